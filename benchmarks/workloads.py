@@ -1,0 +1,233 @@
+"""What is measured, on whichever engine: run as a program, prints one JSON object of seconds.
+
+    python benchmarks/workloads.py vllm|nullblock.reference
+
+Runs in the interpreter that has that engine, so it imports nothing but the standard library and
+the engine. Both engines are driven through the same names: that is what the reference is for.
+"""
+
+import importlib
+import importlib.util
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+BLOCK_SIZE = 16
+PROMPT_TOKENS = 100
+DECODE_BATCHES = (64, 256, 1024)
+DECODE_STEPS = 120
+LOOKUP_TOKENS = (8192, 32768)
+POOL_BLOCKS = 4096
+
+
+class Engine:
+    """The names of one engine, wherever its modules live."""
+
+    def __init__(self, package: str) -> None:
+        core, v1 = ("vllm.v1.core", "vllm.v1") if package == "vllm" else (package, package)
+        load = importlib.import_module
+        self.hashing = load("vllm.utils.hashing" if package == "vllm" else f"{package}.hashing")
+        self.sampling = load(f"{package}.sampling_params")
+        self.utils = load(f"{core}.kv_cache_utils")
+        self.pool = load(f"{core}.block_pool")
+        self.manager = load(f"{core}.kv_cache_manager")
+        self.scheduler = load(f"{core}.sched.scheduler")
+        self.request = load(f"{v1}.request")
+        self.outputs = load(f"{v1}.outputs")
+        self.cache = load(f"{v1}.kv_cache_interface")
+        hash_fn = self.hashing.get_hash_fn_by_name("sha256")
+        self.utils.init_none_hash(hash_fn)
+        self.hasher = self.utils.get_request_block_hasher(BLOCK_SIZE, hash_fn)
+
+    def kv_cache_config(self, num_blocks: int) -> Any:
+        """One full-attention group."""
+        spec = self.cache.FullAttentionSpec(
+            block_size=BLOCK_SIZE, num_kv_heads=1, head_size=1, dtype=None
+        )
+        group = self.cache.KVCacheGroupSpec(["layer"], spec)
+        return self.cache.KVCacheConfig(num_blocks, [], [group])
+
+    def new_request(self, name: str, prompt: list[int], max_tokens: int = 10_000) -> Any:
+        """A request that nothing but its length stops."""
+        params = self.sampling.SamplingParams(max_tokens=max_tokens, ignore_eos=True)
+        return self.request.Request(
+            name, prompt, params, None, arrival_time=0.0, block_hasher=self.hasher
+        )
+
+    def new_scheduler(self, num_blocks: int, max_num_seqs: int) -> Any:
+        """A scheduler with room for every request and every token."""
+        budget = max_num_seqs * (PROMPT_TOKENS + 1)
+        config = SimpleNamespace(
+            scheduler_config=SimpleNamespace(
+                max_num_seqs=max_num_seqs,
+                max_num_batched_tokens=budget,
+                max_num_scheduled_tokens=None,
+                long_prefill_token_threshold=0,
+                enable_chunked_prefill=True,
+                policy="fcfs",
+                async_scheduling=False,
+                scheduler_reserve_full_isl=True,
+                disable_chunked_mm_input=False,
+            ),
+            cache_config=SimpleNamespace(
+                block_size=BLOCK_SIZE,
+                num_gpu_blocks=num_blocks,
+                enable_prefix_caching=True,
+                mamba_cache_mode="none",
+                hash_block_size=None,
+            ),
+            model_config=SimpleNamespace(
+                is_encoder_decoder=False,
+                max_model_len=8192,
+                is_multimodal_model=False,
+                enable_return_routed_experts=False,
+            ),
+            parallel_config=SimpleNamespace(
+                data_parallel_index=0,
+                decode_context_parallel_size=1,
+                prefill_context_parallel_size=1,
+                pipeline_parallel_size=1,
+            ),
+            observability_config=SimpleNamespace(kv_cache_metrics=False, enable_mfu_metrics=False),
+            lora_config=None,
+            kv_events_config=None,
+            speculative_config=None,
+            kv_transfer_config=None,
+            ec_transfer_config=None,
+            use_v2_model_runner=False,
+        )
+        return self.scheduler.Scheduler(
+            vllm_config=config,
+            kv_cache_config=self.kv_cache_config(num_blocks),
+            structured_output_manager=SimpleNamespace(should_advance=lambda request: False),
+            block_size=BLOCK_SIZE,
+            hash_block_size=BLOCK_SIZE,
+        )
+
+
+def decode_step(engine: Engine, num_running: int) -> tuple[float, float]:
+    """Median seconds of ``schedule()`` and of ``update_from_output()`` with that many decodes."""
+    num_blocks = 1 + num_running * (1 + (PROMPT_TOKENS + DECODE_STEPS) // BLOCK_SIZE)
+    scheduler = engine.new_scheduler(num_blocks, num_running)
+    for i in range(num_running):
+        # Prompts that share nothing, and that end at different places of their last block.
+        length = PROMPT_TOKENS - i % BLOCK_SIZE
+        prompt = list(range(i * PROMPT_TOKENS, i * PROMPT_TOKENS + length))
+        scheduler.add_request(engine.new_request(f"request-{i}", prompt))
+    schedule_s, update_s = [], []
+    for _ in range(DECODE_STEPS):
+        start = time.perf_counter()
+        output = scheduler.schedule()
+        scheduled = time.perf_counter()
+        ids = list(output.num_scheduled_tokens)
+        sampled = engine.outputs.ModelRunnerOutput(
+            req_ids=ids,
+            req_id_to_index={name: i for i, name in enumerate(ids)},
+            sampled_token_ids=[[7] for _ in ids],
+        )
+        ready = time.perf_counter()
+        scheduler.update_from_output(output, sampled)
+        schedule_s.append(scheduled - start)
+        update_s.append(time.perf_counter() - ready)
+    assert len(scheduler.running) == num_running
+    return statistics.median(schedule_s[1:]), statistics.median(update_s[1:])
+
+
+def best_of(times: int, prepare: Callable[[], Any], work: Callable[[Any], object]) -> float:
+    """The shortest of several runs of ``work`` on what ``prepare`` made, in seconds."""
+    best = float("inf")
+    for _ in range(times):
+        subject = prepare()
+        start = time.perf_counter()
+        work(subject)
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def pool_operations(engine: Engine) -> dict[str, float]:
+    """Seconds a block: taking and freeing many at once and one by one, touching free ones."""
+    count = POOL_BLOCKS - 1
+
+    def fresh() -> Any:
+        return engine.pool.BlockPool(POOL_BLOCKS, True, BLOCK_SIZE)
+
+    def held() -> tuple[Any, list[Any]]:
+        pool = fresh()
+        return pool, pool.get_new_blocks(count)
+
+    def released() -> tuple[Any, list[Any]]:
+        pool, blocks = held()
+        pool.free_blocks(reversed(blocks))
+        return pool, blocks
+
+    runs: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
+        "get_new_blocks, bulk": (fresh, lambda p: p.get_new_blocks(count)),
+        "get_new_blocks, single": (fresh, lambda p: [p.get_new_blocks(1) for _ in range(count)]),
+        "free_blocks, bulk": (held, lambda h: h[0].free_blocks(reversed(h[1]))),
+        "free_blocks, single": (held, lambda h: [h[0].free_blocks([b]) for b in h[1]]),
+        "touch, bulk": (released, lambda h: h[0].touch(h[1])),
+    }
+    return {name: best_of(15, *run) / count for name, run in runs.items()}
+
+
+def full_hit_lookup(engine: Engine, num_tokens: int) -> float:
+    """Seconds to look up a prompt all of whose blocks are cached."""
+    num_blocks = 2 + num_tokens // BLOCK_SIZE
+    manager = engine.manager.KVCacheManager(
+        engine.kv_cache_config(num_blocks),
+        max_model_len=num_tokens * 2,
+        hash_block_size=BLOCK_SIZE,
+    )
+    prompt = list(range(num_tokens))
+    first = engine.new_request("first", prompt)
+    manager.allocate_slots(first, num_tokens)
+    manager.free(first)
+    second = engine.new_request("second", prompt)
+    _, hits = manager.get_computed_blocks(second)
+    assert hits == num_tokens - BLOCK_SIZE
+    return best_of(15, lambda: second, manager.get_computed_blocks)
+
+
+def request_construction(engine: Engine, num_tokens: int) -> float:
+    """Seconds to construct a request, which hashes the full blocks of its prompt."""
+    prompt = list(range(num_tokens))
+    return best_of(5, lambda: prompt, lambda tokens: engine.new_request("new", tokens))
+
+
+def measure(package: str) -> dict[str, float]:
+    """Every figure, in seconds."""
+    engine = Engine(package)
+    figures: dict[str, float] = {}
+    for num_running in DECODE_BATCHES:
+        schedule_s, update_s = decode_step(engine, num_running)
+        figures[f"decode step, {num_running} running"] = schedule_s + update_s
+        figures[f"  schedule, {num_running} running"] = schedule_s
+        figures[f"  update, {num_running} running"] = update_s
+    figures |= pool_operations(engine)
+    for num_tokens in LOOKUP_TOKENS:
+        name = f"full-hit lookup, {num_tokens // 1024}k tokens"
+        figures[name] = full_hit_lookup(engine, num_tokens)
+        name = f"new request with hashes, {num_tokens // 1024}k tokens"
+        figures[name] = request_construction(engine, num_tokens)
+    return figures
+
+
+def main() -> None:
+    """Measure the engine named on the command line."""
+    package = sys.argv[1]
+    if package == "vllm" and importlib.util.find_spec("torch") is None:
+        # The scheduler needs nothing of torch: stand-ins for it come with the oracle's tests.
+        sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
+        importlib.import_module("torchless").install()
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    json.dump(measure(package), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

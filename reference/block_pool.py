@@ -1,0 +1,212 @@
+"""The pool of KV-cache blocks: who is free, who is cached, in which order free ones are reused."""
+
+from collections.abc import Iterable, Sequence
+
+from nullblock.reference.errors import refuse
+from nullblock.reference.kv_cache_utils import (
+    BlockHash,
+    BlockHashWithGroupId,
+    FreeKVCacheBlockQueue,
+    KVCacheBlock,
+    make_block_hash_with_group_id,
+)
+from nullblock.reference.request import Request
+
+
+class BlockHashToBlockMap:
+    """The prefix cache: from a key to every block with that content, oldest first.
+
+    Equal content may stand in several blocks: tables are append-only, so a block that turns out
+    to be a duplicate keeps its place. One block stands for itself; two or more are a dict by id.
+    """
+
+    def __init__(self) -> None:
+        self._cache: dict[BlockHashWithGroupId, KVCacheBlock | dict[int, KVCacheBlock]] = {}
+
+    def get_one_block(self, key: BlockHashWithGroupId) -> KVCacheBlock | None:
+        """The block that was cached first under ``key``, or None."""
+        found = self._cache.get(key)
+        if isinstance(found, dict):
+            return next(iter(found.values()))
+        return found
+
+    def insert(self, key: BlockHashWithGroupId, block: KVCacheBlock) -> None:
+        """Add ``block`` behind those that already have the key."""
+        found = self._cache.get(key)
+        if found is None:
+            self._cache[key] = block
+        elif isinstance(found, dict):
+            found[block.block_id] = block
+        else:
+            self._cache[key] = {found.block_id: found, block.block_id: block}
+
+    def pop(self, key: BlockHashWithGroupId, block_id: int) -> KVCacheBlock | None:
+        """Remove that block from the key; None if it is not there.
+
+        Of several blocks the rest stay, as a dict even when one is left. Their key moves to the
+        end of the map; nothing but a dump of the map can see that.
+        """
+        found = self._cache.pop(key, None)
+        if found is None:
+            return None
+        if isinstance(found, dict):
+            block = found.pop(block_id, None)
+            if found:
+                self._cache[key] = found
+            return block
+        if found.block_id == block_id:
+            return found
+        self._cache[key] = found
+        return None
+
+    def __len__(self) -> int:
+        return len(self._cache)
+
+
+class BlockPool:
+    """All blocks. Block 0 is the null block: taken first, never handed out, never counted.
+
+    Args:
+        num_gpu_blocks: blocks in the pool, the null block included.
+        enable_caching: whether freed blocks keep their content for later requests.
+        hash_block_size: tokens that one block hash covers.
+    """
+
+    def __init__(
+        self,
+        num_gpu_blocks: int,
+        enable_caching: bool,
+        hash_block_size: int,
+        enable_kv_cache_events: bool = False,
+        metrics_collector: object | None = None,
+    ) -> None:
+        refuse("KV cache events", enable_kv_cache_events)
+        refuse("KV cache metrics", metrics_collector is not None)
+        assert isinstance(num_gpu_blocks, int) and num_gpu_blocks > 0
+        self.num_gpu_blocks = num_gpu_blocks
+        self.enable_caching = enable_caching
+        self.hash_block_size = hash_block_size
+        self.enable_kv_cache_events = False
+        self.blocks = [KVCacheBlock(block_id) for block_id in range(num_gpu_blocks)]
+        self.free_block_queue = FreeKVCacheBlockQueue(self.blocks)
+        self.cached_block_hash_to_block = BlockHashToBlockMap()
+        self.null_block = self.free_block_queue.popleft()
+        self.null_block.is_null = True
+
+    def get_cached_block(
+        self, block_hash: BlockHash, kv_cache_group_ids: list[int]
+    ) -> list[KVCacheBlock] | None:
+        """The cached block of each group, or None unless every group has one."""
+        blocks: list[KVCacheBlock] = []
+        for group_id in kv_cache_group_ids:
+            key = make_block_hash_with_group_id(block_hash, group_id)
+            block = self.cached_block_hash_to_block.get_one_block(key)
+            if block is None:
+                return None
+            blocks.append(block)
+        return blocks
+
+    def cache_full_blocks(
+        self,
+        request: Request,
+        blocks: list[KVCacheBlock],
+        num_cached_blocks: int,
+        num_full_blocks: int,
+        block_size: int,
+        kv_cache_group_id: int,
+        block_mask: list[bool] | None = None,
+    ) -> None:
+        """Enter ``blocks[num_cached_blocks:num_full_blocks]`` into the prefix cache.
+
+        It happens when slots are allocated, before the blocks are computed: whoever is admitted
+        later in the same step already finds them.
+        """
+        refuse("a block mask", block_mask is not None)
+        refuse("blocks that differ from the hash block size", block_size != self.hash_block_size)
+        if num_cached_blocks >= num_full_blocks:
+            return
+        assert len(request.block_hashes) >= num_full_blocks
+        insert = self.cached_block_hash_to_block.insert
+        # A prompt longer than max_model_len counts more full blocks than the table has: the table
+        # is the shorter one, and ends the loop.
+        for block, block_hash in zip(
+            blocks[num_cached_blocks:num_full_blocks],
+            request.block_hashes[num_cached_blocks:num_full_blocks],
+            strict=False,
+        ):
+            if block.is_null:
+                continue
+            key = make_block_hash_with_group_id(block_hash, kv_cache_group_id)
+            block.block_hash = key
+            insert(key, block)
+
+    def get_new_blocks(self, num_blocks: int) -> list[KVCacheBlock]:
+        """Take blocks from the front of the queue; what they cached is lost.
+
+        Raises:
+            ValueError: there are not that many free blocks.
+        """
+        if num_blocks > self.free_block_queue.num_free_blocks:
+            raise ValueError(f"Cannot get {num_blocks} free blocks from the pool")
+        blocks = self.free_block_queue.popleft_n(num_blocks)
+        for block in blocks:
+            if block._block_hash is not None:
+                self._maybe_evict_cached_block(block)
+            assert block.ref_cnt == 0
+            block.ref_cnt = 1
+        return blocks
+
+    def _maybe_evict_cached_block(self, block: KVCacheBlock) -> bool:
+        """Take ``block`` out of the prefix cache; whether it was in."""
+        key = block._block_hash
+        if key is None or self.cached_block_hash_to_block.pop(key, block.block_id) is None:
+            return False
+        block.reset_hash()
+        return True
+
+    def touch(self, blocks: Sequence[KVCacheBlock]) -> None:
+        """Hold cached blocks for one more request; a free one leaves the queue."""
+        for block in blocks:
+            if block.ref_cnt == 0 and not block.is_null:
+                self.free_block_queue.remove(block)
+            block.ref_cnt += 1
+
+    def free_blocks(self, ordered_blocks: Iterable[KVCacheBlock]) -> None:
+        """Let go of blocks; those that nobody holds any more join the queue in this order."""
+        blocks = list(ordered_blocks)
+        for block in blocks:
+            block.ref_cnt -= 1
+        self.free_block_queue.append_n(
+            [block for block in blocks if block.ref_cnt == 0 and not block.is_null]
+        )
+
+    def evict_blocks(self, block_ids: set[int]) -> None:
+        """Take those blocks out of the prefix cache; whoever holds them keeps holding them."""
+        for block_id in block_ids:
+            assert block_id < len(self.blocks), (
+                f"block {block_id} is not in a pool of {len(self.blocks)} blocks"
+            )
+            self._maybe_evict_cached_block(self.blocks[block_id])
+
+    def reset_prefix_cache(self) -> bool:
+        """Empty the prefix cache; False, and no change, while any request holds a block."""
+        # In an idle pool only the null block is not free.
+        if self.num_gpu_blocks - self.free_block_queue.num_free_blocks != 1:
+            return False
+        self.cached_block_hash_to_block = BlockHashToBlockMap()
+        for block in self.blocks:
+            block.reset_hash()
+        return True
+
+    def get_num_free_blocks(self) -> int:
+        """Free blocks, those that cache something included."""
+        return self.free_block_queue.num_free_blocks
+
+    def get_usage(self) -> float:
+        """The share of the usable blocks that are held, 0 to 1."""
+        usable = self.num_gpu_blocks - 1
+        return 1.0 - self.get_num_free_blocks() / usable if usable else 0
+
+    def take_events(self) -> list[object]:
+        """KV cache events since the last call: none, since they are out of scope."""
+        return []

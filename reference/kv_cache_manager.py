@@ -1,0 +1,274 @@
+"""What the scheduler asks of the KV cache: hits, slots, and giving them back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nullblock.reference.errors import UnsupportedFeature, refuse
+from nullblock.reference.kv_cache_coordinator import get_kv_cache_coordinator
+from nullblock.reference.kv_cache_interface import KVCacheConfig
+from nullblock.reference.kv_cache_utils import KVCacheBlock
+from nullblock.reference.request import Request
+from nullblock.reference.semantics import VLLM_0_22_1, Semantics
+from nullblock.reference.stats import PrefixCacheStats
+
+
+@dataclass
+class KVCacheBlocks:
+    """Blocks by group: ``blocks[group][i]``."""
+
+    blocks: tuple[Sequence[KVCacheBlock], ...]
+
+    def __add__(self, other: "KVCacheBlocks") -> "KVCacheBlocks":
+        """These blocks, then the other's, group by group."""
+        pairs = zip(self.blocks, other.blocks, strict=True)
+        return KVCacheBlocks(tuple([*mine, *theirs] for mine, theirs in pairs))
+
+    def get_block_ids(self, allow_none: bool = False) -> tuple[list[int], ...] | None:
+        """The ids by group; None, if that is allowed, when no group has a block."""
+        if allow_none and not any(self.blocks):
+            return None
+        return tuple([block.block_id for block in group] for group in self.blocks)
+
+    def get_unhashed_block_ids(self) -> list[int]:
+        """The ids of the blocks that are not in the prefix cache."""
+        assert len(self.blocks) == 1
+        return [block.block_id for block in self.blocks[0] if block.block_hash is None]
+
+    def get_unhashed_block_ids_all_groups(self) -> list[list[int]]:
+        """The same by group, the null block left out."""
+        return [
+            [block.block_id for block in group if block.block_hash is None and not block.is_null]
+            for group in self.blocks
+        ]
+
+    def new_empty(self) -> "KVCacheBlocks":
+        """No blocks, for as many groups."""
+        return KVCacheBlocks(tuple(() for _ in self.blocks))
+
+
+class KVCacheManager:
+    """The KV cache as the scheduler sees it.
+
+    Args:
+        max_model_len: no request gets slots beyond that many tokens.
+        hash_block_size: tokens that one block hash covers; the block size of the group.
+        enable_caching: whether full blocks can be hit by other requests.
+        semantics: the profile; vLLM 0.22.1 unless told otherwise.
+    """
+
+    def __init__(
+        self,
+        kv_cache_config: KVCacheConfig,
+        max_model_len: int,
+        hash_block_size: int,
+        max_num_batched_tokens: int | None = None,
+        enable_caching: bool = True,
+        use_eagle: bool = False,
+        log_stats: bool = False,
+        enable_kv_cache_events: bool = False,
+        dcp_world_size: int = 1,
+        pcp_world_size: int = 1,
+        metrics_collector: object | None = None,
+        *,
+        semantics: Semantics | None = None,
+    ) -> None:
+        self.semantics = semantics or VLLM_0_22_1
+        self.max_model_len = max_model_len
+        self.enable_caching = enable_caching
+        self.use_eagle = use_eagle
+        self.log_stats = log_stats
+        self.prefix_cache_stats = PrefixCacheStats() if log_stats else None
+        self.kv_cache_config = kv_cache_config
+        self.num_kv_cache_groups = len(kv_cache_config.kv_cache_groups)
+        self.coordinator = get_kv_cache_coordinator(
+            kv_cache_config=kv_cache_config,
+            max_model_len=max_model_len,
+            max_num_batched_tokens=max_num_batched_tokens or max_model_len,
+            use_eagle=use_eagle,
+            enable_caching=enable_caching,
+            enable_kv_cache_events=enable_kv_cache_events,
+            dcp_world_size=dcp_world_size,
+            pcp_world_size=pcp_world_size,
+            hash_block_size=hash_block_size,
+            metrics_collector=metrics_collector,
+        )
+        self.block_pool = self.coordinator.block_pool
+        # The one object for "no blocks": recognised by identity, which is what most steps of a
+        # decoding request return.
+        self.empty_kv_cache_blocks = KVCacheBlocks(((),))
+
+    @property
+    def usage(self) -> float:
+        """The share of the usable blocks that are held, 0 to 1."""
+        return self.block_pool.get_usage()
+
+    def make_prefix_cache_stats(self) -> PrefixCacheStats | None:
+        """The look-ups since the last call; None when statistics are off."""
+        if self.prefix_cache_stats is None:
+            return None
+        stats, self.prefix_cache_stats = self.prefix_cache_stats, PrefixCacheStats()
+        return stats
+
+    def get_computed_blocks(self, request: Request) -> tuple[KVCacheBlocks, int]:
+        """The longest cached prefix of the request: its blocks, and its length in tokens.
+
+        At most all tokens but the last, which must be computed to sample from: a prompt that is
+        cached to its end, and ends with a block, loses that whole block.
+        """
+        if not self.enable_caching or request.skip_reading_prefix_cache:
+            return self.empty_kv_cache_blocks, 0
+        num_tokens = request.num_tokens
+        blocks, num_hits = self.coordinator.find_longest_cache_hit(
+            request.block_hashes, num_tokens - 1
+        )
+        if self.prefix_cache_stats is not None:
+            self.prefix_cache_stats.record(num_tokens, num_hits, request.num_preemptions > 0)
+        return self.create_kv_cache_blocks(blocks), num_hits
+
+    def allocate_slots(
+        self,
+        request: Request,
+        num_new_tokens: int,
+        num_new_computed_tokens: int = 0,
+        new_computed_blocks: KVCacheBlocks | None = None,
+        num_lookahead_tokens: int = 0,
+        num_external_computed_tokens: int = 0,
+        delay_cache_blocks: bool = False,
+        num_encoder_tokens: int = 0,
+        full_sequence_must_fit: bool = False,
+    ) -> KVCacheBlocks | None:
+        """Give the request slots for the tokens of this step; None, and no change, if none fit.
+
+        Three phases: count (does it fit?), take over the hits, take new blocks; then the blocks
+        that this step will fill enter the prefix cache.
+
+        Args:
+            num_new_tokens: tokens to compute in this step.
+            num_new_computed_tokens: tokens of ``new_computed_blocks``, the prefix that was hit.
+            num_lookahead_tokens: slots beyond them that drafts may need.
+            full_sequence_must_fit: also refuse if all the request's tokens would not fit.
+
+        Returns:
+            The new blocks, without the hits.
+
+        Raises:
+            ValueError: there is nothing to compute.
+        """
+        if num_external_computed_tokens or delay_cache_blocks or num_encoder_tokens:
+            raise UnsupportedFeature("external or encoder tokens")
+        if num_new_tokens == 0:
+            raise ValueError(f"no tokens to allocate slots for: request {request.request_id!r}")
+        max_model_len = self.max_model_len
+        computed = min(request.num_computed_tokens + num_new_computed_tokens, max_model_len)
+        scheduled = computed + num_new_tokens
+        slots = min(scheduled + num_lookahead_tokens, max_model_len)
+        if new_computed_blocks is None and not full_sequence_must_fit:
+            if self._is_covered(request, slots, scheduled):
+                return self.empty_kv_cache_blocks
+
+        request_id = request.request_id
+        coordinator = self.coordinator
+        hits = (new_computed_blocks or self.empty_kv_cache_blocks).blocks
+        wanted = [slots]
+        if full_sequence_must_fit:
+            wanted.append(min(request.num_tokens, max_model_len))
+        num_free = self.block_pool.get_num_free_blocks()
+        for num_tokens in wanted:
+            needed = coordinator.get_num_blocks_to_allocate(
+                request_id, num_tokens, hits, 0, computed, scheduled
+            )
+            if needed > num_free:
+                return None
+
+        if hits is not self.empty_kv_cache_blocks.blocks:
+            coordinator.allocate_new_computed_blocks(request_id, hits, computed, 0)
+        new_blocks = coordinator.allocate_new_blocks(request_id, slots, scheduled)
+        if self.enable_caching:
+            # Lookahead slots hold drafts, which may be rejected: only real tokens are cached.
+            coordinator.cache_blocks(request, min(scheduled, request.num_tokens))
+        return self.create_kv_cache_blocks(new_blocks)
+
+    def _is_covered(self, request: Request, slots: int, scheduled: int) -> bool:
+        """Whether the request has those slots already and fills no block with this step.
+
+        Then there is nothing to do, which is so for all but one of ``block_size`` decode steps.
+        Only a shortcut: the long way comes to the same.
+        """
+        (tables,) = self.coordinator.single_type_managers
+        request_id = request.request_id
+        table = tables.req_to_blocks.get(request_id)
+        if table is None or slots > len(table) * tables.block_size:
+            return False
+        if not self.enable_caching:
+            return True
+        return scheduled // tables.block_size <= tables.num_cached_block.get(request_id, 0)
+
+    def free(self, request: Request) -> None:
+        """Give the request's blocks back, last first."""
+        self.coordinator.free(request.request_id)
+
+    def withdraw(self, request: Request) -> None:
+        """Uncache what this step would have filled for a request that is taken out of it.
+
+        Its blocks entered the prefix cache when they were allocated, but now nobody computes
+        them. vLLM 0.22.1 leaves them in (upstream pull request 43569).
+        """
+        if not self.semantics.withdraw_uncaches:
+            return
+        num_computed_blocks = request.num_computed_tokens // self.coordinator.block_size
+        (table,) = self.coordinator.get_blocks(request.request_id)
+        for block in table[num_computed_blocks:]:
+            self.block_pool._maybe_evict_cached_block(block)
+
+    def remove_skipped_blocks(self, request_id: str, total_computed_tokens: int) -> None:
+        """Nothing to do: full attention needs every token."""
+
+    def evict_blocks(self, block_ids: set[int]) -> None:
+        """Take those blocks out of the prefix cache; whoever holds them keeps holding them."""
+        self.block_pool.evict_blocks(block_ids)
+
+    def reset_prefix_cache(self) -> bool:
+        """Empty the prefix cache; False, and no change, while any request holds a block."""
+        if not self.block_pool.reset_prefix_cache():
+            return False
+        if self.prefix_cache_stats is not None:
+            self.prefix_cache_stats.reset = True
+        return True
+
+    def get_num_common_prefix_blocks(self, running_request_id: str) -> list[int]:
+        """For each group, how many leading blocks all requests that own blocks share.
+
+        Owners that are not scheduled count, so a waiting one can bring the number down to 0.
+        """
+        return self.coordinator.get_num_common_prefix_blocks(running_request_id)
+
+    def take_events(self) -> list[object]:
+        """KV cache events since the last call: none, since they are out of scope."""
+        return self.block_pool.take_events()
+
+    def get_blocks(self, request_id: str) -> KVCacheBlocks:
+        """The request's table."""
+        return self.create_kv_cache_blocks(self.coordinator.get_blocks(request_id))
+
+    def get_block_ids(self, request_id: str) -> tuple[list[int], ...]:
+        """The ids in the request's table, by group."""
+        block_ids = self.get_blocks(request_id).get_block_ids()
+        assert block_ids is not None
+        return block_ids
+
+    def cache_blocks(self, request: Request, num_computed_tokens: int) -> None:
+        """Enter the full blocks among the first tokens into the prefix cache, if it is on."""
+        if self.enable_caching:
+            self.coordinator.cache_blocks(request, num_computed_tokens)
+
+    def create_kv_cache_blocks(self, blocks: tuple[Sequence[KVCacheBlock], ...]) -> KVCacheBlocks:
+        """A wrapper of those blocks, or the one empty wrapper."""
+        return KVCacheBlocks(blocks) if any(blocks) else self.empty_kv_cache_blocks
+
+    def take_new_block_ids(self) -> list[int]:
+        """Blocks to zero: only Mamba layers need that."""
+        refuse("zeroing of new blocks", True)
+        return []
+
+    def new_step_starts(self) -> None:
+        """A step begins; full attention does not care."""

@@ -1,0 +1,166 @@
+"""Chain hashes of full blocks: what makes two blocks the same content.
+
+    hash(block) = f((hash of the parent block, tokens of the block, extra keys))
+
+A first block's parent is ``NONE_HASH``. Extra keys keep apart what equal tokens do not: the
+adapter name in every block, the cache salt in the first.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nullblock.reference.errors import refuse
+from nullblock.reference.free_block_queue import (
+    BlockHash,
+    BlockHashWithGroupId,
+    FreeKVCacheBlockQueue,
+    KVCacheBlock,
+)
+from nullblock.reference.kv_cache_interface import KVCacheConfig
+from nullblock.reference.request import Request
+from nullblock.reference.semantics import VLLM_0_22_1, Semantics
+
+__all__ = [
+    "NONE_HASH",
+    "BlockHash",
+    "BlockHashList",
+    "BlockHashWithGroupId",
+    "ExternalBlockHash",
+    "FreeKVCacheBlockQueue",
+    "KVCacheBlock",
+    "generate_block_hash_extra_keys",
+    "get_block_hash",
+    "get_group_id",
+    "get_request_block_hasher",
+    "hash_block_tokens",
+    "init_none_hash",
+    "make_block_hash_with_group_id",
+    "maybe_convert_block_hash",
+    "need_extra_keys",
+    "resolve_kv_cache_block_sizes",
+]
+
+BlockHashList = list[BlockHash]
+ExternalBlockHash = bytes | int
+
+ExtraKeys = tuple[Any, ...] | None
+
+NONE_HASH: BlockHash
+"""The parent of every first block. Set by :func:`init_none_hash`, and absent before."""
+
+
+def init_none_hash(hash_fn: Callable[[Any], bytes]) -> None:
+    """Set ``NONE_HASH``: the hash of the string ``PYTHONHASHSEED``; 32 random bytes if unset."""
+    global NONE_HASH
+    seed = os.environ.get("PYTHONHASHSEED")
+    NONE_HASH = BlockHash(os.urandom(32) if seed is None else hash_fn(seed))
+
+
+def make_block_hash_with_group_id(block_hash: BlockHash, group_id: int) -> BlockHashWithGroupId:
+    """The cache key: the hash, then the group as four bytes, most significant first."""
+    return BlockHashWithGroupId(block_hash + group_id.to_bytes(4, "big"))
+
+
+def get_block_hash(key: BlockHashWithGroupId) -> BlockHash:
+    """The hash in a cache key."""
+    return BlockHash(key[:-4])
+
+
+def get_group_id(key: BlockHashWithGroupId) -> int:
+    """The group in a cache key."""
+    return int.from_bytes(key[-4:], "big")
+
+
+def maybe_convert_block_hash(hash_bytes: BlockHash) -> ExternalBlockHash:
+    """The hash as other processes see it: its bytes, or its low 64 bits by an environment flag."""
+    if os.environ.get("VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES", "0") in ("", "0"):
+        return hash_bytes
+    return int.from_bytes(hash_bytes, "big") & 0xFFFF_FFFF_FFFF_FFFF
+
+
+def need_extra_keys(request: Request) -> bool:
+    """Whether anything but tokens tells this request's blocks apart."""
+    return request.lora_request is not None or request.cache_salt is not None
+
+
+def generate_block_hash_extra_keys(
+    request: Request,
+    start_token_idx: int,
+    end_token_idx: int,
+    start_mm_idx: int,
+    *,
+    semantics: Semantics = VLLM_0_22_1,
+) -> tuple[ExtraKeys, int]:
+    """The extra keys of the block ``[start_token_idx, end_token_idx)``, or None for none.
+
+    The second value is vLLM's cursor over multimodal items; without such items it never moves.
+    """
+    keys: list[Any] = []
+    if request.lora_request:
+        name = request.lora_request.lora_name
+        # Untagged, adapter "X" and salt "X" give one key: upstream issue 44701.
+        keys.append(("lora", name) if semantics.extra_keys_tagged else name)
+    if start_token_idx == 0 and request.cache_salt:
+        salt = request.cache_salt
+        keys.append(("cache_salt", salt) if semantics.extra_keys_tagged else salt)
+    return tuple(keys) if keys else None, start_mm_idx
+
+
+def hash_block_tokens(
+    hash_function: Callable[[Any], bytes],
+    parent_block_hash: BlockHash | None,
+    curr_block_token_ids: Sequence[int],
+    extra_keys: ExtraKeys = None,
+) -> BlockHash:
+    """The hash of one full block; no parent means the first block of a sequence."""
+    parent = parent_block_hash or NONE_HASH
+    return BlockHash(hash_function((parent, tuple(curr_block_token_ids), extra_keys)))
+
+
+def get_request_block_hasher(
+    block_size: int,
+    caching_hash_fn: Callable[[Any], bytes],
+    *,
+    semantics: Semantics = VLLM_0_22_1,
+) -> Callable[[Request], list[BlockHash]]:
+    """A function that hashes the full blocks of a request which it has no hash for yet."""
+
+    def request_block_hasher(request: Request) -> list[BlockHash]:
+        token_ids = request._all_token_ids
+        hashes = request.block_hashes
+        start = len(hashes) * block_size
+        if start + block_size > len(token_ids):
+            return []
+        parent: BlockHash | None = hashes[-1] if hashes else None
+        # One tuple of what is left to hash: its slices are the tuples that are hashed.
+        tokens = tuple(token_ids[start:])
+        extra_keys: ExtraKeys = None
+        new_hashes: list[BlockHash] = []
+        for offset in range(0, len(tokens) - block_size + 1, block_size):
+            if offset == 0 or start + offset == block_size:
+                # Extra keys differ between the first block and the others, and nowhere else.
+                extra_keys, _ = generate_block_hash_extra_keys(
+                    request, start + offset, start + offset + block_size, 0, semantics=semantics
+                )
+            parent = BlockHash(
+                caching_hash_fn(
+                    (parent or NONE_HASH, tokens[offset : offset + block_size], extra_keys)
+                )
+            )
+            new_hashes.append(parent)
+        return new_hashes
+
+    return request_block_hasher
+
+
+def resolve_kv_cache_block_sizes(
+    kv_cache_config: KVCacheConfig, vllm_config: Any
+) -> tuple[int, int]:
+    """The scheduler's block size and the hash block size: for one group, both the cache's."""
+    parallel = vllm_config.parallel_config
+    refuse("several KV cache groups", len(kv_cache_config.kv_cache_groups) > 1)
+    refuse("decode context parallelism", parallel.decode_context_parallel_size != 1)
+    refuse("prefill context parallelism", parallel.prefill_context_parallel_size != 1)
+    block_size = int(vllm_config.cache_config.block_size)
+    return block_size, block_size

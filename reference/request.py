@@ -1,0 +1,231 @@
+"""A request and its status."""
+
+import enum
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from nullblock.reference.engine import EngineCoreEvent, EngineCoreEventType, FinishReason
+from nullblock.reference.errors import refuse
+from nullblock.reference.sampling_params import SamplingParams
+from nullblock.reference.stats import PrefillStats
+from nullblock.reference.utils import ConstantList
+
+if TYPE_CHECKING:
+    from nullblock.reference.free_block_queue import BlockHash
+
+
+class LoRARequest(Protocol):
+    """An adapter, as far as the scheduler looks at it: its name is part of every block hash."""
+
+    @property
+    def lora_name(self) -> str:
+        """The adapter's name."""
+        ...
+
+
+class RequestStatus(enum.IntEnum):
+    """Where a request stands. The order matters: whatever follows PREEMPTED is finished.
+
+    ``FINISHED_REJECTED`` is not vLLM's; see :class:`nullblock.reference.engine.FinishReason`.
+    """
+
+    WAITING = enum.auto()
+    WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR = enum.auto()
+    WAITING_FOR_REMOTE_KVS = enum.auto()
+    WAITING_FOR_STREAMING_REQ = enum.auto()
+    RUNNING = enum.auto()
+    PREEMPTED = enum.auto()
+    FINISHED_STOPPED = enum.auto()
+    FINISHED_LENGTH_CAPPED = enum.auto()
+    FINISHED_ABORTED = enum.auto()
+    FINISHED_IGNORED = enum.auto()
+    FINISHED_ERROR = enum.auto()
+    FINISHED_REPETITION = enum.auto()
+    FINISHED_REJECTED = enum.auto()
+
+    def __str__(self) -> str:
+        return self.name
+
+    @staticmethod
+    def is_finished(status: "RequestStatus") -> bool:
+        """Whether no more will come of a request with this status."""
+        return status > RequestStatus.PREEMPTED
+
+    @staticmethod
+    def get_finished_reason(status: "RequestStatus") -> FinishReason | None:
+        """The reason that the front end is told, or None while the request lives."""
+        return _FINISHED_REASON.get(status)
+
+
+_FINISHED_REASON = {
+    RequestStatus.FINISHED_STOPPED: FinishReason.STOP,
+    RequestStatus.FINISHED_LENGTH_CAPPED: FinishReason.LENGTH,
+    RequestStatus.FINISHED_ABORTED: FinishReason.ABORT,
+    RequestStatus.FINISHED_IGNORED: FinishReason.LENGTH,
+    RequestStatus.FINISHED_ERROR: FinishReason.ERROR,
+    RequestStatus.FINISHED_REPETITION: FinishReason.REPETITION,
+    RequestStatus.FINISHED_REJECTED: FinishReason.REJECTED,
+}
+
+
+class Request:
+    """One prompt on its way to its output.
+
+    There is no prefill and no decode: a request has tokens (prompt, then outputs) and a number of
+    them that are computed, and every step lets the second number catch up with the first.
+    """
+
+    def __init__(
+        self,
+        request_id: str,
+        prompt_token_ids: list[int] | None,
+        sampling_params: SamplingParams | None,
+        pooling_params: object | None,
+        client_index: int = 0,
+        arrival_time: float | None = None,
+        prompt_embeds: object | None = None,
+        prompt_is_token_ids: list[bool] | None = None,
+        mm_features: list[Any] | None = None,
+        lora_request: LoRARequest | None = None,
+        cache_salt: str | None = None,
+        priority: int = 0,
+        trace_headers: Mapping[str, str] | None = None,
+        block_hasher: "Callable[[Request], list[BlockHash]] | None" = None,
+        resumable: bool = False,
+        reasoning_ended: bool | None = None,
+        reasoning_parser_kwargs: dict[str, Any] | None = None,
+        abort_immediately: bool = False,
+    ) -> None:
+        refuse("pooling requests", pooling_params is not None)
+        refuse("prompt embeddings", prompt_embeds is not None or prompt_token_ids is None)
+        refuse("multimodal inputs", mm_features)
+        refuse("resumable requests", resumable)
+        if sampling_params is None:
+            raise ValueError(f"request {request_id!r} has no sampling_params")
+        assert sampling_params.max_tokens is not None, f"request {request_id!r}: max_tokens unset"
+        assert prompt_token_ids is not None
+
+        self.request_id = request_id
+        self.client_index = client_index
+        self.priority = priority
+        self.arrival_time = time.time() if arrival_time is None else arrival_time
+        self.sampling_params = sampling_params
+        self.pooling_params = None
+        self.max_tokens: int = sampling_params.max_tokens
+        self.lora_request = lora_request
+        self.cache_salt = cache_salt
+        self.trace_headers = trace_headers
+        self.mm_features: list[Any] = []
+        self.prompt_embeds = None
+        self.prompt_is_token_ids = prompt_is_token_ids
+        self.structured_output_request = None
+        self.kv_transfer_params = (sampling_params.extra_args or {}).get("kv_transfer_params")
+        self.resumable = False
+        self.abort_immediately = abort_immediately
+        self.skip_reading_prefix_cache = bool(sampling_params.skip_reading_prefix_cache)
+
+        self.status = RequestStatus.WAITING
+        self.stop_reason: int | str | None = None
+        self.events: list[EngineCoreEvent] = []
+        self.prefill_stats: PrefillStats | None = PrefillStats()
+        self.num_preemptions = 0
+        self.num_nans_in_logits = 0
+
+        self.prompt_token_ids = prompt_token_ids
+        self.num_prompt_tokens = len(prompt_token_ids)
+        self._output_token_ids: list[int] = []
+        self._all_token_ids = prompt_token_ids.copy()
+        # Views, since only append_output_token_ids may add to both lists at once.
+        self.output_token_ids = ConstantList(self._output_token_ids)
+        self.all_token_ids = ConstantList(self._all_token_ids)
+        self.num_computed_tokens = 0
+        self.is_prefill_chunk = False
+        # Asynchronous scheduling and drafts are out of scope: these keep their empty values.
+        self.num_output_placeholders = 0
+        self.async_tokens_to_discard = 0
+        self.spec_token_ids: list[int] = []
+
+        self.block_hashes: list[BlockHash] = []
+        self._block_hasher = block_hasher
+        self.update_block_hashes()
+
+    def append_output_token_ids(self, token_ids: int | list[int]) -> None:
+        """Add sampled tokens, and hash the block that they may have completed."""
+        if isinstance(token_ids, int):
+            self._output_token_ids.append(token_ids)
+            self._all_token_ids.append(token_ids)
+        else:
+            self._output_token_ids.extend(token_ids)
+            self._all_token_ids.extend(token_ids)
+        self.update_block_hashes()
+
+    def update_block_hashes(self) -> None:
+        """Hash the full blocks that have no hash yet."""
+        if self._block_hasher is not None:
+            self.block_hashes.extend(self._block_hasher(self))
+
+    @property
+    def use_structured_output(self) -> bool:
+        """Always False in this scope."""
+        return False
+
+    @property
+    def num_tokens(self) -> int:
+        """Prompt and output tokens."""
+        return len(self._all_token_ids)
+
+    @property
+    def num_tokens_with_spec(self) -> int:
+        """Prompt, output and draft tokens."""
+        return len(self._all_token_ids) + len(self.spec_token_ids)
+
+    @property
+    def num_output_tokens(self) -> int:
+        """Output tokens."""
+        return len(self._output_token_ids)
+
+    @property
+    def num_encoder_inputs(self) -> int:
+        """Always 0 in this scope."""
+        return 0
+
+    @property
+    def has_encoder_inputs(self) -> bool:
+        """Always False in this scope."""
+        return False
+
+    def is_finished(self) -> bool:
+        """Whether no more will come of this request."""
+        return RequestStatus.is_finished(self.status)
+
+    def get_finished_reason(self) -> FinishReason | None:
+        """Why the request ended, or None while it lives."""
+        return RequestStatus.get_finished_reason(self.status)
+
+    def record_event(
+        self, event_type: EngineCoreEventType, timestamp: float | None = None
+    ) -> None:
+        """Note a milestone for the front end's statistics."""
+        self.events.append(EngineCoreEvent.new_event(event_type, timestamp))
+
+    def take_events(self) -> list[EngineCoreEvent] | None:
+        """The milestones since the last call, or None."""
+        if not self.events:
+            return None
+        events, self.events = self.events, []
+        return events
+
+    def take_prefill_stats(self) -> PrefillStats | None:
+        """The prefill's figures, once: they leave with the first output."""
+        prefill_stats, self.prefill_stats = self.prefill_stats, None
+        return prefill_stats
+
+    def __lt__(self, other: "Request") -> bool:
+        """Whether this request is served first under PRIORITY: smaller is sooner."""
+        return (self.priority, self.arrival_time, self.request_id, id(self)) < (
+            other.priority,
+            other.arrival_time,
+            other.request_id,
+            id(other),
+        )

@@ -1,0 +1,37 @@
+"""Which requests can never be served, under any schedule: the profiles that refuse them ask here.
+
+vLLM 0.22.1 queues them all. Such a request then waits, or preempts itself, for ever, and under
+FCFS everything behind it waits too (upstream issue 39734).
+"""
+
+from nullblock.reference.request import Request
+from nullblock.reference.sched.state import SchedulerState
+from nullblock.reference.utils import cdiv
+
+
+class Admission(SchedulerState):
+    """Judges a request on arrival by the longest life it may have."""
+
+    def _unservable_reason(self, request: Request) -> str | None:
+        """Why the request cannot be served to its end; None if it can."""
+        num_prompt_tokens = request.num_prompt_tokens
+        if num_prompt_tokens == 0:
+            return "the prompt is empty"
+        if num_prompt_tokens >= self.max_model_len:
+            return (
+                f"a prompt of {num_prompt_tokens} tokens leaves no room for output: "
+                f"max_model_len is {self.max_model_len}"
+            )
+        # The last token that is sampled ends the request and is never computed.
+        num_slots = min(num_prompt_tokens + request.max_tokens, self.max_model_len) - 1
+        num_blocks = cdiv(num_slots, self.block_size)
+        usable = self.kv_cache_manager.block_pool.num_gpu_blocks - 1
+        if num_blocks > usable:
+            return f"{num_slots} tokens may need {num_blocks} blocks, the pool has {usable}"
+        budget = self.max_num_scheduled_tokens
+        threshold = self.scheduler_config.long_prefill_token_threshold
+        in_chunks = self.scheduler_config.enable_chunked_prefill or 0 < threshold <= budget
+        if num_slots > budget and not in_chunks:
+            # After a preemption prompt and outputs are computed again, in one step.
+            return f"{num_slots} tokens may have to be computed in one step of at most {budget}"
+        return None

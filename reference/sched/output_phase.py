@@ -1,0 +1,101 @@
+"""The end of a step: what workers are told, and what is counted as computed from now on."""
+
+from nullblock.reference.request import Request
+from nullblock.reference.sched.output import CachedRequestData, NewRequestData, SchedulerOutput
+from nullblock.reference.sched.state import SchedulerState, Step
+
+
+class OutputPhase(SchedulerState):
+    """Turns the decisions of a step into a :class:`SchedulerOutput`."""
+
+    def _make_scheduler_output(self, step: Step) -> SchedulerOutput:
+        """The output of a step whose decisions are made."""
+        total = sum(step.num_scheduled_tokens.values())
+        assert total <= self.max_num_scheduled_tokens
+        assert step.token_budget >= 0
+        assert len(self.running) <= self.max_num_running_reqs
+        assert len(step.num_scheduled_tokens) <= len(self.running)
+
+        new, resumed = step.new, step.resumed
+        if self.use_v2_model_runner:
+            # That runner forgets preempted requests, so resumed ones are news to it.
+            new, resumed = new + resumed, []
+        new_data = [self._new_request_data(request, step) for request in new]
+        cached_data = self._make_cached_request_data(step, resumed)
+        self.prev_step_scheduled_req_ids.clear()
+        self.prev_step_scheduled_req_ids.update(step.num_scheduled_tokens)
+        preempted_req_ids = {request.request_id for request in step.preempted}
+        preempted_req_ids |= self._reset_preempted_req_ids
+        self._reset_preempted_req_ids.clear()
+        return SchedulerOutput(
+            scheduled_new_reqs=new_data,
+            scheduled_cached_reqs=cached_data,
+            num_scheduled_tokens=step.num_scheduled_tokens,
+            total_num_scheduled_tokens=total,
+            scheduled_spec_decode_tokens={},
+            scheduled_encoder_inputs={},
+            num_common_prefix_blocks=self._num_common_prefix_blocks(),
+            finished_req_ids=self.finished_req_ids,
+            free_encoder_mm_hashes=[],
+            preempted_req_ids=preempted_req_ids,
+        )
+
+    def _num_common_prefix_blocks(self) -> list[int]:
+        """Leading blocks that all owners of blocks share: what cascade attention may exploit."""
+        if not self.running:
+            return [0]
+        return self.kv_cache_manager.get_num_common_prefix_blocks(self.running[0].request_id)
+
+    def _new_request_data(self, request: Request, step: Step) -> NewRequestData:
+        block_ids = step.new_blocks[request.request_id].get_block_ids()
+        assert block_ids is not None
+        return NewRequestData.from_request(
+            request, block_ids, request._all_token_ids if self.use_v2_model_runner else None
+        )
+
+    def _make_cached_request_data(self, step: Step, resumed: list[Request]) -> CachedRequestData:
+        """What changed for requests that workers know: those that ran, then those resumed."""
+        requests = [*step.running.values(), *resumed]
+        req_ids = [request.request_id for request in requests]
+        previous = self.prev_step_scheduled_req_ids
+        none = self.kv_cache_manager.empty_kv_cache_blocks
+        new_blocks = [step.new_blocks[req_id] for req_id in req_ids]
+        return CachedRequestData(
+            req_ids=req_ids,
+            resumed_req_ids={request.request_id for request in resumed},
+            new_token_ids=self._scheduled_token_ids(step, requests) if self.use_pp else [],
+            all_token_ids={
+                request.request_id: request._all_token_ids.copy()
+                for request in requests
+                if request.request_id not in previous
+            },
+            new_block_ids=[
+                None if blocks is none else blocks.get_block_ids() for blocks in new_blocks
+            ],
+            num_computed_tokens=[request.num_computed_tokens for request in requests],
+            num_output_tokens=[len(request._output_token_ids) for request in requests],
+        )
+
+    def _scheduled_token_ids(self, step: Step, requests: list[Request]) -> list[list[int]]:
+        """The tokens to compute, for pipeline stages that did not sample them."""
+        starts = [request.num_computed_tokens for request in requests]
+        counts = [step.num_scheduled_tokens[request.request_id] for request in requests]
+        return [
+            request._all_token_ids[start : start + count]
+            for request, start, count in zip(requests, starts, counts, strict=True)
+        ]
+
+    def _update_after_schedule(self, scheduler_output: SchedulerOutput) -> None:
+        """Count the scheduled tokens as computed already, so that the next step can be decided."""
+        requests = self.requests
+        for request_id, num_tokens in scheduler_output.num_scheduled_tokens.items():
+            request = requests[request_id]
+            request.num_computed_tokens += num_tokens
+            request.is_prefill_chunk = request.num_computed_tokens < len(request._all_token_ids)
+        if self.semantics.frames_match_request:
+            scheduler_output.scheduled_requests = {
+                request_id: requests[request_id]
+                for request_id in scheduler_output.num_scheduled_tokens
+            }
+        # A new set: the old one belongs to the output.
+        self.finished_req_ids = set()

@@ -1,0 +1,83 @@
+"""First half of a step: requests that run already, and whom they push out."""
+
+from nullblock.reference.kv_cache_manager import KVCacheBlocks
+from nullblock.reference.request import Request
+from nullblock.reference.sched.request_queue import SchedulingPolicy
+from nullblock.reference.sched.state import SchedulerState, Step
+
+
+class RunningPhase(SchedulerState):
+    """Schedules ``running`` in its order, preempting when blocks run out."""
+
+    def _schedule_running(self, step: Step) -> None:
+        """Give each running request its tokens, until the budget or the blocks run out.
+
+        A request that has nothing to compute is passed over, not a reason to stop. One that had
+        to preempt itself ends the phase: those behind it get nothing in this step.
+        """
+        while step.req_index < len(self.running) and step.token_budget > 0:
+            request = self.running[step.req_index]
+            num_new_tokens = self._num_running_tokens(request, step.token_budget)
+            if num_new_tokens == 0:
+                step.req_index += 1
+                continue
+            new_blocks = self.kv_cache_manager.allocate_slots(request, num_new_tokens)
+            if new_blocks is None:
+                new_blocks = self._preempt_for(request, num_new_tokens, step)
+                if new_blocks is None:
+                    break
+            request_id = request.request_id
+            step.running[request_id] = request
+            step.new_blocks[request_id] = new_blocks
+            step.num_scheduled_tokens[request_id] = num_new_tokens
+            step.token_budget -= num_new_tokens
+            step.req_index += 1
+
+    def _num_running_tokens(self, request: Request, token_budget: int) -> int:
+        """How many tokens a running request gets: what it lacks, clamped three times.
+
+        The last clamp keeps positions below ``max_model_len - 1``. For a prompt that is longer
+        than the model allows it is negative, and vLLM schedules that; only 0 means "nothing".
+        """
+        num_new_tokens = request.num_tokens - request.num_computed_tokens
+        threshold: int = self.scheduler_config.long_prefill_token_threshold
+        if 0 < threshold < num_new_tokens:
+            num_new_tokens = threshold
+        return min(
+            num_new_tokens, token_budget, self.max_model_len - 1 - request.num_computed_tokens
+        )
+
+    def _preempt_for(
+        self, request: Request, num_new_tokens: int, step: Step
+    ) -> KVCacheBlocks | None:
+        """Preempt until the request's slots fit; None once the request itself was preempted."""
+        while True:
+            victim = self._pop_victim(step)
+            self._preempt_request(victim, step.timestamp)
+            step.preempted.append(victim)
+            if victim is request:
+                return None
+            new_blocks = self.kv_cache_manager.allocate_slots(request, num_new_tokens)
+            if new_blocks is not None:
+                return new_blocks
+
+    def _pop_victim(self, step: Step) -> Request:
+        """Take the next victim off ``running``, and out of the step if it was in.
+
+        FCFS: the last. PRIORITY: the one with the largest (priority, arrival time), the first of
+        equals; the request id plays no part. Only PRIORITY can choose one whose turn has passed.
+        """
+        if self.policy == SchedulingPolicy.FCFS:
+            return self.running.pop()
+        index, victim = max(
+            enumerate(self.running), key=lambda item: (item[1].priority, item[1].arrival_time)
+        )
+        del self.running[index]
+        was_scheduled = step.withdraw(victim)
+        if was_scheduled:
+            self.kv_cache_manager.withdraw(victim)
+        # The list got shorter before the index. vLLM notices only if the victim was scheduled,
+        # and otherwise skips a request (upstream issue 49097).
+        if was_scheduled or (self.semantics.victim_shifts_index and index < step.req_index):
+            step.req_index -= 1
+        return victim

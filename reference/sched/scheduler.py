@@ -1,0 +1,145 @@
+"""The scheduler: one step after another, and what may happen between steps."""
+
+import time
+from collections.abc import Iterable
+
+from nullblock.reference.engine import EngineCoreEventType
+from nullblock.reference.errors import refuse
+from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched.admission import Admission
+from nullblock.reference.sched.interface import PauseState, SchedulerInterface
+from nullblock.reference.sched.output import SchedulerOutput
+from nullblock.reference.sched.output_phase import OutputPhase
+from nullblock.reference.sched.running_phase import RunningPhase
+from nullblock.reference.sched.state import Step
+from nullblock.reference.sched.update_phase import UpdatePhase
+from nullblock.reference.sched.utils import remove_all
+from nullblock.reference.sched.waiting_phase import WaitingPhase
+
+
+class Scheduler(
+    Admission, RunningPhase, WaitingPhase, OutputPhase, UpdatePhase, SchedulerInterface
+):
+    """Continuous batching over a paged KV cache."""
+
+    def schedule(self) -> SchedulerOutput:
+        """Decide one step: running requests first, then admissions."""
+        paused = self._pause_state == PauseState.PAUSED_ALL
+        step = Step(
+            token_budget=0 if paused else self.max_num_scheduled_tokens,
+            timestamp=time.monotonic(),
+        )
+        self._schedule_running(step)
+        self._schedule_waiting(step)
+        scheduler_output = self._make_scheduler_output(step)
+        self._update_after_schedule(scheduler_output)
+        return scheduler_output
+
+    def add_request(self, request: Request) -> None:
+        """Queue a new request, or refuse it: the next update says so, and why.
+
+        Raises:
+            AssertionError: its id belongs to a request that has not ended.
+        """
+        if request.request_id in self.requests:
+            raise AssertionError(f"duplicate request id: {request.request_id!r}")
+        if self.semantics.reject_unservable:
+            reason = self._unservable_reason(request)
+            if reason is not None:
+                request.status = RequestStatus.FINISHED_REJECTED
+                request.stop_reason = reason
+                self._rejected.append(request)
+                return
+        self.waiting.add_request(request)
+        self.requests[request.request_id] = request
+        if self.log_stats:
+            request.record_event(EngineCoreEventType.QUEUED)
+
+    def finish_requests(
+        self, request_ids: str | Iterable[str] | None, finished_status: RequestStatus
+    ) -> list[tuple[str, int]]:
+        """End requests from outside: one id, several, or (None) all; unknown ids are ignored.
+
+        Several ids are freed in the iteration order of a set of them, as in vLLM: that order is
+        an input, fixed only by ``PYTHONHASHSEED``.
+
+        Returns:
+            The ids and clients of those that were alive.
+        """
+        assert RequestStatus.is_finished(finished_status)
+        if request_ids is None:
+            request_ids = list(self.requests)
+        elif isinstance(request_ids, str):
+            request_ids = (request_ids,)
+        else:
+            request_ids = set(request_ids)
+        ending = [self.requests[i] for i in request_ids if i in self.requests]
+        running = {request for request in ending if request.status == RequestStatus.RUNNING}
+        self.running = remove_all(self.running, running)
+        waiting = set(ending) - running
+        if waiting:
+            self.waiting.remove_requests(waiting)
+        for request in ending:
+            request.status = finished_status
+            self._free_request(request)
+        return [(request.request_id, request.client_index) for request in ending]
+
+    def reset_prefix_cache(
+        self, reset_running_requests: bool = False, reset_connector: bool = False
+    ) -> bool:
+        """Empty the prefix cache; whether it was done.
+
+        It cannot be while a request holds blocks, unless the running ones are preempted first.
+        They resume as if they had never run: nothing counts as scheduled in the previous step.
+        """
+        refuse("KV connectors", reset_connector)
+        if reset_running_requests:
+            timestamp = time.monotonic()
+            while self.running:
+                # From the back, so that the queue keeps the order of admission.
+                request = self.running.pop()
+                self._preempt_request(request, timestamp)
+                if self.semantics.reset_reports_preempted:
+                    self._reset_preempted_req_ids.add(request.request_id)
+            self.prev_step_scheduled_req_ids.clear()
+        done = self.kv_cache_manager.reset_prefix_cache()
+        if reset_running_requests and not done:
+            raise RuntimeError("blocks are still held after preempting every running request")
+        return done
+
+    def reset_encoder_cache(self) -> None:
+        """Nothing to do without encoder inputs."""
+
+    def shutdown(self) -> None:
+        """Nothing to release."""
+
+    @property
+    def pause_state(self) -> PauseState:
+        """How much is scheduled."""
+        return self._pause_state
+
+    def set_pause_state(self, pause_state: PauseState) -> None:
+        """Change how much is scheduled, from the next step on."""
+        self._pause_state = pause_state
+
+    def get_request_counts(self) -> tuple[int, int]:
+        """How many requests run, and how many wait."""
+        return len(self.running), len(self.waiting) + len(self.skipped_waiting)
+
+    def get_num_unfinished_requests(self) -> int:
+        """How many requests there is work for.
+
+        While admission is paused the preempted ones do not count, so an engine with nothing but
+        them looks idle.
+        """
+        match self._pause_state:
+            case PauseState.PAUSED_ALL:
+                return 0
+            case PauseState.PAUSED_NEW:
+                return len(self.running)
+            case PauseState.UNPAUSED:
+                return sum(self.get_request_counts())
+
+    def has_finished_requests(self) -> bool:
+        """Whether workers, or a client, still have to be told of a request that ended."""
+        return bool(self.finished_req_ids or self._rejected)

@@ -1,0 +1,168 @@
+"""The scheduler's state, and the decisions of one step while it is being made."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from nullblock.reference.engine import EngineCoreEventType
+from nullblock.reference.errors import refuse
+from nullblock.reference.kv_cache_interface import KVCacheConfig
+from nullblock.reference.kv_cache_manager import KVCacheBlocks, KVCacheManager
+from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched.interface import PauseState
+from nullblock.reference.sched.request_queue import SchedulingPolicy, create_request_queue
+from nullblock.reference.semantics import VLLM_0_22_1, Semantics
+
+
+@dataclass(slots=True)
+class Step:
+    """What ``schedule()`` has decided so far."""
+
+    token_budget: int
+    """Tokens that may still be scheduled."""
+    timestamp: float
+    """For statistics only: seconds, monotonic."""
+    req_index: int = 0
+    """The running request whose turn it is."""
+    num_scheduled_tokens: dict[str, int] = field(default_factory=dict)
+    """Tokens by request, in the order in which they were scheduled."""
+    new_blocks: dict[str, KVCacheBlocks] = field(default_factory=dict)
+    """Blocks to report: for a running request the new ones, else all it has."""
+    running: dict[str, Request] = field(default_factory=dict)
+    """Scheduled requests that were running."""
+    new: list[Request] = field(default_factory=list)
+    """Scheduled requests that workers do not know."""
+    resumed: list[Request] = field(default_factory=list)
+    """Scheduled requests that had been preempted."""
+    preempted: list[Request] = field(default_factory=list)
+    """Requests that lost their blocks in this step."""
+
+    def withdraw(self, request: Request) -> bool:
+        """Take a request that was running out of the step; whether it was in."""
+        request_id = request.request_id
+        if self.running.pop(request_id, None) is None:
+            return False
+        self.token_budget += self.num_scheduled_tokens.pop(request_id)
+        del self.new_blocks[request_id]
+        return True
+
+
+class SchedulerState:
+    """Every request is in exactly one place: ``waiting``, or ``running``, or gone.
+
+    Args:
+        vllm_config: any object with vLLM's configuration fields that this scope reads.
+        kv_cache_config: one full-attention group.
+        structured_output_manager: not used; no request in scope has a grammar.
+        block_size: tokens a block.
+        include_finished_set: report the ids that ended to each client.
+        log_stats: collect statistics.
+        semantics: the profile; vLLM 0.22.1 unless told otherwise.
+    """
+
+    def __init__(
+        self,
+        vllm_config: Any,
+        kv_cache_config: KVCacheConfig,
+        structured_output_manager: object,
+        block_size: int,
+        hash_block_size: int | None = None,
+        mm_registry: object = None,
+        include_finished_set: bool = False,
+        log_stats: bool = False,
+        *,
+        semantics: Semantics | None = None,
+    ) -> None:
+        _refuse_out_of_scope(vllm_config)
+        self.semantics = semantics or VLLM_0_22_1
+        self.vllm_config = vllm_config
+        self.scheduler_config = vllm_config.scheduler_config
+        self.cache_config = vllm_config.cache_config
+        self.parallel_config = vllm_config.parallel_config
+        self.kv_cache_config = kv_cache_config
+        self.structured_output_manager = structured_output_manager
+        self.lora_config = None
+        self.connector = None
+        self.log_stats = log_stats
+        self.block_size = block_size
+
+        limit = self.scheduler_config.max_num_scheduled_tokens
+        self.max_num_scheduled_tokens: int = limit or self.scheduler_config.max_num_batched_tokens
+        self.max_num_running_reqs: int = self.scheduler_config.max_num_seqs
+        self.max_model_len: int = vllm_config.model_config.max_model_len
+        self.scheduler_reserve_full_isl: bool = self.scheduler_config.scheduler_reserve_full_isl
+        self.use_pp: bool = self.parallel_config.pipeline_parallel_size > 1
+        self.use_v2_model_runner: bool = vllm_config.use_v2_model_runner
+        self.num_spec_tokens = self.num_lookahead_tokens = 0
+
+        self.policy = SchedulingPolicy(self.scheduler_config.policy)
+        self.requests: dict[str, Request] = {}
+        self.waiting = create_request_queue(self.policy)
+        # Where vLLM parks requests that wait for something else than their turn (an adapter slot,
+        # a grammar, remote KV): nothing in this scope does.
+        self.skipped_waiting = create_request_queue(self.policy)
+        self.running: list[Request] = []
+        """In the order of admission."""
+        self.finished_req_ids: set[str] = set()
+        self.finished_req_ids_dict: dict[int, set[str]] | None = (
+            defaultdict(set) if include_finished_set else None
+        )
+        self.prev_step_scheduled_req_ids: set[str] = set()
+        self._pause_state = PauseState.UNPAUSED
+        self._reset_preempted_req_ids: set[str] = set()
+        self._rejected: list[Request] = []
+        """Refused on arrival, and not reported yet."""
+
+        self.kv_cache_manager = KVCacheManager(
+            kv_cache_config=kv_cache_config,
+            max_model_len=self.max_model_len,
+            max_num_batched_tokens=self.scheduler_config.max_num_batched_tokens,
+            enable_caching=self.cache_config.enable_prefix_caching,
+            log_stats=log_stats,
+            hash_block_size=block_size if hash_block_size is None else hash_block_size,
+            semantics=self.semantics,
+        )
+
+    def _preempt_request(self, request: Request, timestamp: float) -> None:
+        """Take a request's blocks and let it start over; it must be off ``running`` already.
+
+        It waits at the front, so of several victims the last comes first, and since victims are
+        taken from the back of ``running`` they keep their order.
+        """
+        assert request.status == RequestStatus.RUNNING, f"{request.request_id} is not running"
+        self.kv_cache_manager.free(request)
+        request.status = RequestStatus.PREEMPTED
+        request.num_computed_tokens = 0
+        request.num_preemptions += 1
+        if self.log_stats:
+            request.record_event(EngineCoreEventType.PREEMPTED, timestamp)
+        self.waiting.prepend_request(request)
+
+    def _free_request(self, request: Request) -> None:
+        """Let go of a finished request; workers hear of it with the next step."""
+        assert request.is_finished()
+        request_id = request.request_id
+        self.finished_req_ids.add(request_id)
+        if self.finished_req_ids_dict is not None:
+            self.finished_req_ids_dict[request.client_index].add(request_id)
+        self.kv_cache_manager.free(request)
+        del self.requests[request_id]
+
+
+def _refuse_out_of_scope(vllm_config: Any) -> None:
+    """Refuse every configuration that would need a rule which is not here."""
+    parallel = vllm_config.parallel_config
+    events = vllm_config.kv_events_config
+    observability = vllm_config.observability_config
+    refuse("asynchronous scheduling", vllm_config.scheduler_config.async_scheduling)
+    refuse("a cap on adapters (lora_config)", vllm_config.lora_config is not None)
+    refuse("KV cache events", events is not None and events.enable_kv_cache_events)
+    refuse("KV connectors", vllm_config.kv_transfer_config is not None)
+    refuse("encoder connectors", vllm_config.ec_transfer_config is not None)
+    refuse("speculative decoding", vllm_config.speculative_config is not None)
+    refuse("encoder-decoder models", vllm_config.model_config.is_encoder_decoder)
+    refuse("multimodal models", vllm_config.model_config.is_multimodal_model)
+    refuse("routed experts", vllm_config.model_config.enable_return_routed_experts)
+    refuse("KV cache metrics", observability.kv_cache_metrics)
+    refuse("decode context parallelism", parallel.decode_context_parallel_size != 1)
+    refuse("prefill context parallelism", parallel.prefill_context_parallel_size != 1)

@@ -1,0 +1,130 @@
+"""After the model ran: new tokens, and which requests end with them."""
+
+from collections import defaultdict
+
+from nullblock.reference.engine import EngineCoreOutput, EngineCoreOutputs
+from nullblock.reference.errors import refuse
+from nullblock.reference.outputs import ModelRunnerOutput
+from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched.output import SchedulerOutput
+from nullblock.reference.sched.state import SchedulerState
+from nullblock.reference.sched.utils import check_stop, remove_all
+from nullblock.reference.stats import SchedulerStats
+
+
+class UpdatePhase(SchedulerState):
+    """Takes in one step's sampled tokens, in the order in which the step was scheduled."""
+
+    def update_from_output(
+        self, scheduler_output: SchedulerOutput, model_runner_output: ModelRunnerOutput
+    ) -> dict[int, EngineCoreOutputs]:
+        """Append the sampled tokens, end what stops, and report, by client; refusals first.
+
+        A request that was preempted since it was scheduled still gets its token, and may end by
+        it; one that was aborted does not. Lists of several tokens are cut at the stop in place.
+        """
+        _refuse_out_of_scope(model_runner_output)
+        requests = self.requests
+        # vLLM goes by the id alone: a request that reuses it gets the old one's token.
+        by_request = self.semantics.frames_match_request
+        sampled_token_ids = model_runner_output.sampled_token_ids
+        req_id_to_index = model_runner_output.req_id_to_index
+        outputs: defaultdict[int, list[EngineCoreOutput]] = defaultdict(list)
+        for refused in self._rejected:
+            outputs[refused.client_index].append(_engine_core_output(refused, [], stopped=True))
+        self._rejected.clear()
+        stopped_running: set[Request] = set()
+        stopped_preempted: set[Request] = set()
+        for request_id, num_tokens in scheduler_output.num_scheduled_tokens.items():
+            assert num_tokens > 0, f"{num_tokens} tokens were scheduled for {request_id!r}"
+            request = requests.get(request_id)
+            if request is None:
+                continue
+            if by_request and scheduler_output.scheduled_requests[request_id] is not request:
+                continue
+            token_ids = sampled_token_ids[req_id_to_index[request_id]] if sampled_token_ids else []
+            if not token_ids:
+                continue
+            status_before = request.status
+            token_ids, stopped = self._update_request_with_output(request, token_ids)
+            if stopped:
+                self._free_request(request)
+                if status_before == RequestStatus.RUNNING:
+                    stopped_running.add(request)
+                else:
+                    stopped_preempted.add(request)
+            outputs[request.client_index].append(_engine_core_output(request, token_ids, stopped))
+
+        self.running = remove_all(self.running, stopped_running)
+        if stopped_preempted:
+            self.waiting.remove_requests(stopped_preempted)
+        return self._by_client(outputs)
+
+    def _update_request_with_output(
+        self, request: Request, new_token_ids: list[int]
+    ) -> tuple[list[int], bool]:
+        """Append tokens until one stops the request; the tokens kept, and whether one did."""
+        for num_kept, token_id in enumerate(new_token_ids, start=1):
+            request.append_output_token_ids(token_id)
+            if check_stop(request, self.max_model_len, semantics=self.semantics):
+                del new_token_ids[num_kept:]
+                return new_token_ids, True
+        return new_token_ids, False
+
+    def _by_client(
+        self, outputs: dict[int, list[EngineCoreOutput]]
+    ) -> dict[int, EngineCoreOutputs]:
+        """Wrap each client's outputs, and add ended ids and statistics where they are wanted."""
+        by_client = {
+            client_index: EngineCoreOutputs(outputs=client_outputs)
+            for client_index, client_outputs in outputs.items()
+        }
+        if self.finished_req_ids_dict:
+            for client_index, finished in self.finished_req_ids_dict.items():
+                client = by_client.setdefault(client_index, EngineCoreOutputs())
+                client.finished_requests = finished
+            self.finished_req_ids_dict.clear()
+        stats = self.make_stats()
+        if stats is not None:
+            if not by_client:
+                by_client[0] = EngineCoreOutputs()
+            # One client gets them, the first.
+            next(iter(by_client.values())).scheduler_stats = stats
+        return by_client
+
+    def make_stats(self) -> SchedulerStats | None:
+        """This step's figures; None when statistics are off."""
+        prefix_cache_stats = self.kv_cache_manager.make_prefix_cache_stats()
+        if prefix_cache_stats is None:
+            return None
+        return SchedulerStats(
+            num_running_reqs=len(self.running),
+            num_waiting_reqs=len(self.waiting),
+            num_skipped_waiting_reqs=len(self.skipped_waiting),
+            kv_cache_usage=self.kv_cache_manager.usage,
+            prefix_cache_stats=prefix_cache_stats,
+        )
+
+
+def _engine_core_output(
+    request: Request, new_token_ids: list[int], stopped: bool
+) -> EngineCoreOutput:
+    """What the front end hears of the request in this step: mostly nothing but its tokens."""
+    output = EngineCoreOutput(request.request_id, new_token_ids)
+    if stopped:
+        output.finish_reason = request.get_finished_reason()
+        output.stop_reason = request.stop_reason
+    if request.prefill_stats is not None:
+        output.prefill_stats = request.take_prefill_stats()
+    if request.events:
+        output.events = request.take_events()
+    output.trace_headers = request.trace_headers
+    return output
+
+
+def _refuse_out_of_scope(output: ModelRunnerOutput) -> None:
+    """Refuse what a model runner can report only with features that are not here."""
+    refuse("KV connector output", output.kv_connector_output is not None)
+    refuse("pooler output", output.pooler_output)
+    refuse("log probabilities", output.logprobs is not None or output.prompt_logprobs_dict)
+    refuse("routed experts", output.routed_experts is not None)

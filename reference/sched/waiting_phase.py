@@ -1,0 +1,84 @@
+"""Second half of a step: who is admitted."""
+
+from nullblock.reference.engine import EngineCoreEventType
+from nullblock.reference.kv_cache_manager import KVCacheBlocks
+from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched.interface import PauseState
+from nullblock.reference.sched.state import SchedulerState, Step
+
+
+class WaitingPhase(SchedulerState):
+    """Admits from the head of ``waiting``; the first that does not fit blocks all behind it."""
+
+    def _schedule_waiting(self, step: Step) -> None:
+        """Admit requests, unless something was preempted in this step or admission is paused."""
+        if step.preempted or self._pause_state != PauseState.UNPAUSED:
+            return
+        while self.waiting and step.token_budget > 0:
+            if len(self.running) == self.max_num_running_reqs:
+                break
+            request = self.waiting.peek_request()
+            hits, num_computed_tokens = self._computed_blocks(request)
+            num_new_tokens = self._num_waiting_tokens(
+                request, num_computed_tokens, step.token_budget
+            )
+            if num_new_tokens is None:
+                break
+            new_blocks = self.kv_cache_manager.allocate_slots(
+                request,
+                num_new_tokens,
+                num_new_computed_tokens=num_computed_tokens,
+                new_computed_blocks=hits,
+                full_sequence_must_fit=self.scheduler_reserve_full_isl,
+            )
+            if new_blocks is None:
+                break
+            self.waiting.pop_request()
+            self._admit(request, num_new_tokens, num_computed_tokens, step)
+
+    def _computed_blocks(self, request: Request) -> tuple[KVCacheBlocks, int]:
+        """The cached prefix of a waiting request, looked up anew at every attempt."""
+        hits, num_computed_tokens = self.kv_cache_manager.get_computed_blocks(request)
+        if request.prefill_stats is not None:
+            request.prefill_stats.set(request.num_prompt_tokens, num_computed_tokens, 0)
+        return hits, num_computed_tokens
+
+    def _num_waiting_tokens(
+        self, request: Request, num_computed_tokens: int, token_budget: int
+    ) -> int | None:
+        """How many tokens a waiting request would get; None if it must wait for more budget.
+
+        Outputs count as well as the prompt: a resumed request computes them again. The threshold
+        comes before the question whether chunks are allowed, so it chunks even where they are not.
+        """
+        num_new_tokens = request.num_tokens - num_computed_tokens
+        threshold: int = self.scheduler_config.long_prefill_token_threshold
+        if 0 < threshold < num_new_tokens:
+            num_new_tokens = threshold
+        if num_new_tokens > token_budget:
+            if not self.scheduler_config.enable_chunked_prefill:
+                return None
+            num_new_tokens = token_budget
+        assert num_new_tokens > 0, f"request {request.request_id!r} has no tokens to compute"
+        return num_new_tokens
+
+    def _admit(
+        self, request: Request, num_new_tokens: int, num_computed_tokens: int, step: Step
+    ) -> None:
+        """Let a request run whose slots are allocated."""
+        match request.status:
+            case RequestStatus.WAITING:
+                step.new.append(request)
+            case RequestStatus.PREEMPTED:
+                step.resumed.append(request)
+            case status:
+                raise RuntimeError(f"request {request.request_id!r} waits with status {status}")
+        if self.log_stats:
+            request.record_event(EngineCoreEventType.SCHEDULED, step.timestamp)
+        self.running.append(request)
+        request.status = RequestStatus.RUNNING
+        request.num_computed_tokens = num_computed_tokens
+        request_id = request.request_id
+        step.new_blocks[request_id] = self.kv_cache_manager.get_blocks(request_id)
+        step.num_scheduled_tokens[request_id] = num_new_tokens
+        step.token_budget -= num_new_tokens
