@@ -11,6 +11,7 @@ from nullblock.reference.kv_cache_utils import (
     make_block_hash_with_group_id,
 )
 from nullblock.reference.request import Request
+from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 
 class BlockHashToBlockMap:
@@ -79,10 +80,13 @@ class BlockPool:
         hash_block_size: int,
         enable_kv_cache_events: bool = False,
         metrics_collector: object | None = None,
+        *,
+        semantics: Semantics = VLLM_0_22_1,
     ) -> None:
         refuse("KV cache events", enable_kv_cache_events)
         refuse("KV cache metrics", metrics_collector is not None)
         assert isinstance(num_gpu_blocks, int) and num_gpu_blocks > 0
+        self.semantics = semantics
         self.num_gpu_blocks = num_gpu_blocks
         self.enable_caching = enable_caching
         self.hash_block_size = hash_block_size
@@ -176,9 +180,12 @@ class BlockPool:
         blocks = list(ordered_blocks)
         for block in blocks:
             block.ref_cnt -= 1
-        self.free_block_queue.append_n(
-            [block for block in blocks if block.ref_cnt == 0 and not block.is_null]
-        )
+        freed = [block for block in blocks if block.ref_cnt == 0 and not block.is_null]
+        if self.semantics.freed_unhashed_first:
+            # Later lines of vLLM: what nobody can hit is reused before what somebody might.
+            self.free_block_queue.prepend_n([b for b in freed if b._block_hash is None])
+            freed = [block for block in freed if block._block_hash is not None]
+        self.free_block_queue.append_n(freed)
 
     def evict_blocks(self, block_ids: set[int]) -> None:
         """Take those blocks out of the prefix cache; whoever holds them keeps holding them."""

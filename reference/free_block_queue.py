@@ -103,6 +103,19 @@ class FreeKVCacheBlockQueue:
         block.prev_free_block = block.next_free_block = None
         self.num_free_blocks -= 1
 
+    def prepend_n(self, blocks: list[KVCacheBlock]) -> None:
+        """Put blocks at the front; the first of them will be reused first, and at once."""
+        head = self.fake_free_list_head
+        following = head.next_free_block
+        assert following is not None
+        for block in reversed(blocks):
+            block.next_free_block = following
+            following.prev_free_block = block
+            following = block
+        head.next_free_block = following
+        following.prev_free_block = head
+        self.num_free_blocks += len(blocks)
+
     def append(self, block: KVCacheBlock) -> None:
         """Put a block at the back: it will be the last to be reused."""
         self.append_n([block])

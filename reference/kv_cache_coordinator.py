@@ -9,6 +9,7 @@ from nullblock.reference.kv_cache_interface import KVCacheConfig
 from nullblock.reference.kv_cache_utils import BlockHash, KVCacheBlock
 from nullblock.reference.request import Request
 from nullblock.reference.single_type_kv_cache_manager import get_manager_for_kv_cache_spec
+from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 GroupBlocks = tuple[Sequence[KVCacheBlock], ...]
 """Blocks by group: in this scope, a tuple of one."""
@@ -29,6 +30,8 @@ class KVCacheCoordinator(ABC):
         pcp_world_size: int,
         hash_block_size: int,
         metrics_collector: object | None = None,
+        *,
+        semantics: Semantics = VLLM_0_22_1,
     ) -> None:
         groups = kv_cache_config.kv_cache_groups
         refuse("EAGLE", use_eagle or any(group.is_eagle_group for group in groups))
@@ -42,6 +45,7 @@ class KVCacheCoordinator(ABC):
             hash_block_size=hash_block_size,
             enable_kv_cache_events=enable_kv_cache_events,
             metrics_collector=metrics_collector,
+            semantics=semantics,
         )
         self.kv_cache_spec = groups[0].kv_cache_spec
         self.block_size = self.kv_cache_spec.block_size
@@ -138,6 +142,8 @@ class KVCacheCoordinatorNoPrefixCache(KVCacheCoordinator):
         pcp_world_size: int,
         hash_block_size: int,
         metrics_collector: object | None = None,
+        *,
+        semantics: Semantics = VLLM_0_22_1,
     ) -> None:
         super().__init__(
             kv_cache_config,
@@ -150,6 +156,7 @@ class KVCacheCoordinatorNoPrefixCache(KVCacheCoordinator):
             pcp_world_size,
             hash_block_size,
             metrics_collector,
+            semantics=semantics,
         )
 
     def get_num_common_prefix_blocks(self, running_request_id: str) -> list[int]:
@@ -178,6 +185,8 @@ class UnitaryKVCacheCoordinator(KVCacheCoordinator):
         pcp_world_size: int,
         hash_block_size: int,
         metrics_collector: object | None = None,
+        *,
+        semantics: Semantics = VLLM_0_22_1,
     ) -> None:
         super().__init__(
             kv_cache_config,
@@ -190,6 +199,7 @@ class UnitaryKVCacheCoordinator(KVCacheCoordinator):
             pcp_world_size,
             hash_block_size,
             metrics_collector,
+            semantics=semantics,
         )
         assert not enable_caching or hash_block_size == self.block_size, (
             f"one group is hashed by its own blocks: hash_block_size {hash_block_size}, "
@@ -212,7 +222,7 @@ class UnitaryKVCacheCoordinator(KVCacheCoordinator):
         return hit_blocks, len(hit_blocks[0]) * self.block_size
 
 
-class HybridKVCacheCoordinator(KVCacheCoordinator):
+class HybridKVCacheCoordinator:
     """Several groups: out of scope."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -230,6 +240,8 @@ def get_kv_cache_coordinator(
     pcp_world_size: int,
     hash_block_size: int,
     metrics_collector: object | None = None,
+    *,
+    semantics: Semantics = VLLM_0_22_1,
 ) -> KVCacheCoordinator:
     """The coordinator for that configuration."""
     if not enable_caching:
@@ -243,6 +255,7 @@ def get_kv_cache_coordinator(
             pcp_world_size,
             hash_block_size,
             metrics_collector,
+            semantics=semantics,
         )
     return UnitaryKVCacheCoordinator(
         kv_cache_config,
@@ -255,4 +268,5 @@ def get_kv_cache_coordinator(
         pcp_world_size,
         hash_block_size,
         metrics_collector,
+        semantics=semantics,
     )

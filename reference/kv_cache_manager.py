@@ -8,8 +8,8 @@ from nullblock.reference.kv_cache_coordinator import get_kv_cache_coordinator
 from nullblock.reference.kv_cache_interface import KVCacheConfig
 from nullblock.reference.kv_cache_utils import KVCacheBlock
 from nullblock.reference.request import Request
-from nullblock.reference.semantics import VLLM_0_22_1, Semantics
 from nullblock.reference.stats import PrefixCacheStats
+from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 
 @dataclass
@@ -91,6 +91,7 @@ class KVCacheManager:
             pcp_world_size=pcp_world_size,
             hash_block_size=hash_block_size,
             metrics_collector=metrics_collector,
+            semantics=self.semantics,
         )
         self.block_pool = self.coordinator.block_pool
         # The one object for "no blocks": recognised by identity, which is what most steps of a

@@ -19,7 +19,7 @@ from nullblock.reference.free_block_queue import (
 )
 from nullblock.reference.kv_cache_interface import KVCacheConfig
 from nullblock.reference.request import Request
-from nullblock.reference.semantics import VLLM_0_22_1, Semantics
+from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 __all__ = [
     "NONE_HASH",

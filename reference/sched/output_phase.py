@@ -24,9 +24,6 @@ class OutputPhase(SchedulerState):
         cached_data = self._make_cached_request_data(step, resumed)
         self.prev_step_scheduled_req_ids.clear()
         self.prev_step_scheduled_req_ids.update(step.num_scheduled_tokens)
-        preempted_req_ids = {request.request_id for request in step.preempted}
-        preempted_req_ids |= self._reset_preempted_req_ids
-        self._reset_preempted_req_ids.clear()
         return SchedulerOutput(
             scheduled_new_reqs=new_data,
             scheduled_cached_reqs=cached_data,
@@ -37,7 +34,7 @@ class OutputPhase(SchedulerState):
             num_common_prefix_blocks=self._num_common_prefix_blocks(),
             finished_req_ids=self.finished_req_ids,
             free_encoder_mm_hashes=[],
-            preempted_req_ids=preempted_req_ids,
+            preempted_req_ids={request.request_id for request in step.preempted},
         )
 
     def _num_common_prefix_blocks(self) -> list[int]:

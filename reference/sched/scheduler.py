@@ -91,16 +91,14 @@ class Scheduler(
 
         It cannot be while a request holds blocks, unless the running ones are preempted first.
         They resume as if they had never run: nothing counts as scheduled in the previous step.
+        Workers are not told of these preemptions; a resumed request brings all its tokens anyway.
         """
         refuse("KV connectors", reset_connector)
         if reset_running_requests:
             timestamp = time.monotonic()
             while self.running:
                 # From the back, so that the queue keeps the order of admission.
-                request = self.running.pop()
-                self._preempt_request(request, timestamp)
-                if self.semantics.reset_reports_preempted:
-                    self._reset_preempted_req_ids.add(request.request_id)
+                self._preempt_request(self.running.pop(), timestamp)
             self.prev_step_scheduled_req_ids.clear()
         done = self.kv_cache_manager.reset_prefix_cache()
         if reset_running_requests and not done:

@@ -11,7 +11,7 @@ from nullblock.reference.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.interface import PauseState
 from nullblock.reference.sched.request_queue import SchedulingPolicy, create_request_queue
-from nullblock.reference.semantics import VLLM_0_22_1, Semantics
+from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 
 @dataclass(slots=True)
@@ -109,7 +109,6 @@ class SchedulerState:
         )
         self.prev_step_scheduled_req_ids: set[str] = set()
         self._pause_state = PauseState.UNPAUSED
-        self._reset_preempted_req_ids: set[str] = set()
         self._rejected: list[Request] = []
         """Refused on arrival, and not reported yet."""
 

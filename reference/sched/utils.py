@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sampling_params import RepetitionDetectionParams
-from nullblock.reference.semantics import VLLM_0_22_1, Semantics
+from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 T = TypeVar("T")
 

@@ -39,7 +39,7 @@ def assert_well_formed(queue: FreeKVCacheBlockQueue) -> None:
 
 OPERATIONS = st.lists(
     st.tuples(
-        st.sampled_from(["popleft", "popleft_n", "remove", "append", "append_n"]),
+        st.sampled_from(["popleft", "popleft_n", "remove", "append", "append_n", "prepend_n"]),
         st.integers(0, 7),
     ),
     max_size=40,
@@ -73,6 +73,10 @@ def test_the_free_queue_behaves_as_a_list(size: int, operations: list[tuple[str,
         elif name == "append_n":
             queue.append_n([blocks[i] for i in out[:n]])
             model += out[:n]
+            del out[:n]
+        elif name == "prepend_n":
+            queue.prepend_n([blocks[i] for i in out[:n]])
+            model[:0] = out[:n]
             del out[:n]
         assert ids(queue.get_all_free_blocks()) == model
         assert_well_formed(queue)

@@ -2,6 +2,7 @@
 
 import hashlib
 import pickle
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ from nullblock.reference import kv_cache_utils as utils
 from nullblock.reference.hashing import get_hash_fn_by_name, sha256, sha256_cbor, xxhash
 from nullblock.reference.request import Request
 from nullblock.reference.sampling_params import SamplingParams
-from nullblock.reference.semantics import Switches
+from nullblock.spec.profiles import VLLM_0_22_1
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +107,7 @@ def test_the_salt_is_in_the_first_block_and_the_adapter_in_every_one() -> None:
 def test_an_adapter_and_a_salt_of_one_name_collide_only_without_tags() -> None:
     """vLLM 0.22.1 gives them one hash; the tagged profile keeps them apart."""
     for tagged in (False, True):
-        semantics = Switches(extra_keys_tagged=tagged)
+        semantics = replace(VLLM_0_22_1, extra_keys_tagged=tagged)
         hasher = utils.get_request_block_hasher(2, sha256, semantics=semantics)
         lora = request_of([1, 2, 3, 4], hasher, lora="X")
         salt = request_of([1, 2, 3, 4], hasher, salt="X")

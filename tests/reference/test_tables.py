@@ -1,5 +1,6 @@
 """The KV-cache manager: hits, slots, and giving them back."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from nullblock.reference.kv_cache_interface import (
 from nullblock.reference.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from nullblock.reference.request import Request
 from nullblock.reference.sampling_params import SamplingParams
-from nullblock.reference.semantics import Switches
+from nullblock.spec.profiles import VLLM_0_22_1
 
 utils.init_none_hash(sha256)
 HASHER = utils.get_request_block_hasher(4, sha256)
@@ -201,7 +202,7 @@ def test_no_prefix_is_common_without_caching() -> None:
 def test_withdrawing_uncaches_what_is_not_computed() -> None:
     """Only in the profile that says so, and only blocks beyond the computed tokens."""
     for uncaches in (False, True):
-        manager = manager_of(8, semantics=Switches(withdraw_uncaches=uncaches))
+        manager = manager_of(8, semantics=replace(VLLM_0_22_1, withdraw_uncaches=uncaches))
         request = request_of("r", 12)
         manager.allocate_slots(request, 6)
         request.num_computed_tokens = 6

@@ -1,0 +1,97 @@
+"""What the driver asks of an engine: the surface that spec, reference and impl share."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+Dump = Literal["full", "brief", "none"]
+"""How much state a line carries: with the block pool, without it, or none at all."""
+
+Fields = dict[str, Any]
+"""Part of an output line: anything that JSON can write."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRequest:
+    """An ``add`` event with its prompt written out and its arrival resolved."""
+
+    id: str
+    prompt: list[int]
+    """Tokens; may be empty."""
+    max_tokens: int
+    min_tokens: int
+    priority: int
+    """Smaller is served first; only the PRIORITY policy looks at it."""
+    arrival: float
+    """Any unit: only its order counts."""
+    lora: str | None
+    """The adapter's name, part of every block hash; None for the base model."""
+    salt: str | None
+    """Part of the first block's hash; None and the empty string both mean no salt."""
+    stop: list[int] | None
+    """Tokens that stop the request and are reported as its stop reason."""
+    eos: int | None
+    """The token that ends the request without a stop reason; None: none does."""
+    skip_cache_read: bool | None
+    """Whether the request ignores cached prefixes; None: as the engine decides."""
+
+
+class Engine(Protocol):
+    """One engine under one configuration and one profile, empty at first.
+
+    Whatever a method raises is an observation, printed as an ``EXCEPTION`` line, except an
+    :class:`nullblock.conformance.errors.InputError`, which is the user's.
+    """
+
+    def add(self, request: NewRequest) -> None:
+        """Queue a request. Its id belongs to no request that the engine knows."""
+        ...
+
+    def schedule(self) -> Fields:
+        """Decide one step: the fields of a ``schedule`` line but ``ev``, ``step``, ``state``."""
+        ...
+
+    def update(self, sampled: dict[str, list[int]]) -> list[Fields]:
+        """Take in the tokens sampled for the oldest step in flight, by id in schedule order.
+
+        Returns ``id``, ``tokens``, ``finish`` and ``stop_reason`` of each output.
+        """
+        ...
+
+    def abort(self, ids: list[str] | None, status: str) -> list[str]:
+        """End requests, in the order given (None: all), with a ``RequestStatus`` name.
+
+        Returns the ids that were alive. Unknown ids are ignored.
+        """
+        ...
+
+    def reset_prefix_cache(self, reset_running: bool) -> bool:
+        """Empty the prefix cache; whether it was done."""
+        ...
+
+    def pause(self, state: str) -> None:
+        """Change how much is scheduled, by ``PauseState`` name."""
+        ...
+
+    def evict_blocks(self, ids: list[int]) -> None:
+        """Take blocks out of the prefix cache."""
+        ...
+
+    def has_unfinished(self) -> bool:
+        """Whether there is work (a rejection that no update has reported yet is work)."""
+        ...
+
+    def has_requests(self) -> bool:
+        """Whether a step has anything to do or to tell."""
+        ...
+
+    def num_tokens(self, id: str) -> int | None:
+        """Prompt and output tokens of a request; None if the engine knows no such request."""
+        ...
+
+    def is_prefill_chunk(self, id: str) -> bool:
+        """Whether the step just scheduled leaves tokens of the request uncomputed."""
+        ...
+
+    def state(self, dump: Dump) -> Fields | None:
+        """The ``state`` of a line; None if ``dump`` is ``none``."""
+        ...

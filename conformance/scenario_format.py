@@ -1,0 +1,218 @@
+"""The scenario format: a configuration and a list of events, as types.
+
+Keys, types and defaults are those of the driver of the real engine (``tests/oracle/drive.py``).
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from nullblock.conformance.prompts import Prompt
+
+MAX_STEPS = 1_000_000
+"""Steps that a scenario may take."""
+MAX_BLOCKS = 2**20
+"""Blocks that a pool may have: each is an object with a line in every full dump."""
+
+AtLeast0 = Annotated[int, Meta(ge=0)]
+AtLeast1 = Annotated[int, Meta(ge=1)]
+
+Status = Literal[
+    "WAITING",
+    "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR",
+    "WAITING_FOR_REMOTE_KVS",
+    "WAITING_FOR_STREAMING_REQ",
+    "RUNNING",
+    "PREEMPTED",
+    "FINISHED_STOPPED",
+    "FINISHED_LENGTH_CAPPED",
+    "FINISHED_ABORTED",
+    "FINISHED_IGNORED",
+    "FINISHED_ERROR",
+    "FINISHED_REPETITION",
+]
+"""Names of vLLM's ``RequestStatus``. An abort with one that is not finished is the engine's to refuse."""
+
+
+class Group(Struct, frozen=True, forbid_unknown_fields=True):
+    """A KV cache group. Only ``type`` matters to a full-attention group."""
+
+    type: Literal["full", "sliding_window", "chunked_local", "mamba", "sink"]
+    block_size: AtLeast1 | UnsetType = UNSET
+    sliding_window: AtLeast1 | UnsetType = UNSET
+    chunk: AtLeast1 | UnsetType = UNSET
+    mamba_cache_mode: str | UnsetType = UNSET
+    num_speculative_blocks: AtLeast0 | UnsetType = UNSET
+    eagle: bool = False
+    sink_len: AtLeast0 | UnsetType = UNSET
+
+
+class Connector(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a KV connector would answer; out of scope, and only told apart from a typing mistake."""
+
+    matched: dict[str, int | None] = {}
+    is_async: bool = msgspec.field(name="async", default=False)
+    delay_free: bool = False
+
+
+class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The engine's configuration and the driver's model. Sizes are tokens, blocks or requests."""
+
+    block_size: AtLeast1 = 16
+    num_blocks: Annotated[int, Meta(ge=1, le=MAX_BLOCKS)] = 64
+    """The null block included."""
+    max_num_batched_tokens: AtLeast1 = 64
+    max_num_scheduled_tokens: AtLeast0 | None = None
+    """None and 0: ``max_num_batched_tokens``."""
+    max_num_seqs: AtLeast1 = 8
+    max_model_len: AtLeast1 = 256
+    long_prefill_token_threshold: int = 0
+    """Not positive: none."""
+    enable_chunked_prefill: bool = True
+    enable_prefix_caching: bool = True
+    policy: Literal["fcfs", "priority"] = "fcfs"
+    async_scheduling: bool = False
+    queue_depth: int = 2
+    """Steps in flight; only asynchronous scheduling looks at it."""
+    num_spec_tokens: AtLeast0 = 0
+    spec_method: Literal["ngram", "eagle", "draft_model"] = "ngram"
+    scheduler_reserve_full_isl: bool = True
+    watermark: float | int | None = None
+    """0.22.1 has none: taken and ignored."""
+    max_loras: AtLeast0 | None = None
+    pipeline_parallel_size: AtLeast1 = 1
+    use_v2_model_runner: bool = False
+    hash_algo: Literal["sha256", "sha256_cbor", "xxhash", "xxhash_cbor"] = "sha256"
+    hash_seed: str | int = "0"
+    hash_block_size: int | None = None
+    """With one group: taken and ignored, hashes have the group's block size."""
+    kv_events: bool = False
+    log_stats: bool = False
+    groups: Annotated[list[Group], Meta(min_length=1)] = msgspec.field(
+        default_factory=lambda: [Group("full")]
+    )
+    accept: Literal["all", "none", "hash"] | list[AtLeast0] = "hash"
+    """Draft tokens accepted; without drafts nobody looks at it."""
+    vocab: AtLeast1 = 1000
+    seed: int = 0
+    connector: Connector | None = None
+
+
+class _Event(Struct, frozen=True, forbid_unknown_fields=True, tag_field="op", kw_only=True):
+    """One thing that happens to the engine."""
+
+
+class Add(_Event, tag="add"):
+    """A request arrives."""
+
+    id: str
+    prompt: Prompt
+    max_tokens: int = 16
+    min_tokens: int = 0
+    priority: int = 0
+    arrival: float | UnsetType = UNSET
+    """Unset: the number of requests added so far, this one included."""
+    lora: str | None = None
+    lora_id: int | None = None
+    salt: str | None = None
+    stop: list[int] | None = None
+    eos: int | None = None
+    eos_at: int | UnsetType = UNSET
+    """The model samples ``eos`` from this output on (0 is the first)."""
+    skip_cache_read: bool | None = None
+    resumable: bool | None = None
+
+
+class Step(_Event, tag="step"):
+    """Whole steps: schedule and update."""
+
+    n: Annotated[int, Meta(le=MAX_STEPS)] = 1
+
+
+class Schedule(_Event, tag="schedule"):
+    """The first half of a step."""
+
+
+class Update(_Event, tag="update"):
+    """The second half of the oldest step in flight."""
+
+
+class Drain(_Event, tag="drain"):
+    """The second half of every step in flight."""
+
+
+class Run(_Event, tag="run"):
+    """Steps until nothing is unfinished."""
+
+    max_steps: int = 1000
+
+
+class Abort(_Event, tag="abort"):
+    """Requests are ended from outside; ``ids`` null: all of them."""
+
+    ids: list[str] | None
+    status: Status = "FINISHED_ABORTED"
+
+
+class ResetPrefixCache(_Event, tag="reset_prefix_cache"):
+    """The prefix cache is emptied."""
+
+    reset_running: bool = False
+
+
+class Pause(_Event, tag="pause"):
+    """The pause state changes."""
+
+    state: Literal["UNPAUSED", "PAUSED_NEW", "PAUSED_ALL"]
+
+
+class EvictBlocks(_Event, tag="evict_blocks"):
+    """Blocks are taken out of the prefix cache."""
+
+    ids: list[AtLeast0]
+
+
+class KvDone(_Event, tag="kv_done"):
+    """A KV connector reports; out of scope."""
+
+    recv: list[str] = []
+    send: list[str] = []
+
+
+Event = (
+    Add
+    | Step
+    | Schedule
+    | Update
+    | Drain
+    | Run
+    | Abort
+    | ResetPrefixCache
+    | Pause
+    | EvictBlocks
+    | KvDone
+)
+EVENTS: dict[str, type[Struct]] = {
+    str(kind.__struct_config__.tag): kind for kind in Event.__args__
+}
+
+
+class Document(Struct, forbid_unknown_fields=True):
+    """A whole scenario file."""
+
+    events: list[Event]
+    config: Config = msgspec.field(default_factory=Config)
+    requests: dict[str, object] = {}
+    """Taken and ignored, as the real engine's driver does."""
+
+
+class Scenario(Struct, frozen=True):
+    """A decoded scenario."""
+
+    config: Config
+    events: list[Event]
+    written_config: dict[str, Any]
+    """The configuration as the header shows it: as written, completed with the defaults."""
+    ignored: list[str]
+    """Keys that are part of the format and that no engine looks at."""

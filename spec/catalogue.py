@@ -1,0 +1,78 @@
+"""Every statement of the specification, by its ID.
+
+A statement is one testable sentence. `rules/` and `machine/` say what a step does, `invariants.py` says what
+holds between any two rules. The decorator that registers a statement takes the sentence from the first line of the
+definition's docstring, so prose, code and ID cannot drift apart. IDs are `FAMILY-n` and never reused.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+FAMILIES = ("POOL", "QUEUE", "HASH", "TABLE", "ALLOC", "RUN", "WAIT", "PREEMPT", "OUT", "UPD", "LIFE")
+F = TypeVar("F", bound=Callable[..., Any])
+Kind = Literal["rule", "clause", "invariant", "witness"]
+_ID = re.compile(rf"(?:{'|'.join(FAMILIES)})-[1-9][0-9]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One sentence of the specification and the text that defines it."""
+
+    id: str
+    kind: Kind
+    sentence: str
+    note: str
+    source: str
+    definition: str
+    """Module and name of the defining function."""
+    file: str
+    line: int
+
+
+CATALOGUE: dict[str, Statement] = {}
+
+
+def register(id: str, kind: Kind, definition: Callable[..., Any]) -> None:
+    """Enter `definition` under `id`.
+
+    Raises ValueError for a malformed or reused ID and for a missing docstring.
+    """
+    if not _ID.fullmatch(id):
+        raise ValueError(f"{id!r} is not FAMILY-n with a family of {', '.join(FAMILIES)}")
+    code = definition.__code__
+    where = f"{definition.__module__}.{definition.__qualname__}"
+    if id in CATALOGUE and CATALOGUE[id].definition != where:
+        raise ValueError(f"{id} is defined twice: {CATALOGUE[id].definition} and {where}")
+    doc = " ".join((definition.__doc__ or "").split())
+    if not doc:
+        raise ValueError(f"{id}: {where} has no docstring to take the sentence from")
+    text, _, source = doc.partition("Source:")
+    sentence, stop, note = text.partition(". ")
+    CATALOGUE[id] = Statement(
+        id=id,
+        kind=kind,
+        sentence=sentence.strip().rstrip(".") + ".",
+        note=note.strip() if stop else "",
+        source=source.strip(),
+        definition=where,
+        file=code.co_filename,
+        line=code.co_firstlineno,
+    )
+
+
+def clause(id: str) -> Callable[[F], F]:
+    """Register a reading: a decision that rules and machine refer to."""
+
+    def enter(f: F) -> F:
+        register(id, "clause", f)
+        return f
+
+    return enter
+
+
+def order(id: str) -> tuple[int, int]:
+    """Sort key: families in the order of a request's way through the engine, then numbers."""
+    family, _, number = id.partition("-")
+    return FAMILIES.index(family), int(number)

@@ -1,0 +1,252 @@
+"""The environment of a concrete state: quantifiers, sets, sizes and hashes over finite domains, by definition.
+
+This is the readable truth; `nullblock.spec.indexed` answers the same questions with indexes for large pools.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from nullblock.spec.facts import Config, Request
+from nullblock.spec.kernel import Value
+from nullblock.spec.state import FIELDS
+
+Key = Callable[[Any], Any]
+Test = Callable[[Any], Any]
+
+
+class Zero(dict[Any, Any]):
+    """A map whose absent keys read as 0."""
+
+    def __missing__(self, key: Any) -> int:
+        return 0
+
+
+class Minus(dict[Any, Any]):
+    """A map whose absent keys read as -1."""
+
+    def __missing__(self, key: Any) -> int:
+        return -1
+
+
+class Nothing(dict[Any, Any]):
+    """A map whose absent keys read as None."""
+
+    def __missing__(self, key: Any) -> None:
+        return None
+
+
+class Empty(dict[Any, Any]):
+    """A map whose absent keys read as the empty set."""
+
+    def __missing__(self, key: Any) -> frozenset[Any]:
+        return frozenset()
+
+
+CARRIERS: dict[str, type[dict[Any, Any]]] = {
+    "pos": Minus,
+    "hsh": Nothing,
+    "own": Empty,
+    "pw": Nothing,
+    **dict.fromkeys(("tab", "run", "frame", "hit", "rej"), Nothing),
+}
+MAPS = tuple(f for f in FIELDS if ">" in FIELDS[f])
+SCALARS = tuple(f for f in FIELDS if ">" not in FIELDS[f])
+
+
+class State:
+    """A concrete state: one attribute a field, and its environment `k`."""
+
+    __slots__ = (*FIELDS, "k")
+    k: Any
+
+    def copy(self) -> "State":
+        """A state that shares nothing mutable with this one."""
+        new = object.__new__(State)
+        for f in SCALARS:
+            setattr(new, f, getattr(self, f))
+        for f in MAPS:
+            m = getattr(self, f)
+            setattr(new, f, m.__class__(m))
+        new.k = self.k
+        return new
+
+
+class Env:
+    """Answers what the text asks of `s.k`, over blocks 1 … num_blocks - 1 and the requests that have been introduced.
+
+    Block 0 is the null block: it is never free, never hashed and in no table, so it is no member of the domain.
+    """
+
+    NOHASH: Any = None
+    ROOT: Any = ()
+    concrete = True
+
+    def __init__(self, config: Config, checks: bool = False) -> None:
+        self.config, self.sem, self.checks = config, config.semantics, checks
+        self.usable = config.num_blocks - 1
+        self.budget = config.max_num_scheduled_tokens
+        self.max_seqs = config.max_num_seqs
+        self.max_len = config.max_model_len
+        self.threshold = config.long_prefill_token_threshold
+        self.chunked = config.enable_chunked_prefill
+        self.caching = config.enable_prefix_caching
+        self.reserve = config.scheduler_reserve_full_isl
+        self.priority = config.policy == "priority"
+        self.block_size = config.block_size
+        self.requests: dict[Any, Request] = {}
+        self.indices = range(self.usable + 2)
+
+    # quantifiers -------------------------------------------------------------------------------------------------
+    def domain(self, sort: str) -> Iterable[Any]:
+        """The members of a sort."""
+        match sort:
+            case "B":
+                return range(1, self.usable + 1)
+            case "R":
+                return self.requests
+            case _:
+                return self.indices
+
+    def forall(self, sorts: str, test: Callable[..., Any]) -> bool:
+        """Whether `test` holds for all members of the sorts."""
+        return all(test(*v) for v in itertools.product(*map(self.domain, sorts)))
+
+    def exists(self, sort: str, test: Test, by: Any = None) -> bool:
+        """Whether `test` holds for some member."""
+        return any(map(test, self.domain(sort)))
+
+    def first(self, sort: str, test: Test, key: Key, by: Any = None) -> Any:
+        """The member with the least key among those that pass `test`; None if there is none."""
+        return min(filter(test, self.domain(sort)), key=key, default=None)
+
+    def is_first(self, sort: str, x: Any, test: Test, key: Key, by: Any = None) -> bool:
+        """Whether x is `first(sort, test, key)`."""
+        if not test(x):
+            return False
+        mine = key(x)
+        return all(mine <= key(y) for y in self.domain(sort) if test(y))
+
+    def count(self, sort: str, test: Test, by: Any = None) -> int:
+        """How many members pass `test`."""
+        return sum(1 for x in self.domain(sort) if test(x))
+
+    # sizes -------------------------------------------------------------------------------------------------------
+    def blocks(self, tokens: int) -> int:
+        """Blocks that `tokens` tokens need: rounded up."""
+        return -(-tokens // self.block_size)
+
+    def full(self, tokens: int) -> int:
+        """Blocks that `tokens` tokens fill: rounded down."""
+        return tokens // self.block_size
+
+    def tokens(self, blocks: int) -> int:
+        """Tokens in whole blocks."""
+        return blocks * self.block_size
+
+    # requests ----------------------------------------------------------------------------------------------------
+    def prompt_len(self, r: Any) -> int:
+        """Prompt tokens of r."""
+        return self.requests[r].prompt_len
+
+    def max_tokens(self, r: Any) -> int:
+        """Output tokens at which r stops."""
+        return self.requests[r].max_tokens
+
+    def min_tokens(self, r: Any) -> int:
+        """Output tokens below which r does not stop on a token."""
+        return self.requests[r].min_tokens
+
+    def skip_read(self, r: Any) -> bool:
+        """Whether r refuses prefix hits."""
+        return self.requests[r].skip_reading_prefix_cache
+
+    def order(self, r: Any) -> tuple[int, float, Any]:
+        """Place in a PRIORITY queue, least first."""
+        q = self.requests[r]
+        return (q.priority, q.arrival, q.id)
+
+    def negligible(self, r: Any, index: int) -> tuple[int, float, int]:
+        """Key of the PRIORITY victim, least first: greatest priority value, then latest arrival, then first in the list."""
+        q = self.requests[r]
+        return (-q.priority, -q.arrival, index)
+
+    def want(self, r: Any, i: int) -> Any:
+        """The chain hash of r's i-th block of tokens, from 0. Supplied by a subclass."""
+        raise NotImplementedError
+
+    def last_token(self, s: State, r: Any) -> str:
+        """What r's last token is to it: eos, a stop id, or plain. Supplied by a subclass."""
+        raise NotImplementedError
+
+    def on_token(self, s: State, r: Any) -> None:
+        """Called when r takes a token."""
+
+    def note(self, s: State, r: Any, why: Value) -> None:
+        """Called with the verdict of the stop check."""
+
+    def observe(self, reading: Callable[[State], Any], s: State) -> Any:
+        """The value of a reading that only concrete runs need."""
+        return reading(s)
+
+    # sets and maps -----------------------------------------------------------------------------------------------
+    def mem(self, S: Any, x: Any) -> bool:
+        """Membership."""
+        return x in S
+
+    def card(self, S: Any) -> int:
+        """Cardinality."""
+        return len(S)
+
+    def some(self, S: Any) -> Any:
+        """Some member of a set, None of the empty one."""
+        return min(S, default=None)
+
+    def empty(self, sort: str) -> Any:
+        """The empty set of a sort."""
+        return frozenset()
+
+    def add(self, S: Any, x: Any) -> Any:
+        """The set with x in it."""
+        return S | {x}
+
+    def remove(self, S: Any, x: Any) -> Any:
+        """The set without x."""
+        return S - {x}
+
+    def drop(self, m: Any, i: int, n: int) -> Any:
+        """The sequence m[0:n] without its i-th member."""
+        return m.__class__((j if j < i else j - 1, m[j]) for j in range(n) if j != i)
+
+    def blank(self, field: str) -> Any:
+        """An empty map for a field."""
+        return CARRIERS.get(field, Zero)()
+
+
+def initial(k: Env) -> State:
+    """The state before anything has happened: every block but the null block in the free queue, in order of id."""
+    s = State()
+    s.k = k
+    for f in FIELDS:
+        setattr(s, f, k.blank(f) if ">" in FIELDS[f] else 0)
+    for b in range(1, k.usable + 1):
+        s.stamp[b] = b  # type: ignore[attr-defined]
+    start: dict[str, Any] = {
+        "back": k.usable + 1,
+        "front": -1,
+        "nfree": k.usable,
+        "hclock": 1,
+        "aclk": 1,
+        "hi": 1,
+        "lo": -1,
+        "lr": None,
+        "leaver": None,
+        "actor": None,
+    }
+    for f, value in start.items():
+        setattr(s, f, value)
+    for f in ("preempted", "finished", "prev", "waitset"):
+        setattr(s, f, k.empty("R"))
+    s.evset = k.empty("B")  # type: ignore[attr-defined]
+    s.freeset = frozenset(range(1, k.usable + 1)) if isinstance(s.evset, frozenset) else s.evset  # type: ignore[attr-defined]
+    return s

@@ -1,0 +1,39 @@
+"""What is known of a request from outside and never changes while it lives, and the constants of a configuration."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from nullblock.spec.profiles import NORMATIVE, Semantics
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The constants that decisions depend on. Tokens, blocks and requests are counted; None of them is -1."""
+
+    num_blocks: int
+    """All blocks, the null block included."""
+    block_size: int
+    max_num_scheduled_tokens: int
+    """Token budget of a step."""
+    max_num_seqs: int
+    max_model_len: int
+    long_prefill_token_threshold: int = 0
+    """0: no threshold."""
+    enable_chunked_prefill: bool = True
+    enable_prefix_caching: bool = True
+    scheduler_reserve_full_isl: bool = True
+    policy: str = "fcfs"
+    semantics: Semantics = NORMATIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The facts about one request."""
+
+    id: Any
+    prompt_len: int
+    max_tokens: int
+    min_tokens: int = 0
+    priority: int = 0
+    arrival: float = 0.0
+    skip_reading_prefix_cache: bool = False

@@ -1,0 +1,139 @@
+"""The same answers as `nullblock.spec.concrete`, from indexes: for pools of thousands of blocks.
+
+Ghost fields are not kept. `tests/spec/test_indexed.py` shows that every answer equals the definition's.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from nullblock.spec.concrete import CARRIERS, Env, Key, State, Test, Zero, initial
+from nullblock.spec.facts import Config
+
+
+class Stamps(OrderedDict[Any, int]):
+    """A map to stamps, kept in their order: a new stamp is the greatest, or, if negative, the least."""
+
+    def __missing__(self, key: Any) -> int:
+        return 0
+
+    def __setitem__(self, key: Any, value: int) -> None:
+        if key in self:
+            super().__delitem__(key)
+        if value:
+            super().__setitem__(key, value)
+            if value < 0:
+                self.move_to_end(key, last=False)
+
+
+class Hashes(dict[Any, Any]):
+    """A map from blocks to hashes that also knows the blocks of each hash, first cached first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.holders: dict[Any, dict[Any, None]] = {}
+
+    def __missing__(self, key: Any) -> None:
+        return None
+
+    def __setitem__(self, b: Any, h: Any) -> None:
+        old = self.pop(b, None)
+        if old is not None:
+            holders = self.holders[old]
+            del holders[b]
+            if not holders:
+                del self.holders[old]
+        if h is not None:
+            super().__setitem__(b, h)
+            self.holders.setdefault(h, {})[b] = None
+
+
+class Sparse(Zero):
+    """A map that forgets keys set to zero, so that its length counts the others."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if value:
+            super().__setitem__(key, value)
+        else:
+            self.pop(key, None)
+
+
+class Void(dict[Any, Any]):
+    """A ghost map that keeps nothing."""
+
+    def __missing__(self, key: Any) -> None:
+        return None
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+
+class IndexedEnv(Env):
+    """An environment for ONE state, which `start` makes; sets are changed in place."""
+
+    state: State
+
+    def start(self) -> State:
+        """The initial state, bound to this environment."""
+        self.state = initial(self)
+        return self.state
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config, checks=False)
+
+    def blank(self, field: str) -> Any:
+        match field:
+            case "stamp" | "rank":
+                return Stamps()
+            case "hsh":
+                return Hashes()
+            case "tlen":
+                return Sparse()
+            case "pos" | "own" | "pw" | "done" | "hstamp":
+                return Void()
+            case _:
+                return CARRIERS.get(field, Zero)()
+
+    def empty(self, sort: str) -> Any:
+        return set() if sort == "R" else None
+
+    def add(self, S: Any, x: Any) -> Any:
+        if S is not None:
+            S.add(x)
+        return S
+
+    def remove(self, S: Any, x: Any) -> Any:
+        if S is not None:
+            S.discard(x)
+        return S
+
+    def exists(self, sort: str, test: Test, by: Any = None) -> bool:
+        s: Any = self.state
+        if by == "held":
+            return bool(s.nfree < self.usable)
+        if by is not None and by[0] == "hsh":
+            return by[1] in s.hsh.holders
+        return super().exists(sort, test, by)
+
+    def first(self, sort: str, test: Test, key: Key, by: Any = None) -> Any:
+        s: Any = self.state
+        if by == "stamp":
+            return next(iter(s.stamp), None)
+        if by == "rank":
+            return min(s.rank, key=key, default=None) if self.priority else next(iter(s.rank), None)
+        if by == "victim":
+            return min(range(s.nr), key=key, default=None)
+        if by is not None and by[0] == "hsh":
+            return next(iter(s.hsh.holders.get(by[1], ())), None)
+        if by is not None and by[0] == "run":
+            return next((i for i in range(s.nr) if s.run[i] == by[1]), None)
+        return super().first(sort, test, key, by)
+
+    def is_first(self, sort: str, x: Any, test: Test, key: Key, by: Any = None) -> bool:
+        return x is not None and bool(self.first(sort, test, key, by) == x)
+
+    def count(self, sort: str, test: Test, by: Any = None) -> int:
+        s: Any = self.state
+        return len(s.tlen) if by == "tlen" else super().count(sort, test, by)
+
+

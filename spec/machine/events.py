@@ -1,0 +1,80 @@
+"""What may happen between steps: arrivals, aborts, resets."""
+
+from nullblock.spec.catalogue import clause
+from nullblock.spec.kernel import State, Value, both, loop, neg
+from nullblock.spec.machine.blocks import free, withdraw
+from nullblock.spec.rules.pool import evict_block, wipe
+from nullblock.spec.rules.queues import (
+    abort_running,
+    abort_waiting,
+    add_request,
+    begin_reset,
+    end_reset,
+    forget,
+    preempt_for_reset,
+    reject,
+    requeue,
+)
+from nullblock.spec.state import HANDED, MOVED, RUNNING, live, servable
+
+RESET_LOOP = HANDED | MOVED | {"comp"}
+
+
+def add(s: State, r: Value) -> Value:
+    """A request arrives: it waits, or is refused. Returns whether it waits (LIFE-1, LIFE-2)."""
+    if s.k.sem.reject_unservable and neg(servable(s, r)):
+        reject(s, r)
+        return False
+    add_request(s, r)
+    return True
+
+
+def abort(s: State, r: Value) -> Value:
+    """Abort r wherever it stands. Returns False, and changes nothing, for an id that is not in use (LIFE-4, LIFE-5)."""
+    if not live(s, r):
+        return False
+    if s.stage[r] == RUNNING:
+        abort_running(s, s.k.first("I", lambda i: both(0 <= i, i < s.nr, s.run[i] == r), lambda i: i, by=("run", r)))
+        free(s, r)
+        forget(s, r)
+    else:
+        abort_waiting(s, r)
+    return True
+
+
+def reset_prefix_cache(s: State, reset_running: bool) -> Value:
+    """Forget every hash, if no block is held; with `reset_running` preempt everybody first. Returns whether it was done."""
+    if reset_running:
+        begin_reset(s)
+        for _ in loop(
+            s,
+            until=lambda: s.nr == 0,
+            decreases=lambda: s.nr,
+            changes=RESET_LOOP,
+            keep=lambda: s.leaving == 0,
+        ):
+            v = s.run[s.nr - 1]
+            preempt_for_reset(s)
+            withdraw(s, v)
+            free(s, v)
+            requeue(s, v)
+        end_reset(s)
+    return may_wipe(s)
+
+
+@clause("LIFE-10")
+def may_wipe(s: State) -> Value:
+    """A reset without leave to touch running requests fails, and changes nothing, while any block is held.
+
+    Source: BlockPool.reset_prefix_cache.
+    """
+    if s.k.exists("B", lambda b: s.ref[b] > 0, by="held"):
+        return False
+    wipe(s)
+    return True
+
+
+def evict_blocks(s: State, blocks: list[Value]) -> None:
+    """Remove the hashes of the named blocks (HASH-13)."""
+    for b in blocks:
+        evict_block(s, b)

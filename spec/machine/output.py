@@ -1,0 +1,121 @@
+"""What a decided step tells the worker: readings of the state between `decide` and `commit`."""
+
+from dataclasses import dataclass
+
+from nullblock.spec.catalogue import clause
+from nullblock.spec.kernel import State, Value
+from nullblock.spec.state import NEW, RESUMED
+
+
+@dataclass(frozen=True, slots=True)
+class NewRequest:
+    """A request the worker has not seen: everything about it."""
+
+    id: Value
+    blocks: tuple[int, ...]
+    computed: int
+
+
+@dataclass(frozen=True, slots=True)
+class CachedRequest:
+    """A request the worker knows: what changed."""
+
+    id: Value
+    new_blocks: tuple[int, ...]
+    """For a resumed request the whole table, otherwise the blocks appended in this step."""
+    computed: int
+    resumed: bool
+    all_tokens: int | None
+    """How many tokens are sent again; None: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerOutput:
+    """The decision of one step, in vLLM's terms."""
+
+    num_scheduled_tokens: tuple[tuple[Value, int], ...]
+    new: tuple[NewRequest, ...]
+    cached: tuple[CachedRequest, ...]
+    preempted: frozenset[Value]
+    finished: frozenset[Value]
+    num_common_prefix_blocks: int
+
+
+@clause("OUT-1")
+def scheduled(s: State) -> tuple[tuple[Value, int], ...]:
+    """The scheduled requests are reported in the order in which they were scheduled, which is the order of the running list.
+
+    Source: SEMANTICS 1.9, 3.
+    """
+    return tuple((s.run[i], s.sched[s.run[i]]) for i in range(s.nr) if s.sched[s.run[i]] != 0)
+
+
+@clause("OUT-2")
+def table(s: State, r: Value, first: int = 0) -> tuple[int, ...]:
+    """A new or resumed request is reported with all its blocks, a running one with those appended in this step.
+
+    Source: SEMANTICS 2.9, 3: req_to_new_blocks.
+    """
+    return tuple(s.tab[r, i] for i in range(first, s.tlen[r]))
+
+
+@clause("OUT-3")
+def tokens_again(s: State, r: Value) -> int | None:
+    """All tokens are sent again for a known request that was not scheduled in the previous step.
+
+    Source: CachedRequestData.all_token_ids; SEMANTICS 3.
+    """
+    return None if s.k.mem(s.prev, r) else s.ntok[r]
+
+
+@clause("OUT-4")
+def common_prefix(s: State) -> int:
+    """The common prefix counts the leading blocks of the first running request that every request with blocks holds.
+
+    Source: FullAttentionManager.get_num_common_prefix_blocks; 0 with caching off or nobody running.
+    """
+    if s.nr == 0 or not s.k.caching:
+        return 0
+    holders = s.k.count("R", lambda r: s.tlen[r] > 0, by="tlen")
+    n = 0
+    while n < s.tlen[s.run[0]] and s.ref[s.tab[s.run[0], n]] == holders:
+        n += 1
+    return n
+
+
+@clause("OUT-5")
+def cached_order(s: State) -> list[Value]:
+    """Known requests are reported running ones first, in schedule order, then resumed ones.
+
+    Source: Scheduler._make_cached_request_data.
+    """
+    ids = [r for r, _ in scheduled(s)]
+    return [r for r in ids if s.fresh[r] == 0] + [r for r in ids if s.fresh[r] == RESUMED]
+
+
+def _cached(s: State, r: Value) -> CachedRequest:
+    resumed = s.fresh[r] == RESUMED
+    return CachedRequest(
+        id=r,
+        new_blocks=table(s, r, 0 if resumed else s.told[r]),
+        computed=s.comp[r],
+        resumed=resumed,
+        all_tokens=tokens_again(s, r),
+    )
+
+
+@clause("OUT-6")
+def scheduler_output(s: State) -> SchedulerOutput:
+    """A step reports what it schedules, whom it preempted, and who finished since the step before.
+
+    Source: SEMANTICS 3. Computed tokens are those before this step.
+    """
+    order = scheduled(s)
+    return SchedulerOutput(
+        num_scheduled_tokens=order,
+        new=tuple(NewRequest(r, table(s, r), s.comp[r]) for r, _ in order if s.fresh[r] == NEW),
+        cached=tuple(_cached(s, r) for r in cached_order(s)),
+        preempted=frozenset(s.preempted),
+        finished=frozenset(s.finished),
+        num_common_prefix_blocks=common_prefix(s),
+    )

@@ -1,0 +1,152 @@
+"""`schedule()`: running requests first, then, if nobody was preempted, waiting ones."""
+
+from nullblock.spec.kernel import State, Value, both, either, loop
+from nullblock.spec.machine.blocks import allocate_slots, free, withdraw
+from nullblock.spec.machine.output import scheduler_output
+from nullblock.spec.rules.lookup import (
+    admit,
+    ask_to_enter,
+    ask_to_run,
+    begin_lookup,
+    end_lookup,
+    give_up,
+    hold_back,
+    look,
+    schedule_running,
+)
+from nullblock.spec.rules.queues import preempt, requeue
+from nullblock.spec.rules.steps import (
+    advance,
+    begin_advance,
+    begin_step,
+    end_advance,
+    end_running,
+    end_waiting,
+    skip,
+)
+from nullblock.spec.state import (
+    HANDED,
+    LOOKUP,
+    MOVED,
+    at_rest,
+    cached,
+    fits_whole,
+    head,
+    lookup_over,
+    may_admit,
+    may_chunk,
+    tokens_to_admit,
+    tokens_to_run,
+    turn,
+    victim,
+)
+
+RUNNING_LOOP = HANDED | MOVED | {"comp", "sched", "budget", "used", "at", "actor", "asked", "goal", "halted"}
+WAITING_LOOP = RUNNING_LOOP | frozenset(LOOKUP) | {"adm", "blocked"}
+ADVANCE_LOOP = frozenset({"comp", "sched", "grant", "due", "told", "fresh", "frame", "nframe", "prev", "at"})
+
+
+def preempt_one(s: State) -> None:
+    """Preempt the victim: withdraw its tokens and hashes, free its blocks, put it back in the queue."""
+    v = s.run[victim(s)]
+    preempt(s, victim(s))
+    withdraw(s, v)
+    free(s, v)
+    requeue(s, v)
+
+
+def schedule_or_preempt(s: State, r: Value) -> None:
+    """Schedule the asking request r, preempting until its slots are free or it is gone itself."""
+    for _ in loop(
+        s,
+        until=lambda: s.halted == 1,
+        decreases=lambda: s.nr,
+        changes=RUNNING_LOOP,
+        keep=lambda: both(
+            s.leaving == 0, s.looking == 0, either(both(s.halted == 1, s.asked == 0), both(s.halted == 0, turn(s, r)))
+        ),
+    ):
+        if allocate_slots(s, r):
+            schedule_running(s, r)
+            return
+        preempt_one(s)
+
+
+def schedule_running_requests(s: State) -> None:
+    """The running phase: every running request in list order, while budget is left (RUN-1 to RUN-7)."""
+    for _ in loop(
+        s,
+        until=lambda: either(s.at >= s.nr, s.budget == 0, s.halted == 1),
+        decreases=lambda: s.nr - s.at + 1 - s.halted,
+        changes=RUNNING_LOOP,
+        keep=lambda: at_rest(s),
+    ):
+        r = s.run[s.at]
+        n = tokens_to_run(s, r)
+        if n == 0:
+            skip(s, r)
+        else:
+            ask_to_run(s, r, n)
+            schedule_or_preempt(s, r)
+
+
+def admit_or_stay(s: State, r: Value) -> None:
+    """Look the head of the queue up and admit it with its cached prefix, or leave everything as it was."""
+    begin_lookup(s, r)
+    for _ in loop(
+        s,
+        until=lambda: lookup_over(s, r),
+        decreases=lambda: s.k.full(s.ntok[r] - 1) - s.nhit,
+        changes=frozenset({"hit", "nhit", "nevict", "evset"}),
+    ):
+        look(s, r, cached(s, s.k.want(r, s.nhit)))
+    end_lookup(s, r)
+    if not both(may_chunk(s, r), fits_whole(s, r)):
+        hold_back(s, r)
+        return
+    ask_to_enter(s, r, tokens_to_admit(s, r))
+    if allocate_slots(s, r):
+        admit(s, r)
+    else:
+        give_up(s, r)
+
+
+def schedule_waiting_requests(s: State) -> None:
+    """The waiting phase: heads of the queue, until one cannot enter (WAIT-1 to WAIT-11)."""
+    for _ in loop(
+        s,
+        until=lambda: not may_admit(s),
+        decreases=lambda: s.nwait + 1 - s.blocked,
+        changes=WAITING_LOOP,
+        keep=lambda: at_rest(s),
+    ):
+        admit_or_stay(s, head(s))
+
+
+def decide(s: State) -> None:
+    """Decide the step: the ordered list of its phases is the specification."""
+    begin_step(s)
+    schedule_running_requests(s)
+    end_running(s)
+    schedule_waiting_requests(s)
+    end_waiting(s)
+
+
+def commit(s: State) -> None:
+    """Count what was decided as computed and put the step in flight (UPD-1)."""
+    begin_advance(s)
+    for _ in loop(
+        s, until=lambda: s.at >= s.nr, decreases=lambda: s.nr - s.at, changes=ADVANCE_LOOP
+    ):
+        advance(s, s.run[s.at])
+    end_advance(s)
+
+
+def schedule(s: State) -> Value:
+    """One call of `schedule()`. Returns what the worker is told, a SchedulerOutput (None in the prover)."""
+    decide(s)
+    output = s.k.observe(scheduler_output, s)
+    commit(s)
+    return output
+
+

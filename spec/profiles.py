@@ -1,0 +1,85 @@
+"""What ought to be, and what is: semantics as a value.
+
+A profile is a frozen set of named decision switches. `normative` is what every invariant holds for; `vllm-0.22.1` does
+what that release does, decision for decision. A switch whose value differs is a *departure*.
+"""
+
+from dataclasses import dataclass, fields, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Semantics:
+    """The decision switches. Defaults are normative."""
+
+    reject_unservable: bool = True
+    """LIFE-2: refuse at arrival, with a reason, a request that could never be served to its length limit."""
+    withdraw_uncaches: bool = True
+    """PREEMPT-3: a victim that was already scheduled this step takes back the hashes of blocks not yet computed."""
+    victim_shifts_index: bool = True
+    """PREEMPT-2: a victim before the index moves it; if False, only one already scheduled this step does."""
+    length_before_min_tokens: bool = True
+    """UPD-4: the length limits stop a request even below `min_tokens`."""
+    extra_keys_tagged: bool = True
+    """HASH-1: an adapter name and a cache salt that are spelled alike give different keys."""
+    frames_match_request: bool = True
+    """UPD-2: an output belongs to the request that was scheduled, not to a later one with the same id."""
+    freed_unhashed_first: bool = False
+    """QUEUE-3: a freed block without a hash goes to the front of the free queue (lines after 0.22.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A place where a released engine breaks an invariant of this specification."""
+
+    switch: str
+    value: bool
+    upstream: str
+    breaks: str
+    """The ID of the invariant that falls first."""
+    story: str
+
+
+NORMATIVE = Semantics()
+VLLM_0_22_1 = Semantics(
+    reject_unservable=False,
+    withdraw_uncaches=False,
+    victim_shifts_index=False,
+    length_before_min_tokens=False,
+    extra_keys_tagged=False,
+    frames_match_request=False,
+)
+PROFILES: dict[str, Semantics] = {"normative": NORMATIVE, "vllm-0.22.1": VLLM_0_22_1}
+
+
+class UnknownSwitch(ValueError):
+    """The name or value of a profile or switch is not known; the text says what is."""
+
+
+def profile(name: str) -> Semantics:
+    """The profile called `name`. Raises UnknownSwitch."""
+    try:
+        return PROFILES[name]
+    except KeyError:
+        raise UnknownSwitch(f"no profile {name!r}: choose from {', '.join(PROFILES)}") from None
+
+
+def with_switches(base: Semantics, settings: list[str]) -> Semantics:
+    """`base` with `SWITCH=VALUE` settings applied, each value true or false. Raises UnknownSwitch."""
+    known = {f.name for f in fields(Semantics)}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or name not in known or value.lower() not in ("true", "false"):
+            raise UnknownSwitch(f"{setting!r} is not SWITCH=true or SWITCH=false with a switch of {', '.join(sorted(known))}")
+        base = replace(base, **{name: value.lower() == "true"})
+    return base
+
+
+def switches(semantics: Semantics) -> dict[str, bool]:
+    """Every switch and its value."""
+    return {f.name: getattr(semantics, f.name) for f in fields(Semantics)}
+
+
+def differences(a: Semantics, b: Semantics) -> list[str]:
+    """The switches whose values differ."""
+    left, right = switches(a), switches(b)
+    return [name for name in left if left[name] != right[name]]

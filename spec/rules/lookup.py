@@ -1,0 +1,198 @@
+"""Looking a waiting request's prefix up, and being given slots or not."""
+
+from nullblock.spec.kernel import State, Value, both, neg, require, rule
+from nullblock.spec.state import (
+    NEW,
+    PREEMPTED,
+    RESUMED,
+    RUN_PHASE,
+    RUNNING,
+    WAIT_PHASE,
+    fits,
+    fits_whole,
+    hashable,
+    is_cached,
+    is_head,
+    lookup_over,
+    may_admit,
+    may_chunk,
+    room,
+    start,
+    tokens_to_admit,
+    tokens_to_run,
+    turn,
+)
+
+
+def _forget_lookup(s: State) -> None:
+    s.looking = 0
+    s.nhit = 0
+    s.na = 0
+    s.nevict = 0
+    s.evset = s.k.empty("B")
+
+
+def _grant(s: State, r: Value) -> None:
+    s.sched[r] = s.asked
+    s.budget -= s.asked
+    s.used += s.asked
+    s.asked = 0
+
+
+@rule("WAIT-6", "R")
+def begin_lookup(s: State, r: Value) -> None:
+    """Only the head of the waiting queue is looked at, and only while the queue is served.
+
+    Source: SEMANTICS 2.1-2.5.
+    """
+    require(s.phase == WAIT_PHASE, "the waiting phase is open")
+    require(s.looking == 0, "no lookup is open")
+    require(s.asked == 0, "nobody is being given slots")
+    require(may_admit(s), "the waiting queue is served")
+    require(is_head(s, r), "the request is the head of the queue")
+    s.looking = 1
+    s.lr = r
+
+
+@rule("HASH-15", "RB")
+def look(s: State, r: Value, b: Value) -> None:
+    """Each hit extends the prefix by one block.
+
+    Source: FullAttentionManager.find_longest_cache_hit.
+    """
+    require(s.looking == 1, "a lookup is open")
+    require(r == s.lr, "for this request")
+    require(neg(lookup_over(s, r)), "the scan is not over")
+    require(is_cached(s, b, s.k.want(r, s.nhit)), "the block is the first with the wanted hash")
+    if s.ref[b] == 0:
+        s.nevict += 1
+        s.evset = s.k.add(s.evset, b)
+    s.hit[s.nhit] = b
+    s.nhit += 1
+
+
+@rule("HASH-16", "R")
+def end_lookup(s: State, r: Value) -> None:
+    """A lookup ends at the first miss or at its cap, never earlier.
+
+    Source: FullAttentionManager.find_longest_cache_hit.
+    """
+    require(s.looking == 1, "a lookup is open")
+    require(r == s.lr, "for this request")
+    require(lookup_over(s, r), "the scan is over")
+    s.looking = 2
+
+
+@rule("RUN-3", "RI")
+def ask_to_run(s: State, r: Value, n: Value) -> None:
+    """A running request asks for its tokens when the index reaches it; the number is fixed before anybody is preempted.
+
+    Source: SEMANTICS 1.2-1.8.
+    """
+    require(s.phase == RUN_PHASE, "the running phase is open")
+    require(s.asked == 0, "nobody is being given slots")
+    require(s.leaving == 0, "nobody is half-way out")
+    require(s.halted == 0, "no request has preempted itself")
+    require(s.at < s.nr, "a running request is left")
+    require(r == s.run[s.at], "it is the one at the index")
+    require(s.budget > 0, "budget is left")
+    require(n == tokens_to_run(s, r), "the number of tokens is the one decided")
+    require(n != 0, "there is something to do")
+    s.actor = r
+    s.asked = n
+    s.goal = s.comp[r] + n
+
+
+@rule("WAIT-7", "RI")
+def ask_to_enter(s: State, r: Value, n: Value) -> None:
+    """A waiting request asks for its tokens once its prefix is looked up.
+
+    Source: SEMANTICS 2.6-2.7.
+    """
+    require(s.looking == 2, "the lookup is over")
+    require(s.asked == 0, "nobody is being given slots")
+    require(r == s.lr, "for this request")
+    require(s.na == 0, "no hit is adopted yet")
+    require(may_chunk(s, r), "it may be cut, or need not be")
+    require(fits_whole(s, r), "the whole sequence fits, where that is reserved")
+    require(n == tokens_to_admit(s, r), "the number of tokens is the one decided")
+    require(n >= 1, "there is something to do")
+    s.actor = r
+    s.asked = n
+    s.goal = start(s, r) + n
+
+
+def _stay(s: State) -> None:
+    _forget_lookup(s)
+    s.asked = 0
+    s.blocked = 1
+
+
+@rule("WAIT-8", "R")
+def hold_back(s: State, r: Value) -> None:
+    """A head that may not be chunked, or whose whole sequence does not fit, ends the waiting phase and keeps its place.
+
+    Source: SEMANTICS 2.6, 5.3. Nobody behind it is tried: head-of-line blocking is total.
+    """
+    require(s.looking == 2, "the lookup is over")
+    require(r == s.lr, "for this request")
+    require(s.asked == 0, "it has not asked for slots")
+    require(s.na == 0, "no hit is adopted")
+    require(neg(both(may_chunk(s, r), fits_whole(s, r))), "it may not enter")
+    _stay(s)
+
+
+@rule("WAIT-10", "R")
+def give_up(s: State, r: Value) -> None:
+    """A head whose slots are not free ends the waiting phase and keeps its place; nobody is preempted for it.
+
+    Source: SEMANTICS 2.7.
+    """
+    require(s.looking == 2, "the lookup is over")
+    require(turn(s, r), "the request is being given slots")
+    require(s.na == 0, "no hit is adopted")
+    require(neg(fits(s, r)), "its slots are not free")
+    _stay(s)
+
+
+@rule("RUN-4", "R")
+def schedule_running(s: State, r: Value) -> None:
+    """A running request is scheduled once its table has room for every token it was granted.
+
+    Source: SEMANTICS 1.9.
+    """
+    require(s.phase == RUN_PHASE, "the running phase is open")
+    require(turn(s, r), "the request is being given slots")
+    require(s.leaving == 0, "nobody is half-way out")
+    require(s.tlen[r] >= room(s), "it has room")
+    if s.k.caching:
+        require(s.ncached[r] >= hashable(s, r), "the blocks it fills are cached")
+    _grant(s, r)
+    s.at += 1
+
+
+@rule("WAIT-9", "R")
+def admit(s: State, r: Value) -> None:
+    """An admitted request joins the end of the running list; it counts as new, or as resumed if it was preempted before.
+
+    Source: SEMANTICS 2.8.
+    """
+    require(s.phase == WAIT_PHASE, "the waiting phase is open")
+    require(may_admit(s), "the waiting queue is served")
+    require(s.looking == 2, "the lookup is over")
+    require(r == s.lr, "for this request")
+    require(turn(s, r), "the request is being given slots")
+    require(s.na == s.nhit, "every hit is adopted")
+    require(s.tlen[r] >= room(s), "it has room")
+    if s.k.caching:
+        require(s.ncached[r] >= hashable(s, r), "the blocks it fills are cached")
+    s.fresh[r] = RESUMED if s.stage[r] == PREEMPTED else NEW
+    s.stage[r] = RUNNING
+    s.rank[r] = 0
+    s.nwait -= 1
+    s.waitset = s.k.remove(s.waitset, r)
+    s.run[s.nr] = r
+    s.nr += 1
+    s.adm += 1
+    _grant(s, r)
+    _forget_lookup(s)

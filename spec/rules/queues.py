@@ -1,0 +1,242 @@
+"""Requests: arriving, being preempted, and leaving."""
+
+from nullblock.spec.kernel import State, Value, both, either, neg, require, rule
+from nullblock.spec.state import (
+    AWAY,
+    BACK,
+    IDLE,
+    LEAVING,
+    PREEMPTED,
+    RESETTING,
+    RUN_PHASE,
+    UNBORN,
+    UPDATE,
+    WAITING,
+    fits,
+    is_victim,
+    is_waiting,
+    servable,
+)
+
+
+def _enter_queue(s: State, r: Value) -> None:
+    s.nwait += 1
+    s.waitset = s.k.add(s.waitset, r)
+
+
+def _quit_queue(s: State, r: Value) -> None:
+    s.rank[r] = 0
+    s.nwait -= 1
+    s.waitset = s.k.remove(s.waitset, r)
+
+
+def _leave_running(s: State, i: Value, whither: Value) -> None:
+    r = s.run[i]
+    s.stage[r] = LEAVING
+    s.leaving = whither
+    s.leaver = r
+    s.run = s.k.drop(s.run, i, s.nr)
+    s.nr -= 1
+
+
+def _forget(s: State, r: Value) -> None:
+    s.stage[r] = UNBORN
+    s.arr[r] = 0
+    s.ntok[r] = 0
+    s.comp[r] = 0
+    s.told[r] = 0
+    s.fresh[r] = 0
+    s.npre[r] = 0
+    s.finished = s.k.add(s.finished, r)
+    if s.k.sem.frames_match_request:
+        s.due[r] = 0
+
+
+@rule("LIFE-1", "R")
+def add_request(s: State, r: Value) -> None:
+    """A request that arrives joins the back of the waiting queue with its prompt and nothing computed.
+
+    Source: Scheduler.add_request.
+    """
+    require(s.phase == IDLE, "between steps")
+    require(s.leaving == 0, "nobody is half-way out")
+    require(s.stage[r] == UNBORN, "the id is not in use")
+    require(either(not s.k.sem.reject_unservable, servable(s, r)), "it can be served")
+    s.stage[r] = WAITING
+    s.arr[r] = s.aclk
+    s.aclk += 1
+    s.ntok[r] = s.k.prompt_len(r)
+    s.rank[r] = s.hi
+    s.hi += 1
+    _enter_queue(s, r)
+
+
+@rule("LIFE-2", "R")
+def reject(s: State, r: Value) -> None:
+    """A request that could never be served to its limit is refused at arrival, and the next update says why.
+
+    Normative only: vllm-0.22.1 lets it wait for ever, and with it everything behind it (upstream 39734).
+    """
+    require(s.phase == IDLE, "between steps")
+    require(s.stage[r] == UNBORN, "the id is not in use")
+    require(s.k.sem.reject_unservable, "unservable requests are refused")
+    require(neg(servable(s, r)), "it cannot be served")
+    s.rej[s.nrej] = r
+    s.nrej += 1
+
+
+@rule("PREEMPT-2", "I")
+def preempt(s: State, i: Value) -> None:
+    """When slots are short the victim leaves the running list; if it was already scheduled this step its tokens return to the budget.
+
+    A victim before the index moves the index. Source: SEMANTICS 1.8. In vllm-0.22.1 it does so only if it
+    was scheduled this step (upstream 49097).
+    """
+    require(s.phase == RUN_PHASE, "the running phase is open")
+    require(s.leaving == 0, "nobody is half-way out")
+    require(s.asked != 0, "a request asks for slots")
+    require(neg(fits(s, s.actor)), "its slots are not free")
+    require(is_victim(s, i), "the one that policy names")
+    v = s.run[i]
+    if both(i < s.at, either(s.k.sem.victim_shifts_index, s.sched[v] != 0)):
+        s.at -= 1
+    s.budget += s.sched[v]
+    s.used -= s.sched[v]
+    s.sched[v] = 0
+    if v == s.actor:
+        s.asked = 0
+        s.halted = 1
+    _leave_running(s, i, BACK)
+    s.turned += 1
+    s.preempted = s.k.add(s.preempted, v)
+
+
+@rule("LIFE-3")
+def preempt_for_reset(s: State) -> None:
+    """A reset that may touch running requests preempts them from the back, so that their order is kept.
+
+    Source: Scheduler.reset_prefix_cache; SEMANTICS 4.
+    """
+    require(s.phase == RESETTING, "a reset is under way")
+    require(s.leaving == 0, "nobody is half-way out")
+    require(s.nr > 0, "a request is running")
+    _leave_running(s, s.nr - 1, BACK)
+
+
+@rule("PREEMPT-4", "R")
+def requeue(s: State, v: Value) -> None:
+    """A preempted request goes to the front of the waiting queue with nothing computed; its output is kept.
+
+    Source: Scheduler._preempt_request. Under PRIORITY its place follows from its priority.
+    """
+    require(s.leaving == BACK, "somebody goes back to the queue")
+    require(v == s.leaver, "this request")
+    require(s.tlen[v] == 0, "it holds nothing")
+    s.stage[v] = PREEMPTED
+    s.leaving = 0
+    s.comp[v] = 0
+    s.told[v] = 0
+    s.npre[v] += 1
+    s.rank[v] = s.lo
+    s.lo -= 1
+    _enter_queue(s, v)
+
+
+@rule("LIFE-4", "I")
+def abort_running(s: State, i: Value) -> None:
+    """A running request may be aborted between any two steps, its output in flight or not.
+
+    Source: Scheduler.finish_requests.
+    """
+    require(s.phase == IDLE, "between steps")
+    require(s.leaving == 0, "nobody is half-way out")
+    require(both(0 <= i, i < s.nr), "the index is in range")
+    _leave_running(s, i, AWAY)
+
+
+@rule("LIFE-5", "R")
+def abort_waiting(s: State, r: Value) -> None:
+    """A waiting request may be aborted between any two steps; it holds nothing.
+
+    Source: Scheduler.finish_requests.
+    """
+    require(s.phase == IDLE, "between steps")
+    require(s.leaving == 0, "nobody is half-way out")
+    require(is_waiting(s, r), "it stands in the queue")
+    _quit_queue(s, r)
+    _forget(s, r)
+
+
+@rule("UPD-5", "I")
+def finish(s: State, i: Value) -> None:
+    """A running request that stops leaves the running list at once.
+
+    Source: Scheduler.update_from_output, _free_request.
+    """
+    require(s.phase == UPDATE, "an output is being applied")
+    require(s.leaving == 0, "nobody is half-way out")
+    require(both(0 <= i, i < s.nr), "the index is in range")
+    require(s.due[s.run[i]] == 0, "its output is applied")
+    _leave_running(s, i, AWAY)
+
+
+@rule("UPD-6", "R")
+def finish_waiting(s: State, r: Value) -> None:
+    """A request that stops on an output which was in flight when it was preempted leaves the waiting queue.
+
+    Source: Scheduler.update_from_output: classified by the status before.
+    """
+    require(s.phase == UPDATE, "an output is being applied")
+    require(s.leaving == 0, "nobody is half-way out")
+    require(is_waiting(s, r), "it stands in the queue")
+    require(s.due[r] == 0, "its output is applied")
+    _quit_queue(s, r)
+    _forget(s, r)
+
+
+@rule("LIFE-6", "R")
+def forget(s: State, r: Value) -> None:
+    """A request that is gone holds nothing, and the next step tells the workers its id.
+
+    Source: Scheduler._free_request, _free_blocks.
+    """
+    require(s.leaving == AWAY, "somebody leaves for good")
+    require(r == s.leaver, "this request")
+    require(s.tlen[r] == 0, "it holds nothing")
+    s.leaving = 0
+    _forget(s, r)
+
+
+@rule("LIFE-7", "I")
+def set_pause(s: State, state: Value) -> None:
+    """Pausing admissions or everything takes effect at the next step.
+
+    Source: Scheduler.set_pause_state.
+    """
+    require(s.phase == IDLE, "between steps")
+    require(both(0 <= state, state <= 2), "UNPAUSED, PAUSED_NEW or PAUSED_ALL")
+    s.pause = state
+
+
+@rule("LIFE-8")
+def begin_reset(s: State) -> None:
+    """A reset happens between steps; a step in flight does not prevent it.
+
+    Source: Scheduler.reset_prefix_cache.
+    """
+    require(s.phase == IDLE, "between steps")
+    require(s.leaving == 0, "nobody is half-way out")
+    s.phase = RESETTING
+
+
+@rule("LIFE-9")
+def end_reset(s: State) -> None:
+    """After a reset that preempted the running requests the workers are sent every token again.
+
+    Source: prev_step_scheduled_req_ids; SEMANTICS 4.
+    """
+    require(s.phase == RESETTING, "a reset is under way")
+    require(s.leaving == 0, "nobody is half-way out")
+    require(s.nr == 0, "nobody is running")
+    s.phase = IDLE
+    s.prev = s.k.empty("R")

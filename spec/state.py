@@ -1,0 +1,337 @@
+"""The fields of a state, and the readings that rules and machine share.
+
+A sort is written `B>I`: a map from blocks to integers; `{B}`: a set of blocks. B block, R request, I integer, H hash.
+Only rules write fields. Ghost fields exist for proofs and invariants and decide nothing.
+The environment `s.k` supplies the constants of a configuration, the facts about requests, and quantifiers.
+"""
+
+from nullblock.spec.catalogue import clause
+from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
+
+POOL = {
+    "ref": "B>I",  # how many tables hold the block
+    "stamp": "B>I",  # place in the free queue, least first; 0: not in it
+    "back": "I",  # the next stamp at the back of the free queue
+    "front": "I",  # the next stamp at its front
+    "nfree": "I",  # blocks in the free queue
+    "hsh": "B>H",  # chain hash of the block's content, or NOHASH
+    "hstamp": "B>I",  # when that hash was set; among equal hashes the first is found
+    "hclock": "I",
+}
+TABLE = {
+    "tab": "RI>B",  # block table: append-only while the request runs
+    "tlen": "R>I",
+    "ncached": "R>I",  # leading blocks whose hash was set or hit
+}
+POOL_GHOST = {
+    "freeset": "{B}",  # the free queue as a set
+    "own": "B>{R}",  # the holders of a block
+    "pos": "RB>I",  # where a block stands in a table; -1: it does not
+    "pw": "B>B",  # the block before this one in the table that released it last
+    "done": "B>I",  # 1: the content was computed when its last holder released it
+    "evicted": "I",  # 1: evict_blocks has removed hashes from the middle of chains
+}
+LOOKUP = {
+    "looking": "I",  # 0 no lookup, 1 scanning, 2 scan over
+    "lr": "R",
+    "hit": "I>B",
+    "nhit": "I",
+    "na": "I",  # hits already adopted
+    "nevict": "I",  # pending hits that stand in the free queue
+    "evset": "{B}",
+}
+QUEUES = {
+    "stage": "R>I",
+    "arr": "R>I",  # order of arrival
+    "aclk": "I",
+    "run": "I>R",  # the running list, in admission order
+    "nr": "I",
+    "rank": "R>I",  # place in the waiting queue, least first; 0: not in it
+    "lo": "I",
+    "hi": "I",
+    "nwait": "I",
+    "waitset": "{R}",  # ghost: the waiting queue as a set
+    "leaving": "I",  # 0 nobody, BACK or AWAY: where the leaver goes
+    "leaver": "R",
+}
+STEP = {
+    "comp": "R>I",  # num_computed_tokens
+    "ntok": "R>I",  # num_tokens: prompt and output so far
+    "sched": "R>I",  # tokens granted in the open step
+    "phase": "I",
+    "at": "I",  # index into the running list
+    "limit": "I",  # token budget of this step
+    "budget": "I",  # what is left of it
+    "used": "I",  # ghost: what is granted
+    "actor": "R",  # the request that asks for slots
+    "asked": "I",  # tokens it asks for; 0: nobody asks
+    "goal": "I",  # tokens it then has slots for
+    "halted": "I",  # 1: a request preempted itself, the running phase is over
+    "turned": "I",  # preemptions in this step
+    "adm": "I",  # ghost: admissions in this step
+    "blocked": "I",  # 1: the head of the waiting queue cannot be admitted in this step
+    "pause": "I",
+}
+FRAME = {
+    "flying": "I",  # 1: a step is in flight
+    "frame": "I>R",  # its requests, in schedule order
+    "nframe": "I",
+    "cur": "I",  # how many of them are settled
+    "grant": "R>I",  # tokens that the step in flight computes for a request
+    "due": "R>I",  # 0 nothing owed, CHUNK or TOKEN
+}
+REPORT = {
+    "told": "R>I",  # blocks of a request that the worker knows
+    "fresh": "R>I",  # NEW or RESUMED in the open step, 0 otherwise
+    "preempted": "{R}",  # preempted in this step
+    "finished": "{R}",  # finished since the last step
+    "prev": "{R}",  # scheduled in the previous step
+    "npre": "R>I",  # num_preemptions
+    "rej": "I>R",  # rejected at arrival and not yet reported, in order
+    "nrej": "I",
+}
+FIELDS: dict[str, str] = POOL | TABLE | POOL_GHOST | LOOKUP | QUEUES | STEP | FRAME | REPORT
+GHOSTS = frozenset(POOL_GHOST) | {"evset", "waitset", "used", "adm"}
+HANDED = frozenset(POOL) | frozenset(TABLE) | frozenset(POOL_GHOST)
+"""What taking and releasing blocks may change."""
+MOVED = frozenset(QUEUES) | {"told", "fresh", "npre", "preempted", "turned"}
+"""What queueing, leaving and admitting may change."""
+
+IDLE, RUN_PHASE, WAIT_PHASE, DECIDED, ADVANCE, UPDATE, RESETTING = range(7)
+UNBORN, WAITING, PREEMPTED, RUNNING, LEAVING = range(5)
+BACK, AWAY = 1, 2
+CHUNK, TOKEN = 1, 2
+NEW, RESUMED = 1, 2
+UNPAUSED, PAUSED_NEW, PAUSED_ALL = range(3)
+
+
+def in_queue(s: State, b: Value) -> Value:
+    """Whether block b stands in the free queue."""
+    return s.stamp[b] != 0
+
+
+@clause("QUEUE-10")
+def lru(s: State) -> Value:
+    """The block that is given out next is the one at the front of the free queue.
+
+    Source: FreeKVCacheBlockQueue.popleft.
+    """
+    return s.k.first("B", lambda b: in_queue(s, b), lambda b: s.stamp[b], by="stamp")
+
+
+def is_lru(s: State, b: Value) -> Value:
+    """Whether b is `lru(s)`."""
+    return s.k.is_first("B", b, lambda c: in_queue(s, c), lambda c: s.stamp[c], by="stamp")
+
+
+@clause("HASH-10")
+def cached(s: State, h: Value) -> Value:
+    """Among several blocks with one hash, a lookup finds the one that was cached first.
+
+    Source: BlockHashToBlockMap.get_one_block.
+    """
+    return s.k.first("B", lambda b: s.hsh[b] == h, lambda b: s.hstamp[b], by=("hsh", h))
+
+
+def is_cached(s: State, b: Value, h: Value) -> Value:
+    """Whether b is `cached(s, h)`."""
+    return s.k.is_first("B", b, lambda c: s.hsh[c] == h, lambda c: s.hstamp[c], by=("hsh", h))
+
+
+def is_hit(s: State, h: Value) -> Value:
+    """Whether some block carries hash h."""
+    return s.k.exists("B", lambda b: s.hsh[b] == h, by=("hsh", h))
+
+
+def live(s: State, r: Value) -> Value:
+    """Whether the engine knows request r."""
+    return both(s.stage[r] != UNBORN, s.stage[r] != LEAVING)
+
+
+def is_waiting(s: State, r: Value) -> Value:
+    """Whether r stands in the waiting queue."""
+    return s.rank[r] != 0
+
+
+def place(s: State, r: Value) -> Value:
+    """What orders the waiting queue: place of arrival, or priority, arrival time and id."""
+    return s.k.order(r) if s.k.priority else s.rank[r]
+
+
+@clause("WAIT-1")
+def head(s: State) -> Value:
+    """The request considered next is the front of the queue (FCFS) or the least by priority, arrival time, id (PRIORITY).
+
+    Source: RequestQueue.peek_request, Request.__lt__; SEMANTICS 0.
+    """
+    return s.k.first("R", lambda r: is_waiting(s, r), lambda r: place(s, r), by="rank")
+
+
+def is_head(s: State, r: Value) -> Value:
+    """Whether r is `head(s)`."""
+    return s.k.is_first("R", r, lambda q: is_waiting(s, q), lambda q: place(s, q), by="rank")
+
+
+def is_victim(s: State, i: Value) -> Value:
+    """Whether the running request at index i is the one to preempt (PREEMPT-1)."""
+    inside = both(0 <= i, i < s.nr)
+    if not s.k.priority:
+        return both(inside, i == s.nr - 1)
+    return s.k.is_first(
+        "I",
+        i,
+        lambda j: both(0 <= j, j < s.nr),
+        lambda j: s.k.negligible(s.run[j], j),
+        by="victim",
+    )
+
+
+@clause("PREEMPT-1")
+def victim(s: State) -> Value:
+    """The victim is the last running request (FCFS) or the first of those with the greatest priority value and arrival time.
+
+    Source: Scheduler.schedule, running phase; SEMANTICS 1.8. The request id takes no part in a tie.
+    """
+    if not s.k.priority:
+        return s.nr - 1
+    return s.k.first(
+        "I",
+        lambda j: both(0 <= j, j < s.nr),
+        lambda j: s.k.negligible(s.run[j], j),
+        by="victim",
+    )
+
+
+def start(s: State, r: Value) -> Value:
+    """Tokens of r that need not be computed: what is computed, or what the pending hits cover."""
+    return ite(s.na < s.nhit, s.k.tokens(s.nhit), s.comp[r])
+
+
+@clause("RUN-1")
+def chunk(s: State, n: Value) -> Value:
+    """A request gets at most the long-prefill threshold, if one is set, and at most what is left of the budget.
+
+    The threshold binds decodes and prefills alike. Source: SEMANTICS 1.3, 2.6.
+    """
+    return least(ite(both(0 < s.k.threshold, s.k.threshold < n), s.k.threshold, n), s.budget)
+
+
+@clause("RUN-2")
+def tokens_to_run(s: State, r: Value) -> Value:
+    """A running request gets the tokens it is behind, as far as chunk, budget and max_model_len - 1 allow.
+
+    Source: SEMANTICS 1.2-1.4. In vllm-0.22.1 the number may be negative for a prompt longer than max_model_len.
+    """
+    return least(chunk(s, s.ntok[r] - s.comp[r]), s.k.max_len - 1 - s.comp[r])
+
+
+@clause("WAIT-2")
+def tokens_to_admit(s: State, r: Value) -> Value:
+    """A waiting request gets the tokens that no hit covers, as far as chunk and budget allow.
+
+    Source: SEMANTICS 2.6. There is no max_model_len clamp here.
+    """
+    return chunk(s, s.ntok[r] - start(s, r))
+
+
+def room(s: State) -> Value:
+    """Blocks that the actor's table must have."""
+    return s.k.blocks(least(s.goal, s.k.max_len))
+
+
+def hashable(s: State, r: Value) -> Value:
+    """Blocks of the actor that this step fills."""
+    return s.k.full(least(s.goal, s.ntok[r]))
+
+
+@clause("ALLOC-1")
+def fits(s: State, r: Value) -> Value:
+    """Slots are given if the blocks still missing, plus the hits that stand in the free queue, are free: all or nothing.
+
+    Source: KVCacheManager.allocate_slots, get_num_blocks_to_allocate; SEMANTICS 5.6.
+    """
+    return room(s) - s.tlen[r] - (s.nhit - s.na) + s.nevict <= s.nfree
+
+
+@clause("WAIT-3")
+def fits_whole(s: State, r: Value) -> Value:
+    """With full-sequence reservation a request is admitted only if all the tokens it has now would fit.
+
+    Source: scheduler_reserve_full_isl; SEMANTICS 5.3. For a resumed request that includes its output.
+    """
+    if not s.k.reserve:
+        return True
+    whole = s.k.blocks(least(s.ntok[r], s.k.max_len))
+    return whole - s.tlen[r] - (s.nhit - s.na) + s.nevict <= s.nfree
+
+
+@clause("WAIT-4")
+def may_chunk(s: State, r: Value) -> Value:
+    """With chunked prefill off, a request that the threshold has not cut must fit the budget that is left.
+
+    Source: SEMANTICS 2.6. A threshold still cuts a long prompt into chunks.
+    """
+    if s.k.chunked:
+        return True
+    n = s.ntok[r] - start(s, r)
+    return ite(both(0 < s.k.threshold, s.k.threshold < n), s.k.threshold, n) <= s.budget
+
+
+@clause("WAIT-5")
+def may_admit(s: State) -> Value:
+    """The waiting queue is served only if nothing was preempted, the engine is unpaused, the head is not stuck, and budget and a running place are left.
+
+    Source: SEMANTICS 2. Head-of-line blocking is total.
+    """
+    return both(
+        s.turned == 0, s.pause == UNPAUSED, s.blocked == 0, s.budget > 0, s.nr < s.k.max_seqs, s.nwait > 0
+    )
+
+
+@clause("HASH-11")
+def lookup_over(s: State, r: Value) -> Value:
+    """A lookup scans from the left to the first miss, over the full blocks of all tokens but the last.
+
+    Source: FullAttentionManager.find_longest_cache_hit, get_computed_blocks; the last token must be computed to sample.
+    """
+    if not s.k.caching:
+        return True
+    return either(
+        s.k.skip_read(r),
+        s.nhit >= s.k.full(s.ntok[r] - 1),
+        neg(is_hit(s, s.k.want(r, s.nhit))),
+    )
+
+
+def longest(s: State, r: Value) -> Value:
+    """The most tokens of r that can ever have to be in the cache: the last token sampled is never computed."""
+    return least(s.k.prompt_len(r) + s.k.max_tokens(r), s.k.max_len) - 1
+
+
+@clause("LIFE-11")
+def servable(s: State, r: Value) -> Value:
+    """A request can be served if its prompt is neither empty nor as long as max_model_len, and if all it may grow to fits the pool and, where it may not be cut, the budget.
+
+    Source: our decision; vLLM's front end checks the prompt's length, its scheduler nothing.
+    """
+    return both(
+        1 <= s.k.prompt_len(r),
+        s.k.prompt_len(r) < s.k.max_len,
+        s.k.blocks(longest(s, r)) <= s.k.usable,
+        either(s.k.chunked, longest(s, r) <= s.k.budget, both(0 < s.k.threshold, s.k.threshold <= s.k.budget)),
+    )
+
+
+def turn(s: State, r: Value) -> Value:
+    """Whether r is being given slots."""
+    return both(s.asked != 0, r == s.actor)
+
+
+def at_rest(s: State) -> Value:
+    """Nobody is half-way out, looked up, or asking."""
+    return both(s.leaving == 0, s.looking == 0, s.asked == 0)
+
+
+def kept(s: State, r: Value) -> Value:
+    """Tokens of r whose content is computed, in flight, or promised by the open step."""
+    return ite(turn(s, r), s.goal, s.comp[r] + s.sched[r])
