@@ -114,8 +114,9 @@ def _explained(error: msgspec.ValidationError, document: Any) -> ScenarioError:
         key = what.partition("`")[2].rstrip("`")
         return ScenarioError(f"{key!r} is missing", "add it", place)
     what = what[:1].lower() + what[1:]
+    if what.startswith("invalid enum value"):
+        what = "unknown value"
     if ", got " not in what:
-        what = f"{what.partition(' value ')[0]} value".removesuffix(" value")
         what += f", got {json.dumps(_found(place, document))[:80]}"
     return ScenarioError(what, _choices(what, place), place)
 

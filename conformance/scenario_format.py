@@ -127,7 +127,7 @@ class Add(_Event, tag="add"):
 class Step(_Event, tag="step"):
     """Whole steps: schedule and update."""
 
-    n: Annotated[int, Meta(le=MAX_STEPS)] = 1
+    n: Annotated[int, Meta(ge=0, le=MAX_STEPS)] = 1
 
 
 class Schedule(_Event, tag="schedule"):
@@ -145,7 +145,7 @@ class Drain(_Event, tag="drain"):
 class Run(_Event, tag="run"):
     """Steps until nothing is unfinished."""
 
-    max_steps: int = 1000
+    max_steps: AtLeast0 = 1000
 
 
 class Abort(_Event, tag="abort"):

@@ -1,11 +1,13 @@
-"""What the engine core returns to its front ends."""
+"""What front ends send to the engine core, and what it returns to them."""
 
 import enum
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
+from nullblock.reference.sampling_params import SamplingParams
 from nullblock.reference.stats import PrefillStats, SchedulerStats
 
 FINISH_REASON_STRINGS = ("stop", "length", "abort", "error", "repetition", "rejected")
@@ -49,6 +51,31 @@ class EngineCoreEvent(msgspec.Struct):
     ) -> "EngineCoreEvent":
         """An event of that type, now unless a time is given."""
         return cls(event_type, time.monotonic() if timestamp is None else timestamp)
+
+
+class EngineCoreRequest(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
+    """A request as a front end sends it, in vLLM's order."""
+
+    request_id: str
+    prompt_token_ids: list[int] | None
+    mm_features: list[Any] | None
+    sampling_params: SamplingParams | None
+    pooling_params: object | None
+    arrival_time: float
+    lora_request: Any | None
+    cache_salt: str | None
+    data_parallel_rank: int | None
+    prompt_embeds: object | None = None
+    prompt_is_token_ids: list[bool] | None = None
+    client_index: int = 0
+    current_wave: int = 0
+    priority: int = 0
+    trace_headers: Mapping[str, str] | None = None
+    resumable: bool = False
+    external_req_id: str | None = None
+    reasoning_ended: bool | None = None
+    reasoning_parser_kwargs: dict[str, Any] | None = None
+    abort_immediately: bool = False
 
 
 class EngineCoreOutput(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):

@@ -5,7 +5,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from nullblock.reference.engine import EngineCoreEvent, EngineCoreEventType, FinishReason
+from nullblock.reference.engine import (
+    EngineCoreEvent,
+    EngineCoreEventType,
+    EngineCoreRequest,
+    FinishReason,
+)
 from nullblock.reference.errors import refuse
 from nullblock.reference.sampling_params import SamplingParams
 from nullblock.reference.stats import PrefillStats
@@ -149,6 +154,32 @@ class Request:
         self.block_hashes: list[BlockHash] = []
         self._block_hasher = block_hasher
         self.update_block_hashes()
+
+    @classmethod
+    def from_engine_core_request(
+        cls,
+        request: EngineCoreRequest,
+        block_hasher: "Callable[[Request], list[BlockHash]] | None",
+    ) -> "Request":
+        """The request that a front end sent."""
+        return cls(
+            request_id=request.request_id,
+            client_index=request.client_index,
+            prompt_token_ids=request.prompt_token_ids,
+            prompt_embeds=request.prompt_embeds,
+            prompt_is_token_ids=request.prompt_is_token_ids,
+            mm_features=request.mm_features,
+            sampling_params=request.sampling_params,
+            pooling_params=request.pooling_params,
+            arrival_time=request.arrival_time,
+            lora_request=request.lora_request,
+            cache_salt=request.cache_salt,
+            priority=request.priority,
+            trace_headers=request.trace_headers,
+            block_hasher=block_hasher,
+            resumable=request.resumable,
+            abort_immediately=request.abort_immediately,
+        )
 
     def append_output_token_ids(self, token_ids: int | list[int]) -> None:
         """Add sampled tokens, and hash the block that they may have completed."""

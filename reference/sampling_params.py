@@ -37,7 +37,10 @@ class RequestOutputKind(Enum):
 
 
 class SamplingParams(msgspec.Struct, omit_defaults=True):
-    """Sampling parameters; only the stop conditions and the cache flag reach a decision here."""
+    """Sampling parameters, in vLLM's order.
+
+    Only the stop conditions and the cache flag reach a decision here; the rest is carried along.
+    """
 
     n: int = 1
     presence_penalty: float = 0.0
@@ -55,13 +58,21 @@ class SamplingParams(msgspec.Struct, omit_defaults=True):
     min_tokens: int = 0
     logprobs: int | None = None
     prompt_logprobs: int | None = None
+    logprob_token_ids: list[int] | None = None
+    flat_logprobs: bool = False
     detokenize: bool = True
     skip_special_tokens: bool = True
+    spaces_between_special_tokens: bool = True
+    include_stop_str_in_output: bool = False
     output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE
+    skip_clone: bool = False
     _eos_token_id: int | None = None
     _all_stop_token_ids: set[int] = msgspec.field(default_factory=set)
     structured_outputs: object | None = None
+    logit_bias: dict[int, float] | None = None
+    allowed_token_ids: list[int] | None = None
     extra_args: dict[str, Any] | None = None
+    bad_words: list[str] | None = None
     skip_reading_prefix_cache: bool | None = None
     repetition_detection: RepetitionDetectionParams | None = None
 
@@ -130,5 +141,5 @@ class SamplingParams(msgspec.Struct, omit_defaults=True):
         return self.logprobs
 
     def clone(self) -> "SamplingParams":
-        """A deep copy."""
-        return copy.deepcopy(self)
+        """A deep copy; a shallow one where the owner said that it is enough."""
+        return copy.copy(self) if self.skip_clone else copy.deepcopy(self)

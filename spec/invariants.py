@@ -576,6 +576,7 @@ def frame_in_range(s: State) -> Value:
         s.cur <= s.nframe,
         implies(s.phase == UPDATE, s.flying == 1),
         implies(both(s.phase == IDLE, s.flying == 0), s.nframe == 0),
+        s.k.forall("I", lambda i: implies(_within(0, i, s.nframe), s.grant[s.frame[i]] > 0)),
     )
 
 

@@ -78,6 +78,6 @@ class RunningPhase(SchedulerState):
             self.kv_cache_manager.withdraw(victim)
         # The list got shorter before the index. vLLM notices only if the victim was scheduled,
         # and otherwise skips a request (upstream issue 49097).
-        if was_scheduled or (self.semantics.victim_moves_cursor and index < step.req_index):
+        if was_scheduled or (self.semantics.victim_shifts_index and index < step.req_index):
             step.req_index -= 1
         return victim

@@ -14,6 +14,7 @@ from nullblock.spec.rules.queues import (
     preempt_for_reset,
     reject,
     requeue,
+    set_pause,
 )
 from nullblock.spec.state import HANDED, MOVED, RUNNING, live, servable
 
@@ -78,3 +79,8 @@ def evict_blocks(s: State, blocks: list[Value]) -> None:
     """Remove the hashes of the named blocks (HASH-13)."""
     for b in blocks:
         evict_block(s, b)
+
+
+def pause(s: State, state: Value) -> None:
+    """Set the pause state (LIFE-7)."""
+    set_pause(s, state)

@@ -152,6 +152,7 @@ def pass_over(s: State) -> None:
     require(s.cur < s.nframe, "a request of the frame is left")
     r = s.frame[s.cur]
     require(either(neg(live(s, r)), s.due[r] != TOKEN), "it gets no token")
+    ensure(s.grant[r] > 0, "a scheduled request computed at least one token")
     s.due[r] = 0
     s.cur += 1
 

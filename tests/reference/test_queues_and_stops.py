@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nullblock.reference.engine import FinishReason
+from nullblock.reference.engine import EngineCoreRequest, FinishReason
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sampling_params import RepetitionDetectionParams, SamplingParams
 from nullblock.reference.sched.request_queue import (
@@ -203,6 +203,30 @@ def test_sampling_parameters_fill_in_what_depends_on_others() -> None:
     ignoring = SamplingParams(ignore_eos=True)
     ignoring.update_from_generation_config({"eos_token_id": 1}, 2)
     assert ignoring.eos_token_id is None and ignoring.stop_token_ids == []
+
+
+def test_a_request_can_be_made_from_what_a_front_end_sends() -> None:
+    """Field by field, and with the hashes of its prompt."""
+    sent = EngineCoreRequest(
+        request_id="r",
+        prompt_token_ids=[1, 2, 3],
+        mm_features=None,
+        sampling_params=SamplingParams(max_tokens=5),
+        pooling_params=None,
+        arrival_time=2.5,
+        lora_request=None,
+        cache_salt="na",
+        data_parallel_rank=None,
+        client_index=3,
+        priority=-1,
+        trace_headers={"a": "b"},
+    )
+    request = Request.from_engine_core_request(sent, lambda request: [])
+    assert (request.request_id, list(request.all_token_ids)) == ("r", [1, 2, 3])
+    assert (request.max_tokens, request.arrival_time, request.cache_salt) == (5, 2.5, "na")
+    assert (request.client_index, request.priority) == (3, -1)
+    assert request.trace_headers == {"a": "b"} and request.num_tokens_with_spec == 3
+    assert request.sampling_params is sent.sampling_params
 
 
 def test_a_finished_status_has_a_reason_and_no_other_has() -> None:

@@ -4,9 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from vllm_shaped_driver import Driver, Names
 
-from nullblock.spec.profiles import VLLM_0_22_1, Semantics
+from nullblock.spec.facts import Config
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics
+from nullblock.spec.rejection import why_unservable
 
 NAMES = Names("nullblock.reference")
 
@@ -153,7 +157,7 @@ def test_a_victim_before_the_index_makes_nobody_lose_a_turn() -> None:
     ]
     orders = {}
     for shifts in (False, True):
-        lines, _ = run(events, config, victim_moves_cursor=shifts)
+        lines, _ = run(events, config, victim_shifts_index=shifts)
         preempting = [line for line in lines if line.get("preempted")]
         assert preempting[0]["preempted"] == ["stuck"]
         orders[shifts] = [name for name, _ in preempting[0]["order"]]
@@ -198,3 +202,32 @@ def test_freed_blocks_without_a_hash_may_go_to_the_front() -> None:
     config["enable_prefix_caching"] = False
     lines, _ = run(events, config, freed_unhashed_first=True)
     assert lines[-1]["state"]["free_queue"] == [3, 2, 1, 4, 5, 6, 7]
+
+
+@given(
+    prompt_len=st.integers(0, 20),
+    max_tokens=st.integers(1, 20),
+    config=st.fixed_dictionaries(
+        {
+            "block_size": st.integers(1, 4),
+            "num_blocks": st.integers(2, 12),
+            "max_model_len": st.integers(2, 24),
+            "max_num_batched_tokens": st.integers(1, 24),
+            "long_prefill_token_threshold": st.integers(0, 24),
+            "enable_chunked_prefill": st.booleans(),
+        }
+    ),
+)
+def test_a_refusal_reads_as_the_specification_words_it(
+    prompt_len: int, max_tokens: int, config: dict[str, Any]
+) -> None:
+    """Both refuse the same requests for the same reason."""
+    driver = Driver(NAMES, {"config": config, "events": []}, semantics=NORMATIVE)
+    driver.do_add(add("r", 0, prompt_len, max_tokens=max_tokens))
+    refused = [request.stop_reason for request in driver.scheduler._rejected]
+    limits = {name: value for name, value in config.items() if name != "max_num_batched_tokens"}
+    facts = Config(
+        max_num_scheduled_tokens=config["max_num_batched_tokens"], max_num_seqs=8, **limits
+    )
+    reason = why_unservable(facts, prompt_len, max_tokens)
+    assert refused == ([] if reason is None else [reason])

@@ -1,0 +1,283 @@
+"""The specification as the driver sees it: the machine's operations over an indexed state."""
+
+from typing import Any
+
+from nullblock.conformance.engine import Dump, Engine, Fields, NewRequest
+from nullblock.conformance.scenario_format import Config
+from nullblock.spec import facts
+from nullblock.spec.concrete import State
+from nullblock.spec.indexed import IndexedEnv
+from nullblock.spec.machine import events
+from nullblock.spec.machine.output import SchedulerOutput
+from nullblock.spec.machine.schedule import schedule
+from nullblock.spec.machine.update import (
+    CONTINUE,
+    EOS,
+    LENGTH,
+    PLAIN,
+    STOP_ID,
+    STOPPED,
+    STOPPED_BY_ID,
+    update_from_output,
+)
+from nullblock.spec.profiles import Semantics
+from nullblock.spec.rejection import why_unservable
+from nullblock.spec.state import (
+    CHUNK,
+    PAUSED_ALL,
+    PAUSED_NEW,
+    PREEMPTED,
+    RUNNING,
+    UNPAUSED,
+    WAITING,
+    live,
+)
+
+STATUS = {WAITING: "WAITING", PREEMPTED: "PREEMPTED", RUNNING: "RUNNING"}
+PAUSE = {"UNPAUSED": UNPAUSED, "PAUSED_NEW": PAUSED_NEW, "PAUSED_ALL": PAUSED_ALL}
+NO_CHAIN = 0
+"""The chain of a block that is not full yet: no block carries it."""
+FINISH = {CONTINUE: None, STOPPED: "stop", STOPPED_BY_ID: "stop", LENGTH: "length"}
+
+
+def create(config: Config, semantics: Semantics) -> Engine:
+    """The specification under a scenario's configuration."""
+    return _Spec(constants(config, semantics), config)
+
+
+def constants(config: Config, semantics: Semantics) -> facts.Config:
+    """What the rules need of a scenario's configuration."""
+    return facts.Config(
+        num_blocks=config.num_blocks,
+        block_size=config.block_size,
+        max_num_scheduled_tokens=config.max_num_scheduled_tokens or config.max_num_batched_tokens,
+        max_num_seqs=config.max_num_seqs,
+        max_model_len=config.max_model_len,
+        long_prefill_token_threshold=config.long_prefill_token_threshold,
+        enable_chunked_prefill=config.enable_chunked_prefill,
+        enable_prefix_caching=config.enable_prefix_caching,
+        scheduler_reserve_full_isl=config.scheduler_reserve_full_isl,
+        policy=config.policy,
+        semantics=semantics,
+    )
+
+
+class _Tokens(IndexedEnv):
+    """An environment that knows every request's tokens and gives each distinct chain of blocks a number: an ideal hash."""
+
+    def __init__(self, config: facts.Config) -> None:
+        super().__init__(config)
+        self.added: dict[str, NewRequest] = {}
+        self.content: dict[str, list[int]] = {}
+        self.chains: dict[str, list[int]] = {}
+        self.numbers: dict[tuple[int, tuple[int, ...], tuple[Any, ...]], int] = {}
+        self.incoming: dict[str, list[int]] = {}
+        self.outputs: list[Fields] = []
+
+    def introduce(self, r: NewRequest) -> None:
+        """Learn the facts about a request; an earlier one with its id is forgotten."""
+        self.added[r.id] = r
+        self.content[r.id] = list(r.prompt)
+        self.chains[r.id] = []
+        self.requests[r.id] = facts.Request(
+            id=r.id,
+            prompt_len=len(r.prompt),
+            max_tokens=r.max_tokens,
+            min_tokens=r.min_tokens,
+            priority=r.priority,
+            arrival=r.arrival,
+            skip_reading_prefix_cache=bool(r.skip_cache_read),
+        )
+
+    def extra_keys(self, r: NewRequest, first: bool) -> tuple[Any, ...]:
+        """What identifies a block besides its tokens: the adapter, and in the first block the salt (HASH-1)."""
+        keys: list[Any] = [("lora", r.lora)] if r.lora else []
+        if r.salt and first:
+            keys.append(("cache_salt", r.salt))
+        return tuple(keys) if self.sem.extra_keys_tagged else tuple(name for _, name in keys)
+
+    def want(self, r: Any, i: int) -> int:
+        chain, size = self.chains[r], self.block_size
+        if (i + 1) * size > len(self.content[r]):
+            return NO_CHAIN
+        while len(chain) <= i:
+            n = len(chain)
+            tokens = tuple(self.content[r][n * size : (n + 1) * size])
+            key = (chain[-1] if chain else 0, tokens, self.extra_keys(self.added[r], n == 0))
+            chain.append(self.numbers.setdefault(key, len(self.numbers) + 1))
+        return chain[i]
+
+    def on_token(self, s: State, r: Any) -> None:
+        token = self.incoming[r][0]
+        self.content[r].append(token)
+
+    def last_token(self, s: State, r: Any) -> str:
+        token, added = self.content[r][-1], self.added[r]
+        if added.eos is not None and token == added.eos:
+            return EOS
+        return STOP_ID if token in (added.stop or ()) else PLAIN
+
+    def note(self, s: State, r: Any, why: Any) -> None:
+        token = self.content[r][-1]
+        self.outputs.append(
+            {
+                "id": r,
+                "tokens": [token],
+                "finish": FINISH[why],
+                "stop_reason": token if why == STOPPED_BY_ID else None,
+            }
+        )
+
+
+class _Spec:
+    """Implements :class:`nullblock.conformance.engine.Engine`."""
+
+    def __init__(self, config: facts.Config, scenario: Config) -> None:
+        self.config = config
+        self.k = _Tokens(config)
+        self.s: Any = self.k.start()
+        self.rejected: list[tuple[str, str]] = []
+
+    def add(self, request: NewRequest) -> None:
+        """Queue a request, or note its rejection. Raises ValueError for impossible sampling parameters."""
+        if request.max_tokens < 1 or not 0 <= request.min_tokens <= request.max_tokens:
+            raise ValueError("max_tokens is at least 1 and min_tokens between 0 and max_tokens")
+        self.k.introduce(request)
+        if not events.add(self.s, request.id):
+            reason = why_unservable(self.config, len(request.prompt), request.max_tokens)
+            assert reason is not None, "a rejection has a reason"
+            self.rejected.append((request.id, reason))
+
+    def schedule(self) -> Fields:
+        """Decide one step."""
+        return self.fields(schedule(self.s))
+
+    def fields(self, out: SchedulerOutput) -> Fields:
+        """A decision in the words of the driver's `schedule` line. Computed and output tokens are those before the step."""
+        s, k = self.s, self.k
+        return {
+            "num_scheduled_tokens": dict(out.num_scheduled_tokens),
+            "order": [r for r, _ in out.num_scheduled_tokens],
+            "total": sum(n for _, n in out.num_scheduled_tokens),
+            "new": [
+                {
+                    "id": q.id,
+                    "blocks": [list(q.blocks)],
+                    "computed": q.computed,
+                    "prompt_len": k.prompt_len(q.id),
+                    "prefill_len": None,
+                }
+                for q in out.new
+            ],
+            "cached": [
+                {
+                    "id": q.id,
+                    "new_blocks": [list(q.new_blocks)] if q.new_blocks else None,
+                    "computed": q.computed,
+                    "num_output": s.ntok[q.id] - k.prompt_len(q.id),
+                    "resumed": q.resumed,
+                    "all_token_ids": q.all_tokens,
+                }
+                for q in out.cached
+            ],
+            "new_token_ids": [],
+            "spec": {},
+            "preempted": sorted(out.preempted),
+            "finished": sorted(out.finished),
+            "num_common_prefix_blocks": [out.num_common_prefix_blocks],
+            "new_block_ids_to_zero": None,
+        }
+
+    def update(self, sampled: dict[str, list[int]]) -> list[Fields]:
+        """Apply the output of the step in flight. Raises IndexError if there is none."""
+        if not self.s.flying:
+            raise IndexError("no step is in flight")
+        self.k.incoming, self.k.outputs = sampled, []
+        update_from_output(self.s)
+        refused, self.rejected = self.rejected, []
+        return [
+            {"id": r, "tokens": [], "finish": "rejected", "stop_reason": why} for r, why in refused
+        ] + self.k.outputs
+
+    def abort(self, ids: list[str] | None, status: str) -> list[str]:
+        """Abort the live requests among `ids`, all in order of arrival for None."""
+        if not status.startswith("FINISHED_"):
+            raise AssertionError(f"{status} is not a finished status")
+        known = sorted((r for r in self.k.requests if live(self.s, r)), key=lambda r: self.s.arr[r])
+        return [r for r in (known if ids is None else list(dict.fromkeys(ids))) if events.abort(self.s, r)]
+
+    def reset_prefix_cache(self, reset_running: bool) -> bool:
+        """Forget every hash if no block is held."""
+        return bool(events.reset_prefix_cache(self.s, reset_running))
+
+    def pause(self, state: str) -> None:
+        """Set the pause state by name."""
+        events.pause(self.s, PAUSE[state])
+
+    def evict_blocks(self, ids: list[int]) -> None:
+        """Remove the hashes of blocks. Raises AssertionError for a block that the pool does not have."""
+        for b in ids:
+            if b > self.k.usable:
+                raise AssertionError(f"no block {b}")
+        events.evict_blocks(self.s, [b for b in ids if b])
+
+    def has_unfinished(self) -> bool:
+        """Whether there is work, as vLLM counts it under the pause state."""
+        s = self.s
+        count = {PAUSED_ALL: 0, PAUSED_NEW: s.nr, UNPAUSED: s.nr + s.nwait}[s.pause]
+        return bool(count or self.rejected)
+
+    def has_requests(self) -> bool:
+        """Whether a step has anything to do or to tell."""
+        return self.has_unfinished() or bool(self.s.finished)
+
+    def num_tokens(self, id: str) -> int | None:
+        """Prompt and output tokens of a live request."""
+        return self.s.ntok[id] if id in self.k.requests and live(self.s, id) else None
+
+    def is_prefill_chunk(self, id: str) -> bool:
+        """Whether the step in flight leaves tokens of the request uncomputed."""
+        return bool(self.s.due[id] == CHUNK)
+
+    def state(self, dump: Dump) -> Fields | None:
+        """The state in the driver's words."""
+        if dump == "none":
+            return None
+        s, k = self.s, self.k
+        waiting = sorted(s.rank, key=k.order) if k.priority else list(s.rank)
+        d: Fields = {
+            "waiting": waiting,
+            "skipped_waiting": [],
+            "running": [s.run[i] for i in range(s.nr)],
+            "num_free": s.nfree,
+            "finished_req_ids": sorted(s.finished),
+            "requests": {r: self.request(r) for r in k.requests if live(s, r)},
+        }
+        return d | self.pool() if dump == "full" else d
+
+    def request(self, r: str) -> Fields:
+        """One request in the driver's words."""
+        s = self.s
+        return {
+            "status": STATUS[s.stage[r]],
+            "computed": s.comp[r],
+            "tokens": s.ntok[r],
+            "output": s.ntok[r] - self.k.prompt_len(r),
+            "placeholders": 0,
+            "discard": 0,
+            "spec": 0,
+            "preemptions": s.npre[r],
+            "blocks": [[s.tab[r, i] for i in range(s.tlen[r])]],
+            "num_cached_block": [s.ncached[r] or None],
+        }
+
+    def pool(self) -> Fields:
+        """The block pool in the driver's words; a hash is the number of its chain."""
+        s = self.s
+        names = {h: f"{h:012x}:0" for h in s.hsh.holders}
+        return {
+            "free_queue": list(s.stamp),
+            "ref_cnt": {str(b): n for b, n in sorted(s.ref.items()) if n},
+            "block_hash": {str(b): names[h] for b, h in sorted(s.hsh.items())},
+            "cached_map": {names[h]: list(blocks) for h, blocks in s.hsh.holders.items()},
+        }

@@ -1,0 +1,128 @@
+"""The ``nullblock`` command.
+
+One module a command under ``conformance/commands/``. It defines ``command``, a function with
+Typer-annotated parameters whose docstring is the command's help, and ends with ``typer.Exit(code)``
+where the code is not 0. A module is imported only when its command runs (or its help is printed), and
+keeps heavy imports (Z3, engines) inside functions: ``nullblock run`` must not wait for the prover.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+COMMANDS = ("explore", "prove", "run", "check", "trace", "schema", "rules", "profiles")
+"""In the order in which ``--help`` shows them."""
+
+USAGE = 2
+"""A mistake on the command line."""
+INTERRUPTED = 130
+"""What a shell reports for a command that Ctrl-C ended."""
+PIPE_CLOSED = 141
+"""What a shell reports for a command whose reader went away."""
+
+
+class _LazyCommands(TyperGroup):
+    """Finds commands by module name, and imports the one that is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The commands there are."""
+        return [name for name in COMMANDS if find_spec(_module(name)) is not None]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command called ``cmd_name``, or None."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        application = _application()
+        application.command(cmd_name)(_guarded(import_module(_module(cmd_name)).command))
+        found = typer.main.get_command(application)
+        found.name = cmd_name
+        return found
+
+
+def _module(name: str) -> str:
+    return f"nullblock.conformance.commands.{name}"
+
+
+def _application(**options: Any) -> typer.Typer:
+    """Typer without its own completion and tracebacks."""
+    return typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+        **options,
+    )
+
+
+def _guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with a quiet end when it is interrupted or nobody reads on."""
+
+    @wraps(command)
+    def guarded(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            # Python flushes standard output once more at exit, and would complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(PIPE_CLOSED) from None
+
+    return guarded
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"nullblock {version('nullblock')}")
+        raise typer.Exit
+
+
+app = _application(cls=_LazyCommands)
+
+
+@app.callback()
+def nullblock(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """The executable, model-checked specification of paged KV-cache scheduling."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The console script: runs a command line (default: this process's) and returns its exit code.
+
+    A mistake on the command line gets one line on standard error, and 2.
+    """
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        code = app(args=arguments, prog_name="nullblock", standalone_mode=False)
+    except _USAGE_ERROR as error:
+        where = error.ctx.command_path if error.ctx is not None else "nullblock"
+        message = " ".join(error.format_message().split())
+        print(f"{where}: {message} (see {where} --help)", file=sys.stderr)
+        return USAGE
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    return code if isinstance(code, int) else 0
+
+
+_USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "UsageError")
+"""Typer brings its own copy of Click or uses an installed one, by release."""
+
+
+def _terminate(number: int, frame: object) -> None:
+    """Let a terminated command clean up: half-written files are removed on the way out."""
+    raise SystemExit(128 + number)

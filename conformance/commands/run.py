@@ -1,0 +1,119 @@
+"""``nullblock run``: scenarios in, JSON lines out."""
+
+import enum
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, BinaryIO, cast
+
+import typer
+
+from nullblock.conformance import driver, scenario
+from nullblock.conformance.console import complain, counted, output_to, usage_error
+from nullblock.conformance.engine import Dump
+from nullblock.conformance.engines import EngineName, make_engine
+from nullblock.conformance.errors import InputError
+from nullblock.conformance.strict_json import MAX_BYTES
+from nullblock.spec.profiles import Semantics, UnknownSwitch, profile, with_switches
+
+STANDARD_INPUT = "-"
+_SPOOL_BYTES = 16 * 2**20
+"""Output of one scenario that is kept in memory; what is longer waits on disk."""
+_WORST_FIRST = (4, 3, 0)
+
+
+class DumpName(enum.StrEnum):
+    """How much state a line carries: see :data:`nullblock.conformance.engine.Dump`."""
+
+    full = "full"
+    brief = "brief"
+    none = "none"
+
+
+def command(
+    scenarios: Annotated[
+        list[str],
+        typer.Argument(help="Scenario files; - is standard input.", metavar="SCENARIO.json..."),
+    ],
+    engine: Annotated[EngineName, typer.Option(help="The engine that decides.")] = EngineName.spec,
+    profile_name: Annotated[
+        str, typer.Option("--profile", help="Which semantics; nullblock profiles lists them.")
+    ] = "normative",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SWITCH=VALUE", help="Change a switch of the profile."),
+    ] = None,
+    dump: Annotated[
+        DumpName, typer.Option(help="The state in a line: with the pool, without, or none.")
+    ] = DumpName.full,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write there, whole or not at all.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Errors as JSON too; the output is JSON anyway.")
+    ] = False,
+) -> None:
+    """Run scenarios on an engine and print what it decides, one JSON object a line.
+
+    Exit codes: 0 all ran (what the engine raises is a line, not an error); 2 command line; 3 a
+    scenario uses a feature that is out of scope; 4 the content of a scenario is wrong. The worst
+    one is returned. Nothing is printed for a file with an error; the other files still run.
+    """
+    try:
+        semantics = with_switches(profile(profile_name), settings or [])
+    except UnknownSwitch as error:
+        raise usage_error(str(error)) from None
+    version = ", ".join([profile_name.removeprefix("vllm-"), *(settings or [])])
+    for name in scenarios:
+        _check_readable(name)
+    codes = {0}
+    with output_to(output) as sink:
+        for name in scenarios:
+            try:
+                lines = _lines(name, engine, semantics, cast(Dump, dump.value), version)
+                _copy_when_complete(counted(lines, name, "lines"), sink)
+            except InputError as error:
+                complain(error.at(file=name), as_json)
+                codes.add(error.exit_code)
+    raise typer.Exit(next(code for code in _WORST_FIRST if code in codes))
+
+
+def _lines(
+    name: str, engine: EngineName, semantics: Semantics, dump: Dump, version: str
+) -> Iterator[str]:
+    """The output of one scenario file."""
+    taken = scenario.parse(_read(name), name)
+    made = make_engine(engine, taken.config, semantics)
+    return driver.run(taken, made, dump=dump, version=version)
+
+
+def _check_readable(name: str) -> None:
+    """A file that cannot be opened is a mistake on the command line, found before anything runs."""
+    if name == STANDARD_INPUT:
+        return
+    try:
+        with Path(name).open("rb") as stream:
+            stream.read(1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise usage_error(f"{name}: {reason}", "SCENARIO.json") from None
+
+
+def _read(name: str) -> bytes:
+    """The file, and one byte too many of a file that is too large."""
+    if name == STANDARD_INPUT:
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
+    with Path(name).open("rb") as stream:
+        return stream.read(MAX_BYTES + 1)
+
+
+def _copy_when_complete(lines: Iterator[str], sink: BinaryIO) -> None:
+    """Write the lines once the last one is known: a file with an error prints nothing."""
+    with tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES) as spool:
+        for line in lines:
+            spool.write(line.encode() + b"\n")
+        spool.seek(0)
+        shutil.copyfileobj(spool, sink)
+        sink.flush()

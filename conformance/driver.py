@@ -1,0 +1,284 @@
+"""Runs a scenario on an engine and writes what it decides, line by line.
+
+The lines are those of the driver of the real engine, byte for byte where the decisions agree: a
+header, one JSON object for each event and each half step, a trailer with a digest of all lines
+before it. The driver plays the model: a sampled token is a function of seed, id and position.
+"""
+
+import hashlib
+import json
+import os
+import sys
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from traceback import extract_tb
+from typing import ParamSpec, TypeVar, assert_never
+
+from msgspec import UNSET
+
+from nullblock.conformance import scope
+from nullblock.conformance.engine import Dump, Engine, Fields, NewRequest
+from nullblock.conformance.errors import InputError, ScenarioError
+from nullblock.conformance.scenario_format import (
+    MAX_STEPS,
+    Abort,
+    Add,
+    Drain,
+    Event,
+    EvictBlocks,
+    KvDone,
+    Pause,
+    ResetPrefixCache,
+    Run,
+    Scenario,
+    Schedule,
+    Step,
+    Update,
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+HASHES_ARE_FIXED = not sys.flags.ignore_environment and os.environ.get(
+    "PYTHONHASHSEED", "random"
+) not in ("", "random")
+"""Whether string hashes, and with them the order of a set of strings, were fixed at the start.
+
+Read on import: an engine may set the variable later, for its own hashes.
+"""
+
+
+class EngineRaised(Exception):
+    """The engine raised: an observation, not an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """A step that was scheduled and not updated yet."""
+
+    step: int
+    is_prefill_chunk: dict[str, bool]
+    """By id, in schedule order. A chunk that is not the prompt's last samples nothing."""
+
+
+def run(
+    scenario: Scenario, engine: Engine, *, dump: Dump = "full", version: str = "0.22.1"
+) -> Iterator[str]:
+    """The output lines, without line ends.
+
+    Args:
+        version: what the header calls the line of rules that the engine follows.
+
+    Raises:
+        InputError: an event turns out to be unusable when its turn comes. Lines that were taken
+            already are then worth nothing.
+    """
+    digest, count = hashlib.sha256(), 0
+    for fields in _Run(scenario, engine, dump).lines(version):
+        line = _json(fields)
+        digest.update(b"\n" * (count > 0) + line.encode())
+        count += 1
+        yield line
+    yield _json({"ev": "trailer", "lines": count, "sha256": digest.hexdigest()})
+
+
+def _json(fields: Fields) -> str:
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+
+class _Run:
+    """The driver's own state: the clock, the model, and the steps in flight."""
+
+    def __init__(self, scenario: Scenario, engine: Engine, dump: Dump) -> None:
+        self.scenario = scenario
+        self.config = scenario.config
+        self.engine = engine
+        self.dump: Dump = dump
+        self.in_flight: deque[InFlight] = deque()
+        self.num_steps = 0
+        self.num_arrivals = 0
+        self.eos_at: dict[str, tuple[int, int]] = {}
+        """From which position on the model samples which token, by id. Stays when the request is
+        gone and another one takes its id, as in the driver of the real engine."""
+        self.place = ""
+        """The event at hand, for errors."""
+
+    def lines(self, version: str) -> Iterator[Fields]:
+        """The fields of each line but the trailer."""
+        yield {
+            "ev": "header",
+            "vllm": version,
+            "config": self.scenario.written_config,
+            "ignored": self.scenario.ignored,
+            "hash_block_size": self.config.block_size,
+            "scheduler_block_size": self.config.block_size,
+        }
+        try:
+            for index, event in enumerate(self.scenario.events):
+                self.place = f"events[{index}]"
+                yield from self.take(event, index)
+        except EngineRaised as raised:
+            yield _exception_line(raised)
+
+    def ask(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call the engine; what it raises becomes :class:`EngineRaised`."""
+        try:
+            return method(*args, **kwargs)
+        except InputError:
+            raise
+        except Exception as error:
+            raise EngineRaised from error
+
+    def take(self, event: Event, index: int) -> Iterator[Fields]:
+        """One event."""
+        match event:
+            case Add():
+                self.add(event)
+                yield {"ev": "add", "n": index, "id": event.id}
+            case Step(n=n):
+                for _ in range(n):
+                    yield from self.step()
+            case Schedule():
+                yield self.schedule()
+            case Update():
+                yield self.update()
+            case Drain():
+                while self.in_flight:
+                    yield self.update()
+            case Run(max_steps=max_steps):
+                yield from self.run(max_steps)
+            case Abort(ids=ids, status=status):
+                aborted = self.ask(self.engine.abort, abort_order(ids), status)
+                yield self.with_state({"ev": "abort", "n": index, "aborted": sorted(aborted)})
+            case ResetPrefixCache(reset_running=reset_running):
+                ok = self.ask(self.engine.reset_prefix_cache, reset_running)
+                yield self.with_state({"ev": "reset_prefix_cache", "n": index, "ok": ok})
+            case Pause(state=state):
+                self.ask(self.engine.pause, state)
+                yield {"ev": "pause", "n": index, "id": None}
+            case EvictBlocks(ids=block_ids):
+                self.ask(self.engine.evict_blocks, block_ids)
+                yield {"ev": "evict_blocks", "n": index, "id": None}
+            case KvDone():
+                raise AssertionError("out of scope, so it is refused when the scenario is read")
+            case _:
+                assert_never(event)
+
+    def add(self, event: Add) -> None:
+        """A request arrives."""
+        if self.ask(self.engine.num_tokens, event.id) is not None:
+            raise ScenarioError(
+                f"the id {json.dumps(event.id[:80])} belongs to a request that is still alive",
+                "use another id, or let that request end first",
+                f"{self.place}.id",
+            )
+        self.num_arrivals += 1
+        arrival = float(self.num_arrivals) if event.arrival is UNSET else float(event.arrival)
+        request = NewRequest(
+            id=event.id,
+            prompt=event.prompt.tokens(),
+            max_tokens=event.max_tokens,
+            min_tokens=event.min_tokens,
+            priority=event.priority,
+            arrival=arrival,
+            lora=event.lora or None,
+            salt=event.salt,
+            stop=event.stop,
+            eos=event.eos,
+            skip_cache_read=event.skip_cache_read,
+        )
+        if event.eos_at is not UNSET and event.eos is not None:
+            self.eos_at[event.id] = (len(request.prompt) + event.eos_at, event.eos)
+        self.ask(self.engine.add, request)
+
+    def schedule(self) -> Fields:
+        """The first half of a step."""
+        if self.in_flight:
+            raise scope.second_step(self.place)
+        if self.num_steps == MAX_STEPS:
+            raise ScenarioError(f"more than {MAX_STEPS} steps", "split the scenario", self.place)
+        self.num_steps += 1
+        decided = self.ask(self.engine.schedule)
+        chunks = {id: self.ask(self.engine.is_prefill_chunk, id) for id in decided["order"]}
+        self.in_flight.append(InFlight(self.num_steps, chunks))
+        return self.with_state({"ev": "schedule", "step": self.num_steps, **decided})
+
+    def update(self) -> Fields:
+        """The second half of the oldest step in flight."""
+        if not self.in_flight:
+            raise EngineRaised from IndexError("an update with no step in flight")
+        step = self.in_flight.popleft()
+        sampled = {
+            id: [] if is_chunk else self.sample(id)
+            for id, is_chunk in step.is_prefill_chunk.items()
+        }
+        # The engine may keep and cut the lists that it is given.
+        outputs = self.ask(self.engine.update, {id: list(t) for id, t in sampled.items()})
+        return self.with_state(
+            {
+                "ev": "update",
+                "step": step.step,
+                "sampled": sampled,
+                "outputs": outputs,
+                "kv_events": [],
+            }
+        )
+
+    def step(self) -> Iterator[Fields]:
+        """A whole step."""
+        yield self.schedule()
+        yield self.update()
+
+    def run(self, max_steps: int) -> Iterator[Fields]:
+        """Steps until nothing is unfinished."""
+        for _ in range(max_steps):
+            if not self.in_flight and not self.ask(self.engine.has_unfinished):
+                return
+            if not self.ask(self.engine.has_requests):
+                return
+            yield from self.step()
+
+    def sample(self, id: str) -> list[int]:
+        """What the model samples for a request now; nothing once it is gone."""
+        position = self.ask(self.engine.num_tokens, id)
+        if position is None:
+            return []
+        start, eos = self.eos_at.get(id, (position + 1, 0))
+        if position >= start:
+            return [eos]
+        checksum = zlib.crc32(f"{self.config.seed}:{id}:{position}".encode())
+        return [checksum % self.config.vocab]
+
+    def with_state(self, fields: Fields) -> Fields:
+        """A line together with the engine's state after it."""
+        state = None if self.dump == "none" else self.ask(self.engine.state, self.dump)
+        return {**fields, "state": state}
+
+
+def abort_order(ids: list[str] | None) -> list[str] | None:
+    """The order in which requests that are aborted together give up their blocks.
+
+    vLLM frees them in the iteration order of a Python set of strings, which ``PYTHONHASHSEED``
+    decides. With that variable fixed, the order here is the same; otherwise, so that two runs
+    print the same, it is the order in which the scenario lists them.
+    """
+    if ids is None:
+        return None
+    return list(set(ids) if HASHES_ARE_FIXED else dict.fromkeys(ids))
+
+
+def _exception_line(raised: EngineRaised) -> Fields:
+    """What the engine raised. Only that it raised is part of the format, not the text."""
+    error = raised.__cause__
+    assert error is not None
+    frames = extract_tb(error.__traceback__)[-4:]
+    return {
+        "ev": "EXCEPTION",
+        "type": type(error).__name__,
+        "msg": str(error)[:300],
+        "where": [f"{Path(frame.filename).name}:{frame.lineno}:{frame.name}" for frame in frames],
+        "state": None,
+    }

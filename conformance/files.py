@@ -1,0 +1,56 @@
+"""Writing files whole or not at all."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+
+@contextmanager
+def atomic_writer(path: Path) -> Iterator[BinaryIO]:
+    """A binary file that becomes ``path`` when the block ends well, and vanishes when it does not.
+
+    The text goes to a file beside ``path``, which then takes its name in one step, so that an
+    interrupted command leaves either the old file or the new one. Whatever is not a regular file
+    (``/dev/stdout``, a pipe) is written directly. A link is followed, its target is replaced.
+
+    Raises:
+        OSError: the folder is missing or cannot be written; ``filename`` is ``path``.
+    """
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        with target.open("wb") as direct:
+            yield direct
+        return
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield cast(BinaryIO, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.chmod(_mode(target))
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Make ``path`` a file of these bytes; raises ``OSError`` as :func:`atomic_writer` does."""
+    with atomic_writer(path) as stream:
+        stream.write(data)
+
+
+def _mode(target: Path) -> int:
+    """The permissions of the file that is replaced, or those a new file would get."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,28 @@
+"""Why a request can never be served, in words: the reason that goes with LIFE-2.
+
+`nullblock.spec.state.servable` is the rule; a test shows that a reason is given exactly where the rule says no.
+"""
+
+from nullblock.spec.facts import Config
+
+
+def why_unservable(config: Config, prompt_len: int, max_tokens: int) -> str | None:
+    """The reason why a request of `prompt_len` tokens that may grow by `max_tokens` is refused; None if it is not."""
+    if prompt_len == 0:
+        return "the prompt is empty"
+    if prompt_len >= config.max_model_len:
+        return (
+            f"a prompt of {prompt_len} tokens leaves no room for output: "
+            f"max_model_len is {config.max_model_len}"
+        )
+    # The last token that is sampled ends the request and is never computed.
+    slots = min(prompt_len + max_tokens, config.max_model_len) - 1
+    blocks, usable = -(-slots // config.block_size), config.num_blocks - 1
+    if blocks > usable:
+        return f"{slots} tokens may need {blocks} blocks, the pool has {usable}"
+    budget, threshold = config.max_num_scheduled_tokens, config.long_prefill_token_threshold
+    in_chunks = config.enable_chunked_prefill or 0 < threshold <= budget
+    if slots > budget and not in_chunks:
+        # After a preemption prompt and output are computed again, in one step.
+        return f"{slots} tokens may have to be computed in one step of at most {budget}"
+    return None
