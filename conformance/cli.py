@@ -1,9 +1,10 @@
 """The ``nullblock`` command.
 
 One module a command under ``conformance/commands/``. It defines ``command``, a function with
-Typer-annotated parameters whose docstring is the command's help, and ends with ``typer.Exit(code)``
-where the code is not 0. A module is imported only when its command runs (or its help is printed), and
-keeps heavy imports (Z3, engines) inside functions: ``nullblock run`` must not wait for the prover.
+Typer-annotated parameters whose docstring is the command's help, and ends with
+``typer.Exit(code)`` where the code is not 0. A module is imported only when its command runs or
+all commands are listed, and it keeps heavy imports (Z3, engines) inside functions: ``nullblock
+run`` must not wait for the prover.
 """
 
 import os

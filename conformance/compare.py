@@ -1,9 +1,9 @@
 """Whether two engines printed the same lines for a scenario.
 
 Hashes may be spelled differently: they are compared by first appearance, and the entries of
-``cached_map`` by their block lists. Of an ``EXCEPTION`` only that it was raised counts, and nothing
-after it. The header's ``vllm``, ``config`` and ``ignored`` and the trailer's digest belong to whoever
-printed them.
+``cached_map`` by their block lists. Of an ``EXCEPTION`` only that it was raised counts, and
+nothing after it. The header's ``vllm``, ``config`` and ``ignored`` and the trailer's digest belong
+to whoever printed them.
 """
 
 import json
@@ -50,15 +50,15 @@ def first_difference(left: Iterable[str], right: Iterable[str]) -> Difference | 
     Raises ``ValueError`` for a line that is not JSON.
     """
     left_names, right_names = HashNames(), HashNames()
-    for number, pair in enumerate(zip_longest(left, right), start=1):
-        a, b = (ABSENT if line is None else json.loads(line) for line in pair)
-        event = _event(b if a is ABSENT else a)
-        if a is ABSENT or b is ABSENT:
-            return Difference(number, event, "", _kind(a), _kind(b))
-        if "EXCEPTION" in (_kind(a), _kind(b)):
-            if _kind(a) == _kind(b):
-                return None
-            return Difference(number, event, "", _kind(a), _kind(b))
+    for number, (left_line, right_line) in enumerate(zip_longest(left, right), start=1):
+        a = {} if left_line is None else json.loads(left_line)
+        b = {} if right_line is None else json.loads(right_line)
+        event = _event(a or b)
+        kinds = a.get("ev", ABSENT), b.get("ev", ABSENT)
+        if kinds[0] == kinds[1] == "EXCEPTION":
+            return None
+        if kinds[0] != kinds[1]:
+            return Difference(number, event, "", *kinds)
         found = next(_differences(left_names.named(a), right_names.named(b), ""), None)
         if found is not None:
             return Difference(number, event, *found)
@@ -73,8 +73,8 @@ class HashNames:
 
     def named(self, fields: dict[str, Any]) -> dict[str, Any]:
         """A line ready for comparison; lines have to come in their order."""
-        kind = _kind(fields)
-        kept = {k: v for k, v in fields.items() if k not in OWN_FIELDS.get(kind, ())}
+        own = OWN_FIELDS.get(fields["ev"], ())
+        kept = {key: value for key, value in fields.items() if key not in own}
         for event in kept.get("kv_events", ()):
             event["block_hashes"] = [self._name(h) for h in event.get("block_hashes", ())]
             if event.get("parent_block_hash") is not None:
@@ -108,10 +108,6 @@ def _differences(a: Any, b: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
     # True == 1 in Python and not in JSON.
     elif a is not b and (type(a) is not type(b) or a != b):
         yield path, a, b
-
-
-def _kind(fields: Any) -> Any:
-    return fields if fields is ABSENT else fields.get("ev")
 
 
 def _event(fields: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
             yield direct
         return
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        handle, name = tempfile.mkstemp(".tmp", f".{target.name}.", target.parent)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
     temporary = Path(name)

@@ -32,7 +32,7 @@ Status = Literal[
     "FINISHED_ERROR",
     "FINISHED_REPETITION",
 ]
-"""Names of vLLM's ``RequestStatus``. An abort with one that is not finished is the engine's to refuse."""
+"""Names of vLLM's ``RequestStatus``. The engine refuses an abort with one that is not finished."""
 
 
 class Group(Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,7 +49,7 @@ class Group(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Connector(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a KV connector would answer; out of scope, and only told apart from a typing mistake."""
+    """What a KV connector would answer: out of scope, but a typing mistake in it is one still."""
 
     matched: dict[str, int | None] = {}
     is_async: bool = msgspec.field(name="async", default=False)
@@ -103,7 +103,7 @@ class _Event(Struct, frozen=True, forbid_unknown_fields=True, tag_field="op", kw
     """One thing that happens to the engine."""
 
 
-class Add(_Event, tag="add"):
+class Add(_Event, frozen=True, kw_only=True, tag="add"):
     """A request arrives."""
 
     id: str
@@ -124,56 +124,56 @@ class Add(_Event, tag="add"):
     resumable: bool | None = None
 
 
-class Step(_Event, tag="step"):
+class Step(_Event, frozen=True, kw_only=True, tag="step"):
     """Whole steps: schedule and update."""
 
     n: Annotated[int, Meta(ge=0, le=MAX_STEPS)] = 1
 
 
-class Schedule(_Event, tag="schedule"):
+class Schedule(_Event, frozen=True, kw_only=True, tag="schedule"):
     """The first half of a step."""
 
 
-class Update(_Event, tag="update"):
+class Update(_Event, frozen=True, kw_only=True, tag="update"):
     """The second half of the oldest step in flight."""
 
 
-class Drain(_Event, tag="drain"):
+class Drain(_Event, frozen=True, kw_only=True, tag="drain"):
     """The second half of every step in flight."""
 
 
-class Run(_Event, tag="run"):
+class Run(_Event, frozen=True, kw_only=True, tag="run"):
     """Steps until nothing is unfinished."""
 
     max_steps: AtLeast0 = 1000
 
 
-class Abort(_Event, tag="abort"):
+class Abort(_Event, frozen=True, kw_only=True, tag="abort"):
     """Requests are ended from outside; ``ids`` null: all of them."""
 
     ids: list[str] | None
     status: Status = "FINISHED_ABORTED"
 
 
-class ResetPrefixCache(_Event, tag="reset_prefix_cache"):
+class ResetPrefixCache(_Event, frozen=True, kw_only=True, tag="reset_prefix_cache"):
     """The prefix cache is emptied."""
 
     reset_running: bool = False
 
 
-class Pause(_Event, tag="pause"):
+class Pause(_Event, frozen=True, kw_only=True, tag="pause"):
     """The pause state changes."""
 
     state: Literal["UNPAUSED", "PAUSED_NEW", "PAUSED_ALL"]
 
 
-class EvictBlocks(_Event, tag="evict_blocks"):
+class EvictBlocks(_Event, frozen=True, kw_only=True, tag="evict_blocks"):
     """Blocks are taken out of the prefix cache."""
 
     ids: list[AtLeast0]
 
 
-class KvDone(_Event, tag="kv_done"):
+class KvDone(_Event, frozen=True, kw_only=True, tag="kv_done"):
     """A KV connector reports; out of scope."""
 
     recv: list[str] = []

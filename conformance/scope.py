@@ -6,9 +6,7 @@ from importlib.util import find_spec
 from nullblock.conformance.errors import OutOfScope, ScenarioError
 from nullblock.conformance.scenario_format import Add, Config, KvDone, Scenario
 
-IN_SCOPE = (
-    "in scope: synchronous scheduling, one full-attention group, no drafts, no KV connector"
-)
+IN_SCOPE = "in scope: synchronous scheduling, one full-attention group, no drafts, no KV connector"
 
 
 def check(scenario: Scenario) -> None:

@@ -1,7 +1,7 @@
-"""JSON as the standard has it and no further: what Python's reader lets through is refused here.
+"""JSON as the standard has it and no further: what Python's reader lets through is refused.
 
-Refused besides bad syntax: a key given twice, ``NaN`` and ``Infinity``, numbers that need more than
-64 bits, half a surrogate pair, a byte order mark, text that is not UTF-8, more than
+Refused besides bad syntax: a key given twice, ``NaN`` and ``Infinity``, whole numbers that need
+more than 64 bits, half a surrogate pair, a byte order mark, text that is not UTF-8, more than
 :data:`MAX_BYTES`, and nesting deeper than :data:`MAX_DEPTH`.
 """
 

@@ -74,6 +74,14 @@ _FINISHED_REASON = {
 }
 
 
+def _checked(request_id: str, params: SamplingParams | None) -> tuple[SamplingParams, int]:
+    """The parameters and their max_tokens, which a request in the scheduler must have."""
+    if params is None:
+        raise ValueError(f"request {request_id!r} has no sampling_params")
+    assert params.max_tokens is not None, f"request {request_id!r}: max_tokens unset"
+    return params, params.max_tokens
+
+
 class Request:
     """One prompt on its way to its output.
 
@@ -106,10 +114,8 @@ class Request:
         refuse("prompt embeddings", prompt_embeds is not None or prompt_token_ids is None)
         refuse("multimodal inputs", mm_features)
         refuse("resumable requests", resumable)
-        if sampling_params is None:
-            raise ValueError(f"request {request_id!r} has no sampling_params")
-        assert sampling_params.max_tokens is not None, f"request {request_id!r}: max_tokens unset"
         assert prompt_token_ids is not None
+        sampling_params, max_tokens = _checked(request_id, sampling_params)
 
         self.request_id = request_id
         self.client_index = client_index
@@ -117,14 +123,13 @@ class Request:
         self.arrival_time = time.time() if arrival_time is None else arrival_time
         self.sampling_params = sampling_params
         self.pooling_params = None
-        self.max_tokens: int = sampling_params.max_tokens
+        self.max_tokens = max_tokens
         self.lora_request = lora_request
         self.cache_salt = cache_salt
         self.trace_headers = trace_headers
         self.mm_features: list[Any] = []
         self.prompt_embeds = None
         self.prompt_is_token_ids = prompt_is_token_ids
-        self.structured_output_request = None
         self.kv_transfer_params = (sampling_params.extra_args or {}).get("kv_transfer_params")
         self.resumable = False
         self.abort_immediately = abort_immediately
@@ -141,12 +146,11 @@ class Request:
         self.num_prompt_tokens = len(prompt_token_ids)
         self._output_token_ids: list[int] = []
         self._all_token_ids = prompt_token_ids.copy()
-        # Views, since only append_output_token_ids may add to both lists at once.
         self.output_token_ids = ConstantList(self._output_token_ids)
         self.all_token_ids = ConstantList(self._all_token_ids)
         self.num_computed_tokens = 0
         self.is_prefill_chunk = False
-        # Asynchronous scheduling and drafts are out of scope: these keep their empty values.
+        # Of asynchronous scheduling and drafts, which are out of scope: these stay empty.
         self.num_output_placeholders = 0
         self.async_tokens_to_discard = 0
         self.spec_token_ids: list[int] = []
@@ -195,6 +199,11 @@ class Request:
         """Hash the full blocks that have no hash yet."""
         if self._block_hasher is not None:
             self.block_hashes.extend(self._block_hasher(self))
+
+    @property
+    def structured_output_request(self) -> None:
+        """Always None in this scope."""
+        return None
 
     @property
     def use_structured_output(self) -> bool:

@@ -1,4 +1,4 @@
-"""Small shared helpers: integer division that rounds up, and a read-only view of a list."""
+"""Integer division that rounds up, and a read-only view of a list."""
 
 from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar, overload

@@ -8,6 +8,7 @@ definition's docstring, so prose, code and ID cannot drift apart. IDs are `FAMIL
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Literal, TypeVar
 
 FAMILIES = ("POOL", "QUEUE", "HASH", "TABLE", "ALLOC", "RUN", "WAIT", "PREEMPT", "OUT", "UPD", "LIFE")
@@ -76,3 +77,27 @@ def order(id: str) -> tuple[int, int]:
     """Sort key: families in the order of a request's way through the engine, then numbers."""
     family, _, number = id.partition("-")
     return FAMILIES.index(family), int(number)
+
+
+MODULES = (
+    "nullblock.spec.state",
+    "nullblock.spec.keys",
+    "nullblock.spec.rules.pool",
+    "nullblock.spec.rules.lookup",
+    "nullblock.spec.rules.queues",
+    "nullblock.spec.rules.steps",
+    "nullblock.spec.machine.schedule",
+    "nullblock.spec.machine.update",
+    "nullblock.spec.machine.events",
+    "nullblock.spec.machine.output",
+    "nullblock.spec.invariants",
+    "nullblock.spec.explorer.transitions",
+)
+"""Where statements are defined."""
+
+
+def catalogue() -> list[Statement]:
+    """Every statement, in the order of `order`."""
+    for module in MODULES:
+        import_module(module)
+    return sorted(CATALOGUE.values(), key=lambda s: order(s.id))

@@ -83,3 +83,24 @@ def differences(a: Semantics, b: Semantics) -> list[str]:
     """The switches whose values differ."""
     left, right = switches(a), switches(b)
     return [name for name in left if left[name] != right[name]]
+
+
+def meaning(switch: str) -> str:
+    """What a switch decides: the string under its field in `Semantics`."""
+    import ast
+    import inspect
+
+    body = ast.parse(inspect.getsource(Semantics)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    for field, text in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and ast.unparse(field.target) == switch:
+            assert isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+            return str(text.value.value)
+    raise UnknownSwitch(f"no switch {switch!r}")
+
+
+def departures() -> list[Departure]:
+    """Every departure of vllm-0.22.1 from the normative profile."""
+    from nullblock.spec.departures import DEPARTURES
+
+    return list(DEPARTURES)

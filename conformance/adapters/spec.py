@@ -7,6 +7,7 @@ from nullblock.conformance.scenario_format import Config
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
 from nullblock.spec.indexed import IndexedEnv
+from nullblock.spec.keys import Keys, extra_keys
 from nullblock.spec.machine import events
 from nullblock.spec.machine.output import SchedulerOutput
 from nullblock.spec.machine.schedule import schedule
@@ -70,7 +71,7 @@ class _Tokens(IndexedEnv):
         self.added: dict[str, NewRequest] = {}
         self.content: dict[str, list[int]] = {}
         self.chains: dict[str, list[int]] = {}
-        self.numbers: dict[tuple[int, tuple[int, ...], tuple[Any, ...]], int] = {}
+        self.numbers: dict[tuple[int, tuple[int, ...], Keys], int] = {}
         self.incoming: dict[str, list[int]] = {}
         self.outputs: list[Fields] = []
 
@@ -89,13 +90,6 @@ class _Tokens(IndexedEnv):
             skip_reading_prefix_cache=bool(r.skip_cache_read),
         )
 
-    def extra_keys(self, r: NewRequest, first: bool) -> tuple[Any, ...]:
-        """What identifies a block besides its tokens: the adapter, and in the first block the salt (HASH-1)."""
-        keys: list[Any] = [("lora", r.lora)] if r.lora else []
-        if r.salt and first:
-            keys.append(("cache_salt", r.salt))
-        return tuple(keys) if self.sem.extra_keys_tagged else tuple(name for _, name in keys)
-
     def want(self, r: Any, i: int) -> int:
         chain, size = self.chains[r], self.block_size
         if (i + 1) * size > len(self.content[r]):
@@ -103,7 +97,9 @@ class _Tokens(IndexedEnv):
         while len(chain) <= i:
             n = len(chain)
             tokens = tuple(self.content[r][n * size : (n + 1) * size])
-            key = (chain[-1] if chain else 0, tokens, self.extra_keys(self.added[r], n == 0))
+            added = self.added[r]
+            extra = extra_keys(self.sem, added.lora, added.salt, n == 0)
+            key = (chain[-1] if chain else 0, tokens, extra)
             chain.append(self.numbers.setdefault(key, len(self.numbers) + 1))
         return chain[i]
 

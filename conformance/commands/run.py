@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, BinaryIO, cast
+from typing import Annotated, BinaryIO
 
 import typer
 
@@ -72,7 +72,7 @@ def command(
     with output_to(output) as sink:
         for name in scenarios:
             try:
-                lines = _lines(name, engine, semantics, cast(Dump, dump.value), version)
+                lines = _lines(name, engine, semantics, dump.value, version)
                 _copy_when_complete(counted(lines, name, "lines"), sink)
             except InputError as error:
                 complain(error.at(file=name), as_json)
@@ -90,7 +90,7 @@ def _lines(
 
 
 def _check_readable(name: str) -> None:
-    """A file that cannot be opened is a mistake on the command line, found before anything runs."""
+    """A file that cannot be opened is a mistake on the command line: say so before any runs."""
     if name == STANDARD_INPUT:
         return
     try:

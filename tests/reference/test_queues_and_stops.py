@@ -1,4 +1,4 @@
-"""Waiting queues, stop conditions, and the small shared helpers."""
+"""Waiting queues, stop conditions, and a few small functions."""
 
 from dataclasses import replace
 from typing import Any

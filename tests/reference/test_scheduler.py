@@ -219,7 +219,7 @@ def test_a_reset_with_blocks_held_by_a_stranger_is_an_error() -> None:
 
 
 def test_what_a_request_may_not_ask_for_is_named() -> None:
-    """Pooling, embeddings, images, sessions, grammars."""
+    """Pooling, embeddings, images, resumable input, grammars."""
     params = SamplingParams()
     make: dict[str, Any] = {
         "pooling": lambda: Request("r", [1], None, object()),

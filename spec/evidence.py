@@ -1,0 +1,29 @@
+"""What shows a statement: which engine would have refuted it, and how strongly.
+
+Words: *proved* is unbounded; *exhaustive to scope S* is every reachable state of a bounded scope;
+*not refuted* is everything random. Nothing weaker is called proved.
+"""
+
+from nullblock.spec.catalogue import Statement
+from nullblock.spec.explorer.scopes import STANDARD
+from nullblock.spec.prover.claims import proved_invariants, proved_rules
+
+
+def evidence(s: Statement) -> list[str]:
+    """One line an engine."""
+    scopes = ", ".join(STANDARD)
+    lockstep = "lockstep fuzzing beside the real vLLM and the reference: not refuted (make fuzz)"
+    name = s.definition.rpartition(".")[2]
+    match s.kind:
+        case "invariant":
+            lines = [f"explorer: exhaustive to scopes {scopes} (nullblock explore)"]
+            if s.id in proved_invariants():
+                lines.insert(0, "Z3: proved to be kept by every rule, for any number of blocks, requests and tokens (nullblock prove)")
+            return lines
+        case "rule":
+            lines = [f"explorer: its guards and effects, exhaustive to scopes {scopes}", lockstep]
+            if name in proved_rules():
+                lines.insert(0, f"Z3: proved to keep every invariant (nullblock prove {name})")
+            return lines
+        case _:
+            return [lockstep]

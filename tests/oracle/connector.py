@@ -1,0 +1,58 @@
+"""A KV connector with nothing behind it: just enough to reach the branches for remote loads."""
+
+from typing import Any
+
+
+class FakeConnector:
+    """Answers as a scenario's ``connector`` says.
+
+    ``matched`` maps request ids to the tokens that the remote side holds (None: it does not know
+    yet), ``async`` makes loads take a step, ``delay_free`` keeps blocks after a request's end.
+    """
+
+    def __init__(self, scripted: dict[str, Any]) -> None:
+        self.matched = dict(scripted.get("matched", {}))
+        self.is_async = bool(scripted.get("async", False))
+        self.delay_free = bool(scripted.get("delay_free", False))
+
+    def get_num_new_matched_tokens(self, request: Any, num_local: int) -> tuple[int | None, bool]:
+        """Tokens to load beyond the local hit, and whether that takes a step."""
+        matched = self.matched.get(request.request_id, 0)
+        if matched is None:
+            return None, False
+        # A load within the step has to leave one token to compute.
+        most = request.num_tokens if self.is_async else request.num_tokens - 1
+        num_external = max(0, min(matched, most) - num_local)
+        return num_external, self.is_async and num_external > 0
+
+    def update_state_after_alloc(self, request: Any, blocks: Any, num_external: int) -> None:
+        """A load begins: it is offered only once."""
+        if num_external:
+            self.matched.pop(request.request_id, None)
+
+    def request_finished(self, request: Any, block_ids: Any) -> tuple[bool, None]:
+        """Whether the blocks have to stay for a while."""
+        return self.delay_free, None
+
+    def on_new_request(self, request: Any) -> None:
+        """Nothing to prepare."""
+
+    def build_connector_meta(self, scheduler_output: Any) -> None:
+        """Nothing to tell the workers."""
+
+    def update_connector_output(self, output: Any) -> None:
+        """Nothing to keep."""
+
+    def take_events(self) -> tuple[()]:
+        """No events of its own."""
+        return ()
+
+    def get_kv_connector_stats(self) -> None:
+        """No statistics."""
+
+    def reset_cache(self) -> bool:
+        """Nothing is cached here."""
+        return True
+
+    def shutdown(self) -> None:
+        """Nothing to release."""

@@ -1,0 +1,372 @@
+"""Drives the real vLLM 0.22.1 scheduler with scenarios: no model, no GPU, no network, no torch.
+
+    python drive.py SCENARIO.json... [--dump full|brief|none] [-o OUT.jsonl]
+    python drive.py --serve [--dump full|brief|none]
+
+The first form prints JSON lines: a header, a line for each event and each half step, and a trailer
+with a digest of the lines before it. The second reads one scenario a line and answers each with one
+line: an array of those lines, or an object with an ``error`` where no engine could be built.
+
+The scenario format is documented in ``tests/oracle/FORMAT.md``. Runs in the oracle's environment
+(``install.py``), where nullblock is not installed; start it with ``PYTHONHASHSEED=0`` so that
+aborting several requests at once has one order.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+import traceback
+import zlib
+from collections import deque
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TextIO
+
+import setup_engine
+import snapshot
+import torchless
+from connector import FakeConnector
+from snapshot import Fields
+
+
+class Model:
+    """The model that is played: what it samples is a pure function of seed, id and position."""
+
+    def __init__(self, config: setup_engine.Config) -> None:
+        self.seed, self.vocab, self.accept = config["seed"], config["vocab"], config["accept"]
+        self.num_draws = 0
+
+    def token(self, id: str, position: int) -> int:
+        """The token at a position of a request."""
+        return zlib.crc32(f"{self.seed}:{id}:{position}".encode()) % int(self.vocab)
+
+    def accepted(self, id: str, num_drafts: int) -> int:
+        """How many drafts of a request are accepted in this step."""
+        self.num_draws += 1
+        match self.accept:
+            case "all":
+                return num_drafts
+            case "none":
+                return 0
+            case "hash":
+                text = f"acc{self.seed}:{id}:{self.num_draws}"
+                return zlib.crc32(text.encode()) % (num_drafts + 1)
+            case numbers:
+                return min(num_drafts, int(numbers[(self.num_draws - 1) % len(numbers)]))
+
+
+class Driver:
+    """One engine, the steps in flight, and the lines so far."""
+
+    def __init__(self, scenario: dict[str, Any], dump: str = "full") -> None:
+        self.config = {**setup_engine.DEFAULTS, **scenario.get("config", {})}
+        self.events = scenario["events"]
+        self.dump = dump
+        self.scheduler, self.hasher = setup_engine.build(self.config)
+        if self.config["connector"]:
+            self.scheduler.connector = FakeConnector(self.config["connector"])
+        self.published: list[Any] = []
+        self.scheduler.kv_event_publisher = SimpleNamespace(
+            publish=lambda batch: self.published.extend(batch.events), shutdown=lambda: None
+        )
+        self.model = Model(self.config)
+        self.in_flight: deque[tuple[int, Any, dict[str, bool]]] = deque()
+        """Step number, SchedulerOutput, and by id whether more of the prompt is to come."""
+        self.num_steps = 0
+        self.num_arrivals = 0
+        self.eos_at: dict[str, tuple[int, int]] = {}
+        """By id, from which position on the model samples which token; outlives the request."""
+        self.kv_done: dict[str, Any] | None = None
+        self.lines: list[str] = []
+
+    def run(self) -> list[str]:
+        """All lines. What the engine raises is one of them, and the last but the trailer."""
+        import vllm
+
+        pool = self.scheduler.kv_cache_manager.block_pool
+        self.emit(
+            {
+                "ev": "header",
+                "vllm": vllm.__version__,
+                "config": self.config,
+                "ignored": [] if self.config["watermark"] is None else ["watermark"],
+                "hash_block_size": pool.hash_block_size,
+                "scheduler_block_size": self.scheduler.block_size,
+            }
+        )
+        try:
+            for index, event in enumerate(self.events):
+                self.take(event, index)
+        except Exception as raised:  # the crash is an observation
+            self.emit(_exception(raised))
+        digest = hashlib.sha256("\n".join(self.lines).encode()).hexdigest()
+        self.emit({"ev": "trailer", "lines": len(self.lines), "sha256": digest})
+        return self.lines
+
+    def emit(self, fields: Fields) -> None:
+        """Write a line."""
+        self.lines.append(json.dumps(fields, sort_keys=True, separators=(",", ":")))
+
+    def emit_with_state(self, fields: Fields) -> None:
+        """Write a line with the state after it."""
+        self.emit({**fields, "state": snapshot.state(self.scheduler, self.dump)})
+
+    def take(self, event: dict[str, Any], index: int) -> None:
+        """One event."""
+        from vllm.v1.core.sched.interface import PauseState
+
+        match event["op"]:
+            case "step":
+                for _ in range(event.get("n", 1)):
+                    self.step()
+                return
+            case "schedule":
+                return self.schedule()
+            case "update":
+                return self.update()
+            case "drain":
+                while self.in_flight:
+                    self.update()
+                return
+            case "run":
+                return self.run_until_idle(event.get("max_steps", 1000))
+            case "abort":
+                return self.abort(event, index)
+            case "reset_prefix_cache":
+                reset_running = event.get("reset_running", False)
+                ok = self.scheduler.reset_prefix_cache(reset_running_requests=reset_running)
+                return self.emit_with_state({"ev": event["op"], "n": index, "ok": ok})
+            case "add":
+                self.add(event)
+            case "pause":
+                self.scheduler.set_pause_state(PauseState[event["state"]])
+            case "evict_blocks":
+                self.scheduler.kv_cache_manager.evict_blocks(set(event["ids"]))
+            case "kv_done":
+                self.kv_done = event
+            case unknown:
+                raise ValueError(unknown)
+        self.emit({"ev": event["op"], "n": index, "id": event.get("id")})
+
+    def add(self, event: dict[str, Any]) -> None:
+        """A request arrives."""
+        from vllm.sampling_params import SamplingParams
+        from vllm.v1.request import Request
+
+        eos = event.get("eos")
+        params = SamplingParams(
+            max_tokens=event.get("max_tokens", 16),
+            min_tokens=event.get("min_tokens", 0),
+            stop_token_ids=event.get("stop"),
+            ignore_eos=eos is None,
+            skip_reading_prefix_cache=event.get("skip_cache_read"),
+        )
+        if eos is not None:
+            params.update_from_generation_config({}, eos)
+        self.num_arrivals += 1
+        request = Request(
+            request_id=event["id"],
+            prompt_token_ids=_tokens(event["prompt"]),
+            sampling_params=params,
+            pooling_params=None,
+            arrival_time=float(event.get("arrival", self.num_arrivals)),
+            lora_request=_lora(event),
+            cache_salt=event.get("salt"),
+            priority=event.get("priority", 0),
+            block_hasher=self.hasher,
+            resumable=event.get("resumable", False),
+        )
+        if "eos_at" in event:
+            self.eos_at[event["id"]] = (request.num_prompt_tokens + event["eos_at"], event["eos"])
+        self.scheduler.add_request(request)
+
+    def abort(self, event: dict[str, Any], index: int) -> None:
+        """Requests are ended from outside."""
+        from vllm.v1.request import RequestStatus
+
+        status = RequestStatus[event.get("status", "FINISHED_ABORTED")]
+        ended = self.scheduler.finish_requests(event["ids"], status)
+        aborted = sorted(id for id, _ in ended)
+        self.emit_with_state({"ev": "abort", "n": index, "aborted": aborted})
+
+    def schedule(self) -> None:
+        """The first half of a step."""
+        self.num_steps += 1
+        output = self.scheduler.schedule()
+        requests = self.scheduler.requests
+        is_chunk = {id: requests[id].is_prefill_chunk for id in output.num_scheduled_tokens}
+        self.in_flight.append((self.num_steps, output, is_chunk))
+        fields = {"ev": "schedule", "step": self.num_steps, **snapshot.decision(output)}
+        self.emit_with_state(fields)
+
+    def update(self) -> None:
+        """The second half of the oldest step in flight."""
+        from vllm.v1.outputs import ModelRunnerOutput
+
+        step, output, is_chunk = self.in_flight.popleft()
+        sampled = {id: self.sample(id, output, is_chunk[id]) for id in output.num_scheduled_tokens}
+        model_output = ModelRunnerOutput(
+            req_ids=list(sampled),
+            req_id_to_index={id: index for index, id in enumerate(sampled)},
+            sampled_token_ids=[list(tokens) for tokens in sampled.values()],
+            kv_connector_output=self.take_kv_done(),
+        )
+        by_client = self.scheduler.update_from_output(output, model_output)
+        self.draft(sampled)
+        events = [snapshot.kv_event(event) for event in self.published]
+        self.published.clear()
+        self.emit_with_state(
+            {
+                "ev": "update",
+                "step": step,
+                "sampled": sampled,
+                "outputs": snapshot.outputs(by_client),
+                "kv_events": events,
+            }
+        )
+
+    def sample(self, id: str, output: Any, is_chunk: bool) -> list[int]:
+        """What the model samples for a request of a step; nothing once the request is gone."""
+        request = self.scheduler.requests.get(id)
+        if is_chunk or request is None:
+            return []
+        num_drafts = len(output.scheduled_spec_decode_tokens.get(id, ()))
+        num_tokens = 1 + (self.model.accepted(id, num_drafts) if num_drafts else 0)
+        first = request.num_tokens
+        start, eos = self.eos_at.get(id, (first + num_tokens, 0))
+        positions = range(first, first + num_tokens)
+        return [eos if at >= start else self.model.token(id, at) for at in positions]
+
+    def draft(self, sampled: dict[str, list[int]]) -> None:
+        """Propose the next drafts; an asynchronous scheduler does without."""
+        num_drafts = self.config["num_spec_tokens"]
+        if not num_drafts or self.config["async_scheduling"]:
+            return
+        from vllm.v1.outputs import DraftTokenIds
+
+        drafts = {}
+        for id, tokens in sampled.items():
+            if tokens and id in self.scheduler.requests:
+                first = self.scheduler.requests[id].num_tokens
+                drafts[id] = [self.model.token(id, first + i) for i in range(num_drafts)]
+        if drafts:
+            proposed = DraftTokenIds(list(drafts), [list(tokens) for tokens in drafts.values()])
+            self.scheduler.update_draft_token_ids(proposed)
+
+    def take_kv_done(self) -> Any:
+        """What the connector reports with this update."""
+        event, self.kv_done = self.kv_done, None
+        if not event:
+            return None
+        from vllm.v1.outputs import KVConnectorOutput
+
+        return KVConnectorOutput(
+            finished_recving=set(event.get("recv", ())),
+            finished_sending=set(event.get("send", ())),
+        )
+
+    def step(self) -> None:
+        """A whole step; asynchronously, a turn of the engine's batch queue."""
+        if not self.config["async_scheduling"]:
+            self.schedule()
+            self.update()
+            return
+        if self.scheduler.has_requests():
+            self.schedule()
+            _, output, _ = self.in_flight[-1]
+            scheduled = output.total_num_scheduled_tokens
+            if scheduled and len(self.in_flight) < self.config["queue_depth"]:
+                return
+        if self.in_flight:
+            self.update()
+
+    def run_until_idle(self, max_steps: int) -> None:
+        """Steps until nothing is unfinished."""
+        for _ in range(max_steps):
+            if not self.scheduler.has_unfinished_requests() and not self.in_flight:
+                return
+            if not self.config["async_scheduling"] and not self.scheduler.has_requests():
+                return
+            self.step()
+
+
+def _tokens(prompt: Any) -> list[int]:
+    """The tokens that a scenario's prompt stands for."""
+    match prompt:
+        case list():
+            return list(prompt)
+        case {"concat": parts}:
+            return [token for part in parts for token in _tokens(part)]
+        case {"range": bounds}:
+            return list(range(*bounds))
+        case _:
+            return [prompt["fill"]] * int(prompt["n"])
+
+
+def _lora(event: dict[str, Any]) -> SimpleNamespace | None:
+    """An adapter; its number, where none is given, follows from its name."""
+    name = event.get("lora")
+    if not name:
+        return None
+    number = event.get("lora_id", zlib.crc32(name.encode()) % 1000 + 1)
+    return SimpleNamespace(lora_name=name, name=name, lora_int_id=number, adapter_id=number)
+
+
+def _exception(raised: Exception) -> Fields:
+    frames = traceback.extract_tb(raised.__traceback__)[-4:]
+    return {
+        "ev": "EXCEPTION",
+        "type": type(raised).__name__,
+        "msg": str(raised)[:300],
+        "where": [f"{os.path.basename(f.filename)}:{f.lineno}:{f.name}" for f in frames],
+        "state": None,
+    }
+
+
+def answer(line: str, dump: str) -> list[str] | dict[str, str]:
+    """What the server says to one line: it survives whatever a scenario does to its engine."""
+    try:
+        return Driver(json.loads(line), dump).run()
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def serve(answers: TextIO, dump: str) -> None:
+    """Answer scenarios until the input ends."""
+    for line in sys.stdin:
+        if line.strip():
+            print(json.dumps(answer(line, dump)), file=answers, flush=True)
+
+
+def private_stdout() -> TextIO:
+    """Standard output for the answers alone: what vLLM prints goes to standard error."""
+    kept = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return kept
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("scenarios", nargs="*", type=Path, metavar="SCENARIO.json")
+    parser.add_argument("--serve", action="store_true", help="answer scenarios from stdin")
+    parser.add_argument("--dump", default="full", choices=["full", "brief", "none"])
+    parser.add_argument("-o", "--out", type=Path, help="write there instead of to stdout")
+    options = parser.parse_args()
+    if bool(options.scenarios) == options.serve:
+        parser.error("give scenario files or --serve")
+    torchless.install()
+    if options.serve:
+        serve(private_stdout(), options.dump)
+        return
+    sink = options.out.open("w") if options.out else sys.stdout
+    with sink:
+        for path in options.scenarios:
+            for line in Driver(json.loads(path.read_text()), options.dump).run():
+                print(line, file=sink)
+
+
+if __name__ == "__main__":
+    main()
