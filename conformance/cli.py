@@ -36,20 +36,21 @@ class _LazyCommands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The commands there are."""
-        return [name for name in COMMANDS if find_spec(_module(name)) is not None]
+        return [name for name in COMMANDS if find_spec(module_of(name)) is not None]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command called ``cmd_name``, or None."""
         if cmd_name not in self.list_commands(ctx):
             return None
         application = _application()
-        application.command(cmd_name)(_guarded(import_module(_module(cmd_name)).command))
+        application.command(cmd_name)(_guarded(importmodule_of(module_of(cmd_name)).command))
         found = typer.main.get_command(application)
         found.name = cmd_name
         return found
 
 
-def _module(name: str) -> str:
+def module_of(name: str) -> str:
+    """Where a command is defined."""
     return f"nullblock.conformance.commands.{name}"
 
 

@@ -203,7 +203,7 @@ class Document(Struct, forbid_unknown_fields=True):
 
     events: list[Event]
     config: Config = msgspec.field(default_factory=Config)
-    requests: dict[str, object] = {}
+    requests: dict[str, Any] = {}
     """Taken and ignored, as the real engine's driver does."""
 
 

@@ -5,6 +5,7 @@ Ghost fields are not kept. `tests/spec/test_indexed.py` shows that every answer 
 
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Any
 
 from nullblock.spec.concrete import CARRIERS, Env, Key, State, Test, Zero, initial
@@ -12,7 +13,7 @@ from nullblock.spec.facts import Config
 
 
 class Stamps(OrderedDict[Any, int]):
-    """A map to stamps, kept in their order: a new stamp is the greatest, or, if negative, the least."""
+    """A map to stamps, kept in their order: a new stamp is the greatest, or, if negative, among the least."""
 
     def __missing__(self, key: Any) -> int:
         return 0
@@ -21,9 +22,11 @@ class Stamps(OrderedDict[Any, int]):
         if key in self:
             super().__delitem__(key)
         if value:
+            before = list(takewhile(lambda k: self[k] < value, self)) if value < 0 else []
             super().__setitem__(key, value)
             if value < 0:
-                self.move_to_end(key, last=False)
+                for k in (key, *reversed(before)):
+                    self.move_to_end(k, last=False)
 
 
 class Hashes(dict[Any, Any]):

@@ -24,7 +24,7 @@ class Semantics:
     frames_match_request: bool = True
     """UPD-2: an output belongs to the request that was scheduled, not to a later one with the same id."""
     freed_unhashed_first: bool = False
-    """QUEUE-3: a freed block without a hash goes to the front of the free queue (lines after 0.22.1)."""
+    """POOL-12: freed blocks without a hash go to the front of the free queue, in their order (lines after 0.22.1)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ POOL = {
     "ref": "B>I",  # how many tables hold the block
     "stamp": "B>I",  # place in the free queue, least first; 0: not in it
     "back": "I",  # the next stamp at the back of the free queue
-    "front": "I",  # the next stamp at its front
+    "front": "I",  # below every stamp given out at its front
+    "gate": "I",  # the next stamp at the front for the request that leaves
     "nfree": "I",  # blocks in the free queue
     "hsh": "B>H",  # chain hash of the block's content, or NOHASH
     "hstamp": "B>I",  # when that hash was set; among equal hashes the first is found

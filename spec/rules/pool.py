@@ -21,8 +21,8 @@ def _dequeue(s: State, b: Value) -> None:
 
 def _enqueue(s: State, b: Value) -> None:
     if s.k.sem.freed_unhashed_first and s.hsh[b] == s.k.NOHASH:
-        s.stamp[b] = s.front
-        s.front -= 1
+        s.stamp[b] = s.gate
+        s.gate += 1
     else:
         s.stamp[b] = s.back
         s.back += 1

@@ -33,6 +33,10 @@ def _quit_queue(s: State, r: Value) -> None:
 def _leave_running(s: State, i: Value, whither: Value) -> None:
     r = s.run[i]
     s.stage[r] = LEAVING
+    if s.k.sem.freed_unhashed_first:
+        # Places for all its blocks, so that those which go there keep their order.
+        s.gate = s.front - s.tlen[r]
+        s.front = s.gate - 1
     s.leaving = whither
     s.leaver = r
     s.run = s.k.drop(s.run, i, s.nr)
