@@ -1,1 +1,1 @@
-"""."""
+"""Traces, the recorder, the checker, vectors, and the command line."""

@@ -43,7 +43,7 @@ class _LazyCommands(TyperGroup):
         if cmd_name not in self.list_commands(ctx):
             return None
         application = _application()
-        application.command(cmd_name)(_guarded(importmodule_of(module_of(cmd_name)).command))
+        application.command(cmd_name)(_guarded(import_module(module_of(cmd_name)).command))
         found = typer.main.get_command(application)
         found.name = cmd_name
         return found

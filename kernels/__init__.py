@@ -1,1 +1,1 @@
-"""."""
+"""Triton kernels, each with a torch twin. Not built yet."""

@@ -1,1 +1,1 @@
-"""."""
+"""Where engines meet the conformance layer: the only modules that import one."""

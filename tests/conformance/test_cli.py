@@ -1,8 +1,7 @@
 """The command line: output, exit codes, and one clear line for each mistake."""
 
-import importlib
+import importlib.util
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -187,26 +186,20 @@ def test_run_does_not_import_the_prover() -> None:
 @pytest.mark.parametrize(
     ("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM)]
 )
-def test_an_interrupted_run_ends_quietly(
-    folder: Path, sent: signal.Signals, code: int
-) -> None:
+def test_an_interrupted_run_ends_quietly(folder: Path, sent: signal.Signals, code: int) -> None:
     """Ctrl-C (or a termination) gives its exit code, no message and no half-written file."""
-    endless = {"events": [ADD | {"max_tokens": 10**6, "min_tokens": 10**6}] + STEPS}
+    endless = {"events": [ADD, {"op": "step", "n": 10**6}]}
     (folder / "endless.json").write_text(json.dumps(endless))
     before = set(folder.iterdir())
     process = nullblock(
         "run", "--engine", "reference", "--profile", "vllm-0.22.1", "endless.json", "-o", "out"
     )
-    deadline = time.monotonic() + 60
-    while set(folder.iterdir()) == before and time.monotonic() < deadline:
+    while set(folder.iterdir()) == before and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(sent)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (code, "", "")
     assert set(folder.iterdir()) == before
-
-
-STEPS: list[dict[str, Any]] = [{"op": "step", "n": 10**6}]
 
 
 def test_a_reader_that_leaves_is_no_error(folder: Path) -> None:
@@ -215,7 +208,6 @@ def test_a_reader_that_leaves_is_no_error(folder: Path) -> None:
     (folder / "many.json").write_text(json.dumps(many))
     process = nullblock("run", "--engine", "reference", "many.json")
     assert process.stdout is not None and process.stderr is not None
-    os.close(os.dup(process.stdout.fileno()))
     process.stdout.close()
     assert process.stderr.read() == ""
     assert process.wait(timeout=60) == 141

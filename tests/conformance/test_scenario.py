@@ -105,7 +105,11 @@ def test_prompts_are_written_out(written: Any, tokens: list[int]) -> None:
         (prompt({"fill": 1, "n": -1}), "events[0].prompt.n", "at least 0"),
         (prompt({"fill": 1}), "events[0].prompt", "not a prompt"),
         (prompt({"range": [0, 1], "fill": 1}), "events[0].prompt", "not a prompt"),
-        (prompt({"concat": [[1], {"range": [0, "x"]}]}), "events[0].prompt.concat[1].range[1]", ""),
+        (
+            prompt({"concat": [[1], {"range": [0, "x"]}]}),
+            "events[0].prompt.concat[1].range[1]",
+            "",
+        ),
         (prompt({"range": [0, 2**62]}), "events[0].prompt.range", "at most 4194304"),
         (prompt({"fill": 0, "n": 2**40}), "events[0].prompt.n", "at most 4194304"),
         (prompt({"concat": [{"fill": 0, "n": 2**21}] * 3}), "events[0].prompt", "at most 4194304"),
@@ -247,8 +251,9 @@ def test_what_is_no_strict_json_is_refused(data: bytes, place: str, says: str) -
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 

@@ -3,11 +3,12 @@
     python drive.py SCENARIO.json... [--dump full|brief|none] [-o OUT.jsonl]
     python drive.py --serve [--dump full|brief|none]
 
-The first form prints JSON lines: a header, a line for each event and each half step, and a trailer
-with a digest of the lines before it. The second reads one scenario a line and answers each with one
-line: an array of those lines, or an object with an ``error`` where no engine could be built.
+The first form prints JSON lines: a header, a line for each event and each half step, and a
+trailer with a digest of the lines before it. The second reads one scenario a line and answers each
+with one line: an array of those lines, or an object with an ``error`` where no engine could be
+built.
 
-The scenario format is documented in ``tests/oracle/FORMAT.md``. Runs in the oracle's environment
+The scenario format is documented in ``tests/oracle/README.md``. Runs in the oracle's environment
 (``install.py``), where nullblock is not installed; start it with ``PYTHONHASHSEED=0`` so that
 aborting several requests at once has one order.
 """

@@ -1,9 +1,10 @@
 """Imports vLLM's scheduler where torch and most of vLLM's other dependencies are not installed.
 
-Call :func:`install` before ``import vllm``. Packages that are missing, and the parts of vLLM that the
-scheduler imports without using, become inert modules: every name in them is a class that accepts
-any call, any operator and any subclassing, and does nothing. What the scheduler is made of
-(``vllm.v1.core``, ``vllm.v1.request``, ``vllm.sampling_params``, ...) is the real, unmodified code.
+Call :func:`install` before ``import vllm``. Packages that are missing, and the parts of vLLM that
+the scheduler imports without using, become inert modules: every name in them is a class that
+accepts any call, any operator and any subclassing, and does nothing. What the scheduler is made of
+(``vllm.v1.core``, ``vllm.v1.request``, ``vllm.sampling_params``, ...) is the real, unmodified
+code.
 """
 
 import importlib.abc
@@ -17,9 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 MISSING_PACKAGES = (
-    "PIL aiohttp cpuinfo einops fastapi gguf huggingface_hub jinja2 llguidance mistral_common openai "
-    "openai_harmony oss_harmony partial_json_parser prometheus_client safetensors tokenizers torch "
-    "tqdm transformers triton uvloop xgrammar yaml"
+    "PIL aiohttp cpuinfo einops fastapi gguf huggingface_hub jinja2 llguidance mistral_common "
+    "openai openai_harmony oss_harmony partial_json_parser prometheus_client safetensors "
+    "tokenizers torch tqdm transformers triton uvloop xgrammar yaml"
 ).split()
 """Replaced where they are not installed."""
 
@@ -78,9 +79,9 @@ def _tolerate_missing_versions() -> None:
 
 def _serial_utils() -> types.ModuleType:
     """Stands for a module that needs torch as soon as it is imported."""
-    module: Any = types.ModuleType("vllm.v1.serial_utils")
-    module.PydanticMsgspecMixin = type("PydanticMsgspecMixin", (), {})
-    module.UtilityResult = type("UtilityResult", (), {})
+    module = types.ModuleType("vllm.v1.serial_utils")
+    for name in ("PydanticMsgspecMixin", "UtilityResult"):
+        setattr(module, name, type(name, (), {}))
     return module
 
 

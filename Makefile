@@ -1,0 +1,70 @@
+# The daily commands. Everything is set up on first use, in the checkout: no root, no compiler.
+#
+# .venv      the environment of this project      (refreshed when pyproject.toml changes)
+# .oracle    the real vLLM 0.22.1, for the tests  (tests/oracle/install.py)
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
+# Formatters and checkers see the real folders, not the links of the editable install.
+SOURCES := spec reference impl kernels conformance tests benchmarks hatch_build.py
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help check test lint format types pytest oracle fuzz bench clean
+
+help: ## this list
+	@awk -F ': .*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+check: .venv/base ## model-check the spec, prove its rules, judge the bundled trace
+	@$(BIN)/python -m nullblock.conformance.headline
+
+test: lint types pytest ## every test, the real vLLM included
+
+lint: .venv/dev ## style
+	@$(BIN)/ruff check $(SOURCES)
+	@$(BIN)/ruff format --check $(SOURCES)
+
+format: .venv/dev ## mend style
+	@$(BIN)/ruff check --fix --quiet $(SOURCES) || true
+	@$(BIN)/ruff format $(SOURCES)
+
+types: .venv/dev ## static types
+	@$(BIN)/mypy
+
+# The tool itself, not "python -m pytest": that would put the checkout on the import path, where
+# "kernels" and "spec" are names of their own. T selects tests: make pytest T="tests/spec -k pool"
+pytest: .venv/dev oracle ## the tests alone; T="tests/spec -k pool" selects
+	@$(BIN)/pytest -n 2 $(T)
+
+# Without the oracle its tests are skipped and say so; where CI is set they have to run.
+oracle: .venv/dev
+	@$(BIN)/python tests/oracle/install.py >/dev/null || test "$${CI:-false}" = false
+
+fuzz: .venv/dev oracle ## spec, reference and the real vLLM in lockstep; ARGS="--steps 100000"
+	@$(BIN)/python tests/fuzz/bulk.py --engine spec --engine reference $(ARGS)
+
+bench: .venv/dev oracle ## the reference beside the real vLLM
+	@$(BIN)/python benchmarks/bench_reference.py $(ARGS)
+
+clean: ## remove all that make has made
+	rm -rf .venv .src .oracle .oracle.lock dist .cache
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .crosshair
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Stamps: the environment is made once, and again when what it is made from changes.
+.venv/base: pyproject.toml hatch_build.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "nullblock needs Python 3.11 or later: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "$(PYTHON) has no venv module; on Debian: apt install python3-venv" >&2; exit 1; }
+	@echo "setting up .venv"
+	@$(PYTHON) -m venv .venv
+	@$(PIP) install --upgrade 'pip>=25.1'
+	@$(PIP) install --editable .
+	@touch $@
+
+.venv/dev: .venv/base
+	@echo "installing the tools of the tests"
+	@$(PIP) install --group dev
+	@touch $@

@@ -1,0 +1,181 @@
+"""Which records can follow one another: what is impossible is damage, whatever an engine decides.
+
+Decisions are not judged here. A request that a decision names may be anything; one that an input
+names must have been added.
+"""
+
+from collections import deque
+from typing import assert_never
+
+from msgspec import UNSET
+
+from nullblock.conformance.trace.decode import Unknown
+from nullblock.conformance.trace.errors import Malformed
+from nullblock.conformance.trace.records import (
+    Abort,
+    Add,
+    End,
+    Error,
+    Evict,
+    Header,
+    Lost,
+    Output,
+    Part,
+    Pause,
+    Record,
+    Reset,
+    Schedule,
+    State,
+    Update,
+)
+
+_RECORDER = "record it again: a recorder writes what happens, in its order"
+
+
+class Order:
+    """Follows a trace record by record. Memory: the requests alive and the steps in flight."""
+
+    def __init__(self, header: Header) -> None:
+        self.header = header
+        self.from_the_start = header.start == "empty"
+        self.steps = 0
+        """Number of the last step scheduled."""
+        self.scheduled = 0
+        self.in_flight: deque[Schedule] = deque()
+        self.awaiting: int | None = None
+        """The step whose output has come and whose update has not."""
+        self.live: set[int] = set()
+        self.requests = 0
+        """Request numbers given so far: 0 up to this one."""
+        self.chains = 0
+        self.over: str | None = None
+        """Why nothing more can come."""
+
+    def take(self, record: Record | Unknown) -> None:
+        """The next record; :class:`Malformed`, without a line number, if it cannot stand here."""
+        if self.over is not None and not isinstance(record, End | Part):
+            raise Malformed(f"a record after {self.over}", "remove it")
+        if self.awaiting is not None and not isinstance(record, Update | Error | Lost | End | Part):
+            raise Malformed(
+                f"{_kind(record)} between the output and the update of step {self.awaiting}",
+                _RECORDER,
+            )
+        match record:
+            case Header():
+                raise Malformed("a second header", "one trace a file; check the files one by one")
+            case Part():
+                pass
+            case Add():
+                self._add(record)
+            case Schedule():
+                self._schedule(record)
+            case Output():
+                self._output(record)
+            case Update():
+                self._update(record)
+            case Abort():
+                self._abort(record)
+            case Pause() | Reset() | Evict() | State() | Unknown():
+                pass
+            case Error():
+                self.over = "the engine's exception"
+            case Lost():
+                self.over = "the recorder gave up"
+            case End():
+                self._end(record)
+            case _:
+                assert_never(record)
+
+    def _add(self, record: Add) -> None:
+        if record.id in self.live:
+            raise Malformed(
+                f"request {record.id} is added a second time while it is alive", _RECORDER
+            )
+        if self.from_the_start and record.id > self.requests:
+            raise Malformed(
+                f"request {record.id} is added before request {self.requests}", _RECORDER
+            )
+        self.requests = max(self.requests, record.id + 1)
+        self.live.add(record.id)
+        if record.chain is UNSET:
+            return
+        blocks = sum(count for _, count in record.chain)
+        if blocks != record.prompt // self.header.config.block_size:
+            raise Malformed(
+                f"{blocks} chain numbers for {record.prompt} prompt tokens",
+                "one for each full block",
+            )
+        for first, count in record.chain:
+            self._number_chain(first, count)
+
+    def _number_chain(self, first: int, count: int) -> None:
+        if self.from_the_start and first > self.chains:
+            raise Malformed(f"chain {first} appears before chain {self.chains}", _RECORDER)
+        self.chains = max(self.chains, first + count)
+
+    def _schedule(self, record: Schedule) -> None:
+        due = self.steps + 1
+        if record.step != due and (self.steps or self.from_the_start):
+            raise Malformed(f"step {record.step} where step {due} is due", _RECORDER)
+        self.steps = record.step
+        self.scheduled += 1
+        self.in_flight.append(record)
+
+    def _output(self, record: Output) -> None:
+        if not self.in_flight:
+            raise Malformed(f"output of step {record.step}, which was not scheduled", _RECORDER)
+        step = self.in_flight[0]
+        if record.step != step.step:
+            raise Malformed(
+                f"output of step {record.step} where step {step.step} is the oldest in flight",
+                _RECORDER,
+            )
+        scheduled = set(step.ids)
+        for id in record.ids:
+            if id not in scheduled:
+                raise Malformed(
+                    f"output for request {id}, which step {step.step} did not schedule", _RECORDER
+                )
+            scheduled.remove(id)
+        counts = dict(zip(record.ids, record.counts, strict=True))
+        for kind, tokens in (("eos", record.eos), ("stop", record.stop)):
+            for id, place in tokens:
+                if place >= counts.get(id, 0):
+                    raise Malformed(f"{kind} names a token that was not sampled", _RECORDER)
+        for id, chain in record.chain or ():
+            if not counts.get(id):
+                raise Malformed(f"a block of request {id} filled by no token", _RECORDER)
+            self._number_chain(chain, 1)
+        self.awaiting = record.step
+
+    def _update(self, record: Update) -> None:
+        if not self.in_flight:
+            raise Malformed(f"update of step {record.step}, which was not scheduled", _RECORDER)
+        if record.step != self.in_flight[0].step:
+            due = self.in_flight[0].step
+            raise Malformed(f"update of step {record.step} where step {due} is due", _RECORDER)
+        if self.awaiting is None and self.header.observed.output == "complete":
+            raise Malformed(f"update of step {record.step} before its output", _RECORDER)
+        self.awaiting = None
+        self.in_flight.popleft()
+        self.live.difference_update(finish.id for finish in record.finish)
+
+    def _abort(self, record: Abort) -> None:
+        for id in record.asked or ():
+            if self.from_the_start and id >= self.requests:
+                raise Malformed(f"abort of request {id}, which nobody added", _RECORDER)
+        if record.aborted is not UNSET:
+            self.live.difference_update(record.aborted)
+
+    def _end(self, record: End) -> None:
+        if self.over == "the end":
+            raise Malformed("a record after the end", "remove it")
+        if record.steps != self.scheduled:
+            raise Malformed(
+                f"{self.scheduled} steps, and the end record counts {record.steps}", _RECORDER
+            )
+        self.over = "the end"
+
+
+def _kind(record: Record | Unknown) -> str:
+    return type(record).__name__.lower() if not isinstance(record, Unknown) else record.kind

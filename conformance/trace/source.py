@@ -1,0 +1,159 @@
+"""The lines of a trace file, plain or compressed, in bounded memory.
+
+What a file is, its first bytes say, never its name. A line longer than :data:`MAX_LINE` ends the
+reading, which also bounds what a decompression bomb can do: input is expanded piece by piece.
+"""
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import zstandard
+
+from nullblock.conformance.trace.errors import Malformed
+
+MAX_LINE = 16 * 2**20
+"""Bytes that a line may have, its end included."""
+_PIECE = 1024
+"""Compressed bytes expanded at once. Zstandard makes at most 2**15 of one byte, so 32 MiB."""
+_READ = 2**16
+_MAX_WINDOW = 2**27
+
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_OTHER_FORMATS = {
+    b"\xfd7zXZ": "xz",
+    b"BZh": "bzip2",
+    b"PK\x03\x04": "a zip archive",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+    b"\xef\xbb\xbf": "UTF-8 with a byte order mark",
+}
+_REMEDY = "a trace is lines of JSON: plain UTF-8, gzip or zstd"
+_CUT = "copy or record it again; what comes before can be judged after nullblock trace --reseal"
+
+
+class _Damaged(Exception):
+    """The compressed stream is broken; carries the words for it."""
+
+
+def lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Each line of the trace in ``stream``, without its end.
+
+    Raises :class:`Malformed`, with the number of the line at fault, when it gets there: the lines
+    before have been yielded by then.
+    """
+    number, rest = 1, bytearray()
+    try:
+        for chunk in _expanded(stream):
+            rest += chunk
+            start = 0
+            while (end := rest.find(b"\n", start)) >= 0:
+                if end - start >= MAX_LINE:
+                    raise _too_long(number)
+                yield bytes(rest[start:end])
+                number, start = number + 1, end + 1
+            del rest[:start]
+            if len(rest) >= MAX_LINE:
+                raise _too_long(number)
+    except _Damaged as damage:
+        raise Malformed(str(damage), _CUT, number) from None
+    if rest:
+        raise Malformed("the last line has no end: the file was cut", _CUT, number, len(rest) + 1)
+    if number == 1:
+        raise Malformed("the file is empty", _REMEDY, 1)
+
+
+def _too_long(line: int) -> Malformed:
+    return Malformed(f"a line of more than {MAX_LINE} bytes", _REMEDY, line, MAX_LINE + 1)
+
+
+def _expanded(stream: BinaryIO) -> Iterator[bytes]:
+    head = stream.read(_READ)
+    if head.startswith(GZIP):
+        return _inflated(_pieces(head, stream))
+    if head.startswith(ZSTD):
+        return _unzstd(_pieces(head, stream))
+    for magic, name in _OTHER_FORMATS.items():
+        if head.startswith(magic):
+            raise Malformed(f"this is {name}", _REMEDY, 1)
+    if head and not head.lstrip(b" \t\r\n").startswith(b"{"):
+        raise Malformed("neither JSON nor gzip nor zstd", _REMEDY, 1)
+    return _chunks(head, stream)
+
+
+def _chunks(head: bytes, stream: BinaryIO) -> Iterator[bytes]:
+    while head:
+        yield head
+        head = stream.read(_READ)
+
+
+def _pieces(head: bytes, stream: BinaryIO) -> Iterator[bytes]:
+    for chunk in _chunks(head, stream):
+        for start in range(0, len(chunk), _PIECE):
+            yield chunk[start : start + _PIECE]
+
+
+def _inflated(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Gzip members one after another; each carries its checksum."""
+    member = None
+    for piece in pieces:
+        while piece:
+            if member is None:
+                member = zlib.decompressobj(wbits=31)
+            try:
+                yield member.decompress(piece)
+            except zlib.error as error:
+                raise _Damaged(f"the gzip stream is damaged ({error})") from None
+            piece = member.unused_data
+            if member.eof:
+                member = None
+    if member is not None:
+        raise _Damaged("the gzip stream is cut")
+
+
+def _unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Zstandard frames one after another; those that we write carry a checksum."""
+    engine = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
+    frame = None
+    for piece in pieces:
+        while piece:
+            if frame is None:
+                frame = engine.decompressobj()
+            try:
+                yield frame.decompress(piece)
+            except zstandard.ZstdError as error:
+                raise _Damaged(f"the zstd stream is damaged ({error})") from None
+            piece = b""
+            if frame.eof:
+                piece, frame = frame.unused_data, None
+    if frame is not None:
+        raise _Damaged("the zstd stream is cut")
+
+
+def parts(path: Path) -> list[Path]:
+    """The files of a recording: the file itself, or the parts in a folder, in order.
+
+    Raises :class:`Malformed` for a folder without parts or with one missing.
+    """
+    if not path.is_dir():
+        return [path]
+    found = {
+        int(name.name.partition(".")[0]): name
+        for name in sorted(path.iterdir())
+        if name.name.partition(".")[0].isdecimal()
+        and name.name.partition(".")[2] in ("jsonl", "jsonl.gz", "jsonl.zst")
+    }
+    if not found:
+        raise Malformed(
+            "no parts of a recording in this folder",
+            "parts are called 0001.jsonl, 0002.jsonl, … (or .jsonl.gz, .jsonl.zst)",
+            file=str(path),
+        )
+    for number in range(1, max(found) + 1):
+        if number not in found:
+            raise Malformed(
+                f"part {number:04d} of {max(found):04d} is missing", "add it", file=str(path)
+            )
+    return [found[number] for number in sorted(found)]

@@ -1,0 +1,95 @@
+"""Writing a trace: one file, whole or not at all, sealed at its end."""
+
+import gzip
+import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import msgspec
+import zstandard
+
+from nullblock.conformance.files import atomic_writer
+from nullblock.conformance.trace.decode import Unknown
+from nullblock.conformance.trace.errors import Malformed
+from nullblock.conformance.trace.reader import TraceReader, config_sha256
+from nullblock.conformance.trace.records import End, Header, Record, Schedule
+
+_LEVEL = 19
+
+
+class TraceWriter:
+    """Puts records on a stream, and counts and digests them for the ``end`` record."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._encode = msgspec.json.Encoder().encode
+        self._digest = hashlib.sha256()
+        self._records = self._steps = 0
+
+    def write(self, record: Record) -> None:
+        """Add a record. A header gets the digest of its configuration, and is sealed."""
+        if isinstance(record, Header):
+            digest = config_sha256(record.config)
+            record = msgspec.structs.replace(record, config_sha256=digest, sealed=True)
+        line = self._encode(record) + b"\n"
+        self._digest.update(line)
+        self._records += 1
+        self._steps += isinstance(record, Schedule)
+        self._stream.write(line)
+
+    def end(self) -> None:
+        """Add the ``end`` record."""
+        digest = self._digest.hexdigest()
+        self.write(End(steps=self._steps, records=self._records, sha256=digest))
+
+
+@contextmanager
+def compressed(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
+    """A stream that compresses onto another one, as the file's name asks for."""
+    if name.endswith(".zst"):
+        engine = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+        with engine.stream_writer(stream, closefd=False) as zstd:
+            yield cast(BinaryIO, zstd)
+    elif name.endswith(".gz"):
+        # No name and no time inside: the same records give the same bytes.
+        with gzip.GzipFile("", "wb", fileobj=stream, mtime=0) as member:
+            yield cast(BinaryIO, member)
+    else:
+        yield stream
+
+
+def write_trace(path: Path, records: Iterable[Record]) -> None:
+    """Make ``path`` a sealed trace of these records: plain, ``.gz`` or ``.zst`` by its name.
+
+    Whatever the records raise leaves the file as it was. Raises ``OSError`` too.
+    """
+    with atomic_writer(path) as raw, compressed(raw, path.name) as stream:
+        writer = TraceWriter(stream)
+        for record in records:
+            writer.write(record)
+        writer.end()
+
+
+def reseal(path: Path, target: Path) -> None:
+    """Write the trace again with digests and counts that fit its records.
+
+    For a trace that was changed or cut on purpose. Raises :class:`Malformed` for damage that no
+    seal can mend, ``OSError`` where a file cannot be read or written.
+    """
+    write_trace(target, _without_end(path))
+
+
+def _without_end(path: Path) -> Iterator[Record]:
+    for located in TraceReader(path, lax=True):
+        record = located.record
+        if isinstance(record, Unknown):
+            raise Malformed(
+                f"this version does not know {record.kind[:40]!r} records",
+                "use the nullblock that wrote them",
+                located.line,
+                file=located.file,
+            )
+        if not isinstance(record, End):
+            yield record

@@ -1,0 +1,53 @@
+"""Shared by all tests: the real engine, and how loudly its absence is announced.
+
+A test that compares with the real engine takes the fixture ``oracle`` and the marker ``oracle``.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Support modules are imported by the folder they live in: `from oracle.client import Oracle`.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from oracle.client import Oracle  # noqa: E402  (only found from here on)
+from oracle.install import InstallError, ensure  # noqa: E402
+
+MISSING = pytest.StashKey[str]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--rewrite``: record the expectations that come from the real engine anew."""
+    text = "record golden files anew from the real engine; commit only what you can explain"
+    parser.addoption("--rewrite", action="store_true", help=text)
+
+
+@pytest.fixture(scope="session")
+def oracle_python(request: pytest.FixtureRequest) -> Path:
+    """The interpreter that has the real vLLM 0.22.1; installs it where it is missing."""
+    try:
+        return ensure()
+    except InstallError as error:
+        reason = f"the real vLLM is not installed: {error}"
+    request.config.stash[MISSING] = reason
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def oracle(oracle_python: Path) -> Iterator[Oracle]:
+    """The real engine, ready to run scenarios."""
+    with Oracle(oracle_python) as server:
+        yield server
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end of a run that nothing was compared with the real engine."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if any("the real vLLM is not installed" in str(report.longrepr) for report in skipped):
+        terminalreporter.section("NOT COMPARED WITH THE REAL ENGINE", red=True, bold=True)
+        terminalreporter.line("Its package registry cannot be reached; CI=true makes this fail.")

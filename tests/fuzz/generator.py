@@ -1,0 +1,277 @@
+"""Scenarios over the whole scope, written down once for every source of choices.
+
+A scenario is made by asking a :class:`Choices` again and again; a seeded generator answers for runs
+in bulk, Hypothesis answers in the tests and shrinks. Four moods aim at what random events seldom
+reach: ``crowded`` (requests fit one by one and not together: preemption, resumption, eviction),
+``alike`` (equal prompts whose length is a whole number of blocks: duplicate hashes, hits in one
+step), ``growing`` (a request outgrows the pool: it preempts itself), ``wild`` (anything).
+"""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+Event = dict[str, Any]
+Scenario = dict[str, Any]
+
+MOODS = ("crowded", "crowded", "crowded", "alike", "growing", "wild")
+NAMES = ("X", "Y", "XY")
+"""Of adapters and of salts: equal names on purpose."""
+ENDS = ("FINISHED_ABORTED", "FINISHED_STOPPED", "FINISHED_ERROR", "FINISHED_LENGTH_CAPPED")
+PAUSES = ("UNPAUSED", "UNPAUSED", "PAUSED_NEW", "PAUSED_ALL")
+ARRIVALS = (0, 1, 1, 2, 2.5, 7, -1)
+FAMILY_STRIDE = 1000
+"""First tokens of two families of prompts are that far apart: no prefix in common."""
+
+
+class Choices(Protocol):
+    """Answers questions. The smaller the answer, the simpler the scenario."""
+
+    def integer(self, low: int, high: int) -> int:
+        """From ``low`` to ``high``, both included."""
+        ...
+
+    def pick(self, options: Sequence[T]) -> T:
+        """One of the options; the first is the simplest."""
+        ...
+
+    def chance(self, percent: float) -> bool:
+        """True that often; False is simpler."""
+        ...
+
+
+@dataclass(slots=True)
+class Made:
+    """What is known about a request that was added."""
+
+    id: str
+    prompt: Any
+    prompt_len: int
+
+
+@dataclass(slots=True)
+class Generator:
+    """Makes one scenario of at most about ``size`` events."""
+
+    ask: Choices
+    size: int
+    mood: str = field(init=False)
+    config: dict[str, Any] = field(init=False)
+    requests: list[Made] = field(default_factory=list)
+
+    def scenario(self) -> Scenario:
+        """A configuration, and arrivals, steps and disturbances under it."""
+        self.mood = self.ask.pick(MOODS)
+        self.config = self.make_config()
+        events: list[Event] = []
+        for _ in range(self.ask.integer(4, self.size)):
+            events += self.some_events()
+        events += [{"op": "pause", "state": "UNPAUSED"}, {"op": "run", "max_steps": 40}]
+        return {"config": self.config, "events": events}
+
+    # ---- configuration -------------------------------------------------------
+
+    def make_config(self) -> dict[str, Any]:
+        """A small engine: sizes are tied to one another so that limits are met."""
+        ask = self.ask
+        block_size = ask.pick((4, 2, 1, 3, 2, 4, 8, 5, 16, 7, 11))
+        num_blocks = ask.integer(3, 14) + 1
+        if self.mood == "wild":
+            num_blocks = ask.pick((2, 1, 3, 5, 8, 20, 60))
+        slots = max(1, num_blocks - 1) * block_size
+        config = {
+            "block_size": block_size,
+            "num_blocks": num_blocks,
+            "max_model_len": self.make_max_model_len(slots),
+            "max_num_batched_tokens": ask.pick((64, 8, 12, 16, 24, 32, 5, 128, 3, 1)),
+            "max_num_seqs": ask.pick((8, 4, 3, 2, 1, 16)),
+            "policy": ask.pick(("fcfs", "priority", "priority")),
+            "enable_prefix_caching": not ask.chance(12),
+            "scheduler_reserve_full_isl": ask.chance(45),
+            "vocab": ask.pick((1000, 2, 3, 5)),
+            "seed": ask.integer(0, 3),
+        }
+        if ask.chance(15):
+            config["max_num_scheduled_tokens"] = ask.pick((None, 0, 2, 6, 10, 40, 200))
+        if ask.chance(35):
+            config["long_prefill_token_threshold"] = ask.pick((4, 1, 2, 3, 6, 9, 300, -1))
+        if ask.chance(20):
+            config["enable_chunked_prefill"] = False
+            # A budget below the prompts would only hold everything back.
+            config["max_num_batched_tokens"] = ask.pick((128, 128, 32, 16))
+        if ask.chance(30):
+            config["hash_algo"] = "sha256_cbor"
+        if ask.chance(20):
+            config["hash_seed"] = ask.pick(("1", 7, "", "random"))
+        if ask.chance(10):
+            config["log_stats"] = True
+        return config
+
+    def make_max_model_len(self, slots: int) -> int:
+        """A length limit around what the pool holds."""
+        match self.mood:
+            case "growing":
+                return slots + self.ask.integer(4, 40)
+            case "wild":
+                return self.ask.pick((32, 4, 8, 2, 1, 16, 64, 256))
+            case _:
+                return self.ask.pick((slots, slots + 9, max(6, slots // 2), 12, 48, 256))
+
+    # ---- requests ------------------------------------------------------------
+
+    def prompt_len(self) -> int:
+        """Usually room for some output; now and then at a limit or beyond."""
+        ask, limit = self.ask, int(self.config["max_model_len"])
+        if ask.chance(1.2):
+            return ask.pick((limit, limit + 1, limit + 7, 0))
+        block_size = int(self.config["block_size"])
+        slots = max(1, self.config["num_blocks"] - 1) * block_size
+        most = limit - 1 if self.mood == "wild" else min(limit - 1, slots * 3 // 4)
+        length = ask.integer(1, max(1, min(most, 90)))
+        if self.mood == "alike" or ask.chance(25):
+            length = max(block_size, length // block_size * block_size)
+        return length
+
+    def prompt(self) -> tuple[Any, int]:
+        """Tokens in the scenario's short form, and how many they are."""
+        ask = self.ask
+        if self.requests and ask.chance(25):
+            return self.follow_up(ask.pick(self.requests[-6:]))
+        if self.requests and ask.chance(45 if self.mood == "alike" else 12):
+            earlier = ask.pick(self.requests[-6:])
+            return earlier.prompt, earlier.prompt_len
+        length = self.prompt_len()
+        start = FAMILY_STRIDE * ask.pick((0, 0, 0, 1, 2))
+        if ask.chance(6):
+            return {"fill": ask.integer(0, 3), "n": length}, length
+        tail = min(length, ask.pick((0, 0, 1, 2, 5)))
+        prefix = {"range": [start, start + length - tail]}
+        if tail == 0:
+            return prefix, length
+        tokens = [ask.integer(0, 3) for _ in range(tail)]
+        return {"concat": [prefix, tokens]}, length
+
+    def follow_up(self, earlier: Made) -> tuple[Any, int]:
+        """The next turn of a conversation: an earlier prompt, its output so far, and a bit more."""
+        num_outputs = self.ask.integer(0, 6)
+        positions = range(earlier.prompt_len, earlier.prompt_len + num_outputs)
+        outputs = [self.token(earlier.id, position) for position in positions]
+        more = [self.ask.integer(0, 3) for _ in range(self.ask.integer(0, 2))]
+        length = earlier.prompt_len + num_outputs + len(more)
+        return {"concat": [earlier.prompt, outputs + more]}, length
+
+    def token(self, id: str, position: int) -> int:
+        """What the model samples there, if nothing ends the request before."""
+        checksum = zlib.crc32(f"{self.config['seed']}:{id}:{position}".encode())
+        return checksum % int(self.config["vocab"])
+
+    def add(self, id: str) -> Event:
+        """A request."""
+        ask = self.ask
+        prompt, length = self.prompt()
+        max_tokens = ask.integer(1, 40 if self.mood == "growing" else ask.pick((12, 4, 24)))
+        event: Event = {"op": "add", "id": id, "prompt": prompt, "max_tokens": max_tokens}
+        if ask.chance(15):
+            event["min_tokens"] = ask.integer(0, max_tokens)
+        if self.config["policy"] == "priority" or ask.chance(5):
+            event["priority"] = ask.pick((0, 1, 2, -1, 5))
+        if ask.chance(20):
+            event["arrival"] = ask.pick(ARRIVALS)
+        if ask.chance(12):
+            event["lora"] = ask.pick(NAMES)
+        if ask.chance(12):
+            event["salt"] = ask.pick((*NAMES, ""))
+        if ask.chance(8):
+            event["skip_cache_read"] = ask.chance(80)
+        self.add_ends(event)
+        self.requests.append(Made(id, prompt, length))
+        return event
+
+    def add_ends(self, event: Event) -> None:
+        """What may stop the request, and, seldom, parameters that no request may have."""
+        ask = self.ask
+        if ask.chance(20):
+            event["stop"] = [ask.integer(0, 4) for _ in range(ask.integer(0, 3))]
+        if ask.chance(20):
+            event["eos"] = ask.integer(0, 4)
+            if ask.chance(60):
+                event["eos_at"] = ask.integer(0, 9)
+        if ask.chance(0.3):
+            event.update(ask.pick(({"max_tokens": 0}, {"min_tokens": 99}, {"min_tokens": -1})))
+
+    def new_id(self) -> str:
+        """An id that was not used before; its order says nothing about its age."""
+        return f"{self.ask.pick('abcdefgh')}{len(self.requests)}"
+
+    def known_id(self) -> str:
+        """An id that was used; rather a recent one."""
+        return self.ask.pick(self.requests[-8:]).id if self.requests else "nobody"
+
+    # ---- events --------------------------------------------------------------
+
+    def some_events(self) -> list[Event]:
+        """The next event, or a few that belong together."""
+        ask = self.ask
+        match ask.integer(0, 99):
+            case n if n < 30:
+                return [{"op": "step", "n": ask.integer(1, 4)}]
+            case n if n < 62:
+                return [self.add(self.new_id()) for _ in range(ask.pick((1, 1, 2, 3)))]
+            case n if n < 76:
+                between = self.disturbance() if ask.chance(70) else []
+                return [{"op": "schedule"}, *between, {"op": ask.pick(("update", "drain"))}]
+            case n if n < 84:
+                return self.disturbance()
+            case n if n < 90:
+                return [{"op": "run", "max_steps": ask.pick((5, 20, 0))}]
+            case n if n < 99:
+                return self.collision()
+            case _:
+                return self.mistake()
+
+    def disturbance(self) -> list[Event]:
+        """Something that may happen at any time, between the halves of a step as well."""
+        ask = self.ask
+        match ask.integer(0, 9):
+            case 0 | 1 | 2:
+                ids = None if ask.chance(12) else [self.known_id()]
+                return [{"op": "abort", "ids": ids, "status": ask.pick(ENDS)}]
+            case 3 | 4:
+                # Aborting first makes sure that the id is free; an output may still be in flight.
+                id = self.known_id()
+                return [{"op": "abort", "ids": [id]}, self.add(id)]
+            case 5 | 6:
+                return [{"op": "reset_prefix_cache", "reset_running": ask.chance(55)}]
+            case 7:
+                return [{"op": "pause", "state": ask.pick(PAUSES)}]
+            case 8:
+                most = int(self.config["num_blocks"]) - 1
+                ids = [ask.integer(0, most) for _ in range(ask.integer(0, 4))]
+                return [{"op": "evict_blocks", "ids": ids}]
+            case _:
+                return [self.add(self.new_id())]
+
+    def collision(self) -> list[Event]:
+        """Several requests that run into one another at a decode: blocks run out at once."""
+        adds = [self.add(self.new_id()) for _ in range(self.ask.integer(2, 4))]
+        return [*adds, {"op": "step", "n": self.ask.integer(3, 12)}]
+
+    def mistake(self) -> list[Event]:
+        """What the engine answers with an exception; nothing after it counts, so it is rare."""
+        ask = self.ask
+        match ask.integer(0, 11):
+            case 0:
+                return [{"op": "update"}]
+            case 1:
+                return [{"op": "abort", "ids": [self.known_id()], "status": "RUNNING"}]
+            case 2:
+                return [{"op": "evict_blocks", "ids": [int(self.config["num_blocks"])]}]
+            case _:
+                return []
+
+
+def make(choices: Choices, size: int = 30) -> Scenario:
+    """A scenario. ``size`` bounds the number of groups of events."""
+    return Generator(choices, size).scenario()

@@ -1,0 +1,89 @@
+"""One scenario on several engines: where their lines part."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from nullblock.conformance import driver, scenario
+from nullblock.conformance.compare import first_difference
+from nullblock.conformance.engines import make_engine
+from nullblock.conformance.errors import InputError
+from nullblock.spec.profiles import VLLM_0_22_1, Semantics
+from oracle.client import Oracle, OracleError
+
+Scenario = dict[str, Any]
+ENGINES = ("spec", "reference")
+EXACT = frozenset({"reference"})
+"""Engines whose hashes equal the real ones byte for byte."""
+NOT_COMPARED_BYTEWISE = ("header", "trailer", "EXCEPTION")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the engines did with a scenario."""
+
+    real: list[str]
+    """The real engine's lines; empty if there is no real engine here or it gave none."""
+    ours: dict[str, list[str]]
+    """Lines by engine."""
+    differences: dict[str, str]
+    """By engine, what differs first from the real engine, or without one from the first engine."""
+    refused: str = ""
+    """Why our driver takes no such scenario, if it does not."""
+
+    @property
+    def num_steps(self) -> int:
+        """Steps that every engine took."""
+        lines = self.real or next(iter(self.ours.values()), [])
+        return sum('"ev":"schedule"' in line for line in lines)
+
+
+def lines_of(engine: str, document: Scenario, semantics: Semantics = VLLM_0_22_1) -> list[str]:
+    """What an engine of ours prints. Raises ``InputError``."""
+    taken = scenario.from_dict(document)
+    return list(driver.run(taken, make_engine(engine, taken.config, semantics)))
+
+
+def run(document: Scenario, engines: tuple[str, ...], oracle: Oracle | None) -> Outcome:
+    """Run a scenario everywhere; the real engine works while ours do."""
+    if oracle is not None:
+        oracle.ask(document)
+    ours: dict[str, list[str]] = {}
+    refused, crashed = "", {}
+    for engine in engines:
+        try:
+            ours[engine] = lines_of(engine, document)
+        except InputError as error:
+            refused = f"{engine}: {error}"
+        except Exception as error:  # outside of what the driver takes for the engine's own
+            crashed[engine] = f"{type(error).__name__}: {error}"
+    real: list[str] = []
+    if oracle is not None:
+        try:
+            real = oracle.answer()
+        except OracleError as error:
+            return Outcome([], ours, {} if refused else dict.fromkeys(engines, str(error)), refused)
+    if refused:
+        return Outcome(real, {}, {}, refused)
+    expected = real or next(iter(ours.values()), [])
+    found = {engine: difference(engine, expected, lines) for engine, lines in ours.items()}
+    return Outcome(real, ours, {e: d for e, d in found.items() if d} | crashed)
+
+
+def difference(engine: str, expected: list[str], lines: list[str]) -> str:
+    """What differs first; the expected side is the left. Empty: nothing."""
+    found = first_difference(expected, lines)
+    if found is not None:
+        return str(found)
+    return _bytewise(expected, lines) if engine in EXACT else ""
+
+
+def _bytewise(expected: list[str], lines: list[str]) -> str:
+    """For engines that hash for real: lines that are equal up to spelling have to be equal."""
+    for number, (left, right) in enumerate(zip(expected, lines, strict=False), start=1):
+        kind = json.loads(left)["ev"]
+        if kind == "EXCEPTION":
+            return ""
+        if kind not in NOT_COMPARED_BYTEWISE and left != right:
+            return f"line {number} ({kind}): the same up to the spelling of hashes, not in bytes"
+    return ""

@@ -1,0 +1,150 @@
+"""What a scenario reaches: fuzzing that never preempts shows nothing about preemption.
+
+Most is read from the lines. Who was withdrawn, and whom a victim made the scheduler skip, can be seen
+only from inside, so the reference is watched while it runs.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from fuzz.lockstep import Scenario, lines_of
+from nullblock.reference.request import Request
+from nullblock.reference.sched.running_phase import RunningPhase
+from nullblock.reference.sched.state import Step
+
+Line = dict[str, Any]
+
+INSIDE = (
+    "withdrawal of a scheduled victim",
+    "victim before the index, not scheduled",
+    "self-preemption",
+)
+
+
+def reached(document: Scenario) -> set[str]:
+    """Everything that a scenario reaches. Raises ``InputError`` as the driver does."""
+    with _watched() as seen:
+        lines = [json.loads(line) for line in lines_of("reference", document)]
+    priority = document["config"].get("policy") == "priority"
+    seen |= {f"{what} (priority)" for what in seen if priority}
+    return seen | from_lines(lines) | _from_events(document, lines)
+
+
+@contextmanager
+def _watched() -> Iterator[set[str]]:
+    """What happens while victims are chosen, until the end of the block."""
+    seen: set[str] = set()
+    pop_victim: Callable[..., Request] = RunningPhase._pop_victim
+    preempt_for: Callable[..., Any] = RunningPhase._preempt_for
+
+    def watched_pop(self: RunningPhase, step: Step) -> Request:
+        before, scheduled = list(self.running), set(step.num_scheduled_tokens)
+        index = step.req_index
+        victim = pop_victim(self, step)
+        if victim.request_id in scheduled:
+            seen.add(INSIDE[0])
+        elif before.index(victim) < index:
+            seen.add(INSIDE[1])
+        return victim
+
+    def watched_preempt(
+        self: RunningPhase, request: Request, num_new_tokens: int, step: Step
+    ) -> Any:
+        blocks = preempt_for(self, request, num_new_tokens, step)
+        if blocks is None:
+            seen.add(INSIDE[2])
+        return blocks
+
+    vars_ = {"_pop_victim": watched_pop, "_preempt_for": watched_preempt}
+    originals = {name: getattr(RunningPhase, name) for name in vars_}
+    for name, function in vars_.items():
+        setattr(RunningPhase, name, function)
+    try:
+        yield seen
+    finally:
+        for name, function in originals.items():
+            setattr(RunningPhase, name, function)
+
+
+def from_lines(lines: list[Line]) -> set[str]:
+    """What the lines show."""
+    seen: set[str] = set()
+    before: Line = {}
+    for line in lines:
+        match line["ev"]:
+            case "schedule":
+                seen |= _from_schedule(line, before)
+            case "update":
+                seen |= _from_update(line)
+            case "reset_prefix_cache":
+                seen.add("reset done" if line["ok"] else "reset refused")
+            case "abort" if line["aborted"]:
+                seen.add("abort")
+            case "EXCEPTION":
+                seen.add("exception")
+        before = line.get("state") or before
+    if before.get("requests"):
+        seen.add("somebody is stuck at the end")
+    return seen
+
+
+def _from_schedule(line: Line, before: Line) -> set[str]:
+    state, cached = line["state"], line["cached"]
+    requests = state["requests"]
+    kept = {(key, id) for key, ids in state["cached_map"].items() for id in ids}
+    held = [(key, id) for key, ids in before.get("cached_map", {}).items() for id in ids]
+    facts = {
+        "preemption": bool(line["preempted"]),
+        "several victims in a step": len(line["preempted"]) > 1,
+        "three scheduled at once": len(line["order"]) >= 3,
+        "prefix hit": any(new["computed"] for new in line["new"]),
+        "resumption": any(one["resumed"] for one in cached),
+        "resumption with a hit": any(one["resumed"] and one["computed"] for one in cached),
+        "eviction of a hashed block": any(pair not in kept for pair in held),
+        "duplicate hash": any(len(ids) > 1 for ids in state["cached_map"].values()),
+        "shared block": any(count > 1 for count in state["ref_cnt"].values()),
+        "partial prefill": any(requests[i]["computed"] < requests[i]["tokens"] for i in line["order"]),
+        "common prefix": any(line["num_common_prefix_blocks"]),
+        "negative tokens": any(n < 0 for n in line["num_scheduled_tokens"].values()),
+        "nothing to do while somebody waits": not line["order"] and bool(state["waiting"]),
+    }
+    return {what for what, is_so in facts.items() if is_so}
+
+
+def _from_update(line: Line) -> set[str]:
+    seen = {f"finish: {output['finish']}" for output in line["outputs"] if output["finish"]}
+    if any(output["stop_reason"] is not None for output in line["outputs"]):
+        seen.add("stop token")
+    requests = line["state"]["requests"]
+    if any(requests.get(one["id"], {}).get("status") == "PREEMPTED" for one in line["outputs"]):
+        seen.add("output for a preempted request")
+    return seen
+
+
+def _from_events(document: Scenario, lines: list[Line]) -> set[str]:
+    """What happens between the two halves of a step."""
+    seen: set[str] = set()
+    in_flight, aborted = False, set[str]()
+    by_event = {line["n"]: line for line in lines if "n" in line}
+    for index, event in enumerate(document["events"]):
+        match event["op"]:
+            case "schedule":
+                in_flight = True
+            case "update" | "drain":
+                in_flight, aborted = False, set()
+            case "abort" if in_flight:
+                aborted |= set(by_event.get(index, {}).get("aborted", ()))
+            case "reset_prefix_cache" if in_flight and event["reset_running"]:
+                seen.add("reset of running requests in flight")
+            case "add" if event["id"] in aborted and index in by_event:
+                seen.add("id used again in flight")
+    return seen | ({"abort in flight"} if aborted else set())
+
+
+def table(counts: Counter[str], total: int) -> str:
+    """Fractions for people, most frequent first."""
+    rows = [f"  {100 * n / max(1, total):5.1f} %  {what}" for what, n in counts.most_common()]
+    return "\n".join(rows)
