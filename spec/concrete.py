@@ -175,7 +175,19 @@ class Env:
         """The chain hash of r's i-th block of tokens, from 0. Supplied by a subclass."""
         raise NotImplementedError
 
-    def last_token(self, s: State, r: Any) -> str:
+    def par(self, h: Any) -> Any:
+        """The chain hash before h, ROOT if there is none. Supplied by a subclass that checks invariants."""
+        raise NotImplementedError
+
+    def depth(self, h: Any) -> int:
+        """How many blocks the chain of h covers. Supplied by a subclass that checks invariants."""
+        raise NotImplementedError
+
+    def valid(self, h: Any) -> bool:
+        """Whether h is a chain hash."""
+        return h is not None
+
+    def last_token(self, s: State, r: Any) -> int:
         """What r's last token is to it: eos, a stop id, or plain. Supplied by a subclass."""
         raise NotImplementedError
 
@@ -218,6 +230,10 @@ class Env:
         """The sequence m[0:n] without its i-th member."""
         return m.__class__((j if j < i else j - 1, m[j]) for j in range(n) if j != i)
 
+    def shift(self, m: Any, i: int) -> Any:
+        """The map with every value above i lowered by one: positions after the i-th member has left."""
+        return m.__class__((x, n - 1 if n > i else n) for x, n in m.items())
+
     def blank(self, field: str) -> Any:
         """An empty map for a field."""
         return CARRIERS.get(field, Zero)()
@@ -242,6 +258,7 @@ def initial(k: Env) -> State:
         "lr": None,
         "leaver": None,
         "actor": None,
+        "taker": None,
     }
     for f, value in start.items():
         setattr(s, f, value)

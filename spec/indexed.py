@@ -92,7 +92,7 @@ class IndexedEnv(Env):
                 return Hashes()
             case "tlen":
                 return Sparse()
-            case "pos" | "own" | "pw" | "done" | "hstamp":
+            case "pos" | "own" | "pw" | "done" | "hstamp" | "ix" | "fx":
                 return Void()
             case _:
                 return CARRIERS.get(field, Zero)()
@@ -109,6 +109,9 @@ class IndexedEnv(Env):
         if S is not None:
             S.discard(x)
         return S
+
+    def shift(self, m: Any, i: int) -> Any:
+        return m
 
     def exists(self, sort: str, test: Test, by: Any = None) -> bool:
         s: Any = self.state

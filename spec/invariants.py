@@ -9,11 +9,14 @@ from collections.abc import Callable
 from nullblock.spec.catalogue import register
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
 from nullblock.spec.state import (
+    ADVANCE,
     BACK,
     CHUNK,
+    DECIDED,
     IDLE,
     LEAVING,
     PREEMPTED,
+    RESETTING,
     RUN_PHASE,
     RUNNING,
     TOKEN,
@@ -22,6 +25,7 @@ from nullblock.spec.state import (
     WAIT_PHASE,
     WAITING,
     in_queue,
+    is_head,
     is_waiting,
     kept,
     longest,
@@ -105,13 +109,15 @@ def free_set(s: State) -> Value:
 # -- hashes --------------------------------------------------------------------------------------------------------------
 @invariant("HASH-2")
 def insertion_stamps(s: State) -> Value:
-    """A block has an insertion stamp if and only if it has a hash, and stamps are in the past."""
+    """A block has an insertion stamp if and only if it has a chain hash, and stamps are in the past."""
     return both(
         s.hclock > 0,
         s.k.forall(
             "B",
             lambda b: ite(
-                s.hsh[b] == s.k.NOHASH, s.hstamp[b] == 0, both(s.hstamp[b] > 0, s.hstamp[b] < s.hclock)
+                s.hsh[b] == s.k.NOHASH,
+                s.hstamp[b] == 0,
+                both(s.k.valid(s.hsh[b]), s.hstamp[b] > 0, s.hstamp[b] < s.hclock),
             ),
         ),
     )
@@ -159,6 +165,21 @@ def free_hash_is_computed(s: State) -> Value:
     """A free block that can be hit holds content that was computed: publish after write. Upstream: 43569, B11, B13."""
     return s.k.forall(
         "B", lambda b: implies(both(s.ref[b] == 0, s.hsh[b] != s.k.NOHASH), s.done[b] == 1)
+    )
+
+
+@invariant("HASH-17")
+def free_child_has_computed_parent(s: State) -> Value:
+    """The parent of a cached block in the free queue is computed for everybody who holds it."""
+    return either(
+        s.evicted == 1,
+        s.k.forall(
+            "RB",
+            lambda r, b: implies(
+                both(s.ref[b] == 0, s.hsh[b] != s.k.NOHASH, s.k.par(s.hsh[b]) != s.k.ROOT),
+                s.pos[r, s.pw[b]] < s.k.full(s.comp[r]),
+            ),
+        ),
     )
 
 
@@ -241,6 +262,22 @@ def running_has_room(s: State) -> Value:
     )
 
 
+@invariant("TABLE-9")
+def uncomputed_is_exclusive(s: State) -> Value:
+    """Outside the waiting phase a block whose content is still to be computed has one holder, hashed or not. Upstream: B12, B82."""
+    return either(
+        s.phase == WAIT_PHASE,
+        s.phase == DECIDED,
+        s.phase == ADVANCE,
+        s.k.forall(
+            "RRB",
+            lambda r, q, b: implies(
+                both(s.pos[r, b] >= s.k.full(s.comp[r]), s.pos[r, b] >= 0, s.pos[q, b] >= 0), r == q
+            ),
+        ),
+    )
+
+
 # -- lookup ----------------------------------------------------------------------------------------------------------------
 @invariant("HASH-7")
 def lookup_counters(s: State) -> Value:
@@ -288,7 +325,7 @@ def looked_up_is_head(s: State) -> Value:
         s.looking > 0,
         both(
             s.phase == WAIT_PHASE,
-            is_waiting(s, r),
+            is_head(s, r),
             either(s.stage[r] == WAITING, s.stage[r] == PREEMPTED),
             s.turned == 0,
             s.blocked == 0,
@@ -351,6 +388,17 @@ def running_list_distinct(s: State) -> Value:
         "II",
         lambda i, j: implies(
             both(_within(0, i, s.nr), _within(0, j, s.nr), s.run[i] == s.run[j]), i == j
+        ),
+    )
+
+
+@invariant("RUN-19")
+def running_is_listed(s: State) -> Value:
+    """Every running request stands in the running list."""
+    return s.k.forall(
+        "R",
+        lambda r: implies(
+            s.stage[r] == RUNNING, both(_within(0, s.ix[r], s.nr), s.run[s.ix[r]] == r)
         ),
     )
 
@@ -457,15 +505,14 @@ def length_in_bounds(s: State) -> Value:
     return s.k.forall(
         "R",
         lambda r: implies(
-            both(s.stage[r] != UNBORN, s.stage[r] != LEAVING, neg(settling(s, r))),
+            both(
+                s.stage[r] != UNBORN,
+                either(s.stage[r] != LEAVING, s.leaving == BACK),
+                neg(both(s.open == 1, r == s.taker)),
+            ),
             s.ntok[r] <= longest(s, r),
         ),
     )
-
-
-def settling(s: State, r: Value) -> Value:
-    """Whether r has just taken a token and its stop check is to come."""
-    return both(s.phase == UPDATE, s.cur > 0, r == s.frame[s.cur - 1])
 
 
 # -- the step ----------------------------------------------------------------------------------------------------------------
@@ -504,6 +551,11 @@ def step_in_range(s: State) -> Value:
         _within(0, s.leaving, 3),
         implies(s.phase == RUN_PHASE, both(0 <= s.at, s.at <= s.nr)),
         implies(s.asked != 0, either(s.phase == RUN_PHASE, s.phase == WAIT_PHASE)),
+        implies(
+            s.leaving != 0,
+            either(s.phase == IDLE, s.phase == RUN_PHASE, s.phase == UPDATE, s.phase == RESETTING),
+        ),
+        implies(s.open != 0, both(s.open == 1, s.phase == UPDATE, s.leaving == 0)),
     )
 
 
@@ -529,9 +581,13 @@ def only_running_is_scheduled(s: State) -> Value:
 
 @invariant("RUN-15")
 def nothing_scheduled_between_steps(s: State) -> Value:
-    """Outside a step nothing is scheduled."""
+    """Outside a step, and once it is advanced, nothing is scheduled."""
     return s.k.forall(
-        "R", lambda r: implies(either(s.phase == IDLE, s.phase >= UPDATE), s.sched[r] == 0)
+        "R",
+        lambda r: implies(
+            either(s.phase == IDLE, s.phase >= UPDATE, both(s.phase == ADVANCE, s.ix[r] < s.at)),
+            s.sched[r] == 0,
+        ),
     )
 
 
@@ -558,7 +614,7 @@ def running_has_work(s: State) -> Value:
     return s.k.forall(
         "R",
         lambda r: implies(
-            both(s.stage[r] == RUNNING, either(s.phase == IDLE, s.phase == RUN_PHASE)),
+            s.stage[r] == RUNNING,
             either(
                 s.comp[r] + s.sched[r] < s.ntok[r] + ite(s.due[r] == TOKEN, 1, 0),
                 both(s.sched[r] > 0, s.comp[r] + s.sched[r] == s.ntok[r]),
@@ -575,7 +631,8 @@ def frame_in_range(s: State) -> Value:
         0 <= s.cur,
         s.cur <= s.nframe,
         implies(s.phase == UPDATE, s.flying == 1),
-        implies(both(s.phase == IDLE, s.flying == 0), s.nframe == 0),
+        implies(both(RUN_PHASE <= s.phase, s.phase <= ADVANCE), s.flying == 0),
+        implies(s.phase != UPDATE, s.cur == 0),
         s.k.forall("I", lambda i: implies(_within(0, i, s.nframe), s.grant[s.frame[i]] > 0)),
     )
 
@@ -587,7 +644,17 @@ def debts_in_flight(s: State) -> Value:
         "R",
         lambda r: both(
             _within(0, s.due[r], 3),
-            implies(s.due[r] != 0, both(either(s.flying == 1, s.phase > WAIT_PHASE), s.stage[r] != UNBORN, s.grant[r] > 0)),
+            implies(
+                s.due[r] != 0,
+                both(
+                    either(s.flying == 1, s.phase == ADVANCE),
+                    s.stage[r] != UNBORN,
+                    s.grant[r] > 0,
+                    s.cur <= s.fx[r],
+                    s.fx[r] < s.nframe,
+                    s.frame[s.fx[r]] == r,
+                ),
+            ),
             implies(s.due[r] == CHUNK, either(s.stage[r] != RUNNING, s.comp[r] < s.ntok[r])),
         ),
     )

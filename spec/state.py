@@ -47,6 +47,7 @@ QUEUES = {
     "aclk": "I",
     "run": "I>R",  # the running list, in admission order
     "nr": "I",
+    "ix": "R>I",  # ghost: where a running request stands in it
     "rank": "R>I",  # place in the waiting queue, least first; 0: not in it
     "lo": "I",
     "hi": "I",
@@ -80,6 +81,9 @@ FRAME = {
     "cur": "I",  # how many of them are settled
     "grant": "R>I",  # tokens that the step in flight computes for a request
     "due": "R>I",  # 0 nothing owed, CHUNK or TOKEN
+    "fx": "R>I",  # ghost: where a request that owes something stands in the frame
+    "open": "I",  # 1: the taker has a new token, and whether it stops is not settled
+    "taker": "R",
 }
 REPORT = {
     "told": "R>I",  # blocks of a request that the worker knows
@@ -92,7 +96,7 @@ REPORT = {
     "nrej": "I",
 }
 FIELDS: dict[str, str] = POOL | TABLE | POOL_GHOST | LOOKUP | QUEUES | STEP | FRAME | REPORT
-GHOSTS = frozenset(POOL_GHOST) | {"evset", "waitset", "used", "adm"}
+GHOSTS = frozenset(POOL_GHOST) | {"evset", "waitset", "used", "adm", "ix", "fx"}
 HANDED = frozenset(POOL) | frozenset(TABLE) | frozenset(POOL_GHOST)
 """What taking and releasing blocks may change."""
 MOVED = frozenset(QUEUES) | {"told", "fresh", "npre", "preempted", "turned"}
@@ -104,6 +108,8 @@ BACK, AWAY = 1, 2
 CHUNK, TOKEN = 1, 2
 NEW, RESUMED = 1, 2
 UNPAUSED, PAUSED_NEW, PAUSED_ALL = range(3)
+PLAIN, EOS, STOP_ID = range(3)
+CONTINUE, STOPPED, STOPPED_BY_ID, LENGTH = range(4)
 
 
 def in_queue(s: State, b: Value) -> Value:
@@ -321,6 +327,25 @@ def servable(s: State, r: Value) -> Value:
         s.k.blocks(longest(s, r)) <= s.k.usable,
         either(s.k.chunked, longest(s, r) <= s.k.budget, both(0 < s.k.threshold, s.k.threshold <= s.k.budget)),
     )
+
+
+@clause("UPD-4")
+def check_stop(s: State, r: Value) -> Value:
+    """A request stops on eos, then on a stop id, then at max_model_len or max_tokens; below min_tokens only the length limits count.
+
+    Source: check_stop; SEMANTICS 4.4. In vllm-0.22.1 not even they count below min_tokens (upstream PR 51299).
+    """
+    at_limit = either(
+        s.ntok[r] >= s.k.max_len, s.ntok[r] - s.k.prompt_len(r) >= s.k.max_tokens(r)
+    )
+    if s.ntok[r] - s.k.prompt_len(r) < s.k.min_tokens(r):
+        return LENGTH if s.k.sem.length_before_min_tokens and at_limit else CONTINUE
+    kind = s.k.last_token(s, r)
+    if kind == EOS:
+        return STOPPED
+    if kind == STOP_ID:
+        return STOPPED_BY_ID
+    return LENGTH if at_limit else CONTINUE
 
 
 def turn(s: State, r: Value) -> Value:

@@ -11,24 +11,22 @@ from nullblock.spec.keys import Keys, extra_keys
 from nullblock.spec.machine import events
 from nullblock.spec.machine.output import SchedulerOutput
 from nullblock.spec.machine.schedule import schedule
-from nullblock.spec.machine.update import (
-    CONTINUE,
-    EOS,
-    LENGTH,
-    PLAIN,
-    STOP_ID,
-    STOPPED,
-    STOPPED_BY_ID,
-    update_from_output,
-)
+from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_unservable
 from nullblock.spec.state import (
     CHUNK,
+    CONTINUE,
+    EOS,
+    LENGTH,
     PAUSED_ALL,
     PAUSED_NEW,
+    PLAIN,
     PREEMPTED,
     RUNNING,
+    STOP_ID,
+    STOPPED,
+    STOPPED_BY_ID,
     UNPAUSED,
     WAITING,
     live,
@@ -107,7 +105,7 @@ class _Tokens(IndexedEnv):
         token = self.incoming[r][0]
         self.content[r].append(token)
 
-    def last_token(self, s: State, r: Any) -> str:
+    def last_token(self, s: State, r: Any) -> int:
         token, added = self.content[r][-1], self.added[r]
         if added.eos is not None and token == added.eos:
             return EOS

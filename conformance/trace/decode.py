@@ -92,6 +92,8 @@ class _UnknownKind(Exception):
 
 def _decoded(decode: Any, line: bytes) -> Any:
     """``decode(line)``; whatever it finds wrong becomes one line."""
+    if not line.strip():
+        raise Malformed("an empty line", "remove it")
     try:
         return decode(line)
     except msgspec.ValidationError as error:
@@ -140,6 +142,8 @@ def _parsed(line: bytes) -> Any:
 
     try:
         return json.loads(line, object_pairs_hook=unique)
+    except UnicodeDecodeError as error:
+        raise _not_utf8(line, error) from None
     except RecursionError:
         raise Malformed("nested too deeply", _RECORD) from None
     except ValueError as error:

@@ -43,7 +43,7 @@ from nullblock.spec.state import (
 
 RUNNING_LOOP = HANDED | MOVED | {"comp", "sched", "budget", "used", "at", "actor", "asked", "goal", "halted"}
 WAITING_LOOP = RUNNING_LOOP | frozenset(LOOKUP) | {"adm", "blocked"}
-ADVANCE_LOOP = frozenset({"comp", "sched", "grant", "due", "told", "fresh", "frame", "nframe", "prev", "at"})
+ADVANCE_LOOP = frozenset({"comp", "sched", "grant", "due", "told", "fresh", "frame", "nframe", "fx", "prev", "at"})
 
 
 def preempt_one(s: State) -> None:

@@ -151,6 +151,7 @@ def give_up(s: State, r: Value) -> None:
     require(s.looking == 2, "the lookup is over")
     require(turn(s, r), "the request is being given slots")
     require(s.na == 0, "no hit is adopted")
+    require(s.tlen[r] == 0, "it holds nothing")
     require(neg(fits(s, r)), "its slots are not free")
     _stay(s)
 
@@ -192,6 +193,7 @@ def admit(s: State, r: Value) -> None:
     s.nwait -= 1
     s.waitset = s.k.remove(s.waitset, r)
     s.run[s.nr] = r
+    s.ix[r] = s.nr
     s.nr += 1
     s.adm += 1
     _grant(s, r)

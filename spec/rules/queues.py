@@ -4,6 +4,7 @@ from nullblock.spec.kernel import State, Value, both, either, neg, require, rule
 from nullblock.spec.state import (
     AWAY,
     BACK,
+    CONTINUE,
     IDLE,
     LEAVING,
     PREEMPTED,
@@ -12,6 +13,7 @@ from nullblock.spec.state import (
     UNBORN,
     UPDATE,
     WAITING,
+    check_stop,
     fits,
     is_victim,
     is_waiting,
@@ -40,6 +42,7 @@ def _leave_running(s: State, i: Value, whither: Value) -> None:
     s.leaving = whither
     s.leaver = r
     s.run = s.k.drop(s.run, i, s.nr)
+    s.ix = s.k.shift(s.ix, i)
     s.nr -= 1
 
 
@@ -180,7 +183,9 @@ def finish(s: State, i: Value) -> None:
     require(s.phase == UPDATE, "an output is being applied")
     require(s.leaving == 0, "nobody is half-way out")
     require(both(0 <= i, i < s.nr), "the index is in range")
-    require(s.due[s.run[i]] == 0, "its output is applied")
+    require(both(s.open == 1, s.run[i] == s.taker), "it has a new token")
+    require(check_stop(s, s.run[i]) != CONTINUE, "it stops")
+    s.open = 0
     _leave_running(s, i, AWAY)
 
 
@@ -193,7 +198,9 @@ def finish_waiting(s: State, r: Value) -> None:
     require(s.phase == UPDATE, "an output is being applied")
     require(s.leaving == 0, "nobody is half-way out")
     require(is_waiting(s, r), "it stands in the queue")
-    require(s.due[r] == 0, "its output is applied")
+    require(both(s.open == 1, r == s.taker), "it has a new token")
+    require(check_stop(s, r) != CONTINUE, "it stops")
+    s.open = 0
     _quit_queue(s, r)
     _forget(s, r)
 

@@ -4,6 +4,7 @@ from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, 
 from nullblock.spec.state import (
     ADVANCE,
     CHUNK,
+    CONTINUE,
     DECIDED,
     IDLE,
     PAUSED_ALL,
@@ -12,6 +13,7 @@ from nullblock.spec.state import (
     UPDATE,
     WAIT_PHASE,
     at_rest,
+    check_stop,
     live,
     may_admit,
     tokens_to_run,
@@ -87,6 +89,7 @@ def begin_advance(s: State) -> None:
     s.phase = ADVANCE
     s.at = 0
     s.nframe = 0
+    s.cur = 0
     s.finished = s.k.empty("R")
     s.prev = s.k.empty("R")
 
@@ -109,6 +112,7 @@ def advance(s: State, r: Value) -> None:
         s.told[r] = s.tlen[r]
         s.fresh[r] = 0
         s.frame[s.nframe] = r
+        s.fx[r] = s.nframe
         s.nframe += 1
         s.prev = s.k.add(s.prev, r)
     s.at += 1
@@ -124,7 +128,6 @@ def end_advance(s: State) -> None:
     require(s.at >= s.nr, "every scheduled request is advanced")
     s.phase = IDLE
     s.flying = 1
-    s.cur = 0
 
 
 @rule("UPD-9")
@@ -137,7 +140,6 @@ def begin_update(s: State) -> None:
     require(s.flying == 1, "a step is in flight")
     require(s.leaving == 0, "nobody is half-way out")
     s.phase = UPDATE
-    s.cur = 0
     s.nrej = 0
 
 
@@ -149,6 +151,7 @@ def pass_over(s: State) -> None:
     """
     require(s.phase == UPDATE, "an output is being applied")
     require(s.leaving == 0, "nobody is half-way out")
+    require(s.open == 0, "the request before is settled")
     require(s.cur < s.nframe, "a request of the frame is left")
     r = s.frame[s.cur]
     require(either(neg(live(s, r)), s.due[r] != TOKEN), "it gets no token")
@@ -165,6 +168,7 @@ def take_token(s: State, r: Value) -> None:
     """
     require(s.phase == UPDATE, "an output is being applied")
     require(s.leaving == 0, "nobody is half-way out")
+    require(s.open == 0, "the request before is settled")
     require(s.cur < s.nframe, "a request of the frame is left")
     require(r == s.frame[s.cur], "it is the next one")
     require(both(live(s, r), s.due[r] == TOKEN), "it owes a token")
@@ -172,7 +176,22 @@ def take_token(s: State, r: Value) -> None:
     s.ntok[r] += 1
     s.due[r] = 0
     s.cur += 1
+    s.open = 1
+    s.taker = r
     s.k.on_token(s, r)
+
+
+@rule("UPD-13", "R")
+def go_on(s: State, r: Value) -> None:
+    """A request that need not stop stays where it is.
+
+    Source: Scheduler.update_from_output.
+    """
+    require(s.phase == UPDATE, "an output is being applied")
+    require(s.leaving == 0, "nobody is half-way out")
+    require(both(s.open == 1, r == s.taker), "it has a new token")
+    require(check_stop(s, r) == CONTINUE, "it does not stop")
+    s.open = 0
 
 
 @rule("UPD-10")
@@ -183,7 +202,7 @@ def end_update(s: State) -> None:
     """
     require(s.phase == UPDATE, "an output is being applied")
     require(s.leaving == 0, "nobody is half-way out")
-    require(s.cur >= s.nframe, "every request of the frame is settled")
+    require(both(s.open == 0, s.cur >= s.nframe), "every request of the frame is settled")
     s.phase = IDLE
     s.flying = 0
     s.nframe = 0

@@ -80,11 +80,10 @@ class Generator:
         num_blocks = ask.integer(3, 14) + 1
         if self.mood == "wild":
             num_blocks = ask.pick((2, 1, 3, 5, 8, 20, 60))
-        slots = max(1, num_blocks - 1) * block_size
         config = {
             "block_size": block_size,
             "num_blocks": num_blocks,
-            "max_model_len": self.make_max_model_len(slots),
+            "max_model_len": self.make_max_model_len(max(1, num_blocks - 1) * block_size),
             "max_num_batched_tokens": ask.pick((64, 8, 12, 16, 24, 32, 5, 128, 3, 1)),
             "max_num_seqs": ask.pick((8, 4, 3, 2, 1, 16)),
             "policy": ask.pick(("fcfs", "priority", "priority")),
@@ -119,17 +118,22 @@ class Generator:
             case _:
                 return self.ask.pick((slots, slots + 9, max(6, slots // 2), 12, 48, 256))
 
+    @property
+    def slots(self) -> int:
+        """Tokens that the pool holds."""
+        return int(max(1, self.config["num_blocks"] - 1) * self.config["block_size"])
+
     # ---- requests ------------------------------------------------------------
 
     def prompt_len(self) -> int:
         """Usually room for some output; now and then at a limit or beyond."""
         ask, limit = self.ask, int(self.config["max_model_len"])
-        if ask.chance(1.2):
+        if ask.chance(0.5):
             return ask.pick((limit, limit + 1, limit + 7, 0))
         block_size = int(self.config["block_size"])
-        slots = max(1, self.config["num_blocks"] - 1) * block_size
-        most = limit - 1 if self.mood == "wild" else min(limit - 1, slots * 3 // 4)
-        length = ask.integer(1, max(1, min(most, 90)))
+        share = {"crowded": 3, "alike": 2, "growing": 1.3, "wild": 0.8}[self.mood]
+        most = min(limit - 1, int(self.slots / share), 90)
+        length = ask.integer(1, max(1, most))
         if self.mood == "alike" or ask.chance(25):
             length = max(block_size, length // block_size * block_size)
         return length
@@ -160,6 +164,8 @@ class Generator:
         outputs = [self.token(earlier.id, position) for position in positions]
         more = [self.ask.integer(0, 3) for _ in range(self.ask.integer(0, 2))]
         length = earlier.prompt_len + num_outputs + len(more)
+        if length >= min(self.config["max_model_len"], self.slots):
+            return earlier.prompt, earlier.prompt_len
         return {"concat": [earlier.prompt, outputs + more]}, length
 
     def token(self, id: str, position: int) -> int:
@@ -171,7 +177,7 @@ class Generator:
         """A request."""
         ask = self.ask
         prompt, length = self.prompt()
-        max_tokens = ask.integer(1, 40 if self.mood == "growing" else ask.pick((12, 4, 24)))
+        max_tokens = self.max_tokens(length)
         event: Event = {"op": "add", "id": id, "prompt": prompt, "max_tokens": max_tokens}
         if ask.chance(15):
             event["min_tokens"] = ask.integer(0, max_tokens)
@@ -189,6 +195,16 @@ class Generator:
         self.requests.append(Made(id, prompt, length))
         return event
 
+    def max_tokens(self, prompt_len: int) -> int:
+        """Usually as many as the pool has room for beside the prompt, so that few get stuck."""
+        ask = self.ask
+        if self.mood == "growing" and ask.chance(40):
+            return ask.integer(1, 40)
+        room = self.slots - prompt_len + 1
+        if ask.chance(2):
+            room += ask.integer(1, 9)
+        return ask.integer(1, max(1, min(room, ask.pick((24, 6, 48)))))
+
     def add_ends(self, event: Event) -> None:
         """What may stop the request, and, seldom, parameters that no request may have."""
         ask = self.ask
@@ -198,7 +214,7 @@ class Generator:
             event["eos"] = ask.integer(0, 4)
             if ask.chance(60):
                 event["eos_at"] = ask.integer(0, 9)
-        if ask.chance(0.3):
+        if ask.chance(0.2):
             event.update(ask.pick(({"max_tokens": 0}, {"min_tokens": 99}, {"min_tokens": -1})))
 
     def new_id(self) -> str:

@@ -87,7 +87,9 @@ def from_lines(lines: list[Line]) -> set[str]:
                 seen.add("exception")
         before = line.get("state") or before
     if before.get("requests"):
-        seen.add("somebody is stuck at the end")
+        last = [line for line in lines if line["ev"] == "schedule"][-1:]
+        idle = last and not last[0]["order"]
+        seen.add("somebody is stuck at the end" if idle else "unfinished at the end")
     return seen
 
 
@@ -137,11 +139,12 @@ def _from_events(document: Scenario, lines: list[Line]) -> set[str]:
                 in_flight, aborted = False, set()
             case "abort" if in_flight:
                 aborted |= set(by_event.get(index, {}).get("aborted", ()))
+                seen |= {"abort in flight"} if aborted else set()
             case "reset_prefix_cache" if in_flight and event["reset_running"]:
                 seen.add("reset of running requests in flight")
             case "add" if event["id"] in aborted and index in by_event:
                 seen.add("id used again in flight")
-    return seen | ({"abort in flight"} if aborted else set())
+    return seen
 
 
 def table(counts: Counter[str], total: int) -> str:

@@ -29,7 +29,7 @@ POOL, STATE, QUEUES, LOOKUP, STEPS = (
 BLOCKS, SCHEDULE, UPDATE, OUTPUT = (
     "machine/blocks.py",
     "machine/schedule.py",
-    "machine/update.py",
+    "state.py",
     "machine/output.py",
 )
 

@@ -9,8 +9,9 @@ from nullblock.spec.facts import Config, Request
 from nullblock.spec.indexed import IndexedEnv
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
-from nullblock.spec.machine.update import PLAIN, update_from_output
+from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics, with_switches
+from nullblock.spec.state import PLAIN
 
 DECIDING = (
     "stamp rank hsh tab tlen ncached ref stage run nr nwait nfree comp ntok due told npre".split()
@@ -23,7 +24,7 @@ class _Facts:
     def want(self, r: str, i: int) -> tuple[str, ...]:
         return tuple("shared" if j == 0 else r[0] for j in range(i + 1))
 
-    def last_token(self, s: State, r: str) -> str:
+    def last_token(self, s: State, r: str) -> int:
         return PLAIN
 
 

@@ -1,0 +1,148 @@
+"""Numbers that stand for what a trace must not tell: request ids, and the content of blocks.
+
+A number is given at first sight and forgotten once nothing can depend on it any more, so that
+memory does not grow with the length of a recording.
+"""
+
+from bisect import bisect
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+Run = list[int]
+"""The first of some consecutive numbers, and how many they are."""
+
+
+class RequestNumbers:
+    """Equal ids have equal numbers, as long as the engine may remember the id."""
+
+    REMEMBERED = 64
+    """Steps for which the number of a finished request is kept: far more than can be in flight."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, int] = {}
+        self._next = 0
+        self._finished: deque[tuple[int, Iterable[str]]] = deque()
+
+    def number(self, id: str) -> int:
+        """The number of an id, a new one if it has none."""
+        if id not in self.of:
+            self.of[id] = self._next
+            self._next += 1
+        return self.of[id]
+
+    def finished(self, step: int, ids: Iterable[str], live: Any) -> None:
+        """Step ``step`` reports that these ended: they will be forgotten if they stay away."""
+        if ids:
+            self._finished.append((step, list(ids)))
+        while self._finished and self._finished[0][0] <= step - self.REMEMBERED:
+            for id in self._finished.popleft()[1]:
+                if id not in live:
+                    self.of.pop(id, None)
+
+
+class ChainNumbers:
+    """Equal block hashes have equal numbers, as long as a block with that hash may exist.
+
+    A block that nobody holds leaves the cache at the latest when as many blocks as there are have
+    been given out since. Only that is relied on, and nothing that the engine says about its cache,
+    which may be wrong.
+    """
+
+    def __init__(self, num_blocks: int, sweep_above: int = 2**18) -> None:
+        """Numbers are looked through when there are more than ``sweep_above``."""
+        self._of: dict[bytes, int] = {}
+        self._next = 0
+        self._num_blocks = num_blocks
+        self._least_sweep = self._sweep_above = sweep_above
+        self._live: dict[str, list[Run]] = {}
+        self._gone: deque[tuple[int, list[Run]]] = deque()
+        self.given_out = 0
+        """Blocks taken from the free queue so far: at least that many."""
+
+    def add(self, id: str, hashes: Sequence[bytes]) -> list[Run]:
+        """A request arrives; the numbers of its blocks, as runs."""
+        if len(self._of) > self._sweep_above:
+            self._sweep()
+        self._live[id] = runs = []
+        for hash in hashes:
+            _append(runs, self._number(hash))
+        return [list(run) for run in runs]
+
+    def extend(self, id: str, hash: bytes) -> int:
+        """A request fills one more block; its number."""
+        number = self._number(hash)
+        _append(self._live.setdefault(id, []), number)
+        return number
+
+    def remove(self, id: str) -> None:
+        """A request ends."""
+        runs = self._live.pop(id, None)
+        if runs:
+            self._gone.append((self.given_out, runs))
+
+    def of(self, hash: bytes) -> int:
+        """The number of a hash; a new one if it has none."""
+        return self._number(hash)
+
+    def _number(self, hash: bytes) -> int:
+        number = self._of.get(hash)
+        if number is None:
+            number = self._of[hash] = self._next
+            self._next += 1
+        return number
+
+    def _sweep(self) -> None:
+        while self._gone and self._gone[0][0] + self._num_blocks <= self.given_out:
+            self._gone.popleft()
+        kept: set[int] = set()
+        for runs in self._live.values():
+            for first, count in runs:
+                kept.update(range(first, first + count))
+        for _, runs in self._gone:
+            for first, count in runs:
+                kept.update(range(first, first + count))
+        self._of = {hash: number for hash, number in self._of.items() if number in kept}
+        self._sweep_above = max(self._least_sweep, 2 * len(self._of))
+
+
+class Ties:
+    """Numbers that order requests of one priority and arrival as their ids do."""
+
+    def __init__(self) -> None:
+        self._classes: dict[tuple[int, float], list[tuple[str, float]]] = {}
+
+    def add(self, key: tuple[int, float], id: str) -> float | None:
+        """The place of a request among those alive; None if there is no number left for it."""
+        members = self._classes.setdefault(key, [])
+        at = bisect(members, (id,))
+        before = members[at - 1][1] if at else None
+        after = members[at][1] if at < len(members) else None
+        match before, after:
+            case None, None:
+                tie = 0.0
+            case None, float(b):
+                tie = b - 1.0
+            case float(a), None:
+                tie = a + 1.0
+            case float(a), float(b):
+                tie = (a + b) / 2
+                if not a < tie < b:
+                    return None
+        members.insert(at, (id, tie))
+        return tie
+
+    def remove(self, key: tuple[int, float], id: str) -> None:
+        """A request ends."""
+        members = [member for member in self._classes.get(key, ()) if member[0] != id]
+        if members:
+            self._classes[key] = members
+        else:
+            self._classes.pop(key, None)
+
+
+def _append(runs: list[Run], number: int) -> None:
+    if runs and runs[-1][0] + runs[-1][1] == number:
+        runs[-1][1] += 1
+    else:
+        runs.append([number, 1])
