@@ -81,7 +81,7 @@ class HashNames:
                 event["parent_block_hash"] = self._name(event["parent_block_hash"])
         state = kept.get("state")
         if state and "block_hash" in state:
-            by_block = sorted(state["block_hash"].items(), key=lambda item: int(item[0]))
+            by_block = sorted(state["block_hash"].items())
             by_list = sorted(state["cached_map"].items(), key=lambda item: item[1])
             kept["state"] = state | {
                 "block_hash": {block: self._name(hash) for block, hash in by_block},

@@ -116,8 +116,11 @@ class Env:
         """Whether `test` holds for some member."""
         return any(map(test, self.domain(sort)))
 
-    def first(self, sort: str, test: Test, key: Key, by: Any = None) -> Any:
-        """The member with the least key among those that pass `test`; None if there is none."""
+    def first(self, sort: str, test: Test, key: Key, by: Any = None, known: Any = None) -> Any:
+        """The member with the least key among those that pass `test`; None if there is none.
+
+        `known` tells a prover where to look for one that passes; it changes no answer.
+        """
         return min(filter(test, self.domain(sort)), key=key, default=None)
 
     def is_first(self, sort: str, x: Any, test: Test, key: Key, by: Any = None) -> bool:

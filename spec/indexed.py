@@ -121,7 +121,7 @@ class IndexedEnv(Env):
             return by[1] in s.hsh.holders
         return super().exists(sort, test, by)
 
-    def first(self, sort: str, test: Test, key: Key, by: Any = None) -> Any:
+    def first(self, sort: str, test: Test, key: Key, by: Any = None, known: Any = None) -> Any:
         s: Any = self.state
         if by == "stamp":
             return next(iter(s.stamp), None)

@@ -518,10 +518,9 @@ def length_in_bounds(s: State) -> Value:
 # -- the step ----------------------------------------------------------------------------------------------------------------
 @invariant("RUN-11")
 def budget_accounts(s: State) -> Value:
-    """What is granted and what is left make up the step's budget, and neither is negative. Upstream: B61."""
+    """What is granted and what is left make up the step's budget, and what is left is never negative. Upstream: B61."""
     return both(
         s.budget >= 0,
-        s.used >= 0,
         s.limit >= 0,
         s.limit <= s.k.budget,
         implies(either(s.phase == RUN_PHASE, s.phase == WAIT_PHASE), s.used + s.budget == s.limit),

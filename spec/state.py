@@ -206,6 +206,7 @@ def victim(s: State) -> Value:
         lambda j: both(0 <= j, j < s.nr),
         lambda j: s.k.negligible(s.run[j], j),
         by="victim",
+        known=s.at,
     )
 
 

@@ -107,12 +107,16 @@ def _decoded(decode: Any, line: bytes) -> Any:
     except msgspec.DecodeError as error:
         what, _, position = str(error).partition(" (byte ")
         column = int(position.rstrip(")")) + 1 if position else len(line) + 1
-        what = what.removeprefix("JSON is malformed: ")
-        raise Malformed(f"not JSON: {what}", "write one JSON object a line", column=column) from None
+        raise _not_json(what.removeprefix("JSON is malformed: "), column) from None
     except UnicodeDecodeError as error:
         raise _not_utf8(line, error) from None
     except RecursionError:
         raise Malformed("nested too deeply", _RECORD) from None
+
+
+def _not_json(what: str, column: int) -> Malformed:
+    what = what[:1].lower() + what[1:]
+    return Malformed(f"not JSON: {what}", "write one JSON object a line", column=column)
 
 
 def _not_utf8(line: bytes, error: UnicodeDecodeError) -> Malformed:
@@ -148,8 +152,7 @@ def _parsed(line: bytes) -> Any:
         raise Malformed("nested too deeply", _RECORD) from None
     except ValueError as error:
         # The two parsers disagree about very little: the stricter one has its way.
-        column = getattr(error, "colno", 1)
-        raise Malformed(f"not JSON: {error}", "write one JSON object a line", column=column) from None
+        raise _not_json(str(error), getattr(error, "colno", 1)) from None
 
 
 def _check_keys(document: Any, record: Any, line: bytes) -> None:

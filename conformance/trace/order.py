@@ -55,7 +55,9 @@ class Order:
         """The next record; :class:`Malformed`, without a line number, if it cannot stand here."""
         if self.over is not None and not isinstance(record, End | Part):
             raise Malformed(f"a record after {self.over}", "remove it")
-        if self.awaiting is not None and not isinstance(record, Update | Error | Lost | End | Part):
+        if self.awaiting is not None and not isinstance(
+            record, Update | Error | Lost | End | Part
+        ):
             raise Malformed(
                 f"{_kind(record)} between the output and the update of step {self.awaiting}",
                 _RECORDER,

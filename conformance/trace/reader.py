@@ -45,7 +45,7 @@ class TraceReader:
     """
 
     def __init__(self, path: Path, *, stream: BinaryIO | None = None, lax: bool = False) -> None:
-        """``stream`` is read instead of ``path``; ``lax`` passes over digests and a missing end."""
+        """With ``stream``, that is read; ``lax`` passes over digests and a missing end."""
         self._files = source.parts(path) if stream is None else [path]
         self._stream = stream
         self._lax = lax
@@ -88,7 +88,9 @@ class TraceReader:
             )
         if self.seal is False and not self._lax:
             raise Malformed(
-                "the content does not match the digest in the end record", _RESEAL, count,
+                "the content does not match the digest in the end record",
+                _RESEAL,
+                count,
                 file=str(self._files[-1]),
             )
 
@@ -124,9 +126,7 @@ class TraceReader:
         if self._lax:
             return
         if end.records != records:
-            raise Malformed(
-                f"{records} records, and the end record counts {end.records}", _RESEAL
-            )
+            raise Malformed(f"{records} records, and the end record counts {end.records}", _RESEAL)
         if end.sha256 is not UNSET:
             self.seal = hmac.compare_digest(self._digest.hexdigest(), str(end.sha256))
 

@@ -48,8 +48,9 @@ ADVANCE_LOOP = frozenset({"comp", "sched", "grant", "due", "told", "fresh", "fra
 
 def preempt_one(s: State) -> None:
     """Preempt the victim: withdraw its tokens and hashes, free its blocks, put it back in the queue."""
-    v = s.run[victim(s)]
-    preempt(s, victim(s))
+    i = victim(s)
+    v = s.run[i]
+    preempt(s, i)
     withdraw(s, v)
     free(s, v)
     requeue(s, v)
@@ -57,13 +58,17 @@ def preempt_one(s: State) -> None:
 
 def schedule_or_preempt(s: State, r: Value) -> None:
     """Schedule the asking request r, preempting until its slots are free or it is gone itself."""
+    ahead = s.nr - s.at
     for _ in loop(
         s,
         until=lambda: s.halted == 1,
         decreases=lambda: s.nr,
         changes=RUNNING_LOOP,
         keep=lambda: both(
-            s.leaving == 0, s.looking == 0, either(both(s.halted == 1, s.asked == 0), both(s.halted == 0, turn(s, r)))
+            s.leaving == 0,
+            s.looking == 0,
+            s.nr - s.at <= ahead,
+            either(both(s.halted == 1, s.asked == 0), both(s.halted == 0, turn(s, r))),
         ),
     ):
         if allocate_slots(s, r):

@@ -86,6 +86,12 @@ def test_errors_can_be_json(capfd: pytest.CaptureFixture[str]) -> None:
     assert (error["exit_code"], error["kind"]) == (4, "scenario")
 
 
+def test_an_error_stays_one_line(capfd: pytest.CaptureFixture[str], folder: Path) -> None:
+    """Whatever a file is called and holds, its error is one line."""
+    (folder / "two\nlines.json").write_text('{"events": [{"op": "a\\nb"}]}')
+    assert len(run(capfd, "two\nlines.json")[2]) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -45,6 +45,13 @@ def test_spelling_of_hashes_does_not_matter() -> None:
     assert first_difference(text(left), text(right)) is None
 
 
+def test_hashes_that_only_the_map_has_are_told_apart_by_their_blocks() -> None:
+    """A hash that no block carries is known by the list of blocks that it stands for."""
+    left = pool({}, {"aa:0": [1], "bb:0": [2]})
+    right = pool({}, {"zz:0": [1], "cc:0": [2]})
+    assert first_difference(text(left), text(right)) is None
+
+
 @pytest.mark.parametrize(
     "right",
     [

@@ -141,6 +141,18 @@ def test_an_update_without_a_step_is_an_exception() -> None:
     assert kinds(run(FakeEngine(), ADD, {"op": "update"}, {"op": "step"})) == ["add", "EXCEPTION"]
 
 
+def test_an_input_error_of_the_engine_is_the_users() -> None:
+    """An engine may find the scenario out of scope: that is no observation."""
+    engine = FakeEngine()
+
+    def refuse() -> Any:
+        raise OutOfScope("a feature")
+
+    engine.schedule = refuse  # type: ignore[method-assign]
+    with pytest.raises(OutOfScope):
+        run(engine, ADD, {"op": "step"})
+
+
 def test_a_mistake_of_the_driver_is_not_taken_for_the_engines() -> None:
     """Only what the engine raises becomes a line: anything else is a bug and must be seen."""
     engine = FakeEngine()

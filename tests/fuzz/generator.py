@@ -1,10 +1,11 @@
 """Scenarios over the whole scope, written down once for every source of choices.
 
 A scenario is made by asking a :class:`Choices` again and again; a seeded generator answers for runs
-in bulk, Hypothesis answers in the tests and shrinks. Four moods aim at what random events seldom
+in bulk, Hypothesis answers in the tests and shrinks. Five moods aim at what random events seldom
 reach: ``crowded`` (requests fit one by one and not together: preemption, resumption, eviction),
 ``alike`` (equal prompts whose length is a whole number of blocks: duplicate hashes, hits in one
-step), ``growing`` (a request outgrows the pool: it preempts itself), ``wild`` (anything).
+step), ``growing`` (a request outgrows the pool: it preempts itself), ``cornered`` (requests that
+may not stop yet have no room left), ``wild`` (anything).
 """
 
 import zlib
@@ -16,7 +17,7 @@ T = TypeVar("T")
 Event = dict[str, Any]
 Scenario = dict[str, Any]
 
-MOODS = ("crowded", "crowded", "crowded", "alike", "growing", "wild")
+MOODS = ("crowded", "crowded", "crowded", "alike", "growing", "cornered", "wild")
 NAMES = ("X", "Y", "XY")
 """Of adapters and of salts: equal names on purpose."""
 ENDS = ("FINISHED_ABORTED", "FINISHED_STOPPED", "FINISHED_ERROR", "FINISHED_LENGTH_CAPPED")
@@ -113,6 +114,8 @@ class Generator:
         match self.mood:
             case "growing":
                 return slots + self.ask.integer(4, 40)
+            case "cornered":
+                return max(3, slots // self.ask.pick((2, 3, 4)))
             case "wild":
                 return self.ask.pick((32, 4, 8, 2, 1, 16, 64, 256))
             case _:
@@ -131,7 +134,7 @@ class Generator:
         if ask.chance(0.5):
             return ask.pick((limit, limit + 1, limit + 7, 0))
         block_size = int(self.config["block_size"])
-        share = {"crowded": 3, "alike": 2, "growing": 1.3, "wild": 0.8}[self.mood]
+        share = {"alike": 2, "growing": 1.3, "wild": 0.8}.get(self.mood, 3)
         most = min(limit - 1, int(self.slots / share), 90)
         length = ask.integer(1, max(1, most))
         if self.mood == "alike" or ask.chance(25):
@@ -146,7 +149,11 @@ class Generator:
         if self.requests and ask.chance(45 if self.mood == "alike" else 12):
             earlier = ask.pick(self.requests[-6:])
             return earlier.prompt, earlier.prompt_len
-        length = self.prompt_len()
+        return self.fresh_prompt(self.prompt_len())
+
+    def fresh_prompt(self, length: int) -> tuple[Any, int]:
+        """The front of one of a few families of prompts, and a bit of its own."""
+        ask = self.ask
         start = FAMILY_STRIDE * ask.pick((0, 0, 0, 1, 2))
         if ask.chance(6):
             return {"fill": ask.integer(0, 3), "n": length}, length
@@ -173,14 +180,16 @@ class Generator:
         checksum = zlib.crc32(f"{self.config['seed']}:{id}:{position}".encode())
         return checksum % int(self.config["vocab"])
 
-    def add(self, id: str) -> Event:
-        """A request."""
+    def add(self, id: str, num_tokens: int | None = None) -> Event:
+        """A request; with a given prompt length, or any."""
         ask = self.ask
-        prompt, length = self.prompt()
+        prompt, length = self.prompt() if num_tokens is None else self.fresh_prompt(num_tokens)
         max_tokens = self.max_tokens(length)
         event: Event = {"op": "add", "id": id, "prompt": prompt, "max_tokens": max_tokens}
         if ask.chance(15):
             event["min_tokens"] = ask.integer(0, max_tokens)
+        if self.mood == "cornered" and ask.chance(30):
+            event["max_tokens"] = event["min_tokens"] = int(self.config["max_model_len"])
         if self.config["policy"] == "priority" or ask.chance(5):
             event["priority"] = ask.pick((0, 1, 2, -1, 5))
         if ask.chance(20):
@@ -214,7 +223,7 @@ class Generator:
             event["eos"] = ask.integer(0, 4)
             if ask.chance(60):
                 event["eos_at"] = ask.integer(0, 9)
-        if ask.chance(0.2):
+        if ask.chance(0.1):
             event.update(ask.pick(({"max_tokens": 0}, {"min_tokens": 99}, {"min_tokens": -1})))
 
     def new_id(self) -> str:
@@ -231,16 +240,16 @@ class Generator:
         """The next event, or a few that belong together."""
         ask = self.ask
         match ask.integer(0, 99):
-            case n if n < 30:
+            case n if n < 28:
                 return [{"op": "step", "n": ask.integer(1, 4)}]
-            case n if n < 62:
+            case n if n < 56:
                 return [self.add(self.new_id()) for _ in range(ask.pick((1, 1, 2, 3)))]
-            case n if n < 76:
+            case n if n < 70:
                 between = self.disturbance() if ask.chance(70) else []
                 return [{"op": "schedule"}, *between, {"op": ask.pick(("update", "drain"))}]
-            case n if n < 84:
+            case n if n < 77:
                 return self.disturbance()
-            case n if n < 90:
+            case n if n < 83:
                 return [{"op": "run", "max_steps": ask.pick((5, 20, 0))}]
             case n if n < 99:
                 return self.collision()
@@ -270,9 +279,25 @@ class Generator:
                 return [self.add(self.new_id())]
 
     def collision(self) -> list[Event]:
-        """Several requests that run into one another at a decode: blocks run out at once."""
-        adds = [self.add(self.new_id()) for _ in range(self.ask.integer(2, 4))]
-        return [*adds, {"op": "step", "n": self.ask.integer(3, 12)}]
+        """Several requests that fill the pool together: at a decode blocks run out for all.
+
+        Under PRIORITY the later ones are often the more urgent: whoever pays has been scheduled.
+        """
+        ask = self.ask
+        events: list[Event] = [{"op": "abort", "ids": None}] if ask.chance(40) else []
+        num_requests = ask.pick((2, 3, 4))
+        block_size = int(self.config["block_size"])
+        length = max(1, self.slots // num_requests // block_size * block_size)
+        length = min(length, 90, max(1, self.config["max_model_len"] - 2))
+        by_urgency = ask.chance(60)
+        for index in range(num_requests):
+            event = self.add(self.new_id(), max(1, length - ask.pick((0, 0, 1, 3))))
+            if event.get("min_tokens", 0) <= 2:
+                event["max_tokens"] = ask.integer(2, 2 + 2 * block_size)
+            if by_urgency and self.config["policy"] == "priority":
+                event["priority"] = -index
+            events.append(event)
+        return [*events, {"op": "step", "n": ask.integer(2, 8)}]
 
     def mistake(self) -> list[Event]:
         """What the engine answers with an exception; nothing after it counts, so it is rare."""

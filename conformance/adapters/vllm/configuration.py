@@ -1,6 +1,9 @@
 """The header of a recording: what the scheduler was built with."""
 
+from hashlib import sha256
 from typing import Any
+
+from msgspec import json
 
 FORMAT, VERSION = "nullblock-trace", "1.0"
 OBSERVED = ("add", "output", "abort", "pause", "reset", "evict", "schedule", "update")
@@ -21,7 +24,7 @@ def header(scheduler: Any, version: str, commit: str | None, recording: str) -> 
         "spec": f"vllm-{version.partition('+')[0]}",
         "engine": engine,
         "config": config,
-        "config_sha256": "",
+        "config_sha256": sha256(json.encode(config, order="deterministic")).hexdigest(),
     }
     found = features(scheduler)
     if found:
@@ -40,7 +43,7 @@ def _index_of_own(kind: type) -> int:
     return next(
         index
         for index, base in enumerate(kind.__mro__)
-        if not base.__module__.startswith("nullblock.") and base.__module__ != "__main__"
+        if not base.__module__.startswith("nullblock.")
     )
 
 

@@ -64,7 +64,8 @@ class ChainNumbers:
         """A request arrives; the numbers of its blocks, as runs."""
         if len(self._of) > self._sweep_above:
             self._sweep()
-        self._live[id] = runs = []
+        runs: list[Run] = []
+        self._live[id] = runs
         for hash in hashes:
             _append(runs, self._number(hash))
         return [list(run) for run in runs]

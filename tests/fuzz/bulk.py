@@ -1,0 +1,155 @@
+"""Fuzzing in bulk: random scenarios on the real engine and on ours, as long as you like.
+
+    python tests/fuzz/bulk.py [--engine spec --engine reference] [--seed N] [--steps N]
+    python tests/fuzz/bulk.py --replay SCENARIO.json
+
+Needs the development environment (``make test`` makes it); the real engine is installed when it is
+missing. The seed is printed first, so that any run can be repeated. On a difference the scenario is
+shrunk and written to a file, and one line says how to replay it. Exit codes: 0 no difference, 1
+a difference, 2 command line, 3 the real engine cannot be had.
+"""
+
+import argparse
+import json
+import secrets
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fuzz import lockstep, reach, shrink, sources  # noqa: E402  (only found from here on)
+from oracle.client import Oracle  # noqa: E402
+from oracle.install import InstallError, ensure  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+FOUND = ROOT / ".cache" / "fuzz"
+"""Where scenarios with a difference are written."""
+MOST_DIFFERENCES = 5
+"""A run ends after that many: shrinking takes time, and one cause shows many times."""
+REACH_EVERY = 20
+"""Of how many scenarios one is watched for what it reaches."""
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a run has done so far."""
+
+    scenarios: int = 0
+    steps: int = 0
+    exceptions: int = 0
+    refused: int = 0
+    differences: int = 0
+    watched: int = 0
+    reached: Counter[str] = field(default_factory=Counter)
+    began: float = field(default_factory=time.monotonic)
+
+    def __str__(self) -> str:
+        seconds = time.monotonic() - self.began
+        return (
+            f"{self.scenarios} scenarios, {self.steps} steps, {self.exceptions} ended by an "
+            f"exception, {self.refused} refused, {self.differences} differences, {seconds:.0f} s"
+        )
+
+
+class Bulk:
+    """A run: scenario after scenario until there are enough steps."""
+
+    def __init__(self, oracle: Oracle, engines: tuple[str, ...], seed: int, size: int) -> None:
+        self.oracle, self.engines, self.seed, self.size = oracle, engines, seed, size
+        self.totals = Totals()
+
+    def run(self, steps: int) -> None:
+        """Take at least that many steps, or stop early at too many differences."""
+        totals = self.totals
+        while totals.steps < steps and totals.differences < MOST_DIFFERENCES:
+            self.one(totals.scenarios)
+            totals.scenarios += 1
+            if sys.stderr.isatty():
+                print(f"\r{totals}", end="", file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            print(file=sys.stderr)
+
+    def one(self, number: int) -> None:
+        """The scenario of that number."""
+        scenario = sources.seeded(f"{self.seed}:{number}", self.size)
+        outcome = lockstep.run(scenario, self.engines, self.oracle)
+        self.totals.steps += outcome.num_steps
+        self.totals.exceptions += any('"ev":"EXCEPTION"' in line for line in outcome.real[-2:])
+        self.totals.refused += bool(outcome.refused)
+        if outcome.differences:
+            self.totals.differences += 1
+            self.report(scenario, number)
+        elif number % REACH_EVERY == 0 and not outcome.refused:
+            self.totals.watched += 1
+            self.totals.reached.update(reach.reached(scenario))
+
+    def report(self, scenario: lockstep.Scenario, number: int) -> None:
+        """Shrink a scenario, keep it, and say how to see it again."""
+
+        def differs(candidate: lockstep.Scenario) -> bool:
+            return bool(lockstep.run(candidate, self.engines, self.oracle).differences)
+
+        print(f"seed {self.seed}, scenario {number}: a difference; shrinking", flush=True)
+        small = shrink.shrink(scenario, differs)
+        path = FOUND / f"{self.seed}-{number}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(small) + "\n")
+        tell(lockstep.run(small, self.engines, self.oracle), path, self.engines)
+
+
+def tell(outcome: lockstep.Outcome, path: Path, engines: tuple[str, ...]) -> None:
+    """What differs, and the line that replays it."""
+    for engine, difference in outcome.differences.items():
+        print(f"  real engine and {engine}: {difference}")
+    flags = " ".join(f"--engine {engine}" for engine in engines)
+    print(f"  replay: {sys.executable} tests/fuzz/bulk.py {flags} --replay {path}", flush=True)
+
+
+def replay(path: Path, engines: tuple[str, ...], oracle: Oracle) -> int:
+    """Run one scenario file again."""
+    outcome = lockstep.run(json.loads(path.read_text()), engines, oracle)
+    if outcome.refused:
+        print(f"refused: {outcome.refused}")
+    elif outcome.differences:
+        tell(outcome, path, engines)
+    else:
+        print(f"{outcome.num_steps} steps, no difference")
+    return bool(outcome.differences)
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--engine", action="append", choices=lockstep.ENGINES)
+    parser.add_argument("--seed", type=int, help="default: a fresh one, printed first")
+    parser.add_argument("--steps", type=int, default=50_000, help="default: %(default)s")
+    parser.add_argument("--size", type=int, default=30, help="groups of events in a scenario")
+    parser.add_argument("--replay", type=Path, metavar="SCENARIO.json")
+    options = parser.parse_args()
+    engines = tuple(options.engine or lockstep.ENGINES)
+    try:
+        python = ensure()
+    except InstallError as error:
+        print(f"the real vLLM is not installed: {error}", file=sys.stderr)
+        return 3
+    with Oracle(python) as oracle:
+        if options.replay:
+            return replay(options.replay, engines, oracle)
+        seed = secrets.randbelow(10**9) if options.seed is None else options.seed
+        print(f"seed {seed}: {', '.join(engines)} beside vLLM 0.22.1", flush=True)
+        bulk = Bulk(oracle, engines, seed, options.size)
+        try:
+            bulk.run(options.steps)
+        except KeyboardInterrupt:
+            print()
+        print(f"of {bulk.totals.watched} scenarios that were watched:")
+        print(reach.table(bulk.totals.reached, bulk.totals.watched))
+        print(f"seed {seed}: {bulk.totals}")
+        return bool(bulk.totals.differences)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
