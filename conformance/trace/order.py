@@ -102,7 +102,9 @@ class Order:
         if record.chain is UNSET:
             return
         blocks = sum(count for _, count in record.chain)
-        if blocks != record.prompt // self.header.config.block_size:
+        # With other features on, blocks of other sizes may be hashed.
+        plain = not self.header.features and not record.features
+        if plain and blocks != record.prompt // self.header.config.block_size:
             raise Malformed(
                 f"{blocks} chain numbers for {record.prompt} prompt tokens",
                 "one for each full block",

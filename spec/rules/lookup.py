@@ -1,6 +1,6 @@
 """Looking a waiting request's prefix up, and being given slots or not."""
 
-from nullblock.spec.kernel import State, Value, both, neg, require, rule
+from nullblock.spec.kernel import State, Value, both, least, neg, require, rule
 from nullblock.spec.state import (
     NEW,
     PREEMPTED,
@@ -100,7 +100,7 @@ def ask_to_run(s: State, r: Value, n: Value) -> None:
     require(n != 0, "there is something to do")
     s.actor = r
     s.asked = n
-    s.goal = s.comp[r] + n
+    s.goal = least(s.comp[r], s.k.max_len) + n
 
 
 @rule("WAIT-7", "RI")
@@ -119,7 +119,7 @@ def ask_to_enter(s: State, r: Value, n: Value) -> None:
     require(n >= 1, "there is something to do")
     s.actor = r
     s.asked = n
-    s.goal = start(s, r) + n
+    s.goal = least(start(s, r), s.k.max_len) + n
 
 
 def _stay(s: State) -> None:

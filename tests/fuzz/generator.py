@@ -1,11 +1,12 @@
 """Scenarios over the whole scope, written down once for every source of choices.
 
 A scenario is made by asking a :class:`Choices` again and again; a seeded generator answers for runs
-in bulk, Hypothesis answers in the tests and shrinks. Five moods aim at what random events seldom
+in bulk, Hypothesis answers in the tests and shrinks. Six moods aim at what random events seldom
 reach: ``crowded`` (requests fit one by one and not together: preemption, resumption, eviction),
 ``alike`` (equal prompts whose length is a whole number of blocks: duplicate hashes, hits in one
 step), ``growing`` (a request outgrows the pool: it preempts itself), ``cornered`` (requests that
-may not stop yet have no room left), ``wild`` (anything).
+may not stop yet have no room left), ``roomy`` (a larger pool and a crowd in it), ``wild``
+(anything).
 """
 
 import zlib
@@ -17,7 +18,7 @@ T = TypeVar("T")
 Event = dict[str, Any]
 Scenario = dict[str, Any]
 
-MOODS = ("crowded", "crowded", "crowded", "alike", "growing", "cornered", "wild")
+MOODS = ("crowded", "crowded", "crowded", "alike", "growing", "cornered", "roomy", "wild")
 NAMES = ("X", "Y", "XY")
 """Of adapters and of salts: equal names on purpose."""
 ENDS = ("FINISHED_ABORTED", "FINISHED_STOPPED", "FINISHED_ERROR", "FINISHED_LENGTH_CAPPED")
@@ -79,14 +80,16 @@ class Generator:
         ask = self.ask
         block_size = ask.pick((4, 2, 1, 3, 2, 4, 8, 5, 16, 7, 11))
         num_blocks = ask.integer(3, 14) + 1
-        if self.mood == "wild":
+        if self.mood == "roomy":
+            num_blocks = ask.integer(20, 160)
+        elif self.mood == "wild":
             num_blocks = ask.pick((2, 1, 3, 5, 8, 20, 60))
         config = {
             "block_size": block_size,
             "num_blocks": num_blocks,
             "max_model_len": self.make_max_model_len(max(1, num_blocks - 1) * block_size),
             "max_num_batched_tokens": ask.pick((64, 8, 12, 16, 24, 32, 5, 128, 3, 1)),
-            "max_num_seqs": ask.pick((8, 4, 3, 2, 1, 16)),
+            "max_num_seqs": 32 if self.mood == "roomy" else ask.pick((8, 4, 3, 2, 1, 16)),
             "policy": ask.pick(("fcfs", "priority", "priority")),
             "enable_prefix_caching": not ask.chance(12),
             "scheduler_reserve_full_isl": ask.chance(45),
@@ -114,6 +117,8 @@ class Generator:
         match self.mood:
             case "growing":
                 return slots + self.ask.integer(4, 40)
+            case "roomy":
+                return self.ask.pick((100, 40, 256))
             case "cornered":
                 return max(3, slots // self.ask.pick((2, 3, 4)))
             case "wild":
@@ -243,7 +248,8 @@ class Generator:
             case n if n < 28:
                 return [{"op": "step", "n": ask.integer(1, 4)}]
             case n if n < 56:
-                return [self.add(self.new_id()) for _ in range(ask.pick((1, 1, 2, 3)))]
+                several = ask.pick((6, 12) if self.mood == "roomy" else (1, 1, 2, 3))
+                return [self.add(self.new_id()) for _ in range(several)]
             case n if n < 70:
                 between = self.disturbance() if ask.chance(70) else []
                 return [{"op": "schedule"}, *between, {"op": ask.pick(("update", "drain"))}]
@@ -285,7 +291,7 @@ class Generator:
         """
         ask = self.ask
         events: list[Event] = [{"op": "abort", "ids": None}] if ask.chance(40) else []
-        num_requests = ask.pick((2, 3, 4))
+        num_requests = ask.pick((6, 9, 16) if self.mood == "roomy" else (2, 3, 4))
         block_size = int(self.config["block_size"])
         length = max(1, self.slots // num_requests // block_size * block_size)
         length = min(length, 90, max(1, self.config["max_model_len"] - 2))

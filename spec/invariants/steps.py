@@ -1,0 +1,172 @@
+"""The step: budget, phases, what is computed, what is in flight, what the worker knows."""
+
+from nullblock.spec.invariants.ledger import invariant, within
+from nullblock.spec.kernel import State, Value, both, either, implies, ite
+from nullblock.spec.state import (
+    ADVANCE,
+    CHUNK,
+    IDLE,
+    RESETTING,
+    RUN_PHASE,
+    RUNNING,
+    TOKEN,
+    UNBORN,
+    UPDATE,
+    WAIT_PHASE,
+)
+
+
+@invariant("RUN-11")
+def budget_accounts(s: State) -> Value:
+    """What is granted and what is left make up the step's budget, and what is left is never negative. Upstream: B61."""
+    return both(
+        s.budget >= 0,
+        s.limit >= 0,
+        s.limit <= s.k.budget,
+        implies(either(s.phase == RUN_PHASE, s.phase == WAIT_PHASE), s.used + s.budget == s.limit),
+    )
+
+
+@invariant("PREEMPT-6")
+def no_admission_after_preemption(s: State) -> Value:
+    """No request is admitted from the waiting queue in a step that preempted. Upstream: thrashing, B54."""
+    return both(
+        s.turned >= 0,
+        s.adm >= 0,
+        either(s.turned == 0, s.adm == 0),
+        implies(s.phase == RUN_PHASE, s.adm == 0),
+    )
+
+
+@invariant("RUN-12")
+def step_in_range(s: State) -> Value:
+    """The phase, the index and the flags of a step are in range."""
+    return both(
+        0 <= s.phase,
+        s.phase <= 6,
+        within(0, s.halted, 2),
+        within(0, s.blocked, 2),
+        within(0, s.evicted, 2),
+        within(0, s.leaving, 3),
+        implies(s.phase == RUN_PHASE, both(0 <= s.at, s.at <= s.nr)),
+        implies(s.asked != 0, either(s.phase == RUN_PHASE, s.phase == WAIT_PHASE)),
+        implies(
+            s.leaving != 0,
+            either(s.phase == IDLE, s.phase == RUN_PHASE, s.phase == UPDATE, s.phase == RESETTING),
+        ),
+        implies(s.open != 0, both(s.open == 1, s.phase == UPDATE, s.leaving == 0)),
+    )
+
+
+@invariant("RUN-13")
+def unvisited_is_unscheduled(s: State) -> Value:
+    """A running request that the index has not reached is not scheduled, and has work to do."""
+    return s.k.forall(
+        "I",
+        lambda i: implies(
+            both(within(0, i, s.nr), s.phase == RUN_PHASE, s.at <= i),
+            both(s.sched[s.run[i]] == 0, s.comp[s.run[i]] < s.ntok[s.run[i]]),
+        ),
+    )
+
+
+@invariant("RUN-14")
+def only_running_is_scheduled(s: State) -> Value:
+    """Only running requests are scheduled, each for at least one token if at all, and never once preempted. Upstream: B43, 23347."""
+    return s.k.forall(
+        "R", lambda r: both(s.sched[r] >= 0, implies(s.stage[r] != RUNNING, s.sched[r] == 0))
+    )
+
+
+@invariant("RUN-15")
+def nothing_scheduled_between_steps(s: State) -> Value:
+    """Outside a step, and once it is advanced, nothing is scheduled."""
+    return s.k.forall(
+        "R",
+        lambda r: implies(
+            either(s.phase == IDLE, s.phase >= UPDATE, both(s.phase == ADVANCE, s.ix[r] < s.at)),
+            s.sched[r] == 0,
+        ),
+    )
+
+
+@invariant("RUN-16")
+def computed_in_bounds(s: State) -> Value:
+    """No more is computed than there are tokens. Upstream: B22, B65, B75."""
+    return s.k.forall("R", lambda r: both(s.comp[r] >= 0, s.comp[r] + s.sched[r] <= s.ntok[r]))
+
+
+@invariant("RUN-17")
+def computed_goes_with_blocks(s: State) -> Value:
+    """Only running requests have computed tokens, and those on their way in or out: what is computed is lost with its blocks."""
+    return s.k.forall(
+        "R",
+        lambda r: implies(
+            s.stage[r] < RUNNING, either(s.comp[r] == 0, both(s.looking > 0, r == s.lr))
+        ),
+    )
+
+
+@invariant("RUN-18")
+def running_has_work(s: State) -> Value:
+    """A running request has a token to compute, or owes one that is in flight: it can go on. Upstream: 51299, prompts of max_model_len."""
+    return s.k.forall(
+        "R",
+        lambda r: implies(
+            s.stage[r] == RUNNING,
+            either(
+                s.comp[r] + s.sched[r] < s.ntok[r] + ite(s.due[r] == TOKEN, 1, 0),
+                both(s.sched[r] > 0, s.comp[r] + s.sched[r] == s.ntok[r]),
+            ),
+        ),
+    )
+
+
+@invariant("UPD-11")
+def frame_in_range(s: State) -> Value:
+    """At most one step is in flight, and an update settles its requests one by one."""
+    return both(
+        within(0, s.flying, 2),
+        0 <= s.cur,
+        s.cur <= s.nframe,
+        implies(s.phase == UPDATE, s.flying == 1),
+        implies(both(RUN_PHASE <= s.phase, s.phase <= ADVANCE), s.flying == 0),
+        implies(s.phase != UPDATE, s.cur == 0),
+        s.k.forall("I", lambda i: implies(within(0, i, s.nframe), s.grant[s.frame[i]] > 0)),
+    )
+
+
+@invariant("UPD-12")
+def debts_in_flight(s: State) -> Value:
+    """A request owes an output only while it is live and a step is in flight, and then for tokens it was granted. Upstream: id reuse; B70."""
+    return s.k.forall(
+        "R",
+        lambda r: both(
+            within(0, s.due[r], 3),
+            implies(
+                s.due[r] != 0,
+                both(
+                    either(s.flying == 1, s.phase == ADVANCE),
+                    s.stage[r] != UNBORN,
+                    s.grant[r] > 0,
+                    s.cur <= s.fx[r],
+                    s.fx[r] < s.nframe,
+                    s.frame[s.fx[r]] == r,
+                ),
+            ),
+            implies(s.due[r] == CHUNK, either(s.stage[r] != RUNNING, s.comp[r] < s.ntok[r])),
+        ),
+    )
+
+
+@invariant("OUT-7")
+def worker_mirror(s: State) -> Value:
+    """The worker knows a prefix of every running request's table and nothing of the others. Upstream: I13, B66, B75."""
+    return s.k.forall(
+        "R",
+        lambda r: both(
+            s.told[r] >= 0,
+            implies(s.stage[r] < RUNNING, s.told[r] == 0),
+            implies(s.stage[r] == RUNNING, s.told[r] <= s.tlen[r]),
+        ),
+    )

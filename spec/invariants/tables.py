@@ -1,0 +1,198 @@
+"""Block tables, and the lookup that fills them."""
+
+from nullblock.spec.invariants.ledger import invariant, within
+from nullblock.spec.kernel import State, Value, both, either, implies, ite
+from nullblock.spec.state import (
+    ADVANCE,
+    DECIDED,
+    PREEMPTED,
+    RUN_PHASE,
+    RUNNING,
+    WAIT_PHASE,
+    WAITING,
+    is_head,
+    start,
+)
+
+
+@invariant("TABLE-1")
+def table_lengths(s: State) -> Value:
+    """A table has no fewer blocks than are cached of it. Upstream: B33."""
+    return s.k.forall("R", lambda r: both(s.ncached[r] >= 0, s.ncached[r] <= s.tlen[r]))
+
+
+@invariant("TABLE-2")
+def position_inverts_table(s: State) -> Value:
+    """No block stands twice in one table. Upstream: B14."""
+    return s.k.forall(
+        "RI", lambda r, i: implies(within(0, i, s.tlen[r]), s.pos[r, s.tab[r, i]] == i)
+    )
+
+
+@invariant("TABLE-3")
+def table_inverts_position(s: State) -> Value:
+    """A block with a position in a table stands there."""
+    return s.k.forall(
+        "RB",
+        lambda r, b: implies(s.pos[r, b] >= 0, both(s.pos[r, b] < s.tlen[r], s.tab[r, s.pos[r, b]] == b)),
+    )
+
+
+@invariant("TABLE-4")
+def owners_hold(s: State) -> Value:
+    """The owners of a block are the requests in whose tables it stands."""
+    return s.k.forall("RB", lambda r, b: s.k.mem(s.own[b], r) == (s.pos[r, b] >= 0))
+
+
+@invariant("TABLE-5")
+def cached_prefix_carries_hashes(s: State) -> Value:
+    """The cached blocks of a table carry the request's chain hashes, in order, and the others none. Upstream: 49377, B58, B87."""
+    return s.k.forall(
+        "RB",
+        lambda r, b: implies(
+            s.pos[r, b] >= 0,
+            ite(
+                s.pos[r, b] < s.ncached[r],
+                either(s.hsh[b] == s.k.want(r, s.pos[r, b]), both(s.evicted == 1, s.hsh[b] == s.k.NOHASH)),
+                s.hsh[b] == s.k.NOHASH,
+            ),
+        ),
+    )
+
+
+@invariant("TABLE-6")
+def unhashed_is_exclusive(s: State) -> Value:
+    """A block that may still be written has one holder. Upstream: B26, B105."""
+    return s.k.forall(
+        "RRB",
+        lambda r, q, b: implies(
+            both(s.pos[r, b] >= s.ncached[r], s.pos[r, b] >= 0, s.pos[q, b] >= 0), r == q
+        ),
+    )
+
+
+@invariant("TABLE-7")
+def holders_run(s: State) -> Value:
+    """Only running requests hold blocks, and those on their way in or out. Upstream: B79, B101."""
+    return s.k.forall(
+        "R",
+        lambda r: implies(
+            s.tlen[r] > 0, either(s.stage[r] >= RUNNING, both(s.looking == 2, r == s.lr))
+        ),
+    )
+
+
+@invariant("TABLE-8")
+def running_has_room(s: State) -> Value:
+    """A running request has a slot for every token that is computed or scheduled. Upstream: B19, B65."""
+    return s.k.forall(
+        "R",
+        lambda r: implies(
+            s.stage[r] == RUNNING, s.k.blocks(s.comp[r] + s.sched[r]) <= s.tlen[r]
+        ),
+    )
+
+
+@invariant("TABLE-9")
+def uncomputed_is_exclusive(s: State) -> Value:
+    """Outside the waiting phase a block whose content is still to be computed has one holder, hashed or not. Upstream: B12, B82."""
+    return either(
+        s.phase == WAIT_PHASE,
+        s.phase == DECIDED,
+        s.phase == ADVANCE,
+        s.k.forall(
+            "RRB",
+            lambda r, q, b: implies(
+                both(s.pos[r, b] >= s.k.full(s.comp[r]), s.pos[r, b] >= 0, s.pos[q, b] >= 0), r == q
+            ),
+        ),
+    )
+
+
+@invariant("HASH-7")
+def lookup_counters(s: State) -> Value:
+    """A lookup counts its hits, those adopted, and those still in the free queue."""
+    return both(
+        0 <= s.looking,
+        s.looking <= 2,
+        0 <= s.na,
+        s.na <= s.nhit,
+        s.nevict == s.k.card(s.evset),
+        implies(s.looking == 0, both(s.nhit == 0, s.nevict == 0)),
+        implies(s.looking == 1, s.na == 0),
+    )
+
+
+@invariant("HASH-8")
+def pending_hits_match(s: State) -> Value:
+    """A pending hit carries the wanted hash; if it is free it is counted as such."""
+    return s.k.forall(
+        "I",
+        lambda i: implies(
+            within(s.na, i, s.nhit),
+            both(
+                s.hsh[s.hit[i]] == s.k.want(s.lr, i),
+                implies(s.ref[s.hit[i]] == 0, s.k.mem(s.evset, s.hit[i])),
+            ),
+        ),
+    )
+
+
+@invariant("HASH-9")
+def counted_hits_are_scanned(s: State) -> Value:
+    """Every hit counted as free lies on the prefix scanned so far."""
+    return implies(
+        s.looking == 1,
+        s.k.forall("B", lambda b: implies(s.k.mem(s.evset, b), s.k.depth(s.hsh[b]) <= s.nhit)),
+    )
+
+
+@invariant("ALLOC-2")
+def looked_up_is_head(s: State) -> Value:
+    """The request looked up is the one the waiting queue is served for, and holds just the hits it has adopted."""
+    r = s.lr
+    return implies(
+        s.looking > 0,
+        both(
+            s.phase == WAIT_PHASE,
+            is_head(s, r),
+            either(s.stage[r] == WAITING, s.stage[r] == PREEMPTED),
+            s.turned == 0,
+            s.blocked == 0,
+            s.budget > 0,
+            s.nr < s.k.max_seqs,
+            s.comp[r] == s.k.tokens(s.na),
+            s.na <= s.tlen[r],
+            s.nhit <= s.k.full(s.ntok[r] - 1),
+            implies(either(s.asked == 0, s.na < s.nhit), both(s.tlen[r] == s.na, s.ncached[r] == s.na)),
+            implies(s.asked == 0, s.na == 0),
+        ),
+    )
+
+
+@invariant("ALLOC-3")
+def asking_is_bounded(s: State) -> Value:
+    """Whoever asks asks for at least one token and no more than the budget, up to a goal within its tokens. Upstream: B61."""
+    r = s.actor
+    return implies(
+        s.asked != 0,
+        both(
+            1 <= s.asked,
+            s.asked <= s.budget,
+            s.goal == start(s, r) + s.asked,
+            s.goal <= s.ntok[r],
+            s.goal < s.k.max_len,
+            s.sched[r] == 0,
+            either(
+                both(
+                    s.phase == RUN_PHASE,
+                    s.halted == 0,
+                    s.looking == 0,
+                    within(0, s.at, s.nr),
+                    s.run[s.at] == r,
+                    s.stage[r] == RUNNING,
+                ),
+                both(s.looking == 2, r == s.lr),
+            ),
+        ),
+    )

@@ -1,0 +1,112 @@
+"""Spec, reference and the real vLLM 0.22.1 print the same lines for scenarios that nobody chose."""
+
+from collections import Counter
+
+import pytest
+from fuzz import lockstep, reach, sources
+from hypothesis import HealthCheck, given, settings
+from oracle.client import Oracle
+
+EXAMPLES = 1200
+WATCH_EVERY = 3
+PLENTY = 5
+"""Each of the cases in :data:`MUST_REACH` is met in at least so many watched scenarios."""
+
+MUST_REACH = (
+    "preemption",
+    "several victims in a step",
+    "self-preemption",
+    "withdrawal of a scheduled victim (priority)",
+    "output for a preempted request",
+    "resumption with a hit",
+    "eviction of a hashed block",
+    "duplicate hash",
+    "shared block",
+    "partial prefill",
+    "three scheduled at once",
+    "stop token",
+    "finish: length",
+    "finish: stop",
+    "abort in flight",
+    "id used again in flight",
+    "reset of running requests in flight",
+    "reset done",
+    "reset refused",
+    "nothing to do while somebody waits",
+    "somebody is stuck at the end",
+    "exception",
+)
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", lockstep.ENGINES)
+def test_an_engine_prints_what_the_real_one_prints(engine: str, oracle: Oracle) -> None:
+    """No scenario that Hypothesis finds makes an engine of ours part from the real engine."""
+
+    @settings(
+        max_examples=EXAMPLES,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(scenario=sources.scenarios())
+    def agrees(scenario: lockstep.Scenario) -> None:
+        outcome = lockstep.run(scenario, (engine,), oracle)
+        assert not outcome.refused
+        assert not outcome.differences, outcome.differences
+
+    agrees()
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_both_print_what_the_real_one_prints_for_seeded_scenarios(
+    part: int, oracle: Oracle
+) -> None:
+    """The scenarios of ``bulk.py --seed 0``, which are longer, show no difference."""
+    for number in range(part * 60, (part + 1) * 60):
+        outcome = lockstep.run(sources.seeded(f"0:{number}"), lockstep.ENGINES, oracle)
+        assert not outcome.refused and not outcome.differences, (number, outcome.differences)
+
+
+@pytest.mark.slow
+def test_spec_and_reference_agree_where_there_is_no_real_engine() -> None:
+    """The same scenarios, without the real engine: neither parts from the other."""
+    for number in range(0, 240, 2):
+        outcome = lockstep.run(sources.seeded(f"0:{number}"), lockstep.ENGINES, None)
+        assert not outcome.differences, (number, outcome.differences)
+
+
+@pytest.mark.slow
+def test_the_seeded_scenarios_reach_what_they_are_for() -> None:
+    """Every case that is easy to miss is met again and again."""
+    counts: Counter[str] = Counter()
+    for number in range(0, 240):
+        counts.update(reach.reached(sources.seeded(f"0:{number}")))
+    missing = {what: counts[what] for what in MUST_REACH if counts[what] < PLENTY}
+    assert not missing, f"seldom reached: {missing}\n{reach.table(counts, 240)}"
+
+
+@pytest.mark.slow
+def test_the_drawn_scenarios_reach_what_they_are_for() -> None:
+    """Hypothesis meets the same cases, with its shorter scenarios, though some only once."""
+    counts: Counter[str] = Counter()
+
+    @settings(
+        max_examples=EXAMPLES,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(scenario=sources.scenarios())
+    def watch(scenario: lockstep.Scenario) -> None:
+        counts.update(reach.reached(scenario))
+        counts["scenarios"] += 1
+
+    watch()
+    missing = [what for what in MUST_REACH if not counts[what]]
+    assert not missing, f"not reached: {missing}\n{reach.table(counts, counts['scenarios'])}"
