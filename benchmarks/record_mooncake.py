@@ -20,29 +20,29 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "conformance" / "bundled" / "mooncake-conversation.jsonl.zst"
 
-SCALE = 8
-"""Lengths are divided by this, so that a small pool is under the load of a large one."""
-STEPS = 2600
+SCALE = 4
+"""Input lengths are divided by this: the pool is a quarter of a real one."""
+STEPS = 5000
 CONFIG: dict[str, Any] = {
     "block_size": 16,
-    "num_blocks": 2048,
-    "max_num_batched_tokens": 2048,
+    "num_blocks": 8192,
+    "max_num_batched_tokens": 4096,
     "max_num_seqs": 128,
-    "max_model_len": 16384,
-    "long_prefill_token_threshold": 1024,
+    "max_model_len": 32768,
+    "long_prefill_token_threshold": 2048,
     "policy": "fcfs",
     "hash_algo": "sha256",
     "hash_seed": "0",
 }
 SECONDS_A_STEP, SECONDS_A_TOKEN = 0.012, 0.00004
 """How long a step takes on the clock that the arrivals are measured by."""
-LOAD = 2.0
+LOAD = 3.0
 """How much faster than in the trace requests arrive."""
 EOS, STOP = 10**9, 10**9 + 1
 ABORTED_PERCENT, BY_LENGTH_PERCENT, BY_STOP_PERCENT = 3, 25, 10
 """How requests end: the others sample an eos token after as many tokens as in the trace."""
-MAX_TOKENS = 512
-WEIGHT_UPDATE_AT = 2200
+MAX_TOKENS = 2048
+WEIGHT_UPDATE_AT = 4000
 """The step before which an operator updates the weights: pause, try to reset the cache, reset it."""
 PAUSED_STEPS = 12
 

@@ -1,8 +1,9 @@
 """Every statement of the specification, by its ID.
 
-A statement is one testable sentence. `rules/` and `machine/` say what a step does, `invariants.py` says what
-holds between any two rules. The decorator that registers a statement takes the sentence from the first line of the
-definition's docstring, so prose, code and ID cannot drift apart. IDs are `FAMILY-n` and never reused.
+A statement is one testable sentence. `rules/` and `machine/` say what a step does, `invariants.py`
+says what holds between any two rules. The decorator that registers a statement takes the sentence
+from the first line of the definition's docstring, so prose, code and ID cannot drift apart. IDs
+are `FAMILY-n` and never reused.
 """
 
 import re
@@ -11,7 +12,19 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, TypeVar
 
-FAMILIES = ("POOL", "QUEUE", "HASH", "TABLE", "ALLOC", "RUN", "WAIT", "PREEMPT", "OUT", "UPD", "LIFE")
+FAMILIES = (
+    "POOL",
+    "QUEUE",
+    "HASH",
+    "TABLE",
+    "ALLOC",
+    "RUN",
+    "WAIT",
+    "PREEMPT",
+    "OUT",
+    "UPD",
+    "LIFE",
+)
 F = TypeVar("F", bound=Callable[..., Any])
 Kind = Literal["rule", "clause", "invariant", "witness"]
 _ID = re.compile(rf"(?:{'|'.join(FAMILIES)})-[1-9][0-9]*")

@@ -1,6 +1,8 @@
-"""The environment of a concrete state: quantifiers, sets, sizes and hashes over finite domains, by definition.
+"""The environment of a concrete state: quantifiers, sets, sizes and hashes over finite domains, by
+definition.
 
-This is the readable truth; `nullblock.spec.indexed` answers the same questions with indexes for large pools.
+This is the readable truth; `nullblock.spec.indexed` answers the same questions with indexes for
+large pools.
 """
 
 import itertools
@@ -73,9 +75,11 @@ class State:
 
 
 class Env:
-    """Answers what the text asks of `s.k`, over blocks 1 … num_blocks - 1 and the requests that have been introduced.
+    """Answers what the text asks of `s.k`, over blocks 1 … num_blocks - 1 and the requests that
+    have been introduced.
 
-    Block 0 is the null block: it is never free, never hashed and in no table, so it is no member of the domain.
+    Block 0 is the null block: it is never free, never hashed and in no table, so it is no member
+    of the domain.
     """
 
     NOHASH: Any = None
@@ -97,7 +101,7 @@ class Env:
         self.requests: dict[Any, Request] = {}
         self.indices = range(self.usable + 2)
 
-    # quantifiers -------------------------------------------------------------------------------------------------
+    # quantifiers -----
     def domain(self, sort: str) -> Iterable[Any]:
         """The members of a sort."""
         match sort:
@@ -134,7 +138,7 @@ class Env:
         """How many members pass `test`."""
         return sum(1 for x in self.domain(sort) if test(x))
 
-    # sizes -------------------------------------------------------------------------------------------------------
+    # sizes -----
     def blocks(self, tokens: int) -> int:
         """Blocks that `tokens` tokens need: rounded up."""
         return -(-tokens // self.block_size)
@@ -147,7 +151,7 @@ class Env:
         """Tokens in whole blocks."""
         return blocks * self.block_size
 
-    # requests ----------------------------------------------------------------------------------------------------
+    # requests -----
     def prompt_len(self, r: Any) -> int:
         """Prompt tokens of r."""
         return self.requests[r].prompt_len
@@ -170,7 +174,9 @@ class Env:
         return (q.priority, q.arrival, q.id)
 
     def negligible(self, r: Any, index: int) -> tuple[int, float, int]:
-        """Key of the PRIORITY victim, least first: greatest priority value, then latest arrival, then first in the list."""
+        """Key of the PRIORITY victim, least first: greatest priority value, then latest
+        arrival, then first in the list.
+        """
         q = self.requests[r]
         return (-q.priority, -q.arrival, index)
 
@@ -179,7 +185,9 @@ class Env:
         raise NotImplementedError
 
     def par(self, h: Any) -> Any:
-        """The chain hash before h, ROOT if there is none. Supplied by a subclass that checks invariants."""
+        """The chain hash before h, ROOT if there is none. Supplied by a subclass that checks
+        invariants.
+        """
         raise NotImplementedError
 
     def depth(self, h: Any) -> int:
@@ -204,7 +212,7 @@ class Env:
         """The value of a reading that only concrete runs need."""
         return reading(s)
 
-    # sets and maps -----------------------------------------------------------------------------------------------
+    # sets and maps -----
     def mem(self, S: Any, x: Any) -> bool:
         """Membership."""
         return x in S
@@ -234,7 +242,9 @@ class Env:
         return m.__class__((j if j < i else j - 1, m[j]) for j in range(n) if j != i)
 
     def shift(self, m: Any, i: int) -> Any:
-        """The map with every value above i lowered by one: positions after the i-th member has left."""
+        """The map with every value above i lowered by one: positions after the i-th member has
+        left.
+        """
         return m.__class__((x, n - 1 if n > i else n) for x, n in m.items())
 
     def blank(self, field: str) -> Any:
@@ -243,7 +253,9 @@ class Env:
 
 
 def initial(k: Env) -> State:
-    """The state before anything has happened: every block but the null block in the free queue, in order of id."""
+    """The state before anything has happened: every block but the null block in the free queue,
+    in order of id.
+    """
     s = State()
     s.k = k
     for f in FIELDS:

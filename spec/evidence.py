@@ -4,9 +4,10 @@ Words: *proved* is unbounded; *exhaustive to scope S* is every reachable state o
 *not refuted* is everything random. Nothing weaker is called proved.
 """
 
-from nullblock.spec.catalogue import Statement
 from nullblock.spec.explorer.scopes import STANDARD
 from nullblock.spec.prover.claims import proved_invariants, proved_rules
+
+from nullblock.spec.catalogue import Statement
 
 
 def evidence(s: Statement) -> list[str]:
@@ -18,7 +19,10 @@ def evidence(s: Statement) -> list[str]:
         case "invariant":
             lines = [f"explorer: exhaustive to scopes {scopes} (nullblock explore)"]
             if s.id in proved_invariants():
-                lines.insert(0, "Z3: proved to be kept by every rule, for any number of blocks, requests and tokens (nullblock prove)")
+                lines.insert(
+                    0,
+                    "Z3: proved, for any number of blocks, requests and tokens (nullblock prove)",
+                )
             return lines
         case "rule":
             lines = [f"explorer: its guards and effects, exhaustive to scopes {scopes}", lockstep]

@@ -1,4 +1,6 @@
-"""What is known of a request from outside and never changes while it lives, and the constants of a configuration."""
+"""What is known of a request from outside and never changes while it lives, and the constants
+of a configuration.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +10,9 @@ from nullblock.spec.profiles import NORMATIVE, Semantics
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The constants that decisions depend on. Tokens, blocks and requests are counted; None of them is -1."""
+    """The constants that decisions depend on. Tokens, blocks and requests are counted; None of
+    them is -1.
+    """
 
     num_blocks: int
     """All blocks, the null block included."""

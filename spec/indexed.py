@@ -1,10 +1,10 @@
 """The same answers as `nullblock.spec.concrete`, from indexes: for pools of thousands of blocks.
 
-Ghost fields are not kept. `tests/spec/test_indexed.py` shows that every answer equals the definition's.
+Ghost fields are not kept. `tests/spec/test_indexed.py` shows that every answer equals the
+definition's.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
 from itertools import takewhile
 from typing import Any
 
@@ -13,7 +13,9 @@ from nullblock.spec.facts import Config
 
 
 class Stamps(OrderedDict[Any, int]):
-    """A map to stamps, kept in their order: a new stamp is the greatest, or, if negative, among the least."""
+    """A map to stamps, kept in their order: a new stamp is the greatest, or, if negative, among
+    the least.
+    """
 
     def __missing__(self, key: Any) -> int:
         return 0
@@ -126,7 +128,9 @@ class IndexedEnv(Env):
         if by == "stamp":
             return next(iter(s.stamp), None)
         if by == "rank":
-            return min(s.rank, key=key, default=None) if self.priority else next(iter(s.rank), None)
+            return (
+                min(s.rank, key=key, default=None) if self.priority else next(iter(s.rank), None)
+            )
         if by == "victim":
             return min(range(s.nr), key=key, default=None)
         if by is not None and by[0] == "hsh":
@@ -141,5 +145,3 @@ class IndexedEnv(Env):
     def count(self, sort: str, test: Test, by: Any = None) -> int:
         s: Any = self.state
         return len(s.tlen) if by == "tlen" else super().count(sort, test, by)
-
-

@@ -1,8 +1,9 @@
 """The few words in which rules and machine are written. It imports no engine.
 
-A value is an int, a bool or a tuple when the text runs on a concrete state, and a term when the prover runs it; `if`, `==`
-and `+` work on both. Inside quantifiers use `both`, `either` and `neg`, because there `and`, `or` and `not` would have
-to decide at once. This file is trusted: every engine's verdict rests on it.
+A value is an int, a bool or a tuple when the text runs on a concrete state, and a term when the
+prover runs it; `if`, `==` and `+` work on both. Inside quantifiers use `both`, `either` and `neg`,
+because there `and`, `or` and `not` would have to decide at once. This file is trusted: every
+engine's verdict rests on it.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,11 +26,15 @@ class Disabled(Exception):
 
 
 class Broken(Exception):
-    """The text broke a promise that it makes about itself: an `ensure`, a loop invariant or a variant."""
+    """The text broke a promise that it makes about itself: an `ensure`, a loop invariant or a
+    variant.
+    """
 
 
 class Engines:
-    """What is attached to the text while it runs: at most one prover, and one observer of fired rules."""
+    """What is attached to the text while it runs: at most one prover, and one observer of fired
+    rules.
+    """
 
     prover: Any = None
     after_rule: Callable[[State, str], None] | None = None
@@ -87,7 +92,8 @@ def least(a: Value, b: Value) -> Value:
 def require(guard: Value, why: str) -> None:
     """A guard: `why` says in words what must hold.
 
-    Concrete: reject the rule. Prover: assumed when the rule is proved, an obligation where the machine fires it.
+    Concrete: reject the rule. Prover: assumed when the rule is proved, an obligation where the
+    machine fires it.
     """
     if Engines.prover is not None:
         Engines.prover.require(guard, why)
@@ -126,7 +132,8 @@ class Rule:
 
 
 def rule(id: str, sorts: str = "") -> Callable[[Callable[..., None]], Rule]:
-    """Register a rule. `sorts` names its parameters: R request, B block, I integer, T token, E reason.
+    """Register a rule. `sorts` names its parameters: R request, B block, I integer, T token, E
+    reason.
 
     Every `require` comes before the first write, so a rejected rule changes nothing.
     """
@@ -150,12 +157,13 @@ def loop(
     decreases: Callable[[], Value],
     keep: Callable[[], Value] = lambda: True,
 ) -> Iterator[None]:
-    """Repeat the body of `for _ in loop(...)` until `until()`. The loop carries its own proof outline:
-    `changes` names the fields that its body may write, `keep` is its invariant, `decreases` a number that
-    falls and stays at or above zero.
+    """Repeat the body of `for _ in loop(...)` until `until()`. The loop carries its own proof
+    outline: `changes` names the fields that its body may write, `keep` is its invariant,
+    `decreases` a number that falls and stays at or above zero.
 
     Concrete: an ordinary loop that checks `keep` and `decreases` where `s.k.checks` says so.
-    Prover: prove `keep`, forget `changes`, run the body ONCE from any state that satisfies it, prove it again.
+    Prover: prove `keep`, forget `changes`, run the body ONCE from any state that satisfies it,
+    prove it again.
     """
     if Engines.prover is not None:
         yield from Engines.prover.loop(s, until, changes, decreases, keep)
@@ -170,4 +178,7 @@ def loop(
             return
         before = decreases()
         yield
-        ensure(both(before >= 0, decreases() < before), "a loop's variant falls and stays at or above zero")
+        ensure(
+            both(before >= 0, decreases() < before),
+            "a loop's variant falls and stays at or above zero",
+        )

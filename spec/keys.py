@@ -8,10 +8,11 @@ Keys = tuple[str | tuple[str, str], ...]
 
 @clause("HASH-1")
 def extra_keys(semantics: Semantics, lora: str | None, salt: str | None, first: bool) -> Keys:
-    """A block is identified by the hash before it, its tokens, the adapter's name, and in the first block the cache salt.
+    """A block is identified by the hash before it, its tokens, the adapter's name, and in the
+    first block the cache salt.
 
-    Tagged, so that an adapter and a salt of one spelling differ. Source: generate_block_hash_extra_keys; in
-    vllm-0.22.1 the bare strings are used (upstream 44701).
+    Tagged, so that an adapter and a salt of one spelling differ. Source:
+    generate_block_hash_extra_keys; in vllm-0.22.1 the bare strings are used (upstream 44701).
     """
     named = [("lora", lora)] if lora else []
     if salt and first:

@@ -1,7 +1,8 @@
 """What ought to be, and what is: semantics as a value.
 
-A profile is a frozen set of named decision switches. `normative` is what every invariant holds for; `vllm-0.22.1` does
-what that release does, decision for decision. A switch whose value differs is a *departure*.
+A profile is a frozen set of named decision switches. `normative` is what every invariant holds
+for; `vllm-0.22.1` does what that release does, decision for decision. A switch whose value differs
+is a *departure*.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -12,19 +13,29 @@ class Semantics:
     """The decision switches. Defaults are normative."""
 
     reject_unservable: bool = True
-    """LIFE-2: refuse at arrival, with a reason, a request that could never be served to its length limit."""
+    """LIFE-2: refuse at arrival, with a reason, a request that could never be served to its
+    length limit.
+    """
     withdraw_uncaches: bool = True
-    """PREEMPT-3: a victim that was already scheduled this step takes back the hashes of blocks not yet computed."""
+    """PREEMPT-3: a victim that was already scheduled this step takes back the hashes of blocks
+    not yet computed.
+    """
     victim_shifts_index: bool = True
-    """PREEMPT-2: a victim before the index moves it; if False, only one already scheduled this step does."""
+    """PREEMPT-2: a victim before the index moves it; if False, only one already scheduled this
+    step does.
+    """
     length_before_min_tokens: bool = True
     """UPD-4: the length limits stop a request even below `min_tokens`."""
     extra_keys_tagged: bool = True
     """HASH-1: an adapter name and a cache salt that are spelled alike give different keys."""
     frames_match_request: bool = True
-    """UPD-2: an output belongs to the request that was scheduled, not to a later one with the same id."""
+    """UPD-2: an output belongs to the request that was scheduled, not to a later one with the
+    same id.
+    """
     freed_unhashed_first: bool = False
-    """POOL-12: freed blocks without a hash go to the front of the free queue, in their order (lines after 0.22.1)."""
+    """POOL-12: freed blocks without a hash go to the front of the free queue, in their order
+    (lines after 0.22.1).
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +75,17 @@ def profile(name: str) -> Semantics:
 
 
 def with_switches(base: Semantics, settings: list[str]) -> Semantics:
-    """`base` with `SWITCH=VALUE` settings applied, each value true or false. Raises UnknownSwitch."""
+    """`base` with `SWITCH=VALUE` settings applied, each value true or false. Raises
+    UnknownSwitch.
+    """
     known = {f.name for f in fields(Semantics)}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or name not in known or value.lower() not in ("true", "false"):
-            raise UnknownSwitch(f"{setting!r} is not SWITCH=true or SWITCH=false with a switch of {', '.join(sorted(known))}")
+            raise UnknownSwitch(
+                f"{setting!r} is not SWITCH=true or SWITCH=false; the switches are "
+                + ", ".join(sorted(known))
+            )
         base = replace(base, **{name: value.lower() == "true"})
     return base
 

@@ -1,13 +1,16 @@
 """Why a request can never be served, in words: the reason that goes with LIFE-2.
 
-`nullblock.spec.state.servable` is the rule; a test shows that a reason is given exactly where the rule says no.
+`nullblock.spec.state.servable` is the rule; a test shows that a reason is given exactly where the
+rule says no.
 """
 
 from nullblock.spec.facts import Config
 
 
 def why_unservable(config: Config, prompt_len: int, max_tokens: int) -> str | None:
-    """The reason why a request of `prompt_len` tokens that may grow by `max_tokens` is refused; None if it is not."""
+    """The reason why a request of `prompt_len` tokens that may grow by `max_tokens` is refused;
+    None if it is not.
+    """
     if prompt_len == 0:
         return "the prompt is empty"
     if prompt_len >= config.max_model_len:

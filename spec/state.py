@@ -1,8 +1,9 @@
 """The fields of a state, and the readings that rules and machine share.
 
-A sort is written `B>I`: a map from blocks to integers; `{B}`: a set of blocks. B block, R request, I integer, H hash.
-Only rules write fields. Ghost fields exist for proofs and invariants and decide nothing.
-The environment `s.k` supplies the constants of a configuration, the facts about requests, and quantifiers.
+A sort is written `B>I`: a map from blocks to integers; `{B}`: a set of blocks. B block, R request,
+I integer, H hash. Only rules write fields. Ghost fields exist for proofs and invariants and decide
+nothing. The environment `s.k` supplies the constants of a configuration, the facts about requests,
+and quantifiers.
 """
 
 from nullblock.spec.catalogue import clause
@@ -167,7 +168,8 @@ def place(s: State, r: Value) -> Value:
 
 @clause("WAIT-1")
 def head(s: State) -> Value:
-    """The request considered next is the front of the queue (FCFS) or the least by priority, arrival time, id (PRIORITY).
+    """The request considered next is the front of the queue (FCFS) or the least by priority,
+    arrival time, id (PRIORITY).
 
     Source: RequestQueue.peek_request, Request.__lt__; SEMANTICS 0.
     """
@@ -195,9 +197,11 @@ def is_victim(s: State, i: Value) -> Value:
 
 @clause("PREEMPT-1")
 def victim(s: State) -> Value:
-    """The victim is the last running request (FCFS) or the first of those with the greatest priority value and arrival time.
+    """The victim is the last running request (FCFS) or the first of those with the greatest
+    priority value and arrival time.
 
-    Source: Scheduler.schedule, running phase; SEMANTICS 1.8. The request id takes no part in a tie.
+    Source: Scheduler.schedule, running phase; SEMANTICS 1.8. The request id takes no part in a
+    tie.
     """
     if not s.k.priority:
         return s.nr - 1
@@ -217,7 +221,8 @@ def start(s: State, r: Value) -> Value:
 
 @clause("RUN-1")
 def chunk(s: State, n: Value) -> Value:
-    """A request gets at most the long-prefill threshold, if one is set, and at most what is left of the budget.
+    """A request gets at most the long-prefill threshold, if one is set, and at most what is left
+    of the budget.
 
     The threshold binds decodes and prefills alike. Source: SEMANTICS 1.3, 2.6.
     """
@@ -226,9 +231,11 @@ def chunk(s: State, n: Value) -> Value:
 
 @clause("RUN-2")
 def tokens_to_run(s: State, r: Value) -> Value:
-    """A running request gets the tokens it is behind, as far as chunk, budget and max_model_len - 1 allow.
+    """A running request gets the tokens it is behind, as far as chunk, budget and max_model_len -
+    1 allow.
 
-    Source: SEMANTICS 1.2-1.4. In vllm-0.22.1 the number may be negative for a prompt longer than max_model_len.
+    Source: SEMANTICS 1.2-1.4. In vllm-0.22.1 the number may be negative for a prompt longer than
+    max_model_len.
     """
     return least(chunk(s, s.ntok[r] - s.comp[r]), s.k.max_len - 1 - s.comp[r])
 
@@ -254,7 +261,8 @@ def hashable(s: State, r: Value) -> Value:
 
 @clause("ALLOC-1")
 def fits(s: State, r: Value) -> Value:
-    """Slots are given if the blocks still missing, plus the hits that stand in the free queue, are free: all or nothing.
+    """Slots are given if the blocks still missing, plus the hits that stand in the free queue, are
+    free: all or nothing.
 
     Source: KVCacheManager.allocate_slots, get_num_blocks_to_allocate; SEMANTICS 5.6.
     """
@@ -263,9 +271,11 @@ def fits(s: State, r: Value) -> Value:
 
 @clause("WAIT-3")
 def fits_whole(s: State, r: Value) -> Value:
-    """With full-sequence reservation a request is admitted only if all the tokens it has now would fit.
+    """With full-sequence reservation a request is admitted only if all the tokens it has now would
+    fit.
 
-    Source: scheduler_reserve_full_isl; SEMANTICS 5.3. For a resumed request that includes its output.
+    Source: scheduler_reserve_full_isl; SEMANTICS 5.3. For a resumed request that includes its
+    output.
     """
     if not s.k.reserve:
         return True
@@ -275,7 +285,8 @@ def fits_whole(s: State, r: Value) -> Value:
 
 @clause("WAIT-4")
 def may_chunk(s: State, r: Value) -> Value:
-    """With chunked prefill off, a request that the threshold has not cut must fit the budget that is left.
+    """With chunked prefill off, a request that the threshold has not cut must fit the budget that
+    is left.
 
     Source: SEMANTICS 2.6. A threshold still cuts a long prompt into chunks.
     """
@@ -287,20 +298,28 @@ def may_chunk(s: State, r: Value) -> Value:
 
 @clause("WAIT-5")
 def may_admit(s: State) -> Value:
-    """The waiting queue is served only if nothing was preempted, the engine is unpaused, the head is not stuck, and budget and a running place are left.
+    """The waiting queue is served only if nothing was preempted, the engine is unpaused, the head
+    is not stuck, and budget and a running place are left.
 
     Source: SEMANTICS 2. Head-of-line blocking is total.
     """
     return both(
-        s.turned == 0, s.pause == UNPAUSED, s.blocked == 0, s.budget > 0, s.nr < s.k.max_seqs, s.nwait > 0
+        s.turned == 0,
+        s.pause == UNPAUSED,
+        s.blocked == 0,
+        s.budget > 0,
+        s.nr < s.k.max_seqs,
+        s.nwait > 0,
     )
 
 
 @clause("HASH-11")
 def lookup_over(s: State, r: Value) -> Value:
-    """A lookup scans from the left to the first miss, over the full blocks of all tokens but the last.
+    """A lookup scans from the left to the first miss, over the full blocks of all tokens but the
+    last.
 
-    Source: FullAttentionManager.find_longest_cache_hit, get_computed_blocks; the last token must be computed to sample.
+    Source: FullAttentionManager.find_longest_cache_hit, get_computed_blocks; the last token must
+    be computed to sample.
     """
     if not s.k.caching:
         return True
@@ -312,13 +331,16 @@ def lookup_over(s: State, r: Value) -> Value:
 
 
 def longest(s: State, r: Value) -> Value:
-    """The most tokens of r that can ever have to be in the cache: the last token sampled is never computed."""
+    """The most tokens of r that can ever have to be in the cache: the last token sampled is
+    never computed.
+    """
     return least(s.k.prompt_len(r) + s.k.max_tokens(r), s.k.max_len) - 1
 
 
 @clause("LIFE-11")
 def servable(s: State, r: Value) -> Value:
-    """A request can be served if its prompt is neither empty nor as long as max_model_len, and if all it may grow to fits the pool and, where it may not be cut, the budget.
+    """A request can be served if its prompt is neither empty nor as long as max_model_len, and if
+    all it may grow to fits the pool and, where it may not be cut, the budget.
 
     Source: our decision; vLLM's front end checks the prompt's length, its scheduler nothing.
     """
@@ -326,19 +348,23 @@ def servable(s: State, r: Value) -> Value:
         1 <= s.k.prompt_len(r),
         s.k.prompt_len(r) < s.k.max_len,
         s.k.blocks(longest(s, r)) <= s.k.usable,
-        either(s.k.chunked, longest(s, r) <= s.k.budget, both(0 < s.k.threshold, s.k.threshold <= s.k.budget)),
+        either(
+            s.k.chunked,
+            longest(s, r) <= s.k.budget,
+            both(0 < s.k.threshold, s.k.threshold <= s.k.budget),
+        ),
     )
 
 
 @clause("UPD-4")
 def check_stop(s: State, r: Value) -> Value:
-    """A request stops on eos, then on a stop id, then at max_model_len or max_tokens; below min_tokens only the length limits count.
+    """A request stops on eos, then on a stop id, then at max_model_len or max_tokens; below
+    min_tokens only the length limits count.
 
-    Source: check_stop; SEMANTICS 4.4. In vllm-0.22.1 not even they count below min_tokens (upstream PR 51299).
+    Source: check_stop; SEMANTICS 4.4. In vllm-0.22.1 not even they count below min_tokens
+    (upstream PR 51299).
     """
-    at_limit = either(
-        s.ntok[r] >= s.k.max_len, s.ntok[r] - s.k.prompt_len(r) >= s.k.max_tokens(r)
-    )
+    at_limit = either(s.ntok[r] >= s.k.max_len, s.ntok[r] - s.k.prompt_len(r) >= s.k.max_tokens(r))
     if s.ntok[r] - s.k.prompt_len(r) < s.k.min_tokens(r):
         return LENGTH if s.k.sem.length_before_min_tokens and at_limit else CONTINUE
     kind = s.k.last_token(s, r)

@@ -62,7 +62,9 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
 
 
 class _Tokens(IndexedEnv):
-    """An environment that knows every request's tokens and gives each distinct chain of blocks a number: an ideal hash."""
+    """An environment that knows every request's tokens and gives each distinct chain of blocks
+    a number: an ideal hash.
+    """
 
     def __init__(self, config: facts.Config) -> None:
         super().__init__(config)
@@ -133,7 +135,9 @@ class _Spec:
         self.rejected: list[tuple[str, str]] = []
 
     def add(self, request: NewRequest) -> None:
-        """Queue a request, or note its rejection. Raises ValueError for impossible sampling parameters."""
+        """Queue a request, or note its rejection. Raises ValueError for impossible sampling
+        parameters.
+        """
         if request.max_tokens < 1 or not 0 <= request.min_tokens <= request.max_tokens:
             raise ValueError("max_tokens is at least 1 and min_tokens between 0 and max_tokens")
         self.k.introduce(request)
@@ -147,7 +151,9 @@ class _Spec:
         return self.fields(schedule(self.s))
 
     def fields(self, out: SchedulerOutput) -> Fields:
-        """A decision in the words of the driver's `schedule` line. Computed and output tokens are those before the step."""
+        """A decision in the words of the driver's `schedule` line. Computed and output tokens
+        are those before the step.
+        """
         s, k = self.s, self.k
         return {
             "num_scheduled_tokens": dict(out.num_scheduled_tokens),
@@ -197,8 +203,14 @@ class _Spec:
         """Abort the live requests among `ids`, all in order of arrival for None."""
         if not status.startswith("FINISHED_"):
             raise AssertionError(f"{status} is not a finished status")
-        known = sorted((r for r in self.k.requests if live(self.s, r)), key=lambda r: self.s.arr[r])
-        return [r for r in (known if ids is None else list(dict.fromkeys(ids))) if events.abort(self.s, r)]
+        known = sorted(
+            (r for r in self.k.requests if live(self.s, r)), key=lambda r: self.s.arr[r]
+        )
+        return [
+            r
+            for r in (known if ids is None else list(dict.fromkeys(ids)))
+            if events.abort(self.s, r)
+        ]
 
     def reset_prefix_cache(self, reset_running: bool) -> bool:
         """Forget every hash if no block is held."""
@@ -209,7 +221,9 @@ class _Spec:
         events.pause(self.s, PAUSE[state])
 
     def evict_blocks(self, ids: list[int]) -> None:
-        """Remove the hashes of blocks. Raises AssertionError for a block that the pool does not have."""
+        """Remove the hashes of blocks. Raises AssertionError for a block that the pool does not
+        have.
+        """
         for b in ids:
             if b > self.k.usable:
                 raise AssertionError(f"no block {b}")

@@ -1,1 +1,3 @@
-"""The engine's operations, as loops over rules. Nothing here writes the state: only a rule does."""
+"""The engine's operations, as loops over rules. Nothing here writes the state: only a rule
+does.
+"""

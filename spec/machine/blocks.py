@@ -6,7 +6,8 @@ from nullblock.spec.state import HANDED, fits, hashable, lru, room
 
 
 def allocate_slots(s: State, r: Value) -> Value:
-    """Give the actor r room for what it asked: hits first, then new blocks, then hashes. False, and no change, if they do not fit.
+    """Give the actor r room for what it asked: hits first, then new blocks, then hashes. False,
+    and no change, if they do not fit.
 
     The three phases of KVCacheManager.allocate_slots (ALLOC-1, POOL-11, POOL-10, HASH-12).
     """
@@ -52,7 +53,9 @@ def free(s: State, r: Value) -> None:
 
 
 def settled(s: State, r: Value) -> Value:
-    """No hash of r's blocks names content that is not computed, where the profile asks for that."""
+    """No hash of r's blocks names content that is not computed, where the profile asks for
+    that.
+    """
     return s.ncached[r] <= s.k.full(s.comp[r]) if s.k.sem.withdraw_uncaches else True
 
 

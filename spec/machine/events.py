@@ -31,11 +31,18 @@ def add(s: State, r: Value) -> Value:
 
 
 def abort(s: State, r: Value) -> Value:
-    """Abort r wherever it stands. Returns False, and changes nothing, for an id that is not in use (LIFE-4, LIFE-5)."""
+    """Abort r wherever it stands. Returns False, and changes nothing, for an id that is not in
+    use (LIFE-4, LIFE-5).
+    """
     if not live(s, r):
         return False
     if s.stage[r] == RUNNING:
-        abort_running(s, s.k.first("I", lambda i: both(0 <= i, i < s.nr, s.run[i] == r), lambda i: i, by=("run", r)))
+        abort_running(
+            s,
+            s.k.first(
+                "I", lambda i: both(0 <= i, i < s.nr, s.run[i] == r), lambda i: i, by=("run", r)
+            ),
+        )
         free(s, r)
         forget(s, r)
     else:
@@ -44,7 +51,9 @@ def abort(s: State, r: Value) -> Value:
 
 
 def reset_prefix_cache(s: State, reset_running: bool) -> Value:
-    """Forget every hash, if no block is held; with `reset_running` preempt everybody first. Returns whether it was done."""
+    """Forget every hash, if no block is held; with `reset_running` preempt everybody first.
+    Returns whether it was done.
+    """
     if reset_running:
         begin_reset(s)
         for _ in loop(
@@ -65,7 +74,8 @@ def reset_prefix_cache(s: State, reset_running: bool) -> Value:
 
 @clause("LIFE-10")
 def may_wipe(s: State) -> Value:
-    """A reset without leave to touch running requests fails, and changes nothing, while any block is held.
+    """A reset without leave to touch running requests fails, and changes nothing, while any block
+    is held.
 
     Source: BlockPool.reset_prefix_cache.
     """

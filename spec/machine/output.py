@@ -43,7 +43,8 @@ class SchedulerOutput:
 
 @clause("OUT-1")
 def scheduled(s: State) -> tuple[tuple[Value, int], ...]:
-    """The scheduled requests are reported in the order in which they were scheduled, which is the order of the running list.
+    """The scheduled requests are reported in the order in which they were scheduled, which is the
+    order of the running list.
 
     Source: SEMANTICS 1.9, 3.
     """
@@ -52,7 +53,8 @@ def scheduled(s: State) -> tuple[tuple[Value, int], ...]:
 
 @clause("OUT-2")
 def table(s: State, r: Value, first: int = 0) -> tuple[int, ...]:
-    """A new or resumed request is reported with all its blocks, a running one with those appended in this step.
+    """A new or resumed request is reported with all its blocks, a running one with those appended
+    in this step.
 
     Source: SEMANTICS 2.9, 3: req_to_new_blocks.
     """
@@ -70,9 +72,11 @@ def tokens_again(s: State, r: Value) -> int | None:
 
 @clause("OUT-4")
 def common_prefix(s: State) -> int:
-    """The common prefix counts the leading blocks of the first running request that every request with blocks holds.
+    """The common prefix counts the leading blocks of the first running request that every request
+    with blocks holds.
 
-    Source: FullAttentionManager.get_num_common_prefix_blocks; 0 with caching off or nobody running.
+    Source: FullAttentionManager.get_num_common_prefix_blocks; 0 with caching off or nobody
+    running.
     """
     if s.nr == 0 or not s.k.caching:
         return 0

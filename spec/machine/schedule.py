@@ -41,13 +41,19 @@ from nullblock.spec.state import (
     victim,
 )
 
-RUNNING_LOOP = HANDED | MOVED | {"comp", "sched", "budget", "used", "at", "actor", "asked", "goal", "halted"}
+RUNNING_LOOP = (
+    HANDED | MOVED | {"comp", "sched", "budget", "used", "at", "actor", "asked", "goal", "halted"}
+)
 WAITING_LOOP = RUNNING_LOOP | frozenset(LOOKUP) | {"adm", "blocked"}
-ADVANCE_LOOP = frozenset({"comp", "sched", "grant", "due", "told", "fresh", "frame", "nframe", "fx", "prev", "at"})
+ADVANCE_LOOP = frozenset(
+    {"comp", "sched", "grant", "due", "told", "fresh", "frame", "nframe", "fx", "prev", "at"}
+)
 
 
 def preempt_one(s: State) -> None:
-    """Preempt the victim: withdraw its tokens and hashes, free its blocks, put it back in the queue."""
+    """Preempt the victim: withdraw its tokens and hashes, free its blocks, put it back in the
+    queue.
+    """
     i = victim(s)
     v = s.run[i]
     preempt(s, i)
@@ -78,7 +84,9 @@ def schedule_or_preempt(s: State, r: Value) -> None:
 
 
 def schedule_running_requests(s: State) -> None:
-    """The running phase: every running request in list order, while budget is left (RUN-1 to RUN-7)."""
+    """The running phase: every running request in list order, while budget is left (RUN-1 to
+    RUN-7).
+    """
     for _ in loop(
         s,
         until=lambda: either(s.at >= s.nr, s.budget == 0, s.halted == 1),
@@ -96,7 +104,9 @@ def schedule_running_requests(s: State) -> None:
 
 
 def admit_or_stay(s: State, r: Value) -> None:
-    """Look the head of the queue up and admit it with its cached prefix, or leave everything as it was."""
+    """Look the head of the queue up and admit it with its cached prefix, or leave everything as
+    it was.
+    """
     begin_lookup(s, r)
     for _ in loop(
         s,
@@ -148,10 +158,10 @@ def commit(s: State) -> None:
 
 
 def schedule(s: State) -> Value:
-    """One call of `schedule()`. Returns what the worker is told, a SchedulerOutput (None in the prover)."""
+    """One call of `schedule()`. Returns what the worker is told, a SchedulerOutput (None in the
+    prover).
+    """
     decide(s)
     output = s.k.observe(scheduler_output, s)
     commit(s)
     return output
-
-

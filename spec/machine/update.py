@@ -20,7 +20,12 @@ def settle(s: State, r: Value) -> None:
     if why == CONTINUE:
         go_on(s, r)
     elif s.stage[r] == RUNNING:
-        finish(s, s.k.first("I", lambda i: both(0 <= i, i < s.nr, s.run[i] == r), lambda i: i, by=("run", r)))
+        finish(
+            s,
+            s.k.first(
+                "I", lambda i: both(0 <= i, i < s.nr, s.run[i] == r), lambda i: i, by=("run", r)
+            ),
+        )
         free(s, r)
         forget(s, r)
     else:
@@ -28,7 +33,9 @@ def settle(s: State, r: Value) -> None:
 
 
 def update_from_output(s: State) -> None:
-    """Apply the output of the step in flight, request by request in schedule order (UPD-2 to UPD-10)."""
+    """Apply the output of the step in flight, request by request in schedule order (UPD-2 to
+    UPD-10).
+    """
     begin_update(s)
     for _ in loop(
         s,

@@ -85,7 +85,8 @@ def end_lookup(s: State, r: Value) -> None:
 
 @rule("RUN-3", "RI")
 def ask_to_run(s: State, r: Value, n: Value) -> None:
-    """A running request asks for its tokens when the index reaches it; the number is fixed before anybody is preempted.
+    """A running request asks for its tokens when the index reaches it; the number is fixed before
+    anybody is preempted.
 
     Source: SEMANTICS 1.2-1.8.
     """
@@ -130,7 +131,8 @@ def _stay(s: State) -> None:
 
 @rule("WAIT-8", "R")
 def hold_back(s: State, r: Value) -> None:
-    """A head that may not be chunked, or whose whole sequence does not fit, ends the waiting phase and keeps its place.
+    """A head that may not be chunked, or whose whole sequence does not fit, ends the waiting phase
+    and keeps its place.
 
     Source: SEMANTICS 2.6, 5.3. Nobody behind it is tried: head-of-line blocking is total.
     """
@@ -144,7 +146,8 @@ def hold_back(s: State, r: Value) -> None:
 
 @rule("WAIT-10", "R")
 def give_up(s: State, r: Value) -> None:
-    """A head whose slots are not free ends the waiting phase and keeps its place; nobody is preempted for it.
+    """A head whose slots are not free ends the waiting phase and keeps its place; nobody is
+    preempted for it.
 
     Source: SEMANTICS 2.7.
     """
@@ -174,7 +177,8 @@ def schedule_running(s: State, r: Value) -> None:
 
 @rule("WAIT-9", "R")
 def admit(s: State, r: Value) -> None:
-    """An admitted request joins the end of the running list; it counts as new, or as resumed if it was preempted before.
+    """An admitted request joins the end of the running list; it counts as new, or as resumed if it
+    was preempted before.
 
     Source: SEMANTICS 2.8.
     """

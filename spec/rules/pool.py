@@ -1,6 +1,17 @@
 """Blocks: taking, sharing, hashing and releasing them, one block at a time."""
 
-from nullblock.spec.kernel import State, Value, both, either, ensure, ite, least, neg, require, rule
+from nullblock.spec.kernel import (
+    State,
+    Value,
+    both,
+    either,
+    ensure,
+    ite,
+    least,
+    neg,
+    require,
+    rule,
+)
 from nullblock.spec.state import (
     IDLE,
     LEAVING,
@@ -45,7 +56,8 @@ def _unhash(s: State, b: Value) -> None:
 
 @rule("POOL-10", "RB")
 def push_new(s: State, r: Value, b: Value) -> None:
-    """A new block is taken from the front of the free queue, loses the hash it carried, and belongs to one request.
+    """A new block is taken from the front of the free queue, loses the hash it carried, and
+    belongs to one request.
 
     Source: BlockPool.get_new_blocks, _maybe_evict_cached_block; SEMANTICS 7.
     """
@@ -84,11 +96,12 @@ def adopt(s: State, r: Value, b: Value) -> None:
 
 @rule("HASH-12", "R")
 def publish(s: State, r: Value) -> None:
-    """A block that this step fills gets its chain hash at once, behind any earlier block with that hash.
+    """A block that this step fills gets its chain hash at once, behind any earlier block with that
+    hash.
 
-    Blocks are registered before they are computed, and are visible to requests admitted later in the same step.
-    Source: BlockPool.cache_full_blocks; SEMANTICS 5.9. In vllm-0.22.1 a prompt longer than max_model_len
-    counts blocks it does not have.
+    Blocks are registered before they are computed, and are visible to requests admitted later in
+    the same step. Source: BlockPool.cache_full_blocks; SEMANTICS 5.9. In vllm-0.22.1 a prompt
+    longer than max_model_len counts blocks it does not have.
     """
     i = s.ncached[r]
     require(turn(s, r), "the request is being given slots")
@@ -106,9 +119,11 @@ def publish(s: State, r: Value) -> None:
 
 @rule("PREEMPT-3", "R")
 def uncache(s: State, v: Value) -> None:
-    """A request withdrawn in the step that was to fill its blocks takes their hashes back, last block first.
+    """A request withdrawn in the step that was to fill its blocks takes their hashes back, last
+    block first.
 
-    Normative only: vllm-0.22.1 leaves the hashes, and a later lookup hits content that nobody computed (upstream 43569).
+    Normative only: vllm-0.22.1 leaves the hashes, and a later lookup hits content that nobody
+    computed (upstream 43569).
     """
     i = s.ncached[v] - 1
     require(s.stage[v] == LEAVING, "the request is leaving")
@@ -119,9 +134,11 @@ def uncache(s: State, v: Value) -> None:
 
 @rule("POOL-12", "RB")
 def pop_block(s: State, r: Value, b: Value) -> None:
-    """A request that leaves releases its last block first; a block nobody holds any more queues for reuse with its hash.
+    """A request that leaves releases its last block first; a block nobody holds any more queues
+    for reuse with its hash.
 
-    Source: SingleTypeKVCacheManager.free, BlockPool.free_blocks. Children so queue before their parents and are evicted first.
+    Source: SingleTypeKVCacheManager.free, BlockPool.free_blocks. Children so queue before their
+    parents and are evicted first.
     """
     n = s.tlen[r]
     require(s.stage[r] == LEAVING, "the request is leaving")
@@ -145,7 +162,8 @@ def pop_block(s: State, r: Value, b: Value) -> None:
 def evict_block(s: State, b: Value) -> None:
     """A block named from outside loses its hash and keeps everything else.
 
-    Source: BlockPool.evict_blocks. Blocks cached behind it become orphans: unreachable until evicted.
+    Source: BlockPool.evict_blocks. Blocks cached behind it become orphans: unreachable until
+    evicted.
     """
     require(s.phase == IDLE, "between steps")
     require(s.leaving == 0, "nobody is half-way out")
@@ -160,7 +178,10 @@ def wipe(s: State) -> None:
     Source: BlockPool.reset_prefix_cache; SEMANTICS 4.
     """
     require(either(s.phase == IDLE, s.phase == RESETTING), "between steps")
-    require(both(s.leaving == 0, neg(s.k.exists("B", lambda b: s.ref[b] > 0, by="held"))), "no block is held")
+    require(
+        both(s.leaving == 0, neg(s.k.exists("B", lambda b: s.ref[b] > 0, by="held"))),
+        "no block is held",
+    )
     s.hsh = s.k.blank("hsh")
     s.hstamp = s.k.blank("hstamp")
     s.evicted = 0

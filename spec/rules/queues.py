@@ -61,7 +61,8 @@ def _forget(s: State, r: Value) -> None:
 
 @rule("LIFE-1", "R")
 def add_request(s: State, r: Value) -> None:
-    """A request that arrives joins the back of the waiting queue with its prompt and nothing computed.
+    """A request that arrives joins the back of the waiting queue with its prompt and nothing
+    computed.
 
     Source: Scheduler.add_request.
     """
@@ -80,9 +81,11 @@ def add_request(s: State, r: Value) -> None:
 
 @rule("LIFE-2", "R")
 def reject(s: State, r: Value) -> None:
-    """A request that could never be served to its limit is refused at arrival, and the next update says why.
+    """A request that could never be served to its limit is refused at arrival, and the next update
+    says why.
 
-    Normative only: vllm-0.22.1 lets it wait for ever, and with it everything behind it (upstream 39734).
+    Normative only: vllm-0.22.1 lets it wait for ever, and with it everything behind it (upstream
+    39734).
     """
     require(s.phase == IDLE, "between steps")
     require(s.stage[r] == UNBORN, "the id is not in use")
@@ -94,10 +97,11 @@ def reject(s: State, r: Value) -> None:
 
 @rule("PREEMPT-2", "I")
 def preempt(s: State, i: Value) -> None:
-    """When slots are short the victim leaves the running list; if it was already scheduled this step its tokens return to the budget.
+    """When slots are short the victim leaves the running list; if it was already scheduled this
+    step its tokens return to the budget.
 
-    A victim before the index moves the index. Source: SEMANTICS 1.8. In vllm-0.22.1 it does so only if it
-    was scheduled this step (upstream 49097).
+    A victim before the index moves the index. Source: SEMANTICS 1.8. In vllm-0.22.1 it does so
+    only if it was scheduled this step (upstream 49097).
     """
     require(s.phase == RUN_PHASE, "the running phase is open")
     require(s.leaving == 0, "nobody is half-way out")
@@ -120,7 +124,8 @@ def preempt(s: State, i: Value) -> None:
 
 @rule("LIFE-3")
 def preempt_for_reset(s: State) -> None:
-    """A reset that may touch running requests preempts them from the back, so that their order is kept.
+    """A reset that may touch running requests preempts them from the back, so that their order is
+    kept.
 
     Source: Scheduler.reset_prefix_cache; SEMANTICS 4.
     """
@@ -132,7 +137,8 @@ def preempt_for_reset(s: State) -> None:
 
 @rule("PREEMPT-4", "R")
 def requeue(s: State, v: Value) -> None:
-    """A preempted request goes to the front of the waiting queue with nothing computed; its output is kept.
+    """A preempted request goes to the front of the waiting queue with nothing computed; its output
+    is kept.
 
     Source: Scheduler._preempt_request. Under PRIORITY its place follows from its priority.
     """
@@ -191,7 +197,8 @@ def finish(s: State, i: Value) -> None:
 
 @rule("UPD-6", "R")
 def finish_waiting(s: State, r: Value) -> None:
-    """A request that stops on an output which was in flight when it was preempted leaves the waiting queue.
+    """A request that stops on an output which was in flight when it was preempted leaves the
+    waiting queue.
 
     Source: Scheduler.update_from_output: classified by the status before.
     """

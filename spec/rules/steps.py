@@ -22,7 +22,8 @@ from nullblock.spec.state import (
 
 @rule("RUN-5")
 def begin_step(s: State) -> None:
-    """A step starts with the whole token budget, or none while everything is paused, and looks at running requests first.
+    """A step starts with the whole token budget, or none while everything is paused, and looks at
+    running requests first.
 
     Source: SEMANTICS 1. In this scope at most one step is in flight.
     """
@@ -57,13 +58,16 @@ def skip(s: State, r: Value) -> None:
 
 @rule("RUN-7")
 def end_running(s: State) -> None:
-    """The running phase ends with the list, with the budget, or when a request has preempted itself, never earlier.
+    """The running phase ends with the list, with the budget, or when a request has preempted
+    itself, never earlier.
 
     Source: SEMANTICS 1.
     """
     require(s.phase == RUN_PHASE, "the running phase is open")
     require(at_rest(s), "nobody is half-way")
-    require(either(s.at >= s.nr, s.budget == 0, s.halted == 1), "there is nothing left to do in it")
+    require(
+        either(s.at >= s.nr, s.budget == 0, s.halted == 1), "there is nothing left to do in it"
+    )
     s.phase = WAIT_PHASE
 
 
@@ -81,7 +85,8 @@ def end_waiting(s: State) -> None:
 
 @rule("UPD-7")
 def begin_advance(s: State) -> None:
-    """Once decided, a step is in flight; the ids that finished before it are reported with it and forgotten.
+    """Once decided, a step is in flight; the ids that finished before it are reported with it and
+    forgotten.
 
     Source: SEMANTICS 3, update_after_schedule.
     """
@@ -132,7 +137,8 @@ def end_advance(s: State) -> None:
 
 @rule("UPD-9")
 def begin_update(s: State) -> None:
-    """The output of the step in flight is applied request by request, in schedule order; rejections are reported with it.
+    """The output of the step in flight is applied request by request, in schedule order;
+    rejections are reported with it.
 
     Source: Scheduler.update_from_output.
     """
@@ -145,9 +151,11 @@ def begin_update(s: State) -> None:
 
 @rule("UPD-2")
 def pass_over(s: State) -> None:
-    """Nothing is applied to a request that is gone, or that a chunk of its prefill left short of a token.
+    """Nothing is applied to a request that is gone, or that a chunk of its prefill left short of a
+    token.
 
-    Source: SEMANTICS 4.1, 4.7. In vllm-0.22.1 a request is found again by its id, even if it is a later one.
+    Source: SEMANTICS 4.1, 4.7. In vllm-0.22.1 a request is found again by its id, even if it is a
+    later one.
     """
     require(s.phase == UPDATE, "an output is being applied")
     require(s.leaving == 0, "nobody is half-way out")
@@ -164,7 +172,8 @@ def pass_over(s: State) -> None:
 def take_token(s: State, r: Value) -> None:
     """A request that has caught up takes one sampled token.
 
-    Source: Scheduler._update_request_with_output. It need not be running: a reset may have preempted it.
+    Source: Scheduler._update_request_with_output. It need not be running: a reset may have
+    preempted it.
     """
     require(s.phase == UPDATE, "an output is being applied")
     require(s.leaving == 0, "nobody is half-way out")

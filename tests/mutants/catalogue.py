@@ -1,7 +1,9 @@
-"""The canaries: one line of the specification changed, so that every checker can show it would notice.
+"""The canaries: one line of the specification changed, so that every checker can show it would
+notice.
 
-A mutant is a set of textual edits of files under `spec/`. Where guard and machine pin a decision together, both are
-changed, so that it takes an invariant or another engine, and not just the guard, to notice.
+A mutant is a set of textual edits of files under `spec/`. Where guard and machine pin a decision
+together, both are changed, so that it takes an invariant or another engine, and not just the
+guard, to notice.
 """
 
 from dataclasses import dataclass
@@ -56,7 +58,13 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "hash-survives-reuse",
         "a block keeps its old hash when it is given to somebody else",
-        ((POOL, '"a block from the free queue is unreferenced")\n    _unhash(s, b)', '"a block from the free queue is unreferenced")'),),
+        (
+            (
+                POOL,
+                '"a block from the free queue is unreferenced")\n    _unhash(s, b)',
+                '"a block from the free queue is unreferenced")',
+            ),
+        ),
     ),
     Mutant(
         "admit-after-preemption",
@@ -82,8 +90,16 @@ MUTANTS: tuple[Mutant, ...] = (
         "evict-most-recent",
         "the block freed last is given out first",
         (
-            (STATE, "lambda b: in_queue(s, b), lambda b: s.stamp[b], by=", "lambda b: in_queue(s, b), lambda b: -s.stamp[b], by=\"mru\" or "),
-            (STATE, "lambda c: in_queue(s, c), lambda c: s.stamp[c], by=", "lambda c: in_queue(s, c), lambda c: -s.stamp[c], by=\"mru\" or "),
+            (
+                STATE,
+                "lambda b: in_queue(s, b), lambda b: s.stamp[b], by=",
+                'lambda b: in_queue(s, b), lambda b: -s.stamp[b], by="mru" or ',
+            ),
+            (
+                STATE,
+                "lambda c: in_queue(s, c), lambda c: s.stamp[c], by=",
+                'lambda c: in_queue(s, c), lambda c: -s.stamp[c], by="mru" or ',
+            ),
         ),
     ),
     Mutant(
@@ -108,7 +124,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "withdrawn-hashes-stay",
         "a withdrawn request leaves the hashes of blocks that nobody computed",
         (
-            (BLOCKS, "    if s.k.sem.withdraw_uncaches:\n        for", "    if False:\n        for"),
+            (
+                BLOCKS,
+                "    if s.k.sem.withdraw_uncaches:\n        for",
+                "    if False:\n        for",
+            ),
             (POOL, "    if s.k.sem.withdraw_uncaches:\n", "    if False:\n"),
         ),
     ),
@@ -125,30 +145,62 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "hits-not-charged",
         "hits that stand in the free queue are not counted as blocks to take",
-        ((STATE, "room(s) - s.tlen[r] - (s.nhit - s.na) + s.nevict <= s.nfree", "room(s) - s.tlen[r] - (s.nhit - s.na) <= s.nfree"),),
+        (
+            (
+                STATE,
+                "room(s) - s.tlen[r] - (s.nhit - s.na) + s.nevict <= s.nfree",
+                "room(s) - s.tlen[r] - (s.nhit - s.na) <= s.nfree",
+            ),
+        ),
     ),
     Mutant(
         "half-block-cached",
         "a block is cached before it is full",
-        ((STATE, "    return s.k.full(least(s.goal, s.ntok[r]))", "    return s.k.blocks(least(s.goal, s.ntok[r]))"),),
+        (
+            (
+                STATE,
+                "    return s.k.full(least(s.goal, s.ntok[r]))",
+                "    return s.k.blocks(least(s.goal, s.ntok[r]))",
+            ),
+        ),
     ),
     Mutant(
         "latest-duplicate",
         "of several blocks with one hash the one cached last is found",
         (
-            (STATE, "lambda b: s.hsh[b] == h, lambda b: s.hstamp[b], by=", "lambda b: s.hsh[b] == h, lambda b: -s.hstamp[b], by=\"late\" or "),
-            (STATE, "lambda c: s.hsh[c] == h, lambda c: s.hstamp[c], by=", "lambda c: s.hsh[c] == h, lambda c: -s.hstamp[c], by=\"late\" or "),
+            (
+                STATE,
+                "lambda b: s.hsh[b] == h, lambda b: s.hstamp[b], by=",
+                'lambda b: s.hsh[b] == h, lambda b: -s.hstamp[b], by="late" or ',
+            ),
+            (
+                STATE,
+                "lambda c: s.hsh[c] == h, lambda c: s.hstamp[c], by=",
+                'lambda c: s.hsh[c] == h, lambda c: -s.hstamp[c], by="late" or ',
+            ),
         ),
     ),
     Mutant(
         "stop-before-eos",
         "the length limits are looked at before eos and stop ids",
-        ((UPDATE, "    kind = s.k.last_token(s, r)\n", "    if at_limit:\n        return LENGTH\n    kind = s.k.last_token(s, r)\n"),),
+        (
+            (
+                UPDATE,
+                "    kind = s.k.last_token(s, r)\n",
+                "    if at_limit:\n        return LENGTH\n    kind = s.k.last_token(s, r)\n",
+            ),
+        ),
     ),
     Mutant(
         "worker-not-told",
         "a running request's new blocks are not reported",
-        ((OUTPUT, "table(s, r, 0 if resumed else s.told[r])", "table(s, r, 0 if resumed else s.tlen[r])"),),
+        (
+            (
+                OUTPUT,
+                "table(s, r, 0 if resumed else s.told[r])",
+                "table(s, r, 0 if resumed else s.tlen[r])",
+            ),
+        ),
     ),
 )
 BY_NAME = {m.name: m for m in MUTANTS}

@@ -1,6 +1,6 @@
 """Spec and reference, step by step over random scenarios: exit code 1 where they part.
 
-    python tests/mutants/lockstep.py SEEDS [PROFILE]
+python tests/mutants/lockstep.py SEEDS [PROFILE]
 """
 
 import sys
@@ -34,7 +34,9 @@ def main() -> int:
         for key in OUT_OF_SCOPE:
             document["config"].pop(key, None)
         given = scenario.from_dict(document)
-        found = compare.first_difference(*(lines(n, given, semantics) for n in ("spec", "reference")))
+        found = compare.first_difference(
+            *(lines(n, given, semantics) for n in ("spec", "reference"))
+        )
         if found:
             print(f"seed {seed}: {found}")
             return 1

@@ -1,4 +1,6 @@
-"""Plants a mutant: a copy of `spec/` with its edits, in front of the real one on the import path."""
+"""Plants a mutant: a copy of `spec/` with its edits, in front of the real one on the import
+path.
+"""
 
 import os
 import shutil
@@ -34,11 +36,19 @@ def planted(mutant: Mutant) -> Iterator[Path]:
         yield Path(folder)
 
 
-def ask(folder: Path | None, *arguments: str, seconds: float = 300) -> subprocess.CompletedProcess[str]:
+def ask(
+    folder: Path | None, *arguments: str, seconds: float = 300
+) -> subprocess.CompletedProcess[str]:
     """Run a Python command line with the mutant in front."""
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     if folder is not None:
         env["PYTHONPATH"] = str(folder)
     return subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, env=env, capture_output=True, text=True, timeout=seconds, check=False
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
     )

@@ -4,6 +4,7 @@ import random
 from typing import Any
 
 import pytest
+
 from nullblock.spec.concrete import Env, State, initial
 from nullblock.spec.facts import Config, Request
 from nullblock.spec.indexed import IndexedEnv
@@ -42,7 +43,11 @@ def _pair(config: Config) -> tuple[Any, Any]:
 
 
 def _live(value: Any) -> Any:
-    return {k: v for k, v in value.items() if v not in (0, None)} if isinstance(value, dict) else value
+    return (
+        {k: v for k, v in value.items() if v not in (0, None)}
+        if isinstance(value, dict)
+        else value
+    )
 
 
 def _same(plain: Any, indexed: Any) -> None:
@@ -77,7 +82,9 @@ def test_indexed_equals_definition(semantics: Semantics, seed: int) -> None:
         if r.random() < 0.3:
             id = f"{r.choice('abc')}{n}"
             ids.append(id)
-            q = Request(id, r.randrange(1, 7), r.randrange(1, 6), priority=r.randrange(3), arrival=n)
+            q = Request(
+                id, r.randrange(1, 7), r.randrange(1, 6), priority=r.randrange(3), arrival=n
+            )
             for s in states:
                 s.k.requests[id] = q
                 events.add(s, id)

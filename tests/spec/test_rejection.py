@@ -11,9 +11,17 @@ from nullblock.spec.state import servable
 def test_reason_iff_unservable() -> None:
     """LIFE-11 and the reason agree on every small configuration and request, both ways."""
     seen = set()
-    for blocks, size, budget, chunked, threshold in product((2, 3, 5), (1, 2), (2, 5), (True, False), (0, 2, 9)):
+    for blocks, size, budget, chunked, threshold in product(
+        (2, 3, 5), (1, 2), (2, 5), (True, False), (0, 2, 9)
+    ):
         config = Config(
-            blocks, size, budget, 2, 6, long_prefill_token_threshold=threshold, enable_chunked_prefill=chunked
+            blocks,
+            size,
+            budget,
+            2,
+            6,
+            long_prefill_token_threshold=threshold,
+            enable_chunked_prefill=chunked,
         )
         s = initial(Env(config))
         for prompt, output in product(range(8), range(1, 5)):
