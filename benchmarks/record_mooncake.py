@@ -1,4 +1,4 @@
-"""Records the bundled trace: the real vLLM 0.22.1 scheduler under the Mooncake conversation workload.
+"""Records the bundled trace: the real vLLM 0.22.1 scheduler under Mooncake conversations.
 
     python benchmarks/record_mooncake.py conversation_trace.jsonl.gz -o TRACE.jsonl.zst
 
@@ -36,14 +36,14 @@ CONFIG: dict[str, Any] = {
 }
 SECONDS_A_STEP, SECONDS_A_TOKEN = 0.012, 0.00004
 """How long a step takes on the clock that the arrivals are measured by."""
-LOAD = 3.0
+LOAD = 2.0
 """How much faster than in the trace requests arrive."""
 EOS, STOP = 10**9, 10**9 + 1
 ABORTED_PERCENT, BY_LENGTH_PERCENT, BY_STOP_PERCENT = 3, 25, 10
 """How requests end: the others sample an eos token after as many tokens as in the trace."""
 MAX_TOKENS = 2048
 WEIGHT_UPDATE_AT = 4000
-"""The step before which an operator updates the weights: pause, try to reset the cache, reset it."""
+"""Before this step an operator updates the weights: pause, try to reset the cache, reset it."""
 PAUSED_STEPS = 12
 
 
@@ -199,7 +199,7 @@ class Service:
                 self.aborted += 1
 
     def weight_update(self, step: int) -> None:
-        """New requests wait, the cache is reset once nothing speaks against it, service goes on."""
+        """New requests wait; a reset is refused while some run, then forced; service goes on."""
         from vllm.v1.core.sched.interface import PauseState
 
         if step == WEIGHT_UPDATE_AT:

@@ -26,7 +26,7 @@ class TraceWriter:
         self._stream = stream
         self._encode = msgspec.json.Encoder().encode
         self._digest = hashlib.sha256()
-        self._records = self._steps = 0
+        self.records = self._steps = 0
 
     def write(self, record: Record) -> None:
         """Add a record. A header gets the digest of its configuration, and is sealed."""
@@ -35,14 +35,14 @@ class TraceWriter:
             record = msgspec.structs.replace(record, config_sha256=digest, sealed=True)
         line = self._encode(record) + b"\n"
         self._digest.update(line)
-        self._records += 1
+        self.records += 1
         self._steps += isinstance(record, Schedule)
         self._stream.write(line)
 
     def end(self) -> None:
         """Add the ``end`` record."""
         digest = self._digest.hexdigest()
-        self.write(End(steps=self._steps, records=self._records, sha256=digest))
+        self.write(End(steps=self._steps, records=self.records, sha256=digest))
 
 
 @contextmanager
@@ -60,25 +60,35 @@ def compressed(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
         yield stream
 
 
-def write_trace(path: Path, records: Iterable[Record]) -> None:
-    """Make ``path`` a sealed trace of these records: plain, ``.gz`` or ``.zst`` by its name.
+@contextmanager
+def trace_file(path: Path) -> Iterator[TraceWriter]:
+    """A writer whose records become the sealed trace ``path``: plain, ``.gz`` or ``.zst``.
 
-    Whatever the records raise leaves the file as it was. Raises ``OSError`` too.
+    If the block does not end well, the file stays as it was. Raises ``OSError``.
     """
     with atomic_writer(path) as raw, compressed(raw, path.name) as stream:
         writer = TraceWriter(stream)
-        for record in records:
-            writer.write(record)
+        yield writer
         writer.end()
 
 
-def reseal(path: Path, target: Path) -> None:
-    """Write the trace again with digests and counts that fit its records.
+def write_trace(path: Path, records: Iterable[Record]) -> None:
+    """Make ``path`` a sealed trace of these records; raises what they raise, and ``OSError``."""
+    with trace_file(path) as writer:
+        for record in records:
+            writer.write(record)
+
+
+def reseal(path: Path, target: Path) -> int:
+    """Write the trace again with digests and counts that fit its records; how many they are.
 
     For a trace that was changed or cut on purpose. Raises :class:`Malformed` for damage that no
     seal can mend, ``OSError`` where a file cannot be read or written.
     """
-    write_trace(target, _without_end(path))
+    with trace_file(target) as writer:
+        for record in _without_end(path):
+            writer.write(record)
+        return writer.records
 
 
 def _without_end(path: Path) -> Iterator[Record]:

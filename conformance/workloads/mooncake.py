@@ -1,7 +1,7 @@
 """The request traces of Mooncake (Qin et al., FAST'25; Apache-2.0).
 
 One JSON object a line: ``timestamp`` in milliseconds, ``input_length`` and ``output_length`` in
-tokens, and ``hash_ids``, one for each 512 tokens of the input, the last of which is usually partial.
+tokens, and ``hash_ids``, one for each 512 tokens of the input; the last one is usually partial.
 An id stands for 512 tokens and all tokens before them: equal ids at one place, equal prefixes.
 Prompts themselves are not part of the trace; synthetic ones with the same sharing stand for them.
 """

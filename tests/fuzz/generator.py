@@ -1,12 +1,14 @@
 """Scenarios over the whole scope, written down once for every source of choices.
 
-A scenario is made by asking a :class:`Choices` again and again; a seeded generator answers for runs
-in bulk, Hypothesis answers in the tests and shrinks. Six moods aim at what random events seldom
-reach: ``crowded`` (requests fit one by one and not together: preemption, resumption, eviction),
-``alike`` (equal prompts whose length is a whole number of blocks: duplicate hashes, hits in one
-step), ``growing`` (a request outgrows the pool: it preempts itself), ``cornered`` (requests that
-may not stop yet have no room left), ``roomy`` (a larger pool and a crowd in it), ``wild``
-(anything).
+A scenario is made by asking a :class:`Choices` again and again: a seeded generator answers for
+runs in bulk; in the tests Hypothesis answers, and shrinks. Moods aim at what random events seldom reach:
+
+* ``crowded``: requests fit one by one and not together (preemption, resumption, eviction);
+* ``alike``: equal prompts of whole blocks (duplicate hashes, hits within a step);
+* ``growing``: a request outgrows the pool (it preempts itself);
+* ``cornered``: requests that may not stop yet have no room left;
+* ``roomy``: a larger pool, and a crowd in it;
+* ``wild``: anything.
 """
 
 import zlib
@@ -170,7 +172,7 @@ class Generator:
         return {"concat": [prefix, tokens]}, length
 
     def follow_up(self, earlier: Made) -> tuple[Any, int]:
-        """The next turn of a conversation: an earlier prompt, its output so far, and a bit more."""
+        """The next turn of a conversation: an earlier prompt, its output, and a bit more."""
         num_outputs = self.ask.integer(0, 6)
         positions = range(earlier.prompt_len, earlier.prompt_len + num_outputs)
         outputs = [self.token(earlier.id, position) for position in positions]
@@ -279,8 +281,8 @@ class Generator:
                 return [{"op": "pause", "state": ask.pick(PAUSES)}]
             case 8:
                 most = int(self.config["num_blocks"]) - 1
-                ids = [ask.integer(0, most) for _ in range(ask.integer(0, 4))]
-                return [{"op": "evict_blocks", "ids": ids}]
+                blocks = [ask.integer(0, most) for _ in range(ask.integer(0, 4))]
+                return [{"op": "evict_blocks", "ids": blocks}]
             case _:
                 return [self.add(self.new_id())]
 

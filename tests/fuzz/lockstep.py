@@ -4,12 +4,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from oracle.client import Oracle, OracleError
+
 from nullblock.conformance import driver, scenario
 from nullblock.conformance.compare import first_difference
 from nullblock.conformance.engines import make_engine
 from nullblock.conformance.errors import InputError
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
-from oracle.client import Oracle, OracleError
 
 Scenario = dict[str, Any]
 ENGINES = ("spec", "reference")
@@ -62,24 +63,29 @@ def run(document: Scenario, engines: tuple[str, ...], oracle: Oracle | None) -> 
         try:
             real = oracle.answer()
         except OracleError as error:
-            return Outcome([], ours, {} if refused else dict.fromkeys(engines, str(error)), refused)
+            broken = {} if refused else dict.fromkeys(engines, str(error))
+            return Outcome([], ours, broken, refused)
     if refused:
         return Outcome(real, {}, {}, refused)
     expected = real or next(iter(ours.values()), [])
-    found = {engine: difference(engine, expected, lines) for engine, lines in ours.items()}
+    exact = EXACT if real else frozenset[str]()
+    found = {e: difference(expected, lines, bytewise=e in exact) for e, lines in ours.items()}
     return Outcome(real, ours, {e: d for e, d in found.items() if d} | crashed)
 
 
-def difference(engine: str, expected: list[str], lines: list[str]) -> str:
-    """What differs first; the expected side is the left. Empty: nothing."""
+def difference(expected: list[str], lines: list[str], *, bytewise: bool) -> str:
+    """What differs first; the expected side is the left. Empty: nothing.
+
+    With ``bytewise`` lines that are equal up to the spelling of hashes have to be equal.
+    """
     found = first_difference(expected, lines)
     if found is not None:
         return str(found)
-    return _bytewise(expected, lines) if engine in EXACT else ""
+    return _bytewise(expected, lines) if bytewise else ""
 
 
 def _bytewise(expected: list[str], lines: list[str]) -> str:
-    """For engines that hash for real: lines that are equal up to spelling have to be equal."""
+    """The first line that is not the same; lines of the driver's own do not count."""
     for number, (left, right) in enumerate(zip(expected, lines, strict=False), start=1):
         kind = json.loads(left)["ev"]
         if kind == "EXCEPTION":

@@ -1,7 +1,7 @@
 """What a scenario reaches: fuzzing that never preempts shows nothing about preemption.
 
-Most is read from the lines. Who was withdrawn, and whom a victim made the scheduler skip, can be seen
-only from inside, so the reference is watched while it runs.
+Most is read from the lines. Who was withdrawn, and whom a victim made the scheduler skip, can be
+seen only from inside, so the reference is watched while it runs.
 """
 
 import json
@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fuzz.lockstep import Scenario, lines_of
+
 from nullblock.reference.request import Request
 from nullblock.reference.sched.running_phase import RunningPhase
 from nullblock.reference.sched.state import Step
@@ -98,6 +99,7 @@ def _from_schedule(line: Line, before: Line) -> set[str]:
     requests = state["requests"]
     kept = {(key, id) for key, ids in state["cached_map"].items() for id in ids}
     held = [(key, id) for key, ids in before.get("cached_map", {}).items() for id in ids]
+    partial = [i for i in line["order"] if requests[i]["computed"] < requests[i]["tokens"]]
     facts = {
         "preemption": bool(line["preempted"]),
         "several victims in a step": len(line["preempted"]) > 1,
@@ -108,7 +110,7 @@ def _from_schedule(line: Line, before: Line) -> set[str]:
         "eviction of a hashed block": any(pair not in kept for pair in held),
         "duplicate hash": any(len(ids) > 1 for ids in state["cached_map"].values()),
         "shared block": any(count > 1 for count in state["ref_cnt"].values()),
-        "partial prefill": any(requests[i]["computed"] < requests[i]["tokens"] for i in line["order"]),
+        "partial prefill": bool(partial),
         "common prefix": any(line["num_common_prefix_blocks"]),
         "negative tokens": any(n < 0 for n in line["num_scheduled_tokens"].values()),
         "nothing to do while somebody waits": not line["order"] and bool(state["waiting"]),

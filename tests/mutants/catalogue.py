@@ -69,7 +69,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "admit-after-preemption",
         "waiting requests are admitted in a step that preempted",
-        ((STATE, "        s.turned == 0, s.pause == UNPAUSED", "        s.pause == UNPAUSED"),),
+        ((STATE, "        s.turned == 0,\n        s.pause", "        s.pause"),),
     ),
     Mutant(
         "budget-off-by-one",

@@ -1,0 +1,102 @@
+"""``nullblock trace``: a trace of an engine of ours, and traces sealed anew."""
+
+import json
+from collections import deque
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nullblock.conformance import driver, scenario
+from nullblock.conformance.console import complain, usage_error
+from nullblock.conformance.engines import EngineName, make_engine
+from nullblock.conformance.errors import InputError
+from nullblock.conformance.strict_json import MAX_BYTES
+from nullblock.spec.profiles import Semantics, UnknownSwitch, profile, with_switches
+
+
+def command(
+    source: Annotated[
+        Path, typer.Argument(help="A scenario, or with --reseal a trace.", metavar="SCENARIO.json")
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", help="The trace; .gz and .zst are compressed.", metavar="TRACE"
+        ),
+    ],
+    engine: Annotated[EngineName, typer.Option(help="The engine that decides.")] = EngineName.spec,
+    profile_name: Annotated[
+        str, typer.Option("--profile", help="Which semantics; nullblock profiles lists them.")
+    ] = "normative",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SWITCH=VALUE", help="Change a switch of the profile."),
+    ] = None,
+    names: Annotated[
+        bool, typer.Option("--names", help="Tell request ids, which a trace leaves out.")
+    ] = False,
+    reseal: Annotated[
+        bool,
+        typer.Option(
+            "--reseal", help="Write a trace again that was changed or cut on purpose, sealed."
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A summary, and errors, as JSON.")
+    ] = False,
+) -> None:
+    """Run a scenario on an engine and record its inputs and decisions as a trace.
+
+    What the engine raises is recorded. Exit codes: 0 the trace is written; 2 command line; 3 the
+    scenario uses a feature that is out of scope; 4 its content is wrong, or that of the trace.
+    The trace appears whole or not at all.
+    """
+    try:
+        semantics = with_switches(profile(profile_name), settings or [])
+    except UnknownSwitch as error:
+        raise usage_error(str(error)) from None
+    try:
+        if reseal:
+            summary = _reseal(source, output)
+        else:
+            label = ", ".join([profile_name, *(settings or [])])
+            summary = _record(source, output, engine, semantics, label, names)
+    except InputError as error:
+        complain(error.at(file=error.file or str(source)), as_json)
+        raise typer.Exit(error.exit_code) from None
+    except OSError as error:
+        name = error.filename or output
+        raise usage_error(f"{name}: {error.strerror or error}") from None
+    if as_json:
+        print(json.dumps({"trace": str(output), **summary}))
+
+
+def _record(
+    source: Path,
+    output: Path,
+    engine: EngineName,
+    semantics: Semantics,
+    label: str,
+    names: bool,
+) -> dict[str, int]:
+    from nullblock.conformance.trace.tape import Tape, header
+    from nullblock.conformance.trace.writer import trace_file
+
+    with source.open("rb") as stream:
+        taken = scenario.parse(stream.read(MAX_BYTES + 1), str(source))
+    made = make_engine(engine, taken.config, semantics)
+    with trace_file(output) as writer:
+        writer.write(header(taken.config, engine.value, version("nullblock"), label))
+        tape = Tape(
+            made, taken, writer.write, tagged_keys=semantics.extra_keys_tagged, names=names
+        )
+        deque(driver.run(taken, tape, dump="none"), maxlen=0)
+        return {"steps": tape.steps, "requests": len(tape.numbers)}
+
+
+def _reseal(source: Path, output: Path) -> dict[str, int]:
+    from nullblock.conformance.trace.writer import reseal
+
+    return {"records": reseal(source, output)}

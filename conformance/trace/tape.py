@@ -1,0 +1,306 @@
+"""Recording an engine of ours: an engine that passes every call on and writes down what it saw."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar
+
+from msgspec import UNSET, UnsetType
+
+from nullblock.conformance.engine import Dump, Engine, Fields, NewRequest
+from nullblock.conformance.scenario_format import Add as AddEvent
+from nullblock.conformance.scenario_format import Config, Scenario
+from nullblock.conformance.trace import records
+from nullblock.conformance.trace.records import Finish, PostState, Record, TraceConfig
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def header(config: Config, engine: str, version: str, profile: str) -> records.Header:
+    """The header of a trace that an engine of ours makes."""
+    return records.Header(
+        format="nullblock-trace",
+        version=records.VERSION,
+        spec=profile,
+        engine=records.EngineInfo(name=f"nullblock.{engine}", version=version),
+        config=TraceConfig(
+            block_size=config.block_size,
+            num_blocks=config.num_blocks,
+            max_num_scheduled_tokens=(
+                config.max_num_scheduled_tokens or config.max_num_batched_tokens
+            ),
+            max_num_seqs=config.max_num_seqs,
+            max_model_len=config.max_model_len,
+            long_prefill_token_threshold=config.long_prefill_token_threshold,
+            enable_chunked_prefill=config.enable_chunked_prefill,
+            enable_prefix_caching=config.enable_prefix_caching,
+            scheduler_reserve_full_isl=config.scheduler_reserve_full_isl,
+            policy=config.policy,
+        ),
+        observed=records.Observed(
+            add="complete",
+            output="complete",
+            abort="complete",
+            pause="complete",
+            reset="complete",
+            evict="complete",
+            schedule="complete",
+            update="complete",
+        ),
+        block_ids="exact",
+        start="empty",
+        writer=f"nullblock {version}",
+    )
+
+
+class Tape:
+    """Implements :class:`nullblock.conformance.engine.Engine` around another engine."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        scenario: Scenario,
+        write: Callable[[Record], None],
+        *,
+        tagged_keys: bool,
+        names: bool = False,
+    ) -> None:
+        """``tagged_keys``: whether adapter and salt are told apart in hashes, as the profile says.
+
+        ``names``: whether request ids are told.
+        """
+        self.engine, self.write, self.names = engine, write, names
+        self.size = scenario.config.block_size
+        self.caching = scenario.config.enable_prefix_caching
+        self.by_priority = scenario.config.policy == "priority"
+        self.tagged_keys = tagged_keys
+        self.steps = self.updates = 0
+        self.numbers: dict[str, int] = {}
+        self.requests: dict[str, NewRequest] = {}
+        self.content: dict[str, list[int]] = {}
+        self.chain: dict[str, list[int]] = {}
+        self.chains: dict[tuple[Any, ...], int] = {}
+        ids = {event.id for event in scenario.events if isinstance(event, AddEvent)}
+        self.ties = {id: float(place) for place, id in enumerate(sorted(ids))}
+
+    def observe(self, kind: str, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call the engine; what it raises is recorded and raised."""
+        try:
+            return method(*args, **kwargs)
+        except Exception as error:
+            self.write(records.Error(during=kind, type=type(error).__name__))
+            raise
+
+    def number(self, id: str) -> int:
+        """The number that stands for an id."""
+        return self.numbers.setdefault(id, len(self.numbers))
+
+    def all(self, ids: Iterable[str]) -> list[int]:
+        """The numbers that stand for some ids."""
+        return [self.number(id) for id in ids]
+
+    def add(self, request: NewRequest) -> None:
+        """Record an arrival."""
+        self.observe("add", self.engine.add, request)
+        id = request.id
+        number = self.number(id)
+        self.requests[id] = request
+        self.content[id] = list(request.prompt)
+        self.chain[id] = []
+        self.write(
+            records.Add(
+                id=number,
+                prompt=len(request.prompt),
+                max_tokens=request.max_tokens,
+                min_tokens=request.min_tokens,
+                priority=request.priority,
+                arrival=request.arrival if self.by_priority else UNSET,
+                tie=self.ties[id] if self.by_priority else 0.0,
+                skip_reading_prefix_cache=bool(request.skip_cache_read),
+                chain=_runs(self.fill(id)) if self.caching else UNSET,
+                name=id if self.names else UNSET,
+            )
+        )
+
+    def fill(self, id: str) -> list[int]:
+        """Number the blocks that a request has filled since it was looked at last."""
+        chain, content, request = self.chain[id], self.content[id], self.requests[id]
+        known = len(chain)
+        while len(content) >= (len(chain) + 1) * self.size:
+            start = len(chain) * self.size
+            tokens = tuple(content[start : start + self.size])
+            keys = self.keys(request, first=start == 0)
+            key = (chain[-1] if chain else None, tokens, keys)
+            chain.append(self.chains.setdefault(key, len(self.chains)))
+        return chain[known:]
+
+    def keys(self, request: NewRequest, first: bool) -> tuple[Any, ...]:
+        """What tells a block from another one with the same tokens."""
+        lora, salt = request.lora or "", (request.salt or "") if first else ""
+        return (lora, salt) if self.tagged_keys else tuple(k for k in (lora, salt) if k)
+
+    def schedule(self) -> Fields:
+        """Record a step."""
+        decided = self.observe("schedule", self.engine.schedule)
+        self.steps += 1
+        cached = decided["cached"]
+        self.write(
+            records.Schedule(
+                step=self.steps,
+                ids=self.all(decided["order"]),
+                tokens=[decided["num_scheduled_tokens"][id] for id in decided["order"]],
+                new=[
+                    records.NewRequest(
+                        id=self.number(new["id"]), computed=new["computed"], blocks=new["blocks"]
+                    )
+                    for new in decided["new"]
+                ],
+                cached=self.cached(cached) if cached else UNSET,
+                preempted=sorted(self.all(decided["preempted"])),
+                finished=sorted(self.all(decided["finished"])),
+                common_prefix=decided["num_common_prefix_blocks"],
+                state=self.post_state(),
+            )
+        )
+        return decided
+
+    def cached(self, cached: list[Fields]) -> records.CachedRequests:
+        """The requests that the worker knows."""
+        return records.CachedRequests(
+            ids=self.all(one["id"] for one in cached),
+            computed=[one["computed"] for one in cached],
+            num_output=[one["num_output"] for one in cached],
+            blocks=[
+                (self.number(one["id"]), one["new_blocks"])
+                for one in cached
+                if one["new_blocks"] is not None
+            ],
+            resumed=self.all(one["id"] for one in cached if one["resumed"]),
+            all_tokens=[
+                (self.number(one["id"]), one["all_token_ids"])
+                for one in cached
+                if one["all_token_ids"] is not None
+            ],
+        )
+
+    def update(self, sampled: dict[str, list[int]]) -> list[Fields]:
+        """Record what the model sampled, and what became of it."""
+        frame = {id: list(tokens) for id, tokens in sampled.items()}
+        outputs = self.observe("update", self.engine.update, sampled)
+        self.updates += 1
+        self.write(self.output(frame, outputs))
+        self.write(
+            records.Update(
+                step=self.updates,
+                ids=self.all(output["id"] for output in outputs),
+                tokens=[len(output["tokens"]) for output in outputs],
+                finish=[self.finish(o) for o in outputs if o["finish"] is not None],
+                state=self.post_state(),
+            )
+        )
+        return outputs
+
+    def output(self, frame: dict[str, list[int]], outputs: list[Fields]) -> records.Output:
+        """The model's part: who got how many tokens, which of them end a request."""
+        eos, stop = [], []
+        for id, tokens in frame.items():
+            request = self.requests[id]
+            for place, token in enumerate(tokens):
+                if token == request.eos:
+                    eos.append((self.number(id), place))
+                elif token in (request.stop or ()):
+                    stop.append((self.number(id), place))
+        chain = []
+        for output in outputs:
+            id = output["id"]
+            self.content[id] += output["tokens"]
+            chain += [(self.number(id), number) for number in self.fill(id)]
+        return records.Output(
+            step=self.updates,
+            ids=self.all(frame),
+            counts=[len(tokens) for tokens in frame.values()],
+            eos=eos,
+            stop=stop,
+            chain=chain if self.caching else UNSET,
+        )
+
+    def finish(self, output: Fields) -> Finish:
+        """How a request ended."""
+        id, reason, said = self.number(output["id"]), output["finish"], output["stop_reason"]
+        if reason == "rejected":
+            return Finish(id=id, reason=reason, why=said)
+        return Finish(id=id, reason=reason, by_stop_id=said is not None)
+
+    def abort(self, ids: list[str] | None, status: str) -> list[str]:
+        """Record an abort; ids that were never added are left out."""
+        asked = None if ids is None else [self.numbers[id] for id in ids if id in self.numbers]
+        aborted = self.observe("abort", self.engine.abort, ids, status)
+        self.write(
+            records.Abort(
+                asked=asked,
+                status=status,
+                aborted=self.all(aborted),
+                state=self.post_state(),
+            )
+        )
+        return aborted
+
+    def reset_prefix_cache(self, reset_running: bool) -> bool:
+        """Record a reset."""
+        ok = self.observe("reset", self.engine.reset_prefix_cache, reset_running)
+        self.write(records.Reset(reset_running=reset_running, ok=ok, state=self.post_state()))
+        return ok
+
+    def pause(self, state: str) -> None:
+        """Record a pause state."""
+        self.observe("pause", self.engine.pause, state)
+        self.write(records.Pause(pause_state=state))  # type: ignore[arg-type]
+
+    def evict_blocks(self, ids: list[int]) -> None:
+        """Record an eviction."""
+        self.observe("evict", self.engine.evict_blocks, ids)
+        self.write(records.Evict(blocks=sorted(set(ids))))
+
+    def post_state(self) -> PostState | UnsetType:
+        """What the engine shows of its state."""
+        state = self.engine.state("brief")
+        if state is None:
+            return UNSET
+        waiting = [*state["skipped_waiting"], *state["waiting"]]
+        return PostState(
+            num_free=state["num_free"],
+            num_running=len(state["running"]),
+            num_waiting=len(waiting),
+            running=self.all(state["running"]),
+            waiting=self.all(waiting),
+        )
+
+    def has_unfinished(self) -> bool:
+        """As the engine says; so are the others."""
+        return self.engine.has_unfinished()
+
+    def has_requests(self) -> bool:
+        """Whether a step has anything to do or to tell."""
+        return self.engine.has_requests()
+
+    def num_tokens(self, id: str) -> int | None:
+        """Prompt and output tokens of a request."""
+        return self.engine.num_tokens(id)
+
+    def is_prefill_chunk(self, id: str) -> bool:
+        """Whether the step just scheduled leaves tokens of the request uncomputed."""
+        return self.engine.is_prefill_chunk(id)
+
+    def state(self, dump: Dump) -> Fields | None:
+        """The state of a line."""
+        return self.engine.state(dump)
+
+
+def _runs(numbers: Iterable[int]) -> list[records.Chain]:
+    """Consecutive numbers as runs."""
+    runs: list[records.Chain] = []
+    for number in numbers:
+        if runs and sum(runs[-1]) == number:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((number, 1))
+    return runs

@@ -1,0 +1,221 @@
+"""The environment of a symbolic state: quantifiers, sets, sizes, hashes and facts about requests, as Z3 terms.
+
+Constants of a configuration are symbols, so a proof holds for every pool size, block size, budget and length, with and
+without prefix caching, chunked prefill and full-sequence reservation. Only the policy is a Python bool: the prover runs both.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import z3  # type: ignore[import-untyped]
+
+from nullblock.spec.kernel import Engines, both, implies
+from nullblock.spec.profiles import NORMATIVE, Semantics
+from nullblock.spec.prover.symbols import BOOL, FIELDS, INT, SORTS, Term, TermMap, blank
+
+Text = Callable[..., Any]
+
+
+def _function(name: str, *sorts: str) -> Any:
+    return z3.Function(name, *[SORTS[s] for s in sorts])
+
+
+BLOCKS, FULL, TOKENS = (_function(f, "I", "I") for f in ("blocks", "full", "tokens"))
+PROMPT_LEN, MAX_TOKENS, MIN_TOKENS, ORDER, URGENCY = (
+    _function(f, "R", "I") for f in ("prompt_len", "max_tokens", "min_tokens", "order", "urgency")
+)
+SKIP_READ = z3.Function("skip_read", SORTS["R"], BOOL)
+WANT, PAR, DEPTH = _function("want", "R", "I", "H"), _function("par", "H", "H"), _function("depth", "H", "I")
+LAST_TOKEN = _function("last_token", "R", "I", "I")
+CARD = {s: z3.Function(f"card_{s}", z3.SetSort(SORTS[s]), INT) for s in "BR"}
+SOME = {s: z3.Function(f"some_{s}", z3.SetSort(SORTS[s]), SORTS[s]) for s in "BR"}
+
+
+class Lexicographic:
+    """A pair of integers that is compared first by the one, then by the other."""
+
+    __slots__ = ("first", "second")
+
+    def __init__(self, first: Term, second: Term) -> None:
+        self.first, self.second = first, second
+
+    def __le__(self, other: "Lexicographic") -> Any:
+        return z3.Or(
+            self.first < other.first,
+            z3.And(self.first == other.first, self.second <= other.second),
+        )
+
+
+class SymbolicEnv:
+    """What the text asks of `s.k`, answered with terms.
+
+    Fresh names are numbered from 0 in every run, so equal obligations of two paths are the same term.
+    """
+
+    concrete = False
+    checks = True
+    NOHASH, ROOT = z3.IntVal(-1), z3.IntVal(0)
+    usable, budget, max_seqs, max_len, threshold = z3.Ints(
+        "usable_blocks token_budget max_num_seqs max_model_len long_prefill_threshold"
+    )
+    caching, chunked, reserve = z3.Bools("prefix_caching chunked_prefill reserve_full_isl")
+
+    def __init__(self, priority: bool, sem: Semantics = NORMATIVE) -> None:
+        self.priority, self.sem = priority, sem
+        self.named = self.nested = 0
+
+    def const(self, name: str, sort: Any) -> Term:
+        """A constant that no formula has named before in this run."""
+        self.named += 1
+        return z3.Const(f"{name}!{self.named}", sort)
+
+    # quantifiers -----------------------------------------------------------------------------
+    def _bound(self, sorts: str, text: Text) -> tuple[list[Term], Term]:
+        # Bound names need not be fresh, only distinct where they nest: so equal formulas are equal terms.
+        self.nested += 1
+        names = [z3.Const(f"{d.lower()}{n}_{self.nested}", SORTS[d]) for n, d in enumerate(sorts)]
+        body = text(*names)
+        self.nested -= 1
+        return names, body
+
+    def forall(self, sorts: str, test: Text) -> Term:
+        """Whether `test` holds for all members of the sorts."""
+        names, body = self._bound(sorts, test)
+        return body if isinstance(body, bool) else z3.ForAll(names, body)
+
+    def exists(self, sort: str, test: Text, by: Any = None) -> Term:
+        """Whether `test` holds for some member."""
+        names, body = self._bound(sort, test)
+        return body if isinstance(body, bool) else z3.Exists(names, body)
+
+    def is_first(self, sort: str, x: Term, test: Text, key: Text, by: Any = None) -> Term:
+        """Whether x has the least key among those that pass `test`."""
+        return both(test(x), self.forall(sort, lambda y: implies(test(y), key(x) <= key(y))))
+
+    def first(self, sort: str, test: Text, key: Text, by: Any = None) -> Term:
+        """Some x that is first. Axiom: if anything passes `test`, something is first, for what passes is finite."""
+        x = self.const("first", SORTS[sort])
+        Engines.prover.assume(implies(self.exists(sort, test), self.is_first(sort, x, test, key)))
+        return x
+
+    # sizes -----------------------------------------------------------------------------------
+    def blocks(self, tokens: Term) -> Term:
+        """Blocks that `tokens` tokens need."""
+        return BLOCKS(tokens)
+
+    def full(self, tokens: Term) -> Term:
+        """Blocks that `tokens` tokens fill."""
+        return FULL(tokens)
+
+    def tokens(self, blocks: Term) -> Term:
+        """Tokens in whole blocks."""
+        return TOKENS(blocks)
+
+    # requests --------------------------------------------------------------------------------
+    def prompt_len(self, r: Term) -> Term:
+        """Prompt tokens of r."""
+        return PROMPT_LEN(r)
+
+    def max_tokens(self, r: Term) -> Term:
+        """Output tokens at which r stops."""
+        return MAX_TOKENS(r)
+
+    def min_tokens(self, r: Term) -> Term:
+        """Output tokens below which r does not stop on a token."""
+        return MIN_TOKENS(r)
+
+    def skip_read(self, r: Term) -> Term:
+        """Whether r refuses prefix hits."""
+        return SKIP_READ(r)
+
+    def order(self, r: Term) -> Term:
+        """Place in a PRIORITY queue: an integer stands for (priority, arrival, id)."""
+        return ORDER(r)
+
+    def negligible(self, r: Term, index: Term) -> Lexicographic:
+        """Key of the PRIORITY victim: the most negligible first, then the first in the list."""
+        return Lexicographic(-URGENCY(r), index)
+
+    def want(self, r: Term, i: Term) -> Term:
+        """The chain hash of r's i-th block."""
+        return WANT(r, i)
+
+    def par(self, h: Term) -> Term:
+        """The chain hash before h."""
+        return PAR(h)
+
+    def depth(self, h: Term) -> Term:
+        """How many blocks the chain of h covers."""
+        return DEPTH(h)
+
+    def valid(self, h: Term) -> Term:
+        """Whether h is a chain hash."""
+        return h > 0
+
+    def last_token(self, s: Any, r: Term) -> Term:
+        """What r's last token is to it: any value."""
+        return LAST_TOKEN(r, s.ntok[r])
+
+    def on_token(self, s: Any, r: Term) -> None:
+        """Nothing: tokens have no content here."""
+
+    def note(self, s: Any, r: Term, why: Any) -> None:
+        """Nothing: verdicts decide nothing."""
+
+    def observe(self, reading: Text, s: Any) -> None:
+        """Nothing: what only concrete runs read."""
+
+    # sets and maps ---------------------------------------------------------------------------
+    def mem(self, members: Term, x: Term) -> Term:
+        """Membership."""
+        return z3.Select(members, x)
+
+    def card(self, members: Term) -> Term:
+        """Cardinality."""
+        return CARD[str(members.domain())](members)
+
+    def some(self, members: Term) -> Term:
+        """Some member of a set."""
+        return SOME[str(members.domain())](members)
+
+    def empty(self, sort: str) -> Term:
+        """The empty set of a sort."""
+        return z3.K(SORTS[sort], z3.BoolVal(False))
+
+    def add(self, members: Term, x: Term) -> Term:
+        """The set with x in it."""
+        return self._changed(members, x, True)
+
+    def remove(self, members: Term, x: Term) -> Term:
+        """The set without x."""
+        return self._changed(members, x, False)
+
+    def _changed(self, members: Term, x: Term, inside: bool) -> Term:
+        from nullblock.spec.prover.axioms import counted
+
+        new = z3.Store(members, x, inside)
+        Engines.prover.assume(counted(self, members, x, new, inside))
+        return new
+
+    def drop(self, m: TermMap, i: Term, n: Term) -> TermMap:
+        """The sequence m[0:n] without its i-th member."""
+        j = z3.Int("j_drop")
+        return TermMap(z3.Lambda([j], z3.If(j < i, m[j], m[j + 1])))
+
+    def shift(self, m: TermMap, i: Term) -> TermMap:
+        """The map with every value above i lowered by one."""
+        r = z3.Const("r_shift", SORTS["R"])
+        return TermMap(z3.Lambda([r], z3.If(m[r] > i, m[r] - 1, m[r])))
+
+    def blank(self, field: str) -> TermMap:
+        """An empty map for a field."""
+        match FIELDS[field].rpartition(">")[2]:
+            case "H":
+                value = self.NOHASH
+            case "I":
+                value = z3.IntVal(-1 if field == "pos" else 0)
+            case "{R}":
+                value = self.empty("R")
+            case range_:
+                value = z3.Const(f"no_{range_}", SORTS[range_])
+        return blank(field, value)

@@ -1,0 +1,162 @@
+"""Every invariant can fail: for each, a reachable state that is damaged where it looks."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nullblock.spec.facts import Request
+from nullblock.spec.invariants import INVARIANTS
+from nullblock.spec.machine.schedule import schedule
+from nullblock.spec.state import (
+    AWAY,
+    BACK,
+    IDLE,
+    LEAVING,
+    PREEMPTED,
+    RUN_PHASE,
+    RUNNING,
+    TOKEN,
+    UPDATE,
+    WAIT_PHASE,
+)
+
+sys.path.insert(0, str(Path(__file__).parent))
+from world import arrive, new_state, step  # noqa: E402  (a module beside this one)
+
+
+def busy() -> Any:
+    """Three requests run, two share a block, one waits; all at rest between steps."""
+    s = new_state()
+    arrive(s, "a0", 4, 4)
+    arrive(s, "a1", 4, 4)
+    step(s)
+    arrive(s, "b2", 3, 3)
+    arrive(s, "b3", 3, 3)
+    step(s)
+    return s
+
+
+def idle() -> Any:
+    """Everybody has finished; their blocks are free and still hashed."""
+    s = busy()
+    while s.nr or s.nwait:
+        step(s)
+    return s
+
+
+def put(**fields: Any) -> Callable[[Any], None]:
+    """Set fields: a plain value, or a dict of entries for a map."""
+
+    def change(s: Any) -> None:
+        for name, value in fields.items():
+            if isinstance(value, dict):
+                getattr(s, name).update(value)
+            else:
+                setattr(s, name, value)
+
+    return change
+
+
+def looking(s: Any) -> None:
+    """A lookup for the waiting request b3, as if the waiting phase were open."""
+    put(phase=WAIT_PHASE, looking=1, lr="b3", budget=3, limit=3, used=0)(s)
+
+
+def after_looking(**fields: Any) -> Callable[[Any], None]:
+    """Open a lookup, then set fields."""
+
+    def change(s: Any) -> None:
+        looking(s)
+        put(**fields)(s)
+
+    return change
+
+
+def hashed_free(s: Any) -> int:
+    """A free block with a hash that has a parent."""
+    return next(b for b in s.hsh if s.hsh[b] and len(s.hsh[b]) > 1 and s.ref[b] == 0)
+
+
+BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
+    "POOL-1": (busy, put(ref={1: -1})),
+    "POOL-2": (busy, put(ref={1: 7})),
+    "POOL-3": (busy, put(stamp={1: 50}, back=60)),
+    "QUEUE-1": (idle, put(back=1)),
+    "QUEUE-2": (idle, lambda s: s.stamp.update({1: s.stamp[2]})),
+    "QUEUE-4": (busy, put(nfree=5)),
+    "QUEUE-5": (busy, put(freeset=frozenset({1}))),
+    "HASH-2": (busy, put(hstamp={1: 0})),
+    "HASH-3": (idle, lambda s: s.hstamp.update(dict.fromkeys((b for b in s.hsh if s.hsh[b]), 1))),
+    "HASH-4": (idle, lambda s: s.hsh.update({s.pw[hashed_free(s)]: None})),
+    "HASH-5": (busy, put(ncached={"a0": 3})),
+    "HASH-6": (idle, lambda s: s.done.update({hashed_free(s): 0})),
+    "HASH-7": (busy, put(na=2)),
+    "HASH-8": (busy, after_looking(nhit=1, hit={0: 6})),
+    "HASH-9": (idle, lambda s: put(looking=1, evset=frozenset({hashed_free(s)}), nevict=1)(s)),
+    "HASH-17": (idle, lambda s: s.pos.update({("a0", s.pw[hashed_free(s)]): 5})),
+    "TABLE-1": (busy, put(ncached={"a0": 9})),
+    "TABLE-2": (busy, lambda s: s.tab.update({("a0", 1): s.tab["a0", 0]})),
+    "TABLE-3": (busy, put(pos={("a0", 6): 0})),
+    "TABLE-4": (busy, put(own={6: frozenset({"a0"})})),
+    "TABLE-5": (busy, lambda s: s.hsh.update({s.tab["a0", 0]: ("other",)})),
+    "TABLE-6": (busy, lambda s: s.ncached.update({"a0": 0})),
+    "TABLE-7": (busy, put(stage={"a0": PREEMPTED})),
+    "TABLE-8": (busy, put(comp={"a0": 11})),
+    "TABLE-9": (busy, lambda s: s.comp.update({"a0": 0})),
+    "ALLOC-2": (busy, after_looking(turned=1)),
+    "ALLOC-3": (busy, put(phase=RUN_PHASE, asked=9, budget=3, actor="a0", at=0)),
+    "RUN-8": (busy, put(nr=4)),
+    "RUN-9": (busy, lambda s: s.stage.update({s.run[0]: PREEMPTED})),
+    "RUN-10": (busy, lambda s: s.run.update({1: s.run[0]})),
+    "RUN-11": (busy, put(budget=-1)),
+    "RUN-12": (busy, put(halted=2)),
+    "RUN-13": (busy, lambda s: put(phase=RUN_PHASE, at=0, sched={s.run[0]: 1})(s)),
+    "RUN-14": (busy, put(sched={"b3": 1})),
+    "RUN-15": (busy, put(sched={"a0": 1})),
+    "RUN-16": (busy, put(comp={"a0": 12})),
+    "RUN-17": (busy, put(comp={"b3": 1})),
+    "RUN-18": (busy, lambda s: s.comp.update({"a0": s.ntok["a0"]})),
+    "RUN-19": (busy, put(ix={"a0": 2})),
+    "WAIT-12": (busy, put(rank={"a0": 9}, hi=20)),
+    "WAIT-13": (busy, put(hi=1)),
+    "WAIT-14": (busy, put(nwait=0)),
+    "WAIT-15": (busy, put(arr={"a0": 9}, aclk=20)),
+    "PREEMPT-5": (busy, put(leaving=BACK, leaver="a0")),
+    "PREEMPT-6": (busy, put(turned=1, adm=1)),
+    "OUT-7": (busy, put(told={"a0": 6})),
+    "UPD-11": (busy, put(phase=UPDATE, flying=0)),
+    "UPD-12": (busy, put(due={"a0": TOKEN})),
+    "LIFE-12": (busy, put(stage={"a0": LEAVING}, leaving=AWAY, leaver="a1")),
+    "LIFE-13": (
+        busy,
+        lambda s: s.k.requests.update({"a0": Request("a0", 12, 1)}),
+    ),
+    "LIFE-14": (busy, put(ntok={"a0": 11})),
+}
+
+
+@pytest.mark.parametrize("id", INVARIANTS)
+def test_every_invariant_can_fail(id: str) -> None:
+    """The invariant holds in a reachable state and falls when that state is damaged where it
+    looks.
+    """
+    make, damage = BREAKS[id]
+    s = make()
+    assert INVARIANTS[id](s)
+    damage(s)
+    assert not INVARIANTS[id](s)
+
+
+def test_the_scenes_are_what_they_say() -> None:
+    """Three run and one waits; blocks are shared; at the end all blocks are free and some
+    hashed.
+    """
+    s = busy()
+    assert (s.nr, s.nwait, s.phase) == (3, 1, IDLE)
+    assert max(s.ref.values()) > 1 and s.stage["a0"] == RUNNING
+    done = idle()
+    assert done.nfree == done.k.usable and any(done.hsh.values())
+    schedule(done)

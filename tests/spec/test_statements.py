@@ -1,0 +1,124 @@
+"""The catalogue: IDs keep their meaning, and every rule fires and keeps the invariants."""
+
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nullblock.spec.catalogue import CATALOGUE, catalogue, register
+from nullblock.spec.invariants import INVARIANTS
+from nullblock.spec.kernel import RULES, Disabled, require, rule
+from nullblock.spec.machine import events
+from nullblock.spec.machine.schedule import schedule
+from nullblock.spec.machine.update import update_from_output
+from nullblock.spec.profiles import VLLM_0_22_1
+
+sys.path.insert(0, str(Path(__file__).parent))
+from statements import RETIRED, STATEMENTS  # noqa: E402  (a data file beside this one)
+from world import CONFIG, arrive, new_state, observed, random_run, step  # noqa: E402
+
+
+def test_ids_keep_their_meaning() -> None:
+    """Every ID still names the definition that it was given to, and no retired one is back."""
+    now = {s.id: s.definition.removeprefix("nullblock.spec.") for s in catalogue()}
+    assert now == STATEMENTS
+    assert not RETIRED & now.keys()
+
+
+def test_an_id_is_never_given_twice() -> None:
+    """A second definition under a used ID is refused, and so is a malformed ID."""
+
+    def other() -> None:
+        """Something else."""
+
+    with pytest.raises(ValueError, match="POOL-1 is defined twice"):
+        register("POOL-1", "clause", other)
+    for bad in ("POOL-0", "POOL-01", "POOL", "FOO-1", "POOL-1 "):
+        with pytest.raises(ValueError, match="is not FAMILY-n"):
+            register(bad, "clause", other)
+    assert CATALOGUE["POOL-1"].kind == "invariant"
+
+
+RARE = {
+    "uncache": "the explorer's PRIORITY scope has it as a witness",
+    "skip": "dead in normative: a running request always has work (RUN-18); see the test below",
+}
+
+
+def preempted_by_reset_then_finished() -> None:
+    """The output of a request that a reset has preempted arrives, and is its last."""
+    s = new_state()
+    arrive(s, "a0", 3, 1)
+    schedule(s)
+    events.reset_prefix_cache(s, True)
+    update_from_output(s)
+    assert not s.nwait
+
+
+@pytest.fixture(scope="module")
+def fired() -> Counter[str]:
+    """How often each rule fired in random runs; every invariant held after every rule."""
+    count: Counter[str] = Counter()
+
+    def after(s: Any, id: str) -> None:
+        count[id] += 1
+        broken = [name for name, holds in INVARIANTS.items() if not holds(s)]
+        assert not broken, f"{broken} after {id}"
+
+    def run() -> None:
+        preempted_by_reset_then_finished()
+        for seed in range(24):
+            random_run(seed)
+
+    observed(after, run)
+    return count
+
+
+@pytest.mark.parametrize("name", [name for name in RULES if name not in RARE])
+def test_every_rule_fires_and_keeps_the_invariants(name: str, fired: Counter[str]) -> None:
+    """No rule is dead but those in RARE: each fires, and every invariant holds after it."""
+    assert fired[RULES[name].id] > 0
+
+
+def test_skip_fires_where_a_request_is_stuck() -> None:
+    """RUN-6 fires in vllm-0.22.1, where a prompt of max_model_len tokens is never finished."""
+    count: Counter[str] = Counter()
+
+    def run() -> None:
+        s = new_state(replace(CONFIG, semantics=VLLM_0_22_1, max_num_scheduled_tokens=6))
+        arrive(s, "a0", CONFIG.max_model_len, 1)
+        for _ in range(3):
+            step(s)
+
+    observed(lambda s, id: count.update([id]), run)
+    assert count["RUN-6"] == 1
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rejected_rule_changes_nothing(name: str) -> None:
+    """In the middle of a step, where nearly every guard fails, a rejected rule leaves the state
+    as it was.
+    """
+    s = new_state()
+    s.phase = 99
+    before = s.copy()
+    arguments = {"R": "nobody", "B": 1, "I": 0}
+    with pytest.raises(Disabled) as refused:
+        RULES[name](s, *(arguments[sort] for sort in RULES[name].sorts))
+    assert RULES[name].id in str(refused.value)
+    assert all(getattr(s, f) == getattr(before, f) for f in s.__slots__ if f != "k")
+
+
+def test_rule_names_are_unique() -> None:
+    """Two rules of one name are refused, because the prover and the checker tell rules by name."""
+
+    def adopt(s: Any) -> None:
+        """Another rule of that name."""
+        require(True, "always")
+
+    with pytest.raises(ValueError, match="two rules are called adopt"):
+        rule("POOL-999")(adopt)
+    del CATALOGUE["POOL-999"]

@@ -1,0 +1,112 @@
+"""A small concrete world for tests of the specification: requests of a few kinds that share
+prefixes.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from nullblock.spec.concrete import Env, State, initial
+from nullblock.spec.facts import Config, Request
+from nullblock.spec.kernel import Engines
+from nullblock.spec.machine import events
+from nullblock.spec.machine.schedule import schedule
+from nullblock.spec.machine.update import update_from_output
+from nullblock.spec.state import EOS, PLAIN
+
+CONFIG = Config(
+    num_blocks=7, block_size=2, max_num_scheduled_tokens=7, max_num_seqs=3, max_model_len=12
+)
+
+
+class World(Env):
+    """Requests whose ids start alike share their first block; those of kind `e` stop at once."""
+
+    def want(self, r: str | None, i: int) -> Any:
+        return r and tuple("shared" if j == 0 else r[0] for j in range(i + 1))
+
+    def par(self, h: Any) -> Any:
+        return h and h[:-1]
+
+    def depth(self, h: Any) -> int:
+        return len(h or ())
+
+    def last_token(self, s: State, r: str) -> int:
+        return EOS if r[0] == "e" else PLAIN
+
+
+def new_state(config: Config = CONFIG) -> Any:
+    """The empty state of a world."""
+    return initial(World(config, checks=True))
+
+
+def arrive(s: Any, id: str, prompt: int, output: int, **facts: Any) -> None:
+    """A request arrives."""
+    s.k.requests[id] = Request(id, prompt, output, **facts)
+    events.add(s, id)
+
+
+def step(s: Any) -> Any:
+    """One whole step; what it decided."""
+    out = schedule(s)
+    update_from_output(s)
+    return out
+
+
+def observed(after_rule: Callable[[Any, str], None], run: Callable[[], None]) -> None:
+    """Call `after_rule` after every rule that `run` fires."""
+    Engines.after_rule = after_rule
+    try:
+        run()
+    finally:
+        Engines.after_rule = None
+
+
+def random_run(seed: int, steps: int = 40) -> Any:
+    """Arrivals, steps and disturbances, a pure function of the seed; the last state."""
+    r = random.Random(seed)
+    s = new_state(
+        Config(
+            num_blocks=r.choice((5, 6, 8)),
+            block_size=r.choice((1, 2)),
+            max_num_scheduled_tokens=r.choice((3, 5, 9)),
+            max_num_seqs=r.choice((2, 3)),
+            max_model_len=12,
+            long_prefill_token_threshold=r.choice((0, 0, 2)),
+            enable_chunked_prefill=r.random() < 0.7,
+            enable_prefix_caching=r.random() < 0.9,
+            scheduler_reserve_full_isl=r.random() < 0.5,
+            policy=r.choice(("fcfs", "priority")),
+        )
+    )
+    for n in range(steps):
+        disturb(s, r, n)
+        if r.random() < 0.8:
+            schedule(s)
+            if r.random() < 0.2:
+                disturb(s, r, 1000 + n)
+            update_from_output(s)
+    return s
+
+
+def disturb(s: Any, r: random.Random, n: int) -> None:
+    """Something that may happen between steps, or nothing."""
+    kind = r.random()
+    live = [q for q in s.k.requests if s.stage[q]]
+    if kind < 0.35:
+        arrive(
+            s,
+            f"{r.choice('abe')}{n}",
+            r.randrange(1, 13),
+            r.randrange(1, 5),
+            priority=r.randrange(3),
+            arrival=n,
+        )
+    elif kind < 0.42 and live:
+        events.abort(s, r.choice(live))
+    elif kind < 0.47:
+        events.reset_prefix_cache(s, r.random() < 0.7)
+    elif kind < 0.5:
+        events.evict_blocks(s, [r.randrange(1, s.k.usable + 1)])
+    elif kind < 0.55:
+        events.pause(s, r.choice((0, 0, 1, 2)))
