@@ -92,7 +92,7 @@ class SymbolicEnv:
         """Whether x has the least key among those that pass `test`."""
         return both(test(x), self.forall(sort, lambda y: implies(test(y), key(x) <= key(y))))
 
-    def first(self, sort: str, test: Text, key: Text, by: Any = None) -> Term:
+    def first(self, sort: str, test: Text, key: Text, by: Any = None, known: Any = None) -> Term:
         """Some x that is first. Axiom: if anything passes `test`, something is first, for what passes is finite."""
         x = self.const("first", SORTS[sort])
         Engines.prover.assume(implies(self.exists(sort, test), self.is_first(sort, x, test, key)))

@@ -4,9 +4,9 @@
     python tests/fuzz/bulk.py --replay SCENARIO.json
 
 Needs the development environment (``make test`` makes it); the real engine is installed when it
-is missing. The seed is printed first, so that any run can be repeated. On a difference the scenario
-is shrunk and written to a file, and one line says how to replay it. Exit codes: 0 no difference, 1
-a difference, 2 command line, 3 the real engine cannot be had.
+is missing. The seed is printed first, so that any run can be repeated. On a difference the
+scenario is shrunk and written to a file, and one line says how to replay it. Exit codes: 0 no
+difference, 1 a difference, 2 command line, 3 the real engine cannot be had.
 """
 
 import argparse

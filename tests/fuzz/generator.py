@@ -1,7 +1,8 @@
 """Scenarios over the whole scope, written down once for every source of choices.
 
 A scenario is made by asking a :class:`Choices` again and again: a seeded generator answers for
-runs in bulk; in the tests Hypothesis answers, and shrinks. Moods aim at what random events seldom reach:
+runs in bulk; in the tests Hypothesis answers, and shrinks. Moods aim at what random events seldom
+reach:
 
 * ``crowded``: requests fit one by one and not together (preemption, resumption, eviction);
 * ``alike``: equal prompts of whole blocks (duplicate hashes, hits within a step);

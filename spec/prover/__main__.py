@@ -1,0 +1,23 @@
+"""`python -m nullblock.spec.prover [--fast] [RULE|OPERATION…]`: open obligations, one a line; 1 if there are any."""
+
+import sys
+
+from nullblock.spec.prover import UnknownJob, prove
+
+
+def main(arguments: list[str]) -> int:
+    """Prove what is named, or everything; with --fast stop at the first open obligation."""
+    wanted = [a for a in arguments if a != "--fast"]
+    try:
+        report = prove(*wanted, stop_at_first="--fast" in arguments)
+    except UnknownJob as error:
+        print(error, file=sys.stderr)
+        return 2
+    for o in report.open:
+        print(f"open: {o}")
+    print(f"{report.obligations} obligations, {report.proved} proved, {report.seconds:.1f} s")
+    return 1 if report.open else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,116 @@
+"""What there is to prove: the first state, every rule, every operation of the machine."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import z3  # type: ignore[import-untyped]
+
+from nullblock.spec.kernel import RULES, State, Value, both, implies
+from nullblock.spec.machine import events, schedule, update
+from nullblock.spec.prover.symbols import FIELDS
+from nullblock.spec.state import IDLE, RUN_PHASE, UNBORN, UNPAUSED, WAIT_PHASE, at_rest
+
+Kind = Literal["initial", "rule", "machine"]
+
+
+def _anything(s: State, *args: Value) -> Value:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A text to follow: what holds before it, and whether every invariant must hold after it."""
+
+    name: str
+    kind: Kind
+    text: Callable[..., Any]
+    sorts: str = ""
+    before: Callable[..., Value] = _anything
+    """A condition on the state and the arguments."""
+    given: bool = True
+    """Whether the invariants hold before."""
+    keeps: bool = False
+    """Whether they must be shown after: for a rule, and for the first state."""
+
+
+def _between(s: State, *args: Value) -> Value:
+    """Between steps, nobody half-way."""
+    return both(s.phase == IDLE, at_rest(s), s.open == 0)
+
+
+def _in_phase(phase: int) -> Callable[..., Value]:
+    return lambda s: both(s.phase == phase, at_rest(s), s.open == 0, s.halted == 0)
+
+
+def _initial(s: State) -> None:
+    """The first state, for any pool: every block is free and has its own place, everything else is empty."""
+    k = s.k
+    stamp, free, one = s.stamp, s.freeset, s.taker
+    for f, sort in FIELDS.items():
+        setattr(s, f, k.blank(f) if ">" in sort else k.empty(sort[1]) if "{" in sort else z3.IntVal(0))
+    s.stamp, s.freeset = stamp, free
+    s.back, s.front, s.nfree = k.usable + 1, z3.IntVal(-1), k.usable
+    s.hclock = s.aclk = s.hi = z3.IntVal(1)
+    s.lo = z3.IntVal(-1)
+    s.lr = s.leaver = s.actor = s.taker = one
+
+
+def _first_state(s: State) -> Value:
+    """Stamps 1 to the number of usable blocks, all different, and all of them in the free set."""
+    k = s.k
+    return both(
+        k.forall("B", lambda b: both(1 <= s.stamp[b], s.stamp[b] <= k.usable, k.mem(s.freeset, b))),
+        k.forall("BB", lambda b, c: implies(s.stamp[b] == s.stamp[c], b == c)),
+        k.card(s.freeset) == k.usable,
+    )
+
+
+INITIAL = Job("initial", "initial", _initial, before=_first_state, given=False, keeps=True)
+
+MACHINE: tuple[Job, ...] = (
+    Job(
+        "schedule_running_requests", "machine", schedule.schedule_running_requests,
+        before=lambda s: both(_in_phase(RUN_PHASE)(s), s.at == 0),
+    ),
+    Job(
+        "schedule_waiting_requests", "machine", schedule.schedule_waiting_requests,
+        before=_in_phase(WAIT_PHASE),
+    ),
+    Job(
+        "schedule", "machine", schedule.schedule,
+        before=lambda s: both(_between(s), s.flying == 0),
+    ),
+    Job(
+        "update_from_output", "machine", update.update_from_output,
+        before=lambda s: both(_between(s), s.flying == 1),
+    ),
+    Job(
+        "add", "machine", events.add, "R",
+        before=lambda s, r: both(_between(s), s.stage[r] == UNBORN),
+    ),
+    Job("abort", "machine", events.abort, "R", before=_between),
+    Job(
+        "reset_prefix_cache", "machine", lambda s: events.reset_prefix_cache(s, False), before=_between
+    ),
+    Job(
+        "reset_running_requests", "machine", lambda s: events.reset_prefix_cache(s, True), before=_between
+    ),
+    Job(
+        "evict_blocks", "machine", lambda s, b, c: events.evict_blocks(s, [b, c]), "BB", before=_between
+    ),
+    Job(
+        "pause", "machine", events.pause, "I",
+        before=lambda s, state: both(_between(s), UNPAUSED <= state, state <= 2),
+    ),
+)
+
+
+def rules() -> tuple[Job, ...]:
+    """A job for every rule."""
+    return tuple(Job(name, "rule", rule.body, rule.sorts, keeps=True) for name, rule in RULES.items())
+
+
+def jobs() -> tuple[Job, ...]:
+    """Everything that is proved, in the order of the argument."""
+    return (INITIAL, *rules(), *MACHINE)
