@@ -43,7 +43,9 @@ def prove(
     """
     unknown = sorted(set(wanted) - set(names()))
     if unknown:
-        raise UnknownJob(f"nothing is called {', '.join(unknown)}: choose from {', '.join(names())}")
+        raise UnknownJob(
+            f"nothing is called {', '.join(unknown)}: choose from {', '.join(names())}"
+        )
     began = time.perf_counter()
     prover = Prover(sem, QUICK if stop_at_first else PATIENT, stop_at_first)
     reports: dict[str, JobReport] = {}

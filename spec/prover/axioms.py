@@ -38,31 +38,42 @@ def counted(k: Any, members: Value, x: Value, new: Value, inside: bool) -> Value
 
 SIZES = (
     Axiom(
-        "blocks-monotone", "More tokens need no fewer blocks.", ("I", "I"),
+        "blocks-monotone",
+        "More tokens need no fewer blocks.",
+        ("I", "I"),
         lambda k, i, j: implies(i <= j, k.blocks(i) <= k.blocks(j)),
         lambda k, i, j: (k.blocks(i), k.blocks(j)),
     ),
     Axiom(
-        "full-monotone", "More tokens fill no fewer blocks.", ("I", "I"),
+        "full-monotone",
+        "More tokens fill no fewer blocks.",
+        ("I", "I"),
         lambda k, i, j: implies(i <= j, k.full(i) <= k.full(j)),
         lambda k, i, j: (k.full(i), k.full(j)),
     ),
     Axiom(
-        "tokens-monotone", "More blocks hold no fewer tokens.", ("I", "I"),
+        "tokens-monotone",
+        "More blocks hold no fewer tokens.",
+        ("I", "I"),
         lambda k, i, j: implies(i <= j, k.tokens(i) <= k.tokens(j)),
         lambda k, i, j: (k.tokens(i), k.tokens(j)),
     ),
     Axiom(
-        "nothing", "No tokens need, fill and are no blocks.", (),
+        "nothing",
+        "No tokens need, fill and are no blocks.",
+        (),
         lambda k: both(k.blocks(0) == 0, k.full(0) == 0, k.tokens(0) == 0),
     ),
     Axiom(
-        "whole-blocks", "The tokens of whole blocks need and fill just these blocks.", ("I",),
+        "whole-blocks",
+        "The tokens of whole blocks need and fill just these blocks.",
+        ("I",),
         lambda k, i: both(k.blocks(k.tokens(i)) == i, k.full(k.tokens(i)) == i),
         lambda k, i: (k.tokens(i),),
     ),
     Axiom(
-        "filled", "Filled blocks hold no more than the tokens there are, and none is filled that is not needed.",
+        "filled",
+        "Filled blocks hold no more than the tokens there are, and none is filled that is not needed.",
         ("I",),
         lambda k, i: both(k.tokens(k.full(i)) <= i, k.full(i) <= k.blocks(i)),
         lambda k, i: (k.full(i),),
@@ -74,22 +85,32 @@ SETS = tuple(
     for s in "RB"
     for axiom in (
         Axiom(
-            f"card-{s}", "A cardinality is not negative, and a set that has one has a member.", ("{" + s + "}",),
+            f"card-{s}",
+            "A cardinality is not negative, and a set that has one has a member.",
+            ("{" + s + "}",),
             lambda k, S: both(k.card(S) >= 0, implies(k.card(S) > 0, k.mem(S, k.some(S)))),
             lambda k, S: (k.card(S),),
         ),
         Axiom(
-            f"member-{s}", "A set with a member is not empty.", ("{" + s + "}", s),
+            f"member-{s}",
+            "A set with a member is not empty.",
+            ("{" + s + "}", s),
             lambda k, S, x: implies(k.mem(S, x), k.card(S) >= 1),
             lambda k, S, x: (k.mem(S, x), k.card(S)),
         ),
-        Axiom(f"empty-{s}", "The empty set has no members.", (), lambda k, s=s: k.card(k.empty(s)) == 0),
+        Axiom(
+            f"empty-{s}",
+            "The empty set has no members.",
+            (),
+            lambda k, s=s: k.card(k.empty(s)) == 0,
+        ),
     )
 )
 
 HASHES = (
     Axiom(
-        "chain", "The hash of a block determines the hash before it and its depth; it is neither NOHASH nor ROOT.",
+        "chain",
+        "The hash of a block determines the hash before it and its depth; it is neither NOHASH nor ROOT.",
         ("R", "I"),
         lambda k, r, i: implies(
             i >= 0,
@@ -102,32 +123,49 @@ HASHES = (
         lambda k, r, i: (k.want(r, i),),
     ),
     Axiom(
-        "parent", "Before a chain hash stands another one, or ROOT.", ("H",),
+        "parent",
+        "Before a chain hash stands another one, or ROOT.",
+        ("H",),
         lambda k, h: implies(k.valid(h), either(k.valid(k.par(h)), k.par(h) == k.ROOT)),
         lambda k, h: (k.par(h),),
     ),
-    Axiom("no-hash", "NOHASH and ROOT are no chain hashes.", (), lambda k: neg(either(k.valid(k.NOHASH), k.valid(k.ROOT)))),
+    Axiom(
+        "no-hash",
+        "NOHASH and ROOT are no chain hashes.",
+        (),
+        lambda k: neg(either(k.valid(k.NOHASH), k.valid(k.ROOT))),
+    ),
 )
 
 REQUESTS = (
     Axiom(
-        "prompt", "A prompt has no negative length.", ("R",),
+        "prompt",
+        "A prompt has no negative length.",
+        ("R",),
         lambda k, r: k.prompt_len(r) >= 0,
         lambda k, r: (k.prompt_len(r),),
     ),
     Axiom(
-        "output", "A request asks for at least one token.", ("R",),
+        "output",
+        "A request asks for at least one token.",
+        ("R",),
         lambda k, r: k.max_tokens(r) >= 1,
         lambda k, r: (k.max_tokens(r),),
     ),
     Axiom(
-        "order", "No two requests have the same place in a PRIORITY queue.", ("R", "R"),
+        "order",
+        "No two requests have the same place in a PRIORITY queue.",
+        ("R", "R"),
         lambda k, r, q: implies(k.order(r) == k.order(q), r == q),
         lambda k, r, q: (k.order(r), k.order(q)),
     ),
     Axiom(
-        "configuration", "Budget, places and lengths are at least one; threshold and pool size are not negative.", (),
-        lambda k: both(k.budget >= 1, k.max_seqs >= 1, k.max_len >= 1, k.threshold >= 0, k.usable >= 0),
+        "configuration",
+        "Budget, places and lengths are at least one; threshold and pool size are not negative.",
+        (),
+        lambda k: both(
+            k.budget >= 1, k.max_seqs >= 1, k.max_len >= 1, k.threshold >= 0, k.usable >= 0
+        ),
     ),
 )
 
@@ -142,4 +180,6 @@ def formula(axiom: Axiom, k: Any) -> Any:
         return body
     assert axiom.triggers is not None, f"{axiom.name} has variables and no triggers"
     terms = axiom.triggers(k, *names)
-    return z3.ForAll(names, body, patterns=[terms[0] if len(terms) == 1 else z3.MultiPattern(*terms)])
+    return z3.ForAll(
+        names, body, patterns=[terms[0] if len(terms) == 1 else z3.MultiPattern(*terms)]
+    )

@@ -25,7 +25,11 @@ PROMPT_LEN, MAX_TOKENS, MIN_TOKENS, ORDER, URGENCY = (
     _function(f, "R", "I") for f in ("prompt_len", "max_tokens", "min_tokens", "order", "urgency")
 )
 SKIP_READ = z3.Function("skip_read", SORTS["R"], BOOL)
-WANT, PAR, DEPTH = _function("want", "R", "I", "H"), _function("par", "H", "H"), _function("depth", "H", "I")
+WANT, PAR, DEPTH = (
+    _function("want", "R", "I", "H"),
+    _function("par", "H", "H"),
+    _function("depth", "H", "I"),
+)
 LAST_TOKEN = _function("last_token", "R", "I", "I")
 CARD = {s: z3.Function(f"card_{s}", z3.SetSort(SORTS[s]), INT) for s in "BR"}
 SOME = {s: z3.Function(f"some_{s}", z3.SetSort(SORTS[s]), SORTS[s]) for s in "BR"}
@@ -93,9 +97,14 @@ class SymbolicEnv:
         return both(test(x), self.forall(sort, lambda y: implies(test(y), key(x) <= key(y))))
 
     def first(self, sort: str, test: Text, key: Text, by: Any = None, known: Any = None) -> Term:
-        """Some x that is first. Axiom: if anything passes `test`, something is first, for what passes is finite."""
+        """Some x that is first.
+
+        Axiom: if anything passes `test`, something is first, for what passes is finite. `known` is
+        a member to ask first, which spares Z3 the search for one.
+        """
         x = self.const("first", SORTS[sort])
-        Engines.prover.assume(implies(self.exists(sort, test), self.is_first(sort, x, test, key)))
+        some = self.exists(sort, test) if known is None else test(known)
+        Engines.prover.assume(implies(some, self.is_first(sort, x, test, key)))
         return x
 
     # sizes -----------------------------------------------------------------------------------

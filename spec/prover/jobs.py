@@ -48,7 +48,9 @@ def _initial(s: State) -> None:
     k = s.k
     stamp, free, one = s.stamp, s.freeset, s.taker
     for f, sort in FIELDS.items():
-        setattr(s, f, k.blank(f) if ">" in sort else k.empty(sort[1]) if "{" in sort else z3.IntVal(0))
+        setattr(
+            s, f, k.blank(f) if ">" in sort else k.empty(sort[1]) if "{" in sort else z3.IntVal(0)
+        )
     s.stamp, s.freeset = stamp, free
     s.back, s.front, s.nfree = k.usable + 1, z3.IntVal(-1), k.usable
     s.hclock = s.aclk = s.hi = z3.IntVal(1)
@@ -60,7 +62,9 @@ def _first_state(s: State) -> Value:
     """Stamps 1 to the number of usable blocks, all different, and all of them in the free set."""
     k = s.k
     return both(
-        k.forall("B", lambda b: both(1 <= s.stamp[b], s.stamp[b] <= k.usable, k.mem(s.freeset, b))),
+        k.forall(
+            "B", lambda b: both(1 <= s.stamp[b], s.stamp[b] <= k.usable, k.mem(s.freeset, b))
+        ),
         k.forall("BB", lambda b, c: implies(s.stamp[b] == s.stamp[c], b == c)),
         k.card(s.freeset) == k.usable,
     )
@@ -70,37 +74,61 @@ INITIAL = Job("initial", "initial", _initial, before=_first_state, given=False, 
 
 MACHINE: tuple[Job, ...] = (
     Job(
-        "schedule_running_requests", "machine", schedule.schedule_running_requests,
+        "schedule_running_requests",
+        "machine",
+        schedule.schedule_running_requests,
         before=lambda s: both(_in_phase(RUN_PHASE)(s), s.at == 0),
     ),
     Job(
-        "schedule_waiting_requests", "machine", schedule.schedule_waiting_requests,
+        "schedule_waiting_requests",
+        "machine",
+        schedule.schedule_waiting_requests,
         before=_in_phase(WAIT_PHASE),
     ),
     Job(
-        "schedule", "machine", schedule.schedule,
+        "schedule",
+        "machine",
+        schedule.schedule,
         before=lambda s: both(_between(s), s.flying == 0),
     ),
     Job(
-        "update_from_output", "machine", update.update_from_output,
+        "update_from_output",
+        "machine",
+        update.update_from_output,
         before=lambda s: both(_between(s), s.flying == 1),
     ),
     Job(
-        "add", "machine", events.add, "R",
+        "add",
+        "machine",
+        events.add,
+        "R",
         before=lambda s, r: both(_between(s), s.stage[r] == UNBORN),
     ),
     Job("abort", "machine", events.abort, "R", before=_between),
     Job(
-        "reset_prefix_cache", "machine", lambda s: events.reset_prefix_cache(s, False), before=_between
+        "reset_prefix_cache",
+        "machine",
+        lambda s: events.reset_prefix_cache(s, False),
+        before=_between,
     ),
     Job(
-        "reset_running_requests", "machine", lambda s: events.reset_prefix_cache(s, True), before=_between
+        "reset_running_requests",
+        "machine",
+        lambda s: events.reset_prefix_cache(s, True),
+        before=_between,
     ),
     Job(
-        "evict_blocks", "machine", lambda s, b, c: events.evict_blocks(s, [b, c]), "BB", before=_between
+        "evict_blocks",
+        "machine",
+        lambda s, b, c: events.evict_blocks(s, [b, c]),
+        "BB",
+        before=_between,
     ),
     Job(
-        "pause", "machine", events.pause, "I",
+        "pause",
+        "machine",
+        events.pause,
+        "I",
         before=lambda s, state: both(_between(s), UNPAUSED <= state, state <= 2),
     ),
 )
@@ -108,7 +136,9 @@ MACHINE: tuple[Job, ...] = (
 
 def rules() -> tuple[Job, ...]:
     """A job for every rule."""
-    return tuple(Job(name, "rule", rule.body, rule.sorts, keeps=True) for name, rule in RULES.items())
+    return tuple(
+        Job(name, "rule", rule.body, rule.sorts, keeps=True) for name, rule in RULES.items()
+    )
 
 
 def jobs() -> tuple[Job, ...]:

@@ -37,7 +37,13 @@ class Attempt:
 
 
 QUICK = (Attempt(False, 0, 1), Attempt(True, 0, 2))
-PATIENT = (*QUICK, Attempt(True, 7, 4), Attempt(False, 23, 8), Attempt(True, 41, 16), Attempt(True, 3, 32))
+PATIENT = (
+    *QUICK,
+    Attempt(True, 7, 4),
+    Attempt(False, 23, 8),
+    Attempt(True, 41, 16),
+    Attempt(True, 3, 32),
+)
 
 
 @dataclass(frozen=True, slots=True)

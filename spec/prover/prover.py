@@ -21,7 +21,15 @@ from nullblock.spec.prover.jobs import Job
 from nullblock.spec.prover.obligations import Attempt, Hypothesis, Obligations
 from nullblock.spec.prover.paths import Forks, PathEnd, attached
 from nullblock.spec.prover.report import JobReport, Open
-from nullblock.spec.prover.symbols import FIELDS, SORTS, SymbolicState, Term, TermMap, sort_of, term
+from nullblock.spec.prover.symbols import (
+    FIELDS,
+    SORTS,
+    SymbolicState,
+    Term,
+    TermMap,
+    sort_of,
+    term,
+)
 
 Thunk = Callable[[], Any]
 
@@ -46,7 +54,7 @@ class Prover:
         self.job: Job
         self.report: JobReport
         self.priority = False
-        self.consistent: set[str] = set()
+        self.posed: set[tuple[bool, int, frozenset[int]]] = set()
         self.ledger: dict[tuple[int, ...], list[tuple[str, Term]]] = {}
         with attached(self):
             k = SymbolicEnv(False, sem)
@@ -101,6 +109,10 @@ class Prover:
     def prove(self, goal: Term, what: str) -> None:
         """Show `goal`. Raises Refuted in a hurry."""
         answer = self.obligations.decide(goal, self.hypotheses, f"{self.job.name}: {what}")
+        key = (self.priority, term(goal).get_id(), frozenset(self.hypotheses))
+        if key in self.posed:
+            return
+        self.posed.add(key)
         self.report.obligations += 1
         self.report.asked += answer.asked
         if answer.proved:
@@ -130,7 +142,12 @@ class Prover:
                 self.report.never.add(rule.name)
 
     def loop(
-        self, s: SymbolicState, until: Thunk, changes: frozenset[str], decreases: Thunk, keep: Thunk
+        self,
+        s: SymbolicState,
+        until: Thunk,
+        changes: frozenset[str],
+        decreases: Thunk,
+        keep: Thunk,
     ) -> Iterator[None]:
         """Cut a loop where it starts."""
         self.prove(keep(), "a loop's invariant holds on entry")
@@ -156,6 +173,7 @@ class Prover:
         """Follow every path of a job under one policy."""
         began = time.perf_counter()
         self.job, self.priority, self.forks = job, priority, Forks()
+        self.posed.clear()
         self.report = JobReport(job.name, job.kind)
         with attached(self):
             try:

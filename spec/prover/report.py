@@ -78,4 +78,6 @@ class Report:
     def vacuous(self) -> list[str]:
         """Texts whose hypotheses contradict each other, and rules of the machine that never fire: nothing is shown of them."""
         texts = [r.name for r in self.per_rule.values() if not r.reached]
-        return texts + [f"{r.name}: {rule}" for r in self.per_rule.values() for rule in sorted(r.never)]
+        return texts + [
+            f"{r.name}: {rule}" for r in self.per_rule.values() for rule in sorted(r.never)
+        ]

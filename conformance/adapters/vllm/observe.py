@@ -171,7 +171,10 @@ class Observer:
             record["finish"] = [self._finish(output) for output in ended]
             of_id = dict(zip(flight.ids, requests, strict=True))
             for output in ended:
-                self._forget(of_id[output.request_id])
+                request = of_id[output.request_id]
+                # A session that waits for more input reports an end and goes on.
+                if request.is_finished():
+                    self._forget(request)
         record["state"] = self._post_state()
         return [*records, record]
 

@@ -11,6 +11,9 @@ SUFFIXES = (".jsonl", ".jsonl.gz")
 PART_BYTES = 256 * 2**20
 """Bytes of JSON after which a folder gets its next part."""
 
+BUFFER_BYTES = 2**18
+"""What a plain file gets at once: a system call a step would be felt."""
+
 
 class Sink:
     """Writes lines; counts and digests them for the ``end`` record."""
@@ -62,7 +65,7 @@ class Sink:
         path = self.path / f"{self._part:04d}.jsonl.gz" if self._folder else self.path
         if path.name.endswith(".gz"):
             return cast(BinaryIO, gzip.open(path, "xb", compresslevel=1))
-        return path.open("xb")
+        return path.open("xb", buffering=BUFFER_BYTES)
 
 
 def _unused(path: Path) -> Path:

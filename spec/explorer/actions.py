@@ -1,0 +1,145 @@
+"""What may happen to the modelled system: a closed union, and what each does to a state."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from nullblock.spec.explorer.model import Scope
+from nullblock.spec.kernel import State
+from nullblock.spec.machine import events
+from nullblock.spec.machine.schedule import schedule
+from nullblock.spec.machine.update import update_from_output
+from nullblock.spec.state import PAUSED_ALL, PAUSED_NEW, UNBORN, UNPAUSED, live
+
+PAUSE_NAMES = {UNPAUSED: "UNPAUSED", PAUSED_NEW: "PAUSED_NEW", PAUSED_ALL: "PAUSED_ALL"}
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """A request arrives."""
+
+    id: str
+
+    def __str__(self) -> str:
+        return f"add {self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A whole step: schedule and update."""
+
+    def __str__(self) -> str:
+        return "step"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The first half of a step."""
+
+    def __str__(self) -> str:
+        return "schedule"
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The second half of a step."""
+
+    def __str__(self) -> str:
+        return "update"
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """A request is ended from outside."""
+
+    id: str
+
+    def __str__(self) -> str:
+        return f"abort {self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """The prefix cache is reset."""
+
+    reset_running: bool
+
+    def __str__(self) -> str:
+        return "reset_prefix_cache" + (" reset_running" if self.reset_running else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """A block is taken out of the prefix cache."""
+
+    block: int
+
+    def __str__(self) -> str:
+        return f"evict_blocks {self.block}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The pause state changes."""
+
+    state: int
+
+    def __str__(self) -> str:
+        return f"pause {PAUSE_NAMES[self.state]}"
+
+
+Action = Add | Step | Schedule | Update | Abort | Reset | Evict | Pause
+Check = Callable[[State, Action], Any]
+
+
+def actions(s: State, scope: Scope) -> Iterator[Action]:
+    """What may happen next, always in the same order."""
+    for t in scope.templates:
+        if s.stage[t.id] == UNBORN:
+            yield Add(t.id)
+    if not scope.halves:
+        yield Step()
+    else:
+        yield Update() if s.flying else Schedule()
+    if scope.aborts:
+        for t in scope.templates:
+            if live(s, t.id):
+                yield Abort(t.id)
+    for reset_running in scope.resets:
+        yield Reset(reset_running)
+    if scope.evicts:
+        for b in sorted(s.hsh):
+            if s.hsh[b] is not None:
+                yield Evict(b)
+    for state in scope.pauses:
+        if state != s.pause:
+            yield Pause(state)
+
+
+def perform(s: State, action: Action, half: Callable[[State], None] | None = None) -> None:
+    """Let `action` happen to s; `half` is called between the halves of a whole step.
+
+    Raises Disabled or Broken if the specification contradicts itself.
+    """
+    match action:
+        case Add(r):
+            events.add(s, r)
+        case Step():
+            schedule(s)
+            if half is not None:
+                half(s)
+            update_from_output(s)
+        case Schedule():
+            schedule(s)
+        case Update():
+            update_from_output(s)
+        case Abort(r):
+            events.abort(s, r)
+        case Reset(reset_running):
+            events.reset_prefix_cache(s, reset_running)
+        case Evict(b):
+            events.evict_blocks(s, [b])
+        case Pause(state):
+            events.pause(s, state)
+        case _:
+            assert_never(action)

@@ -1,0 +1,122 @@
+"""When two states are the same.
+
+A state is every field. What is left out is named here, and is what nothing between two steps
+reads: the absolute values of clocks, counters of what is past, and entries of maps beyond their
+live range. Values that break an order are kept as they are, so that no fault is repaired by
+naming it anew. Blocks and requests keep their names: there is no symmetry reduction.
+"""
+
+from typing import Any
+
+from nullblock.spec.concrete import MAPS, Minus, Nothing, State, Zero
+from nullblock.spec.explorer.model import SCALARS
+from nullblock.spec.state import RUNNING, UNBORN, live
+
+PAST = (
+    *("at", "limit", "budget", "used", "turned", "adm", "blocked", "halted", "goal"),
+    *("gate", "nrej"),
+)
+"""Of the step before: the next step starts by setting them."""
+NOBODY = ("lr", "leaver", "actor", "taker")
+"""Who acted last."""
+
+
+class Identity:
+    """Numbers the parts of states, so that a state is a short tuple of small integers and equal
+    parts are kept once.
+    """
+
+    def __init__(self) -> None:
+        self.parts: dict[str, dict[Any, tuple[int, Any]]] = {f: {} for f in MAPS}
+        self.scalars: dict[Any, int] = {}
+
+    def key(self, s: State) -> tuple[int, ...]:
+        """The identity of s, which is brought into its normal form."""
+        normalise(s)
+        key = []
+        for f, known in self.parts.items():
+            whole = getattr(s, f)
+            part = frozenset(whole.items())
+            found = known.get(part)
+            if found is None:
+                found = known[part] = (len(known), whole)
+            else:
+                setattr(s, f, found[1])
+            key.append(found[0])
+        scalars = tuple([getattr(s, f) for f in SCALARS])
+        key.append(self.scalars.setdefault(scalars, len(self.scalars)))
+        return tuple(key)
+
+
+def normalise(s: Any) -> None:
+    """Bring a state between steps into its normal form."""
+    k = s.k
+    _clocks(s)
+    _requests(s)
+    held, hsh = s.ref, s.hsh
+    s.ref = Zero((b, n) for b, n in held.items() if n)
+    s.hsh = Nothing((b, h) for b, h in hsh.items() if h is not None)
+    s.own = s.own.__class__((b, rs) for b, rs in s.own.items() if rs)
+    s.pos = Minus((rb, i) for rb, i in s.pos.items() if i >= 0)
+    idle = [b for b in s.hsh if not held[b]]
+    s.done = Zero((b, s.done[b]) for b in idle)
+    s.pw = Nothing((b, s.pw[b]) for b in idle) if not s.evicted else Nothing()
+    frame = {s.frame[i] for i in range(s.nframe)}
+    s.frame = Nothing((i, s.frame[i]) for i in range(s.nframe))
+    s.run = Nothing((i, s.run[i]) for i in range(s.nr))
+    s.grant = Zero((r, n) for r, n in s.grant.items() if r in frame or s.due[r])
+    s.hit, s.rej = Nothing(), Nothing()
+    s.preempted = s.finished = s.prev = k.empty("R")
+    for f in PAST:
+        setattr(s, f, 0)
+    for f in NOBODY:
+        setattr(s, f, None)
+
+
+def _requests(s: Any) -> None:
+    R = s.k.requests
+    s.tab = Nothing(((r, i), s.tab[r, i]) for r in R for i in range(s.tlen[r]))
+    for f in ("tlen", "ncached", "stage", "comp", "ntok", "sched", "due", "told", "fresh"):
+        whole = getattr(s, f)
+        setattr(s, f, Zero((r, whole[r]) for r in R if whole[r]))
+    s.ix = Zero((r, s.ix[r]) for r in R if s.stage[r] == RUNNING)
+    s.fx = Zero((r, s.fx[r]) for r in R if s.due[r])
+    s.npre = Zero()
+
+
+def _dense(m: Any, order: Any = None) -> Any:
+    """The map with its values numbered from 1 in their order, zeros left out."""
+    values = sorted({v for v in m.values() if v}) if order is None else order
+    number = {v: i for i, v in enumerate(values, start=1)}
+    return Zero((x, number[v]) for x, v in m.items() if v)
+
+
+def _within(m: Any, low: int, high: int) -> bool:
+    return low < 0 < high and all(low < v < high for v in m.values())
+
+
+def _clocks(s: Any) -> None:
+    """Stamps count only by their order. Those out of their range are faults, and are kept."""
+    k = s.k
+    if _within(s.stamp, s.front, s.back):
+        s.stamp = _dense(s.stamp)
+        s.front, s.back = -1, max(s.stamp.values(), default=0) + 1
+    if _within(s.hstamp, -1, s.hclock):
+        s.hstamp = _dense(s.hstamp)
+        s.hclock = max(s.hstamp.values(), default=0) + 1
+    if _within(s.rank, s.lo, s.hi):
+        waiting = {r: v for r, v in s.rank.items() if v}
+        if k.priority and len(set(waiting.values())) == len(waiting):
+            order = sorted(waiting, key=k.order)
+            s.rank = Zero((r, i) for i, r in enumerate(order, start=1))
+        else:
+            s.rank = _dense(s.rank)
+        s.lo, s.hi = -1, max(s.rank.values(), default=0) + 1
+    alive = {r: v for r, v in s.arr.items() if s.stage[r] != UNBORN}
+    s.arr = Zero() if k.priority else _dense(alive)
+    s.aclk = max(s.arr.values(), default=0) + 1
+
+
+def census(s: Any) -> tuple[int, int]:
+    """How many requests are live, and how many of them run."""
+    return sum(1 for r in s.k.requests if live(s, r)), s.nr

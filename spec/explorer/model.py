@@ -1,0 +1,163 @@
+"""What the explorer explores: a scope, its requests, and the environment that answers for them."""
+
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product, starmap
+from typing import Any
+
+from nullblock.spec.concrete import Env, State, initial
+from nullblock.spec.facts import Config, Request
+from nullblock.spec.keys import Keys, extra_keys
+from nullblock.spec.profiles import Semantics
+from nullblock.spec.state import EOS, FIELDS, PLAIN, STOP_ID
+
+EOS_TOKEN = 7
+"""The token that ends a sequence: the only one that outputs of different requests share."""
+Token = int | tuple[str, int]
+"""A prompt token, or what a request samples at a position: no two requests sample the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One slot for requests: whenever its id is not in use, such a request may arrive, any number
+    of times.
+    """
+
+    id: str
+    prompt: tuple[int, ...]
+    max_tokens: int
+    min_tokens: int = 0
+    priority: int = 0
+    arrival: float = 0.0
+    eos_at: int | None = None
+    """From this output on (0 is the first) the model samples eos; None: never."""
+    stop_at: int | None = None
+    """The output that is one of the stop ids; None: none is."""
+    skip_cache_read: bool = False
+    lora: str | None = None
+    salt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A bounded instance of the specification: an open system with at most one live request a
+    template.
+    """
+
+    name: str
+    purpose: str
+    config: Config
+    templates: tuple[Template, ...]
+    witnesses: frozenset[str] = frozenset()
+    """What the scope must reach; without it a pass would be vacuous."""
+    halves: bool = False
+    """Events may come between schedule and update."""
+    aborts: bool = True
+    resets: tuple[bool, ...] = ()
+    """Values of reset_running with which the prefix cache is reset."""
+    pauses: tuple[int, ...] = ()
+    evicts: bool = False
+    """Hashed blocks may be evicted from outside."""
+    every_rule: bool = False
+    """Check the invariants after every rule, not only between events."""
+
+
+class ModelEnv(Env):
+    """The environment of a scope. A chain hash is the number of a chain of blocks: ideal."""
+
+    def __init__(self, scope: Scope, semantics: Semantics) -> None:
+        super().__init__(replace(scope.config, semantics=semantics), checks=True)
+        self.scope = scope
+        self.templates = {t.id: t for t in scope.templates}
+        self.requests = {
+            t.id: Request(
+                id=t.id,
+                prompt_len=len(t.prompt),
+                max_tokens=t.max_tokens,
+                min_tokens=t.min_tokens,
+                priority=t.priority,
+                arrival=t.arrival,
+                skip_reading_prefix_cache=t.skip_cache_read,
+            )
+            for t in scope.templates
+        }
+        self.indices = range(max(self.usable, len(self.requests)) + 2)
+        self.members = cache(self._members)
+        self.numbers: dict[tuple[int, Any], int] = {}
+        self.parents: list[Any] = [self.ROOT]
+        self.depths: list[int] = [0]
+        self.chains: dict[Any, list[int]] = {r: [] for r in self.requests}
+        self.truths: dict[Any, list[Any]] = {r: [] for r in self.requests}
+
+    def _members(self, sorts: str) -> tuple[tuple[Any, ...], ...]:
+        return tuple(product(*map(self.domain, sorts)))
+
+    def forall(self, sorts: str, test: Any) -> bool:
+        """Whether `test` holds for all members of the sorts."""
+        if len(sorts) == 1:
+            return all(map(test, self.domain(sorts)))
+        return all(starmap(test, self.members(sorts)))
+
+    def token(self, r: Any, position: int) -> Token:
+        """r's token at a position, prompt or output."""
+        t = self.templates[r]
+        output = position - len(t.prompt)
+        if output < 0:
+            return t.prompt[position]
+        if t.eos_at is not None and output >= t.eos_at:
+            return EOS_TOKEN
+        return (t.id, position)
+
+    def want(self, r: Any, i: int) -> int:
+        """The chain hash of r's i-th block of tokens."""
+        chain = self.chains[r]
+        while len(chain) <= i:
+            n, t, size = len(chain), self.templates[r], self.block_size
+            tokens = tuple(self.token(r, p) for p in range(n * size, (n + 1) * size))
+            parent = chain[-1] if chain else 0
+            key = (parent, (tokens, extra_keys(self.sem, t.lora, t.salt, n == 0)))
+            if key not in self.numbers:
+                self.numbers[key] = len(self.parents)
+                self.parents.append(parent or self.ROOT)
+                self.depths.append(n + 1)
+            chain.append(self.numbers[key])
+            keys: Keys = ((f"lora {t.lora}",) if t.lora else ()) + (
+                (f"salt {t.salt}",) if t.salt and n == 0 else ()
+            )
+            self.truths[r].append((tokens, keys))
+        return chain[i]
+
+    def truth(self, r: Any, i: int) -> Any:
+        """What really identifies r's i-th block, whatever a profile hashes: all that its content
+        depends on, from the start.
+        """
+        self.want(r, i)
+        return self.truths[r][: i + 1]
+
+    def par(self, h: Any) -> Any:
+        """The chain hash before h, ROOT if there is none."""
+        return self.parents[h or 0]
+
+    def depth(self, h: Any) -> int:
+        """How many blocks the chain of h covers."""
+        return self.depths[h or 0]
+
+    def last_token(self, s: Any, r: Any) -> int:
+        """What r's last token is to it."""
+        t = self.templates[r]
+        output = s.ntok[r] - len(t.prompt) - 1
+        if t.eos_at is not None and output >= t.eos_at:
+            return EOS
+        return STOP_ID if t.stop_at == output else PLAIN
+
+    def observe(self, reading: Any, s: Any) -> Any:
+        """Nothing: what the worker is told is no part of a state between steps."""
+        return None
+
+
+SCALARS = tuple(f for f in FIELDS if ">" not in FIELDS[f])
+
+
+def beginning(scope: Scope, semantics: Semantics) -> State:
+    """The state of a scope before anything has happened."""
+    return initial(ModelEnv(scope, semantics))
