@@ -127,8 +127,8 @@ class Add(_Record, frozen=True, kw_only=True, tag="add"):
     priority: Int = 0
     arrival: float | UnsetType = UNSET
     """Seconds from any origin; only the order counts, and only for the PRIORITY policy."""
-    tie: float = 0.0
-    """Orders requests of one priority and arrival, as their ids do."""
+    tie: float | UnsetType = UNSET
+    """Orders requests of one priority and arrival, as their ids do. Absent: 0."""
     skip_reading_prefix_cache: bool = False
     chain: list[Chain] | UnsetType = UNSET
     """Chain numbers of the prompt's full blocks, in order."""

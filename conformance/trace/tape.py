@@ -114,7 +114,7 @@ class Tape:
                 min_tokens=request.min_tokens,
                 priority=request.priority,
                 arrival=request.arrival if self.by_priority else UNSET,
-                tie=self.ties[id] if self.by_priority else 0.0,
+                tie=self.ties[id] if self.by_priority else UNSET,
                 skip_reading_prefix_cache=bool(request.skip_cache_read),
                 chain=_runs(self.fill(id)) if self.caching else UNSET,
                 name=id if self.names else UNSET,

@@ -127,8 +127,11 @@ class Observer:
 
     def _cached(self, cached: Any, flight: InFlight) -> Fields:
         of, resumed, sent = self.numbers.of, cached.resumed_req_ids, cached.all_token_ids
-        rows = zip(cached.req_ids, cached.new_block_ids, cached.num_computed_tokens, strict=True)
-        grown = [row for row in rows if row[1] is not None]
+        grown = [
+            (cached.req_ids[place], groups, cached.num_computed_tokens[place])
+            for place, groups in enumerate(cached.new_block_ids)
+            if groups is not None
+        ]
         for r, groups, computed in grown:
             self._count_given_out(groups, computed if r in resumed else 0)
         fields: Fields = {

@@ -1,0 +1,217 @@
+"""Breadth-first search over everything that may happen in a scope."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from nullblock.spec.catalogue import catalogue
+from nullblock.spec.explorer.actions import Action, Schedule, Step, Update, actions, perform
+from nullblock.spec.explorer.identity import Identity
+from nullblock.spec.explorer.model import Scope, beginning
+from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS, Before, before
+from nullblock.spec.explorer.witnesses import Watch
+from nullblock.spec.invariants import INVARIANTS
+from nullblock.spec.kernel import Broken, Disabled, Engines, State
+from nullblock.spec.profiles import NORMATIVE, Semantics
+
+STEP_SCALARS = ("RUN-11", "RUN-12", "PREEMPT-6")
+"""Invariants about fields of the open step, which are no part of a state's identity: checked on
+every transition.
+"""
+GUARD, PROMISE = "guard", "promise"
+"""What breaks, besides statements: a guard of a rule that the machine fires, or a promise."""
+CONFUSED = (LookupError, TypeError, ValueError, AttributeError)
+"""A machine that has gone wrong may ask for a block or a request that there is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """A shortest way to break a statement."""
+
+    breaks: str
+    """Its ID; `guard` or `promise` if the specification contradicts itself."""
+    sentence: str
+    rule: str | None
+    """The rule after which it was broken, where every rule is checked."""
+    actions: tuple[Action, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a search has found."""
+
+    scope: str
+    states: int
+    transitions: int
+    seconds: float
+    witnesses: frozenset[str]
+    missing: frozenset[str]
+    """Witnesses that the scope promised and did not reach."""
+    fired: frozenset[str]
+    """IDs of the rules that fired."""
+    counterexample: Counterexample | None
+    complete: bool
+    """Whether every reachable state was seen."""
+
+    @property
+    def passed(self) -> bool:
+        """Nothing is broken, everything was seen, and the pass is not vacuous."""
+        return self.complete and self.counterexample is None and not self.missing
+
+
+class Violation(Exception):
+    """A statement does not hold."""
+
+    def __init__(self, id: str, detail: str | None = None, rule: str | None = None) -> None:
+        super().__init__(id)
+        self.id, self.detail, self.rule = id, detail, rule
+
+
+class Search:
+    """One search; `claims` restricts what is looked for to some IDs."""
+
+    def __init__(self, scope: Scope, semantics: Semantics, claims: frozenset[str] | None) -> None:
+        self.scope, self.semantics = scope, semantics
+        self.claims = claims
+        self.invariants = self._chosen(INVARIANTS | CLAIMS)
+        self.inside = self._chosen(INVARIANTS)
+        self.steps = [(i, f) for i, f in self._chosen(INVARIANTS) if i in STEP_SCALARS]
+        self.transitions = self._chosen(TRANSITIONS)
+        self.watch = Watch()
+        self.identity = Identity()
+        self.seen: dict[tuple[int, ...], int] = {}
+        self.origin: list[tuple[int, Action | None]] = []
+        self.count = 0
+
+    def _chosen(self, statements: dict[str, Any]) -> list[tuple[str, Any]]:
+        return [(i, f) for i, f in statements.items() if self.claims is None or i in self.claims]
+
+    def after_rule(self, s: State, id: str) -> None:
+        """Observe a rule, and check the invariants where the scope asks for that."""
+        self.watch.rule(s, id)
+        if self.scope.every_rule:
+            self.check(s, self.inside, id)
+
+    def check(self, s: State, statements: list[tuple[str, Any]], rule: str | None = None) -> None:
+        """Raise Violation for the first statement that is false in s."""
+        for id, holds in statements:
+            if not holds(s):
+                raise Violation(id, rule=rule)
+
+    def check_transition(self, was: Before, s: State, done: Action) -> None:
+        """Raise Violation for the first statement that a half step or event breaks."""
+        for id, holds in self.transitions:
+            if not holds(was, s, done):
+                raise Violation(id)
+        self.check(s, self.steps)
+
+    def perform(self, s: State, action: Action) -> None:
+        """Let an action happen, and check it."""
+        was, last = before(s), action
+        if isinstance(action, Step):
+            middle: list[Before] = []
+
+            def half(t: State) -> None:
+                self.check_transition(was, t, Schedule())
+                middle.append(before(t))
+
+            perform(s, action, half)
+            was, last = middle[0], Update()
+            # Who was preempted in the first half is settled there.
+            s.preempted = s.k.empty("R")
+        else:
+            if not isinstance(action, Schedule):
+                s.preempted = s.k.empty("R")
+            perform(s, action)
+        self.check_transition(was, s, last)
+        self.watch.event(s, action)
+
+    def successor(self, s: State, action: Action) -> tuple[tuple[int, ...], State, bool]:
+        """The state after an action, its identity, and whether it is new. Raises Violation."""
+        t = s.copy()
+        self.count += 1
+        try:
+            self.perform(t, action)
+            key = self.identity.key(t)
+            fresh = key not in self.seen
+            if fresh:
+                self.check(t, self.invariants)
+        except Disabled as e:
+            raise Violation(GUARD, f"the machine fires a rule that may not fire: {e}") from None
+        except Broken as e:
+            raise Violation(PROMISE, f"the text breaks its promise: {e}") from None
+        except CONFUSED as e:
+            what = f"the machine asks for what there is not: {type(e).__name__}: {e}"
+            raise Violation(PROMISE, what) from None
+        return key, t, fresh
+
+    def run(self, limit: int | None, progress: Callable[[int, int], None] | None) -> tuple[Any, bool]:
+        """Search; returns a counterexample or None, and whether every state was seen."""
+        s = beginning(self.scope, self.semantics)
+        self.seen[self.identity.key(s)] = 0
+        self.origin.append((0, None))
+        level = [(0, s)]
+        while level:
+            following: list[tuple[int, State]] = []
+            for index, s in level:
+                for action in actions(s, self.scope):
+                    try:
+                        key, t, fresh = self.successor(s, action)
+                    except Violation as e:
+                        return self.counterexample(e, index, action), False
+                    if fresh:
+                        self.seen[key] = number = len(self.origin)
+                        self.origin.append((index, action))
+                        following.append((number, t))
+                if progress is not None and index % 256 == 0:
+                    progress(len(self.origin), self.count)
+                if limit is not None and len(self.origin) >= limit:
+                    return None, False
+            level = following
+        return None, True
+
+    def counterexample(self, e: Violation, index: int, last: Action) -> Counterexample:
+        """The shortest way to a violation."""
+        way = [last]
+        while True:
+            index, action = self.origin[index]
+            if action is None:
+                break
+            way.append(action)
+        sentence = e.detail or next(s.sentence for s in catalogue() if s.id == e.id)
+        return Counterexample(e.id, sentence, e.rule, tuple(reversed(way)))
+
+
+def explore(
+    scope: Scope,
+    semantics: Semantics = NORMATIVE,
+    *,
+    claims: frozenset[str] | None = None,
+    limit: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Result:
+    """Every state that `scope` reaches, or a shortest counterexample.
+
+    `claims`: look only for violations of these IDs (of guards and promises always). `limit`: give
+    up at so many states. `progress` is called now and then with states and transitions.
+    """
+    search = Search(scope, semantics, claims)
+    outer = Engines.after_rule
+    Engines.after_rule = search.after_rule
+    start = time.perf_counter()
+    try:
+        found, complete = search.run(limit, progress)
+    finally:
+        Engines.after_rule = outer
+    return Result(
+        scope=scope.name,
+        states=len(search.origin),
+        transitions=search.count,
+        seconds=time.perf_counter() - start,
+        witnesses=frozenset(search.watch.reached),
+        missing=scope.witnesses - search.watch.reached if complete else frozenset(),
+        fired=frozenset(search.watch.fired),
+        counterexample=found,
+        complete=complete,
+    )

@@ -1,0 +1,250 @@
+"""What a scope has to reach, so that a pass over it means something.
+
+A witness is a thing that happens on some path. The observer sees the state after every rule and
+remembers, within a step, who was scheduled and what was published.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from nullblock.spec.explorer.actions import Action, Reset
+from nullblock.spec.kernel import State
+from nullblock.spec.state import (
+    LENGTH,
+    PAUSED_ALL,
+    PAUSED_NEW,
+    PLAIN,
+    PREEMPTED,
+    RESUMED,
+    STOPPED,
+    check_stop,
+    live,
+)
+
+WITNESSES: dict[str, str] = {
+    "three-at-once": "three requests are scheduled in one step",
+    "full-house": "max_num_seqs requests run while another waits",
+    "budget-cut": "a prefill is cut where the token budget ends",
+    "threshold-cut": "a prefill is cut at the long-prefill threshold",
+    "preempts-another": "a request preempts another",
+    "preempts-itself": "a request preempts itself",
+    "preempts-twice": "two requests are preempted in one step",
+    "preempts-with-budget": "a request is preempted while token budget is left",
+    "withdrawal": "a request already scheduled in this step is preempted",
+    "hashes-withdrawn": "a victim takes back hashes of blocks that it will not fill",
+    "duplicate-hash": "two blocks carry one hash",
+    "hash-evicted": "a block that carries a hash is given to somebody else",
+    "free-hit": "a hit on a block in the free queue",
+    "shared-hit": "a hit on a block that somebody holds",
+    "same-step-hit": "a hit on a block published in the same step",
+    "resume-with-hit": "a preempted request resumes with a prefix hit",
+    "held-by-reserve": "the head is held back because its whole sequence does not fit",
+    "held-uncut": "the head is held back because it may not be cut",
+    "slots-not-free": "the head is held back because its slots are not free",
+    "abort-in-flight": "a request is aborted while its output is in flight",
+    "output-for-nobody": "an output comes for a request that is gone",
+    "id-reused-in-flight": "an id is used again while the output for its old owner is in flight",
+    "token-to-preempted": "a request that a reset preempted takes a token",
+    "finish-in-queue": "a request finishes in the waiting queue",
+    "rejection": "a request is refused at arrival",
+    "stop-eos": "a request stops on eos",
+    "stop-id": "a request stops on a stop id",
+    "stop-length": "a request stops at max_tokens",
+    "stop-max-len": "a request stops at max_model_len",
+    "below-min-tokens": "a stop token does not count below min_tokens",
+    "reset": "the prefix cache is reset",
+    "reset-refused": "a reset is refused because a block is held",
+    "orphan": "a cached block outlives its parent's hash, evicted from outside",
+    "paused-admissions": "a step keeps a request waiting because admissions are paused",
+    "paused-all": "a step schedules nothing because everything is paused",
+}
+
+
+class Watch:
+    """Observes rules, and notes the witnesses reached and the rules fired."""
+
+    def __init__(self) -> None:
+        self.reached: set[str] = set()
+        self.fired: set[str] = set()
+        self.scheduled: set[Any] = set()
+        self.published: set[Any] = set()
+        self.hashed: set[Any] = set()
+        self.handlers: dict[str, Callable[[State], None]] = {
+            "RUN-4": self.ran,
+            "RUN-5": self.began,
+            "RUN-7": self.served,
+            "WAIT-8": self.held,
+            "WAIT-9": self.admitted,
+            "WAIT-10": self.gave_up,
+            "POOL-10": self.took_new,
+            "POOL-11": self.adopted,
+            "HASH-12": self.published_one,
+            "HASH-13": self.evicted,
+            "HASH-14": self.wiped,
+            "PREEMPT-2": self.preempted,
+            "PREEMPT-3": self.uncached,
+            "UPD-2": self.passed,
+            "UPD-3": self.took_token,
+            "UPD-5": self.finished,
+            "UPD-6": self.finished_waiting,
+            "UPD-13": self.went_on,
+            "LIFE-1": self.arrived,
+            "LIFE-2": self.rejected,
+            "LIFE-4": self.aborted,
+        }
+
+    def rule(self, s: State, id: str) -> None:
+        """A rule has fired."""
+        self.fired.add(id)
+        handler = self.handlers.get(id)
+        if handler is not None:
+            handler(s)
+
+    def event(self, s: State, done: Action) -> None:
+        """An action is over."""
+        if isinstance(done, Reset) and any(s.ref.values()):
+            self.reached.add("reset-refused")
+
+    def began(self, s: State) -> None:
+        """RUN-5: a step begins."""
+        self.scheduled.clear()
+        self.published.clear()
+        self.hashed = set(s.hsh)
+        if s.pause == PAUSED_ALL and s.nr:
+            self.reached.add("paused-all")
+
+    def _scheduled(self, s: State, r: Any) -> None:
+        self.scheduled.add(r)
+        if len(self.scheduled) >= 3:
+            self.reached.add("three-at-once")
+        if s.comp[r] + s.sched[r] < s.ntok[r]:
+            self.reached.add("budget-cut" if s.budget == 0 else "threshold-cut")
+
+    def ran(self, s: State) -> None:
+        """RUN-4: a running request is scheduled."""
+        self._scheduled(s, s.actor)
+
+    def served(self, s: State) -> None:
+        """RUN-7: the running requests are served."""
+        if s.pause == PAUSED_NEW and s.nwait and s.budget and not s.turned:
+            self.reached.add("paused-admissions")
+        if s.nr == s.k.max_seqs and s.nwait:
+            self.reached.add("full-house")
+
+    def held(self, s: State) -> None:
+        """WAIT-8: the head is held back; which of two reasons it was shows where only one can
+        be.
+        """
+        if not s.k.reserve:
+            self.reached.add("held-uncut")
+        elif s.k.chunked:
+            self.reached.add("held-by-reserve")
+
+    def gave_up(self, s: State) -> None:
+        """WAIT-10: the head's slots are not free."""
+        self.reached.add("slots-not-free")
+
+    def admitted(self, s: State) -> None:
+        """WAIT-9: a request runs."""
+        r = s.actor
+        self._scheduled(s, r)
+        if s.fresh[r] == RESUMED and s.comp[r] > 0:
+            self.reached.add("resume-with-hit")
+
+    def took_new(self, s: State) -> None:
+        """POOL-10: a free block is taken."""
+        b = s.tab[s.actor, s.tlen[s.actor] - 1]
+        if b in self.hashed:
+            self.reached.add("hash-evicted")
+            self.hashed.discard(b)
+
+    def adopted(self, s: State) -> None:
+        """POOL-11: a hit is touched."""
+        b = s.hit[s.na - 1]
+        self.reached.add("free-hit" if s.ref[b] == 1 else "shared-hit")
+        if b in self.published:
+            self.reached.add("same-step-hit")
+
+    def published_one(self, s: State) -> None:
+        """HASH-12: a block gets its hash."""
+        b = s.tab[s.actor, s.ncached[s.actor] - 1]
+        self.published.add(b)
+        self.hashed.add(b)
+        if b is not None and sum(1 for h in s.hsh.values() if h == s.hsh[b]) > 1:
+            self.reached.add("duplicate-hash")
+
+    def evicted(self, s: State) -> None:
+        """HASH-13: a hash is evicted from outside."""
+        hashes = {h for h in s.hsh.values() if h is not None}
+        if any(s.k.par(h) != s.k.ROOT and s.k.par(h) not in hashes for h in hashes):
+            self.reached.add("orphan")
+
+    def wiped(self, s: State) -> None:
+        """HASH-14: every hash is forgotten."""
+        self.reached.add("reset")
+
+    def preempted(self, s: State) -> None:
+        """PREEMPT-2: a victim leaves."""
+        v = s.leaver
+        self.reached.add("preempts-itself" if v == s.actor else "preempts-another")
+        if s.budget:
+            self.reached.add("preempts-with-budget")
+        if s.turned >= 2:
+            self.reached.add("preempts-twice")
+        if v in self.scheduled:
+            self.reached.add("withdrawal")
+            self.scheduled.discard(v)
+
+    def uncached(self, s: State) -> None:
+        """PREEMPT-3: a hash is taken back."""
+        self.reached.add("hashes-withdrawn")
+
+    def passed(self, s: State) -> None:
+        """UPD-2: an output is for nobody, or of a chunk."""
+        if not live(s, s.frame[s.cur - 1]):
+            self.reached.add("output-for-nobody")
+
+    def took_token(self, s: State) -> None:
+        """UPD-3: a request takes a token."""
+        if s.stage[s.taker] == PREEMPTED:
+            self.reached.add("token-to-preempted")
+
+    def _stopped(self, s: State) -> None:
+        r, why = s.taker, check_stop(s, s.taker)
+        if why != LENGTH:
+            self.reached.add("stop-eos" if why == STOPPED else "stop-id")
+        elif s.ntok[r] >= s.k.max_len:
+            self.reached.add("stop-max-len")
+        else:
+            self.reached.add("stop-length")
+
+    def finished(self, s: State) -> None:
+        """UPD-5: a running request stops."""
+        self._stopped(s)
+
+    def finished_waiting(self, s: State) -> None:
+        """UPD-6: a waiting request stops; its length is forgotten by now."""
+        self.reached.add("finish-in-queue")
+
+    def went_on(self, s: State) -> None:
+        """UPD-13: a request goes on."""
+        r = s.taker
+        early = s.ntok[r] - s.k.prompt_len(r) < s.k.min_tokens(r)
+        if early and s.k.last_token(s, r) != PLAIN:
+            self.reached.add("below-min-tokens")
+
+    def arrived(self, s: State) -> None:
+        """LIFE-1: a request arrives."""
+        if s.flying:
+            r = max(s.waitset, key=lambda q: s.rank[q])
+            if any(s.frame[i] == r for i in range(s.nframe)):
+                self.reached.add("id-reused-in-flight")
+
+    def rejected(self, s: State) -> None:
+        """LIFE-2: a request is refused."""
+        self.reached.add("rejection")
+
+    def aborted(self, s: State) -> None:
+        """LIFE-4: a running request is aborted."""
+        if s.due[s.leaver]:
+            self.reached.add("abort-in-flight")
