@@ -30,3 +30,7 @@ class Malformed(InputError):
     def on(self, line: int, file: str) -> Self:
         """The same error on a line of a file."""
         return type(self)(self.what, self.remedy, line, self.column, file)
+
+
+class Cut(Malformed):
+    """The file ends too early, or its compression breaks off: what came before is intact."""

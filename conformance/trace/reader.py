@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from nullblock.conformance.trace import source
 from nullblock.conformance.trace.decode import Decoder, Unknown
-from nullblock.conformance.trace.errors import Malformed
+from nullblock.conformance.trace.errors import Cut, Malformed
 from nullblock.conformance.trace.order import Order
 from nullblock.conformance.trace.records import End, Header, Part, Record, TraceConfig
 
@@ -45,7 +45,7 @@ class TraceReader:
     """
 
     def __init__(self, path: Path, *, stream: BinaryIO | None = None, lax: bool = False) -> None:
-        """With ``stream``, that is read; ``lax`` passes over digests and a missing end."""
+        """With ``stream``, that is read. ``lax``: digests may be wrong and the end be lost."""
         self._files = source.parts(path) if stream is None else [path]
         self._stream = stream
         self._lax = lax
@@ -110,6 +110,8 @@ class TraceReader:
                     for number, line in enumerate(source.lines(stream), start=1):
                         yield part, number, str(path), line
             except Malformed as error:
+                if self._lax and isinstance(error, Cut):
+                    return
                 raise error.at(file=str(path)) from None
 
     def _check_header(self, header: Header, line: bytes) -> None:

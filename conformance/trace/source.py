@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import zstandard
 
-from nullblock.conformance.trace.errors import Malformed
+from nullblock.conformance.trace.errors import Cut, Malformed
 
 MAX_LINE = 16 * 2**20
 """Bytes that a line may have, its end included."""
@@ -42,7 +42,7 @@ def lines(stream: BinaryIO) -> Iterator[bytes]:
     """Each line of the trace in ``stream``, without its end.
 
     Raises :class:`Malformed`, with the number of the line at fault, when it gets there: the lines
-    before have been yielded by then.
+    before have been yielded by then. :class:`Cut` where nothing is wrong but that the rest is lost.
     """
     number, rest = 1, bytearray()
     try:
@@ -58,9 +58,9 @@ def lines(stream: BinaryIO) -> Iterator[bytes]:
             if len(rest) >= MAX_LINE:
                 raise _too_long(number)
     except _Damaged as damage:
-        raise Malformed(str(damage), _CUT, number) from None
+        raise Cut(str(damage), _CUT, number) from None
     if rest:
-        raise Malformed("the last line has no end: the file was cut", _CUT, number, len(rest) + 1)
+        raise Cut("the last line has no end: the file was cut", _CUT, number, len(rest) + 1)
     if number == 1:
         raise Malformed("the file is empty", _REMEDY, 1)
 

@@ -108,8 +108,12 @@ class ModelEnv(Env):
             return EOS_TOKEN
         return (t.id, position)
 
-    def want(self, r: Any, i: int) -> int:
-        """The chain hash of r's i-th block of tokens."""
+    def want(self, r: Any, i: int) -> int | None:
+        """The chain hash of r's i-th block of tokens; None where invariants ask for nobody's or
+        for no block's.
+        """
+        if r is None or i < 0:
+            return None
         chain = self.chains[r]
         while len(chain) <= i:
             n, t, size = len(chain), self.templates[r], self.block_size

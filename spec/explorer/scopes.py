@@ -1,19 +1,158 @@
-"""The scopes that are searched: small on purpose, and together reaching every witness."""
+"""The scopes that are searched: small on purpose, and together reaching every witness.
+
+Where a request never holds more than two blocks, or a block holds one token, whole families of
+faults cannot show; so each scope says what it must reach, and no scope is all there is.
+"""
 
 from nullblock.spec.explorer.model import Scope, Template
 from nullblock.spec.facts import Config
+from nullblock.spec.state import PAUSED_ALL, PAUSED_NEW, UNPAUSED
 
 A, B, C = 1001, 1002, 1003
 """Prompt tokens. The tokens that are sampled in a replay are below 1000."""
 
+
+def _config(blocks: int, size: int, budget: int, seqs: int = 3, **more: object) -> Config:
+    """`blocks` usable blocks: the null block comes on top."""
+    settings = {"max_model_len": 16, **more}
+    return Config(blocks + 1, size, budget, seqs, **settings)  # type: ignore[arg-type]
+
+
 CORE = Scope(
     "core",
-    "FCFS, blocks of two: sharing, eviction, preemption, chunked prefill",
-    Config(4, 2, 4, 3, 16),
-    (
-        Template("a", (A, A, A), 2),
-        Template("b", (A, A, B), 2),
-        Template("c", (C,), 3),
+    "FCFS, blocks of two tokens: sharing, eviction, preemption, chunked prefill",
+    _config(4, 2, 4),
+    (Template("a", (A, A, A), 3), Template("b", (A, A, B), 2), Template("c", (C,), 3)),
+    frozenset(
+        "three-at-once budget-cut preempts-another preempts-with-budget duplicate-hash "
+        "hash-evicted free-hit shared-hit same-step-hit resume-with-hit held-by-reserve".split()
     ),
 )
-STANDARD: dict[str, Scope] = {s.name: s for s in (CORE,)}
+PRIORITY = Scope(
+    "priority",
+    "PRIORITY: victims already scheduled, withdrawn tokens and hashes",
+    _config(4, 2, 5, scheduler_reserve_full_isl=False, policy="priority"),
+    (
+        Template("a", (A, A, A, B), 3, priority=9),
+        Template("b", (A, A, B), 4, priority=1),
+        Template("c", (C,), 3, priority=1),
+    ),
+    frozenset(
+        "withdrawal hashes-withdrawn preempts-itself preempts-another slots-not-free "
+        "resume-with-hit".split()
+    ),
+    aborts=False,
+)
+TWINS = Scope(
+    "twins",
+    "blocks of one token, equal prompts: duplicate hashes",
+    _config(5, 1, 3),
+    (Template("a", (A, B), 2), Template("b", (A, B), 2), Template("c", (A,), 2)),
+    frozenset("duplicate-hash same-step-hit free-hit hash-evicted budget-cut".split()),
+)
+CROWD = Scope(
+    "crowd",
+    "two running places for three requests, the last of which preempts itself",
+    _config(4, 2, 4, 2, scheduler_reserve_full_isl=False),
+    (Template("a", (A, A), 4), Template("b", (A, A, B), 4), Template("c", (C,), 2)),
+    frozenset("full-house preempts-itself slots-not-free".split()),
+)
+THRESHOLD = Scope(
+    "threshold",
+    "a long-prefill threshold",
+    _config(5, 2, 4, long_prefill_token_threshold=2),
+    (Template("a", (A, A, A, B), 2), Template("b", (A, A, B, B), 2), Template("c", (C,), 3)),
+    frozenset("threshold-cut preempts-another".split()),
+)
+UNCUT = Scope(
+    "uncut",
+    "chunked prefill off: a prompt that does not fit the budget waits",
+    _config(4, 2, 5, enable_chunked_prefill=False, scheduler_reserve_full_isl=False),
+    (Template("a", (A, A, A), 2), Template("b", (A, A, B), 3), Template("c", (C, C, C, C, C, C), 2)),
+    frozenset("held-uncut rejection preempts-another slots-not-free".split()),
+)
+INFLIGHT = Scope(
+    "inflight",
+    "events between schedule and update: aborts, ids used again, resets that preempt",
+    _config(4, 2, 4),
+    (Template("a", (A, A, A), 2), Template("b", (A, A), 3)),
+    frozenset(
+        "abort-in-flight output-for-nobody id-reused-in-flight token-to-preempted "
+        "finish-in-queue reset reset-refused".split()
+    ),
+    halves=True,
+    resets=(False, True),
+)
+ORPHANS = Scope(
+    "orphans",
+    "hashes evicted from outside, and resets",
+    _config(4, 1, 4),
+    (Template("a", (A, B), 2), Template("b", (A, B, C), 1)),
+    frozenset("orphan reset reset-refused hash-evicted".split()),
+    aborts=False,
+    evicts=True,
+    resets=(False,),
+)
+KEYS = Scope(
+    "keys",
+    "adapters and cache salts of one spelling, and a request that reads no cache",
+    _config(4, 2, 4),
+    (
+        Template("a", (A, A, B), 1, lora="X"),
+        Template("b", (A, A, B), 1, salt="X"),
+        Template("c", (A, A, B), 1, skip_cache_read=True),
+    ),
+    frozenset({"free-hit", "hash-evicted"}),
+)
+STOPS = Scope(
+    "stops",
+    "eos, stop ids, min_tokens, max_tokens and max_model_len",
+    _config(5, 2, 4, max_model_len=6),
+    (
+        Template("a", (A, A), 9, min_tokens=2, eos_at=0),
+        Template("b", (A, B, B), 9, min_tokens=1, stop_at=1),
+        Template("c", (C, A, A, A), 9, min_tokens=9),
+    ),
+    frozenset("stop-eos stop-id stop-max-len below-min-tokens".split()),
+)
+NOCACHE = Scope(
+    "nocache",
+    "prefix caching off",
+    _config(4, 2, 4, enable_prefix_caching=False),
+    (Template("a", (A, A, A), 3), Template("b", (A, A, B), 2), Template("c", (C,), 3)),
+    frozenset("three-at-once preempts-another stop-length".split()),
+)
+PAUSES = Scope(
+    "pauses",
+    "pausing admissions and everything, whole steps and half ones",
+    _config(3, 2, 3),
+    (Template("a", (A, A), 2), Template("b", (A, B), 2)),
+    frozenset("paused-admissions paused-all".split()),
+    halves=True,
+    pauses=(UNPAUSED, PAUSED_NEW, PAUSED_ALL),
+)
+RULES = Scope(
+    "rules",
+    "the invariants after every single rule, FCFS",
+    _config(3, 2, 4),
+    (Template("a", (A, A, A), 2), Template("b", (A, A, B), 2)),
+    frozenset("preempts-another same-step-hit hash-evicted reset".split()),
+    resets=(False, True),
+    every_rule=True,
+)
+RULES_PRIORITY = Scope(
+    "rules-priority",
+    "the invariants after every single rule, PRIORITY",
+    _config(3, 2, 4, scheduler_reserve_full_isl=False, policy="priority"),
+    (Template("a", (A, A), 3, priority=9), Template("b", (A, B, B), 3, priority=1)),
+    frozenset("withdrawal preempts-another".split()),
+    every_rule=True,
+)
+STANDARD: dict[str, Scope] = {
+    s.name: s
+    for s in (
+        *(CORE, PRIORITY, TWINS, CROWD, THRESHOLD, UNCUT, INFLIGHT, ORPHANS, KEYS, STOPS),
+        *(NOCACHE, PAUSES, RULES, RULES_PRIORITY),
+    )
+}
+"""Searched by default: every witness and every reachable rule is in some of them."""

@@ -34,9 +34,9 @@ def before(s: State) -> Before:
         running,
         {r: tuple([s.tab[r, i] for i in range(s.tlen[r])]) for r in running},
         {r: s.comp[r] for r in running},
-        dict(s.ntok),
-        dict(s.stage),
-        dict(s.due),
+        type(s.ntok)(s.ntok),
+        type(s.stage)(s.stage),
+        type(s.due)(s.due),
     )
 
 

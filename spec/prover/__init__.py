@@ -1,21 +1,19 @@
-"""The unbounded prover: rules and machine over Z3 terms, for any number of blocks, requests and tokens.
+"""The unbounded prover: rules and machine over Z3 terms.
 
     from nullblock.spec.prover import prove
     report = prove()                  # everything
     report = prove("push_new")        # one rule
 
-The argument is an induction: the first state satisfies every invariant; every rule keeps every invariant; the machine
-changes the state by rules only (`nullblock.spec.lint`) and fires each of them where it is enabled. Trusted are the kernel, the
-symbolic environment, the axioms, the lint and Z3.
+It shows, for any number of blocks, requests and tokens, by induction: the first state satisfies
+every invariant; every rule keeps every invariant; the machine changes the state by rules only
+(`nullblock.spec.lint`) and fires each of them where it is enabled; every loop ends. Trusted are
+the kernel, the symbolic environment, the axioms, the lint and Z3.
 """
 
 import time
 from collections.abc import Callable
 
 from nullblock.spec.profiles import NORMATIVE, Semantics
-from nullblock.spec.prover.jobs import jobs
-from nullblock.spec.prover.obligations import PATIENT, QUICK
-from nullblock.spec.prover.prover import Prover
 from nullblock.spec.prover.report import JobReport, Open, Report
 
 __all__ = ["JobReport", "Open", "Report", "UnknownJob", "names", "prove"]
@@ -27,6 +25,8 @@ class UnknownJob(ValueError):
 
 def names() -> list[str]:
     """What can be proved: the first state, rules, and operations of the machine."""
+    from nullblock.spec.prover.jobs import jobs  # Z3 loads only where something is proved
+
     return [job.name for job in jobs()]
 
 
@@ -38,9 +38,13 @@ def prove(
 ) -> Report:
     """Prove the named rules and operations, or everything, under both policies.
 
-    `stop_at_first` gives up at the first obligation that a quick attempt leaves open, and skips the check for
-    contradictory hypotheses. Raises UnknownJob.
+    `stop_at_first` gives up at the first obligation that a quick attempt leaves open, and skips
+    the check for contradictory hypotheses. Raises UnknownJob.
     """
+    from nullblock.spec.prover.jobs import jobs
+    from nullblock.spec.prover.obligations import PATIENT, QUICK
+    from nullblock.spec.prover.prover import Prover
+
     unknown = sorted(set(wanted) - set(names()))
     if unknown:
         raise UnknownJob(
@@ -50,7 +54,7 @@ def prove(
     prover = Prover(sem, QUICK if stop_at_first else PATIENT, stop_at_first)
     reports: dict[str, JobReport] = {}
     for job in jobs():
-        if wanted and job.name not in wanted:
+        if job.name not in wanted if wanted else job.part:
             continue
         report = prover.run(job, priority=True)
         if not (stop_at_first and report.open):

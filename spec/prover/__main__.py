@@ -1,4 +1,6 @@
-"""`python -m nullblock.spec.prover [--fast] [RULE|OPERATION…]`: open obligations, one a line; 1 if there are any."""
+"""`python -m nullblock.spec.prover [--fast] [RULE|OPERATION…]`: open obligations, one a line; 1 if
+there are any.
+"""
 
 import sys
 

@@ -1,8 +1,8 @@
 """What the prover takes for granted about sizes, sets, hashes and requests.
 
-Each axiom is written once, in the words of the kernel, and runs on both environments: the prover quantifies it, and
-`tests/spec/test_axioms.py` evaluates the same text on integers, sets and chains of blocks.
-Not listed here: `SymbolicEnv.first` (a non-empty finite set has a least member).
+Each axiom is written once, in the words of the kernel, and runs on both environments: the prover
+quantifies it, and `tests/spec/test_axioms.py` evaluates the same text on integers, sets and chains
+of blocks. Not listed here: `SymbolicEnv.first` (a non-empty finite set has a least member).
 """
 
 from collections.abc import Callable
@@ -26,7 +26,9 @@ class Axiom:
     sorts: tuple[str, ...]
     text: Text
     triggers: Text | None = None
-    """Terms whose appearance makes Z3 instantiate the axiom. None: there is nothing to instantiate."""
+    """Terms whose appearance makes Z3 instantiate the axiom. None: there is nothing to
+    instantiate.
+    """
 
 
 def counted(k: Any, members: Value, x: Value, new: Value, inside: bool) -> Value:
@@ -73,7 +75,7 @@ SIZES = (
     ),
     Axiom(
         "filled",
-        "Filled blocks hold no more than the tokens there are, and none is filled that is not needed.",
+        "Filled blocks hold no more than the tokens there are; none is filled without need.",
         ("I",),
         lambda k, i: both(k.tokens(k.full(i)) <= i, k.full(i) <= k.blocks(i)),
         lambda k, i: (k.full(i),),
@@ -110,7 +112,7 @@ SETS = tuple(
 HASHES = (
     Axiom(
         "chain",
-        "The hash of a block determines the hash before it and its depth; it is neither NOHASH nor ROOT.",
+        "The hash of a block determines its depth and the hash before it.",
         ("R", "I"),
         lambda k, r, i: implies(
             i >= 0,

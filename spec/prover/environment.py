@@ -1,7 +1,9 @@
-"""The environment of a symbolic state: quantifiers, sets, sizes, hashes and facts about requests, as Z3 terms.
+"""The environment of a symbolic state: quantifiers, sets, sizes, hashes and facts about requests,
+as Z3 terms.
 
-Constants of a configuration are symbols, so a proof holds for every pool size, block size, budget and length, with and
-without prefix caching, chunked prefill and full-sequence reservation. Only the policy is a Python bool: the prover runs both.
+Constants of a configuration are symbols, so a proof holds for every pool size, block size, budget
+and length, with and without prefix caching, chunked prefill and full-sequence reservation. Only
+the policy is a Python bool: the prover runs both.
 """
 
 from collections.abc import Callable
@@ -11,7 +13,8 @@ import z3  # type: ignore[import-untyped]
 
 from nullblock.spec.kernel import Engines, both, implies
 from nullblock.spec.profiles import NORMATIVE, Semantics
-from nullblock.spec.prover.symbols import BOOL, FIELDS, INT, SORTS, Term, TermMap, blank
+from nullblock.spec.prover.symbols import BOOL, INT, SORTS, Term, TermMap, blank
+from nullblock.spec.state import FIELDS
 
 Text = Callable[..., Any]
 
@@ -53,7 +56,8 @@ class Lexicographic:
 class SymbolicEnv:
     """What the text asks of `s.k`, answered with terms.
 
-    Fresh names are numbered from 0 in every run, so equal obligations of two paths are the same term.
+    Fresh names are numbered from 0 in every run, so equal obligations of two paths are the same
+    term.
     """
 
     concrete = False
@@ -75,7 +79,8 @@ class SymbolicEnv:
 
     # quantifiers -----------------------------------------------------------------------------
     def _bound(self, sorts: str, text: Text) -> tuple[list[Term], Term]:
-        # Bound names need not be fresh, only distinct where they nest: so equal formulas are equal terms.
+        # Bound names need not be fresh, only distinct where they nest: so equal formulas are equal
+        # terms.
         self.nested += 1
         names = [z3.Const(f"{d.lower()}{n}_{self.nested}", SORTS[d]) for n, d in enumerate(sorts)]
         body = text(*names)

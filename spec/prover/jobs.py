@@ -8,8 +8,7 @@ import z3  # type: ignore[import-untyped]
 
 from nullblock.spec.kernel import RULES, State, Value, both, implies
 from nullblock.spec.machine import events, schedule, update
-from nullblock.spec.prover.symbols import FIELDS
-from nullblock.spec.state import IDLE, RUN_PHASE, UNBORN, UNPAUSED, WAIT_PHASE, at_rest
+from nullblock.spec.state import FIELDS, IDLE, RUN_PHASE, UNBORN, UNPAUSED, WAIT_PHASE, at_rest
 
 Kind = Literal["initial", "rule", "machine"]
 
@@ -32,6 +31,9 @@ class Job:
     """Whether the invariants hold before."""
     keeps: bool = False
     """Whether they must be shown after: for a rule, and for the first state."""
+    part: bool = False
+    """Whether another operation contains it whole, so that proving everything need not ask twice.
+    """
 
 
 def _between(s: State, *args: Value) -> Value:
@@ -44,7 +46,9 @@ def _in_phase(phase: int) -> Callable[..., Value]:
 
 
 def _initial(s: State) -> None:
-    """The first state, for any pool: every block is free and has its own place, everything else is empty."""
+    """The first state, for any pool: every block is free and has its own place, everything else is
+    empty.
+    """
     k = s.k
     stamp, free, one = s.stamp, s.freeset, s.taker
     for f, sort in FIELDS.items():
@@ -78,12 +82,14 @@ MACHINE: tuple[Job, ...] = (
         "machine",
         schedule.schedule_running_requests,
         before=lambda s: both(_in_phase(RUN_PHASE)(s), s.at == 0),
+        part=True,
     ),
     Job(
         "schedule_waiting_requests",
         "machine",
         schedule.schedule_waiting_requests,
         before=_in_phase(WAIT_PHASE),
+        part=True,
     ),
     Job(
         "schedule",

@@ -1,6 +1,8 @@
-"""One obligation: does a goal follow from hypotheses and axioms? Z3 answers, within a limit that does not depend on the machine.
+"""One obligation: does a goal follow from hypotheses and axioms? Z3 answers, within a limit that
+does not depend on the machine.
 
-An obligation is *proved* only if Z3 refutes its negation. Whatever Z3 cannot decide within its limit is *open*.
+An obligation is *proved* only if Z3 refutes its negation. Whatever Z3 cannot decide within its
+limit is *open*.
 """
 
 import time
@@ -52,7 +54,9 @@ class Answer:
 
     proved: bool
     asked: bool
-    """Whether Z3 was asked: False if the goal is a hypothesis, or follows from the core of an earlier proof."""
+    """Whether Z3 was asked: False if the goal is a hypothesis, or follows from the core of an
+    earlier proof.
+    """
 
 
 @dataclass(slots=True)

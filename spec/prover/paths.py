@@ -1,6 +1,7 @@
 """Every path of one text: `if` on a symbolic condition splits the path in two.
 
-Z3's booleans refuse to be tested; while a text is followed, testing one asks the follower which way to go.
+Z3's booleans refuse to be tested; while a text is followed, testing one asks the follower which
+way to go.
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,9 @@ class Undecidable(Exception):
 
 
 class Forks:
-    """The decisions taken on the way through a text, depth first: each condition is first true, then false."""
+    """The decisions taken on the way through a text, depth first: each condition is first true,
+    then false.
+    """
 
     def __init__(self) -> None:
         self.decisions: list[bool] = []

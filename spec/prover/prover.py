@@ -1,9 +1,10 @@
 """Follows one text along every path and collects what must be shown.
 
 A rule: assume every invariant and the guards, show every invariant afterwards.
-The machine: every guard of every rule it fires must be shown; afterwards the invariants may be assumed, because they are
-shown once for the rule. A loop is cut where it starts: show `keep`, forget the fields in `changes`, and follow two paths:
-out of the loop, and once through its body, which must restore `keep`, lower `decreases` and leave all other fields alone.
+The machine: every guard of every rule it fires must be shown; afterwards the invariants may be
+assumed, because they are shown once for the rule. A loop is cut where it starts: show `keep`,
+forget the fields in `changes`, and follow two paths: out of the loop, and once through its body,
+which must restore `keep`, lower `decreases` and leave all other fields alone.
 """
 
 import time
@@ -22,7 +23,6 @@ from nullblock.spec.prover.obligations import Attempt, Hypothesis, Obligations
 from nullblock.spec.prover.paths import Forks, PathEnd, attached
 from nullblock.spec.prover.report import JobReport, Open
 from nullblock.spec.prover.symbols import (
-    FIELDS,
     SORTS,
     SymbolicState,
     Term,
@@ -30,6 +30,7 @@ from nullblock.spec.prover.symbols import (
     sort_of,
     term,
 )
+from nullblock.spec.state import FIELDS
 
 Thunk = Callable[[], Any]
 

@@ -23,11 +23,15 @@ class JobReport:
     kind: str
     obligations: int = 0
     asked: int = 0
-    """Those that took a call of Z3; the others are hypotheses themselves or follow from the core of an earlier proof."""
+    """Those that took a call of Z3; the others are hypotheses themselves or follow from the core
+    of an earlier proof.
+    """
     open: list[Open] = field(default_factory=list)
     paths: int = 0
     reached: bool = False
-    """Whether the hypotheses at the end of some path are not refuted: what was shown is not shown of nothing."""
+    """Whether the hypotheses at the end of some path are not refuted: what was shown is not shown
+    of nothing.
+    """
     fired: set[str] = field(default_factory=set)
     never: set[str] = field(default_factory=set)
     """Rules in the text of which no firing was found to be possible."""
@@ -76,7 +80,9 @@ class Report:
 
     @property
     def vacuous(self) -> list[str]:
-        """Texts whose hypotheses contradict each other, and rules of the machine that never fire: nothing is shown of them."""
+        """Texts whose hypotheses contradict each other, and rules of the machine that never fire:
+        nothing is shown of them.
+        """
         texts = [r.name for r in self.per_rule.values() if not r.reached]
         return texts + [
             f"{r.name}: {rule}" for r in self.per_rule.values() for rule in sorted(r.never)

@@ -1,8 +1,8 @@
 """Sorts, maps and states made of Z3 terms.
 
-A sort is written as in `nullblock.spec.state.FIELDS`: `B` block, `R` request, `I` integer, `H` hash, `{B}` a set of
-blocks, `RI>B` a map from requests and integers to blocks. Blocks and requests are uninterpreted: there may be any
-number of them.
+A sort is written as in `nullblock.spec.state.FIELDS`: `B` block, `R` request, `I` integer, `H`
+hash, `{B}` a set of blocks, `RI>B` a map from requests and integers to blocks. Blocks and requests
+are uninterpreted: there may be any number of them.
 """
 
 from typing import Any

@@ -22,8 +22,11 @@ Event = dict[str, Any]
 Scenario = dict[str, Any]
 
 MOODS = ("crowded", "crowded", "crowded", "alike", "growing", "cornered", "roomy", "wild")
-NAMES = ("X", "Y", "XY")
-"""Of adapters and of salts: equal names on purpose."""
+NAMES = ("X", "Y", "XY", "", "\u00e9\U0001f9e9")
+"""Of adapters and of salts: equal names on purpose, and an empty one, which counts for none."""
+LETTERS = "abcdefghZ\u00e9"
+ODD_TOKENS = (-1, -(2**31), 2**31, 2**62, -(2**62))
+ODD_PRIORITIES = (2**40, -(2**62))
 ENDS = ("FINISHED_ABORTED", "FINISHED_STOPPED", "FINISHED_ERROR", "FINISHED_LENGTH_CAPPED")
 PAUSES = ("UNPAUSED", "UNPAUSED", "PAUSED_NEW", "PAUSED_ALL")
 ARRIVALS = (0, 1, 1, 2, 2.5, 7, -1)
@@ -170,6 +173,8 @@ class Generator:
         if tail == 0:
             return prefix, length
         tokens = [ask.integer(0, 3) for _ in range(tail)]
+        if ask.chance(2):
+            tokens[0] = ask.pick(ODD_TOKENS)
         return {"concat": [prefix, tokens]}, length
 
     def follow_up(self, earlier: Made) -> tuple[Any, int]:
@@ -200,12 +205,14 @@ class Generator:
             event["max_tokens"] = event["min_tokens"] = int(self.config["max_model_len"])
         if self.config["policy"] == "priority" or ask.chance(5):
             event["priority"] = ask.pick((0, 1, 2, -1, 5))
+            if ask.chance(1):
+                event["priority"] = ask.pick(ODD_PRIORITIES)
         if ask.chance(20):
             event["arrival"] = ask.pick(ARRIVALS)
         if ask.chance(12):
             event["lora"] = ask.pick(NAMES)
         if ask.chance(12):
-            event["salt"] = ask.pick((*NAMES, ""))
+            event["salt"] = ask.pick(NAMES)
         if ask.chance(8):
             event["skip_cache_read"] = ask.chance(80)
         self.add_ends(event)
@@ -236,7 +243,7 @@ class Generator:
 
     def new_id(self) -> str:
         """An id that was not used before; its order says nothing about its age."""
-        return f"{self.ask.pick('abcdefgh')}{len(self.requests)}"
+        return f"{self.ask.pick(LETTERS)}{len(self.requests)}"
 
     def known_id(self) -> str:
         """An id that was used; rather a recent one."""

@@ -84,3 +84,43 @@ def test_the_installed_environment_has_these_versions(oracle_python: Path) -> No
     ask = "import importlib.util as u, json; print(json.dumps(u.find_spec('torch') is None))"
     done = subprocess.run([str(oracle_python), "-c", ask], capture_output=True, check=True)
     assert json.loads(done.stdout)
+
+
+PLUGIN = """
+import sys
+sys.path.insert(0, {tests!r})
+from oracle import install
+
+def ensure():
+    raise install.InstallError({status}, "for the sake of the test")
+
+install.ensure = ensure
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "ci", "outcome"),
+    [
+        (install.UNREACHABLE, "", "1 skipped"),
+        (install.UNREACHABLE, "true", "1 error"),
+        (install.FAILED, "", "1 error"),
+    ],
+)
+def test_the_absence_of_the_real_engine_is_never_silent(
+    status: int, ci: str, outcome: str, tmp_path: Path
+) -> None:
+    """Without a registry tests are skipped, loudly; in CI, or for any other cause, they fail."""
+    tests = Path(install.__file__).parents[1]
+    (tmp_path / "absent.py").write_text(PLUGIN.format(tests=str(tests), status=status))
+    one = f"{tests / 'oracle' / 'test_drive.py'}::test_it_is_vllm_0_22_1"
+    done = subprocess.run(
+        [Path(sys.executable).with_name("pytest"), "-p", "absent", "-p", "no:cacheprovider", one],
+        cwd=tests.parent,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "CI": ci},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert outcome in done.stdout, done.stdout + done.stderr
+    announced = "NOT COMPARED WITH THE REAL ENGINE" in done.stdout
+    assert announced == (outcome == "1 skipped")

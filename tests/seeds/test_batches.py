@@ -65,7 +65,7 @@ def test_the_table_of_decisions_with_its_budget_alone(play: Play) -> None:
 
 
 def test_the_table_of_decisions_with_a_threshold(play: Play) -> None:
-    """A threshold of 512 explains the table's chunk of req_3, and then cuts every other prompt too.
+    """A threshold of 512 explains the table's chunk of req_3, and cuts every other prompt too.
 
     So req_2, req_5 and req_6 get 512 each, not 4096, 1024 and 256.
     """

@@ -9,19 +9,14 @@ FORMAT, VERSION = "nullblock-trace", "1.0"
 OBSERVED = ("add", "output", "abort", "pause", "reset", "evict", "schedule", "update")
 
 
-def header(scheduler: Any, version: str, commit: str | None, recording: str) -> dict[str, object]:
-    """The ``header`` record, but for the digest of the configuration."""
+def header(scheduler: Any, engine: dict[str, str], recording: str) -> dict[str, object]:
+    """The ``header`` record of an engine that is as new; ``engine`` says which it is."""
     config = constants(scheduler)
-    engine: dict[str, object] = {"name": "vllm", "version": version}
-    if commit:
-        engine["commit"] = commit
-    decides = type(scheduler).__mro__[_index_of_own(type(scheduler))]
-    engine["scheduler"] = f"{decides.__module__}.{decides.__qualname__}"
     record: dict[str, object] = {
         "ev": "header",
         "format": FORMAT,
         "version": VERSION,
-        "spec": f"vllm-{version.partition('+')[0]}",
+        "spec": f"{engine['name']}-{engine['version'].partition('+')[0]}",
         "engine": engine,
         "config": config,
         "config_sha256": sha256(json.encode(config, order="deterministic")).hexdigest(),
@@ -36,15 +31,6 @@ def header(scheduler: Any, version: str, commit: str | None, recording: str) -> 
     record["writer"] = "nullblock recorder"
     record["sealed"] = True
     return record
-
-
-def _index_of_own(kind: type) -> int:
-    """Behind the classes that record, the one that decides."""
-    return next(
-        index
-        for index, base in enumerate(kind.__mro__)
-        if not base.__module__.startswith("nullblock.")
-    )
 
 
 def constants(scheduler: Any) -> dict[str, object]:
@@ -75,9 +61,10 @@ def features(scheduler: Any) -> list[str]:
         "max_loras": scheduler.lora_config is not None,
         "kv_connector": scheduler.connector is not None,
         "ec_connector": getattr(scheduler, "ec_connector", None) is not None,
-        "encoder_decoder": bool(scheduler.is_encoder_decoder),
+        "encoder_decoder": bool(scheduler.vllm_config.model_config.is_encoder_decoder),
         "pipeline_parallelism": parallel.pipeline_parallel_size > 1,
-        "context_parallelism": scheduler.dcp_world_size * scheduler.pcp_world_size > 1,
+        "context_parallelism": parallel.decode_context_parallel_size > 1
+        or parallel.prefill_context_parallel_size > 1,
         "v2_model_runner": bool(scheduler.use_v2_model_runner),
         "kv_cache_groups": len(groups) != 1,
         "hash_block_size": pool.hash_block_size != scheduler.block_size,

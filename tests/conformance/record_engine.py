@@ -1,0 +1,44 @@
+"""Runs scenarios on the real engine twice, plain and recorded. Runs where vLLM is.
+
+    python record_engine.py SCENARIOS.json FOLDER
+
+For each scenario, by name: ``NAME.plain`` and ``NAME.recorded`` hold the driver's lines, and
+``NAME.jsonl`` is the recording.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "oracle"), str(ROOT / ".src")]
+
+import torchless  # noqa: E402  (found from here on)
+
+torchless.install()
+
+import drive  # noqa: E402
+from vllm.v1.core.sched import async_scheduler, scheduler  # noqa: E402
+
+from nullblock.conformance.adapters.vllm import recorder  # noqa: E402
+
+PLAIN = scheduler.Scheduler, async_scheduler.AsyncScheduler
+RECORDED = recorder.RecordingScheduler, recorder.RecordingAsyncScheduler
+
+
+def main() -> None:
+    """Run them all."""
+    scenarios, folder = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
+    os.environ["NULLBLOCK_TRACE_STATE_EVERY"] = "3"
+    for name, scenario in scenarios.items():
+        for suffix, kinds in (("plain", PLAIN), ("recorded", RECORDED)):
+            scheduler.Scheduler, async_scheduler.AsyncScheduler = kinds
+            os.environ["NULLBLOCK_TRACE"] = str(folder / f"{name}.jsonl")
+            driver = drive.Driver(json.loads(json.dumps(scenario)))
+            lines = driver.run()
+            driver.scheduler.shutdown()
+            (folder / f"{name}.{suffix}").write_text("\n".join(lines))
+
+
+main()

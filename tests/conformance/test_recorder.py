@@ -1,0 +1,350 @@
+"""The recorder around a scheduler of vLLM's shape: the reference's."""
+
+import gzip
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nullblock.conformance.adapters import reference as adapter
+from nullblock.conformance.adapters.vllm import sink
+from nullblock.conformance.adapters.vllm.numbering import ChainNumbers, RequestNumbers, Ties
+from nullblock.conformance.adapters.vllm.observe import Observer
+from nullblock.conformance.adapters.vllm.recording import Recording
+from nullblock.conformance.adapters.vllm.sink import Sink
+from nullblock.conformance.engine import NewRequest
+from nullblock.conformance.scenario_format import Config
+from nullblock.conformance.trace.reader import TraceReader
+from nullblock.conformance.trace.records import Abort, Add, End, Error, Evict, Header, Lost, Part
+from nullblock.reference.request import RequestStatus
+from nullblock.reference.sched.scheduler import Scheduler
+from nullblock.spec.profiles import profile
+
+
+class TestRequestNumbers:
+    """Request ids become numbers, and are forgotten."""
+
+    def test_equal_ids_have_equal_numbers_while_they_are_remembered(self) -> None:
+        """An id keeps its number for a while after its request ended, and then no longer."""
+        numbers = RequestNumbers()
+        assert [numbers.number(id) for id in ("x", "y", "x")] == [0, 1, 0]
+        numbers.finished(1, ["x"], live=())
+        for step in range(2, numbers.REMEMBERED + 1):
+            numbers.finished(step, (), live=())
+        assert numbers.number("x") == 0
+        numbers.finished(numbers.REMEMBERED + 1, (), live=())
+        assert numbers.of == {"y": 1}
+        assert numbers.number("x") == 2
+
+    def test_an_id_in_use_is_not_forgotten(self) -> None:
+        """A request that has an id again keeps its number."""
+        numbers = RequestNumbers()
+        numbers.number("x")
+        numbers.finished(1, ["x"], live=())
+        numbers.finished(numbers.REMEMBERED + 1, (), live={"x"})
+        assert numbers.of == {"x": 0}
+
+
+class TestChainNumbers:
+    """Block hashes become numbers, and are forgotten when no block can carry them."""
+
+    def test_equal_hashes_have_equal_numbers(self) -> None:
+        """Numbers count up from 0, in runs, whoever brings the hash."""
+        chains = ChainNumbers(num_blocks=8)
+        assert chains.add("a", [b"1", b"2", b"3"]) == [[0, 3]]
+        assert chains.add("b", [b"1", b"2", b"4"]) == [[0, 2], [3, 1]]
+        assert chains.extend("a", b"5") == 4
+        assert chains.extend("b", b"5") == 4
+
+    def test_a_hash_is_forgotten_only_once_every_block_was_given_out_again(self) -> None:
+        """As long as a block may still be cached, and for live requests, numbers stay."""
+        chains = ChainNumbers(num_blocks=8, sweep_above=3)
+        chains.add("gone", [b"1", b"2"])
+        chains.add("live", [b"1", b"3"])
+        chains.remove("gone")
+        chains.given_out = 7
+        assert chains.add("next", [b"4", b"5"]) == [[3, 2]]
+        assert chains.add("same", [b"2"]) == [[1, 1]]
+        chains.remove("same")
+        chains.given_out += 8
+        assert chains.add("late", [b"1", b"2"]) == [[0, 1], [5, 1]]
+        assert len(chains._of) == 5
+
+    def test_memory_is_that_of_the_pool_and_the_living(self) -> None:
+        """A thousand requests leave no more numbers than blocks can carry, twice."""
+        chains = ChainNumbers(num_blocks=50, sweep_above=10)
+        for request in range(1000):
+            name = str(request)
+            chains.add(name, [f"{request}:{i}".encode() for i in range(5)])
+            chains.given_out += 5
+            chains.remove(name)
+            assert len(chains._of) <= 2 * (50 + 10)
+            assert len(chains._gone) <= 2 * 50 // 5 + 2
+
+
+class TestTies:
+    """Requests of one priority and arrival keep the order of their ids."""
+
+    def test_numbers_are_in_the_order_of_the_ids(self) -> None:
+        """Whatever the order of arrival, sorting by number sorts by id."""
+        ties = Ties()
+        found = {id: ties.add((0, 1.0), id) for id in "m d x f e a z y g".split()}
+        assert sorted(found, key=lambda id: found[id] or 0.0) == sorted(found)
+        assert ties.add((0, 2.0), "m") == 0.0
+
+    def test_no_number_is_better_than_a_wrong_one(self) -> None:
+        """Where none is left between two, none is given."""
+        ties = Ties()
+        ties.add((0, 1.0), "a")
+        ties.add((0, 1.0), "b")
+        name, found = "b", 1.0
+        for _ in range(80):
+            name = "a" + name
+            tie = ties.add((0, 1.0), name)
+            if tie is None:
+                return
+            assert 0.0 < tie < found
+            found = tie
+        raise AssertionError("floats do not end")
+
+    def test_a_request_that_ends_leaves_no_trace(self) -> None:
+        """Numbers are kept for the living only."""
+        ties = Ties()
+        ties.add((0, 1.0), "a")
+        ties.remove((0, 1.0), "a")
+        ties.remove((0, 1.0), "a")
+        assert ties._classes == {}
+
+
+class TestSink:
+    """Where recordings go."""
+
+    @pytest.mark.parametrize("name", ["t.jsonl", "t.jsonl.gz"])
+    def test_a_file_is_never_overwritten(self, tmp_path: Path, name: str) -> None:
+        """A second recording of the same name goes beside the first."""
+        for _ in range(3):
+            Sink(str(tmp_path / name), "id").close()
+        suffix = name.removeprefix("t")
+        assert {p.name for p in tmp_path.iterdir()} == {f"t{n}{suffix}" for n in ("", "-2", "-3")}
+
+    def test_a_folder_gets_parts(self, tmp_path: Path) -> None:
+        """What is too long for one part goes on in the next, named by recording and number."""
+        sink = Sink(str(tmp_path / "rec"), "id", part_bytes=200)
+        for step in range(30):
+            sink.write({"ev": "pause", "step": step})
+        sink.close()
+        parts = sorted((tmp_path / "rec").iterdir())
+        assert len(parts) > 3 and parts[0].name == "0001.jsonl.gz"
+        assert gzip.open(parts[1]).readline() == b'{"ev":"part","number":2,"recording":"id"}\n'
+
+
+class Recorded(Recording, Scheduler):
+    """The reference's scheduler, recorded."""
+
+    engine_version = ("1.2.3+local", "abc")
+
+
+@pytest.fixture
+def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where recordings go, from now on."""
+    path = tmp_path / "t.jsonl"
+    monkeypatch.setenv("NULLBLOCK_TRACE", str(path))
+    monkeypatch.setattr(adapter, "Scheduler", Recorded)
+    return path
+
+
+def engine(**config: Any) -> Any:
+    """An engine of the reference over whatever scheduler is in place."""
+    return adapter.create(Config(block_size=4, **config), profile("vllm-0.22.1"))
+
+
+def request(id: str, prompt: int = 6, **others: Any) -> NewRequest:
+    """A request, unlike others in nothing but what is said."""
+    fields: dict[str, Any] = {
+        "prompt": list(range(prompt)),
+        "max_tokens": 3,
+        "min_tokens": 0,
+        "priority": 0,
+        "arrival": 5.0,
+        "lora": None,
+        "salt": None,
+        "stop": None,
+        "eos": None,
+        "skip_cache_read": None,
+    }
+    return NewRequest(id=id, **fields | others)
+
+
+def records(path: Path) -> list[Any]:
+    """What was recorded."""
+    return [located.record for located in TraceReader(path)]
+
+
+def test_a_recording_tells_which_engine_and_what_configuration(where: Path) -> None:
+    """The header has release and commit, the class that decides, and the resolved constants."""
+    made = engine(max_num_batched_tokens=32, max_num_scheduled_tokens=16, policy="priority")
+    made.scheduler.shutdown()
+    header = records(where)[0]
+    assert isinstance(header, Header)
+    assert (header.engine.version, header.engine.commit) == ("1.2.3+local", "abc")
+    assert header.engine.scheduler == "nullblock.reference.sched.scheduler.Scheduler"
+    assert header.spec == "nullblock-1.2.3"
+    assert (header.config.max_num_scheduled_tokens, header.config.policy) == (16, "priority")
+    assert header.features == [] and header.sealed
+
+
+def test_nothing_is_recorded_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the variable the scheduler writes nothing."""
+    monkeypatch.delenv("NULLBLOCK_TRACE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(adapter, "Scheduler", Recorded)
+    made = engine()
+    made.add(request("a"))
+    made.schedule()
+    made.update({"a": [1]})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_that_identifies_anybody_is_recorded(where: Path) -> None:
+    """Tokens, ids, adapters, salts and clock times stay where they are."""
+    made = engine(policy="priority")
+    secret = request(
+        "user-4711",
+        arrival=1.7e9,
+        lora="secret-adapter",
+        salt="secret-salt",
+        eos=777_777,
+        prompt=9,
+    )
+    secret.prompt[:] = range(888_880, 888_889)
+    made.add(secret)
+    made.schedule()
+    made.update({"user-4711": [777_777]})
+    made.scheduler.shutdown()
+    text = where.read_text()
+    for word in ("4711", "secret", "77777", "8888", "1700000", "17000000"):
+        assert word not in text.partition('"ev":"add"')[2].partition('"sha256"')[0], word
+    assert '"eos":[[0,0]]' in text
+
+
+def test_every_call_is_recorded(where: Path) -> None:
+    """Adds, aborts of one, several and all, pauses, resets and evictions."""
+    made = engine()
+    for id in "abcd":
+        made.add(request(id))
+    made.schedule()
+    made.update({id: [9] for id in "abcd"})
+    scheduler = made.scheduler
+    made.evict_blocks([2, 1])
+    made.pause("PAUSED_ALL")
+    scheduler.finish_requests("a", RequestStatus.FINISHED_ABORTED)
+    scheduler.finish_requests((id for id in ("b", "nobody")), RequestStatus.FINISHED_ERROR)
+    made.reset_prefix_cache(False)
+    made.reset_prefix_cache(True)
+    scheduler.finish_requests(None, RequestStatus.FINISHED_ABORTED)
+    scheduler.shutdown()
+    found = records(where)
+    assert [type(r).__name__ for r in found[8:]] == [
+        "Evict",
+        "Pause",
+        "Abort",
+        "Abort",
+        "Reset",
+        "Reset",
+        "Abort",
+        "End",
+    ]
+    assert found[8] == Evict(blocks=[1, 2])
+    aborts = [r for r in found if isinstance(r, Abort)]
+    assert [(r.asked, r.status, r.aborted) for r in aborts] == [
+        ([0], "FINISHED_ABORTED", [0]),
+        ([1], "FINISHED_ERROR", [1]),
+        (None, "FINISHED_ABORTED", [2, 3]),
+    ]
+    assert [(r.reset_running, r.ok) for r in found[12:14]] == [(False, False), (True, True)]
+
+
+def test_what_the_engine_raises_ends_the_recording_and_is_raised(where: Path) -> None:
+    """The exception passes, its class is recorded, and the trace is sealed."""
+    made = engine()
+    made.add(request("a"))
+    with pytest.raises(AssertionError):
+        made.add(request("a"))
+    made.schedule()
+    assert records(where)[-2:-1] == [Error(during="add", type="AssertionError")]
+
+
+def test_a_failure_of_the_recorder_is_not_one_of_the_engine(
+    where: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever goes wrong in the recorder: one warning, a sealed trace, the same decisions."""
+
+    def decisions() -> list[Any]:
+        made = engine()
+        made.add(request("a"))
+        made.add(request("b", prompt=9))
+        return [
+            step for _ in range(2) for step in (made.schedule(), made.update({"a": [1], "b": [1]}))
+        ]
+
+    plain = decisions()
+    broken = ("add", "schedule", "before_update", "update", "_post_state", "_filled_blocks")
+    for number, name in enumerate(broken, start=2):
+
+        def fail(*_: Any) -> None:
+            raise OSError("no space left")
+
+        with monkeypatch.context() as context:
+            context.setattr(Observer, name, fail)
+            caplog.clear()
+            with caplog.at_level(logging.WARNING):
+                assert decisions() == plain
+        assert len(caplog.records) == 1
+        found = records(where.with_name(f"t-{number}.jsonl"))
+        assert found[-2] == Lost(reason="OSError") and isinstance(found[-1], End)
+
+
+def test_a_recording_that_cannot_begin_does_not_keep_the_engine_from_it(
+    where: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A folder that is not there costs a warning."""
+    monkeypatch.setenv("NULLBLOCK_TRACE", str(where.parent / "missing" / "t.jsonl"))
+    made = engine()
+    made.add(request("a"))
+    assert made.schedule()["order"] == ["a"]
+    assert len(caplog.records) == 1
+    monkeypatch.setenv("NULLBLOCK_TRACE_STATE_EVERY", "often")
+    monkeypatch.setenv("NULLBLOCK_TRACE", str(where))
+    assert engine().schedule()["order"] == []
+
+
+def test_equal_ids_in_flight_stay_equal(where: Path) -> None:
+    """An id that is used again while the old request's output is in flight keeps its number."""
+    made = engine()
+    made.add(request("a"))
+    made.schedule()
+    made.abort(["a"], "FINISHED_ABORTED")
+    made.add(request("a"))
+    made.update({"a": [4]})
+    made.schedule()
+    made.scheduler.shutdown()
+    found = records(where)
+    assert [r.id for r in found if isinstance(r, Add)] == [0, 0]
+    # Into the old one's output goes the new one's name: that is what 0.22.1 does.
+    assert found[-3].ids == [0]
+
+
+def test_parts_are_read_back_as_one(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recording into a folder is one trace."""
+    monkeypatch.setattr(sink, "PART_BYTES", 600)
+    monkeypatch.setattr(Sink.__init__, "__defaults__", (600,))
+    monkeypatch.setenv("NULLBLOCK_TRACE", str(where.with_name("parts")))
+    made = engine(max_num_batched_tokens=2)
+    made.add(request("a", prompt=20))
+    for _ in range(9):
+        made.schedule()
+        made.update({"a": []})
+    made.scheduler.shutdown()
+    found = records(where.with_name("parts"))
+    assert sum(isinstance(r, Part) for r in found) > 2 and isinstance(found[-1], End)
