@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from nullblock.conformance.console import usage_error
+from nullblock.spec.lint import lint
 from nullblock.spec.profiles import PROFILES, UnknownSwitch, profile
 from nullblock.spec.prover import JobReport, Report, UnknownJob, prove
 from nullblock.spec.prover.claims import broken
@@ -23,11 +24,12 @@ def command(
 ) -> None:
     """Prove that every rule keeps every invariant, and that the machine fires only enabled rules.
 
-    The proofs hold for any number of blocks, requests and tokens. What is left open is not refuted:
-    `nullblock explore` looks for a counterexample. Exit code 1 if something claimed is not proved.
+    The proofs hold for any number of blocks, requests and tokens. What is left open is not
+    refuted: `nullblock explore` looks for a counterexample. Exit code 1 if something claimed is
+    not proved.
     """
     report = _proved(wanted or [], semantics)
-    wrong = broken(report)
+    wrong = [*lint(), *broken(report)]
     if as_json:
         print(json.dumps(_document(report, wrong), indent=2))
     else:

@@ -51,6 +51,7 @@ class TraceReader:
         self._lax = lax
         self._lines = self._numbered()
         self._digest = hashlib.sha256()
+        self._cut: Cut | None = None
         self.seal: bool | None = None
         """Whether the digest in the end record fits; None: there is none, or it is not reached."""
 
@@ -79,6 +80,8 @@ class TraceReader:
             self._digest.update(b"\n")
             records += 1
             yield Located(record, count, file)
+        if order is None and self._cut is not None:
+            raise self._cut
         if end is None and order is not None and header.sealed and not self._lax:
             raise Malformed(
                 f"the recording stops after step {order.steps}, without its end record",
@@ -111,6 +114,7 @@ class TraceReader:
                         yield part, number, str(path), line
             except Malformed as error:
                 if self._lax and isinstance(error, Cut):
+                    self._cut = error.at(file=str(path))
                     return
                 raise error.at(file=str(path)) from None
 

@@ -42,7 +42,7 @@ def lines(stream: BinaryIO) -> Iterator[bytes]:
     """Each line of the trace in ``stream``, without its end.
 
     Raises :class:`Malformed`, with the number of the line at fault, when it gets there: the lines
-    before have been yielded by then. :class:`Cut` where nothing is wrong but that the rest is lost.
+    before have been yielded by then. :class:`Cut` if all that is wrong is that the rest is gone.
     """
     number, rest = 1, bytearray()
     try:

@@ -88,7 +88,7 @@ def reseal(path: Path, target: Path) -> int:
     with trace_file(target) as writer:
         for record in _without_end(path):
             writer.write(record)
-        return writer.records
+    return writer.records
 
 
 def _without_end(path: Path) -> Iterator[Record]:

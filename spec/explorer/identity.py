@@ -6,6 +6,7 @@ live range. Values that break an order are kept as they are, so that no fault is
 naming it anew. Blocks and requests keep their names: there is no symmetry reduction.
 """
 
+from operator import attrgetter
 from typing import Any
 
 from nullblock.spec.concrete import MAPS, Minus, Nothing, State, Zero
@@ -29,11 +30,14 @@ class Identity:
     def __init__(self) -> None:
         self.parts: dict[str, dict[Any, tuple[int, Any]]] = {f: {} for f in MAPS}
         self.scalars: dict[Any, int] = {}
+        self.scalars_of = attrgetter(*SCALARS)
 
-    def key(self, s: State) -> tuple[int, ...]:
-        """The identity of s, which is brought into its normal form."""
+    def key(self, s: State) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+        """The identity of s, which is brought into its normal form, and the vector of its parts
+        in the order of `nullblock.spec.explorer.reads.VECTOR`.
+        """
         normalise(s)
-        key = []
+        numbers = []
         for f, known in self.parts.items():
             whole = getattr(s, f)
             part = frozenset(whole.items())
@@ -42,10 +46,11 @@ class Identity:
                 found = known[part] = (len(known), whole)
             else:
                 setattr(s, f, found[1])
-            key.append(found[0])
-        scalars = tuple([getattr(s, f) for f in SCALARS])
-        key.append(self.scalars.setdefault(scalars, len(self.scalars)))
-        return tuple(key)
+            numbers.append(found[0])
+        scalars = self.scalars_of(s)
+        vector = (*numbers, *scalars)
+        numbers.append(self.scalars.setdefault(scalars, len(self.scalars)))
+        return tuple(numbers), vector
 
 
 def normalise(s: Any) -> None:

@@ -21,10 +21,10 @@ def _config(blocks: int, size: int, budget: int, seqs: int = 3, **more: object) 
 CORE = Scope(
     "core",
     "FCFS, blocks of two tokens: sharing, eviction, preemption, chunked prefill",
-    _config(4, 2, 4),
-    (Template("a", (A, A, A), 3), Template("b", (A, A, B), 2), Template("c", (C,), 3)),
+    _config(3, 2, 4),
+    (Template("a", (A, A, A), 2), Template("b", (A, A, B), 2), Template("c", (C,), 3)),
     frozenset(
-        "three-at-once budget-cut preempts-another preempts-with-budget duplicate-hash "
+        "preempts-another preempts-with-budget duplicate-hash "
         "hash-evicted free-hit shared-hit same-step-hit resume-with-hit held-by-reserve".split()
     ),
 )
@@ -46,9 +46,9 @@ PRIORITY = Scope(
 TWINS = Scope(
     "twins",
     "blocks of one token, equal prompts: duplicate hashes",
-    _config(5, 1, 3),
-    (Template("a", (A, B), 2), Template("b", (A, B), 2), Template("c", (A,), 2)),
-    frozenset("duplicate-hash same-step-hit free-hit hash-evicted budget-cut".split()),
+    _config(4, 1, 3),
+    (Template("a", (A, B), 2), Template("b", (A, B), 2)),
+    frozenset("duplicate-hash same-step-hit free-hit hash-evicted resume-with-hit".split()),
 )
 CROWD = Scope(
     "crowd",
@@ -74,8 +74,8 @@ UNCUT = Scope(
 INFLIGHT = Scope(
     "inflight",
     "events between schedule and update: aborts, ids used again, resets that preempt",
-    _config(4, 2, 4),
-    (Template("a", (A, A, A), 2), Template("b", (A, A), 3)),
+    _config(3, 2, 4),
+    (Template("a", (A, A, A), 2), Template("b", (A, A), 2)),
     frozenset(
         "abort-in-flight output-for-nobody id-reused-in-flight token-to-preempted "
         "finish-in-queue reset reset-refused".split()

@@ -9,6 +9,7 @@ from nullblock.spec.catalogue import catalogue
 from nullblock.spec.explorer.actions import Action, Schedule, Step, Update, actions, perform
 from nullblock.spec.explorer.identity import Identity
 from nullblock.spec.explorer.model import Scope, beginning
+from nullblock.spec.explorer.reads import Remembered
 from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS, Before, before
 from nullblock.spec.explorer.witnesses import Watch
 from nullblock.spec.invariants import INVARIANTS
@@ -74,7 +75,7 @@ class Search:
     def __init__(self, scope: Scope, semantics: Semantics, claims: frozenset[str] | None) -> None:
         self.scope, self.semantics = scope, semantics
         self.claims = claims
-        self.invariants = self._chosen(INVARIANTS | CLAIMS)
+        self.invariants = [Remembered(i, f) for i, f in self._chosen(INVARIANTS | CLAIMS)]
         self.inside = self._chosen(INVARIANTS)
         self.steps = [(i, f) for i, f in self._chosen(INVARIANTS) if i in STEP_SCALARS]
         self.transitions = self._chosen(TRANSITIONS)
@@ -133,10 +134,12 @@ class Search:
         self.count += 1
         try:
             self.perform(t, action)
-            key = self.identity.key(t)
+            key, vector = self.identity.key(t)
             fresh = key not in self.seen
             if fresh:
-                self.check(t, self.invariants)
+                for statement in self.invariants:
+                    if not statement(t, vector):
+                        raise Violation(statement.id)
         except Disabled as e:
             raise Violation(GUARD, f"the machine fires a rule that may not fire: {e}") from None
         except Broken as e:
@@ -149,7 +152,7 @@ class Search:
     def run(self, limit: int | None, progress: Callable[[int, int], None] | None) -> tuple[Any, bool]:
         """Search; returns a counterexample or None, and whether every state was seen."""
         s = beginning(self.scope, self.semantics)
-        self.seen[self.identity.key(s)] = 0
+        self.seen[self.identity.key(s)[0]] = 0
         self.origin.append((0, None))
         level = [(0, s)]
         while level:

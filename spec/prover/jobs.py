@@ -13,7 +13,8 @@ from nullblock.spec.state import FIELDS, IDLE, RUN_PHASE, UNBORN, UNPAUSED, WAIT
 Kind = Literal["initial", "rule", "machine"]
 
 
-def _anything(s: State, *args: Value) -> Value:
+def anything(s: State, *args: Value) -> Value:
+    """No condition."""
     return True
 
 
@@ -25,12 +26,14 @@ class Job:
     kind: Kind
     text: Callable[..., Any]
     sorts: str = ""
-    before: Callable[..., Value] = _anything
+    before: Callable[..., Value] = anything
     """A condition on the state and the arguments."""
     given: bool = True
     """Whether the invariants hold before."""
     keeps: bool = False
     """Whether they must be shown after: for a rule, and for the first state."""
+    after: Callable[..., Value] = anything
+    """A condition that the text must bring about."""
     part: bool = False
     """Whether another operation contains it whole, so that proving everything need not ask twice.
     """
@@ -74,7 +77,34 @@ def _first_state(s: State) -> Value:
     )
 
 
-INITIAL = Job("initial", "initial", _initial, before=_first_state, given=False, keeps=True)
+INITIAL = Job(
+    "initial",
+    "initial",
+    _initial,
+    before=_first_state,
+    given=False,
+    keeps=True,
+    after=lambda s: both(_between(s), s.flying == 0),
+)
+
+
+def _operation(
+    name: str,
+    text: Callable[..., Any],
+    sorts: str = "",
+    before: Callable[..., Value] = anything,
+    after: Callable[..., Value] = anything,
+) -> Job:
+    """An operation that starts and ends between steps, so that any sequence of them is covered."""
+    return Job(
+        name,
+        "machine",
+        text,
+        sorts,
+        before=lambda s, *args: both(_between(s), before(s, *args)),
+        after=lambda s, *args: both(_between(s), after(s, *args)),
+    )
+
 
 MACHINE: tuple[Job, ...] = (
     Job(
@@ -91,51 +121,26 @@ MACHINE: tuple[Job, ...] = (
         before=_in_phase(WAIT_PHASE),
         part=True,
     ),
-    Job(
+    _operation(
         "schedule",
-        "machine",
         schedule.schedule,
-        before=lambda s: both(_between(s), s.flying == 0),
+        before=lambda s: s.flying == 0,
+        after=lambda s: s.flying == 1,
     ),
-    Job(
+    _operation(
         "update_from_output",
-        "machine",
         update.update_from_output,
-        before=lambda s: both(_between(s), s.flying == 1),
+        before=lambda s: s.flying == 1,
+        after=lambda s: s.flying == 0,
     ),
-    Job(
-        "add",
-        "machine",
-        events.add,
-        "R",
-        before=lambda s, r: both(_between(s), s.stage[r] == UNBORN),
-    ),
-    Job("abort", "machine", events.abort, "R", before=_between),
-    Job(
-        "reset_prefix_cache",
-        "machine",
-        lambda s: events.reset_prefix_cache(s, False),
-        before=_between,
-    ),
-    Job(
-        "reset_running_requests",
-        "machine",
-        lambda s: events.reset_prefix_cache(s, True),
-        before=_between,
-    ),
-    Job(
-        "evict_blocks",
-        "machine",
-        lambda s, b, c: events.evict_blocks(s, [b, c]),
-        "BB",
-        before=_between,
-    ),
-    Job(
-        "pause",
-        "machine",
-        events.pause,
-        "I",
-        before=lambda s, state: both(_between(s), UNPAUSED <= state, state <= 2),
+    _operation("add", events.add, "R", before=lambda s, r: s.stage[r] == UNBORN),
+    _operation("abort", events.abort, "R"),
+    _operation("reset_prefix_cache", lambda s: events.reset_prefix_cache(s, False)),
+    _operation("reset_running_requests", lambda s: events.reset_prefix_cache(s, True)),
+    # Two blocks stand for any number: what is between them is what is before and after.
+    _operation("evict_blocks", lambda s, b, c: events.evict_blocks(s, [b, c]), "BB"),
+    _operation(
+        "pause", events.pause, "I", before=lambda s, state: both(UNPAUSED <= state, state <= 2)
     ),
 )
 

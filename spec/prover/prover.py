@@ -18,9 +18,9 @@ from nullblock.spec.kernel import Rule
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.prover.axioms import AXIOMS, formula
 from nullblock.spec.prover.environment import SymbolicEnv
-from nullblock.spec.prover.jobs import Job
-from nullblock.spec.prover.obligations import Attempt, Hypothesis, Obligations
-from nullblock.spec.prover.paths import Forks, PathEnd, attached
+from nullblock.spec.prover.jobs import Job, anything
+from nullblock.spec.prover.obligations import Hypothesis, Obligations
+from nullblock.spec.prover.paths import Forks, PathEnd, Undecidable, attached
 from nullblock.spec.prover.report import JobReport, Open
 from nullblock.spec.prover.symbols import (
     SORTS,
@@ -45,7 +45,7 @@ class Prover:
     conj, implies = staticmethod(z3.And), staticmethod(z3.Implies)
     neg, ite = staticmethod(z3.Not), staticmethod(z3.If)
 
-    def __init__(self, sem: Semantics, attempts: tuple[Attempt, ...], stop_at_first: bool) -> None:
+    def __init__(self, sem: Semantics, stop_at_first: bool) -> None:
         self.sem, self.stop_at_first = sem, stop_at_first
         self.forks = Forks()
         self.hypotheses: dict[int, Hypothesis] = {}
@@ -60,7 +60,7 @@ class Prover:
         with attached(self):
             k = SymbolicEnv(False, sem)
             axioms = tuple(formula(axiom, k) for axiom in AXIOMS)
-        self.obligations = Obligations(axioms, attempts)
+        self.obligations = Obligations(axioms)
 
     # states ----------------------------------------------------------------------------------
     def fresh(self) -> SymbolicState:
@@ -102,7 +102,7 @@ class Prover:
         self.settled.discard(formula.get_id())
 
     def require(self, guard: Term, why: str) -> None:
-        """A guard: to be shown where the machine fires the rule, assumed where the rule is proved."""
+        """A guard: shown where the machine fires the rule, assumed where the rule is proved."""
         if self.calling is not None:
             self.prove(guard, f"{self.calling.name} is enabled: {why}")
         self.assume(guard)
@@ -118,6 +118,9 @@ class Prover:
         self.report.asked += answer.asked
         if answer.proved:
             return
+        self._open(what)
+
+    def _open(self, what: str) -> None:
         policy = "priority" if self.priority else "fcfs"
         self.report.open.append(Open(self.job.name, what, policy))
         if self.stop_at_first:
@@ -172,7 +175,7 @@ class Prover:
     # every path ------------------------------------------------------------------------------
     def run(self, job: Job, priority: bool) -> JobReport:
         """Follow every path of a job under one policy."""
-        began = time.perf_counter()
+        began = time.process_time()
         self.job, self.priority, self.forks = job, priority, Forks()
         self.posed.clear()
         self.report = JobReport(job.name, job.kind)
@@ -186,7 +189,7 @@ class Prover:
             except Refuted:
                 pass
         self.report.never -= self.report.fired
-        self.report.seconds = time.perf_counter() - began
+        self.report.seconds = time.process_time() - began
         return self.report
 
     def _path(self, job: Job) -> None:
@@ -199,10 +202,14 @@ class Prover:
                 self.settle(s)
             self.assume(job.before(s, *args))
             job.text(s, *args)
+            if job.after is not anything:
+                self.prove(job.after(s, *args), "what holds after it is brought about")
             if job.keeps:
                 for id, goal in self.invariants(s):
                     self.prove(goal, id)
         except PathEnd:
             pass
+        except (TypeError, z3.Z3Exception, Undecidable) as error:
+            self._open(f"the text cannot be followed: {error}")
         if not self.stop_at_first and not self.report.reached:
             self.report.reached = not self.obligations.contradictory(self.hypotheses)

@@ -36,6 +36,7 @@ class JobReport:
     never: set[str] = field(default_factory=set)
     """Rules in the text of which no firing was found to be possible."""
     seconds: float = 0.0
+    """Processor time."""
 
     @property
     def proved(self) -> int:
@@ -60,6 +61,7 @@ class Report:
 
     per_rule: dict[str, JobReport]
     seconds: float
+    """Processor time."""
     slowest: list[tuple[float, str]] = field(default_factory=list)
     """Seconds and name of the obligations that took longest."""
 

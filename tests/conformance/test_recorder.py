@@ -68,6 +68,7 @@ class TestChainNumbers:
         assert chains.add("same", [b"2"]) == [[1, 1]]
         chains.remove("same")
         chains.given_out += 8
+        chains._sweep()
         assert chains.add("late", [b"1", b"2"]) == [[0, 1], [5, 1]]
         assert len(chains._of) == 5
 
@@ -96,15 +97,13 @@ class TestTies:
     def test_no_number_is_better_than_a_wrong_one(self) -> None:
         """Where none is left between two, none is given."""
         ties = Ties()
-        ties.add((0, 1.0), "a")
-        ties.add((0, 1.0), "b")
-        name, found = "b", 1.0
-        for _ in range(80):
-            name = "a" + name
-            tie = ties.add((0, 1.0), name)
+        low, middle, found = (ties.add((0, 1.0), id) for id in "abc")
+        assert (low, middle, found) == (0.0, 1.0, 2.0)
+        for length in range(80):
+            tie = ties.add((0, 1.0), "b" + "a" * length + "z")
             if tie is None:
                 return
-            assert 0.0 < tie < found
+            assert 1.0 < tie < (found or 0.0)
             found = tie
         raise AssertionError("floats do not end")
 

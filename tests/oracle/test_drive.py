@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from oracle.client import DRIVER, Oracle, OracleError
+from oracle.client import DEFAULT_SECONDS, DRIVER, Oracle, OracleError
 from oracle.digests import comparable, digest
 
 pytestmark = pytest.mark.oracle
@@ -82,33 +82,33 @@ def test_it_is_vllm_0_22_1(oracle: Oracle) -> None:
 
 
 @pytest.fixture
-def patient(oracle_python: Path) -> Iterator[Oracle]:
-    """A server of one test's own, with little patience."""
-    with Oracle(oracle_python, seconds=10) as server:
+def own_server(oracle_python: Path) -> Iterator[Oracle]:
+    """A server of one test's own."""
+    with Oracle(oracle_python) as server:
         yield server
 
 
 @pytest.mark.parametrize("broken", [{"groups": []}, {"policy": "none"}, {"hash_algo": "md5"}])
 def test_an_engine_that_cannot_be_built_is_an_error_and_not_the_end(
-    broken: dict[str, Any], patient: Oracle
+    broken: dict[str, Any], own_server: Oracle
 ) -> None:
     """The answer says so, and the next scenario runs in the same server."""
-    patient.lines(ONE_DECODE)
-    server = patient._server
+    own_server.lines(ONE_DECODE)
+    server = own_server._server
     with pytest.raises(OracleError, match="could not be built"):
-        patient.lines({"config": broken, "events": []})
-    assert patient.lines(ONE_DECODE) and patient._server is server
+        own_server.lines({"config": broken, "events": []})
+    assert own_server.lines(ONE_DECODE) and own_server._server is server
 
 
-def test_a_server_that_dies_is_replaced(patient: Oracle) -> None:
+def test_a_server_that_dies_is_replaced(own_server: Oracle) -> None:
     """A scenario that takes the server with it costs an error, and the next one runs."""
-    patient.ask(ONE_DECODE)
-    assert patient._server is not None
-    patient._server.kill()
+    own_server.ask(ONE_DECODE)
+    assert own_server._server is not None
+    own_server._server.kill()
     with pytest.raises(OracleError, match="died"):
-        patient.answer()
-        patient.lines(ONE_DECODE)
-    assert patient.lines(ONE_DECODE)
+        own_server.answer()
+        own_server.lines(ONE_DECODE)
+    assert own_server.lines(ONE_DECODE)
 
 
 def test_a_server_that_hangs_is_replaced(oracle_python: Path) -> None:
@@ -117,4 +117,6 @@ def test_a_server_that_hangs_is_replaced(oracle_python: Path) -> None:
     with Oracle(oracle_python, dump="none", seconds=1) as server:
         with pytest.raises(OracleError, match="no answer within 1 s"):
             server.lines(endless)
+        # The next server may take longer than that to start.
+        server.seconds = DEFAULT_SECONDS
         assert server.lines(ONE_DECODE)

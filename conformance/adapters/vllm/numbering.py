@@ -82,9 +82,9 @@ class ChainNumbers:
         if runs:
             self._gone.append((self.given_out, runs))
 
-    def of(self, hash: bytes) -> int:
-        """The number of a hash; a new one if it has none."""
-        return self._number(hash)
+    def known(self, hash: bytes) -> int | None:
+        """The number of a hash, if it has one."""
+        return self._of.get(hash)
 
     def _number(self, hash: bytes) -> int:
         number = self._of.get(hash)

@@ -293,11 +293,12 @@ class Observer:
         }
         if self.caching:
             # Four bytes at the end of a block's key name its KV cache group.
-            record["chains"] = [
-                (block.block_id, self.chains.of(bytes(block.block_hash[:-4])))
+            carried = (
+                (block.block_id, self.chains.known(bytes(block.block_hash[:-4])))
                 for block in self.pool.blocks
                 if block.block_hash is not None
-            ]
+            )
+            record["chains"] = [pair for pair in carried if pair[1] is not None]
         return record
 
     def _post_state(self) -> Fields:

@@ -1,0 +1,145 @@
+"""Compares recorded decisions with those of the rules, and names the rule that decided."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import UNSET
+
+from nullblock.conformance.trace.records import CachedRequests, Groups, NewRequest, Schedule
+from nullblock.spec.machine.output import CachedRequest, SchedulerOutput
+from nullblock.spec.state import PREEMPTED, WAITING
+
+Same = Callable[[tuple[int, ...], list[int]], bool]
+"""Whether two lists of blocks are the same, as far as ids are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A decision that the rules make otherwise."""
+
+    rule: str
+    what: str
+    expected: Any
+    actual: Any
+    request: int | None = None
+
+
+def schedule(out: SchedulerOutput, seen: Schedule, s: Any, same: Same) -> Iterator[Mismatch]:
+    """Where a recorded step departs, in the order in which a step is decided."""
+    yield from _preempted(out, seen)
+    yield from _scheduled(out, seen, s)
+    yield from _new(out, seen.new, s, same)
+    if seen.cached is not UNSET:
+        yield from _cached(out.cached, seen.cached, same)
+    elif out.cached:
+        yield Mismatch("OUT-5", "the known requests", [q.id for q in out.cached], [])
+    if sorted(out.finished) != seen.finished:
+        yield Mismatch("OUT-6", "who is reported finished", sorted(out.finished), seen.finished)
+    if seen.common_prefix is not UNSET and seen.common_prefix != [out.num_common_prefix_blocks]:
+        expected = [out.num_common_prefix_blocks]
+        yield Mismatch("OUT-4", "the common prefix blocks", expected, seen.common_prefix)
+
+
+def _preempted(out: SchedulerOutput, seen: Schedule) -> Iterator[Mismatch]:
+    expected = sorted(out.preempted)
+    if expected != seen.preempted:
+        # Somebody is preempted where slots fit, or nobody where they do not; or the wrong one.
+        rule = "PREEMPT-1" if expected and seen.preempted else "ALLOC-1"
+        yield Mismatch(rule, "who is preempted", expected, seen.preempted)
+
+
+def _scheduled(out: SchedulerOutput, seen: Schedule, s: Any) -> Iterator[Mismatch]:
+    expected, actual = dict(out.num_scheduled_tokens), dict(zip(seen.ids, seen.tokens, strict=True))
+    entered = {q.id for q in out.new} | {q.id for q in out.cached if q.resumed}
+    for r in seen.ids:
+        if r not in expected:
+            yield Mismatch(_not_admitted(s, r), f"request {r} is scheduled", None, actual[r], r)
+    for r, n in expected.items():
+        if r not in actual:
+            rule = "WAIT-9" if r in entered else "RUN-4"
+            yield Mismatch(rule, f"request {r} is not scheduled", n, None, r)
+        elif n != actual[r]:
+            rule = "WAIT-2" if r in entered else "RUN-2"
+            rule = "RUN-1" if n in (s.k.threshold, s.k.budget - _before(out, r)) else rule
+            yield Mismatch(rule, f"the number of tokens of request {r}", n, actual[r], r)
+    if list(expected) != seen.ids:
+        yield Mismatch("OUT-1", "the schedule order", list(expected), seen.ids)
+
+
+def _before(out: SchedulerOutput, r: Any) -> int:
+    """Tokens granted in this step before r's turn."""
+    total = 0
+    for q, n in out.num_scheduled_tokens:
+        if q == r:
+            break
+        total += n
+    return total
+
+
+def _not_admitted(s: Any, r: int) -> str:
+    """The rule by which a request is not scheduled that a trace says is."""
+    if s.stage[r] not in (WAITING, PREEMPTED):
+        return "RUN-4"
+    if s.turned or not s.blocked:
+        return "WAIT-5"
+    return "WAIT-8" if s.k.held_back else "WAIT-10"
+
+
+def _new(
+    out: SchedulerOutput, seen: list[NewRequest], s: Any, same: Same
+) -> Iterator[Mismatch]:
+    if [q.id for q in out.new] != [q.id for q in seen]:
+        yield Mismatch("WAIT-9", "who is new", [q.id for q in out.new], [q.id for q in seen])
+        return
+    for q, p in zip(out.new, seen, strict=True):
+        if q.computed != p.computed:
+            yield Mismatch("HASH-11", f"the hit of request {q.id}", q.computed, p.computed, q.id)
+        if p.blocks is not UNSET:
+            yield from _table(q.id, q.blocks, p.blocks, q.computed // s.k.block_size, same)
+
+
+def _table(
+    r: Any, expected: tuple[int, ...], actual: Groups, hits: int, same: Same
+) -> Iterator[Mismatch]:
+    blocks = actual[0] if len(actual) == 1 else []
+    if not same(expected[:hits], blocks[:hits]):
+        yield Mismatch("HASH-10", f"the hit blocks of request {r}", expected, actual, r)
+    elif not same(expected[hits:], blocks[hits:]):
+        yield Mismatch("POOL-10", f"the new blocks of request {r}", expected, actual, r)
+
+
+def _cached(
+    out: tuple[CachedRequest, ...], seen: CachedRequests, same: Same
+) -> Iterator[Mismatch]:
+    if [q.id for q in out] != seen.ids:
+        yield Mismatch("OUT-5", "the known requests", [q.id for q in out], seen.ids)
+        return
+    resumed = [q.id for q in out if q.resumed]
+    if resumed != seen.resumed:
+        yield Mismatch("WAIT-9", "who is resumed", resumed, seen.resumed)
+    if seen.computed is not UNSET:
+        for q, n in zip(out, seen.computed, strict=True):
+            if q.computed != n:
+                rule = "HASH-11" if q.resumed else "UPD-1"
+                what = f"the computed tokens of request {q.id}"
+                yield Mismatch(rule, what, q.computed, n, q.id)
+    if seen.all_tokens is not UNSET:
+        again = [(q.id, q.all_tokens) for q in out if q.all_tokens is not None]
+        if again != seen.all_tokens:
+            yield Mismatch("OUT-3", "whose tokens are sent again", again, seen.all_tokens)
+    if seen.blocks is not UNSET:
+        yield from _appended(out, dict(seen.blocks), same)
+
+
+def _appended(
+    out: tuple[CachedRequest, ...], seen: dict[int, Groups], same: Same
+) -> Iterator[Mismatch]:
+    for q in out:
+        given = seen.pop(q.id, [[]])
+        if not same(q.new_blocks, given[0] if len(given) == 1 else [-1]):
+            rule = "POOL-10" if q.new_blocks else "OUT-2"
+            what = f"the new blocks of request {q.id}"
+            yield Mismatch(rule, what, list(q.new_blocks), given, q.id)
+    for r, given in seen.items():
+        yield Mismatch("OUT-2", f"request {r} gets blocks", [], given, r)

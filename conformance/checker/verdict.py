@@ -1,0 +1,56 @@
+"""What a check says."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Name = Literal["CONFORMS", "VIOLATION", "INCONCLUSIVE", "MALFORMED"]
+EXIT: dict[Name, int] = {"CONFORMS": 0, "VIOLATION": 1, "INCONCLUSIVE": 3, "MALFORMED": 4}
+_WORST_FIRST = (1, 4, 3, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """The first decision that no rule explains, or the damage in a trace."""
+
+    line: int
+    """From 1, inside `file`."""
+    step: int
+    """Steps scheduled so far, this one included."""
+    rule: str | None
+    """ID of the rule that decides otherwise; None for damage."""
+    what: str
+    """Which decision, in words."""
+    expected: Any
+    actual: Any
+    story: tuple[str, ...]
+    """Line by line: what the rules allow there, whom and what it concerns, what came before."""
+    file: str = ""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """A verdict on one trace, and what it rests on."""
+
+    trace: str
+    verdict: Name = "INCONCLUSIVE"
+    profile: str = ""
+    steps: int = 0
+    decisions: int = 0
+    """Recorded decisions that were compared."""
+    rules: dict[str, int] = field(default_factory=dict)
+    """How often each rule fired while the decisions were made again."""
+    first: First | None = None
+    missing: list[str] = field(default_factory=list)
+    """What was not recorded, or is out of scope, that would have decided."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 CONFORMS, 1 VIOLATION, 3 INCONCLUSIVE, 4 MALFORMED."""
+        return EXIT[self.verdict]
+
+
+def worst(verdicts: Iterable[Verdict]) -> int:
+    """The exit code for several traces: 1 before 4 before 3 before 0."""
+    codes = {v.exit_code for v in verdicts}
+    return next((code for code in _WORST_FIRST if code in codes), 0)

@@ -1,0 +1,106 @@
+"""The recording that comes with the package: whole, real, and as rich as its page says."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+from nullblock.conformance import bundled
+from nullblock.conformance.trace.reader import TraceReader
+from nullblock.conformance.trace.records import (
+    Abort,
+    Add,
+    Header,
+    Output,
+    Pause,
+    Reset,
+    Schedule,
+    Update,
+)
+
+PAGE = Path(bundled.__file__).with_name("README.md")
+
+
+def counts() -> Counter[str]:
+    """What is in the trace, by the words of its page."""
+    found: Counter[str] = Counter()
+    for located in TraceReader(bundled.TRACE):
+        match located.record:
+            case Add():
+                found["requests that arrived"] += 1
+            case Schedule() as step:
+                found["steps"] += 1
+                found["that were admitted"] += len(step.new)
+                found["first admissions"] += sum(new.computed > 0 for new in step.new)
+                found["preemptions"] += len(step.preempted)
+                assert step.state and step.state.num_running is not None
+                found["most"] = max(found["most"], int(step.state.num_running))
+                if step.cached:
+                    computed = dict(zip(step.cached.ids, step.cached.computed or (), strict=True))
+                    found["resumptions"] += len(step.cached.resumed)
+                    hits = sum(computed[id] > 0 for id in step.cached.resumed)
+                    found["resumptions with a prefix hit"] += hits
+            case Output() as output:
+                found["chunks"] += output.counts.count(0)
+            case Update() as update:
+                for end in update.finish:
+                    found[f"{end.reason} {end.by_stop_id}"] += 1
+            case Abort() as abort:
+                found["aborts"] += len(abort.aborted or ())
+            case Pause() | Reset():
+                found["weight update"] += 1
+            case _:
+                pass
+    return found
+
+
+def test_the_page_says_what_is_in_the_trace() -> None:
+    """Every count on the page that a trace shows by itself is right, and none of them is 0."""
+    page, found = PAGE.read_text(), counts()
+    rows = dict(re.findall(r"^\| (.*?) \| ([0-9, ]+) \|$", page, re.MULTILINE))
+    numbers = {
+        row: [int(n.replace(",", "")) for n in value.split(", ")] for row, value in rows.items()
+    }
+    for row, keys in {
+        "requests that arrived, that were admitted": [
+            "requests that arrived",
+            "that were admitted",
+        ],
+        "first admissions and resumptions with a prefix hit": [
+            "first admissions",
+            "resumptions with a prefix hit",
+        ],
+        "prompt chunks that are not the last of their prompt": ["chunks"],
+        "preemptions, resumptions (of those that the forced reset preempted, too)": [
+            "preemptions",
+            "resumptions",
+        ],
+        "ends by eos, by a stop id, at a length limit, by an abort": [
+            "stop False",
+            "stop True",
+            "length False",
+            "aborts",
+        ],
+        "most requests running at once": ["most"],
+    }.items():
+        assert numbers[row] == [found[key] for key in keys], row
+        assert all(found[key] for key in keys), row
+    assert found["weight update"] == 4
+    assert f"{found['steps']:,} steps" in page
+
+
+def test_it_was_recorded_from_the_real_engine_in_scope() -> None:
+    """Its header names vLLM 0.22.1 and its scheduler class, exact block ids, and no feature."""
+    header = next(iter(TraceReader(bundled.TRACE))).record
+    assert isinstance(header, Header)
+    assert (header.engine.name, header.engine.version) == ("vllm", "0.22.1")
+    assert header.engine.scheduler == "vllm.v1.core.sched.scheduler.Scheduler"
+    assert (header.spec, header.block_ids, header.start) == ("vllm-0.22.1", "exact", "empty")
+    assert header.features == [] and header.sealed
+
+
+def test_it_is_small_and_keeps_the_notices() -> None:
+    """About a megabyte, with the source, the licence and the changes beside it."""
+    assert bundled.TRACE.stat().st_size < 2**20
+    page = PAGE.read_text()
+    for words in ("Apache License 2.0", "Mooncake", "FAST '25", "3b5a5941", "What was changed"):
+        assert words in page
