@@ -1,17 +1,15 @@
-"""Compares recorded decisions with those of the rules, and names the rule that decided."""
+"""Compares recorded steps with those of the rules, and names the rule that decided."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec import UNSET
 
+from nullblock.conformance.checker.names import Same
 from nullblock.conformance.trace.records import CachedRequests, Groups, NewRequest, Schedule
 from nullblock.spec.machine.output import CachedRequest, SchedulerOutput
 from nullblock.spec.state import PREEMPTED, WAITING
-
-Same = Callable[[tuple[int, ...], list[int]], bool]
-"""Whether two lists of blocks are the same, as far as ids are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,7 @@ def schedule(out: SchedulerOutput, seen: Schedule, s: Any, same: Same) -> Iterat
     yield from _scheduled(out, seen, s)
     yield from _new(out, seen.new, s, same)
     if seen.cached is not UNSET:
-        yield from _cached(out.cached, seen.cached, same)
+        yield from _cached(out.cached, seen.cached, s, same)
     elif out.cached:
         yield Mismatch("OUT-5", "the known requests", [q.id for q in out.cached], [])
     if sorted(out.finished) != seen.finished:
@@ -44,13 +42,18 @@ def schedule(out: SchedulerOutput, seen: Schedule, s: Any, same: Same) -> Iterat
 def _preempted(out: SchedulerOutput, seen: Schedule) -> Iterator[Mismatch]:
     expected = sorted(out.preempted)
     if expected != seen.preempted:
-        # Somebody is preempted where slots fit, or nobody where they do not; or the wrong one.
-        rule = "PREEMPT-1" if expected and seen.preempted else "ALLOC-1"
+        if set(expected) <= set(seen.preempted):
+            rule = "ALLOC-1"  # preempted, although slots fit
+        else:
+            rule = "PREEMPT-2" if set(expected) > set(seen.preempted) else "PREEMPT-1"
         yield Mismatch(rule, "who is preempted", expected, seen.preempted)
 
 
 def _scheduled(out: SchedulerOutput, seen: Schedule, s: Any) -> Iterator[Mismatch]:
-    expected, actual = dict(out.num_scheduled_tokens), dict(zip(seen.ids, seen.tokens, strict=True))
+    expected, actual = (
+        dict(out.num_scheduled_tokens),
+        dict(zip(seen.ids, seen.tokens, strict=True)),
+    )
     entered = {q.id for q in out.new} | {q.id for q in out.cached if q.resumed}
     for r in seen.ids:
         if r not in expected:
@@ -79,6 +82,8 @@ def _before(out: SchedulerOutput, r: Any) -> int:
 
 def _not_admitted(s: Any, r: int) -> str:
     """The rule by which a request is not scheduled that a trace says is."""
+    if any(q == r for q, _ in s.k.refused):
+        return "LIFE-2"
     if s.stage[r] not in (WAITING, PREEMPTED):
         return "RUN-4"
     if s.turned or not s.blocked:
@@ -86,9 +91,7 @@ def _not_admitted(s: Any, r: int) -> str:
     return "WAIT-8" if s.k.held_back else "WAIT-10"
 
 
-def _new(
-    out: SchedulerOutput, seen: list[NewRequest], s: Any, same: Same
-) -> Iterator[Mismatch]:
+def _new(out: SchedulerOutput, seen: list[NewRequest], s: Any, same: Same) -> Iterator[Mismatch]:
     if [q.id for q in out.new] != [q.id for q in seen]:
         yield Mismatch("WAIT-9", "who is new", [q.id for q in out.new], [q.id for q in seen])
         return
@@ -110,7 +113,7 @@ def _table(
 
 
 def _cached(
-    out: tuple[CachedRequest, ...], seen: CachedRequests, same: Same
+    out: tuple[CachedRequest, ...], seen: CachedRequests, s: Any, same: Same
 ) -> Iterator[Mismatch]:
     if [q.id for q in out] != seen.ids:
         yield Mismatch("OUT-5", "the known requests", [q.id for q in out], seen.ids)
@@ -124,22 +127,30 @@ def _cached(
                 rule = "HASH-11" if q.resumed else "UPD-1"
                 what = f"the computed tokens of request {q.id}"
                 yield Mismatch(rule, what, q.computed, n, q.id)
+    if seen.num_output is not UNSET:
+        for q, n in zip(out, seen.num_output, strict=True):
+            if s.ntok[q.id] - s.k.prompt_len(q.id) != n:
+                expected = s.ntok[q.id] - s.k.prompt_len(q.id)
+                yield Mismatch("UPD-3", f"the output of request {q.id}", expected, n, q.id)
     if seen.all_tokens is not UNSET:
         again = [(q.id, q.all_tokens) for q in out if q.all_tokens is not None]
         if again != seen.all_tokens:
             yield Mismatch("OUT-3", "whose tokens are sent again", again, seen.all_tokens)
     if seen.blocks is not UNSET:
-        yield from _appended(out, dict(seen.blocks), same)
+        yield from _appended(out, seen.blocks, same)
 
 
 def _appended(
-    out: tuple[CachedRequest, ...], seen: dict[int, Groups], same: Same
+    out: tuple[CachedRequest, ...], seen: list[tuple[int, Groups]], same: Same
 ) -> Iterator[Mismatch]:
+    given = dict(seen)
+    if len(given) != len(seen):
+        yield Mismatch("OUT-2", "blocks are told once a request", len(given), len(seen))
     for q in out:
-        given = seen.pop(q.id, [[]])
-        if not same(q.new_blocks, given[0] if len(given) == 1 else [-1]):
+        groups = given.pop(q.id, [[]])
+        if len(groups) != 1 or not same(q.new_blocks, groups[0]):
             rule = "POOL-10" if q.new_blocks else "OUT-2"
             what = f"the new blocks of request {q.id}"
-            yield Mismatch(rule, what, list(q.new_blocks), given, q.id)
-    for r, given in seen.items():
-        yield Mismatch("OUT-2", f"request {r} gets blocks", [], given, r)
+            yield Mismatch(rule, what, list(q.new_blocks), groups, q.id)
+    for r, groups in given.items():
+        yield Mismatch("OUT-2", f"request {r} gets blocks", [], groups, r)

@@ -1,5 +1,7 @@
 """The environment of a replay: what a trace tells about requests, in place of their tokens."""
 
+from bisect import bisect_right
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import UNSET
@@ -9,11 +11,43 @@ from nullblock.spec import facts
 from nullblock.spec.concrete import MAPS, State
 from nullblock.spec.indexed import IndexedEnv
 from nullblock.spec.profiles import Semantics
-from nullblock.spec.state import EOS, FIELDS, PLAIN, STOP_ID
+from nullblock.spec.state import EOS, FIELDS, PLAIN, STOP_ID, UNBORN
 
 NO_CHAIN = -1
 """The chain of a block that is not full yet: no block carries it."""
 OF_REQUESTS = tuple(f for f in MAPS if FIELDS[f].startswith("R>"))
+
+
+class NotRecorded(Exception):
+    """The rules ask for something that the trace does not tell."""
+
+    def __init__(self, *missing: str) -> None:
+        super().__init__(*missing)
+        self.missing = missing
+        """What it is, each by name."""
+
+
+class Chain:
+    """The chain numbers of one request's full blocks, as runs: a long one costs no more."""
+
+    __slots__ = ("firsts", "length", "starts")
+
+    def __init__(self, runs: Iterable[tuple[int, int]]) -> None:
+        self.starts: list[int] = []
+        self.firsts: list[int] = []
+        self.length = 0
+        for first, many in runs:
+            self.extend(first, many)
+
+    def extend(self, first: int, many: int = 1) -> None:
+        """Add `many` blocks, numbered from `first`."""
+        self.starts.append(self.length)
+        self.firsts.append(first)
+        self.length += many
+
+    def __getitem__(self, i: int) -> int:
+        run = bisect_right(self.starts, i) - 1
+        return self.firsts[run] + i - self.starts[run]
 
 
 def constants(header: Header, semantics: Semantics) -> facts.Config:
@@ -35,51 +69,71 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
 
 
 class Recorded(IndexedEnv):
-    """Chains and token kinds as recorded. Memory: the requests alive."""
+    """Chains and token kinds as recorded. Memory: the pool, and the requests alive."""
 
     def __init__(self, config: facts.Config) -> None:
         super().__init__(config)
-        self.chains: dict[int, list[int]] = {}
+        self.chains: dict[int, Chain] = {}
         self.kinds: dict[int, int] = {}
-        self.verdicts: list[tuple[int, Any]] = []
+        self.counts: dict[int, int] = {}
+        self.verdicts: list[tuple[int, int]] = []
         """Of the update under way: whose token was taken, and what the stop check said."""
+        self.held_back = False
+        """Whether the step held the head of the waiting queue back (WAIT-8)."""
+        self.refused: list[tuple[int, str]] = []
+        """Who was rejected at arrival, and why, until an update has reported it."""
 
     def introduce(self, add: Add) -> None:
-        """Learn what an arrival tells."""
-        arrival = 0.0 if add.arrival is UNSET else float(add.arrival)
+        """Learn what an arrival tells. Raises NotRecorded."""
+        if self.priority and add.arrival is UNSET:
+            raise NotRecorded(f"the arrival time of request {add.id}, under the PRIORITY policy")
+        if self.caching and add.chain is UNSET and add.prompt >= self.block_size:
+            raise NotRecorded(f"the chain numbers of request {add.id}")
         self.requests[add.id] = facts.Request(
             id=(0.0 if add.tie is UNSET else add.tie, add.id),
             prompt_len=add.prompt,
             max_tokens=add.max_tokens,
             min_tokens=add.min_tokens,
             priority=add.priority,
-            arrival=arrival,
+            arrival=0.0 if add.arrival is UNSET else float(add.arrival),
             skip_reading_prefix_cache=add.skip_reading_prefix_cache,
         )
-        runs = () if add.chain is UNSET else add.chain
-        self.chains[add.id] = [n for first, many in runs for n in range(first, first + many)]
+        self.chains[add.id] = Chain(() if add.chain is UNSET else add.chain)
 
     def sampled(self, output: Output) -> None:
         """Learn what a frame tells."""
-        self.kinds = {r: EOS for r, _ in output.eos} | {r: STOP_ID for r, _ in output.stop}
+        self.kinds = {r: STOP_ID for r, _ in output.stop} | {r: EOS for r, _ in output.eos}
+        self.counts = dict(zip(output.ids, output.counts, strict=True))
         for r, number in () if output.chain is UNSET else output.chain:
-            self.chains[r].append(number)
-        self.verdicts = []
+            if r in self.chains:
+                self.chains[r].extend(number)
 
-    def forget(self, s: State) -> None:
-        """Drop everything about requests that are gone, between steps."""
-        gone = [r for r in self.requests if s.stage[r] == 0 and r not in s.finished]  # type: ignore[attr-defined]
+    def forget(self, s: Any, gone: Iterable[int]) -> None:
+        """Drop everything about those of `gone` that are gone for good."""
+        kept = s.finished | {r for r, _ in self.refused}
         for r in gone:
+            if r not in self.requests or s.stage[r] != UNBORN or r in kept:
+                continue
             del self.requests[r], self.chains[r]
             for f in OF_REQUESTS:
                 getattr(s, f).pop(r, None)
             i = 0
-            while s.tab.pop((r, i), None) is not None:  # type: ignore[attr-defined]
+            while s.tab.pop((r, i), None) is not None:
                 i += 1
 
     def want(self, r: Any, i: int) -> int:
         chain = self.chains[r]
-        return chain[i] if i < len(chain) else NO_CHAIN
+        if i < chain.length:
+            return chain[i]
+        state: Any = self.state
+        if (i + 1) * self.block_size <= state.ntok[r]:
+            raise NotRecorded(f"the chain number of block {i} of request {r}")
+        return NO_CHAIN
+
+    def on_token(self, s: State, r: Any) -> None:
+        if self.counts.get(r) != 1:
+            counted = self.counts.get(r, "no")
+            raise NotRecorded(f"one token of request {r}, which has {counted} in its output")
 
     def last_token(self, s: State, r: Any) -> int:
         return self.kinds.get(r, PLAIN)

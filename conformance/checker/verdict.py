@@ -16,7 +16,7 @@ class First:
     line: int
     """From 1, inside `file`."""
     step: int
-    """Steps scheduled so far, this one included."""
+    """The step decided, or the last one before; 0 before any."""
     rule: str | None
     """ID of the rule that decides otherwise; None for damage."""
     what: str
@@ -24,7 +24,7 @@ class First:
     expected: Any
     actual: Any
     story: tuple[str, ...]
-    """Line by line: what the rules allow there, whom and what it concerns, what came before."""
+    """Line by line: what the rules say there and why, whom it concerns, what came before."""
     file: str = ""
 
 
@@ -36,13 +36,14 @@ class Verdict:
     verdict: Name = "INCONCLUSIVE"
     profile: str = ""
     steps: int = 0
+    """Steps that were decided again."""
     decisions: int = 0
-    """Recorded decisions that were compared."""
+    """Recorded decisions and observations that were compared."""
     rules: dict[str, int] = field(default_factory=dict)
     """How often each rule fired while the decisions were made again."""
     first: First | None = None
     missing: list[str] = field(default_factory=list)
-    """What was not recorded, or is out of scope, that would have decided."""
+    """What was not recorded, or is out of scope, and may have decided."""
 
     @property
     def exit_code(self) -> int:

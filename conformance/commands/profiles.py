@@ -33,7 +33,11 @@ def command(
         values = {name: profile(name) for name in chosen}
     except UnknownSwitch as error:
         raise usage_error(str(error), "[A [B]]") from None
-    only = differences(*values.values()) if names and len(values) == 2 else list(switches(Semantics()))
+    only = (
+        differences(*values.values())
+        if names and len(values) == 2
+        else list(switches(Semantics()))
+    )
     if as_json:
         print(json.dumps(_document(values, only), indent=2))
     else:

@@ -60,7 +60,11 @@ def _whole(s: Statement) -> None:
 
     out = Console()
     out.print(Text(f"{s.id}  {s.sentence}", style="bold"))
-    for label, text in (("", s.note), ("source", s.source), ("defined", f"{s.definition}  ({_place(s)})")):
+    for label, text in (
+        ("", s.note),
+        ("source", s.source),
+        ("defined", f"{s.definition}  ({_place(s)})"),
+    ):
         if text:
             out.print(Text(f"  {label + ': ' if label else ''}{text}"))
     for line in evidence(s):
@@ -78,5 +82,7 @@ def _table(chosen: list[Statement]) -> None:
     table.add_column("sentence", ratio=1)
     table.add_column("defined in")
     for s in chosen:
-        table.add_row(s.id, s.kind, Text(s.sentence), Text(s.definition.removeprefix("nullblock.spec.")))
+        table.add_row(
+            s.id, s.kind, Text(s.sentence), Text(s.definition.removeprefix("nullblock.spec."))
+        )
     Console().print(table)

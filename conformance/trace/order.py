@@ -33,7 +33,7 @@ _RECORDER = "record it again: a recorder writes what happens, in its order"
 
 
 class Order:
-    """Follows a trace record by record. Memory: the requests alive and the steps in flight."""
+    """Follows a trace record by record. Memory: the steps in flight."""
 
     def __init__(self, header: Header) -> None:
         self.header = header
@@ -44,7 +44,6 @@ class Order:
         self.in_flight: deque[Schedule] = deque()
         self.awaiting: int | None = None
         """The step whose output has come and whose update has not."""
-        self.live: set[int] = set()
         self.requests = 0
         """Request numbers given so far: 0 up to this one."""
         self.chains = 0
@@ -89,16 +88,11 @@ class Order:
                 assert_never(record)
 
     def _add(self, record: Add) -> None:
-        if record.id in self.live:
-            raise Malformed(
-                f"request {record.id} is added a second time while it is alive", _RECORDER
-            )
         if self.from_the_start and record.id > self.requests:
             raise Malformed(
                 f"request {record.id} is added before request {self.requests}", _RECORDER
             )
         self.requests = max(self.requests, record.id + 1)
-        self.live.add(record.id)
         if record.chain is UNSET:
             return
         blocks = sum(count for _, count in record.chain)
@@ -162,14 +156,11 @@ class Order:
             raise Malformed(f"update of step {record.step} before its output", _RECORDER)
         self.awaiting = None
         self.in_flight.popleft()
-        self.live.difference_update(finish.id for finish in record.finish)
 
     def _abort(self, record: Abort) -> None:
         for id in record.asked or ():
             if self.from_the_start and id >= self.requests:
                 raise Malformed(f"abort of request {id}, which nobody added", _RECORDER)
-        if record.aborted is not UNSET:
-            self.live.difference_update(record.aborted)
 
     def _end(self, record: End) -> None:
         if self.over == "the end":

@@ -1,0 +1,158 @@
+"""A verdict on a trace, record by record, in memory that does not grow with its length."""
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from nullblock.conformance.checker import story
+from nullblock.conformance.checker.facts import NotRecorded
+from nullblock.conformance.checker.replay import Replay, Unexplained
+from nullblock.conformance.checker.verdict import First, Verdict
+from nullblock.conformance.trace.errors import Malformed
+from nullblock.conformance.trace.reader import Located, TraceReader
+from nullblock.conformance.trace.records import Header
+from nullblock.spec.kernel import Engines
+from nullblock.spec.profiles import Semantics, UnknownSwitch, profile, with_switches
+
+BEFORE = 4
+"""Records that a story looks back on."""
+FOREIGN = ("abort", "pause", "reset", "evict")
+"""Inputs that a trace may leave out: where they are, a mismatch may be their doing."""
+
+Progress = Callable[[int], None]
+"""Called with the number of each record."""
+
+
+def check(
+    path: Path,
+    semantics: Semantics | None = None,
+    label: str = "",
+    *,
+    stream: BinaryIO | None = None,
+    progress: Progress | None = None,
+) -> Verdict:
+    """Judge one recording: a file, a folder with its parts, or a stream.
+
+    Without `semantics` the profile that the header names is used; `label` is what it is called in
+    the verdict. Raises `OSError` where a file cannot be read.
+    """
+    verdict = Verdict(trace=str(path), profile=label)
+    judge = _Judge(verdict, semantics)
+    outer, Engines.after_rule = Engines.after_rule, judge.after_rule
+    try:
+        reader = TraceReader(path, stream=stream)
+        for number, located in enumerate(reader, start=1):
+            if progress is not None:
+                progress(number)
+            judge.take(located)
+            if verdict.verdict == "VIOLATION":
+                reader.drain()
+                break
+    except Malformed as damage:
+        judge.damaged(damage)
+    finally:
+        Engines.after_rule = outer
+    judge.conclude()
+    return verdict
+
+
+class _Judge:
+    """Fills in a verdict while the records pass."""
+
+    def __init__(self, verdict: Verdict, semantics: Semantics | None) -> None:
+        self.verdict, self.semantics = verdict, semantics
+        self.replay: Replay | None = None
+        self.before: deque[Located] = deque(maxlen=BEFORE)
+        self.unseen: list[str] = []
+        self.silent = False
+        """Nothing can be said about decisions any more."""
+
+    def after_rule(self, s: object, rule: str) -> None:
+        """Passed on to the replay."""
+        if self.replay is not None:
+            self.replay.after_rule(s, rule)
+
+    def take(self, located: Located) -> None:
+        """Judge one record."""
+        if self.silent:
+            return
+        record = located.record
+        try:
+            if isinstance(record, Header):
+                self.begin(record)
+            elif self.replay is not None:
+                self.replay.take(record)
+        except NotRecorded as unknown:
+            self.silent = True
+            self.verdict.missing += unknown.missing
+        except Unexplained as error:
+            self.violated(error, located)
+        except Malformed as damage:
+            raise damage.on(located.line, located.file) from None
+        self.before.append(located)
+
+    def begin(self, header: Header) -> None:
+        """Set the rules up for a trace with this header."""
+        if self.semantics is None:
+            name, *settings = (part.strip() for part in header.spec.split(","))
+            try:
+                self.semantics = with_switches(profile(name), settings)
+            except UnknownSwitch:
+                raise NotRecorded(
+                    f"a profile that is known (--profile): {header.spec!r}"
+                ) from None
+            self.verdict.profile = header.spec
+        self.unseen = [
+            f"all {kind} records ({getattr(header.observed, kind)})"
+            for kind in FOREIGN
+            if getattr(header.observed, kind) != "complete"
+        ]
+        self.replay = Replay(header, self.semantics)
+
+    def violated(self, error: Unexplained, located: Located) -> None:
+        """A decision is not the rules' own: theirs, or an unseen input's."""
+        self.silent = True
+        if self.unseen:
+            self.verdict.missing += self.unseen
+            return
+        assert self.replay is not None
+        m = error.mismatch
+        self.verdict.verdict = "VIOLATION"
+        self.verdict.first = First(
+            line=located.line,
+            step=self.replay.steps,
+            rule=m.rule,
+            what=m.what,
+            expected=m.expected,
+            actual=m.actual,
+            story=story.tell(m, self.replay, self.verdict.profile, self.before),
+            file=located.file,
+        )
+
+    def damaged(self, damage: Malformed) -> None:
+        """The trace cannot be read on."""
+        self.verdict.verdict = "MALFORMED"
+        self.verdict.missing = []
+        self.verdict.first = First(
+            line=damage.line,
+            step=self.replay.steps if self.replay else 0,
+            rule=None,
+            what=damage.what,
+            expected=damage.remedy,
+            actual=damage.what,
+            story=(str(damage),),
+            file=damage.file,
+        )
+
+    def conclude(self) -> None:
+        """What the whole trace comes to."""
+        verdict = self.verdict
+        if self.replay is not None:
+            verdict.steps, verdict.decisions = self.replay.steps, self.replay.decisions
+            verdict.rules = dict(self.replay.fired)
+        if verdict.verdict == "INCONCLUSIVE" and not self.silent:
+            if verdict.decisions:
+                verdict.verdict = "CONFORMS"
+            else:
+                verdict.missing.append("decisions: there are none in the trace")

@@ -1,0 +1,171 @@
+"""Compares what a trace tells of outputs, of the state after a decision, and of whole states."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import UNSET
+
+from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.checker.names import Names
+from nullblock.conformance.trace.records import Finish, PostState, RequestState, State, Update
+from nullblock.spec.state import (
+    CONTINUE,
+    LENGTH,
+    PREEMPTED,
+    RUNNING,
+    STOPPED,
+    STOPPED_BY_ID,
+    WAITING,
+    live,
+)
+
+END = {STOPPED: ("stop", False), STOPPED_BY_ID: ("stop", True), LENGTH: ("length", False)}
+STATUS = {WAITING: "WAITING", PREEMPTED: "PREEMPTED", RUNNING: "RUNNING"}
+GONE_BY = {"schedule": "RUN-19", "update": "UPD-5", "abort": "LIFE-4", "reset": "LIFE-3"}
+"""Why a request is, or is not, in the running list after an operation."""
+
+
+End = tuple[int, str, bool]
+"""Who ends, how, and whether on a stop id."""
+Refused = list[tuple[int, str]]
+"""Who is reported rejected, and why."""
+
+
+def update(k: Any, refused: Refused, seen: Update) -> Iterator[Mismatch]:
+    """Whose output is passed on, and who ends."""
+    rejected = [r for r, _ in refused]
+    expected = rejected + [r for r, _ in k.verdicts]
+    if expected != seen.ids:
+        yield _recipients(expected, seen.ids, rejected)
+    tokens = [0] * len(rejected) + [1] * len(k.verdicts)
+    if len(tokens) == len(seen.tokens) and tokens != seen.tokens:
+        yield Mismatch("UPD-3", "the tokens that are passed on", tokens, seen.tokens)
+    yield from _ends(k, refused, seen.finish)
+
+
+def _recipients(expected: list[int], actual: list[int], rejected: list[int]) -> Mismatch:
+    """Why an update passes its outputs on to others than it does."""
+    wrong = sorted(set(expected) ^ set(actual))
+    what = "whose output is passed on"
+    if not wrong:
+        return Mismatch("UPD-9", "the order of the outputs", expected, actual)
+    if wrong[0] in rejected:
+        return Mismatch("LIFE-2", what, expected, actual, wrong[0])
+    return Mismatch("UPD-2" if wrong[0] in actual else "UPD-3", what, expected, actual, wrong[0])
+
+
+def _ends(k: Any, refused: Refused, seen: list[Finish]) -> Iterator[Mismatch]:
+    expected = [(r, "rejected", False) for r, _ in refused]
+    expected += [(r, *END[why]) for r, why in k.verdicts if why != CONTINUE]
+    actual = [(f.id, f.reason, f.by_stop_id) for f in seen]
+    if expected != actual:
+        ought = next((end for end in expected if end not in actual), None)
+        told = next((end for end in actual if end not in expected), None)
+        if ought is None and told is None:
+            yield Mismatch("UPD-9", "the order of the ends", expected, actual)
+            return
+        r = (ought or told or (None,))[0]
+        rule = "LIFE-2" if "rejected" in (*(ought or ()), *(told or ())) else "UPD-4"
+        yield Mismatch(rule, f"the end of request {r}", _said(ought), _said(told), r)
+    for (r, why), f in zip(refused, seen, strict=False):
+        if f.why is not UNSET and f.why != why:
+            yield Mismatch("LIFE-2", f"why request {r} is rejected", why, f.why, r)
+
+
+def _said(end: End | None) -> str:
+    """An end in words."""
+    if end is None:
+        return "it goes on"
+    return end[1] + (" by a stop id" if end[2] else "")
+
+
+def running(s: Any) -> list[int]:
+    """The running list."""
+    return [s.run[i] for i in range(s.nr)]
+
+
+def waiting(s: Any) -> list[int]:
+    """The waiting queue, next one first."""
+    return sorted(s.rank, key=s.k.order) if s.k.priority else list(s.rank)
+
+
+def post_state(s: Any, seen: PostState, after: str) -> Iterator[Mismatch]:
+    """The part of a state that a decision carries."""
+    if seen.num_free is not UNSET and seen.num_free != s.nfree:
+        yield Mismatch("QUEUE-4", "the number of free blocks", s.nfree, seen.num_free)
+    if seen.num_running is not UNSET and seen.num_running != s.nr:
+        yield Mismatch(GONE_BY[after], "how many run", s.nr, seen.num_running)
+    if seen.num_waiting is not UNSET and seen.num_waiting != s.nwait:
+        yield Mismatch("WAIT-14", "how many wait", s.nwait, seen.num_waiting)
+    if seen.running is not UNSET:
+        yield from _list(running(s), seen.running, GONE_BY[after], "RUN-22", "who runs")
+    if seen.waiting is not UNSET:
+        yield from _list(waiting(s), seen.waiting, "WAIT-12", "WAIT-1", "who waits")
+
+
+def _list(
+    expected: list[int], actual: list[int], members: str, order: str, what: str
+) -> Iterator[Mismatch]:
+    if expected != actual:
+        rule = order if sorted(expected) == sorted(actual) else members
+        yield Mismatch(rule, what, expected, actual)
+
+
+def state(s: Any, seen: State, steps: int, names: Names) -> Iterator[Mismatch]:
+    """A whole state."""
+    if seen.step != steps:
+        yield Mismatch("UPD-7", "the number of steps", steps, seen.step)
+    yield from _list(running(s), seen.running, "RUN-19", "RUN-22", "who runs")
+    yield from _list(waiting(s), seen.waiting, "WAIT-12", "WAIT-1", "who waits")
+    alive = [r for r in s.k.requests if live(s, r)]
+    told = [q.id for q in seen.requests]
+    if sorted(alive) != sorted(told):
+        yield Mismatch("LIFE-12", "who is alive", sorted(alive), sorted(told))
+    for q in seen.requests:
+        if live(s, q.id):
+            yield from _request(s, q, names)
+    yield from _pool(s, seen, names)
+
+
+def _request(s: Any, seen: RequestState, names: Names) -> Iterator[Mismatch]:
+    r = seen.id
+    for rule, what, expected, actual in (
+        ("LIFE-12", "status", STATUS[s.stage[r]], seen.status),
+        ("UPD-1", "computed tokens", s.comp[r], seen.computed),
+        ("UPD-3", "tokens", s.ntok[r], seen.tokens),
+    ):
+        if expected != actual:
+            yield Mismatch(rule, f"the {what} of request {r}", expected, actual, r)
+    if seen.blocks is not UNSET:
+        table = [s.tab[r, i] for i in range(s.tlen[r])]
+        groups = seen.blocks or [[]]
+        if len(groups) != 1 or not names.same(table, groups[0]):
+            yield Mismatch("POOL-10", f"the blocks of request {r}", table, seen.blocks, r)
+
+
+def _pool(s: Any, seen: State, names: Names) -> Iterator[Mismatch]:
+    if seen.free_queue is not UNSET and not names.same(list(s.stamp), seen.free_queue):
+        yield Mismatch("QUEUE-10", "the free queue", list(s.stamp), seen.free_queue)
+    if seen.ref_cnt is not UNSET:
+        held = [(b, n) for b, n in s.ref.items() if n]
+        yield from _by_block(held, seen.ref_cnt, names, "POOL-2", "the reference counts")
+    if seen.chains is not UNSET:
+        hashed = list(s.hsh.items())
+        yield from _by_block(hashed, seen.chains, names, "HASH-12", "the cached blocks")
+
+
+def _by_block(
+    ours: list[tuple[int, int]],
+    seen: list[tuple[int, int]],
+    names: Names,
+    rule: str,
+    what: str,
+) -> Iterator[Mismatch]:
+    """Pairs of a block and a value. Blocks whose name was never told count by value alone."""
+    theirs = [(names.theirs(b), n) for b, n in ours]
+    if any(b is None for b, _ in theirs):
+        same = sorted(n for _, n in ours) == sorted(n for _, n in seen)
+    else:
+        same = sorted(theirs, key=str) == sorted(seen, key=str)
+    if not same:
+        yield Mismatch(rule, what, sorted(ours), sorted(seen))

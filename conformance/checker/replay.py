@@ -1,0 +1,250 @@
+"""Makes the decisions of a trace again, by the rules, from its inputs."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any, Final
+
+from msgspec import UNSET, UnsetType
+
+from nullblock.conformance.checker import decisions, observations
+from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.checker.facts import NotRecorded, Recorded, constants
+from nullblock.conformance.checker.names import names
+from nullblock.conformance.trace.decode import Unknown
+from nullblock.conformance.trace.errors import Malformed
+from nullblock.conformance.trace.records import (
+    Abort,
+    Add,
+    Error,
+    Evict,
+    Header,
+    Lost,
+    Output,
+    Pause,
+    PostState,
+    Record,
+    Reset,
+    Schedule,
+    State,
+    Update,
+)
+from nullblock.spec.kernel import RULES, Broken, Disabled
+from nullblock.spec.machine import events
+from nullblock.spec.machine.schedule import schedule
+from nullblock.spec.machine.update import update_from_output
+from nullblock.spec.profiles import Semantics
+from nullblock.spec.rejection import why_unservable
+from nullblock.spec.state import PAUSED_ALL, PAUSED_NEW, RUNNING, UNPAUSED, live
+
+MAX_BLOCKS: Final = 2**21
+"""More blocks than any pool has today; a trace that claims more is not given the memory."""
+PAUSE = {"UNPAUSED": UNPAUSED, "PAUSED_NEW": PAUSED_NEW, "PAUSED_ALL": PAUSED_ALL}
+FIRST_RULE = {"schedule": "RUN-5", "update": "UPD-9"}
+CONFUSED = (LookupError, TypeError, ValueError, AttributeError)
+"""What the machine raises where it asks for something that there is not."""
+
+
+class Unexplained(Exception):
+    """A recorded decision that the rules do not make."""
+
+    def __init__(self, mismatch: Mismatch) -> None:
+        super().__init__(mismatch.what)
+        self.mismatch = mismatch
+
+
+class Replay:
+    """The state of the rules beside a trace. Memory: the pool, and the requests alive.
+
+    Raises Malformed, without a line number, where the rules say that a record is impossible.
+    """
+
+    def __init__(self, header: Header, semantics: Semantics) -> None:
+        """Raises NotRecorded where a trace with this header cannot be judged at all."""
+        if missing := tuple(_out_of_reach(header)):
+            raise NotRecorded(*missing)
+        self.header = header
+        self.k = Recorded(constants(header, semantics))
+        self.s: Any = self.k.start()
+        self.names = names(header.block_ids)
+        self.fired: Counter[str] = Counter()
+        self.steps = 0
+        self.decisions = 0
+
+    def after_rule(self, s: Any, rule: str) -> None:
+        """Count a rule that fired."""
+        self.fired[rule] += 1
+        if rule == "RUN-5":
+            self.k.held_back = False
+        elif rule == "WAIT-8":
+            self.k.held_back = True
+
+    def take(self, record: Record | Unknown) -> None:
+        """The next record. Raises Unexplained or NotRecorded, after which nothing can be said."""
+        match record:
+            case Add():
+                self._add(record)
+            case Schedule():
+                self._schedule(record)
+            case Output():
+                self.k.sampled(record)
+            case Update():
+                self._update(record)
+            case Abort():
+                self._abort(record)
+            case Pause():
+                events.pause(self.s, PAUSE[record.pause_state])
+            case Reset():
+                self._reset(record)
+            case Evict():
+                self._evict(record)
+            case State():
+                found = observations.state(self.s, record, self.steps, self.names)
+                self.compare(found)
+            case Error():
+                self._error(record)
+            case Lost():
+                raise NotRecorded(f"anything after the recorder gave up ({record.reason})")
+            case Unknown():
+                raise NotRecorded(f"what records of kind {record.kind!r} mean")
+            case _:
+                pass
+
+    def compare(self, mismatches: Iterable[Mismatch]) -> None:
+        """Count a decision, and raise Unexplained for the first mismatch."""
+        self.decisions += 1
+        for mismatch in mismatches:
+            raise Unexplained(mismatch)
+
+    def post_state(self, seen: PostState | UnsetType, after: str) -> Iterator[Mismatch]:
+        """What the state that comes with a decision does not share with ours."""
+        if seen is not UNSET:
+            yield from observations.post_state(self.s, seen, after)
+
+    def _add(self, record: Add) -> None:
+        if record.features:
+            raise NotRecorded(
+                *(f"the feature {f} of request {record.id}" for f in record.features)
+            )
+        if live(self.s, record.id):
+            raise Malformed(
+                f"request {record.id} is added a second time while it is alive",
+                "record it again: a recorder writes what happens, in its order",
+            )
+        self.k.introduce(record)
+        if not events.add(self.s, record.id):
+            why = why_unservable(self.k.config, record.prompt, record.max_tokens)
+            assert why is not None, "a rejection has a reason"
+            self.k.refused.append((record.id, why))
+
+    def _schedule(self, record: Schedule) -> None:
+        if self.s.flying:
+            raise NotRecorded("how more than one step in flight is scheduled")
+        self.steps += 1
+        try:
+            out = schedule(self.s)
+        except (Disabled, Broken, *CONFUSED) as error:
+            raise Unexplained(_contradiction(error, "schedule", record.ids)) from None
+        self.compare(decisions.schedule(out, record, self.s, self.names.same))
+        for mismatch in self.post_state(record.state, "schedule"):
+            raise Unexplained(mismatch)
+        self.k.forget(self.s, out.finished)
+
+    def _update(self, record: Update) -> None:
+        refused = dict(self.k.refused)
+        self._apply(record.ids)
+        self.compare(observations.update(self.k, self.k.refused, record))
+        for mismatch in self.post_state(record.state, "update"):
+            raise Unexplained(mismatch)
+        self.k.refused = []
+        self.k.forget(self.s, refused)
+
+    def _apply(self, told: Any) -> None:
+        """Apply the frame."""
+        self.k.verdicts = []
+        try:
+            update_from_output(self.s)
+        except (Disabled, Broken, *CONFUSED) as error:
+            raise Unexplained(_contradiction(error, "update", told)) from None
+
+    def _abort(self, record: Abort) -> None:
+        s = self.s
+        asked = record.asked
+        if asked is None:
+            asked = sorted((r for r in self.k.requests if live(s, r)), key=lambda r: s.arr[r])
+        alive = [r for r in dict.fromkeys(asked) if live(s, r)]
+        aborted = alive if record.aborted is UNSET else record.aborted
+        wrong = next(iter(set(alive) ^ set(aborted)), None)
+        if wrong is not None or len(alive) != len(aborted):
+            rule = "LIFE-4" if wrong is not None and s.stage[wrong] == RUNNING else "LIFE-5"
+            self.compare([Mismatch(rule, "who is aborted", alive, aborted, wrong)])
+        # In which order they go is left to the engine: it walks over a set.
+        for r in aborted:
+            events.abort(s, r)
+        self.compare(self.post_state(record.state, "abort"))
+
+    def _reset(self, record: Reset) -> None:
+        ok = bool(events.reset_prefix_cache(self.s, record.reset_running))
+        if record.ok is not UNSET and ok != record.ok:
+            self.compare([Mismatch("LIFE-10", "whether the cache is emptied", ok, record.ok)])
+        self.compare(self.post_state(record.state, "reset"))
+
+    def _evict(self, record: Evict) -> None:
+        if self.header.block_ids == "absent" and record.blocks:
+            raise NotRecorded("which blocks were evicted")
+        for b in record.blocks:
+            if self.header.block_ids == "exact" and b > self.k.usable:
+                what = f"block {b} is evicted"
+                known = f"blocks 0 to {self.k.usable}"
+                raise Unexplained(Mismatch("HASH-13", what, known, b))
+            ours = self.names.ours(b)
+            if ours:
+                events.evict_blocks(self.s, [ours])
+
+    def _error(self, record: Error) -> None:
+        """An exception of the engine is explained if the rules contradict themselves there."""
+        if record.during not in FIRST_RULE:
+            raise NotRecorded(f"what was asked when {record.during} raised {record.type}")
+        if record.during == "schedule" and self.s.flying:
+            raise NotRecorded("how more than one step in flight is scheduled")
+        self.decisions += 1
+        try:
+            if record.during == "schedule":
+                schedule(self.s)
+            else:
+                update_from_output(self.s)
+        except (Disabled, Broken, *CONFUSED):
+            return
+        rule = FIRST_RULE[record.during]
+        what = f"{record.during} raises"
+        raise Unexplained(Mismatch(rule, what, "it decides", f"it raised {record.type}"))
+
+
+def _out_of_reach(header: Header) -> Iterator[str]:
+    """Why a trace cannot be judged, by its header."""
+    yield from (f"the feature {name}" for name in header.features)
+    if header.start != "empty":
+        yield "the state in which the recording began"
+    for kind in ("add", "output"):
+        seen = getattr(header.observed, kind)
+        if seen != "complete":
+            yield f"all {kind} records ({seen})"
+    if header.config.num_blocks > MAX_BLOCKS:
+        yield f"a pool of more than {MAX_BLOCKS:,} blocks: {header.config.num_blocks:,}"
+
+
+def _contradiction(error: BaseException, during: str, told: Any) -> Mismatch:
+    """A decision that the rules cannot even reach: the engine decided where they do not."""
+    rule = error.rule.split()[0] if isinstance(error, Disabled) and error.rule else ""
+    rule = rule or _innermost_rule(error.__traceback__) or FIRST_RULE[during]
+    return Mismatch(rule, f"{during} decides", f"no decision: {error}", told)
+
+
+def _innermost_rule(trace: TracebackType | None) -> str:
+    """The ID of the rule in which an exception was raised, or nothing."""
+    found = ""
+    while trace is not None:
+        fired = RULES.get(trace.tb_frame.f_code.co_name)
+        found = fired.id if fired is not None else found
+        trace = trace.tb_next
+    return found

@@ -1,0 +1,117 @@
+"""A verdict for people, for programs, and for CI servers."""
+
+from collections.abc import Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from nullblock.conformance.checker.verdict import Verdict
+from nullblock.spec.catalogue import catalogue
+
+STYLE = {
+    "CONFORMS": "bold green",
+    "VIOLATION": "bold red",
+    "INCONCLUSIVE": "bold yellow",
+    "MALFORMED": "bold magenta",
+}
+
+
+def document(v: Verdict) -> dict[str, Any]:
+    """A verdict as JSON."""
+    first = v.first and {
+        "file": v.first.file,
+        "line": v.first.line,
+        "step": v.first.step,
+        "rule": v.first.rule,
+        "what": v.first.what,
+        "expected": v.first.expected,
+        "actual": v.first.actual,
+        "story": "\n".join(v.first.story),
+    }
+    return {
+        "trace": v.trace,
+        "verdict": v.verdict,
+        "profile": v.profile,
+        "steps": v.steps,
+        "decisions": v.decisions,
+        "rules": dict(sorted(v.rules.items())),
+        "first": first,
+        "missing": v.missing,
+    }
+
+
+def screen(v: Verdict) -> RenderableType:
+    """A verdict with its evidence, or with the reason why there is none."""
+    head = Text.assemble((v.verdict, STYLE[v.verdict]), f"  {v.trace}")
+    parts: list[RenderableType] = [head]
+    if v.profile:
+        parts.append(
+            Text(f"  profile {v.profile}: {v.steps:,} steps, {v.decisions:,} decisions compared")
+        )
+    if v.first is not None and v.verdict == "VIOLATION":
+        parts.append(Text(f"  line {v.first.line} of {v.first.file}", style="bold"))
+    if v.first is not None:
+        parts += [Text(f"  {line}") for line in v.first.story]
+    parts += [Text(f"  not known: {what}") for what in v.missing]
+    if v.verdict == "CONFORMS":
+        parts.append(_exercised(v))
+    return Group(*parts)
+
+
+def _exercised(v: Verdict) -> RenderableType:
+    """How often each rule decided, and which never did: a verdict says nothing about those."""
+    table = Table(box=None, padding=(0, 2), show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    rules = [s for s in catalogue() if s.kind == "rule"]
+    for s in rules:
+        if s.id in v.rules:
+            table.add_row(s.id, f"{v.rules[s.id]:,}", Text(s.sentence))
+    never = [s.id for s in rules if s.id not in v.rules]
+    if not never:
+        return table
+    return Group(table, Text(f"  never exercised: {', '.join(never)}"))
+
+
+def junit(verdicts: Sequence[Verdict]) -> bytes:
+    """All verdicts as a JUnit report: VIOLATION fails, MALFORMED errs, INCONCLUSIVE is skipped."""
+    tag = {"VIOLATION": "failure", "MALFORMED": "error", "INCONCLUSIVE": "skipped"}
+    count = {t: sum(tag.get(v.verdict) == t for v in verdicts) for t in tag.values()}
+    suite = ElementTree.Element(
+        "testsuite",
+        name="nullblock check",
+        tests=str(len(verdicts)),
+        failures=str(count["failure"]),
+        errors=str(count["error"]),
+        skipped=str(count["skipped"]),
+    )
+    for v in verdicts:
+        case = ElementTree.SubElement(
+            suite,
+            "testcase",
+            classname=f"nullblock.{_clean(v.profile or 'check')}",
+            name=_clean(v.trace),
+        )
+        if v.verdict in tag:
+            message = v.first.what if v.first else "; ".join(v.missing)
+            note = ElementTree.SubElement(case, tag[v.verdict], message=_clean(message))
+            note.text = _clean("\n".join(v.first.story if v.first else v.missing))
+        out = ElementTree.SubElement(case, "system-out")
+        out.text = f"{v.verdict}: {v.steps} steps, {v.decisions} decisions"
+    root = ElementTree.Element("testsuites")
+    root.append(suite)
+    ElementTree.indent(root)
+    text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return text + b"\n"
+
+
+def _clean(text: str) -> str:
+    """Without the characters that XML cannot hold: names and values may come from anywhere."""
+    return "".join(
+        c if c in "\n\t" or (c.isprintable() and not 0xD800 <= ord(c) <= 0xDFFF) else "\ufffd"
+        for c in text
+    )

@@ -1,0 +1,119 @@
+"""A counterexample as a scenario: a document that an engine replays, a real one included.
+
+The explorer knows tokens only by who sampled them where; a scenario's model computes them. So the
+document gets a seed with which they differ wherever they must.
+"""
+
+import zlib
+from collections.abc import Iterable
+from itertools import count
+from typing import Any, assert_never
+
+from nullblock.spec.explorer.actions import (
+    PAUSE_NAMES,
+    Abort,
+    Action,
+    Add,
+    Evict,
+    Pause,
+    Reset,
+    Schedule,
+    Step,
+    Update,
+)
+from nullblock.spec.explorer.model import EOS_TOKEN, Scope, Template
+from nullblock.spec.facts import Config
+
+VOCAB = 1000
+"""Sampled tokens are below this."""
+
+
+def scenario(scope: Scope, actions: Iterable[Action]) -> dict[str, Any]:
+    """The scenario document in which `actions` happen to the engine of `scope`."""
+    seed = _seed(scope)
+    templates = {t.id: t for t in scope.templates}
+    return {
+        "config": _config(scope.config) | {"seed": seed, "vocab": VOCAB},
+        "events": [_event(a, templates, seed, scope.config) for a in actions],
+    }
+
+
+def _config(c: Config) -> dict[str, Any]:
+    return {
+        "num_blocks": c.num_blocks,
+        "block_size": c.block_size,
+        "max_num_batched_tokens": c.max_num_scheduled_tokens,
+        "max_num_seqs": c.max_num_seqs,
+        "max_model_len": c.max_model_len,
+        "long_prefill_token_threshold": c.long_prefill_token_threshold,
+        "enable_chunked_prefill": c.enable_chunked_prefill,
+        "enable_prefix_caching": c.enable_prefix_caching,
+        "scheduler_reserve_full_isl": c.scheduler_reserve_full_isl,
+        "policy": c.policy,
+    }
+
+
+def _event(action: Action, templates: dict[str, Template], seed: int, c: Config) -> dict[str, Any]:
+    match action:
+        case Add(id):
+            return _add(templates[id], seed, c.policy)
+        case Step():
+            return {"op": "step"}
+        case Schedule():
+            return {"op": "schedule"}
+        case Update():
+            return {"op": "update"}
+        case Abort(id):
+            return {"op": "abort", "ids": [id]}
+        case Reset(reset_running):
+            return {"op": "reset_prefix_cache", "reset_running": reset_running}
+        case Evict(block):
+            return {"op": "evict_blocks", "ids": [block]}
+        case Pause(state):
+            return {"op": "pause", "state": PAUSE_NAMES[state]}
+        case _:
+            assert_never(action)
+
+
+def _add(t: Template, seed: int, policy: str) -> dict[str, Any]:
+    event: dict[str, Any] = {
+        "op": "add",
+        "id": t.id,
+        "prompt": list(t.prompt),
+        "max_tokens": t.max_tokens,
+    }
+    if t.min_tokens:
+        event["min_tokens"] = t.min_tokens
+    if policy == "priority":
+        event |= {"priority": t.priority, "arrival": t.arrival}
+    if t.lora is not None:
+        event["lora"] = t.lora
+    if t.salt is not None:
+        event["salt"] = t.salt
+    if t.skip_cache_read:
+        event["skip_cache_read"] = True
+    if t.eos_at is not None:
+        event |= {"eos": EOS_TOKEN, "eos_at": t.eos_at}
+    if t.stop_at is not None:
+        event["stop"] = [sampled(seed, t.id, len(t.prompt) + t.stop_at)]
+    return event
+
+
+def sampled(seed: int, id: str, position: int) -> int:
+    """The token that the model of a scenario samples for a request at a position."""
+    return zlib.crc32(f"{seed}:{id}:{position}".encode()) % VOCAB
+
+
+def _seed(scope: Scope) -> int:
+    """The first seed with which no two sampled tokens are alike, nor like a prompt's or eos."""
+    prompts = {token for t in scope.templates for token in t.prompt}
+    places = [
+        (t.id, p)
+        for t in scope.templates
+        for p in range(len(t.prompt), max(len(t.prompt), scope.config.max_model_len) + 1)
+    ]
+    for seed in count():
+        tokens = {sampled(seed, id, position) for id, position in places}
+        if len(tokens) == len(places) and not tokens & (prompts | {EOS_TOKEN}):
+            return seed
+    raise AssertionError("count() does not end")

@@ -1,0 +1,247 @@
+"""Says what each rule did, in words: the observer behind a story."""
+
+from collections.abc import Callable
+from typing import Any
+
+from nullblock.spec.explorer.actions import PAUSE_NAMES
+from nullblock.spec.kernel import State
+from nullblock.spec.rejection import why_unservable
+from nullblock.spec.state import (
+    CONTINUE,
+    LENGTH,
+    PREEMPTED,
+    RESUMED,
+    RUNNING,
+    STOPPED,
+    check_stop,
+    live,
+)
+
+
+class Narrator:
+    """Collects what rules do to requests and blocks, one sentence a decision."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+        self.hits: list[Any] = []
+        self.taken: list[Any] = []
+        self.published: list[Any] = []
+        self.released: list[Any] = []
+        self.unhashed: list[Any] = []
+        self.gone = ""
+        """What became of the request that is leaving."""
+        self.granted: dict[Any, int] = {}
+        """Tokens granted so far in the open step."""
+        self.handlers: dict[str, Callable[[State], None]] = {
+            "RUN-4": self.ran,
+            "RUN-5": self.began,
+            "RUN-6": self.skipped,
+            "WAIT-8": self.held,
+            "WAIT-9": self.admitted,
+            "WAIT-10": self.gave_up,
+            "POOL-10": self.took,
+            "POOL-11": self.adopted,
+            "POOL-12": self.popped,
+            "HASH-12": self.cached,
+            "HASH-13": self.evicted,
+            "HASH-14": self.wiped,
+            "PREEMPT-2": self.preempted,
+            "PREEMPT-3": self.uncached,
+            "PREEMPT-4": self.requeued,
+            "UPD-2": self.passed,
+            "UPD-3": self.took_token,
+            "UPD-5": self.left,
+            "LIFE-1": self.arrived,
+            "LIFE-2": self.refused,
+            "LIFE-3": self.reset,
+            "LIFE-4": self.aborted,
+            "LIFE-5": self.aborted_waiting,
+            "LIFE-6": self.forgotten,
+            "LIFE-7": self.paused,
+        }
+
+    def rule(self, s: State, id: str) -> None:
+        """A rule has fired."""
+        handler = self.handlers.get(id)
+        if handler is not None:
+            handler(s)
+
+    def told(self) -> list[str]:
+        """The sentences since the last call. A request half-way out is told as far as it got."""
+        if self.gone:
+            self._let_go()
+        told, self.sentences = self.sentences, []
+        self.hits, self.taken, self.published = [], [], []
+        return told
+
+    def say(self, text: str) -> None:
+        """Add a sentence."""
+        self.sentences.append(text)
+
+    # the scheduled -----
+    def began(self, s: State) -> None:
+        """RUN-5: a step begins."""
+        self.granted = {}
+        if s.limit == 0:
+            self.say("everything is paused: no token may be scheduled")
+
+    def _got(self, s: State, what: str) -> None:
+        r = s.actor
+        self.granted[r] = n = s.sched[r]
+        parts = [f"{r} {what}: {_count(n, 'token')}"]
+        if self.hits:
+            parts.append(f"hits {_blocks(self.hits)} ({s.k.tokens(len(self.hits))} tokens)")
+        if self.taken:
+            parts.append(f"takes {_blocks(self.taken)}")
+        if self.published:
+            parts.append(f"hashes {_blocks(self.published)}")
+        self.say(", ".join(parts))
+        self.hits, self.taken, self.published = [], [], []
+
+    def ran(self, s: State) -> None:
+        """RUN-4: a running request is scheduled."""
+        self._got(s, "goes on")
+
+    def admitted(self, s: State) -> None:
+        """WAIT-9: a request is admitted."""
+        self._got(s, "resumes" if s.fresh[s.actor] == RESUMED else "is admitted")
+
+    def skipped(self, s: State) -> None:
+        """RUN-6: a running request is passed over."""
+        self.say(f"{s.run[s.at - 1]} runs, but is given nothing to do")
+
+    def held(self, s: State) -> None:
+        """WAIT-8: the head is held back."""
+        cut = s.k.chunked or not s.nwait
+        why = "all of it would not fit the pool now" if cut else "it may not be cut, or does not fit"
+        self.say(f"nobody is admitted: for the head of the queue, {why}")
+
+    def gave_up(self, s: State) -> None:
+        """WAIT-10: the head's slots are not free."""
+        self.hits, self.taken, self.published = [], [], []
+        self.say("nobody is admitted: the slots that the head of the queue needs are not free")
+
+    # blocks -----
+    def took(self, s: State) -> None:
+        """POOL-10: a block from the free queue."""
+        self.taken.append(s.tab[s.actor, s.tlen[s.actor] - 1])
+
+    def adopted(self, s: State) -> None:
+        """POOL-11: a hit."""
+        self.hits.append(s.tab[s.actor, s.tlen[s.actor] - 1])
+
+    def cached(self, s: State) -> None:
+        """HASH-12: a block is published."""
+        self.published.append(s.tab[s.actor, s.ncached[s.actor] - 1])
+
+    def popped(self, s: State) -> None:
+        """POOL-12: a block is released; its place in the table is not overwritten."""
+        self.released.append(s.tab[s.leaver, s.tlen[s.leaver]])
+
+    def uncached(self, s: State) -> None:
+        """PREEMPT-3: a hash is taken back."""
+        self.unhashed.append(s.tab[s.leaver, s.ncached[s.leaver]])
+
+    def evicted(self, s: State) -> None:
+        """HASH-13: a hash is evicted from outside."""
+        self.say("the block loses its hash")
+
+    def wiped(self, s: State) -> None:
+        """HASH-14: every hash is forgotten."""
+        self.say("every hash is forgotten")
+
+    # the leaving -----
+    def _let_go(self) -> None:
+        parts = [self.gone]
+        if self.unhashed:
+            parts.append(f"takes back the hashes of {_blocks(self.unhashed)}")
+        if self.released:
+            parts.append(f"releases {_blocks(self.released)}")
+        self.say(", ".join(parts))
+        self.gone, self.released, self.unhashed = "", [], []
+
+    def preempted(self, s: State) -> None:
+        """PREEMPT-2: a victim leaves."""
+        v = s.leaver
+        by = "by itself" if v == s.actor else f"by {s.actor}"
+        back = self.granted.pop(v, 0)
+        was = f" though it was scheduled in this step (its {_count(back, 'token')} go back)"
+        self.gone = f"{v} is preempted {by}{was if back else ''}"
+
+    def reset(self, s: State) -> None:
+        """LIFE-3: a reset preempts a request."""
+        self.gone = f"{s.leaver} is preempted by the reset"
+
+    def aborted(self, s: State) -> None:
+        """LIFE-4: a running request is aborted."""
+        self.gone = f"{s.leaver} is aborted" + (", its output in flight" if s.due[s.leaver] else "")
+
+    def left(self, s: State) -> None:
+        """UPD-5: a running request has stopped."""
+        self.gone = f"{s.leaver} is gone"
+
+    def requeued(self, s: State) -> None:
+        """PREEMPT-4: a victim is back in the queue."""
+        self._let_go()
+
+    def forgotten(self, s: State) -> None:
+        """LIFE-6: a request is gone."""
+        self._let_go()
+
+    def aborted_waiting(self, s: State) -> None:
+        """LIFE-5: a waiting request is aborted."""
+        self.say("the request leaves the queue")
+
+    # tokens -----
+    def passed(self, s: State) -> None:
+        """UPD-2: an output is for nobody, or of a chunk."""
+        r = s.frame[s.cur - 1]
+        if live(s, r) and s.comp[r]:
+            self.say(f"{r} has {s.comp[r]} of {s.ntok[r]} tokens computed, so no token yet")
+        else:
+            self.say(f"the output for {r} belongs to nobody")
+
+    def took_token(self, s: State) -> None:
+        """UPD-3: a request takes a token."""
+        r = s.taker
+        why = check_stop(s, r)
+        where = "" if s.stage[r] == RUNNING else f" while it waits{_preempted(s, r)}"
+        end = "" if why == CONTINUE else f" and stops: {_reason(s, r, why)}"
+        self.say(f"{r} takes output token {s.ntok[r] - s.k.prompt_len(r)}{where}{end}")
+
+    # arrivals -----
+    def arrived(self, s: State) -> None:
+        """LIFE-1: a request arrives."""
+        r = max(s.waitset, key=lambda q: s.rank[q])
+        limits = f"{_count(s.k.prompt_len(r), 'prompt token')}, max_tokens {s.k.max_tokens(r)}"
+        least = f", min_tokens {s.k.min_tokens(r)}" if s.k.min_tokens(r) else ""
+        rank = f", priority {s.k.requests[r].priority}" if s.k.priority else ""
+        self.say(f"{r} waits: {limits}{least}{rank}")
+
+    def refused(self, s: State) -> None:
+        """LIFE-2: a request is refused."""
+        r = s.rej[s.nrej - 1]
+        why = why_unservable(s.k.config, s.k.prompt_len(r), s.k.max_tokens(r))
+        self.say(f"{r} is refused: {why}")
+
+    def paused(self, s: State) -> None:
+        """LIFE-7: the pause state changes."""
+        self.say(f"the engine is {PAUSE_NAMES[s.pause]}")
+
+
+def _preempted(s: State, r: Any) -> str:
+    return ", preempted" if s.stage[r] == PREEMPTED else ""
+
+
+def _reason(s: State, r: Any, why: Any) -> str:
+    if why != LENGTH:
+        return "eos" if why == STOPPED else "a stop token"
+    return "max_model_len" if s.ntok[r] >= s.k.max_len else "max_tokens"
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def _blocks(blocks: list[Any]) -> str:
+    return f"block{'s' if len(blocks) > 1 else ''} {' '.join(map(str, blocks))}"
