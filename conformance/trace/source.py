@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 import zstandard
 
+from nullblock.conformance.trace import seal
 from nullblock.conformance.trace.errors import Cut, Malformed
 
 MAX_LINE = 16 * 2**20
@@ -59,6 +60,8 @@ def lines(stream: BinaryIO) -> Iterator[bytes]:
                 raise _too_long(number)
     except _Damaged as damage:
         raise Cut(str(damage), _CUT, number) from None
+    except seal.Unsealed:
+        raise Cut("the file does not match the digest at its end", _CUT, number) from None
     if rest:
         raise Cut("the last line has no end: the file was cut", _CUT, number, len(rest) + 1)
     if number == 1:
@@ -72,9 +75,9 @@ def _too_long(line: int) -> Malformed:
 def _expanded(stream: BinaryIO) -> Iterator[bytes]:
     head = stream.read(_READ)
     if head.startswith(GZIP):
-        return _inflated(_pieces(head, stream))
+        return _inflated(seal.checked(_pieces(head, stream), seal.GZIP))
     if head.startswith(ZSTD):
-        return _unzstd(_pieces(head, stream))
+        return _unzstd(seal.checked(_pieces(head, stream), seal.ZSTD))
     for magic, name in _OTHER_FORMATS.items():
         if head.startswith(magic):
             raise Malformed(f"this is {name}", _REMEDY, 1)

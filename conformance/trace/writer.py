@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import msgspec
 import zstandard
@@ -15,6 +15,7 @@ from nullblock.conformance.trace.decode import Unknown
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.reader import TraceReader, config_sha256
 from nullblock.conformance.trace.records import End, Header, Record, Schedule
+from nullblock.conformance.trace.seal import GZIP, ZSTD, Sealed
 
 _LEVEL = 19
 
@@ -47,15 +48,18 @@ class TraceWriter:
 
 @contextmanager
 def compressed(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
-    """A stream that compresses onto another one, as the file's name asks for."""
+    """A stream that compresses onto another one, as the file's name asks for, and seals it."""
+    below: Any = Sealed(stream)
     if name.endswith(".zst"):
         engine = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
-        with engine.stream_writer(stream, closefd=False) as zstd:
+        with engine.stream_writer(below, closefd=False) as zstd:
             yield cast(BinaryIO, zstd)
+        below.seal(ZSTD)
     elif name.endswith(".gz"):
         # No name and no time inside: the same records give the same bytes.
-        with gzip.GzipFile("", "wb", fileobj=stream, mtime=0) as member:
+        with gzip.GzipFile("", "wb", fileobj=below, mtime=0) as member:
             yield cast(BinaryIO, member)
+        below.seal(GZIP)
     else:
         yield stream
 

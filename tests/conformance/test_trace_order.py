@@ -92,12 +92,6 @@ def block_of_nothing(lines: Lines) -> None:
     output["chain"] = [[output["ids"][output["counts"].index(0)], 3]]
 
 
-def request_added_twice(lines: Lines) -> None:
-    """One request arrives twice."""
-    at = place(lines, "add")
-    lines.insert(at + 2, dict(lines[at]))
-
-
 def request_left_out(lines: Lines) -> None:
     """A request was never added, the next one was."""
     del lines[place(lines, "add")]
@@ -159,7 +153,6 @@ def arrival_inside_an_update(lines: Lines) -> None:
         output_twice_for_one,
         end_token_of_nothing,
         block_of_nothing,
-        request_added_twice,
         request_left_out,
         request_number_skipped,
         chain_number_skipped,

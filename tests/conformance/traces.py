@@ -16,7 +16,7 @@ from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import Record
 from nullblock.conformance.trace.tape import Tape, header
-from nullblock.conformance.trace.writer import TraceWriter
+from nullblock.conformance.trace.writer import TraceWriter, compressed
 from nullblock.spec.profiles import profile
 
 BUSY: dict[str, Any] = {
@@ -91,6 +91,14 @@ def gzipped(data: bytes) -> bytes:
 def zstd(data: bytes) -> bytes:
     """As one zstd frame with a checksum."""
     return zstandard.ZstdCompressor(write_checksum=True).compress(data)
+
+
+def written(data: bytes, name: str) -> bytes:
+    """As our writer compresses and seals a file of that name."""
+    stream = io.BytesIO()
+    with compressed(stream, name) as inner:
+        inner.write(data)
+    return stream.getvalue()
 
 
 def kinds(records: list[Record]) -> set[str]:

@@ -1,0 +1,261 @@
+"""The departures of vllm-0.22.1: where that release breaks an invariant, and the smallest scope in
+which the explorer finds it out by itself.
+
+One switch may show in several ways; each is a departure. `nullblock explore --departures` finds
+them all again, and shows that the normative profile passes the same scopes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from nullblock.spec.explorer.liveness import SERVED, explore_liveness
+from nullblock.spec.explorer.model import Scope, Template
+from nullblock.spec.explorer.search import GUARD, Counterexample, Result, explore
+from nullblock.spec.facts import Config
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Departure, Semantics
+
+A, B, C = 1001, 1002, 1003
+"""Prompt tokens. The tokens that are sampled in a replay are below 1000."""
+
+
+@dataclass(frozen=True, slots=True)
+class Defect(Departure):
+    """A departure with the scope in which it shows."""
+
+    scope: Scope
+    companions: tuple[str, ...] = ()
+    """Other switches that must differ from normative too, because nothing else leads there."""
+
+    @property
+    def name(self) -> str:
+        """What it is called: the name of its scope."""
+        return self.scope.name
+
+    @property
+    def flipped(self) -> Semantics:
+        """The normative profile with this switch, and its companions, as in vllm-0.22.1."""
+        names = (self.switch, *self.companions)
+        return replace(NORMATIVE, **{name: getattr(VLLM_0_22_1, name) for name in names})
+
+    @property
+    def repaired(self) -> Semantics:
+        """vllm-0.22.1 with this switch alone as in the normative profile."""
+        return replace(VLLM_0_22_1, **{self.switch: not self.value})
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A search for a departure."""
+
+    states: int
+    transitions: int
+    seconds: float
+    counterexample: Counterexample | None
+
+
+Progress = Callable[[int, int], None]
+
+
+def find(
+    defect: Defect, semantics: Semantics = VLLM_0_22_1, progress: Progress | None = None
+) -> Finding:
+    """A shortest counterexample to the invariant that the departure breaks, if there is one."""
+    if defect.breaks == SERVED:
+        served = explore_liveness(defect.scope, semantics)
+        return Finding(served.states, served.transitions, served.seconds, served.lasso)
+    result = explore(
+        defect.scope, semantics, claims=frozenset({defect.breaks}), progress=progress
+    )
+    return Finding(result.states, result.transitions, result.seconds, result.counterexample)
+
+
+def clear(defect: Defect, progress: Progress | None = None) -> tuple[Result, Counterexample | None]:
+    """What the normative profile does in the scope of a departure: every invariant, and whether
+    everybody is served.
+    """
+    result = explore(defect.scope, progress=progress)
+    return result, explore_liveness(defect.scope).lasso
+
+
+def _config(blocks: int, size: int, budget: int, **more: object) -> Config:
+    """`blocks` usable blocks: the null block comes on top."""
+    settings = {"max_num_seqs": 3, "max_model_len": 16, **more}
+    return Config(blocks + 1, size, budget, **settings)  # type: ignore[arg-type]
+
+
+def _unservable(
+    name: str, upstream: str, breaks: str, story: str, config: Config, *templates: Template
+) -> Defect:
+    """A departure of `reject_unservable`: what normative refuses at arrival, 0.22.1 takes."""
+    witnesses = {"rejection"} | ({"stop-length"} if len(templates) > 1 else set())
+    scope = Scope(name, story, config, templates, frozenset(witnesses), aborts=False)
+    return Defect("reject_unservable", False, upstream, breaks, story, scope)
+
+
+_BEFORE_INDEX = "a victim before the index that was not scheduled makes the next request be skipped"
+_WITHDRAWN = "a victim that was already scheduled leaves hashes of blocks that nobody computes"
+_MIN_TOKENS = "a request that reaches max_model_len below min_tokens runs for ever, doing nothing"
+_KEYS = "an adapter and a cache salt of one spelling share the blocks of one prompt"
+_REUSE = "a token in flight is appended to the next request with the id, which never asked for it"
+
+DEPARTURES: tuple[Defect, ...] = (
+    _unservable(
+        "unfit-prompt",
+        "39734, 35541",
+        "RUN-20",
+        "a prompt that can never fit the pool waits at the head of the queue for ever, and "
+        "everybody behind it",
+        _config(2, 2, 8),
+        Template("a", (A, A, A, A, A), 1),
+        Template("b", (B,), 1),
+    ),
+    _unservable(
+        "outgrown-pool",
+        "39734",
+        "RUN-20",
+        "a lone request that outgrows the pool preempts itself, and then waits for ever",
+        _config(2, 2, 8),
+        Template("a", (A,), 9),
+    ),
+    _unservable(
+        "start-over",
+        "39734",
+        SERVED,
+        "without reservation a lone request that outgrows the pool preempts itself and starts "
+        "over, for ever",
+        _config(2, 2, 4, scheduler_reserve_full_isl=False, enable_prefix_caching=False),
+        Template("a", (A,), 9),
+    ),
+    _unservable(
+        "uncut-prompt",
+        "55130",
+        "RUN-20",
+        "with chunked prefill off a prompt beyond the token budget waits for ever, and everybody "
+        "behind it",
+        _config(4, 2, 2, enable_chunked_prefill=False),
+        Template("a", (A, A, A), 1),
+        Template("b", (B,), 1),
+    ),
+    _unservable(
+        "full-prompt",
+        "none known",
+        "RUN-20",
+        "a prompt of max_model_len tokens, computed in chunks, never gets its last one and runs "
+        "for ever",
+        _config(4, 2, 2, max_model_len=4),
+        Template("a", (A, A, A, A), 1),
+    ),
+    _unservable(
+        "long-prompt",
+        "none known",
+        "RUN-23",
+        "a prompt longer than max_model_len is scheduled a negative number of tokens",
+        _config(4, 2, 4, max_model_len=4),
+        Template("a", (A, A, A, A, A, A), 1),
+    ),
+    _unservable(
+        "empty-prompt",
+        "none known",
+        GUARD,
+        "an empty prompt is taken, and the step that would admit it raises",
+        _config(2, 2, 2),
+        Template("a", (), 1),
+    ),
+    Defect(
+        "victim_shifts_index",
+        False,
+        "49097",
+        "RUN-21",
+        _BEFORE_INDEX,
+        Scope(
+            "skipped-request",
+            _BEFORE_INDEX,
+            _config(
+                *(5, 1, 8),
+                max_model_len=4,
+                policy="priority",
+                scheduler_reserve_full_isl=False,
+                enable_prefix_caching=False,
+            ),
+            (
+                Template("v", (A, A), 9, min_tokens=9, priority=9),
+                Template("x", (B,), 2, priority=0),
+                Template("y", (C,), 2, priority=1),
+            ),
+            frozenset({"preempts-another", "preempts-with-budget", "stop-max-len"}),
+            aborts=False,
+        ),
+        # In step only a request that is stuck is passed over, and so not scheduled (RUN-18).
+        companions=("length_before_min_tokens",),
+    ),
+    Defect(
+        "withdraw_uncaches",
+        False,
+        "43569",
+        "HASH-6",
+        _WITHDRAWN,
+        Scope(
+            "uncomputed-hit",
+            _WITHDRAWN,
+            _config(
+                *(7, 1, 8),
+                max_num_seqs=2,
+                long_prefill_token_threshold=2,
+                policy="priority",
+                scheduler_reserve_full_isl=False,
+            ),
+            (
+                Template("a", (A, A, A, A, A, A), 1, priority=9),
+                Template("b", (B,), 2, priority=0),
+            ),
+            frozenset({"withdrawal", "hashes-withdrawn", "threshold-cut"}),
+            aborts=False,
+        ),
+    ),
+    Defect(
+        "length_before_min_tokens",
+        False,
+        "51299",
+        "RUN-20",
+        _MIN_TOKENS,
+        Scope(
+            "no-room-for-min-tokens",
+            _MIN_TOKENS,
+            _config(4, 2, 4, max_model_len=4),
+            (Template("a", (A, A), 9, min_tokens=9),),
+            frozenset({"stop-max-len"}),
+            aborts=False,
+        ),
+    ),
+    Defect(
+        "extra_keys_tagged",
+        False,
+        "44701",
+        "HASH-18",
+        _KEYS,
+        Scope(
+            "one-spelling",
+            _KEYS,
+            _config(3, 2, 6, max_num_seqs=2, max_model_len=8),
+            (Template("a", (A, A, B), 2, lora="X"), Template("b", (A, A, B), 2, salt="X")),
+            frozenset({"duplicate-hash", "free-hit", "hash-evicted"}),
+            aborts=False,
+        ),
+    ),
+    Defect(
+        "frames_match_request",
+        False,
+        "none known",
+        "UPD-15",
+        _REUSE,
+        Scope(
+            "next-owner",
+            _REUSE,
+            _config(2, 2, 4),
+            (Template("a", (A,), 2),),
+            frozenset({"abort-in-flight", "id-reused-in-flight", "output-for-nobody"}),
+            halves=True,
+        ),
+    ),
+)
+"""In the order of a request's way through the engine."""
