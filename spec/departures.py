@@ -63,13 +63,13 @@ def find(
     if defect.breaks == SERVED:
         served = explore_liveness(defect.scope, semantics)
         return Finding(served.states, served.transitions, served.seconds, served.lasso)
-    result = explore(
-        defect.scope, semantics, claims=frozenset({defect.breaks}), progress=progress
-    )
+    result = explore(defect.scope, semantics, claims=frozenset({defect.breaks}), progress=progress)
     return Finding(result.states, result.transitions, result.seconds, result.counterexample)
 
 
-def clear(defect: Defect, progress: Progress | None = None) -> tuple[Result, Counterexample | None]:
+def clear(
+    defect: Defect, progress: Progress | None = None
+) -> tuple[Result, Counterexample | None]:
     """What the normative profile does in the scope of a departure: every invariant, and whether
     everybody is served.
     """
@@ -92,7 +92,9 @@ def _unservable(
     return Defect("reject_unservable", False, upstream, breaks, story, scope)
 
 
-_BEFORE_INDEX = "a victim before the index that was not scheduled makes the next request be skipped"
+_BEFORE_INDEX = (
+    "a victim before the index that was not scheduled makes the next request be skipped"
+)
 _WITHDRAWN = "a victim that was already scheduled leaves hashes of blocks that nobody computes"
 _MIN_TOKENS = "a request that reaches max_model_len below min_tokens runs for ever, doing nothing"
 _KEYS = "an adapter and a cache salt of one spelling share the blocks of one prompt"
@@ -198,15 +200,16 @@ DEPARTURES: tuple[Defect, ...] = (
             "uncomputed-hit",
             _WITHDRAWN,
             _config(
-                *(7, 1, 8),
+                *(5, 1, 8),
                 max_num_seqs=2,
                 long_prefill_token_threshold=2,
                 policy="priority",
                 scheduler_reserve_full_isl=False,
             ),
             (
-                Template("a", (A, A, A, A, A, A), 1, priority=9),
-                Template("b", (B,), 2, priority=0),
+                # Of equals the first in the list is the victim, and it is scheduled first too.
+                Template("a", (A, A, A, A), 1),
+                Template("b", (B,), 2),
             ),
             frozenset({"withdrawal", "hashes-withdrawn", "threshold-cut"}),
             aborts=False,

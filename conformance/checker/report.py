@@ -5,7 +5,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from nullblock.conformance.checker.verdict import Verdict
@@ -63,18 +62,16 @@ def screen(v: Verdict) -> RenderableType:
 
 def _exercised(v: Verdict) -> RenderableType:
     """How often each rule decided, and which never did: a verdict says nothing about those."""
-    table = Table(box=None, padding=(0, 2), show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_column(no_wrap=True, overflow="ellipsis")
     rules = [s for s in catalogue() if s.kind == "rule"]
-    for s in rules:
-        if s.id in v.rules:
-            table.add_row(s.id, f"{v.rules[s.id]:,}", Text(s.sentence))
+    lines = [
+        Text(f"  {s.id:<10} {v.rules[s.id]:>9,}  {s.sentence}", no_wrap=True, overflow="ellipsis")
+        for s in rules
+        if s.id in v.rules
+    ]
     never = [s.id for s in rules if s.id not in v.rules]
-    if not never:
-        return table
-    return Group(table, Text(f"  never exercised: {', '.join(never)}"))
+    if never:
+        lines.append(Text(f"  never exercised: {', '.join(never)}"))
+    return Group(*lines)
 
 
 def junit(verdicts: Sequence[Verdict]) -> bytes:

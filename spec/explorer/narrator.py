@@ -113,7 +113,9 @@ class Narrator:
     def held(self, s: State) -> None:
         """WAIT-8: the head is held back."""
         cut = s.k.chunked or not s.nwait
-        why = "all of it would not fit the pool now" if cut else "it may not be cut, or does not fit"
+        why = (
+            "all of it would not fit the pool now" if cut else "it may not be cut, or does not fit"
+        )
         self.say(f"nobody is admitted: for the head of the queue, {why}")
 
     def gave_up(self, s: State) -> None:
@@ -174,7 +176,9 @@ class Narrator:
 
     def aborted(self, s: State) -> None:
         """LIFE-4: a running request is aborted."""
-        self.gone = f"{s.leaver} is aborted" + (", its output in flight" if s.due[s.leaver] else "")
+        self.gone = f"{s.leaver} is aborted" + (
+            ", its output in flight" if s.due[s.leaver] else ""
+        )
 
     def left(self, s: State) -> None:
         """UPD-5: a running request has stopped."""

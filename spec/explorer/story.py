@@ -13,7 +13,13 @@ from nullblock.spec.explorer.liveness import Lasso
 from nullblock.spec.explorer.model import Scope, beginning
 from nullblock.spec.explorer.narrator import Narrator
 from nullblock.spec.explorer.reads import reads
-from nullblock.spec.explorer.search import CONFUSED, STEP_SCALARS, Counterexample
+from nullblock.spec.explorer.search import (
+    CONFUSED,
+    GUARD,
+    PROMISE,
+    STEP_SCALARS,
+    Counterexample,
+)
 from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS, Before, before
 from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import Broken, Disabled, Engines, State
@@ -61,7 +67,8 @@ class Story:
             which = f"action {last}" if self.repeats == 1 else f"actions {last - self.repeats + 1}"
             until = "" if self.repeats == 1 else f" to {last}"
             yield f"     {which}{until} lead back to the same state, and so on for ever"
-        yield f"{self.breaks} is broken: {self.sentence}"
+        broken = self.breaks if self.breaks in (GUARD, PROMISE) else f"{self.breaks} is broken"
+        yield f"{broken}: {self.sentence}"
         yield from (f"     {value}" for value in self.values)
         yield f"({LEGEND})"
 
@@ -103,7 +110,9 @@ class _Telling:
             Engines.after_rule = outer
         repeats = self.found.repeats if isinstance(self.found, Lasso) else 0
         if repeats:
-            values = tuple(sorted(f"{r} is never served" for r in self.s.k.requests if live(self.s, r)))
+            values = tuple(
+                sorted(f"{r} is never served" for r in self.s.k.requests if live(self.s, r))
+            )
         if values is None:
             raise Untold(f"{self.found.breaks} holds after {len(beats)} actions")
         return Story(tuple(beats), self.found.breaks, self.found.sentence, values, repeats)
@@ -206,9 +215,7 @@ def _values(id: str, s: State) -> Iterator[str]:
     if scalars:
         yield ", ".join(scalars)
     if id not in INVARIANTS:
-        for r in s.k.requests:
-            if live(s, r):
-                yield _known(s, fields, "R", (r,))
+        yield from (_known(s, fields, "R", (r,)) for r in s.k.requests if live(s, r) and fields)
         return
     asked = s.copy()
     asked.k = _Asked(s.k)
@@ -225,9 +232,14 @@ def _known(s: State, fields: list[str], sorts: str, members: tuple[Any, ...]) ->
         keys, arrow, _ = FIELDS[f].partition(">")
         if not arrow:
             continue
-        if len(keys) == 1:
+        if f == "tab" and sorts == "R":
+            table = [s.tab[members[0], i] for i in range(s.tlen[members[0]])]
+            parts.append(f"tab {table}")
+        elif len(keys) == 1:
             at = [m for sort, m in zip(sorts, members, strict=True) if sort == keys]
-            parts += [f"{f}{f'[{m}]' if len(at) > 1 else ''} {_text(getattr(s, f)[m])}" for m in at]
+            parts += [
+                f"{f}{f'[{m}]' if len(at) > 1 else ''} {_text(getattr(s, f)[m])}" for m in at
+            ]
         elif keys == sorts:
             parts.append(f"{f} {_text(getattr(s, f)[members])}")
     return f"{who}: {', '.join(parts)}" if parts else who

@@ -1,10 +1,21 @@
-"""What holds between any two rules, in the normative profile. One text; the environment `s.k` supplies quantifiers and cardinalities.
+"""What holds between any two rules, in the normative profile. One text; the environment `s.k`
+supplies quantifiers and cardinalities.
 
-Each invariant is a function of the state with an ID; its docstring is the sentence, and `Upstream:` names defects of real
-engines that break it (the numbers are vLLM issues and pull requests, or defects in `B`).
+Each invariant is a function of the state with an ID; its docstring is the sentence, and
+`Upstream:` names defects of real engines that break it (the numbers are vLLM issues and pull
+requests, or defects in `B`).
 """
 
 from nullblock.spec.invariants import pool, queues, steps, tables
 from nullblock.spec.invariants.ledger import INVARIANTS, Invariant, invariant, invariants
 
-__all__ = ["INVARIANTS", "Invariant", "invariant", "invariants", "pool", "queues", "steps", "tables"]
+__all__ = [
+    "INVARIANTS",
+    "Invariant",
+    "invariant",
+    "invariants",
+    "pool",
+    "queues",
+    "steps",
+    "tables",
+]

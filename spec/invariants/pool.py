@@ -17,13 +17,17 @@ def no_negative_reference(s: State) -> Value:
 
 @invariant("POOL-2")
 def reference_counts_holders(s: State) -> Value:
-    """A block's reference count is the number of requests that hold it. Upstream: hit without reference."""
+    """A block's reference count is the number of requests that hold it. Upstream: hit without
+    reference.
+    """
     return s.k.forall("B", lambda b: s.ref[b] == s.k.card(s.own[b]))
 
 
 @invariant("POOL-3")
 def free_iff_unreferenced(s: State) -> Value:
-    """A block stands in the free queue if and only if its reference count is zero. Upstream: B23, B30."""
+    """A block stands in the free queue if and only if its reference count is zero. Upstream:
+    B23, B30.
+    """
     return s.k.forall("B", lambda b: in_queue(s, b) == (s.ref[b] == 0))
 
 
@@ -39,7 +43,9 @@ def stamps_in_range(s: State) -> Value:
 
 @invariant("QUEUE-2")
 def stamps_distinct(s: State) -> Value:
-    """No two blocks stand at one place in the free queue, and so none stands there twice. Upstream: B107."""
+    """No two blocks stand at one place in the free queue, and so none stands there twice.
+    Upstream: B107.
+    """
     return s.k.forall(
         "BB", lambda b, c: implies(both(in_queue(s, b), s.stamp[b] == s.stamp[c]), b == c)
     )
@@ -59,7 +65,9 @@ def free_set(s: State) -> Value:
 
 @invariant("HASH-2")
 def insertion_stamps(s: State) -> Value:
-    """A block has an insertion stamp if and only if it has a chain hash, and stamps are in the past."""
+    """A block has an insertion stamp if and only if it has a chain hash, and stamps are in the
+    past.
+    """
     return both(
         s.hclock > 0,
         s.k.forall(
@@ -75,7 +83,9 @@ def insertion_stamps(s: State) -> Value:
 
 @invariant("HASH-3")
 def insertion_stamps_distinct(s: State) -> Value:
-    """No two blocks were cached at once, so that the first of several with one hash is well defined."""
+    """No two blocks were cached at once, so that the first of several with one hash is well
+    defined.
+    """
     return s.k.forall(
         "BB", lambda b, c: implies(both(s.hstamp[b] > 0, s.hstamp[b] == s.hstamp[c]), b == c)
     )
@@ -83,9 +93,11 @@ def insertion_stamps_distinct(s: State) -> Value:
 
 @invariant("HASH-4")
 def parent_outlives_free_child(s: State) -> Value:
-    """A cached block in the free queue has its parent's hash cached, in use or later in the queue, so a miss at a block implies misses at every later one.
+    """A cached block in the free queue has its parent's hash cached, in use or later in the queue,
+    so a miss at a block implies misses at every later one.
 
-    Holds unless hashes were evicted from outside. Upstream: forward frees; the seed's lazy-eviction timeline.
+    Holds unless hashes were evicted from outside. Upstream: forward frees; the seed's
+    lazy-eviction timeline.
     """
     return either(
         s.evicted == 1,
@@ -104,7 +116,9 @@ def parent_outlives_free_child(s: State) -> Value:
 
 @invariant("HASH-5")
 def hashed_is_promised(s: State) -> Value:
-    """A request's cached blocks are computed, in flight, or promised by the open step. Upstream: 43569, B11."""
+    """A request's cached blocks are computed, in flight, or promised by the open step.
+    Upstream: 43569, B11.
+    """
     return s.k.forall(
         "R", lambda r: implies(s.stage[r] != LEAVING, s.ncached[r] <= s.k.full(kept(s, r)))
     )
@@ -112,7 +126,9 @@ def hashed_is_promised(s: State) -> Value:
 
 @invariant("HASH-6")
 def free_hash_is_computed(s: State) -> Value:
-    """A free block that can be hit holds content that was computed: publish after write. Upstream: 43569, B11, B13."""
+    """A free block that can be hit holds content that was computed: publish after write.
+    Upstream: 43569, B11, B13.
+    """
     return s.k.forall(
         "B", lambda b: implies(both(s.ref[b] == 0, s.hsh[b] != s.k.NOHASH), s.done[b] == 1)
     )

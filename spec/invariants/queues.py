@@ -51,7 +51,9 @@ def running_is_listed(s: State) -> Value:
 
 @invariant("WAIT-12")
 def queued_waits(s: State) -> Value:
-    """A request stands in the waiting queue if and only if it waits, new or preempted. Upstream: B48, B57."""
+    """A request stands in the waiting queue if and only if it waits, new or preempted.
+    Upstream: B48, B57.
+    """
     return s.k.forall(
         "R",
         lambda r: is_waiting(s, r) == either(s.stage[r] == WAITING, s.stage[r] == PREEMPTED),
@@ -99,38 +101,48 @@ def stages(s: State) -> Value:
 
 @invariant("WAIT-15")
 def arrival_order(s: State) -> Value:
-    """Under FCFS running and waiting requests stay in arrival order, running ones first. Upstream: 33522, B46, B47."""
+    """Under FCFS running and waiting requests stay in arrival order, running ones first.
+    Upstream: 33522, B46, B47.
+    """
     if s.k.priority:
         return True
     return both(
         s.k.forall(
             "II",
             lambda i, j: implies(
-                both(within(0, i, s.nr), within(0, j, s.nr), i < j), s.arr[s.run[i]] < s.arr[s.run[j]]
+                both(within(0, i, s.nr), within(0, j, s.nr), i < j),
+                s.arr[s.run[i]] < s.arr[s.run[j]],
             ),
         ),
         s.k.forall(
             "RR",
             lambda r, q: implies(
-                both(is_waiting(s, r), is_waiting(s, q), s.rank[r] < s.rank[q]), s.arr[r] < s.arr[q]
+                both(is_waiting(s, r), is_waiting(s, q), s.rank[r] < s.rank[q]),
+                s.arr[r] < s.arr[q],
             ),
         ),
         s.k.forall(
             "IR",
-            lambda i, q: implies(both(within(0, i, s.nr), is_waiting(s, q)), s.arr[s.run[i]] < s.arr[q]),
+            lambda i, q: implies(
+                both(within(0, i, s.nr), is_waiting(s, q)), s.arr[s.run[i]] < s.arr[q]
+            ),
         ),
     )
 
 
 @invariant("PREEMPT-5")
 def leaver_in_order(s: State) -> Value:
-    """Under FCFS a request on its way back to the queue arrived after all that run and before all that wait."""
+    """Under FCFS a request on its way back to the queue arrived after all that run and before
+    all that wait.
+    """
     if s.k.priority:
         return True
     return implies(
         s.leaving == BACK,
         both(
-            s.k.forall("I", lambda i: implies(within(0, i, s.nr), s.arr[s.run[i]] < s.arr[s.leaver])),
+            s.k.forall(
+                "I", lambda i: implies(within(0, i, s.nr), s.arr[s.run[i]] < s.arr[s.leaver])
+            ),
             s.k.forall("R", lambda q: implies(is_waiting(s, q), s.arr[s.leaver] < s.arr[q])),
         ),
     )
@@ -138,7 +150,9 @@ def leaver_in_order(s: State) -> Value:
 
 @invariant("LIFE-13")
 def live_is_servable(s: State) -> Value:
-    """Every request that waits or runs can be served to its limit. Upstream: 39734, 35541, B50, B59; self-preemption for ever."""
+    """Every request that waits or runs can be served to its limit. Upstream: 39734, 35541, B50,
+    B59; self-preemption for ever.
+    """
     return s.k.forall(
         "R",
         lambda r: implies(s.stage[r] != UNBORN, both(servable(s, r), 1 <= s.ntok[r])),

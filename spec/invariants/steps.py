@@ -18,7 +18,9 @@ from nullblock.spec.state import (
 
 @invariant("RUN-11")
 def budget_accounts(s: State) -> Value:
-    """What is granted and what is left make up the step's budget, and what is left is never negative. Upstream: B61."""
+    """What is granted and what is left make up the step's budget, and what is left is never
+    negative. Upstream: B61.
+    """
     return both(
         s.budget >= 0,
         s.limit >= 0,
@@ -29,7 +31,9 @@ def budget_accounts(s: State) -> Value:
 
 @invariant("PREEMPT-6")
 def no_admission_after_preemption(s: State) -> Value:
-    """No request is admitted from the waiting queue in a step that preempted. Upstream: thrashing, B54."""
+    """No request is admitted from the waiting queue in a step that preempted. Upstream:
+    thrashing, B54.
+    """
     return both(
         s.turned >= 0,
         s.adm >= 0,
@@ -72,7 +76,9 @@ def unvisited_is_unscheduled(s: State) -> Value:
 
 @invariant("RUN-14")
 def only_running_is_scheduled(s: State) -> Value:
-    """Only running requests are scheduled, each for at least one token if at all, and never once preempted. Upstream: B43, 23347."""
+    """Only running requests are scheduled, each for at least one token if at all, and never
+    once preempted. Upstream: B43, 23347.
+    """
     return s.k.forall(
         "R", lambda r: both(s.sched[r] >= 0, implies(s.stage[r] != RUNNING, s.sched[r] == 0))
     )
@@ -98,7 +104,9 @@ def computed_in_bounds(s: State) -> Value:
 
 @invariant("RUN-17")
 def computed_goes_with_blocks(s: State) -> Value:
-    """Only running requests have computed tokens, and those on their way in or out: what is computed is lost with its blocks."""
+    """Only running requests have computed tokens, and those on their way in or out: what is
+    computed is lost with its blocks.
+    """
     return s.k.forall(
         "R",
         lambda r: implies(
@@ -109,7 +117,9 @@ def computed_goes_with_blocks(s: State) -> Value:
 
 @invariant("RUN-18")
 def running_has_work(s: State) -> Value:
-    """A running request has a token to compute, or owes one that is in flight: it can go on. Upstream: 51299, prompts of max_model_len."""
+    """A running request has a token to compute, or owes one that is in flight: it can go on.
+    Upstream: 51299, prompts of max_model_len.
+    """
     return s.k.forall(
         "R",
         lambda r: implies(
@@ -138,7 +148,9 @@ def frame_in_range(s: State) -> Value:
 
 @invariant("UPD-12")
 def debts_in_flight(s: State) -> Value:
-    """A request owes an output only while it is live and a step is in flight, and then for tokens it was granted. Upstream: id reuse; B70."""
+    """A request owes an output only while it is live and a step is in flight, and then for
+    tokens it was granted. Upstream: id reuse; B70.
+    """
     return s.k.forall(
         "R",
         lambda r: both(
@@ -161,7 +173,9 @@ def debts_in_flight(s: State) -> Value:
 
 @invariant("OUT-7")
 def worker_mirror(s: State) -> Value:
-    """The worker knows a prefix of every running request's table and nothing of the others. Upstream: I13, B66, B75."""
+    """The worker knows a prefix of every running request's table and nothing of the others.
+    Upstream: I13, B66, B75.
+    """
     return s.k.forall(
         "R",
         lambda r: both(

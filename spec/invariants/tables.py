@@ -34,7 +34,9 @@ def table_inverts_position(s: State) -> Value:
     """A block with a position in a table stands there."""
     return s.k.forall(
         "RB",
-        lambda r, b: implies(s.pos[r, b] >= 0, both(s.pos[r, b] < s.tlen[r], s.tab[r, s.pos[r, b]] == b)),
+        lambda r, b: implies(
+            s.pos[r, b] >= 0, both(s.pos[r, b] < s.tlen[r], s.tab[r, s.pos[r, b]] == b)
+        ),
     )
 
 
@@ -46,14 +48,19 @@ def owners_hold(s: State) -> Value:
 
 @invariant("TABLE-5")
 def cached_prefix_carries_hashes(s: State) -> Value:
-    """The cached blocks of a table carry the request's chain hashes, in order, and the others none. Upstream: 49377, B58, B87."""
+    """The cached blocks of a table carry the request's chain hashes, in order, and the others
+    none. Upstream: 49377, B58, B87.
+    """
     return s.k.forall(
         "RB",
         lambda r, b: implies(
             s.pos[r, b] >= 0,
             ite(
                 s.pos[r, b] < s.ncached[r],
-                either(s.hsh[b] == s.k.want(r, s.pos[r, b]), both(s.evicted == 1, s.hsh[b] == s.k.NOHASH)),
+                either(
+                    s.hsh[b] == s.k.want(r, s.pos[r, b]),
+                    both(s.evicted == 1, s.hsh[b] == s.k.NOHASH),
+                ),
                 s.hsh[b] == s.k.NOHASH,
             ),
         ),
@@ -84,18 +91,20 @@ def holders_run(s: State) -> Value:
 
 @invariant("TABLE-8")
 def running_has_room(s: State) -> Value:
-    """A running request has a slot for every token that is computed or scheduled. Upstream: B19, B65."""
+    """A running request has a slot for every token that is computed or scheduled. Upstream:
+    B19, B65.
+    """
     return s.k.forall(
         "R",
-        lambda r: implies(
-            s.stage[r] == RUNNING, s.k.blocks(s.comp[r] + s.sched[r]) <= s.tlen[r]
-        ),
+        lambda r: implies(s.stage[r] == RUNNING, s.k.blocks(s.comp[r] + s.sched[r]) <= s.tlen[r]),
     )
 
 
 @invariant("TABLE-9")
 def uncomputed_is_exclusive(s: State) -> Value:
-    """Outside the waiting phase a block whose content is still to be computed has one holder, hashed or not. Upstream: B12, B82."""
+    """Outside the waiting phase a block whose content is still to be computed has one holder,
+    hashed or not. Upstream: B12, B82.
+    """
     return either(
         s.phase == WAIT_PHASE,
         s.phase == DECIDED,
@@ -103,7 +112,8 @@ def uncomputed_is_exclusive(s: State) -> Value:
         s.k.forall(
             "RRB",
             lambda r, q, b: implies(
-                both(s.pos[r, b] >= s.k.full(s.comp[r]), s.pos[r, b] >= 0, s.pos[q, b] >= 0), r == q
+                both(s.pos[r, b] >= s.k.full(s.comp[r]), s.pos[r, b] >= 0, s.pos[q, b] >= 0),
+                r == q,
             ),
         ),
     )
@@ -149,7 +159,9 @@ def counted_hits_are_scanned(s: State) -> Value:
 
 @invariant("ALLOC-2")
 def looked_up_is_head(s: State) -> Value:
-    """The request looked up is the one the waiting queue is served for, and holds just the hits it has adopted."""
+    """The request looked up is the one the waiting queue is served for, and holds just the hits
+    it has adopted.
+    """
     r = s.lr
     return implies(
         s.looking > 0,
@@ -164,7 +176,9 @@ def looked_up_is_head(s: State) -> Value:
             s.comp[r] == s.k.tokens(s.na),
             s.na <= s.tlen[r],
             s.nhit <= s.k.full(s.ntok[r] - 1),
-            implies(either(s.asked == 0, s.na < s.nhit), both(s.tlen[r] == s.na, s.ncached[r] == s.na)),
+            implies(
+                either(s.asked == 0, s.na < s.nhit), both(s.tlen[r] == s.na, s.ncached[r] == s.na)
+            ),
             implies(s.asked == 0, s.na == 0),
         ),
     )
@@ -172,7 +186,9 @@ def looked_up_is_head(s: State) -> Value:
 
 @invariant("ALLOC-3")
 def asking_is_bounded(s: State) -> Value:
-    """Whoever asks asks for at least one token and no more than the budget, up to a goal within its tokens. Upstream: B61."""
+    """Whoever asks asks for at least one token and no more than the budget, up to a goal within
+    its tokens. Upstream: B61.
+    """
     r = s.actor
     return implies(
         s.asked != 0,

@@ -1,0 +1,292 @@
+"""``nullblock explore``: every state of bounded scopes, and shortest counterexamples."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from nullblock.conformance.console import usage_error
+from nullblock.conformance.files import write_atomically
+from nullblock.spec.departures import DEPARTURES, Defect, Finding, clear, find
+from nullblock.spec.explorer.export import scenario
+from nullblock.spec.explorer.model import Scope
+from nullblock.spec.explorer.scopes import STANDARD
+from nullblock.spec.explorer.search import Counterexample, Result, explore
+from nullblock.spec.explorer.story import Story, tell
+from nullblock.spec.profiles import (
+    PROFILES,
+    VLLM_0_22_1,
+    Semantics,
+    UnknownSwitch,
+    profile,
+    with_switches,
+)
+
+Progress = Callable[[int, int], None]
+Json = dict[str, Any]
+T = TypeVar("T")
+NORMATIVE = "normative"
+
+
+def command(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SCOPE]...", help="Scopes, or departures; default all."),
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Only list the scopes.")] = False,
+    profile_name: Annotated[
+        str, typer.Option("--profile", help=f"Semantics: {', '.join(PROFILES)}.")
+    ] = NORMATIVE,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SWITCH=VALUE", help="Change a switch of the profile."),
+    ] = None,
+    departing: Annotated[
+        bool,
+        typer.Option(
+            "--departures", help="Find the defects of vllm-0.22.1, and none in normative."
+        ),
+    ] = False,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the counterexample as a scenario."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of tables.")] = False,
+) -> None:
+    """Search every state that bounded scopes reach, for a broken statement.
+
+    The first counterexample ends the search and is told as a story; it is a shortest one. Exit
+    codes: 0 every scope passes; 1 there is a counterexample, or a scope did not reach what it
+    promises to; 2 command line. `nullblock run` replays what --save writes.
+    """
+    if departing:
+        if profile_name != NORMATIVE or settings:
+            raise usage_error("--departures has its own profiles", "--profile, --set")
+        code = _departures(_chosen({d.name: d for d in DEPARTURES}, names), listed, save, as_json)
+    else:
+        scopes = _chosen(STANDARD, names)
+        code = _scopes(scopes, profile_name, settings or [], listed, save, as_json)
+    raise typer.Exit(code)
+
+
+def _chosen(known: dict[str, T], names: list[str] | None) -> list[T]:
+    """The named ones in the order given, all by default."""
+    for name in names or ():
+        if name not in known:
+            raise usage_error(f"no {name!r}: choose from {', '.join(known)}", "[SCOPE]...")
+    return [known[name] for name in dict.fromkeys(names or known)]
+
+
+def _scopes(
+    scopes: list[Scope],
+    profile_name: str,
+    settings: list[str],
+    listed: bool,
+    save: Path | None,
+    as_json: bool,
+) -> int:
+    """Search scopes one by one; the exit code."""
+    try:
+        semantics = with_switches(profile(profile_name), settings)
+    except UnknownSwitch as error:
+        raise usage_error(str(error), "--profile, --set") from None
+    name = ", ".join([profile_name, *settings])
+    if listed:
+        _list([(s.name, s.purpose) for s in scopes], as_json)
+        return 0
+    results: list[tuple[Scope, Result]] = []
+    story: Story | None = None
+    for scope in scopes:
+        with _progress(scope.name) as progress:
+            result = explore(scope, semantics, progress=progress)
+        results.append((scope, result))
+        if result.counterexample is not None:
+            story = tell(result.counterexample, scope, semantics)
+            _save(save, scope, result.counterexample)
+            break
+    if as_json:
+        print(json.dumps(_document(name, results, story), indent=2))
+    else:
+        _table(name, results, story)
+    return 0 if all(result.passed for _, result in results) else 1
+
+
+def _document(name: str, results: list[tuple[Scope, Result]], story: Story | None) -> Json:
+    scope, last = results[-1]
+    found = last.counterexample
+    return {
+        "profile": name,
+        "scopes": [
+            {
+                "name": scope.name,
+                "purpose": scope.purpose,
+                "states": r.states,
+                "transitions": r.transitions,
+                "seconds": round(r.seconds, 2),
+                "states_per_second": _rate(r),
+                "witnesses": sorted(r.witnesses),
+                "missing": sorted(r.missing),
+                "complete": r.complete,
+            }
+            for scope, r in results
+        ],
+        "counterexample": found and story and {"scope": scope.name} | _told(found, story),
+    }
+
+
+def _told(found: Counterexample, story: Story) -> Json:
+    return {
+        "rule": found.breaks,
+        "after": found.rule,
+        "sentence": found.sentence,
+        "actions": [str(a) for a in found.actions],
+        "values": list(story.values),
+        "story": str(story),
+    }
+
+
+def _rate(r: Result) -> int:
+    return round(r.states / max(r.seconds, 1e-3))
+
+
+def _table(name: str, results: list[tuple[Scope, Result]], story: Story | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    out = Console()
+    table = Table(title=f"Every reachable state, profile {name}", title_justify="left")
+    table.add_column("scope", no_wrap=True)
+    for column in ("states", "transitions", "states/s", "seconds"):
+        table.add_column(column, justify="right")
+    table.add_column("witnesses", justify="right")
+    table.add_column("result")
+    for scope, r in results:
+        table.add_row(
+            *(scope.name, f"{r.states:,}", f"{r.transitions:,}", f"{_rate(r):,}"),
+            *(f"{r.seconds:.1f}", str(len(r.witnesses)), _result(r)),
+        )
+    out.print(table)
+    for scope, r in results:
+        if r.missing:
+            print(f"vacuous: {scope.name} never reached {', '.join(sorted(r.missing))}")
+    if story is not None:
+        print(f"\nA shortest counterexample in scope {results[-1][0].name}:\n\n{story}")
+
+
+def _result(r: Result) -> str:
+    if r.counterexample is not None:
+        return f"breaks {r.counterexample.breaks}"
+    return "vacuous" if r.missing else "passes"
+
+
+def _departures(defects: list[Defect], listed: bool, save: Path | None, as_json: bool) -> int:
+    """Find departures in vllm-0.22.1, and show that normative has none; the exit code."""
+    if listed:
+        _list([(d.name, d.story) for d in defects], as_json)
+        return 0
+    if save is not None and len(defects) != 1:
+        raise usage_error("name the one departure whose counterexample is wanted", "--save")
+    rows = [_departure(d, save) for d in defects]
+    if as_json:
+        print(json.dumps({"profile": "vllm-0.22.1", "departures": rows}, indent=2))
+    else:
+        _departure_table(rows)
+    return 0 if all(r["trace"] and r["normative"] == "passes" for r in rows) else 1
+
+
+def _departure(d: Defect, save: Path | None) -> Json:
+    with _progress(d.name) as progress:
+        finding = find(d, progress=progress)
+        normative, lasso = clear(d, progress)
+    found = _expected(d, finding)
+    if found is not None:
+        _save(save, d.scope, found)
+    return {
+        "name": d.name,
+        "switch": d.switch,
+        "upstream": d.upstream,
+        "breaks": d.breaks,
+        "sentence": d.story,
+        "trace": [str(a) for a in found.actions] if found else [],
+        "story": str(tell(found, d.scope, VLLM_0_22_1)) if found else "",
+        "states": finding.states,
+        "normative": "passes" if normative.passed and lasso is None else _why(normative),
+        "normative_states": normative.states,
+        "seconds": round(finding.seconds + normative.seconds, 2),
+    }
+
+
+def _expected(d: Defect, finding: Finding) -> Counterexample | None:
+    """What was found, if it is what the departure claims."""
+    found = finding.counterexample
+    return found if found is not None and found.breaks == d.breaks else None
+
+
+def _why(r: Result) -> str:
+    """Why a departure's scope does not pass."""
+    if r.counterexample is not None:
+        return f"breaks {r.counterexample.breaks}"
+    if r.missing:
+        return f"vacuous: never reached {', '.join(sorted(r.missing))}"
+    return "somebody is never served" if r.complete else "was not searched to the end"
+
+
+def _departure_table(rows: list[Json]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title="Where vllm-0.22.1 departs from what ought to be", title_justify="left")
+    table.add_column("departure", no_wrap=True)
+    table.add_column("upstream")
+    table.add_column("breaks", no_wrap=True)
+    table.add_column("actions", justify="right")
+    table.add_column("what happens", ratio=1)
+    table.add_column("normative")
+    for r in rows:
+        found = str(len(r["trace"])) if r["trace"] else "not found"
+        sentence = Text(r["sentence"])
+        table.add_row(r["name"], r["upstream"], r["breaks"], found, sentence, r["normative"])
+    Console().print(table)
+    if len(rows) == 1:
+        print(f"\n{rows[0]['story']}")
+
+
+def _list(lines: list[tuple[str, str]], as_json: bool) -> None:
+    if as_json:
+        print(
+            json.dumps([{"name": name, "purpose": purpose} for name, purpose in lines], indent=2)
+        )
+        return
+    width = max(len(name) for name, _ in lines)
+    for name, purpose in lines:
+        print(f"{name:{width}}  {purpose}")
+
+
+def _save(path: Path | None, scope: Scope, found: Counterexample) -> None:
+    """Write the counterexample as a scenario, whole or not at all."""
+    if path is None:
+        return
+    document = json.dumps(scenario(scope, found.actions), indent=1)
+    try:
+        write_atomically(path, f"{document}\n".encode())
+    except OSError as error:
+        raise usage_error(f"{path}: {error.strerror or error}", "--save") from None
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Progress | None]:
+    """How far a search has come, on standard error, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(name) as status:
+        yield lambda states, transitions: status.update(
+            f"{name}: {states:,} states, {transitions:,} transitions"
+        )
