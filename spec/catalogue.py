@@ -105,6 +105,7 @@ MODULES = (
     "nullblock.spec.machine.output",
     "nullblock.spec.invariants",
     "nullblock.spec.explorer.transitions",
+    "nullblock.spec.explorer.liveness",
 )
 """Where statements are defined."""
 

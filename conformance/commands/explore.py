@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -13,20 +13,19 @@ from nullblock.conformance.console import usage_error
 from nullblock.conformance.files import write_atomically
 from nullblock.spec.departures import DEPARTURES, Defect, Finding, clear, find
 from nullblock.spec.explorer.export import scenario
+from nullblock.spec.explorer.liveness import Progress, explore_whole
 from nullblock.spec.explorer.model import Scope
 from nullblock.spec.explorer.scopes import STANDARD
-from nullblock.spec.explorer.search import Counterexample, Result, explore
+from nullblock.spec.explorer.search import Counterexample, Result
 from nullblock.spec.explorer.story import Story, tell
 from nullblock.spec.profiles import (
     PROFILES,
     VLLM_0_22_1,
-    Semantics,
     UnknownSwitch,
     profile,
     with_switches,
 )
 
-Progress = Callable[[int, int], None]
 Json = dict[str, Any]
 T = TypeVar("T")
 NORMATIVE = "normative"
@@ -63,6 +62,7 @@ def command(
     codes: 0 every scope passes; 1 there is a counterexample, or a scope did not reach what it
     promises to; 2 command line. `nullblock run` replays what --save writes.
     """
+    _check_writable(save)
     if departing:
         if profile_name != NORMATIVE or settings:
             raise usage_error("--departures has its own profiles", "--profile, --set")
@@ -102,12 +102,14 @@ def _scopes(
     story: Story | None = None
     for scope in scopes:
         with _progress(scope.name) as progress:
-            result = explore(scope, semantics, progress=progress)
+            result = explore_whole(scope, semantics, progress=progress)
         results.append((scope, result))
         if result.counterexample is not None:
             story = tell(result.counterexample, scope, semantics)
             _save(save, scope, result.counterexample)
             break
+    if save is not None and story is None:
+        print(f"{save} is not written: there is no counterexample", file=sys.stderr)
     if as_json:
         print(json.dumps(_document(name, results, story), indent=2))
     else:
@@ -201,7 +203,7 @@ def _departures(defects: list[Defect], listed: bool, save: Path | None, as_json:
 def _departure(d: Defect, save: Path | None) -> Json:
     with _progress(d.name) as progress:
         finding = find(d, progress=progress)
-        normative, lasso = clear(d, progress)
+        normative = clear(d, progress)
     found = _expected(d, finding)
     if found is not None:
         _save(save, d.scope, found)
@@ -214,7 +216,7 @@ def _departure(d: Defect, save: Path | None) -> Json:
         "trace": [str(a) for a in found.actions] if found else [],
         "story": str(tell(found, d.scope, VLLM_0_22_1)) if found else "",
         "states": finding.states,
-        "normative": "passes" if normative.passed and lasso is None else _why(normative),
+        "normative": "passes" if normative.passed else _why(normative),
         "normative_states": normative.states,
         "seconds": round(finding.seconds + normative.seconds, 2),
     }
@@ -232,7 +234,7 @@ def _why(r: Result) -> str:
         return f"breaks {r.counterexample.breaks}"
     if r.missing:
         return f"vacuous: never reached {', '.join(sorted(r.missing))}"
-    return "somebody is never served" if r.complete else "was not searched to the end"
+    return "was not searched to the end"
 
 
 def _departure_table(rows: list[Json]) -> None:
@@ -241,16 +243,15 @@ def _departure_table(rows: list[Json]) -> None:
     from rich.text import Text
 
     table = Table(title="Where vllm-0.22.1 departs from what ought to be", title_justify="left")
-    table.add_column("departure", no_wrap=True)
+    table.add_column("departure", ratio=1)
     table.add_column("upstream")
     table.add_column("breaks", no_wrap=True)
     table.add_column("actions", justify="right")
-    table.add_column("what happens", ratio=1)
-    table.add_column("normative")
+    table.add_column("normative", min_width=9)
     for r in rows:
         found = str(len(r["trace"])) if r["trace"] else "not found"
-        sentence = Text(r["sentence"])
-        table.add_row(r["name"], r["upstream"], r["breaks"], found, sentence, r["normative"])
+        what = Text(f"{r['name']}\n", style="bold").append(r["sentence"], style="not bold")
+        table.add_row(what, r["upstream"], r["breaks"], found, r["normative"])
     Console().print(table)
     if len(rows) == 1:
         print(f"\n{rows[0]['story']}")
@@ -265,6 +266,16 @@ def _list(lines: list[tuple[str, str]], as_json: bool) -> None:
     width = max(len(name) for name, _ in lines)
     for name, purpose in lines:
         print(f"{name:{width}}  {purpose}")
+
+
+def _check_writable(path: Path | None) -> None:
+    """A file that cannot be written is a mistake on the command line: say so before the search."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise usage_error(f"{path}: is a folder", "--save")
+    if not path.resolve().parent.is_dir():
+        raise usage_error(f"{path}: there is no such folder", "--save")
 
 
 def _save(path: Path | None, scope: Scope, found: Counterexample) -> None:

@@ -3,7 +3,12 @@
 A state is every field. What is left out is named here, and is what nothing between two steps
 reads: the absolute values of clocks, counters of what is past, and entries of maps beyond their
 live range. Values that break an order are kept as they are, so that no fault is repaired by
-naming it anew. Blocks and requests keep their names: there is no symmetry reduction.
+naming it anew.
+
+Blocks get canonical ids. No rule compares the names of blocks, so states that differ by a
+permutation of them have the same future, and one of them stands for all: that in which blocks are
+numbered as they are met in the tables, request by request, and then along the free queue. Requests
+keep their names: no two of a scope's are alike.
 """
 
 from operator import attrgetter
@@ -27,7 +32,9 @@ class Identity:
     parts are kept once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, canonical: bool = True) -> None:
+        """Without `canonical`, blocks keep their names."""
+        self.canonical = canonical
         self.parts: dict[str, dict[Any, tuple[int, Any]]] = {f: {} for f in MAPS}
         self.scalars: dict[Any, int] = {}
         self.scalars_of = attrgetter(*SCALARS)
@@ -37,6 +44,8 @@ class Identity:
         in the order of `nullblock.spec.explorer.reads.VECTOR`.
         """
         normalise(s)
+        if self.canonical:
+            rename(s)
         numbers = []
         for f, known in self.parts.items():
             whole = getattr(s, f)
@@ -76,6 +85,33 @@ def normalise(s: Any) -> None:
         setattr(s, f, 0)
     for f in NOBODY:
         setattr(s, f, None)
+
+
+def order(s: Any) -> list[int]:
+    """The blocks as canonical ids number them: the first is 1. Blocks that stand nowhere, as no
+    sound state has them, come last.
+    """
+    blocks = range(1, s.k.usable + 1)
+    held = (s.tab[r, i] for r in s.k.requests for i in range(s.tlen[r]))
+    queue = sorted((b for b, n in s.stamp.items() if n), key=s.stamp.__getitem__)
+    met = dict.fromkeys(b for b in (*held, *queue) if b in blocks)
+    return [*met, *(b for b in blocks if b not in met)]
+
+
+def rename(s: Any) -> None:
+    """Give the blocks their canonical ids."""
+    name = {b: i for i, b in enumerate(order(s), start=1)}
+    if all(b == i for b, i in name.items()):
+        return
+    of = name.get
+    for f in ("ref", "stamp", "hsh", "hstamp", "own", "done"):
+        whole = getattr(s, f)
+        setattr(s, f, whole.__class__((of(b, b), v) for b, v in whole.items()))
+    s.pw = Nothing((of(b, b), of(p, p)) for b, p in s.pw.items())
+    s.pos = Minus(((r, of(b, b)), i) for (r, b), i in s.pos.items())
+    s.tab = Nothing((ri, of(b, b)) for ri, b in s.tab.items())
+    s.freeset = frozenset(of(b, b) for b in s.freeset)
+    s.evset = frozenset(of(b, b) for b in s.evset)
 
 
 def _requests(s: Any) -> None:

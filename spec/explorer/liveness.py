@@ -6,20 +6,21 @@ with a request that is still there. Starvation by arrivals that never stop is no
 """
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nullblock.spec.catalogue import CATALOGUE, register
 from nullblock.spec.explorer.actions import Action, Schedule, Step, Update, actions, perform
 from nullblock.spec.explorer.identity import Identity
 from nullblock.spec.explorer.model import Scope, beginning
-from nullblock.spec.explorer.search import CONFUSED, Counterexample
+from nullblock.spec.explorer.search import CONFUSED, Counterexample, Result, Search, explore
 from nullblock.spec.kernel import Broken, Disabled, State
 from nullblock.spec.profiles import NORMATIVE, Semantics
 from nullblock.spec.state import UNPAUSED, live
 
 SERVED = "LIFE-15"
+Progress = Callable[[int, int], None]
 Edges = dict[int, tuple[Action, int]]
 """Where a step, or half of one, leads from a state in which somebody has to be served."""
 
@@ -101,13 +102,15 @@ class _Graph:
         self.edges: Edges = {}
         self.transitions = 0
 
-    def explore(self, limit: int | None) -> bool:
+    def explore(self, limit: int | None, progress: Progress | None) -> bool:
         """Visit the states, nearest first; returns whether all were."""
         level = [(0, self.first)]
         while level:
             following: list[tuple[int, State]] = []
             for index, s in level:
                 following += self.visit(index, s)
+                if progress is not None and index % 256 == 0:
+                    progress(len(self.origin), self.transitions)
                 if limit is not None and len(self.origin) >= limit:
                     return False
             level = following
@@ -132,7 +135,7 @@ class _Graph:
 
     def way(self, index: int) -> list[Action]:
         """The actions that lead to a state."""
-        back = []
+        back: list[Action] = []
         while True:
             index, action = self.origin[index]
             if action is None:
@@ -141,21 +144,37 @@ class _Graph:
 
 
 def explore_liveness(
-    scope: Scope, semantics: Semantics = NORMATIVE, *, limit: int | None = None
+    scope: Scope,
+    semantics: Semantics = NORMATIVE,
+    *,
+    limit: int | None = None,
+    progress: Progress | None = None,
 ) -> Liveness:
     """A shortest way into a cycle of steps in which somebody is never served, or none.
 
-    `limit`: give up at so many states.
+    `limit` and `progress`: as in `explore`.
     """
     begun = time.perf_counter()
     graph = _Graph(scope, semantics)
-    complete = graph.explore(limit)
+    complete = graph.explore(limit, progress)
     found = cycle(graph.edges)
     lasso = None
     if found is not None:
         first, ring = found
-        way = (*graph.way(first), *ring)
+        way = tuple(Search(scope, semantics, frozenset()).named([*graph.way(first), *ring]))
         lasso = Lasso(SERVED, CATALOGUE[SERVED].sentence, None, way, len(ring))
     return Liveness(
         len(graph.origin), graph.transitions, time.perf_counter() - begun, lasso, complete
     )
+
+
+def explore_whole(
+    scope: Scope, semantics: Semantics = NORMATIVE, *, progress: Progress | None = None
+) -> Result:
+    """What `explore` finds, and where that is nothing, what `explore_liveness` finds."""
+    result = explore(scope, semantics, progress=progress)
+    if result.counterexample is not None or not result.complete:
+        return result
+    served = explore_liveness(scope, semantics, progress=progress)
+    seconds = result.seconds + served.seconds
+    return replace(result, counterexample=served.lasso, seconds=seconds)

@@ -70,8 +70,9 @@ class Narrator:
         """The sentences since the last call. A request half-way out is told as far as it got."""
         if self.gone:
             self._let_go()
+        if self.hits or self.taken or self.published:
+            self.say(", ".join(["half-way", *self._moved()]))
         told, self.sentences = self.sentences, []
-        self.hits, self.taken, self.published = [], [], []
         return told
 
     def say(self, text: str) -> None:
@@ -88,15 +89,14 @@ class Narrator:
     def _got(self, s: State, what: str) -> None:
         r = s.actor
         self.granted[r] = n = s.sched[r]
-        parts = [f"{r} {what}: {_count(n, 'token')}"]
-        if self.hits:
-            parts.append(f"hits {_blocks(self.hits)} ({s.k.tokens(len(self.hits))} tokens)")
-        if self.taken:
-            parts.append(f"takes {_blocks(self.taken)}")
-        if self.published:
-            parts.append(f"hashes {_blocks(self.published)}")
-        self.say(", ".join(parts))
+        self.say(", ".join([f"{r} {what}: {_count(n, 'token')}", *self._moved()]))
+
+    def _moved(self) -> list[str]:
+        """What the request that asks for slots has been given so far."""
+        done = (("hits", self.hits), ("takes", self.taken), ("hashes", self.published))
+        said = [f"{verb} {_blocks(blocks)}" for verb, blocks in done if blocks]
         self.hits, self.taken, self.published = [], [], []
+        return said
 
     def ran(self, s: State) -> None:
         """RUN-4: a running request is scheduled."""
@@ -112,16 +112,15 @@ class Narrator:
 
     def held(self, s: State) -> None:
         """WAIT-8: the head is held back."""
-        cut = s.k.chunked or not s.nwait
-        why = (
-            "all of it would not fit the pool now" if cut else "it may not be cut, or does not fit"
-        )
-        self.say(f"nobody is admitted: for the head of the queue, {why}")
+        room = "all of it would not fit the pool"
+        cut = "it may not be cut, and would not fit the budget"
+        why = room if s.k.chunked else f"{cut}, or {room}" if s.k.reserve else cut
+        self.say(f"the head of the queue is held back, and all behind it: {why}")
 
     def gave_up(self, s: State) -> None:
         """WAIT-10: the head's slots are not free."""
         self.hits, self.taken, self.published = [], [], []
-        self.say("nobody is admitted: the slots that the head of the queue needs are not free")
+        self.say("the head of the queue, and all behind it, wait: its slots are not free")
 
     # blocks -----
     def took(self, s: State) -> None:

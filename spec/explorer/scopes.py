@@ -21,11 +21,12 @@ def _config(blocks: int, size: int, budget: int, seqs: int = 3, **more: object) 
 CORE = Scope(
     "core",
     "FCFS, blocks of two tokens: sharing, eviction, preemption, chunked prefill",
-    _config(3, 2, 4),
-    (Template("a", (A, A, A), 2), Template("b", (A, A, B), 2), Template("c", (C,), 3)),
+    _config(5, 2, 4),
+    (Template("a", (A, A, A), 3), Template("b", (A, A, B, B), 2), Template("c", (C,), 3)),
     frozenset(
-        "preempts-another preempts-with-budget duplicate-hash "
-        "hash-evicted free-hit shared-hit same-step-hit resume-with-hit held-by-reserve".split()
+        "preempts-another preempts-itself preempts-with-budget duplicate-hash hash-evicted "
+        "free-hit shared-hit same-step-hit resume-with-hit held-by-reserve budget-cut "
+        "three-at-once stop-length".split()
     ),
 )
 PRIORITY = Scope(
@@ -38,17 +39,18 @@ PRIORITY = Scope(
         Template("c", (C,), 3, priority=1),
     ),
     frozenset(
-        "withdrawal hashes-withdrawn preempts-itself preempts-another slots-not-free "
-        "resume-with-hit".split()
+        "withdrawal hashes-withdrawn preempts-itself preempts-another preempts-twice "
+        "slots-not-free resume-with-hit".split()
     ),
-    aborts=False,
 )
 TWINS = Scope(
     "twins",
     "blocks of one token, equal prompts: duplicate hashes",
-    _config(4, 1, 3),
-    (Template("a", (A, B), 2), Template("b", (A, B), 2)),
-    frozenset("duplicate-hash same-step-hit free-hit hash-evicted resume-with-hit".split()),
+    _config(5, 1, 3),
+    (Template("a", (A, B), 2), Template("b", (A, B), 2), Template("c", (A, C), 2)),
+    frozenset(
+        "duplicate-hash same-step-hit shared-hit free-hit hash-evicted resume-with-hit".split()
+    ),
 )
 CROWD = Scope(
     "crowd",
@@ -60,22 +62,27 @@ CROWD = Scope(
 THRESHOLD = Scope(
     "threshold",
     "a long-prefill threshold",
-    _config(5, 2, 4, long_prefill_token_threshold=2),
+    _config(4, 2, 4, long_prefill_token_threshold=2),
     (Template("a", (A, A, A, B), 2), Template("b", (A, A, B, B), 2), Template("c", (C,), 3)),
-    frozenset("threshold-cut preempts-another".split()),
+    frozenset("threshold-cut budget-cut preempts-another preempts-twice".split()),
 )
 UNCUT = Scope(
     "uncut",
     "chunked prefill off: a prompt that does not fit the budget waits",
-    _config(4, 2, 5, enable_chunked_prefill=False, scheduler_reserve_full_isl=False),
-    (Template("a", (A, A, A), 2), Template("b", (A, A, B), 3), Template("c", (C, C, C, C, C, C), 2)),
+    _config(4, 2, 4, enable_chunked_prefill=False, scheduler_reserve_full_isl=False),
+    (
+        Template("a", (A, A), 3),
+        Template("b", (C, A, B), 2),
+        Template("c", (A,), 2),
+        Template("d", (C, C, C, C, C, C), 2),
+    ),
     frozenset("held-uncut rejection preempts-another slots-not-free".split()),
 )
 INFLIGHT = Scope(
     "inflight",
     "events between schedule and update: aborts, ids used again, resets that preempt",
     _config(3, 2, 4),
-    (Template("a", (A, A, A), 2), Template("b", (A, A), 2)),
+    (Template("a", (A, A, A), 2), Template("b", (A, A), 3), Template("c", (C,), 1)),
     frozenset(
         "abort-in-flight output-for-nobody id-reused-in-flight token-to-preempted "
         "finish-in-queue reset reset-refused".split()
@@ -87,27 +94,26 @@ ORPHANS = Scope(
     "orphans",
     "hashes evicted from outside, and resets",
     _config(4, 1, 4),
-    (Template("a", (A, B), 2), Template("b", (A, B, C), 1)),
+    (Template("a", (A, B), 2), Template("b", (A, B, C), 1), Template("c", (A, A), 1)),
     frozenset("orphan reset reset-refused hash-evicted".split()),
-    aborts=False,
     evicts=True,
     resets=(False,),
 )
 KEYS = Scope(
     "keys",
     "adapters and cache salts of one spelling, and a request that reads no cache",
-    _config(4, 2, 4),
+    _config(5, 2, 4),
     (
         Template("a", (A, A, B), 1, lora="X"),
         Template("b", (A, A, B), 1, salt="X"),
         Template("c", (A, A, B), 1, skip_cache_read=True),
     ),
-    frozenset({"free-hit", "hash-evicted"}),
+    frozenset({"free-hit", "hash-evicted", "duplicate-hash"}),
 )
 STOPS = Scope(
     "stops",
     "eos, stop ids, min_tokens, max_tokens and max_model_len",
-    _config(5, 2, 4, max_model_len=6),
+    _config(4, 2, 4, max_model_len=6),
     (
         Template("a", (A, A), 9, min_tokens=2, eos_at=0),
         Template("b", (A, B, B), 9, min_tokens=1, stop_at=1),
@@ -118,9 +124,9 @@ STOPS = Scope(
 NOCACHE = Scope(
     "nocache",
     "prefix caching off",
-    _config(4, 2, 4, enable_prefix_caching=False),
-    (Template("a", (A, A, A), 3), Template("b", (A, A, B), 2), Template("c", (C,), 3)),
-    frozenset("three-at-once preempts-another stop-length".split()),
+    _config(5, 2, 5, enable_prefix_caching=False),
+    (Template("a", (A, A, A), 4), Template("b", (A, A, B), 4), Template("c", (C,), 5)),
+    frozenset("three-at-once preempts-another preempts-twice stop-length".split()),
 )
 PAUSES = Scope(
     "pauses",
@@ -135,17 +141,18 @@ RULES = Scope(
     "rules",
     "the invariants after every single rule, FCFS",
     _config(3, 2, 4),
-    (Template("a", (A, A, A), 2), Template("b", (A, A, B), 2)),
+    (Template("a", (A, A, A), 2), Template("b", (A, A), 3), Template("c", (C,), 2)),
     frozenset("preempts-another same-step-hit hash-evicted reset".split()),
-    resets=(False, True),
+    resets=(True,),
     every_rule=True,
 )
 RULES_PRIORITY = Scope(
     "rules-priority",
     "the invariants after every single rule, PRIORITY",
-    _config(3, 2, 4, scheduler_reserve_full_isl=False, policy="priority"),
-    (Template("a", (A, A), 3, priority=9), Template("b", (A, B, B), 3, priority=1)),
-    frozenset("withdrawal preempts-another".split()),
+    PRIORITY.config,
+    PRIORITY.templates,
+    frozenset("withdrawal hashes-withdrawn preempts-another preempts-twice".split()),
+    aborts=False,
     every_rule=True,
 )
 STANDARD: dict[str, Scope] = {

@@ -1,13 +1,22 @@
 """Breadth-first search over everything that may happen in a scope."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from nullblock.spec.catalogue import catalogue
-from nullblock.spec.explorer.actions import Action, Schedule, Step, Update, actions, perform
-from nullblock.spec.explorer.identity import Identity
+from nullblock.spec.explorer.actions import (
+    Action,
+    Evict,
+    Schedule,
+    Step,
+    Update,
+    actions,
+    perform,
+)
+from nullblock.spec.explorer.identity import Identity, order
 from nullblock.spec.explorer.model import Scope, beginning
 from nullblock.spec.explorer.reads import Remembered
 from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS, Before, before
@@ -72,7 +81,13 @@ class Violation(Exception):
 class Search:
     """One search; `claims` restricts what is looked for to some IDs."""
 
-    def __init__(self, scope: Scope, semantics: Semantics, claims: frozenset[str] | None) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        semantics: Semantics,
+        claims: frozenset[str] | None = None,
+        canonical: bool = True,
+    ) -> None:
         self.scope, self.semantics = scope, semantics
         self.claims = claims
         self.invariants = [Remembered(i, f) for i, f in self._chosen(INVARIANTS | CLAIMS)]
@@ -80,7 +95,7 @@ class Search:
         self.steps = [(i, f) for i, f in self._chosen(INVARIANTS) if i in STEP_SCALARS]
         self.transitions = self._chosen(TRANSITIONS)
         self.watch = Watch()
-        self.identity = Identity()
+        self.identity = Identity(canonical)
         self.seen: dict[tuple[int, ...], int] = {}
         self.origin: list[tuple[int, Action | None]] = []
         self.count = 0
@@ -149,7 +164,9 @@ class Search:
             raise Violation(PROMISE, what) from None
         return key, t, fresh
 
-    def run(self, limit: int | None, progress: Callable[[int, int], None] | None) -> tuple[Any, bool]:
+    def run(
+        self, limit: int | None, progress: Callable[[int, int], None] | None
+    ) -> tuple[Counterexample | None, bool]:
         """Search; returns a counterexample or None, and whether every state was seen."""
         s = beginning(self.scope, self.semantics)
         self.seen[self.identity.key(s)[0]] = 0
@@ -183,7 +200,18 @@ class Search:
                 break
             way.append(action)
         sentence = e.detail or next(s.sentence for s in catalogue() if s.id == e.id)
-        return Counterexample(e.id, sentence, e.rule, tuple(reversed(way)))
+        return Counterexample(e.id, sentence, e.rule, tuple(self.named(reversed(way))))
+
+    def named(self, way: Iterable[Action]) -> Iterator[Action]:
+        """The actions with the ids that blocks have where nothing is named anew."""
+        Engines.after_rule = None
+        s = beginning(self.scope, self.semantics)
+        for action in list(way):
+            if isinstance(action, Evict):
+                action = Evict(order(s)[action.block - 1])
+            yield action
+            with suppress(Disabled, Broken, *CONFUSED):
+                perform(s, action)
 
 
 def explore(

@@ -50,6 +50,8 @@ class Story:
     sentence: str
     values: tuple[str, ...]
     """The values with which the statement is false."""
+    rule: str | None
+    """The rule after which it is false, where that is known."""
     repeats: int = 0
     """How many of the last actions go on for ever; 0: the last one breaks the statement."""
 
@@ -64,10 +66,13 @@ class Story:
             yield f"       = {beat.after}"
         if self.repeats:
             last = len(self.beats)
-            which = f"action {last}" if self.repeats == 1 else f"actions {last - self.repeats + 1}"
-            until = "" if self.repeats == 1 else f" to {last}"
-            yield f"     {which}{until} lead back to the same state, and so on for ever"
-        broken = self.breaks if self.breaks in (GUARD, PROMISE) else f"{self.breaks} is broken"
+            which = f"actions {last - self.repeats + 1} to {last} lead"
+            back = f"action {last} leads" if self.repeats == 1 else which
+            yield f"     {back} back to the same state (blocks may change names): so for ever"
+        after = f" after rule {self.rule}" if self.rule else ""
+        broken = (
+            self.breaks if self.breaks in (GUARD, PROMISE) else f"{self.breaks} is broken{after}"
+        )
         yield f"{broken}: {self.sentence}"
         yield from (f"     {value}" for value in self.values)
         yield f"({LEGEND})"
@@ -93,7 +98,7 @@ def tell(found: Counterexample, scope: Scope, semantics: Semantics) -> Story:
 class _Telling:
     def __init__(self, found: Counterexample, scope: Scope, semantics: Semantics) -> None:
         self.found, self.narrator = found, Narrator()
-        self.s = beginning(scope, semantics)
+        self.s: Any = beginning(scope, semantics)
         self.holds: Callable[[State], Any] | None = (INVARIANTS | CLAIMS).get(found.breaks)
         self.last = False
 
@@ -115,7 +120,8 @@ class _Telling:
             )
         if values is None:
             raise Untold(f"{self.found.breaks} holds after {len(beats)} actions")
-        return Story(tuple(beats), self.found.breaks, self.found.sentence, values, repeats)
+        found = self.found
+        return Story(tuple(beats), found.breaks, found.sentence, values, found.rule, repeats)
 
     def act(self, action: Action) -> tuple[str, ...] | None:
         """Perform one action; the values that break the statement, if the last one does."""
@@ -215,7 +221,8 @@ def _values(id: str, s: State) -> Iterator[str]:
     if scalars:
         yield ", ".join(scalars)
     if id not in INVARIANTS:
-        yield from (_known(s, fields, "R", (r,)) for r in s.k.requests if live(s, r) and fields)
+        known = (_known(s, fields, "R", (r,)) for r in s.k.requests if live(s, r))
+        yield from (line for line in known if ":" in line)
         return
     asked = s.copy()
     asked.k = _Asked(s.k)

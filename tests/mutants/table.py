@@ -32,34 +32,51 @@ def scopes() -> list[str]:
     return list(STANDARD)
 
 
-def checkers() -> dict[str, tuple[str, ...]]:
-    """Each checker and the Python command line that runs it; it objects with exit code 1."""
+def others() -> dict[str, tuple[str, ...]]:
+    """The checkers besides the explorer, and the Python command lines that run them; they object
+    with exit code 1.
+    """
     bundled = sorted(str(p) for p in (ROOT / "conformance" / "bundled").glob("*.jsonl*"))
     return {
-        **{f"explorer {name}": ("-c", MAIN, "explore", name) for name in scopes()},
         "Z3": ("-m", "nullblock.spec.prover", "--fast"),
         "trace": ("-c", MAIN, "check", "--profile", "vllm-0.22.1", *bundled),
         "lockstep": ("tests/mutants/lockstep.py", SEEDS),
     }
 
 
+def explored(folder: Path | None, names: list[str]) -> Verdicts:
+    """What the explorer says in each of these scopes."""
+    done = ask(folder, "tests/mutants/scopes.py", *names, seconds=1800)
+    said = dict(json.loads(line) for line in done.stdout.splitlines())
+    return {f"explorer {name}": said.get(name, f"failed: {_last(done.stderr)}") for name in names}
+
+
 def verdict(folder: Path | None, command: tuple[str, ...]) -> str:
-    """What one checker says."""
+    """What another checker says."""
     done = ask(folder, *command, seconds=900)
     match done.returncode:
         case 0:
             return "survived"
-        case 1:
+        case 1 if "Traceback" not in done.stderr:
             return "killed"
         case code:
-            last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["nothing said"]
-            return f"failed: exit {code}: {last[0][:120]}"
+            return f"failed: exit {code}: {_last(done.stderr or done.stdout)}"
+
+
+def _last(text: str) -> str:
+    return (text.strip().splitlines() or ["nothing said"])[-1][:120]
+
+
+def verdicts(folder: Path | None) -> Verdicts:
+    """Every checker's verdict on the specification in front of `folder`."""
+    found = explored(folder, scopes())
+    return found | {name: verdict(folder, command) for name, command in others().items()}
 
 
 def judge(mutant: Mutant) -> tuple[str, Verdicts]:
     """Every checker's verdict on one mutant."""
     with planted(mutant) as folder:
-        return mutant.name, {name: verdict(folder, c) for name, c in checkers().items()}
+        return mutant.name, verdicts(folder)
 
 
 def matrix() -> Iterator[tuple[str, Verdicts]]:
@@ -97,7 +114,7 @@ def main() -> int:
     if "--check" in sys.argv:
         rows = json.loads(MATRIX.read_text())
         return 0 if TABLE.read_text() == markdown(rows) else 1
-    clean = {name: verdict(None, command) for name, command in checkers().items()}
+    clean = verdicts(None)
     if set(clean.values()) != {"survived"}:
         print(f"a checker objects to the specification itself: {clean}")
         return 1

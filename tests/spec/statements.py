@@ -115,6 +115,7 @@ STATEMENTS = {
     "LIFE-12": "invariants.queues.stages",
     "LIFE-13": "invariants.queues.live_is_servable",
     "LIFE-14": "invariants.queues.length_in_bounds",
+    "LIFE-15": "explorer.liveness.served_in_the_end",
 }
 """ID to definition. A statement that goes leaves its ID behind in `RETIRED`; a new one gets a
 new number.

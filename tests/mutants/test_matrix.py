@@ -1,0 +1,51 @@
+"""The committed table of who notices which defect is true, and leaves nobody out."""
+
+import json
+
+import pytest
+import table
+from catalogue import MUTANTS, Mutant
+from plant import planted
+
+ROWS: dict[str, table.Verdicts] = json.loads(table.MATRIX.read_text())
+
+
+def killers(name: str) -> list[str]:
+    """The checkers that notice a mutant, by the matrix."""
+    return [checker for checker, said in ROWS[name].items() if said == "killed"]
+
+
+def test_the_page_is_the_matrix() -> None:
+    """`spec/MUTANTS.md` was generated from the matrix, for these mutants and these checkers."""
+    assert table.TABLE.read_text() == table.markdown(ROWS)
+    assert list(ROWS) == [m.name for m in MUTANTS]
+    checkers = {*(f"explorer {name}" for name in table.scopes()), *table.others()}
+    assert all(set(row) == checkers for row in ROWS.values())
+    assert {said for row in ROWS.values() for said in row.values()} == {"killed", "survived"}
+
+
+def test_every_checker_notices_something_and_every_defect_is_noticed() -> None:
+    """No checker is idle, and no defect passes all of them."""
+    for checker in next(iter(ROWS.values())):
+        assert any(row[checker] == "killed" for row in ROWS.values()), checker
+    for name in ROWS:
+        assert len(killers(name)) > 1, name
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
+def test_the_explorer_notices_what_the_table_says(mutant: Mutant) -> None:
+    """Each tick of the explorer, run again with the defect planted."""
+    claimed = [c.removeprefix("explorer ") for c in killers(mutant.name) if "explorer" in c]
+    with planted(mutant) as folder:
+        said = table.explored(folder, claimed)
+    assert said == {f"explorer {name}": "killed" for name in claimed}
+
+
+OTHERS = [(m, c) for m in MUTANTS for c in killers(m.name) if "explorer" not in c]
+
+
+@pytest.mark.parametrize(("mutant", "checker"), OTHERS, ids=lambda x: getattr(x, "name", x))
+def test_the_others_notice_what_the_table_says(mutant: Mutant, checker: str) -> None:
+    """Each tick of Z3, of the trace checker and of the lockstep, run again."""
+    with planted(mutant) as folder:
+        assert table.verdict(folder, table.others()[checker]) == "killed"

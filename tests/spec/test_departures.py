@@ -1,0 +1,232 @@
+"""The departures of vllm-0.22.1: the explorer finds each by itself, and none in normative."""
+
+from dataclasses import replace
+
+import pytest
+
+from nullblock.spec.departures import DEPARTURES, Defect, clear, find
+from nullblock.spec.explorer.actions import Add, Evict, Pause, Reset, Schedule, Step, Update
+from nullblock.spec.explorer.export import sampled, scenario
+from nullblock.spec.explorer.liveness import Lasso, cycle, explore_liveness, served_in_the_end
+from nullblock.spec.explorer.model import Scope, Template
+from nullblock.spec.explorer.search import Counterexample, explore
+from nullblock.spec.explorer.story import Untold, tell
+from nullblock.spec.profiles import (
+    NORMATIVE,
+    VLLM_0_22_1,
+    departures,
+    differences,
+    meaning,
+    switches,
+)
+from nullblock.spec.state import PAUSED_ALL
+
+SHORTEST = {
+    "unfit-prompt": ("RUN-20", "add a; step"),
+    "outgrown-pool": ("RUN-20", "add a; step; step; step; step; step; step"),
+    "start-over": ("LIFE-15", "add a; step; step; step; step; step; step"),
+    "uncut-prompt": ("RUN-20", "add a; step"),
+    "full-prompt": ("RUN-20", "add a; step; step; step"),
+    "long-prompt": ("RUN-23", "add a; step; step"),
+    "empty-prompt": ("guard", "add a; step"),
+    "skipped-request": ("RUN-21", "add v; step; add x; add y; step; step"),
+    "uncomputed-hit": ("HASH-6", "add a; add b; step; step"),
+    "no-room-for-min-tokens": ("RUN-20", "add a; step; step; step"),
+    "one-spelling": ("HASH-18", "add a; add b; step"),
+    "next-owner": ("UPD-15", "add a; schedule; abort a; add a; update"),
+}
+"""What breaks, and the actions of a shortest counterexample."""
+EACH = pytest.mark.parametrize("defect", DEPARTURES, ids=lambda d: d.name)
+
+
+def named(name: str) -> Defect:
+    """The departure of that name."""
+    return next(d for d in DEPARTURES if d.name == name)
+
+
+def spelled(found: Counterexample | None) -> tuple[str, str] | None:
+    """A counterexample as in `SHORTEST`."""
+    return found and (found.breaks, "; ".join(map(str, found.actions)))
+
+
+def test_every_departure_is_pinned() -> None:
+    """The table above has them all, under distinct names."""
+    assert [d.name for d in DEPARTURES] == list(SHORTEST)
+
+
+def test_every_switch_that_differs_departs() -> None:
+    """No switch of vllm-0.22.1 differs from normative without a departure to show why."""
+    assert {d.switch for d in DEPARTURES} == set(differences(NORMATIVE, VLLM_0_22_1))
+    assert departures() == list(DEPARTURES)
+    for d in DEPARTURES:
+        assert switches(VLLM_0_22_1)[d.switch] == d.value != switches(NORMATIVE)[d.switch]
+        assert meaning(d.switch)
+
+
+@EACH
+def test_the_explorer_finds_it(defect: Defect) -> None:
+    """In vllm-0.22.1 the search comes upon just the pinned actions, and what breaks is pinned."""
+    assert spelled(find(defect).counterexample) == SHORTEST[defect.name]
+
+
+@EACH
+def test_its_switch_makes_it(defect: Defect) -> None:
+    """Normative with that switch alone (and named companions) breaks in the same way."""
+    assert spelled(find(defect, defect.flipped).counterexample) == SHORTEST[defect.name]
+
+
+@EACH
+def test_its_switch_mends_it(defect: Defect) -> None:
+    """In vllm-0.22.1 with that one switch mended nothing breaks as soon, nor in that way."""
+    found = find(defect, defect.repaired).counterexample
+    before = find(defect).counterexample
+    assert before is not None
+    assert found is None or (
+        found.breaks != defect.breaks and len(found.actions) > len(before.actions)
+    )
+
+
+@pytest.mark.parametrize("defect", [d for d in DEPARTURES if d.companions], ids=lambda d: d.name)
+def test_companions_are_needed(defect: Defect) -> None:
+    """Without its companions a switch breaks nothing: the search ends and finds nothing."""
+    alone = replace(NORMATIVE, **{defect.switch: defect.value})
+    result = explore(defect.scope, alone)
+    assert result.complete and result.counterexample is None
+
+
+@EACH
+def test_normative_has_none(defect: Defect) -> None:
+    """In normative the whole scope passes, its witnesses are reached, and everybody is served."""
+    result = clear(defect)
+    assert result.passed and result.complete
+    assert defect.scope.witnesses and defect.scope.witnesses <= result.witnesses
+
+
+def test_the_order_of_later_lines_breaks_nothing() -> None:
+    """`freed_unhashed_first` is a change, not a departure: with it every statement holds too."""
+    later = replace(NORMATIVE, freed_unhashed_first=True)
+    for name in ("one-spelling", "next-owner", "no-room-for-min-tokens"):
+        result = explore(named(name).scope, later)
+        assert result.passed, name
+
+
+@EACH
+def test_the_story_is_told_from_the_rules(defect: Defect) -> None:
+    """Each action has its place in the story, and the end says what broke."""
+    found = find(defect).counterexample
+    assert found is not None
+    story = tell(found, defect.scope, VLLM_0_22_1)
+    assert [b.action for b in story.beats] == list(found.actions)
+    assert all(b.changes for b in story.beats[:-1])
+    text = str(story)
+    assert found.sentence in text and found.breaks in text
+
+
+def test_a_story_says_what_changed_and_with_which_values() -> None:
+    """Who was scheduled, preempted and hit, what moved, and where the statement is false."""
+    defect = named("uncomputed-hit")
+    found = find(defect).counterexample
+    assert found is not None
+    story = tell(found, defect.scope, VLLM_0_22_1)
+    last = story.beats[-1]
+    assert last.changes == (
+        "a goes on: 2 tokens, takes blocks 4 5, hashes blocks 4 5",
+        "a is preempted by b though it was scheduled in this step (its 2 tokens go back), "
+        "releases blocks 5 4 2 1",
+        "b goes on: 1 token, takes block 5, hashes block 5",
+        "b takes output token 2 and stops: max_tokens",
+        "b is gone, releases blocks 5 3",
+    )
+    assert last.after == "running nobody; waiting a 0/4; free 4* 2* 1* 5* 3*"
+    assert story.values == ("block 4: ref 0, hsh 4, done 0",)
+
+
+def test_a_story_that_does_not_come_out_is_not_told() -> None:
+    """Under normative the same actions break nothing, and the story says so instead of lying."""
+    for name in ("uncomputed-hit", "next-owner", "skipped-request"):
+        found = find(named(name)).counterexample
+        assert found is not None
+        with pytest.raises(Untold, match="holds after|cannot happen"):
+            tell(found, named(name).scope, NORMATIVE)
+
+
+def test_a_lasso_says_what_repeats() -> None:
+    """A request that starts over for ever is shown by the actions that lead back."""
+    defect = named("start-over")
+    found = find(defect).counterexample
+    assert isinstance(found, Lasso) and 0 < found.repeats < len(found.actions)
+    story = tell(found, defect.scope, VLLM_0_22_1)
+    assert story.values == ("a is never served",)
+    assert "actions 6 to 7 lead back to the same state" in str(story)
+
+
+def test_cycles_are_found_where_they_are() -> None:
+    """A way into a cycle, a cycle of one, and none: the earliest state on a cycle counts."""
+    step = Step()
+    assert cycle({0: (step, 1), 1: (step, 2), 2: (step, 3)}) is None
+    assert cycle({0: (step, 1), 1: (step, 2), 2: (step, 1)}) == (1, [step, step])
+    assert cycle({5: (step, 5), 0: (step, 5)}) == (5, [step])
+    two = {4: (step, 6), 6: (step, 4), 1: (Schedule(), 2), 2: (Update(), 1)}
+    assert cycle(two) == (1, [Schedule(), Update()])
+    assert served_in_the_end({0: (step, 1)}) and not served_in_the_end({0: (step, 0)})
+
+
+def test_who_is_paused_is_not_expected_to_be_served() -> None:
+    """Pausing is no defect: with pauses in the scope everybody is still served in the end."""
+    scope = replace(named("next-owner").scope, pauses=(0, PAUSED_ALL))
+    found = explore_liveness(scope)
+    assert found.complete and found.lasso is None
+
+
+def test_a_hang_is_a_cycle_too() -> None:
+    """A request that runs for ever doing nothing, and one that waits for ever, are both found."""
+    for name in ("no-room-for-min-tokens", "unfit-prompt", "outgrown-pool", "full-prompt"):
+        found = explore_liveness(named(name).scope, VLLM_0_22_1).lasso
+        assert found is not None and found.repeats == 1, name
+
+
+def test_a_scenario_says_everything_about_a_scope() -> None:
+    """Every action and every property of a request has its words in the scenario format."""
+    base = named("one-spelling").scope
+    full = Template("a", (1001,), 4, 1, 3, 2.5, eos_at=2, stop_at=1, skip_cache_read=True, salt="")
+    scope = Scope("x", "", replace(base.config, policy="priority"), (full,), halves=True)
+    actions = (Add("a"), Schedule(), Update(), Reset(True), Evict(2), Pause(PAUSED_ALL))
+    document = scenario(scope, actions)
+    seed = document["config"]["seed"]
+    assert document["events"] == [
+        {
+            "op": "add",
+            "id": "a",
+            "prompt": [1001],
+            "max_tokens": 4,
+            "min_tokens": 1,
+            "priority": 3,
+            "arrival": 2.5,
+            "salt": "",
+            "skip_cache_read": True,
+            "eos": 7,
+            "eos_at": 2,
+            "stop": [sampled(seed, "a", 2)],
+        },
+        {"op": "schedule"},
+        {"op": "update"},
+        {"op": "reset_prefix_cache", "reset_running": True},
+        {"op": "evict_blocks", "ids": [2]},
+        {"op": "pause", "state": "PAUSED_ALL"},
+    ]
+
+
+@EACH
+def test_tokens_of_a_scenario_differ_where_they_must(defect: Defect) -> None:
+    """No two sampled tokens are alike, and none is a prompt's: blocks are told apart by them."""
+    found = find(defect).counterexample
+    assert found is not None
+    seed = scenario(defect.scope, found.actions)["config"]["seed"]
+    places = {
+        (t.id, position)
+        for t in defect.scope.templates
+        for position in range(len(t.prompt), defect.scope.config.max_model_len)
+    }
+    tokens = [sampled(seed, id, position) for id, position in places]
+    assert len(set(tokens)) == len(tokens)
+    assert not set(tokens) & {7, *(x for t in defect.scope.templates for x in t.prompt)}

@@ -1,0 +1,299 @@
+"""The explorer sees everything, finds what is wrong by the shortest way, and is never content
+with nothing.
+"""
+
+import itertools
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nullblock.spec.explorer import identity, search
+from nullblock.spec.explorer.actions import Add, Evict, Step, actions, perform
+from nullblock.spec.explorer.identity import Identity, normalise, order, rename
+from nullblock.spec.explorer.model import Scope, Template, beginning
+from nullblock.spec.explorer.reads import reads
+from nullblock.spec.explorer.scopes import STANDARD
+from nullblock.spec.explorer.search import Counterexample, Search, explore
+from nullblock.spec.explorer.witnesses import WITNESSES
+from nullblock.spec.facts import Config
+from nullblock.spec.invariants import INVARIANTS
+from nullblock.spec.kernel import RULES, Engines
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
+
+PINNED = {
+    "core": (21_445, 85_780),
+    "priority": (3_266, 13_064),
+    "twins": (5_780, 23_120),
+    "crowd": (6_007, 24_028),
+    "threshold": (5_180, 20_720),
+    "uncut": (5_655, 28_275),
+    "inflight": (3_797, 22_782),
+    "orphans": (3_946, 31_271),
+    "keys": (2_088, 8_352),
+    "stops": (4_977, 19_908),
+    "nocache": (376, 1_504),
+    "pauses": (2_736, 13_680),
+    "rules": (1_136, 5_680),
+    "rules-priority": (564, 1_109),
+}
+"""States and transitions of each scope. A change of the rules changes them: say why."""
+REACHED_BY = ("priority", "uncut", "inflight", "orphans", "pauses")
+"""Scopes that together fire every rule that can fire."""
+UNREACHABLE = {"RUN-6"}
+"""RUN-18 holds in normative: a running request always has a token to compute. The rule is there
+for vllm-0.22.1.
+"""
+TINY = Scope("tiny", "for tests", Config(3, 2, 4, 2, 8), (Template("a", (1, 2, 3), 2),))
+
+
+@pytest.mark.parametrize("name", STANDARD)
+def test_every_invariant_holds_in_every_state_of_a_scope(name: str) -> None:
+    """Every reachable state and transition of a standard scope was seen, none breaks a statement,
+    all promised witnesses were reached, and there are as many as there were.
+    """
+    result = explore(STANDARD[name])
+    assert result.counterexample is None
+    assert result.complete and result.passed
+    assert result.witnesses >= STANDARD[name].witnesses and not result.missing
+    assert (result.states, result.transitions) == PINNED[name]
+
+
+def test_every_witness_is_promised_by_some_scope() -> None:
+    """No witness is left to chance."""
+    assert set().union(*(s.witnesses for s in STANDARD.values())) == set(WITNESSES)
+
+
+def test_every_rule_fires() -> None:
+    """No rule is idle but those that normative never needs."""
+    fired = set().union(*(explore(STANDARD[name]).fired for name in REACHED_BY))
+    assert {r.id for r in RULES.values()} - fired == UNREACHABLE
+    hung = Template("a", (1, 2), 9, min_tokens=9)
+    scope = replace(TINY, templates=(hung,), config=Config(6, 2, 4, 2, 5))
+    assert "RUN-6" in explore(scope, VLLM_0_22_1, claims=frozenset()).fired
+
+
+def test_a_witness_out_of_reach_fails() -> None:
+    """A scope that promises what cannot happen does not pass."""
+    result = explore(replace(TINY, witnesses=frozenset({"orphan", "stop-length"})))
+    assert result.counterexample is None and result.complete
+    assert result.missing == {"orphan"} and not result.passed
+
+
+def test_a_search_that_was_stopped_does_not_pass() -> None:
+    """With a limit on states there is no verdict."""
+    result = explore(STANDARD["core"], limit=50)
+    assert not result.complete and not result.passed
+    assert 50 <= result.states < PINNED["core"][0]
+
+
+def found(scope: Scope, **statements: Any) -> Counterexample | None:
+    """What a search finds with other invariants than the real ones."""
+    before = dict(INVARIANTS)
+    try:
+        INVARIANTS.clear()
+        INVARIANTS.update({id.replace("_", "-"): holds for id, holds in statements.items()})
+        return explore(scope).counterexample
+    finally:
+        INVARIANTS.clear()
+        INVARIANTS.update(before)
+
+
+def three_tokens(s: Any) -> bool:
+    """False once a request has taken a token."""
+    return bool(s.ntok["a"] < 4)
+
+
+def no_third(s: Any) -> bool:
+    """False once a block is shared."""
+    return all(n < 2 for n in s.ref.values())
+
+
+def test_a_broken_invariant_is_found_by_a_shortest_way() -> None:
+    """A claim that the first output token breaks is broken by one arrival and one step; nothing
+    shorter does it, by trying everything shorter.
+    """
+    example = found(TINY, POOL_1=three_tokens)
+    assert example is not None
+    assert (example.breaks, example.actions) == ("POOL-1", (Add("a"), Step()))
+    both = (TINY.templates[0], replace(TINY.templates[0], id="b"))
+    two = replace(TINY, config=Config(6, 2, 6, 2, 8), templates=both)
+    example = found(two, POOL_1=no_third)
+    assert example is not None
+    for shorter in range(len(example.actions)):
+        assert not any(breaks(two, way, no_third) for way in ways(two, shorter))
+
+
+def ways(scope: Scope, length: int) -> Iterator[list[Any]]:
+    """Every sequence of that many actions."""
+    states = [(beginning(scope, NORMATIVE), [])]
+    for _ in range(length):
+        states = [(s.copy(), [*way, a]) for s, way in states for a in actions(s, scope)]
+        for s, way in states:
+            perform(s, way[-1])
+    return (way for _, way in states)
+
+
+def breaks(scope: Scope, way: list[Any], holds: Any) -> bool:
+    """Whether a state on the way breaks a claim."""
+    s = beginning(scope, NORMATIVE)
+    for action in way:
+        perform(s, action)
+        if not holds(s):
+            return True
+    return False
+
+
+def test_a_rule_that_contradicts_itself_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that fires a rule which may not fire is a counterexample, with the way there."""
+
+    def confused(s: Any, action: Any, half: Any = None) -> None:
+        perform(s, action, half)
+        if isinstance(action, Step) and s.nr:
+            RULES["end_running"](s)
+
+    monkeypatch.setattr(search, "perform", confused)
+    example = explore(TINY).counterexample
+    assert example is not None
+    assert example.breaks == "guard" and "RUN-7 end_running" in example.sentence
+    assert example.actions == (Add("a"), Step())
+
+
+def random_states(scope: Scope, seed: int, steps: int) -> Iterator[Any]:
+    """States along a random way."""
+    chance, s = random.Random(seed), beginning(scope, NORMATIVE)
+    for _ in range(steps):
+        perform(s, chance.choice(list(actions(s, scope))))
+        yield s.copy()
+
+
+def permuted(s: Any, names: list[int]) -> Any:
+    """The state with its blocks called otherwise."""
+    s = s.copy()
+    of = dict(zip(range(1, s.k.usable + 1), names, strict=True)).get
+    for f in ("ref", "stamp", "hsh", "hstamp", "own", "done"):
+        whole = getattr(s, f)
+        setattr(s, f, whole.__class__((of(b, b), v) for b, v in whole.items()))
+    s.pw = s.pw.__class__((of(b), of(p, p)) for b, p in s.pw.items())
+    s.pos = s.pos.__class__(((r, of(b)), i) for (r, b), i in s.pos.items())
+    s.tab = s.tab.__class__((ri, of(b, b)) for ri, b in s.tab.items())
+    s.freeset = frozenset(map(of, s.freeset))
+    return s
+
+
+@pytest.mark.parametrize("name", ["core", "priority", "orphans", "inflight"])
+def test_states_that_differ_by_names_of_blocks_are_one(name: str) -> None:
+    """Whatever the blocks are called, a state has one identity, and so have its successors."""
+    scope, chance = STANDARD[name], random.Random(3)
+    for s in itertools.islice(random_states(scope, 5, 400), 0, None, 7):
+        names = list(range(1, s.k.usable + 1))
+        chance.shuffle(names)
+        t, keys = permuted(s, names), Identity()
+        for action in actions(s, scope):
+            a, b = s.copy(), t.copy()
+            perform(a, action)
+            # An eviction names a block: the same one under its other name.
+            perform(b, Evict(names[action.block - 1]) if isinstance(action, Evict) else action)
+            assert keys.key(a) == keys.key(b)
+        assert keys.key(s.copy()) == keys.key(t.copy())
+
+
+@pytest.mark.parametrize("name", ["twins-two", "orphans-two"])
+def test_with_and_without_names_the_same_states_are_reached(name: str) -> None:
+    """A search in which blocks keep their names reaches states whose canonical forms are those of
+    the other search: none more, none less.
+    """
+    scope = replace(STANDARD[name[:-4]], templates=STANDARD[name[:-4]].templates[:2])
+    named = Search(scope, NORMATIVE, canonical=False)
+    seen, keys = set(), Identity()
+    fresh = named.successor
+
+    def successor(s: Any, action: Any) -> Any:
+        key, t, new = fresh(s, action)
+        if new:
+            seen.add(keys.key(t.copy())[0])
+        return key, t, new
+
+    named.successor = successor  # type: ignore[method-assign]
+    seen.add(keys.key(beginning(scope, NORMATIVE))[0])
+    outer, Engines.after_rule = Engines.after_rule, named.after_rule
+    try:
+        assert named.run(None, None) == (None, True)
+    finally:
+        Engines.after_rule = outer
+    short = explore(scope)
+    assert len(seen) == short.states < len(named.origin)
+
+
+def test_blocks_on_a_way_are_called_as_they_are() -> None:
+    """In a counterexample an eviction names the block of the real run, not its canonical id: what
+    is broken is broken when the actions are performed plainly.
+    """
+
+    def unevicted(s: Any) -> bool:
+        return not s.evicted or not any(s.hsh[b] for b in s.freeset)
+
+    scope = STANDARD["orphans"]
+    example = found(scope, POOL_1=unevicted)
+    assert example is not None and isinstance(example.actions[-1], Evict)
+    s = beginning(scope, NORMATIVE)
+    for action in example.actions:
+        assert unevicted(s)
+        if isinstance(action, Evict):
+            assert s.hsh[action.block] is not None
+        perform(s, action)
+    assert not unevicted(s)
+
+
+def test_the_order_of_blocks_is_a_permutation() -> None:
+    """Every block is numbered once, in states that are sound and in one that is not."""
+    for s in random_states(STANDARD["core"], 9, 200):
+        normalise(s)
+        assert sorted(order(s)) == list(range(1, s.k.usable + 1))
+        rename(s)
+        assert order(s) == list(range(1, s.k.usable + 1))
+    s.stamp[1], s.tlen["a"] = 0, 2
+    s.tab["a", 0] = s.tab["a", 1] = None
+    assert sorted(order(s)) == list(range(1, s.k.usable + 1))
+
+
+def test_what_is_left_out_of_a_state_is_not_read() -> None:
+    """Fields of the step before, set to anything, change neither what may happen nor what does."""
+    chance = random.Random(1)
+    for name in ("core", "priority", "stops"):
+        scope = STANDARD[name]
+        for s in itertools.islice(random_states(scope, 2, 300), 0, None, 5):
+            keys = Identity()
+            for action in actions(s, scope):
+                a, b = s.copy(), s.copy()
+                for f in identity.PAST:
+                    setattr(b, f, chance.randrange(1, 9) if f != "nrej" else 0)
+                normalise(b)
+                perform(a, action)
+                perform(b, action)
+                assert keys.key(a) == keys.key(b)
+
+
+def test_a_statement_is_checked_again_when_what_it_reads_changes() -> None:
+    """The fields that a statement is said to read are those it really asks a state for."""
+    for name in ("core", "priority", "inflight"):
+        for s in random_states(STANDARD[name], 4, 60):
+            for id, holds in INVARIANTS.items():
+                asked: set[str] = set()
+                watched = _Watched(s, asked)
+                assert holds(watched), id
+                assert asked <= reads(holds) | {"k"}, (id, asked - reads(holds))
+
+
+class _Watched:
+    """A state that notes which fields it is asked for."""
+
+    def __init__(self, s: Any, asked: set[str]) -> None:
+        object.__setattr__(self, "_s", s)
+        object.__setattr__(self, "_asked", asked)
+
+    def __getattr__(self, name: str) -> Any:
+        object.__getattribute__(self, "_asked").add(name)
+        return getattr(object.__getattribute__(self, "_s"), name)
