@@ -195,8 +195,8 @@ class Env:
         raise NotImplementedError
 
     def valid(self, h: Any) -> bool:
-        """Whether h is a chain hash."""
-        return h is not None
+        """Whether h is a chain hash: neither NOHASH nor ROOT."""
+        return h is not None and h != self.ROOT
 
     def last_token(self, s: State, r: Any) -> int:
         """What r's last token is to it: eos, a stop id, or plain. Supplied by a subclass."""

@@ -9,7 +9,7 @@ from nullblock.conformance.console import usage_error
 from nullblock.spec.lint import lint
 from nullblock.spec.profiles import PROFILES, UnknownSwitch, profile
 from nullblock.spec.prover import JobReport, Report, UnknownJob, prove
-from nullblock.spec.prover.claims import broken
+from nullblock.spec.prover.claims import broken, proved_invariants
 
 
 def command(
@@ -31,7 +31,8 @@ def command(
     report = _proved(wanted or [], semantics)
     wrong = [*lint(), *broken(report)]
     if as_json:
-        print(json.dumps(_document(report, wrong), indent=2))
+        whole = not wanted and not wrong
+        print(json.dumps(_document(report, wrong, whole), indent=2))
     else:
         _table(report, wrong)
     if wrong:
@@ -57,8 +58,9 @@ def _proved(wanted: list[str], semantics: str) -> Report:
         raise usage_error(str(error), "--profile") from None
 
 
-def _document(report: Report, wrong: list[str]) -> dict[str, object]:
+def _document(report: Report, wrong: list[str], whole: bool) -> dict[str, object]:
     return {
+        "invariants": sorted(proved_invariants()) if whole else [],
         "obligations": report.obligations,
         "proved": report.proved,
         "seconds": round(report.seconds, 1),

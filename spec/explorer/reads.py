@@ -1,10 +1,12 @@
-"""Which fields a statement reads, so that it is checked once for each combination of their values.
+"""Which fields a statement reads, so that it is checked once for each combination of their values,
+and which a rule writes, so that only what reads them is checked again after it.
 
 A state has many fields and changes a few at a time. A statement is a function of the fields that
 its text names, and the text is searched for them, helpers included: more than it needs does no
 harm.
 """
 
+import dis
 from collections.abc import Callable, Iterator
 from operator import itemgetter
 from types import CodeType, FunctionType
@@ -43,6 +45,27 @@ def _names(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names(constant)
+
+
+def writes(rule: Callable[..., Any]) -> frozenset[str]:
+    """The fields that the body of a rule may write: those it sets and, where it sets entries, every
+    map that it names.
+    """
+    found: set[str] = set()
+    _collect_writes(rule, found, set())
+    return frozenset(found)
+
+
+def _collect_writes(f: Any, found: set[str], seen: set[object]) -> None:
+    if not isinstance(f, FunctionType) or f in seen:
+        return
+    seen.add(f)
+    text = list(dis.get_instructions(f.__code__))
+    found |= {i.argval for i in text if i.opname == "STORE_ATTR"} & set(VECTOR)
+    if any(i.opname == "STORE_SUBSCR" for i in text):
+        found |= set(f.__code__.co_names) & set(MAPS)
+    for name in f.__code__.co_names:
+        _collect_writes(f.__globals__.get(name), found, seen)
 
 
 class Remembered:

@@ -18,11 +18,11 @@ from nullblock.spec.explorer.actions import (
 )
 from nullblock.spec.explorer.identity import Identity, order
 from nullblock.spec.explorer.model import Scope, beginning
-from nullblock.spec.explorer.reads import Remembered
+from nullblock.spec.explorer.reads import Remembered, reads, writes
 from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS, Before, before
 from nullblock.spec.explorer.witnesses import Watch
 from nullblock.spec.invariants import INVARIANTS
-from nullblock.spec.kernel import Broken, Disabled, Engines, State
+from nullblock.spec.kernel import RULES, Broken, Disabled, Engines, State
 from nullblock.spec.profiles import NORMATIVE, Semantics
 
 STEP_SCALARS = ("RUN-11", "RUN-12", "PREEMPT-6")
@@ -91,7 +91,7 @@ class Search:
         self.scope, self.semantics = scope, semantics
         self.claims = claims
         self.invariants = [Remembered(i, f) for i, f in self._chosen(INVARIANTS | CLAIMS)]
-        self.inside = self._chosen(INVARIANTS)
+        self.after = self._after(self._chosen(INVARIANTS)) if scope.every_rule else {}
         self.steps = [(i, f) for i, f in self._chosen(INVARIANTS) if i in STEP_SCALARS]
         self.transitions = self._chosen(TRANSITIONS)
         self.watch = Watch()
@@ -103,11 +103,17 @@ class Search:
     def _chosen(self, statements: dict[str, Any]) -> list[tuple[str, Any]]:
         return [(i, f) for i, f in statements.items() if self.claims is None or i in self.claims]
 
+    def _after(self, statements: list[tuple[str, Any]]) -> dict[str, list[tuple[str, Any]]]:
+        """What each rule might break: statements that read a field which it may write."""
+        read = [(reads(holds), (id, holds)) for id, holds in statements]
+        written = {rule.id: writes(rule.body) for rule in RULES.values()}
+        return {id: [it for fields, it in read if fields & w] for id, w in written.items()}
+
     def after_rule(self, s: State, id: str) -> None:
         """Observe a rule, and check the invariants where the scope asks for that."""
         self.watch.rule(s, id)
         if self.scope.every_rule:
-            self.check(s, self.inside, id)
+            self.check(s, self.after[id], id)
 
     def check(self, s: State, statements: list[tuple[str, Any]], rule: str | None = None) -> None:
         """Raise Violation for the first statement that is false in s."""

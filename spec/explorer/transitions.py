@@ -86,8 +86,8 @@ def progress(was: Before, s: State, done: Action) -> bool:
     if not isinstance(done, Schedule) or s.nframe > 0 or s.turned > 0:
         return True
     if s.pause == UNPAUSED:
-        return s.nr == 0 and s.nwait == 0
-    return s.pause == PAUSED_ALL or s.nr == 0
+        return bool(s.nr == 0 and s.nwait == 0)
+    return bool(s.pause == PAUSED_ALL or s.nr == 0)
 
 
 @transition("RUN-21")

@@ -166,7 +166,7 @@ REQUESTS = (
         "Budget, places and lengths are at least one; threshold and pool size are not negative.",
         (),
         lambda k: both(
-            k.budget >= 1, k.max_seqs >= 1, k.max_len >= 1, k.threshold >= 0, k.usable >= 0
+            k.budget >= 1, k.max_seqs >= 1, k.max_len >= 1, k.usable >= 0
         ),
     ),
 )

@@ -5,7 +5,16 @@ from dataclasses import replace
 import pytest
 
 from nullblock.spec.departures import DEPARTURES, Defect, clear, find
-from nullblock.spec.explorer.actions import Add, Evict, Pause, Reset, Schedule, Step, Update
+from nullblock.spec.explorer.actions import (
+    Action,
+    Add,
+    Evict,
+    Pause,
+    Reset,
+    Schedule,
+    Step,
+    Update,
+)
 from nullblock.spec.explorer.export import sampled, scenario
 from nullblock.spec.explorer.liveness import Lasso, cycle, explore_liveness, served_in_the_end
 from nullblock.spec.explorer.model import Scope, Template
@@ -46,7 +55,7 @@ def named(name: str) -> Defect:
 
 def spelled(found: Counterexample | None) -> tuple[str, str] | None:
     """A counterexample as in `SHORTEST`."""
-    return found and (found.breaks, "; ".join(map(str, found.actions)))
+    return (found.breaks, "; ".join(map(str, found.actions))) if found else None
 
 
 def test_every_departure_is_pinned() -> None:
@@ -162,7 +171,7 @@ def test_a_lasso_says_what_repeats() -> None:
 
 def test_cycles_are_found_where_they_are() -> None:
     """A way into a cycle, a cycle of one, and none: the earliest state on a cycle counts."""
-    step = Step()
+    step: Action = Step()
     assert cycle({0: (step, 1), 1: (step, 2), 2: (step, 3)}) is None
     assert cycle({0: (step, 1), 1: (step, 2), 2: (step, 1)}) == (1, [step, step])
     assert cycle({5: (step, 5), 0: (step, 5)}) == (5, [step])
