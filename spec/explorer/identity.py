@@ -2,8 +2,8 @@
 
 A state is every field. What is left out is named here, and is what nothing between two steps
 reads: the absolute values of clocks, counters of what is past, and entries of maps beyond their
-live range. Values that break an order are kept as they are, so that no fault is repaired by
-naming it anew.
+live range. Values that break an order are kept as they are, and so is everything where something
+is half-way, so that no fault is repaired by naming it anew.
 
 Blocks get canonical ids. No rule compares the names of blocks, so states that differ by a
 permutation of them have the same future, and one of them stands for all: that in which blocks are
@@ -16,7 +16,7 @@ from typing import Any
 
 from nullblock.spec.concrete import MAPS, Minus, Nothing, State, Zero
 from nullblock.spec.explorer.model import SCALARS
-from nullblock.spec.state import RUNNING, UNBORN, live
+from nullblock.spec.state import IDLE, RUNNING, live
 
 PAST = (
     *("at", "limit", "budget", "used", "turned", "adm", "blocked", "halted", "goal"),
@@ -64,7 +64,6 @@ class Identity:
 
 def normalise(s: Any) -> None:
     """Bring a state between steps into its normal form."""
-    k = s.k
     _clocks(s)
     _requests(s)
     held, hsh = s.ref, s.hsh
@@ -74,13 +73,19 @@ def normalise(s: Any) -> None:
     s.pos = Minus((rb, i) for rb, i in s.pos.items() if i >= 0)
     idle = [b for b in s.hsh if not held[b]]
     s.done = Zero((b, s.done[b]) for b in idle)
-    s.pw = Nothing((b, s.pw[b]) for b in idle) if not s.evicted else Nothing()
+    s.pw = Nothing((b, s.pw[b]) for b in idle) if s.evicted != 1 else Nothing()
     frame = {s.frame[i] for i in range(s.nframe)}
     s.frame = Nothing((i, s.frame[i]) for i in range(s.nframe))
     s.run = Nothing((i, s.run[i]) for i in range(s.nr))
     s.grant = Zero((r, n) for r, n in s.grant.items() if r in frame or s.due[r])
+    if s.phase == IDLE and not (s.leaving or s.looking or s.nhit or s.asked or s.open):
+        _forget(s)
+
+
+def _forget(s: Any) -> None:
+    """Leave out what is over, in a state in which nothing is half-way."""
     s.hit, s.rej = Nothing(), Nothing()
-    s.preempted = s.finished = s.prev = k.empty("R")
+    s.preempted = s.finished = s.prev = s.k.empty("R")
     for f in PAST:
         setattr(s, f, 0)
     for f in NOBODY:
@@ -110,6 +115,7 @@ def rename(s: Any) -> None:
     s.pw = Nothing((of(b, b), of(p, p)) for b, p in s.pw.items())
     s.pos = Minus(((r, of(b, b)), i) for (r, b), i in s.pos.items())
     s.tab = Nothing((ri, of(b, b)) for ri, b in s.tab.items())
+    s.hit = Nothing((i, of(b, b)) for i, b in s.hit.items())
     s.freeset = frozenset(of(b, b) for b in s.freeset)
     s.evset = frozenset(of(b, b) for b in s.evset)
 
@@ -153,9 +159,9 @@ def _clocks(s: Any) -> None:
         else:
             s.rank = _dense(s.rank)
         s.lo, s.hi = -1, max(s.rank.values(), default=0) + 1
-    alive = {r: v for r, v in s.arr.items() if s.stage[r] != UNBORN}
-    s.arr = Zero() if k.priority else _dense(alive)
-    s.aclk = max(s.arr.values(), default=0) + 1
+    if _within(s.arr, -1, s.aclk):
+        s.arr = Zero() if k.priority else _dense(s.arr)
+        s.aclk = max(s.arr.values(), default=0) + 1
 
 
 def census(s: Any) -> tuple[int, int]:

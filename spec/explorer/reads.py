@@ -48,8 +48,8 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def writes(rule: Callable[..., Any]) -> frozenset[str]:
-    """The fields that the body of a rule may write: those it sets and, where it sets entries, every
-    map that it names.
+    """The fields that a rule's body may write: those it sets and, where it sets entries, every map
+    that it names.
     """
     found: set[str] = set()
     _collect_writes(rule, found, set())

@@ -1,7 +1,7 @@
 """Breadth-first search over everything that may happen in a scope."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -208,16 +208,20 @@ class Search:
         sentence = e.detail or next(s.sentence for s in catalogue() if s.id == e.id)
         return Counterexample(e.id, sentence, e.rule, tuple(self.named(reversed(way))))
 
-    def named(self, way: Iterable[Action]) -> Iterator[Action]:
+    def named(self, way: Iterable[Action]) -> list[Action]:
         """The actions with the ids that blocks have where nothing is named anew."""
-        Engines.after_rule = None
-        s = beginning(self.scope, self.semantics)
-        for action in list(way):
-            if isinstance(action, Evict):
-                action = Evict(order(s)[action.block - 1])
-            yield action
-            with suppress(Disabled, Broken, *CONFUSED):
-                perform(s, action)
+        outer, Engines.after_rule = Engines.after_rule, None
+        s, plain = beginning(self.scope, self.semantics), []
+        try:
+            for action in way:
+                if isinstance(action, Evict):
+                    action = Evict(order(s)[action.block - 1])
+                plain.append(action)
+                with suppress(Disabled, Broken, *CONFUSED):
+                    perform(s, action)
+        finally:
+            Engines.after_rule = outer
+        return plain
 
 
 def explore(

@@ -163,11 +163,9 @@ REQUESTS = (
     ),
     Axiom(
         "configuration",
-        "Budget, places and lengths are at least one; threshold and pool size are not negative.",
+        "Budget, places and lengths are at least one; the pool may be empty, not negative.",
         (),
-        lambda k: both(
-            k.budget >= 1, k.max_seqs >= 1, k.max_len >= 1, k.usable >= 0
-        ),
+        lambda k: both(k.budget >= 1, k.max_seqs >= 1, k.max_len >= 1, k.usable >= 0),
     ),
 )
 
