@@ -15,11 +15,18 @@ from pathlib import Path
 WORDS = frozenset({"both", "either", "neg", "implies", "ite", "least", "loop"})
 GUARDS = frozenset({"require", "ensure"})
 BUILT_IN = frozenset({"frozenset"})
+WRITERS = frozenset({"setattr", "delattr", "vars", "exec", "eval"})
+"""Built-ins by which a reading could write all the same."""
 ODD = (
     ast.While,
     ast.AsyncFor,
     ast.Try,
+    ast.TryStar,
     ast.With,
+    ast.AsyncWith,
+    ast.AsyncFunctionDef,
+    ast.Match,
+    ast.Raise,
     ast.Import,
     ast.ImportFrom,
     ast.Global,
@@ -84,6 +91,12 @@ def _names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, context)}
 
 
+def _reads(node: ast.AST) -> set[str]:
+    """Names that a text reads; `x += 1` reads x."""
+    changed = (n.target for n in ast.walk(node) if isinstance(n, ast.AugAssign))
+    return _names(node, ast.Load) | {t.id for t in changed if isinstance(t, ast.Name)}
+
+
 def carried(block: Sequence[ast.stmt], local: set[str], defined: set[str]) -> set[str]:
     """Names of `local` that a loop's body may read before this turn has set them."""
     bad: set[str] = set()
@@ -95,7 +108,7 @@ def carried(block: Sequence[ast.stmt], local: set[str], defined: set[str]) -> se
             bad |= carried(statement.body, local, defined)
             bad |= carried(statement.orelse, local, defined)
         else:
-            bad |= _names(statement, ast.Load) & local - defined
+            bad |= _reads(statement) & local - defined
             defined |= _names(statement, ast.Store)
     return bad
 
@@ -185,7 +198,8 @@ def lint_readings(source: str, names: Names) -> list[str]:
         found += [
             f"{d.name}:{n.lineno}: a reading calls {name}"
             for n, name in calls(ast.Module(d.body, []))
-            if name in names.rules | names.machine | GUARDS
+            if name in names.rules | names.machine | GUARDS | WRITERS
+            or (name.startswith("s.") and not name.startswith("s.k."))
         ]
     return found
 

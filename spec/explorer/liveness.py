@@ -97,6 +97,8 @@ class _Graph:
         self.scope = scope
         self.identity = Identity()
         self.first = beginning(scope, semantics)
+        # Whether loops keep their outlines is for `explore` to check.
+        self.first.k.checks = False
         self.seen: dict[Any, int] = {self.identity.key(self.first)[0]: 0}
         self.origin: list[tuple[int, Action | None]] = [(0, None)]
         self.edges: Edges = {}

@@ -54,6 +54,8 @@ class Result:
     scope: str
     states: int
     transitions: int
+    depth: int
+    """The most actions that a state needs: it is this far from the beginning."""
     seconds: float
     witnesses: frozenset[str]
     missing: frozenset[str]
@@ -99,6 +101,7 @@ class Search:
         self.seen: dict[tuple[int, ...], int] = {}
         self.origin: list[tuple[int, Action | None]] = []
         self.count = 0
+        self.depth = 0
 
     def _chosen(self, statements: dict[str, Any]) -> list[tuple[str, Any]]:
         return [(i, f) for i, f in statements.items() if self.claims is None or i in self.claims]
@@ -195,6 +198,7 @@ class Search:
                 if limit is not None and len(self.origin) >= limit:
                     return None, False
             level = following
+            self.depth += bool(level)
         return None, True
 
     def counterexample(self, e: Violation, index: int, last: Action) -> Counterexample:
@@ -249,6 +253,7 @@ def explore(
         scope=scope.name,
         states=len(search.origin),
         transitions=search.count,
+        depth=search.depth,
         seconds=time.perf_counter() - start,
         witnesses=frozenset(search.watch.reached),
         missing=scope.witnesses - search.watch.reached if complete else frozenset(),

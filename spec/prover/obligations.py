@@ -117,7 +117,7 @@ class Obligations:
         """The hypotheses that a refutation of the goal's negation used; None without one."""
         solver = z3.Solver()
         solver.set("mbqi", False)
-        solver.set("ctrl_c", False)
+        solver.set("ctrl_c", False)  # Z3 would take Ctrl-C for an answer: unknown
         solver.set("rlimit", attempt.units * UNIT)
         solver.set("random_seed", attempt.seed)
         solver.add(*self.axioms)

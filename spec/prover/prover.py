@@ -210,6 +210,7 @@ class Prover:
         except PathEnd:
             pass
         except (TypeError, z3.Z3Exception, Undecidable) as error:
+            self.report.obligations += 1
             self._open(f"the text cannot be followed: {error}")
         if not self.stop_at_first and not self.report.reached:
             self.report.reached = not self.obligations.contradictory(self.hypotheses)

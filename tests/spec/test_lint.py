@@ -59,6 +59,9 @@ def test_what_is_allowed_is_not_reported() -> None:
         ("    for r in rs:\n        x = 1", "more than fire rules"),
         (f"    for _ in {LOOP}:\n        fire(s, x)\n        x = 1", "the loop carries x"),
         (f"    for _ in {LOOP}:\n        x = 1\n    fire(s, x)", "the loop carries x"),
+        (f"    for _ in {LOOP}:\n        x += 1\n        fire(s, x)", "the loop carries x"),
+        ("    match s.x:\n        case 1:\n            fire(s)", "Match in the machine"),
+        ("    raise ValueError", "Raise in the machine"),
         (f"    for _ in {LOOP}:\n        fire(s)\n    else:\n        fire(s)", "loop with else"),
         ("    def inner():\n        fire(s)", "FunctionDef in the machine"),
     ],
@@ -102,6 +105,8 @@ def test_a_guard_belongs_to_a_rule() -> None:
         ("    fire(s)", "calls fire"),
         ("    step(s)", "calls step"),
         ('    require(s.x, "x")', "calls require"),
+        ("    s.x.update(s.y)", "calls s.x.update"),
+        ("    setattr(s, 'x', 1)", "calls setattr"),
     ],
 )
 def test_a_breach_in_a_reading_is_reported(body: str, words: str) -> None:

@@ -89,7 +89,7 @@ def test_the_hypotheses_of_an_operation_hold_somewhere(job: Any) -> None:
 
 
 def test_what_no_run_fires_could_fire() -> None:
-    """`skip` is enabled, with all invariants, where everything is paused: a step with no budget."""
+    """`skip` is enabled, with all invariants, where a step has no budget: everything is paused."""
     found: list[Any] = []
 
     def after(s: Any, id: str) -> None:

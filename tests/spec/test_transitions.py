@@ -1,0 +1,126 @@
+"""Every statement about a step, an event or true content can fail: for each, a state that is
+damaged where it looks.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from nullblock.spec.explorer.actions import Action, Add, Schedule, Update, perform
+from nullblock.spec.explorer.model import beginning
+from nullblock.spec.explorer.scopes import STANDARD
+from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS, Before, before
+from nullblock.spec.profiles import NORMATIVE
+from nullblock.spec.state import PAUSED_ALL, PAUSED_NEW
+
+Scene = tuple[Before, Any, Action]
+Damage = Callable[[Any], None]
+
+
+def after(steps: int, last: Action) -> Scene:
+    """What was before the last half of a step, what is after it, and that half: all three
+    requests of the core scope are live, and what fits runs.
+    """
+    s = beginning(STANDARD["core"], NORMATIVE)
+    for t in STANDARD["core"].templates:
+        perform(s, Add(t.id))
+    for _ in range(steps):
+        perform(s, Schedule())
+        perform(s, Update())
+    if isinstance(last, Update):
+        perform(s, Schedule())
+    was = before(s)
+    perform(s, last)
+    return was, s, last
+
+
+def scheduled() -> Scene:
+    """A step has been scheduled in which two running requests were served."""
+    return after(1, Schedule())
+
+
+def updated() -> Scene:
+    """The output of such a step has come."""
+    return after(1, Update())
+
+
+def freed() -> Scene:
+    """The blocks of requests that have stopped are free and cached."""
+    return after(9, Schedule())
+
+
+def put(**fields: Any) -> Damage:
+    """Set fields: a plain value, or a dict of entries for a map."""
+
+    def change(s: Any) -> None:
+        for name, value in fields.items():
+            if isinstance(value, dict):
+                getattr(s, name).update(value)
+            else:
+                setattr(s, name, value)
+
+    return change
+
+
+def orphan(s: Any) -> None:
+    """A cached block loses the only one with its parent's hash."""
+    parents = {s.k.par(h) for h in s.hsh.values() if h is not None}
+    lost = next(b for b, h in s.hsh.items() if h in parents)
+    for b, h in list(s.hsh.items()):
+        if h == s.hsh[lost] and b != lost:
+            s.hsh[b] = None
+    s.hsh[lost] = None
+
+
+BREAKS: dict[str, tuple[Callable[[], Scene], Damage]] = {
+    "PREEMPT-7": (scheduled, lambda s: put(preempted=frozenset({s.frame[0]}))(s)),
+    "RUN-20": (scheduled, put(nframe=0)),
+    "RUN-21": (scheduled, lambda s: put(nframe=1, budget=1, comp={s.frame[1]: 0})(s)),
+    "RUN-22": (scheduled, lambda s: put(run={0: s.run[1], 1: s.run[0]})(s)),
+    "RUN-23": (scheduled, lambda s: put(grant={s.frame[0]: s.k.budget + 1})(s)),
+    "RUN-24": (scheduled, lambda s: put(frame={0: s.frame[1], 1: s.frame[0]})(s)),
+    "TABLE-10": (scheduled, lambda s: put(tab={(s.run[0], 0): 99})(s)),
+    "UPD-14": (scheduled, lambda s: put(comp={s.run[0]: s.comp[s.run[0]] + 1})(s)),
+    "UPD-15": (updated, lambda s: put(ntok={s.run[0]: s.ntok[s.run[0]] + 1})(s)),
+    "HASH-18": (scheduled, lambda s: put(tab={("b", 1): s.tab["a", 0]})(s)),
+    "HASH-19": (freed, orphan),
+}
+
+
+def holds(id: str, scene: Scene) -> bool:
+    """Whether a statement holds of a scene."""
+    was, s, done = scene
+    return TRANSITIONS[id](was, s, done) if id in TRANSITIONS else CLAIMS[id](s)
+
+
+@pytest.mark.parametrize("id", [*TRANSITIONS, *CLAIMS])
+def test_every_statement_can_fail(id: str) -> None:
+    """It holds of what really happens, and falls when the state is damaged where it looks."""
+    make, damage = BREAKS[id]
+    scene = make()
+    assert holds(id, scene)
+    damage(scene[1])
+    assert not holds(id, scene)
+
+
+def test_a_pause_excuses_only_what_it_stops() -> None:
+    """RUN-20: nobody need be served while everything is paused; with admissions paused those who
+    run still must be.
+    """
+    scene = scheduled()
+    put(nframe=0, pause=PAUSED_ALL)(scene[1])
+    assert holds("RUN-20", scene)
+    put(pause=PAUSED_NEW)(scene[1])
+    assert not holds("RUN-20", scene)
+    put(nr=0)(scene[1])
+    assert holds("RUN-20", scene)
+
+
+def test_one_output_is_one_token() -> None:
+    """UPD-15: a request that owes a token takes it, and one that owes none takes none."""
+    was, s, done = updated()
+    r = s.run[0]
+    assert was.due[r] == 2
+    put(ntok={r: s.ntok[r] - 1})(s)
+    assert not holds("UPD-15", (was, s, done))
