@@ -7,9 +7,10 @@ them all again, and shows that the normative profile passes the same scopes.
 
 from dataclasses import dataclass, replace
 
-from nullblock.spec.explorer.liveness import SERVED, Progress, explore_liveness, explore_whole
+from nullblock.spec.explorer.liveness import SERVED
 from nullblock.spec.explorer.model import Scope, Template
-from nullblock.spec.explorer.search import GUARD, Counterexample, Result, explore
+from nullblock.spec.explorer.result import Counterexample, Progress, Result
+from nullblock.spec.explorer.search import GUARD, explore
 from nullblock.spec.facts import Config
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Departure, Semantics
 
@@ -56,9 +57,6 @@ def find(
     defect: Defect, semantics: Semantics = VLLM_0_22_1, progress: Progress | None = None
 ) -> Finding:
     """A shortest counterexample to the invariant that the departure breaks, if there is one."""
-    if defect.breaks == SERVED:
-        served = explore_liveness(defect.scope, semantics)
-        return Finding(served.states, served.transitions, served.seconds, served.lasso)
     result = explore(defect.scope, semantics, claims=frozenset({defect.breaks}), progress=progress)
     return Finding(result.states, result.transitions, result.seconds, result.counterexample)
 
@@ -67,7 +65,7 @@ def clear(defect: Defect, progress: Progress | None = None) -> Result:
     """What the normative profile does in the scope of a departure: every statement is checked,
     and whether everybody is served in the end.
     """
-    return explore_whole(defect.scope, progress=progress)
+    return explore(defect.scope, progress=progress)
 
 
 def _config(blocks: int, size: int, budget: int, **more: object) -> Config:

@@ -13,10 +13,10 @@ from nullblock.conformance.console import usage_error
 from nullblock.conformance.files import write_atomically
 from nullblock.spec.departures import DEPARTURES, Defect, Finding, clear, find
 from nullblock.spec.explorer.export import scenario
-from nullblock.spec.explorer.liveness import Progress, explore_whole
 from nullblock.spec.explorer.model import Scope
+from nullblock.spec.explorer.result import Counterexample, Progress, Result
 from nullblock.spec.explorer.scopes import STANDARD
-from nullblock.spec.explorer.search import Counterexample, Result
+from nullblock.spec.explorer.search import explore
 from nullblock.spec.explorer.story import Story, tell
 from nullblock.spec.profiles import (
     PROFILES,
@@ -102,7 +102,7 @@ def _scopes(
     story: Story | None = None
     for scope in scopes:
         with _progress(scope.name) as progress:
-            result = explore_whole(scope, semantics, progress=progress)
+            result = explore(scope, semantics, progress=progress)
         results.append((scope, result))
         if result.counterexample is not None:
             story = tell(result.counterexample, scope, semantics)

@@ -1,6 +1,12 @@
 """``nullblock prove``: the unbounded proofs, rule by rule."""
 
 import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -9,7 +15,7 @@ from nullblock.conformance.console import usage_error
 from nullblock.spec.lint import lint
 from nullblock.spec.profiles import PROFILES, UnknownSwitch, profile
 from nullblock.spec.prover import JobReport, Report, UnknownJob, prove
-from nullblock.spec.prover.claims import broken, proved_invariants
+from nullblock.spec.prover.claims import UNREACHED, broken, proved_invariants
 
 
 def command(
@@ -39,6 +45,28 @@ def command(
         raise typer.Exit(1)
 
 
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C ends the process at once. An exception that is raised while Z3's bindings release a
+    term would be lost; there is nothing to clean up but the cursor.
+    """
+    from rich.console import Console
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        Console(stderr=True).show_cursor(True)
+        os._exit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {n: signal.signal(n, leave) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _proved(wanted: list[str], semantics: str) -> Report:
     import sys
 
@@ -46,12 +74,15 @@ def _proved(wanted: list[str], semantics: str) -> Report:
 
     try:
         sem = profile(semantics)
-        if not sys.stderr.isatty():
-            return prove(*wanted, sem=sem)
-        with Console(stderr=True).status("proving") as status:
-            return prove(
-                *wanted, sem=sem, progress=lambda done: status.update(f"proving: {done.name} done")
-            )
+        with _interruptible():
+            if not sys.stderr.isatty():
+                return prove(*wanted, sem=sem)
+            with Console(stderr=True).status("proving") as status:
+                return prove(
+                    *wanted,
+                    sem=sem,
+                    progress=lambda done: status.update(f"proving: {done.name} done"),
+                )
     except UnknownJob as error:
         raise usage_error(str(error), "[RULE|OPERATION]...") from None
     except UnknownSwitch as error:
@@ -65,7 +96,7 @@ def _document(report: Report, wrong: list[str], whole: bool) -> dict[str, object
         "proved": report.proved,
         "seconds": round(report.seconds, 1),
         "open": [{"where": o.where, "what": o.what, "policy": o.policy} for o in report.open],
-        "vacuous": report.vacuous,
+        "vacuous": [v for v in report.vacuous if v not in UNREACHED],
         "broken_claims": wrong,
         "texts": [_row(r) for r in report.per_rule.values()],
     }

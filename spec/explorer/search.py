@@ -1,12 +1,11 @@
 """Breadth-first search over everything that may happen in a scope."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
-from nullblock.spec.catalogue import catalogue
+from nullblock.spec.catalogue import CATALOGUE, catalogue
 from nullblock.spec.explorer.actions import (
     Action,
     Evict,
@@ -17,8 +16,10 @@ from nullblock.spec.explorer.actions import (
     perform,
 )
 from nullblock.spec.explorer.identity import Identity, order
+from nullblock.spec.explorer.liveness import SERVED, STEPS, Edges, cycle, unserved
 from nullblock.spec.explorer.model import Scope, beginning
 from nullblock.spec.explorer.reads import Remembered, reads, writes
+from nullblock.spec.explorer.result import Counterexample, Lasso, Progress, Result
 from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS, Before, before
 from nullblock.spec.explorer.witnesses import Watch
 from nullblock.spec.invariants import INVARIANTS
@@ -33,43 +34,6 @@ GUARD, PROMISE = "guard", "promise"
 """What breaks, besides statements: a guard of a rule that the machine fires, or a promise."""
 CONFUSED = (LookupError, TypeError, ValueError, AttributeError)
 """A machine that has gone wrong may ask for a block or a request that there is not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counterexample:
-    """A shortest way to break a statement."""
-
-    breaks: str
-    """Its ID; `guard` or `promise` if the specification contradicts itself."""
-    sentence: str
-    rule: str | None
-    """The rule after which it was broken, where every rule is checked."""
-    actions: tuple[Action, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a search has found."""
-
-    scope: str
-    states: int
-    transitions: int
-    depth: int
-    """The most actions that a state needs: it is this far from the beginning."""
-    seconds: float
-    witnesses: frozenset[str]
-    missing: frozenset[str]
-    """Witnesses that the scope promised and did not reach."""
-    fired: frozenset[str]
-    """IDs of the rules that fired."""
-    counterexample: Counterexample | None
-    complete: bool
-    """Whether every reachable state was seen."""
-
-    @property
-    def passed(self) -> bool:
-        """Nothing is broken, everything was seen, and the pass is not vacuous."""
-        return self.complete and self.counterexample is None and not self.missing
 
 
 class Violation(Exception):
@@ -100,6 +64,7 @@ class Search:
         self.identity = Identity(canonical)
         self.seen: dict[tuple[int, ...], int] = {}
         self.origin: list[tuple[int, Action | None]] = []
+        self.edges: Edges = {}
         self.count = 0
         self.depth = 0
 
@@ -174,7 +139,7 @@ class Search:
         return key, t, fresh
 
     def run(
-        self, limit: int | None, progress: Callable[[int, int], None] | None
+        self, limit: int | None, progress: Progress | None
     ) -> tuple[Counterexample | None, bool]:
         """Search; returns a counterexample or None, and whether every state was seen."""
         s = beginning(self.scope, self.semantics)
@@ -189,28 +154,45 @@ class Search:
                         key, t, fresh = self.successor(s, action)
                     except Violation as e:
                         return self.counterexample(e, index, action), False
+                    number = self.seen.setdefault(key, len(self.origin))
                     if fresh:
-                        self.seen[key] = number = len(self.origin)
                         self.origin.append((index, action))
                         following.append((number, t))
+                    if isinstance(action, STEPS) and unserved(s):
+                        self.edges[index] = (action, number)
                 if progress is not None and index % 256 == 0:
                     progress(len(self.origin), self.count)
                 if limit is not None and len(self.origin) >= limit:
                     return None, False
             level = following
             self.depth += bool(level)
-        return None, True
+        return self.lasso(), True
 
-    def counterexample(self, e: Violation, index: int, last: Action) -> Counterexample:
-        """The shortest way to a violation."""
-        way = [last]
+    def way(self, index: int) -> list[Action]:
+        """A shortest way to a state."""
+        back: list[Action] = []
         while True:
             index, action = self.origin[index]
             if action is None:
-                break
-            way.append(action)
+                return back[::-1]
+            back.append(action)
+
+    def counterexample(self, e: Violation, index: int, last: Action) -> Counterexample:
+        """The shortest way to a violation."""
         sentence = e.detail or next(s.sentence for s in catalogue() if s.id == e.id)
-        return Counterexample(e.id, sentence, e.rule, tuple(self.named(reversed(way))))
+        way = tuple(self.named([*self.way(index), last]))
+        return Counterexample(e.id, sentence, e.rule, way)
+
+    def lasso(self) -> Lasso | None:
+        """A shortest way into a cycle on which somebody is never served, once all is seen."""
+        if self.claims is not None and SERVED not in self.claims:
+            return None
+        found = cycle(self.edges)
+        if found is None:
+            return None
+        first, ring = found
+        way = tuple(self.named([*self.way(first), *ring]))
+        return Lasso(SERVED, CATALOGUE[SERVED].sentence, None, way, len(ring))
 
     def named(self, way: Iterable[Action]) -> list[Action]:
         """The actions with the ids that blocks have where nothing is named anew."""
@@ -234,7 +216,7 @@ def explore(
     *,
     claims: frozenset[str] | None = None,
     limit: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Result:
     """Every state that `scope` reaches, or a shortest counterexample.
 

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from nullblock.spec.explorer.actions import Action, Schedule, Step, Update, perform
-from nullblock.spec.explorer.liveness import Lasso
 from nullblock.spec.explorer.model import Scope, beginning
 from nullblock.spec.explorer.narrator import Narrator
 from nullblock.spec.explorer.reads import reads
+from nullblock.spec.explorer.result import Counterexample, Lasso
 from nullblock.spec.explorer.search import (
     CONFUSED,
     GUARD,
     PROMISE,
     STEP_SCALARS,
-    Counterexample,
 )
 from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS, Before, before
 from nullblock.spec.invariants import INVARIANTS

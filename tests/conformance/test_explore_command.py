@@ -209,7 +209,7 @@ def test_an_interrupted_search_ends_quietly(
     def interrupted(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(explore_command, "explore_whole", interrupted)
+    monkeypatch.setattr(explore_command, "explore", interrupted)
     assert main(["explore", "--save", str(tmp_path / "x.json")]) == 130
     said = capsys.readouterr()
     assert said.out == said.err == "" and list(tmp_path.iterdir()) == []

@@ -16,9 +16,10 @@ from nullblock.spec.explorer.actions import (
     Update,
 )
 from nullblock.spec.explorer.export import sampled, scenario
-from nullblock.spec.explorer.liveness import Lasso, cycle, explore_liveness, served_in_the_end
+from nullblock.spec.explorer.liveness import SERVED, cycle, served_in_the_end
 from nullblock.spec.explorer.model import Scope, Template
-from nullblock.spec.explorer.search import Counterexample, explore
+from nullblock.spec.explorer.result import Counterexample, Lasso
+from nullblock.spec.explorer.search import explore
 from nullblock.spec.explorer.story import Untold, tell
 from nullblock.spec.profiles import (
     NORMATIVE,
@@ -183,15 +184,16 @@ def test_cycles_are_found_where_they_are() -> None:
 def test_who_is_paused_is_not_expected_to_be_served() -> None:
     """Pausing is no defect: with pauses in the scope everybody is still served in the end."""
     scope = replace(named("next-owner").scope, pauses=(0, PAUSED_ALL))
-    found = explore_liveness(scope)
-    assert found.complete and found.lasso is None
+    assert explore(scope, claims=frozenset({SERVED})).passed
 
 
 def test_a_hang_is_a_cycle_too() -> None:
     """A request that runs for ever doing nothing, and one that waits for ever, are both found."""
     for name in ("no-room-for-min-tokens", "unfit-prompt", "outgrown-pool", "full-prompt"):
-        found = explore_liveness(named(name).scope, VLLM_0_22_1).lasso
-        assert found is not None and found.repeats == 1, name
+        found = explore(named(name).scope, VLLM_0_22_1, claims=frozenset({SERVED}))
+        assert found.complete and not found.passed
+        assert isinstance(found.counterexample, Lasso), name
+        assert found.counterexample.repeats == 1, name
 
 
 def test_a_scenario_says_everything_about_a_scope() -> None:

@@ -13,8 +13,9 @@ from nullblock.spec.explorer import search
 from nullblock.spec.explorer.actions import Add, Evict, Step, actions, perform
 from nullblock.spec.explorer.identity import Identity
 from nullblock.spec.explorer.model import Scope, Template, beginning
+from nullblock.spec.explorer.result import Counterexample, Result
 from nullblock.spec.explorer.scopes import STANDARD
-from nullblock.spec.explorer.search import Counterexample, Result, Search, explore
+from nullblock.spec.explorer.search import Search, explore
 from nullblock.spec.explorer.witnesses import WITNESSES
 from nullblock.spec.facts import Config
 from nullblock.spec.invariants import INVARIANTS

@@ -119,6 +119,7 @@ def test_rule_names_are_unique() -> None:
         """Another rule of that name."""
         require(True, "always")
 
+    unused = f"POOL-{max(int(i[5:]) for i in CATALOGUE if i.startswith('POOL-')) + 1}"
     with pytest.raises(ValueError, match="two rules are called adopt"):
-        rule("POOL-999")(adopt)
-    del CATALOGUE["POOL-999"]
+        rule(unused)(adopt)
+    del CATALOGUE[unused]
