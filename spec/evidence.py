@@ -4,10 +4,9 @@ Words: *proved* is unbounded; *exhaustive to scope S* is every reachable state o
 *not refuted* is everything random. Nothing weaker is called proved.
 """
 
+from nullblock.spec.catalogue import Statement
 from nullblock.spec.explorer.scopes import STANDARD
 from nullblock.spec.prover.claims import proved_invariants, proved_rules
-
-from nullblock.spec.catalogue import Statement
 
 
 def evidence(s: Statement) -> list[str]:
