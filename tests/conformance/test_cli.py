@@ -157,8 +157,14 @@ def test_version(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def nullblock(*arguments: str, **options: Any) -> subprocess.Popen[str]:
-    """The command in a process of its own."""
-    call = "import sys; from nullblock.conformance.cli import main; sys.exit(main())"
+    """The command in a process of its own, which Ctrl-C reaches.
+
+    A test run in the background ignores Ctrl-C, and its children would inherit that.
+    """
+    call = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from nullblock.conformance.cli import main; sys.exit(main())"
+    )
     return subprocess.Popen(
         [sys.executable, "-c", call, *arguments],
         stdin=subprocess.PIPE,
