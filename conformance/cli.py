@@ -7,10 +7,12 @@ all commands are listed, and it keeps heavy imports (Z3, engines) inside functio
 run`` must not wait for the prover.
 """
 
+import io
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import wraps
 from importlib import import_module
 from importlib.metadata import version
@@ -29,6 +31,8 @@ INTERRUPTED = 130
 """What a shell reports for a command that Ctrl-C ended."""
 PIPE_CLOSED = 141
 """What a shell reports for a command whose reader went away."""
+STOPPED = 74
+"""It could not go on: a full disk, no memory, a terminal that cannot show a character."""
 
 
 class _LazyCommands(TyperGroup):
@@ -75,8 +79,7 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            # Python flushes standard output once more at exit, and would complain.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
             raise typer.Exit(PIPE_CLOSED) from None
 
     return guarded
@@ -109,20 +112,55 @@ def main(arguments: Sequence[str] | None = None) -> int:
     A mistake on the command line gets one line on standard error, and 2.
     """
     signal.signal(signal.SIGTERM, _terminate)
+    _prepare_streams()
     try:
         code = app(args=arguments, prog_name="nullblock", standalone_mode=False)
+        sys.stdout.flush()
     except _USAGE_ERROR as error:
         where = error.ctx.command_path if error.ctx is not None else "nullblock"
-        message = " ".join(error.format_message().split())
+        message = " ".join(error.format_message().split()).replace("Value error, ", "")
         print(f"{where}: {message} (see {where} --help)", file=sys.stderr)
         return USAGE
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
+    except SystemExit as error:
+        # What the help ends with when nobody reads on.
+        if error.code != 1:
+            raise
+        _discard_output()
+        return PIPE_CLOSED
+    except (OSError, UnicodeError, MemoryError) as error:
+        _discard_output()
+        print(f"nullblock: stopped: {_reason(error)}", file=sys.stderr)
+        return STOPPED
     return code if isinstance(code, int) else 0
 
 
 _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "UsageError")
 """Typer brings its own copy of Click or uses an installed one, by release."""
+
+
+def _prepare_streams() -> None:
+    """Streams that are closed become empty ones; no character is too strange for a terminal."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  (open as long as we run)
+    for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=errors)
+
+
+def _discard_output() -> None:
+    """Python flushes standard output once more at exit, and would complain again."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    said = getattr(error, "strerror", None) or str(error)
+    return " ".join(said.split())
 
 
 def _terminate(number: int, frame: object) -> None:

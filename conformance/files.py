@@ -19,11 +19,12 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     Raises:
         OSError: the folder is missing or cannot be written; ``filename`` is ``path``.
     """
-    target = path.resolve()
-    if target.exists() and not target.is_file():
-        with target.open("wb") as direct:
+    if path.exists() and not path.is_file():
+        # Not its target: /dev/stdout leads to a pipe that has no name.
+        with path.open("wb") as direct:
             yield direct
         return
+    target = path.resolve()
     try:
         handle, name = tempfile.mkstemp(".tmp", f".{target.name}.", target.parent)
     except OSError as error:

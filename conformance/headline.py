@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from nullblock.conformance.console import Screen
 from nullblock.spec.catalogue import catalogue
 
 BUNDLED = Path(__file__).parent / "bundled"
@@ -70,7 +70,7 @@ def jobs() -> list[tuple[str, ...]]:
 def main() -> int:
     """Run everything and print the screen. Returns 0 if every claim was shown, 1 otherwise."""
     # A pipe has no width; a table of sentences needs some.
-    console = Console() if sys.stdout.isatty() else Console(width=120)
+    console = Screen() if sys.stdout.isatty() else Screen(width=120)
     say: Callable[[str], None] = console.log if console.is_terminal else (lambda text: None)
     with ThreadPoolExecutor(2) as pool:
         futures = {pool.submit(run, arguments): arguments for arguments in jobs()}

@@ -104,16 +104,19 @@ def _explained(error: msgspec.ValidationError, document: Any) -> ScenarioError:
     if isinstance(cause, PromptError):
         return ScenarioError(str(cause), cause.remedy, place + cause.place)
     if what.startswith("Object contains unknown field"):
-        key = what.partition("`")[2].rstrip("`")
+        key = what.partition("`")[2].removesuffix("`")
         remedy = _spelling(key, _known_keys(place, document))
         return ScenarioError(f"unknown key {key[:80]!r}", remedy, place)
     if place.endswith(".op"):
-        op = str(_found(place, document))
+        found = _found(place, document)
+        op = found if isinstance(found, str) else json.dumps(found)
         return ScenarioError(f"unknown op {op[:80]!r}", _spelling(op, list(EVENTS)), place)
     if what.startswith("Object missing required field"):
         key = what.partition("`")[2].rstrip("`")
         return ScenarioError(f"{key!r} is missing", "add it", place)
     what = what[:1].lower() + what[1:]
+    if not place:
+        return ScenarioError(what, 'write {"events": [...]}')
     if what.startswith("invalid enum value"):
         what = "unknown value"
     if ", got " not in what:
@@ -158,7 +161,7 @@ _CHOICES: dict[str, Any] = {
     "accept": ("all", "none", "hash", "a list of whole numbers"),
     "state": ("UNPAUSED", "PAUSED_NEW", "PAUSED_ALL"),
     "type": ("full", "sliding_window", "chunked_local", "mamba", "sink"),
-    "status": get_args(Status),
+    "status": tuple(s for s in get_args(Status) if s.startswith("FINISHED_")),
     "groups": ('[{"type": "full"}]',),
 }
 

@@ -47,6 +47,9 @@ def loads(data: bytes) -> Any:
             parse_float=_real,
         )
     except json.JSONDecodeError as error:
+        if not text.strip():
+            remedy, place = 'write {"events": [...]}', "line 1 column 1"
+            raise ScenarioError("the file is empty", remedy, place) from None
         raise ScenarioError(
             f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}",
             place=f"line {error.lineno} column {error.colno}",

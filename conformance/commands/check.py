@@ -8,10 +8,14 @@ from typing import Annotated
 import typer
 
 from nullblock.conformance.checker.verdict import Verdict, worst
-from nullblock.conformance.console import output_to, usage_error
+from nullblock.conformance.console import (
+    STANDARD_INPUT,
+    check_inputs,
+    check_output,
+    output_to,
+    usage_error,
+)
 from nullblock.spec.profiles import Semantics, UnknownSwitch, profile, with_switches
-
-STANDARD_INPUT = "-"
 
 
 def command(
@@ -52,6 +56,8 @@ def command(
     from nullblock.conformance.checker import report
 
     semantics, label = _semantics(profile_name, settings or [])
+    check_inputs(traces, "TRACE")
+    check_output(junit, traces, "--junit")
     for name in traces:
         if name != STANDARD_INPUT and not Path(name).exists():
             raise usage_error(f"{name}: no such file or folder", "TRACE")
@@ -60,7 +66,7 @@ def command(
         found = [report.document(v) for v in verdicts]
         print(json.dumps(found[0] if len(found) == 1 else found, indent=2))
     if junit is not None:
-        with output_to(junit) as sink:
+        with output_to(junit, "--junit") as sink:
             sink.write(report.junit(verdicts))
     raise typer.Exit(worst(verdicts))
 
@@ -79,12 +85,11 @@ def _semantics(name: str | None, settings: list[str]) -> tuple[Semantics | None,
 
 def _judge(name: str, semantics: Semantics | None, label: str, as_json: bool) -> Verdict:
     """One verdict, printed as soon as it is known."""
-    from rich.console import Console
-
     from nullblock.conformance.checker import check, report
+    from nullblock.conformance.console import Screen
 
     stream = sys.stdin.buffer if name == STANDARD_INPUT else None
-    errors = Console(stderr=True)
+    errors = Screen(stderr=True)
     try:
         with errors.status(f"{name}: reading") as status:
 
@@ -102,5 +107,5 @@ def _judge(name: str, semantics: Semantics | None, label: str, as_json: bool) ->
     except OSError as error:
         raise usage_error(f"{name}: {error.strerror or error}", "TRACE") from None
     if not as_json:
-        Console(highlight=False, soft_wrap=True).print(report.screen(verdict))
+        Screen(highlight=False, soft_wrap=True).print(report.screen(verdict))
     return verdict

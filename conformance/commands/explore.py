@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from nullblock.conformance.console import usage_error
+from nullblock.conformance.console import Screen, check_output, usage_error
 from nullblock.conformance.files import write_atomically
 from nullblock.spec.departures import DEPARTURES, Defect, Finding, clear, find
 from nullblock.spec.explorer.export import scenario
@@ -62,7 +62,7 @@ def command(
     codes: 0 every scope passes; 1 there is a counterexample, or a scope did not reach what it
     promises to; 2 command line. `nullblock run` replays what --save writes.
     """
-    _check_writable(save)
+    check_output(save, (), "--save")
     if departing:
         if profile_name != NORMATIVE or settings:
             raise usage_error("--departures has its own profiles", "--profile, --set")
@@ -156,10 +156,9 @@ def _rate(r: Result) -> int:
 
 
 def _table(name: str, results: list[tuple[Scope, Result]], story: Story | None) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    out = Console()
+    out = Screen()
     table = Table(title=f"Every reachable state, profile {name}", title_justify="left")
     table.add_column("scope", no_wrap=True)
     for column in ("states", "transitions", "states/s", "seconds"):
@@ -238,7 +237,6 @@ def _why(r: Result) -> str:
 
 
 def _departure_table(rows: list[Json]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -252,7 +250,7 @@ def _departure_table(rows: list[Json]) -> None:
         found = str(len(r["trace"])) if r["trace"] else "not found"
         what = Text(f"{r['name']}\n", style="bold").append(r["sentence"], style="not bold")
         table.add_row(what, r["upstream"], r["breaks"], found, r["normative"])
-    Console().print(table)
+    Screen().print(table)
     if len(rows) == 1:
         print(f"\n{rows[0]['story']}")
 
@@ -266,16 +264,6 @@ def _list(lines: list[tuple[str, str]], as_json: bool) -> None:
     width = max(len(name) for name, _ in lines)
     for name, purpose in lines:
         print(f"{name:{width}}  {purpose}")
-
-
-def _check_writable(path: Path | None) -> None:
-    """A file that cannot be written is a mistake on the command line: say so before the search."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise usage_error(f"{path}: is a folder", "--save")
-    if not path.resolve().parent.is_dir():
-        raise usage_error(f"{path}: there is no such folder", "--save")
 
 
 def _save(path: Path | None, scope: Scope, found: Counterexample) -> None:
@@ -295,9 +283,8 @@ def _progress(name: str) -> Iterator[Progress | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
 
-    with Console(stderr=True).status(name) as status:
+    with Screen(stderr=True).status(name) as status:
         yield lambda states, transitions: status.update(
             f"{name}: {states:,} states, {transitions:,} transitions"
         )

@@ -56,8 +56,9 @@ def _document(values: dict[str, Semantics], only: list[str]) -> dict[str, object
 
 
 def _table(values: dict[str, Semantics], only: list[str]) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from nullblock.conformance.console import Screen
 
     table = Table(title="Decision switches", title_justify="left", show_lines=True)
     table.add_column("switch")
@@ -67,4 +68,4 @@ def _table(values: dict[str, Semantics], only: list[str]) -> None:
     for switch in only:
         row = [str(switches(v)[switch]).lower() for v in values.values()]
         table.add_row(switch, *row, meaning(switch))
-    Console().print(table)
+    Screen().print(table)

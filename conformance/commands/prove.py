@@ -50,10 +50,10 @@ def _interruptible() -> Iterator[None]:
     """Ctrl-C ends the process at once. An exception that is raised while Z3's bindings release a
     term would be lost; there is nothing to clean up but the cursor.
     """
-    from rich.console import Console
+    from nullblock.conformance.console import Screen
 
     def leave(number: int, frame: FrameType | None) -> None:
-        Console(stderr=True).show_cursor(True)
+        Screen(stderr=True).show_cursor(True)
         os._exit(128 + number)
 
     if threading.current_thread() is not threading.main_thread():
@@ -70,14 +70,14 @@ def _interruptible() -> Iterator[None]:
 def _proved(wanted: list[str], semantics: str) -> Report:
     import sys
 
-    from rich.console import Console
+    from nullblock.conformance.console import Screen
 
     try:
         sem = profile(semantics)
         with _interruptible():
             if not sys.stderr.isatty():
                 return prove(*wanted, sem=sem)
-            with Console(stderr=True).status("proving") as status:
+            with Screen(stderr=True).status("proving") as status:
                 return prove(
                     *wanted,
                     sem=sem,
@@ -115,10 +115,11 @@ def _row(r: JobReport) -> dict[str, object]:
 
 
 def _table(report: Report, wrong: list[str]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    out = Console()
+    from nullblock.conformance.console import Screen
+
+    out = Screen()
     table = Table(
         title="Proofs, for any number of blocks, requests and tokens", title_justify="left"
     )

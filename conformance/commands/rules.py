@@ -55,10 +55,11 @@ def _document(s: Statement) -> dict[str, object]:
 
 
 def _whole(s: Statement) -> None:
-    from rich.console import Console
     from rich.text import Text
 
-    out = Console()
+    from nullblock.conformance.console import Screen
+
+    out = Screen()
     out.print(Text(f"{s.id}  {s.sentence}", style="bold"))
     for label, text in (
         ("", s.note),
@@ -72,9 +73,10 @@ def _whole(s: Statement) -> None:
 
 
 def _table(chosen: list[Statement]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from nullblock.conformance.console import Screen
 
     table = Table(title=f"{len(chosen)} statements", title_justify="left")
     table.add_column("ID", no_wrap=True)
@@ -85,4 +87,4 @@ def _table(chosen: list[Statement]) -> None:
         table.add_row(
             s.id, s.kind, Text(s.sentence), Text(s.definition.removeprefix("nullblock.spec."))
         )
-    Console().print(table)
+    Screen().print(table)

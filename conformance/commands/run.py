@@ -1,6 +1,7 @@
 """``nullblock run``: scenarios in, JSON lines out."""
 
 import enum
+import os
 import shutil
 import sys
 import tempfile
@@ -11,14 +12,21 @@ from typing import Annotated, BinaryIO
 import typer
 
 from nullblock.conformance import driver, scenario
-from nullblock.conformance.console import complain, counted, output_to, usage_error
+from nullblock.conformance.console import (
+    STANDARD_INPUT,
+    check_inputs,
+    check_output,
+    complain,
+    counted,
+    output_to,
+    usage_error,
+)
 from nullblock.conformance.engine import Dump
 from nullblock.conformance.engines import EngineName, make_engine
 from nullblock.conformance.errors import InputError
 from nullblock.conformance.strict_json import MAX_BYTES
 from nullblock.spec.profiles import Semantics, UnknownSwitch, profile, with_switches
 
-STANDARD_INPUT = "-"
 _SPOOL_BYTES = 16 * 2**20
 """Output of one scenario that is kept in memory; what is longer waits on disk."""
 _WORST_FIRST = (4, 3, 0)
@@ -66,18 +74,24 @@ def command(
     except UnknownSwitch as error:
         raise usage_error(str(error)) from None
     version = ", ".join([profile_name.removeprefix("vllm-"), *(settings or [])])
+    check_inputs(scenarios, "SCENARIO.json")
+    check_output(output, scenarios)
     for name in scenarios:
         _check_readable(name)
-    codes = {0}
+    codes: set[int] = set()
     with output_to(output) as sink:
         for name in scenarios:
             try:
                 lines = _lines(name, engine, semantics, dump.value, version)
                 _copy_when_complete(counted(lines, name, "lines"), sink)
+                codes.add(0)
             except InputError as error:
                 complain(error.at(file=name), as_json)
                 codes.add(error.exit_code)
-    raise typer.Exit(next(code for code in _WORST_FIRST if code in codes))
+        code = next(code for code in _WORST_FIRST if code in codes)
+        if 0 not in codes:
+            raise typer.Exit(code)  # nothing to write: the old file stays
+    raise typer.Exit(code)
 
 
 def _lines(
@@ -94,8 +108,11 @@ def _check_readable(name: str) -> None:
     if name == STANDARD_INPUT:
         return
     try:
-        with Path(name).open("rb") as stream:
-            stream.read(1)
+        if not os.access(name, os.R_OK):
+            Path(name).open("rb").close()
+        if Path(name).is_file() or Path(name).is_dir():  # a pipe can be read only once
+            with Path(name).open("rb") as stream:
+                stream.read(1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise usage_error(f"{name}: {reason}", "SCENARIO.json") from None
@@ -105,8 +122,11 @@ def _read(name: str) -> bytes:
     """The file, and one byte too many of a file that is too large."""
     if name == STANDARD_INPUT:
         return sys.stdin.buffer.read(MAX_BYTES + 1)
-    with Path(name).open("rb") as stream:
-        return stream.read(MAX_BYTES + 1)
+    try:
+        with Path(name).open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise usage_error(f"{name}: {error.strerror or error}", "SCENARIO.json") from None
 
 
 def _copy_when_complete(lines: Iterator[str], sink: BinaryIO) -> None:

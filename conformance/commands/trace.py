@@ -4,16 +4,24 @@ import json
 from collections import deque
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from nullblock.conformance import driver, scenario
-from nullblock.conformance.console import complain, usage_error
+from nullblock.conformance.console import check_output, complain, usage_error
 from nullblock.conformance.engines import EngineName, make_engine
-from nullblock.conformance.errors import InputError
+from nullblock.conformance.errors import InputError, ScenarioError
+from nullblock.conformance.scenario_format import Add, Scenario
 from nullblock.conformance.strict_json import MAX_BYTES
 from nullblock.spec.profiles import Semantics, UnknownSwitch, profile, with_switches
+
+NUMBERS = (
+    *("priority", "max_tokens", "min_tokens", "block_size", "num_blocks", "max_model_len"),
+    *("max_num_batched_tokens", "max_num_scheduled_tokens", "max_num_seqs"),
+    "long_prefill_token_threshold",
+)
+"""What a scenario says in numbers and a trace repeats."""
 
 
 def command(
@@ -53,6 +61,9 @@ def command(
     scenario uses a feature that is out of scope; 4 its content is wrong, or that of the trace.
     The trace appears whole or not at all.
     """
+    check_output(output, [] if reseal else [str(source)])
+    if reseal and (names or settings or profile_name != "normative"):
+        raise usage_error("a trace that is sealed anew keeps its decisions", "--reseal")
     try:
         semantics = with_switches(profile(profile_name), settings or [])
     except UnknownSwitch as error:
@@ -86,6 +97,7 @@ def _record(
 
     with source.open("rb") as stream:
         taken = scenario.parse(stream.read(MAX_BYTES + 1), str(source))
+    _check_numbers(taken)
     made = make_engine(engine, taken.config, semantics)
     with trace_file(output) as writer:
         writer.write(header(taken.config, engine.value, version("nullblock"), label))
@@ -94,6 +106,18 @@ def _record(
         )
         deque(driver.run(taken, tape, dump="none"), maxlen=0)
         return {"steps": tape.steps, "requests": len(tape.numbers)}
+
+
+def _check_numbers(taken: Scenario) -> None:
+    """A trace holds the numbers that any JSON reader holds exactly; raises ScenarioError."""
+    places: list[tuple[str, Any]] = [("config", taken.config)]
+    places += [(f"events[{i}]", e) for i, e in enumerate(taken.events) if isinstance(e, Add)]
+    for place, part in places:
+        for name in NUMBERS:
+            value = getattr(part, name, None)
+            if isinstance(value, int) and abs(value) > 2**53:
+                what = f"{value} does not fit a trace"
+                raise ScenarioError(what, "at most 2**53 on either side of 0", f"{place}.{name}")
 
 
 def _reseal(source: Path, output: Path) -> dict[str, int]:

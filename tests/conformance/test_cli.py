@@ -104,7 +104,7 @@ def test_an_error_stays_one_line(capfd: pytest.CaptureFixture[str], folder: Path
         (["run", "good.json", "--dump", "all"], "'all' is not one of"),
         (["run", "missing.json"], "missing.json: No such file"),
         (["run", "good.json", "."], ".: Is a directory"),
-        (["run", "good.json", "-o", "missing/out"], "missing/out: No such file"),
+        (["run", "good.json", "-o", "missing/out"], "missing/out: there is no such folder"),
         (["run", "--fast", "good.json"], "--fast"),
     ],
 )

@@ -221,7 +221,7 @@ def test_wrong_content_is_worse_than_a_feature_out_of_scope() -> None:
 @pytest.mark.parametrize(
     ("data", "place", "says"),
     [
-        (b"", "line 1 column 1", "not JSON"),
+        (b"", "line 1 column 1", "the file is empty"),
         (b'{"events":[\n{"op" "add"}]}', "line 2 column 7", "not JSON"),
         (b'{"events":[]} x', "line 1 column 15", "not JSON"),
         (b'\xef\xbb\xbf{"events":[]}', "line 1 column 1", "byte order mark"),
