@@ -18,6 +18,7 @@ class Config:
     """All blocks, the null block included."""
     block_size: int
     max_num_scheduled_tokens: int
+    """Token budget of a step; vLLM takes max_num_batched_tokens where it is not set."""
     """Token budget of a step."""
     max_num_seqs: int
     max_model_len: int

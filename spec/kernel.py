@@ -132,8 +132,7 @@ class Rule:
 
 
 def rule(id: str, sorts: str = "") -> Callable[[Callable[..., None]], Rule]:
-    """Register a rule. `sorts` names its parameters: R request, B block, I integer, T token, E
-    reason.
+    """Register a rule. `sorts` names its parameters: R request, B block, I integer.
 
     Every `require` comes before the first write, so a rejected rule changes nothing.
     """

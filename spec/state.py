@@ -171,7 +171,7 @@ def head(s: State) -> Value:
     """The request considered next is the front of the queue (FCFS) or the least by priority,
     arrival time, id (PRIORITY).
 
-    Source: RequestQueue.peek_request, Request.__lt__; SEMANTICS 0.
+    Source: RequestQueue.peek_request, Request.__lt__.
     """
     return s.k.first("R", lambda r: is_waiting(s, r), lambda r: place(s, r), by="rank")
 
@@ -179,6 +179,15 @@ def head(s: State) -> Value:
 def is_head(s: State, r: Value) -> Value:
     """Whether r is `head(s)`."""
     return s.k.is_first("R", r, lambda q: is_waiting(s, q), lambda q: place(s, q), by="rank")
+
+
+def index_of(s: State, r: Value) -> Value:
+    """Where the running request r stands in the running list."""
+
+    def stands(i: Value) -> Value:
+        return both(0 <= i, i < s.nr, s.run[i] == r)
+
+    return s.k.first("I", stands, lambda i: i, by=("run", r))
 
 
 def is_victim(s: State, i: Value) -> Value:
@@ -200,8 +209,7 @@ def victim(s: State) -> Value:
     """The victim is the last running request (FCFS) or the first of those with the greatest
     priority value and arrival time.
 
-    Source: Scheduler.schedule, running phase; SEMANTICS 1.8. The request id takes no part in a
-    tie.
+    Source: Scheduler.schedule, running phase. The request id takes no part in a tie.
     """
     if not s.k.priority:
         return s.nr - 1
@@ -219,14 +227,19 @@ def start(s: State, r: Value) -> Value:
     return ite(s.na < s.nhit, s.k.tokens(s.nhit), s.comp[r])
 
 
+def cut(s: State, n: Value) -> Value:
+    """The long-prefill threshold, if one is set and n is more; else n."""
+    return ite(both(0 < s.k.threshold, s.k.threshold < n), s.k.threshold, n)
+
+
 @clause("RUN-1")
 def chunk(s: State, n: Value) -> Value:
     """A request gets at most the long-prefill threshold, if one is set, and at most what is left
     of the budget.
 
-    The threshold binds decodes and prefills alike. Source: SEMANTICS 1.3, 2.6.
+    The threshold binds decodes and prefills alike. Source: Scheduler.schedule, both phases.
     """
-    return least(ite(both(0 < s.k.threshold, s.k.threshold < n), s.k.threshold, n), s.budget)
+    return least(cut(s, n), s.budget)
 
 
 @clause("RUN-2")
@@ -234,8 +247,8 @@ def tokens_to_run(s: State, r: Value) -> Value:
     """A running request gets the tokens it is behind, as far as chunk, budget and max_model_len -
     1 allow.
 
-    Source: SEMANTICS 1.2-1.4. In vllm-0.22.1 the number may be negative for a prompt longer than
-    max_model_len.
+    Source: Scheduler.schedule, running phase. In vllm-0.22.1 the number may be negative for a
+    prompt longer than max_model_len.
     """
     return least(chunk(s, s.ntok[r] - s.comp[r]), s.k.max_len - 1 - s.comp[r])
 
@@ -244,7 +257,7 @@ def tokens_to_run(s: State, r: Value) -> Value:
 def tokens_to_admit(s: State, r: Value) -> Value:
     """A waiting request gets the tokens that no hit covers, as far as chunk and budget allow.
 
-    Source: SEMANTICS 2.6. There is no max_model_len clamp here.
+    Source: Scheduler.schedule, waiting phase. There is no max_model_len clamp here.
     """
     return chunk(s, s.ntok[r] - start(s, r))
 
@@ -264,7 +277,7 @@ def fits(s: State, r: Value) -> Value:
     """Slots are given if the blocks still missing, plus the hits that stand in the free queue, are
     free: all or nothing.
 
-    Source: KVCacheManager.allocate_slots, get_num_blocks_to_allocate; SEMANTICS 5.6.
+    Source: KVCacheManager.allocate_slots, get_num_blocks_to_allocate.
     """
     return room(s) - s.tlen[r] - (s.nhit - s.na) + s.nevict <= s.nfree
 
@@ -274,8 +287,7 @@ def fits_whole(s: State, r: Value) -> Value:
     """With full-sequence reservation a request is admitted only if all the tokens it has now would
     fit.
 
-    Source: scheduler_reserve_full_isl; SEMANTICS 5.3. For a resumed request that includes its
-    output.
+    Source: scheduler_reserve_full_isl. For a resumed request that includes its output.
     """
     if not s.k.reserve:
         return True
@@ -288,12 +300,11 @@ def may_chunk(s: State, r: Value) -> Value:
     """With chunked prefill off, a request that the threshold has not cut must fit the budget that
     is left.
 
-    Source: SEMANTICS 2.6. A threshold still cuts a long prompt into chunks.
+    Source: Scheduler.schedule, waiting phase. A threshold still cuts a long prompt into chunks.
     """
     if s.k.chunked:
         return True
-    n = s.ntok[r] - start(s, r)
-    return ite(both(0 < s.k.threshold, s.k.threshold < n), s.k.threshold, n) <= s.budget
+    return cut(s, s.ntok[r] - start(s, r)) <= s.budget
 
 
 @clause("WAIT-5")
@@ -301,7 +312,7 @@ def may_admit(s: State) -> Value:
     """The waiting queue is served only if nothing was preempted, the engine is unpaused, the head
     is not stuck, and budget and a running place are left.
 
-    Source: SEMANTICS 2. Head-of-line blocking is total.
+    Source: Scheduler.schedule, waiting phase. Head-of-line blocking is total.
     """
     return both(
         s.turned == 0,
@@ -361,8 +372,7 @@ def check_stop(s: State, r: Value) -> Value:
     """A request stops on eos, then on a stop id, then at max_model_len or max_tokens; below
     min_tokens only the length limits count.
 
-    Source: check_stop; SEMANTICS 4.4. In vllm-0.22.1 not even they count below min_tokens
-    (upstream PR 51299).
+    Source: check_stop. In vllm-0.22.1 not even they count below min_tokens (upstream PR 51299).
     """
     at_limit = either(s.ntok[r] >= s.k.max_len, s.ntok[r] - s.k.prompt_len(r) >= s.k.max_tokens(r))
     if s.ntok[r] - s.k.prompt_len(r) < s.k.min_tokens(r):

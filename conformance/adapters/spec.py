@@ -154,7 +154,7 @@ class _Spec:
         """A decision in the words of the driver's `schedule` line. Computed and output tokens
         are those before the step.
         """
-        s, k = self.s, self.k
+        k = self.k
         return {
             "num_scheduled_tokens": dict(out.num_scheduled_tokens),
             "order": [r for r, _ in out.num_scheduled_tokens],
@@ -174,7 +174,7 @@ class _Spec:
                     "id": q.id,
                     "new_blocks": [list(q.new_blocks)] if q.new_blocks else None,
                     "computed": q.computed,
-                    "num_output": s.ntok[q.id] - k.prompt_len(q.id),
+                    "num_output": q.num_output,
                     "resumed": q.resumed,
                     "all_token_ids": q.all_tokens,
                 }
@@ -231,9 +231,7 @@ class _Spec:
 
     def has_unfinished(self) -> bool:
         """Whether there is work, as vLLM counts it under the pause state."""
-        s = self.s
-        count = {PAUSED_ALL: 0, PAUSED_NEW: s.nr, UNPAUSED: s.nr + s.nwait}[s.pause]
-        return bool(count or self.rejected)
+        return bool(events.unfinished(self.s) or self.rejected)
 
     def has_requests(self) -> bool:
         """Whether a step has anything to do or to tell."""

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from nullblock.conformance.checker.names import Same
 from nullblock.conformance.trace.records import CachedRequests, Groups, NewRequest, Schedule
 from nullblock.spec.machine.output import CachedRequest, SchedulerOutput
-from nullblock.spec.state import PREEMPTED, WAITING
+from nullblock.spec.state import PREEMPTED, RUNNING, WAITING
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,11 @@ class Mismatch:
 def schedule(out: SchedulerOutput, seen: Schedule, s: Any, same: Same) -> Iterator[Mismatch]:
     """Where a recorded step departs, in the order in which a step is decided."""
     yield from _preempted(out, seen)
+    yield from _hits(out, seen)
     yield from _scheduled(out, seen, s)
     yield from _new(out, seen.new, s, same)
     if seen.cached is not UNSET:
-        yield from _cached(out.cached, seen.cached, s, same)
+        yield from _cached(out.cached, seen.cached, same)
     elif out.cached:
         yield Mismatch("OUT-5", "the known requests", [q.id for q in out.cached], [])
     if sorted(out.finished) != seen.finished:
@@ -47,6 +48,20 @@ def _preempted(out: SchedulerOutput, seen: Schedule) -> Iterator[Mismatch]:
         else:
             rule = "PREEMPT-2" if set(expected) > set(seen.preempted) else "PREEMPT-1"
         yield Mismatch(rule, "who is preempted", expected, seen.preempted)
+
+
+def _hits(out: SchedulerOutput, seen: Schedule) -> Iterator[Mismatch]:
+    """Another hit makes another number of tokens, so it comes first."""
+    told = {q.id: q.computed for q in seen.new}
+    if seen.cached is not UNSET and seen.cached.computed is not UNSET:
+        resumed = set(seen.cached.resumed)
+        known = zip(seen.cached.ids, seen.cached.computed, strict=True)
+        told |= {r: n for r, n in known if r in resumed}
+    ours = {q.id: q.computed for q in out.new}
+    ours |= {q.id: q.computed for q in out.cached if q.resumed}
+    for r, n in ours.items():
+        if told.get(r, n) != n:
+            yield Mismatch("HASH-11", f"the hit of request {r}", n, told[r], r)
 
 
 def _scheduled(out: SchedulerOutput, seen: Schedule, s: Any) -> Iterator[Mismatch]:
@@ -84,8 +99,11 @@ def _not_admitted(s: Any, r: int) -> str:
     """The rule by which a request is not scheduled that a trace says is."""
     if any(q == r for q, _ in s.k.refused):
         return "LIFE-2"
+    if s.stage[r] == RUNNING:
+        # Passed over, or not reached: the phase was over, or the budget spent, before its turn.
+        return "RUN-7" if s.halted == 1 else "RUN-1" if s.budget == 0 else "RUN-2"
     if s.stage[r] not in (WAITING, PREEMPTED):
-        return "RUN-4"
+        return "RUN-14"
     if s.turned or not s.blocked:
         return "WAIT-5"
     return "WAIT-8" if s.k.held_back else "WAIT-10"
@@ -96,8 +114,6 @@ def _new(out: SchedulerOutput, seen: list[NewRequest], s: Any, same: Same) -> It
         yield Mismatch("WAIT-9", "who is new", [q.id for q in out.new], [q.id for q in seen])
         return
     for q, p in zip(out.new, seen, strict=True):
-        if q.computed != p.computed:
-            yield Mismatch("HASH-11", f"the hit of request {q.id}", q.computed, p.computed, q.id)
         if p.blocks is not UNSET:
             yield from _table(q.id, q.blocks, p.blocks, q.computed // s.k.block_size, same)
 
@@ -113,7 +129,7 @@ def _table(
 
 
 def _cached(
-    out: tuple[CachedRequest, ...], seen: CachedRequests, s: Any, same: Same
+    out: tuple[CachedRequest, ...], seen: CachedRequests, same: Same
 ) -> Iterator[Mismatch]:
     if [q.id for q in out] != seen.ids:
         yield Mismatch("OUT-5", "the known requests", [q.id for q in out], seen.ids)
@@ -124,14 +140,12 @@ def _cached(
     if seen.computed is not UNSET:
         for q, n in zip(out, seen.computed, strict=True):
             if q.computed != n:
-                rule = "HASH-11" if q.resumed else "UPD-1"
                 what = f"the computed tokens of request {q.id}"
-                yield Mismatch(rule, what, q.computed, n, q.id)
+                yield Mismatch("UPD-1", what, q.computed, n, q.id)
     if seen.num_output is not UNSET:
         for q, n in zip(out, seen.num_output, strict=True):
-            if s.ntok[q.id] - s.k.prompt_len(q.id) != n:
-                expected = s.ntok[q.id] - s.k.prompt_len(q.id)
-                yield Mismatch("UPD-3", f"the output of request {q.id}", expected, n, q.id)
+            if q.num_output != n:
+                yield Mismatch("UPD-3", f"the output of request {q.id}", q.num_output, n, q.id)
     if seen.all_tokens is not UNSET:
         again = [(q.id, q.all_tokens) for q in out if q.all_tokens is not None]
         if again != seen.all_tokens:

@@ -28,7 +28,8 @@ def command(
     ] = "normative",
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
 ) -> None:
-    """Prove that every rule keeps every invariant, and that the machine fires only enabled rules.
+    """Prove that every rule keeps every invariant of a state, and that the machine fires only
+    enabled rules.
 
     The proofs hold for any number of blocks, requests and tokens. What is left open is not
     refuted: `nullblock explore` looks for a counterexample. Exit code 1 if something claimed is

@@ -12,7 +12,7 @@ from typing import Any
 from nullblock.spec.catalogue import register
 from nullblock.spec.explorer.actions import Action, Schedule, Update
 from nullblock.spec.kernel import State
-from nullblock.spec.state import PAUSED_ALL, RUNNING, UNPAUSED, WAITING, live
+from nullblock.spec.state import PAUSED_ALL, RUNNING, TOKEN, UNPAUSED, WAITING, live
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def tokens_have_owners(was: Before, s: State, done: Action) -> bool:
     if not isinstance(done, Update):
         return True
     return all(
-        s.ntok[r] == n + (1 if was.due[r] == 2 else 0)
+        s.ntok[r] == n + (1 if was.due[r] == TOKEN else 0)
         and (s.ntok[r] == n or was.stage[r] != WAITING)
         for r, n in was.tokens.items()
         if n and live(s, r)

@@ -94,7 +94,7 @@ def insertion_stamps_distinct(s: State) -> Value:
 @invariant("HASH-4")
 def parent_outlives_free_child(s: State) -> Value:
     """A cached block in the free queue has its parent's hash cached, in use or later in the queue,
-    so a miss at a block implies misses at every later one.
+    so that no block is evicted before those that follow it.
 
     Holds unless hashes were evicted from outside. Upstream: forward frees; the seed's
     lazy-eviction timeline.

@@ -1,7 +1,7 @@
 """What may happen between steps: arrivals, aborts, resets."""
 
 from nullblock.spec.catalogue import clause
-from nullblock.spec.kernel import State, Value, both, loop, neg
+from nullblock.spec.kernel import State, Value, both, either, loop, neg
 from nullblock.spec.machine.blocks import free, withdraw
 from nullblock.spec.rules.pool import evict_block, wipe
 from nullblock.spec.rules.queues import (
@@ -16,7 +16,16 @@ from nullblock.spec.rules.queues import (
     requeue,
     set_pause,
 )
-from nullblock.spec.state import HANDED, MOVED, RUNNING, live, servable
+from nullblock.spec.state import (
+    HANDED,
+    MOVED,
+    PAUSED_ALL,
+    RUNNING,
+    UNPAUSED,
+    index_of,
+    live,
+    servable,
+)
 
 RESET_LOOP = HANDED | MOVED | {"comp"}
 
@@ -37,12 +46,7 @@ def abort(s: State, r: Value) -> Value:
     if not live(s, r):
         return False
     if s.stage[r] == RUNNING:
-        abort_running(
-            s,
-            s.k.first(
-                "I", lambda i: both(0 <= i, i < s.nr, s.run[i] == r), lambda i: i, by=("run", r)
-            ),
-        )
+        abort_running(s, index_of(s, r))
         free(s, r)
         forget(s, r)
     else:
@@ -94,3 +98,15 @@ def evict_blocks(s: State, blocks: list[Value]) -> None:
 def pause(s: State, state: Value) -> None:
     """Set the pause state (LIFE-7)."""
     set_pause(s, state)
+
+
+@clause("LIFE-16")
+def unfinished(s: State) -> Value:
+    """There is work for a step while requests run or wait; paused, those that wait do not count,
+    and paused altogether nobody does.
+
+    Source: Scheduler.get_num_unfinished_requests, has_unfinished_requests.
+    """
+    if s.pause == PAUSED_ALL:
+        return False
+    return either(s.nr > 0, both(s.pause == UNPAUSED, s.nwait > 0))

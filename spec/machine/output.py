@@ -24,6 +24,8 @@ class CachedRequest:
     new_blocks: tuple[int, ...]
     """For a resumed request the whole table, otherwise the blocks appended in this step."""
     computed: int
+    num_output: int
+    """Output tokens so far."""
     resumed: bool
     all_tokens: int | None
     """How many tokens are sent again; None: none."""
@@ -46,7 +48,7 @@ def scheduled(s: State) -> tuple[tuple[Value, int], ...]:
     """The scheduled requests are reported in the order in which they were scheduled, which is the
     order of the running list.
 
-    Source: SEMANTICS 1.9, 3.
+    Source: Scheduler.schedule, running phase; Scheduler.schedule, SchedulerOutput.
     """
     return tuple((s.run[i], s.sched[s.run[i]]) for i in range(s.nr) if s.sched[s.run[i]] != 0)
 
@@ -56,7 +58,8 @@ def table(s: State, r: Value, first: int = 0) -> tuple[int, ...]:
     """A new or resumed request is reported with all its blocks, a running one with those appended
     in this step.
 
-    Source: SEMANTICS 2.9, 3: req_to_new_blocks.
+    Source: Scheduler.schedule, waiting phase; Scheduler.schedule, SchedulerOutput:
+    req_to_new_blocks.
     """
     return tuple(s.tab[r, i] for i in range(first, s.tlen[r]))
 
@@ -65,7 +68,7 @@ def table(s: State, r: Value, first: int = 0) -> tuple[int, ...]:
 def tokens_again(s: State, r: Value) -> int | None:
     """All tokens are sent again for a known request that was not scheduled in the previous step.
 
-    Source: CachedRequestData.all_token_ids; SEMANTICS 3.
+    Source: CachedRequestData.all_token_ids.
     """
     return None if s.k.mem(s.prev, r) else s.ntok[r]
 
@@ -103,6 +106,7 @@ def _cached(s: State, r: Value) -> CachedRequest:
         id=r,
         new_blocks=table(s, r, 0 if resumed else s.told[r]),
         computed=s.comp[r],
+        num_output=s.ntok[r] - s.k.prompt_len(r),
         resumed=resumed,
         all_tokens=tokens_again(s, r),
     )
@@ -112,7 +116,7 @@ def _cached(s: State, r: Value) -> CachedRequest:
 def scheduler_output(s: State) -> SchedulerOutput:
     """A step reports what it schedules, whom it preempted, and who finished since the step before.
 
-    Source: SEMANTICS 3. Computed tokens are those before this step.
+    Source: Scheduler.schedule, SchedulerOutput. Computed tokens are those before this step.
     """
     order = scheduled(s)
     return SchedulerOutput(

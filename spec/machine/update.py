@@ -4,7 +4,16 @@ from nullblock.spec.kernel import State, Value, both, loop
 from nullblock.spec.machine.blocks import free
 from nullblock.spec.rules.queues import finish, finish_waiting, forget
 from nullblock.spec.rules.steps import begin_update, end_update, go_on, pass_over, take_token
-from nullblock.spec.state import CONTINUE, HANDED, MOVED, RUNNING, TOKEN, check_stop, live
+from nullblock.spec.state import (
+    CONTINUE,
+    HANDED,
+    MOVED,
+    RUNNING,
+    TOKEN,
+    check_stop,
+    index_of,
+    live,
+)
 
 UPDATE_LOOP = HANDED | MOVED | {"ntok", "comp", "due", "cur", "finished", "open", "taker"}
 
@@ -20,12 +29,7 @@ def settle(s: State, r: Value) -> None:
     if why == CONTINUE:
         go_on(s, r)
     elif s.stage[r] == RUNNING:
-        finish(
-            s,
-            s.k.first(
-                "I", lambda i: both(0 <= i, i < s.nr, s.run[i] == r), lambda i: i, by=("run", r)
-            ),
-        )
+        finish(s, index_of(s, r))
         free(s, r)
         forget(s, r)
     else:

@@ -60,10 +60,11 @@ class Forks:
             return z3.is_true(condition), None
         denied = z3.is_not(condition)
         atom = condition.arg(0) if denied else condition
+        if self.frozen:
+            # Whatever this path has decided: the formula is kept for other paths too.
+            raise Undecidable(f"an invariant tests {str(condition)[:80]}")
         if atom.get_id() in self.taken:
             return self.taken[atom.get_id()] != denied, None
-        if self.frozen:
-            raise Undecidable(f"an invariant tests {str(condition)[:80]}")
         if self.at == len(self.decisions):
             self.decisions.append(True)
         way = self.decisions[self.at]

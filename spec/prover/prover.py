@@ -77,13 +77,15 @@ class Prover:
 
     def invariants(self, s: SymbolicState) -> list[tuple[str, Term]]:
         """The invariants of s as terms, those left out that are true by themselves."""
-        key = (self.priority, *s.key())
+        terms = s.terms()
+        key = (self.priority, *(x.get_id() for x in terms))
         if key not in self.ledger:
+            # Z3 gives the id of a dead term to another: as long as the key is known, they live.
+            self.obligations.alive.append(terms)
             self.forks.frozen = True
             found = [(id, term(x)) for id, x in invariants(s).items() if x is not True]
             self.forks.frozen = False
             self.ledger[key] = found
-            self.obligations.alive.append(s.copy())
         return self.ledger[key]
 
     def settle(self, s: SymbolicState) -> None:

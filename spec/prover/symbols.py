@@ -74,9 +74,9 @@ class SymbolicState:
             setattr(new, f, TermMap(value.term) if isinstance(value, TermMap) else value)
         return new
 
-    def key(self) -> tuple[int, ...]:
-        """What identifies the state's terms while they are alive."""
-        return tuple(term(getattr(self, f)).get_id() for f in FIELDS)
+    def terms(self) -> tuple[Term, ...]:
+        """The fields as terms. Their ids identify the state for as long as these are alive."""
+        return tuple(term(getattr(self, f)) for f in FIELDS)
 
 
 def blank(field: str, value: Term) -> TermMap:

@@ -43,7 +43,7 @@ def _grant(s: State, r: Value) -> None:
 def begin_lookup(s: State, r: Value) -> None:
     """Only the head of the waiting queue is looked at, and only while the queue is served.
 
-    Source: SEMANTICS 2.1-2.5.
+    Source: Scheduler.schedule, waiting phase.
     """
     require(s.phase == WAIT_PHASE, "the waiting phase is open")
     require(s.looking == 0, "no lookup is open")
@@ -88,7 +88,7 @@ def ask_to_run(s: State, r: Value, n: Value) -> None:
     """A running request asks for its tokens when the index reaches it; the number is fixed before
     anybody is preempted.
 
-    Source: SEMANTICS 1.2-1.8.
+    Source: Scheduler.schedule, running phase.
     """
     require(s.phase == RUN_PHASE, "the running phase is open")
     require(s.asked == 0, "nobody is being given slots")
@@ -108,7 +108,7 @@ def ask_to_run(s: State, r: Value, n: Value) -> None:
 def ask_to_enter(s: State, r: Value, n: Value) -> None:
     """A waiting request asks for its tokens once its prefix is looked up.
 
-    Source: SEMANTICS 2.6-2.7.
+    Source: Scheduler.schedule, waiting phase.
     """
     require(s.looking == 2, "the lookup is over")
     require(s.asked == 0, "nobody is being given slots")
@@ -134,7 +134,8 @@ def hold_back(s: State, r: Value) -> None:
     """A head that may not be chunked, or whose whole sequence does not fit, ends the waiting phase
     and keeps its place.
 
-    Source: SEMANTICS 2.6, 5.3. Nobody behind it is tried: head-of-line blocking is total.
+    Source: Scheduler.schedule, waiting phase; KVCacheManager.allocate_slots. Nobody behind it is
+    tried: head-of-line blocking is total.
     """
     require(s.looking == 2, "the lookup is over")
     require(r == s.lr, "for this request")
@@ -149,7 +150,7 @@ def give_up(s: State, r: Value) -> None:
     """A head whose slots are not free ends the waiting phase and keeps its place; nobody is
     preempted for it.
 
-    Source: SEMANTICS 2.7.
+    Source: Scheduler.schedule, waiting phase.
     """
     require(s.looking == 2, "the lookup is over")
     require(turn(s, r), "the request is being given slots")
@@ -163,7 +164,7 @@ def give_up(s: State, r: Value) -> None:
 def schedule_running(s: State, r: Value) -> None:
     """A running request is scheduled once its table has room for every token it was granted.
 
-    Source: SEMANTICS 1.9.
+    Source: Scheduler.schedule, running phase.
     """
     require(s.phase == RUN_PHASE, "the running phase is open")
     require(turn(s, r), "the request is being given slots")
@@ -180,7 +181,7 @@ def admit(s: State, r: Value) -> None:
     """An admitted request joins the end of the running list; it counts as new, or as resumed if it
     was preempted before.
 
-    Source: SEMANTICS 2.8.
+    Source: Scheduler.schedule, waiting phase.
     """
     require(s.phase == WAIT_PHASE, "the waiting phase is open")
     require(may_admit(s), "the waiting queue is served")

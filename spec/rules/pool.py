@@ -59,7 +59,7 @@ def push_new(s: State, r: Value, b: Value) -> None:
     """A new block is taken from the front of the free queue, loses the hash it carried, and
     belongs to one request.
 
-    Source: BlockPool.get_new_blocks, _maybe_evict_cached_block; SEMANTICS 7.
+    Source: BlockPool.get_new_blocks, _maybe_evict_cached_block.
     """
     require(turn(s, r), "the request is being given slots")
     require(s.leaving == 0, "nobody is half-way out")
@@ -77,7 +77,7 @@ def push_new(s: State, r: Value, b: Value) -> None:
 def adopt(s: State, r: Value, b: Value) -> None:
     """A hit block is touched: it gains a reference and, if it stood in the free queue, leaves it.
 
-    Source: BlockPool.touch, allocate_new_computed_blocks; SEMANTICS 5.7.
+    Source: BlockPool.touch, allocate_new_computed_blocks.
     """
     require(s.looking == 2, "the lookup is over")
     require(turn(s, r), "the request is being given slots")
@@ -100,7 +100,7 @@ def publish(s: State, r: Value) -> None:
     hash.
 
     Blocks are registered before they are computed, and are visible to requests admitted later in
-    the same step. Source: BlockPool.cache_full_blocks; SEMANTICS 5.9. In vllm-0.22.1 a prompt
+    the same step. Source: BlockPool.cache_full_blocks. In vllm-0.22.1 a prompt
     longer than max_model_len counts blocks it does not have.
     """
     i = s.ncached[r]
@@ -175,7 +175,7 @@ def evict_block(s: State, b: Value) -> None:
 def wipe(s: State) -> None:
     """A reset forgets every hash, and happens only while no request holds a block.
 
-    Source: BlockPool.reset_prefix_cache; SEMANTICS 4.
+    Source: BlockPool.reset_prefix_cache.
     """
     require(either(s.phase == IDLE, s.phase == RESETTING), "between steps")
     require(

@@ -81,8 +81,8 @@ def add_request(s: State, r: Value) -> None:
 
 @rule("LIFE-2", "R")
 def reject(s: State, r: Value) -> None:
-    """A request that could never be served to its limit is refused at arrival, and the next update
-    says why.
+    """A request whose service to its limit cannot be guaranteed is refused at arrival, and the
+    next update says why.
 
     Normative only: vllm-0.22.1 lets it wait for ever, and with it everything behind it (upstream
     39734).
@@ -100,8 +100,8 @@ def preempt(s: State, i: Value) -> None:
     """When slots are short the victim leaves the running list; if it was already scheduled this
     step its tokens return to the budget.
 
-    A victim before the index moves the index. Source: SEMANTICS 1.8. In vllm-0.22.1 it does so
-    only if it was scheduled this step (upstream 49097).
+    A victim before the index moves the index. Source: Scheduler.schedule, running phase. In
+    vllm-0.22.1 it does so only if it was scheduled this step (upstream 49097).
     """
     require(s.phase == RUN_PHASE, "the running phase is open")
     require(s.leaving == 0, "nobody is half-way out")
@@ -127,7 +127,8 @@ def preempt_for_reset(s: State) -> None:
     """A reset that may touch running requests preempts them from the back, so that their order is
     kept.
 
-    Source: Scheduler.reset_prefix_cache; SEMANTICS 4.
+    They are not reported as preempted: that is told of steps alone. Source:
+    Scheduler.reset_prefix_cache.
     """
     require(s.phase == RESETTING, "a reset is under way")
     require(s.leaving == 0, "nobody is half-way out")
@@ -159,7 +160,8 @@ def requeue(s: State, v: Value) -> None:
 def abort_running(s: State, i: Value) -> None:
     """A running request may be aborted between any two steps, its output in flight or not.
 
-    Source: Scheduler.finish_requests.
+    Of several aborted at once the order is the engine's own; vLLM walks over a set. Source:
+    Scheduler.finish_requests.
     """
     require(s.phase == IDLE, "between steps")
     require(s.leaving == 0, "nobody is half-way out")
@@ -251,7 +253,7 @@ def begin_reset(s: State) -> None:
 def end_reset(s: State) -> None:
     """After a reset that preempted the running requests the workers are sent every token again.
 
-    Source: prev_step_scheduled_req_ids; SEMANTICS 4.
+    Source: prev_step_scheduled_req_ids.
     """
     require(s.phase == RESETTING, "a reset is under way")
     require(s.leaving == 0, "nobody is half-way out")

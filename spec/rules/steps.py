@@ -25,7 +25,7 @@ def begin_step(s: State) -> None:
     """A step starts with the whole token budget, or none while everything is paused, and looks at
     running requests first.
 
-    Source: SEMANTICS 1. In this scope at most one step is in flight.
+    Source: Scheduler.schedule, running phase. In this scope at most one step is in flight.
     """
     require(s.phase == IDLE, "between steps")
     require(s.flying == 0, "no step is in flight")
@@ -46,7 +46,7 @@ def begin_step(s: State) -> None:
 def skip(s: State, r: Value) -> None:
     """A running request with nothing to do is passed over, and later ones may overtake it.
 
-    Source: SEMANTICS 1.7.
+    Source: Scheduler.schedule, running phase.
     """
     require(s.phase == RUN_PHASE, "the running phase is open")
     require(at_rest(s), "nobody is half-way")
@@ -61,7 +61,7 @@ def end_running(s: State) -> None:
     """The running phase ends with the list, with the budget, or when a request has preempted
     itself, never earlier.
 
-    Source: SEMANTICS 1.
+    Source: Scheduler.schedule, running phase.
     """
     require(s.phase == RUN_PHASE, "the running phase is open")
     require(at_rest(s), "nobody is half-way")
@@ -75,7 +75,7 @@ def end_running(s: State) -> None:
 def end_waiting(s: State) -> None:
     """The waiting phase ends only when the queue may be served no further.
 
-    Source: SEMANTICS 2.
+    Source: Scheduler.schedule, waiting phase.
     """
     require(s.phase == WAIT_PHASE, "the waiting phase is open")
     require(at_rest(s), "nobody is half-way")
@@ -88,7 +88,7 @@ def begin_advance(s: State) -> None:
     """Once decided, a step is in flight; the ids that finished before it are reported with it and
     forgotten.
 
-    Source: SEMANTICS 3, update_after_schedule.
+    Source: Scheduler.schedule, SchedulerOutput, update_after_schedule.
     """
     require(s.phase == DECIDED, "the step is decided")
     s.phase = ADVANCE
@@ -154,8 +154,8 @@ def pass_over(s: State) -> None:
     """Nothing is applied to a request that is gone, or that a chunk of its prefill left short of a
     token.
 
-    Source: SEMANTICS 4.1, 4.7. In vllm-0.22.1 a request is found again by its id, even if it is a
-    later one.
+    Source: Scheduler.update_from_output. In vllm-0.22.1 a request is found again by its id, even
+    if it is a later one.
     """
     require(s.phase == UPDATE, "an output is being applied")
     require(s.leaving == 0, "nobody is half-way out")

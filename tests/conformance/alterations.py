@@ -74,7 +74,7 @@ Alteration = tuple[str, str, Callable[[Any], bool], Callable[[Any], Any]]
 ALTERATIONS: dict[str, Alteration] = {
     "a decode gets a token too many": ("RUN-2", "schedule", decoding, grown),
     "a request is left out": ("RUN-4", "schedule", decoding, drop_last),
-    "a stranger is scheduled": ("RUN-4", "schedule", decoding, enter),
+    "a stranger is scheduled": ("RUN-14", "schedule", decoding, enter),
     "the order is another": (
         "OUT-1",
         "schedule",
@@ -86,6 +86,18 @@ ALTERATIONS: dict[str, Alteration] = {
         "schedule",
         hit,
         lambda x: x["new"][0].update(computed=x["new"][0]["computed"] + 16),
+    ),
+    "a hit is lost, and computed": (
+        "HASH-11",
+        "schedule",
+        hit,
+        lambda x: (
+            x["tokens"].__setitem__(
+                x["ids"].index(x["new"][0]["id"]),
+                x["tokens"][x["ids"].index(x["new"][0]["id"])] + 16,
+            ),
+            x["new"][0].update(computed=x["new"][0]["computed"] - 16),
+        ),
     ),
     "a hit is lost": ("HASH-11", "schedule", hit, lambda x: x["new"][0].update(computed=0)),
     "a hit is another block": (

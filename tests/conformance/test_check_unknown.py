@@ -90,6 +90,18 @@ def feature_of_a_request(lines: Lines) -> None:
     next(x for x in lines if x["ev"] == "add")["features"] = ["structured_output"]
 
 
+def nothing_told(lines: Lines) -> None:
+    """An abort and a reset of which nobody saw what became."""
+    del lines[1:]
+    lines += [{"ev": "abort", "asked": [], "status": "FINISHED_ABORTED"}, {"ev": "reset"}]
+
+
+def unordered(lines: Lines) -> None:
+    """Two running requests are aborted, and nobody saw which first."""
+    at = next(i for i, x in enumerate(lines) if x["ev"] == "update" and len(x["ids"]) == 2)
+    lines[at + 1 :] = [{"ev": "abort", "asked": None, "status": "FINISHED_ABORTED"}]
+
+
 UNKNOWN: dict[str, tuple[Any, str]] = {
     "a feature": (header(features=["async_scheduling", "kv_connector"]), "async_scheduling"),
     "a later one": (header(features=["async_scheduling", "kv_connector"]), "kv_connector"),
@@ -114,6 +126,8 @@ UNKNOWN: dict[str, tuple[Any, str]] = {
     "the recorder's end": (cut("lost", reason="MemoryError"), "MemoryError"),
     "an unknown exception": (cut("error", during="abort", type="KeyError"), "abort raised"),
     "speculative tokens": (speculative, "3 in its output"),
+    "decisions that are nowhere told": (nothing_told, "decisions"),
+    "the order of an abort": (unordered, "order aborted requests gave up"),
     "decisions": (lambda x: x.__delitem__(slice(1, None)), "decisions"),
 }
 

@@ -74,7 +74,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "budget-off-by-one",
         "a request may exceed the token budget by one",
-        ((STATE, "s.k.threshold, n), s.budget)", "s.k.threshold, n), s.budget + 1)"),),
+        ((STATE, "least(cut(s, n), s.budget)", "least(cut(s, n), s.budget + 1)"),),
     ),
     Mutant(
         "hit-without-reference",

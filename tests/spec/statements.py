@@ -127,6 +127,7 @@ STATEMENTS = {
     "LIFE-13": "invariants.queues.live_is_servable",
     "LIFE-14": "invariants.queues.length_in_bounds",
     "LIFE-15": "explorer.liveness.served_in_the_end",
+    "LIFE-16": "machine.events.unfinished",
 }
 """ID to definition. A statement that goes leaves its ID behind in `RETIRED`; a new one gets a
 new number.

@@ -15,6 +15,7 @@ from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.profiles import VLLM_0_22_1
+from nullblock.spec.state import PAUSED_ALL, PAUSED_NEW, UNPAUSED
 
 sys.path.insert(0, str(Path(__file__).parent))
 from statements import RETIRED, STATEMENTS  # noqa: E402  (a data file beside this one)
@@ -123,3 +124,20 @@ def test_rule_names_are_unique() -> None:
     with pytest.raises(ValueError, match="two rules are called adopt"):
         rule(unused)(adopt)
     del CATALOGUE[unused]
+
+
+def test_what_is_left_to_do_depends_on_the_pause_state() -> None:
+    """LIFE-16: who waits counts while nothing is paused, who runs unless everything is."""
+    s = new_state(CONFIG)
+    assert not events.unfinished(s)
+    arrive(s, "a", 3, 2)
+    told = []
+    for state in (UNPAUSED, PAUSED_NEW, PAUSED_ALL):
+        events.pause(s, state)
+        told.append(bool(events.unfinished(s)))
+    events.pause(s, UNPAUSED)
+    schedule(s)
+    for state in (UNPAUSED, PAUSED_NEW, PAUSED_ALL):
+        events.pause(s, state)
+        told.append(bool(events.unfinished(s)))
+    assert told == [True, False, False, True, True, False]
