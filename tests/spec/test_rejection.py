@@ -1,11 +1,25 @@
-"""A reason is given exactly where LIFE-2 rejects a request."""
+"""A reason is given exactly where LIFE-2 rejects a request, and that is exactly where a request
+might never be served.
+"""
 
+import sys
+from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 from nullblock.spec.concrete import Env, initial
 from nullblock.spec.facts import Config, Request
+from nullblock.spec.kernel import Broken, Disabled
+from nullblock.spec.machine import events
+from nullblock.spec.profiles import NORMATIVE
 from nullblock.spec.rejection import why_unservable
-from nullblock.spec.state import servable
+from nullblock.spec.state import live, servable
+
+sys.path.insert(0, str(Path(__file__).parent))
+from world import arrive, new_state, step  # noqa: E402  (a module beside this one)
+
+LENIENT = replace(NORMATIVE, reject_unservable=False)
+RESETS = (None, *range(12))
 
 
 def test_reason_iff_unservable() -> None:
@@ -30,3 +44,46 @@ def test_reason_iff_unservable() -> None:
             assert bool(servable(s, "r")) == (reason is None), (config, prompt, output, reason)
             seen.add(reason and reason.split()[0])
     assert None in seen and len(seen) > 3
+
+
+def served(config: Config, prompt: int, output: int, reset_after: int | None) -> bool:
+    """Whether a lone request gets to its limit, preempted by a reset after so many steps."""
+    s = new_state(replace(config, semantics=LENIENT))
+    try:
+        arrive(s, "a", prompt, output)
+        for number in range(60):
+            if not live(s, "a"):
+                return True
+            step(s)
+            if number == reset_after:
+                events.reset_prefix_cache(s, True)
+    except (Disabled, Broken):
+        return False
+    return not live(s, "a")
+
+
+def test_who_is_refused_could_starve_and_nobody_else() -> None:
+    """LIFE-11, by trying: an accepted request that is alone is served to its limit, whenever it is
+    preempted; one that is refused, for more than its prompt's length, is not, if it is preempted
+    at the wrong time or even if it is not.
+    """
+    refused = accepted = 0
+    for blocks, size, budget, length, threshold, chunked, reserve in product(
+        (2, 4, 6), (1, 2), (2, 5), (4, 8), (0, 2), (True, False), (True, False)
+    ):
+        config = Config(
+            *(blocks, size, budget, 2, length),
+            long_prefill_token_threshold=threshold,
+            enable_chunked_prefill=chunked,
+            scheduler_reserve_full_isl=reserve,
+        )
+        for prompt, output in product((0, 1, 3, 4, 7, 9), (1, 4)):
+            always = all(served(config, prompt, output, r) for r in RESETS)
+            reason = why_unservable(config, prompt, output)
+            if prompt >= length:
+                # Refused for its length alone, as vLLM's front end does: some would be served.
+                assert reason is not None
+                continue
+            assert (reason is None) == always, (config, prompt, output, reason)
+            accepted, refused = accepted + always, refused + (not always)
+    assert accepted > 500 and refused > 500
