@@ -2,8 +2,8 @@
 supplies quantifiers and cardinalities.
 
 Each invariant is a function of the state with an ID; its docstring is the sentence, and
-`Upstream:` names defects of real engines that break it (the numbers are vLLM issues and pull
-requests, or defects in `B`).
+`Upstream:` names defects of real engines that break it: bare numbers are vLLM issues and pull
+requests, others carry their project's name.
 """
 
 from nullblock.spec.invariants import pool, queues, steps, tables

@@ -11,7 +11,7 @@ from nullblock.spec.state import (
 
 @invariant("POOL-1")
 def no_negative_reference(s: State) -> Value:
-    """No reference count is below zero. Upstream: 37076, double frees of the zoo's B101 kind."""
+    """No reference count is below zero. Upstream: 37076; double frees."""
     return s.k.forall("B", lambda b: s.ref[b] >= 0)
 
 
@@ -26,7 +26,7 @@ def reference_counts_holders(s: State) -> Value:
 @invariant("POOL-3")
 def free_iff_unreferenced(s: State) -> Value:
     """A block stands in the free queue if and only if its reference count is zero. Upstream:
-    B23, B30.
+    ROCm/ATOM#902, 37076.
     """
     return s.k.forall("B", lambda b: in_queue(s, b) == (s.ref[b] == 0))
 
@@ -44,7 +44,7 @@ def stamps_in_range(s: State) -> Value:
 @invariant("QUEUE-2")
 def stamps_distinct(s: State) -> Value:
     """No two blocks stand at one place in the free queue, and so none stands there twice.
-    Upstream: B107.
+    Upstream: double frees.
     """
     return s.k.forall(
         "BB", lambda b, c: implies(both(in_queue(s, b), s.stamp[b] == s.stamp[c]), b == c)
@@ -53,7 +53,9 @@ def stamps_distinct(s: State) -> Value:
 
 @invariant("QUEUE-4")
 def free_count(s: State) -> Value:
-    """The count of free blocks is the length of the free queue. Upstream: B15, B25."""
+    """The count of free blocks is the length of the free queue. Upstream: vllm-ascend#14283,
+    TensorRT-LLM#12834.
+    """
     return s.nfree == s.k.card(s.freeset)
 
 
@@ -117,7 +119,7 @@ def parent_outlives_free_child(s: State) -> Value:
 @invariant("HASH-5")
 def hashed_is_promised(s: State) -> Value:
     """A request's cached blocks are computed, in flight, or promised by the open step.
-    Upstream: 43569, B11.
+    Upstream: 43569.
     """
     return s.k.forall(
         "R", lambda r: implies(s.stage[r] != LEAVING, s.ncached[r] <= s.k.full(kept(s, r)))
@@ -127,7 +129,7 @@ def hashed_is_promised(s: State) -> Value:
 @invariant("HASH-6")
 def free_hash_is_computed(s: State) -> Value:
     """A free block that can be hit holds content that was computed: publish after write.
-    Upstream: 43569, B11, B13.
+    Upstream: 43569, 57580.
     """
     return s.k.forall(
         "B", lambda b: implies(both(s.ref[b] == 0, s.hsh[b] != s.k.NOHASH), s.done[b] == 1)

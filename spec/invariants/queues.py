@@ -23,7 +23,7 @@ def running_bound(s: State) -> Value:
 
 @invariant("RUN-9")
 def running_list_runs(s: State) -> Value:
-    """Every request in the running list is in the running stage. Upstream: B43, B57."""
+    """Every request in the running list is in the running stage. Upstream: 23347, 49439."""
     return s.k.forall("I", lambda i: implies(within(0, i, s.nr), s.stage[s.run[i]] == RUNNING))
 
 
@@ -52,7 +52,7 @@ def running_is_listed(s: State) -> Value:
 @invariant("WAIT-12")
 def queued_waits(s: State) -> Value:
     """A request stands in the waiting queue if and only if it waits, new or preempted.
-    Upstream: B48, B57.
+    Upstream: vllm-ascend#10699, 49439.
     """
     return s.k.forall(
         "R",
@@ -102,7 +102,7 @@ def stages(s: State) -> Value:
 @invariant("WAIT-15")
 def arrival_order(s: State) -> Value:
     """Under FCFS running and waiting requests stay in arrival order, running ones first.
-    Upstream: 33522, B46, B47.
+    Upstream: 33522, 41951.
     """
     if s.k.priority:
         return True
@@ -150,8 +150,8 @@ def leaver_in_order(s: State) -> Value:
 
 @invariant("LIFE-13")
 def live_is_servable(s: State) -> Value:
-    """Every request that waits or runs can be served to its limit. Upstream: 39734, 35541, B50,
-    B59; self-preemption for ever.
+    """Every request that waits or runs can be served to its limit. Upstream: 39734, 35541,
+    55130; self-preemption for ever.
     """
     return s.k.forall(
         "R",

@@ -19,7 +19,7 @@ from nullblock.spec.state import (
 @invariant("RUN-11")
 def budget_accounts(s: State) -> Value:
     """What is granted and what is left make up the step's budget, and what is left is never
-    negative. Upstream: B61.
+    negative. Upstream: TensorRT-LLM#12665.
     """
     return both(
         s.budget >= 0,
@@ -32,7 +32,7 @@ def budget_accounts(s: State) -> Value:
 @invariant("PREEMPT-6")
 def no_admission_after_preemption(s: State) -> Value:
     """No request is admitted from the waiting queue in a step that preempted. Upstream:
-    thrashing, B54.
+    thrashing, 25538.
     """
     return both(
         s.turned >= 0,
@@ -77,7 +77,7 @@ def unvisited_is_unscheduled(s: State) -> Value:
 @invariant("RUN-14")
 def only_running_is_scheduled(s: State) -> Value:
     """Only running requests are scheduled, each for at least one token if at all, and never
-    once preempted. Upstream: B43, 23347.
+    once preempted. Upstream: 23347.
     """
     return s.k.forall(
         "R", lambda r: both(s.sched[r] >= 0, implies(s.stage[r] != RUNNING, s.sched[r] == 0))
@@ -98,7 +98,9 @@ def nothing_scheduled_between_steps(s: State) -> Value:
 
 @invariant("RUN-16")
 def computed_in_bounds(s: State) -> Value:
-    """No more is computed than there are tokens. Upstream: B22, B65, B75."""
+    """No more is computed than there are tokens. Upstream: 11186, nano-vllm#233,
+    FastDeploy#3292.
+    """
     return s.k.forall("R", lambda r: both(s.comp[r] >= 0, s.comp[r] + s.sched[r] <= s.ntok[r]))
 
 
@@ -149,7 +151,7 @@ def frame_in_range(s: State) -> Value:
 @invariant("UPD-12")
 def debts_in_flight(s: State) -> Value:
     """A request owes an output only while it is live and a step is in flight, and then for
-    tokens it was granted. Upstream: id reuse; B70.
+    tokens it was granted. Upstream: id reuse; 38624.
     """
     return s.k.forall(
         "R",
@@ -174,7 +176,7 @@ def debts_in_flight(s: State) -> Value:
 @invariant("OUT-7")
 def worker_mirror(s: State) -> Value:
     """The worker knows a prefix of every running request's table and nothing of the others.
-    Upstream: I13, B66, B75.
+    Upstream: 26385, FastDeploy#3292.
     """
     return s.k.forall(
         "R",

@@ -17,13 +17,13 @@ from nullblock.spec.state import (
 
 @invariant("TABLE-1")
 def table_lengths(s: State) -> Value:
-    """A table has no fewer blocks than are cached of it. Upstream: B33."""
+    """A table has no fewer blocks than are cached of it. Upstream: 46281."""
     return s.k.forall("R", lambda r: both(s.ncached[r] >= 0, s.ncached[r] <= s.tlen[r]))
 
 
 @invariant("TABLE-2")
 def position_inverts_table(s: State) -> Value:
-    """No block stands twice in one table. Upstream: B14."""
+    """No block stands twice in one table. Upstream: 44409."""
     return s.k.forall(
         "RI", lambda r, i: implies(within(0, i, s.tlen[r]), s.pos[r, s.tab[r, i]] == i)
     )
@@ -49,7 +49,7 @@ def owners_hold(s: State) -> Value:
 @invariant("TABLE-5")
 def cached_prefix_carries_hashes(s: State) -> Value:
     """The cached blocks of a table carry the request's chain hashes, in order, and the others
-    none. Upstream: 49377, B58, B87.
+    none. Upstream: 49377, 53498.
     """
     return s.k.forall(
         "RB",
@@ -69,7 +69,7 @@ def cached_prefix_carries_hashes(s: State) -> Value:
 
 @invariant("TABLE-6")
 def unhashed_is_exclusive(s: State) -> Value:
-    """A block that may still be written has one holder. Upstream: B26, B105."""
+    """A block that may still be written has one holder. Upstream: TensorRT-LLM#8830."""
     return s.k.forall(
         "RRB",
         lambda r, q, b: implies(
@@ -80,7 +80,7 @@ def unhashed_is_exclusive(s: State) -> Value:
 
 @invariant("TABLE-7")
 def holders_run(s: State) -> Value:
-    """Only running requests hold blocks, and those on their way in or out. Upstream: B79, B101."""
+    """Only running requests hold blocks, and those on their way in or out. Upstream: 46283."""
     return s.k.forall(
         "R",
         lambda r: implies(
@@ -92,7 +92,7 @@ def holders_run(s: State) -> Value:
 @invariant("TABLE-8")
 def running_has_room(s: State) -> Value:
     """A running request has a slot for every token that is computed or scheduled. Upstream:
-    B19, B65.
+    45856, nano-vllm#233.
     """
     return s.k.forall(
         "R",
@@ -103,7 +103,7 @@ def running_has_room(s: State) -> Value:
 @invariant("TABLE-9")
 def uncomputed_is_exclusive(s: State) -> Value:
     """Outside the waiting phase a block whose content is still to be computed has one holder,
-    hashed or not. Upstream: B12, B82.
+    hashed or not. Upstream: 29387, 49250.
     """
     return either(
         s.phase == WAIT_PHASE,
@@ -187,7 +187,7 @@ def looked_up_is_head(s: State) -> Value:
 @invariant("ALLOC-3")
 def asking_is_bounded(s: State) -> Value:
     """Whoever asks asks for at least one token and no more than the budget, up to a goal within
-    its tokens. Upstream: B61.
+    its tokens. Upstream: TensorRT-LLM#12665.
     """
     r = s.actor
     return implies(
