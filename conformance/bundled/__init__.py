@@ -1,6 +1,8 @@
-"""The recording that comes with the package; README.md beside it says where it is from."""
+"""The recordings that come with the package; README.md beside them says where they are from."""
 
 from pathlib import Path
 
 TRACE = Path(__file__).with_name("mooncake-conversation.jsonl.zst")
 """The real vLLM 0.22.1 scheduler under the Mooncake conversation workload."""
+CROWDED = Path(__file__).with_name("crowded-priority.jsonl.zst")
+"""The same scheduler with PRIORITY in a pool that is too small, under a made-up workload."""

@@ -54,6 +54,14 @@ def test_the_real_vllm_conforms() -> None:
     assert verdict.exit_code == 0
 
 
+def test_the_real_vllm_conforms_in_a_crowd() -> None:
+    """So is every decision under PRIORITY in a pool too small, with hundreds of preemptions."""
+    verdict = check(bundled.CROWDED)
+    assert (verdict.verdict, verdict.profile) == ("CONFORMS", "vllm-0.22.1")
+    assert (verdict.steps, verdict.rules["PREEMPT-2"]) == (1174, 283)
+    assert {"WAIT-10", "LIFE-5"} <= verdict.rules.keys()
+
+
 @pytest.mark.parametrize("engine", ["spec", "reference"])
 @pytest.mark.parametrize("profile", ["normative", "vllm-0.22.1"])
 def test_our_engines_conform(engine: str, profile: str) -> None:

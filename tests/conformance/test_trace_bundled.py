@@ -90,7 +90,11 @@ def test_the_page_says_what_is_in_the_trace() -> None:
 
 def test_it_was_recorded_from_the_real_engine_in_scope() -> None:
     """Its header names vLLM 0.22.1 and its scheduler class, exact block ids, and no feature."""
-    header = next(iter(TraceReader(bundled.TRACE))).record
+    for trace in (bundled.TRACE, bundled.CROWDED):
+        _check_header(next(iter(TraceReader(trace))).record)
+
+
+def _check_header(header: object) -> None:
     assert isinstance(header, Header)
     assert (header.engine.name, header.engine.version) == ("vllm", "0.22.1")
     assert header.engine.scheduler == "vllm.v1.core.sched.scheduler.Scheduler"
@@ -100,7 +104,7 @@ def test_it_was_recorded_from_the_real_engine_in_scope() -> None:
 
 def test_it_is_small_and_keeps_the_notices() -> None:
     """About a megabyte, with the source, the licence and the changes beside it."""
-    assert bundled.TRACE.stat().st_size < 2**20
+    assert bundled.TRACE.stat().st_size + bundled.CROWDED.stat().st_size < 2**20
     page = PAGE.read_text()
     for words in ("Apache License 2.0", "Mooncake", "FAST '25", "3b5a5941", "What was changed"):
         assert words in page
