@@ -13,6 +13,7 @@ import os
 import statistics
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,6 +39,7 @@ class Engine:
         self.pool = load(f"{core}.block_pool")
         self.manager = load(f"{core}.kv_cache_manager")
         self.scheduler = load(f"{core}.sched.scheduler")
+        self.async_scheduler = load(f"{core}.sched.async_scheduler")
         self.request = load(f"{v1}.request")
         self.outputs = load(f"{v1}.outputs")
         self.cache = load(f"{v1}.kv_cache_interface")
@@ -60,7 +62,7 @@ class Engine:
             name, prompt, params, None, arrival_time=0.0, block_hasher=self.hasher
         )
 
-    def new_scheduler(self, num_blocks: int, max_num_seqs: int) -> Any:
+    def new_scheduler(self, num_blocks: int, max_num_seqs: int, ahead: bool) -> Any:
         """A scheduler with room for every request and every token."""
         budget = max_num_seqs * (PROMPT_TOKENS + 1)
         config = SimpleNamespace(
@@ -71,7 +73,7 @@ class Engine:
                 long_prefill_token_threshold=0,
                 enable_chunked_prefill=True,
                 policy="fcfs",
-                async_scheduling=False,
+                async_scheduling=ahead,
                 scheduler_reserve_full_isl=True,
                 disable_chunked_mm_input=False,
             ),
@@ -102,7 +104,8 @@ class Engine:
             ec_transfer_config=None,
             use_v2_model_runner=False,
         )
-        return self.scheduler.Scheduler(
+        synchronous, asynchronous = self.scheduler.Scheduler, self.async_scheduler.AsyncScheduler
+        return (asynchronous if ahead else synchronous)(
             vllm_config=config,
             kv_cache_config=self.kv_cache_config(num_blocks),
             structured_output_manager=SimpleNamespace(should_advance=lambda request: False),
@@ -111,20 +114,25 @@ class Engine:
         )
 
 
-def decode_step(engine: Engine, num_running: int) -> tuple[float, float]:
-    """Median seconds of ``schedule()`` and of ``update_from_output()`` with that many decodes."""
+def decode_step(engine: Engine, num_running: int, depth: int = 1) -> tuple[float, float]:
+    """Median seconds of ``schedule()`` and of ``update_from_output()`` with that many decodes.
+
+    With a depth of more than 1 the scheduler is asynchronous, and so many steps are in flight.
+    """
     num_blocks = 1 + num_running * (1 + (PROMPT_TOKENS + DECODE_STEPS) // BLOCK_SIZE)
-    scheduler = engine.new_scheduler(num_blocks, num_running)
+    scheduler = engine.new_scheduler(num_blocks, num_running, ahead=depth > 1)
     for i in range(num_running):
         # Prompts that share nothing, and that end at different places of their last block.
         length = PROMPT_TOKENS - i % BLOCK_SIZE
         prompt = list(range(i * PROMPT_TOKENS, i * PROMPT_TOKENS + length))
         scheduler.add_request(engine.new_request(f"request-{i}", prompt))
     schedule_s, update_s = [], []
+    in_flight = deque(scheduler.schedule() for _ in range(depth - 1))
     for _ in range(DECODE_STEPS):
         start = time.perf_counter()
-        output = scheduler.schedule()
+        in_flight.append(scheduler.schedule())
         scheduled = time.perf_counter()
+        output = in_flight.popleft()
         ids = list(output.num_scheduled_tokens)
         sampled = engine.outputs.ModelRunnerOutput(
             req_ids=ids,
@@ -209,6 +217,11 @@ def measure(package: str) -> dict[str, float]:
         figures[f"decode step, {num_running} running"] = schedule_s + update_s
         figures[f"  schedule, {num_running} running"] = schedule_s
         figures[f"  update, {num_running} running"] = update_s
+    for num_running in DECODE_BATCHES:
+        schedule_s, update_s = decode_step(engine, num_running, depth=2)
+        figures[f"asynchronous, {num_running} running"] = schedule_s + update_s
+        figures[f"  schedule, {num_running} running, ahead"] = schedule_s
+        figures[f"  update, {num_running} running, ahead"] = update_s
     figures |= pool_operations(engine)
     for num_tokens in LOOKUP_TOKENS:
         name = f"full-hit lookup, {num_tokens // 1024}k tokens"

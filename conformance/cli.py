@@ -2,9 +2,10 @@
 
 One module a command under ``conformance/commands/``. It defines ``command``, a function with
 Typer-annotated parameters whose docstring is the command's help, and ends with
-``typer.Exit(code)`` where the code is not 0. A module is imported only when its command runs or
-all commands are listed, and it keeps heavy imports (Z3, engines) inside functions: ``nullblock
-run`` must not wait for the prover.
+``typer.Exit(code)`` where the code is not 0; or ``COMMANDS``, several of them by name, and
+``ABOUT``, the help of them all. A module is imported only when its command runs or all commands
+are listed, and it keeps heavy imports (Z3, engines) inside functions: ``nullblock run`` must not
+wait for the prover.
 """
 
 import io
@@ -17,12 +18,16 @@ from functools import wraps
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
+from keyword import iskeyword
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-COMMANDS = ("explore", "prove", "run", "check", "trace", "schema", "rules", "profiles")
+COMMANDS = (
+    *("explore", "prove", "run", "check", "trace", "replay", "import"),
+    *("schema", "rules", "profiles"),
+)
 """In the order in which ``--help`` shows them."""
 
 USAGE = 2
@@ -46,8 +51,13 @@ class _LazyCommands(TyperGroup):
         """The command called ``cmd_name``, or None."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        application = _application()
-        application.command(cmd_name)(_guarded(import_module(module_of(cmd_name)).command))
+        application, module = _application(), import_module(module_of(cmd_name))
+        if hasattr(module, "COMMANDS"):
+            application.callback(help=module.ABOUT)(lambda: None)
+            for name, command in module.COMMANDS.items():
+                application.command(name)(_guarded(command))
+        else:
+            application.command(cmd_name)(_guarded(module.command))
         found = typer.main.get_command(application)
         found.name = cmd_name
         return found
@@ -55,7 +65,8 @@ class _LazyCommands(TyperGroup):
 
 def module_of(name: str) -> str:
     """Where a command is defined."""
-    return f"nullblock.conformance.commands.{name}"
+    # A word of the language is no name for a module.
+    return f"nullblock.conformance.commands.{name}{'_' * iskeyword(name)}"
 
 
 def _application(**options: Any) -> typer.Typer:

@@ -3,6 +3,8 @@
 The lines are those of the driver of the real engine, byte for byte where the decisions agree: a
 header, one JSON object for each event and each half step, a trailer with a digest of all lines
 before it. The driver plays the model: a sampled token is a function of seed, id and position.
+It plays the engine's batch queue as well: scheduling asynchronously, a step is decided before the
+outputs of those before it are known, up to ``queue_depth`` of them.
 """
 
 import hashlib
@@ -62,6 +64,8 @@ class InFlight:
     step: int
     is_prefill_chunk: dict[str, bool]
     """By id, in schedule order. A chunk that is not the prompt's last samples nothing."""
+    is_empty: bool
+    """Whether no token was scheduled."""
 
 
 def run(
@@ -73,9 +77,11 @@ def run(
         version: what the header calls the line of rules that the engine follows.
 
     Raises:
+        OutOfScope: the scenario needs what the engine does not do.
         InputError: an event turns out to be unusable when its turn comes. Lines that were taken
             already are then worth nothing.
     """
+    scope.check_engine(scenario.config, "at hand", engine.features)
     digest, count = hashlib.sha256(), 0
     for fields in _Run(scenario, engine, dump).lines(version):
         line = _json(fields)
@@ -160,7 +166,8 @@ class _Run:
                 self.ask(self.engine.pause, state)
                 yield {"ev": "pause", "n": index, "id": None}
             case EvictBlocks(ids=block_ids):
-                self.ask(self.engine.evict_blocks, block_ids)
+                # As a set of numbers is iterated, in which vLLM keeps them.
+                self.ask(self.engine.evict_blocks, list(set(block_ids)))
                 yield {"ev": "evict_blocks", "n": index, "id": None}
             case KvDone():
                 raise AssertionError("out of scope, so it is refused when the scenario is read")
@@ -185,6 +192,7 @@ class _Run:
             priority=event.priority,
             arrival=arrival,
             lora=event.lora or None,
+            lora_id=_lora_id(event),
             salt=event.salt,
             stop=event.stop,
             eos=event.eos,
@@ -197,13 +205,13 @@ class _Run:
     def schedule(self) -> Fields:
         """The first half of a step."""
         if self.in_flight:
-            raise scope.second_step(self.place)
+            scope.check_in_flight(self.engine.features, self.place)
         if self.num_steps == MAX_STEPS:
             raise ScenarioError(f"more than {MAX_STEPS} steps", "split the scenario", self.place)
         self.num_steps += 1
         decided = self.ask(self.engine.schedule)
         chunks = {id: self.ask(self.engine.is_prefill_chunk, id) for id in decided["order"]}
-        self.in_flight.append(InFlight(self.num_steps, chunks))
+        self.in_flight.append(InFlight(self.num_steps, chunks, is_empty=decided["total"] == 0))
         return self.with_state({"ev": "schedule", "step": self.num_steps, **decided})
 
     def update(self) -> Fields:
@@ -223,21 +231,38 @@ class _Run:
                 "step": step.step,
                 "sampled": sampled,
                 "outputs": outputs,
-                "kv_events": [],
+                "kv_events": self.kv_events(),
             }
         )
 
+    def kv_events(self) -> list[Fields]:
+        """What this update told of the prefix cache."""
+        return self.ask(self.engine.kv_events) if self.config.kv_events else []
+
     def step(self) -> Iterator[Fields]:
-        """A whole step."""
-        yield self.schedule()
-        yield self.update()
+        """A whole step; asynchronously, a turn of the engine's batch queue.
+
+        A turn schedules, and leaves it at that while the queue has room and there was something
+        to schedule; otherwise the oldest step returns.
+        """
+        if not self.config.async_scheduling:
+            yield self.schedule()
+            yield self.update()
+            return
+        if self.ask(self.engine.has_requests):
+            yield self.schedule()
+            has_room = len(self.in_flight) < self.config.queue_depth
+            if has_room and not self.in_flight[-1].is_empty:
+                return
+        if self.in_flight:
+            yield self.update()
 
     def run(self, max_steps: int) -> Iterator[Fields]:
         """Steps until nothing is unfinished."""
         for _ in range(max_steps):
             if not self.in_flight and not self.ask(self.engine.has_unfinished):
                 return
-            if not self.ask(self.engine.has_requests):
+            if not self.config.async_scheduling and not self.ask(self.engine.has_requests):
                 return
             yield from self.step()
 
@@ -268,6 +293,15 @@ def abort_order(ids: list[str] | None) -> list[str] | None:
     if ids is None:
         return None
     return list(set(ids) if HASHES_ARE_FIXED else dict.fromkeys(ids))
+
+
+def _lora_id(event: Add) -> int | None:
+    """An adapter's number: as written, or what the driver of the real engine makes of its name."""
+    if not event.lora:
+        return None
+    if event.lora_id is UNSET:
+        return zlib.crc32(event.lora.encode()) % 1000 + 1
+    return event.lora_id
 
 
 def _exception_line(raised: EngineRaised) -> Fields:

@@ -1,5 +1,6 @@
 """What the driver asks of an engine: the surface that spec, reference and impl share."""
 
+import enum
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -8,6 +9,18 @@ Dump = Literal["full", "brief", "none"]
 
 Fields = dict[str, Any]
 """Part of an output line: anything that JSON can write."""
+
+
+class Feature(enum.StrEnum):
+    """What not every engine has to do; the value names it in a refusal."""
+
+    async_scheduling = "asynchronous scheduling"
+    several_in_flight = "a second step in flight"
+    pipeline = "pipeline parallelism"
+    kv_events = "the KV event stream"
+
+
+ALL_FEATURES = frozenset(Feature)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +38,8 @@ class NewRequest:
     """Any unit: only its order counts."""
     lora: str | None
     """The adapter's name, part of every block hash; None for the base model."""
+    lora_id: int | None = None
+    """The adapter's number, told with what it stores; nothing else looks at it."""
     salt: str | None
     """Part of the first block's hash; None and the empty string both mean no salt."""
     stop: list[int] | None
@@ -42,12 +57,20 @@ class Engine(Protocol):
     :class:`nullblock.conformance.errors.InputError`, which is the user's.
     """
 
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What the engine can be asked for beyond the least that every engine does."""
+        ...
+
     def add(self, request: NewRequest) -> None:
         """Queue a request. Its id belongs to no request that the engine knows."""
         ...
 
     def schedule(self) -> Fields:
-        """Decide one step: the fields of a ``schedule`` line but ``ev``, ``step``, ``state``."""
+        """Decide one step: the fields of a ``schedule`` line but ``ev``, ``step``, ``state``.
+
+        Other steps may be in flight; the engine keeps them in their order.
+        """
         ...
 
     def update(self, sampled: dict[str, list[int]]) -> list[Fields]:
@@ -73,7 +96,15 @@ class Engine(Protocol):
         ...
 
     def evict_blocks(self, ids: list[int]) -> None:
-        """Take blocks out of the prefix cache."""
+        """Take blocks out of the prefix cache, in the order given."""
+        ...
+
+    def kv_events(self) -> list[Fields]:
+        """What the updates since the last call told of the prefix cache, if ``kv_events`` is on.
+
+        ``t`` is the event's type, the rest are vLLM's fields. Events wait for the next update; a
+        hash may have a spelling of the stream's own, but not sometimes that of ``state``.
+        """
         ...
 
     def has_unfinished(self) -> bool:

@@ -74,7 +74,9 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     policy: Literal["fcfs", "priority"] = "fcfs"
     async_scheduling: bool = False
     queue_depth: int = 2
-    """Steps in flight; only asynchronous scheduling looks at it."""
+    """Steps in flight at most, where ``step`` and ``run`` take turns of the engine's batch queue;
+    only asynchronous scheduling does so.
+    """
     num_spec_tokens: AtLeast0 = 0
     spec_method: Literal["ngram", "eagle", "draft_model"] = "ngram"
     scheduler_reserve_full_isl: bool = True
@@ -114,7 +116,8 @@ class Add(_Event, frozen=True, kw_only=True, tag="add"):
     arrival: float | UnsetType = UNSET
     """Unset: the number of requests added so far, this one included."""
     lora: str | None = None
-    lora_id: int | None = None
+    lora_id: int | None | UnsetType = UNSET
+    """Unset: a number that follows from the adapter's name."""
     salt: str | None = None
     stop: list[int] | None = None
     eos: int | None = None
@@ -125,7 +128,7 @@ class Add(_Event, frozen=True, kw_only=True, tag="add"):
 
 
 class Step(_Event, frozen=True, kw_only=True, tag="step"):
-    """Whole steps: schedule and update."""
+    """Whole steps: schedule and update; asynchronously, turns of the batch queue."""
 
     n: Annotated[int, Meta(ge=0, le=MAX_STEPS)] = 1
 

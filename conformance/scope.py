@@ -1,12 +1,17 @@
-"""Which scenarios this version runs: synchronous scheduling of one full-attention group."""
+"""Which scenarios this version runs: those of one full-attention group.
+
+Some features not every engine has: an engine says what it does
+(:attr:`nullblock.conformance.engine.Engine.features`), and the rest is refused by name.
+"""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
 
+from nullblock.conformance.engine import Feature
 from nullblock.conformance.errors import OutOfScope, ScenarioError
 from nullblock.conformance.scenario_format import Add, Config, KvDone, Scenario
 
-IN_SCOPE = "in scope: synchronous scheduling, one full-attention group, no drafts, no KV connector"
+IN_SCOPE = "in scope: one full-attention group, no drafts, no KV connector"
 
 
 def check(scenario: Scenario) -> None:
@@ -16,11 +21,27 @@ def check(scenario: Scenario) -> None:
         raise OutOfScope(f"{feature} is out of scope", IN_SCOPE, place)
 
 
-def second_step(place: str) -> OutOfScope:
-    """The answer to a step that is scheduled while another one is in flight."""
-    return OutOfScope(
-        "a second step in flight is out of scope", "update or drain the first one before", place
+def check_engine(config: Config, engine: str, features: frozenset[Feature]) -> None:
+    """Raise for the first feature of the configuration that the engine of that name lacks."""
+    used = (
+        (Feature.async_scheduling, "async_scheduling", config.async_scheduling),
+        (Feature.pipeline, "pipeline_parallel_size", config.pipeline_parallel_size > 1),
+        (Feature.kv_events, "kv_events", config.kv_events),
     )
+    for feature, key, is_used in used:
+        if is_used and feature not in features:
+            raise _lacking(feature, f"config.{key}", f"the engine {engine} does without")
+
+
+def check_in_flight(features: frozenset[Feature], place: str) -> None:
+    """Raise, where a step is scheduled while another one is in flight, if the engine cannot."""
+    if Feature.several_in_flight not in features:
+        remedy = "update or drain the first one before"
+        raise _lacking(Feature.several_in_flight, place, remedy)
+
+
+def _lacking(feature: Feature, place: str, remedy: str) -> OutOfScope:
+    return OutOfScope(f"{feature} is out of scope", remedy, place)
 
 
 def _check_possible(config: Config) -> None:
@@ -41,12 +62,9 @@ def _features(scenario: Scenario) -> Iterator[tuple[str, str]]:
     """Each feature out of scope that the scenario uses, with its place."""
     config = scenario.config
     switches = (
-        ("asynchronous scheduling", "async_scheduling", config.async_scheduling),
         ("speculative decoding", "num_spec_tokens", config.num_spec_tokens),
         ("a cap on adapters", "max_loras", config.max_loras),
-        ("pipeline parallelism", "pipeline_parallel_size", config.pipeline_parallel_size > 1),
         ("the v2 model runner", "use_v2_model_runner", config.use_v2_model_runner),
-        ("the KV event stream", "kv_events", config.kv_events),
         # The real driver takes an empty connector for none.
         ("a KV connector", "connector", bool(scenario.written_config["connector"])),
     )

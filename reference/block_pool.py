@@ -1,6 +1,7 @@
 """The pool of KV-cache blocks: who is free, who is cached, in which order free ones are reused."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from nullblock.reference.errors import refuse
 from nullblock.reference.kv_cache_utils import (
@@ -8,7 +9,18 @@ from nullblock.reference.kv_cache_utils import (
     BlockHashWithGroupId,
     FreeKVCacheBlockQueue,
     KVCacheBlock,
+    generate_block_hash_extra_keys,
+    get_block_hash,
+    get_group_id,
     make_block_hash_with_group_id,
+    maybe_convert_block_hash,
+)
+from nullblock.reference.kv_events import (
+    MEDIUM_GPU,
+    AllBlocksCleared,
+    AnyKVCacheEvent,
+    BlockRemoved,
+    BlockStored,
 )
 from nullblock.reference.request import Request
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
@@ -71,6 +83,7 @@ class BlockPool:
         num_gpu_blocks: blocks in the pool, the null block included.
         enable_caching: whether freed blocks keep their content for later requests.
         hash_block_size: tokens that one block hash covers.
+        enable_kv_cache_events: whether the prefix cache tells what is stored and removed.
     """
 
     def __init__(
@@ -83,14 +96,15 @@ class BlockPool:
         *,
         semantics: Semantics = VLLM_0_22_1,
     ) -> None:
-        refuse("KV cache events", enable_kv_cache_events)
         refuse("KV cache metrics", metrics_collector is not None)
         assert isinstance(num_gpu_blocks, int) and num_gpu_blocks > 0
         self.semantics = semantics
         self.num_gpu_blocks = num_gpu_blocks
         self.enable_caching = enable_caching
         self.hash_block_size = hash_block_size
-        self.enable_kv_cache_events = False
+        self.enable_kv_cache_events = enable_kv_cache_events
+        self.kv_event_queue: list[AnyKVCacheEvent] = []
+        """What happened since the last :meth:`take_events`."""
         self.blocks = [KVCacheBlock(block_id) for block_id in range(num_gpu_blocks)]
         self.free_block_queue = FreeKVCacheBlockQueue(self.blocks)
         self.cached_block_hash_to_block = BlockHashToBlockMap()
@@ -143,6 +157,48 @@ class BlockPool:
             key = make_block_hash_with_group_id(block_hash, kv_cache_group_id)
             block.block_hash = key
             insert(key, block)
+        if self.enable_kv_cache_events:
+            self._tell_stored(
+                request, blocks, num_cached_blocks, num_full_blocks, kv_cache_group_id
+            )
+
+    def _tell_stored(
+        self,
+        request: Request,
+        blocks: list[KVCacheBlock],
+        num_cached_blocks: int,
+        num_full_blocks: int,
+        kv_cache_group_id: int,
+    ) -> None:
+        """Queue the event for ``blocks[num_cached_blocks:num_full_blocks]``."""
+        size = self.hash_block_size
+        # Where a prompt is longer than max_model_len the table ends early, and this raises, as in
+        # vLLM: with events on, such a request cannot be scheduled at all.
+        stored = [i for i in range(num_cached_blocks, num_full_blocks) if not blocks[i].is_null]
+        hashes = request.block_hashes
+        parent = hashes[num_cached_blocks - 1] if num_cached_blocks else None
+        lora = request.lora_request
+        self.kv_event_queue.append(
+            BlockStored(
+                block_hashes=[maybe_convert_block_hash(hashes[i]) for i in stored],
+                parent_block_hash=None if parent is None else maybe_convert_block_hash(parent),
+                token_ids=request.all_token_ids[num_cached_blocks * size : num_full_blocks * size],
+                block_size=size,
+                lora_id=lora.adapter_id if lora else None,
+                medium=MEDIUM_GPU,
+                lora_name=lora.name if lora else None,
+                extra_keys=[self._extra_keys(request, i) for i in stored],
+                group_idx=kv_cache_group_id,
+            )
+        )
+
+    def _extra_keys(self, request: Request, index: int) -> tuple[Any, ...] | None:
+        """What the hash of the request's block ``index`` holds besides tokens."""
+        start = index * self.hash_block_size
+        keys, _ = generate_block_hash_extra_keys(
+            request, start, start + self.hash_block_size, 0, semantics=self.semantics
+        )
+        return keys
 
     def get_new_blocks(self, num_blocks: int) -> list[KVCacheBlock]:
         """Take blocks from the front of the queue; what they cached is lost.
@@ -166,6 +222,11 @@ class BlockPool:
         if key is None or self.cached_block_hash_to_block.pop(key, block.block_id) is None:
             return False
         block.reset_hash()
+        if self.enable_kv_cache_events:
+            block_hash = maybe_convert_block_hash(get_block_hash(key))
+            self.kv_event_queue.append(
+                BlockRemoved([block_hash], MEDIUM_GPU, group_idx=get_group_id(key))
+            )
         return True
 
     def touch(self, blocks: Sequence[KVCacheBlock]) -> None:
@@ -187,8 +248,11 @@ class BlockPool:
             freed = [block for block in freed if block._block_hash is not None]
         self.free_block_queue.append_n(freed)
 
-    def evict_blocks(self, block_ids: set[int]) -> None:
-        """Take those blocks out of the prefix cache; whoever holds them keeps holding them."""
+    def evict_blocks(self, block_ids: Iterable[int]) -> None:
+        """Take those blocks out of the prefix cache; whoever holds them keeps holding them.
+
+        Only events show in which order; vLLM passes a set.
+        """
         for block_id in block_ids:
             assert block_id < len(self.blocks), (
                 f"block {block_id} is not in a pool of {len(self.blocks)} blocks"
@@ -203,6 +267,8 @@ class BlockPool:
         self.cached_block_hash_to_block = BlockHashToBlockMap()
         for block in self.blocks:
             block.reset_hash()
+        if self.enable_kv_cache_events:
+            self.kv_event_queue.append(AllBlocksCleared())
         return True
 
     def get_num_free_blocks(self) -> int:
@@ -214,6 +280,7 @@ class BlockPool:
         usable = self.num_gpu_blocks - 1
         return 1.0 - self.get_num_free_blocks() / usable if usable else 0
 
-    def take_events(self) -> list[object]:
-        """KV cache events since the last call: none, since they are out of scope."""
-        return []
+    def take_events(self) -> list[AnyKVCacheEvent]:
+        """KV cache events since the last call; none while they are off."""
+        events, self.kv_event_queue = self.kv_event_queue, []
+        return events

@@ -88,6 +88,18 @@ class CrossAttentionSpec(_OutOfScopeSpec):
     """Out of scope."""
 
 
+def get_kv_cache_spec_kind(kv_cache_spec: KVCacheSpec) -> KVCacheSpecKind:
+    """What KV events call a layer of that kind."""
+    if isinstance(kv_cache_spec, FullAttentionSpec):
+        return KVCacheSpecKind.FULL_ATTENTION
+    return KVCacheSpecKind.UNKNOWN
+
+
+def get_kv_cache_spec_sliding_window(kv_cache_spec: KVCacheSpec) -> int | None:
+    """The window that KV events tell of a layer: None, since only a window layer has one."""
+    return None
+
+
 @dataclass
 class KVCacheTensor:
     """One allocation on the device."""

@@ -1,12 +1,17 @@
 """What the scheduler asks of the KV cache: hits, slots, and giving them back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nullblock.reference.errors import UnsupportedFeature, refuse
 from nullblock.reference.kv_cache_coordinator import get_kv_cache_coordinator
-from nullblock.reference.kv_cache_interface import KVCacheConfig
+from nullblock.reference.kv_cache_interface import (
+    KVCacheConfig,
+    get_kv_cache_spec_kind,
+    get_kv_cache_spec_sliding_window,
+)
 from nullblock.reference.kv_cache_utils import KVCacheBlock
+from nullblock.reference.kv_events import AnyKVCacheEvent, BlockStored
 from nullblock.reference.request import Request
 from nullblock.reference.stats import PrefixCacheStats
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
@@ -94,6 +99,12 @@ class KVCacheManager:
             semantics=self.semantics,
         )
         self.block_pool = self.coordinator.block_pool
+        specs = [group.kv_cache_spec for group in kv_cache_config.kv_cache_groups]
+        self.kv_cache_event_metadata = tuple(
+            (get_kv_cache_spec_kind(spec).value, get_kv_cache_spec_sliding_window(spec))
+            for spec in specs
+        )
+        """By group, what events tell of its layers: their kind, and their window."""
         # The one object for "no blocks": recognised by identity, which is what most steps of a
         # decoding request return.
         self.empty_kv_cache_blocks = KVCacheBlocks(((),))
@@ -202,7 +213,11 @@ class KVCacheManager:
             return False
         if not self.enable_caching:
             return True
-        return scheduled // tables.block_size <= tables.num_cached_block.get(request_id, 0)
+        num_cached = tables.num_cached_block.get(request_id, 0)
+        if scheduled // tables.block_size <= num_cached:
+            return True
+        # Scheduling asynchronously, the last tokens are not known yet.
+        return len(request._all_token_ids) // tables.block_size <= num_cached
 
     def free(self, request: Request) -> None:
         """Give the request's blocks back, last first."""
@@ -224,7 +239,7 @@ class KVCacheManager:
     def remove_skipped_blocks(self, request_id: str, total_computed_tokens: int) -> None:
         """Nothing to do: full attention needs every token."""
 
-    def evict_blocks(self, block_ids: set[int]) -> None:
+    def evict_blocks(self, block_ids: Iterable[int]) -> None:
         """Take those blocks out of the prefix cache; whoever holds them keeps holding them."""
         self.block_pool.evict_blocks(block_ids)
 
@@ -243,9 +258,15 @@ class KVCacheManager:
         """
         return self.coordinator.get_num_common_prefix_blocks(running_request_id)
 
-    def take_events(self) -> list[object]:
-        """KV cache events since the last call: none, since they are out of scope."""
-        return self.block_pool.take_events()
+    def take_events(self) -> list[AnyKVCacheEvent]:
+        """KV cache events since the last call, told of which kind of layers they are."""
+        events = self.block_pool.take_events()
+        for event in events:
+            if isinstance(event, BlockStored) and event.group_idx is not None:
+                kind, sliding_window = self.kv_cache_event_metadata[event.group_idx]
+                event.kv_cache_spec_kind = kind
+                event.kv_cache_spec_sliding_window = sliding_window
+        return events
 
     def get_blocks(self, request_id: str) -> KVCacheBlocks:
         """The request's table."""
@@ -259,7 +280,12 @@ class KVCacheManager:
 
     def cache_blocks(self, request: Request, num_computed_tokens: int) -> None:
         """Enter the full blocks among the first tokens into the prefix cache, if it is on."""
-        if self.enable_caching:
+        if not self.enable_caching:
+            return
+        # Mostly they are in it already, and asking here is the short way.
+        (tables,) = self.coordinator.single_type_managers
+        num_cached = tables.num_cached_block.get(request.request_id, 0)
+        if num_computed_tokens // tables.block_size > num_cached:
             self.coordinator.cache_blocks(request, num_computed_tokens)
 
     def create_kv_cache_blocks(self, blocks: tuple[Sequence[KVCacheBlock], ...]) -> KVCacheBlocks:

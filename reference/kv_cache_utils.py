@@ -73,10 +73,14 @@ def get_group_id(key: BlockHashWithGroupId) -> int:
 
 
 def maybe_convert_block_hash(hash_bytes: BlockHash) -> ExternalBlockHash:
-    """The hash as other processes see it: its bytes, or its low 64 bits by an environment flag."""
-    if os.environ.get("VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES", "0") in ("", "0"):
-        return hash_bytes
-    return int.from_bytes(hash_bytes, "big") & 0xFFFF_FFFF_FFFF_FFFF
+    """The hash as other processes see it: its low 64 bits.
+
+    All its bytes with the variable ``VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES`` at 0; ``ValueError`` if
+    that is not a number.
+    """
+    if int(os.environ.get("VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES", "1")):
+        return int.from_bytes(hash_bytes, "big") & 0xFFFF_FFFF_FFFF_FFFF
+    return hash_bytes
 
 
 def need_extra_keys(request: Request) -> bool:

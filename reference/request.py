@@ -21,11 +21,21 @@ if TYPE_CHECKING:
 
 
 class LoRARequest(Protocol):
-    """An adapter, as far as the scheduler looks at it: its name is part of every block hash."""
+    """An adapter: its name is part of every block hash, and its events tell name and number."""
 
     @property
     def lora_name(self) -> str:
-        """The adapter's name."""
+        """The adapter's name, for hashes."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The same, for events."""
+        ...
+
+    @property
+    def adapter_id(self) -> int | None:
+        """The adapter's number, for events."""
         ...
 
 
@@ -150,10 +160,10 @@ class Request:
         self.all_token_ids = ConstantList(self._all_token_ids)
         self.num_computed_tokens = 0
         self.is_prefill_chunk = False
-        # Of asynchronous scheduling and drafts, which are out of scope: these stay empty.
+        # Outputs in flight: those to append when they come, and those that a reset made worthless.
         self.num_output_placeholders = 0
         self.async_tokens_to_discard = 0
-        self.spec_token_ids: list[int] = []
+        self.spec_token_ids: list[int] = []  # drafts are out of scope
 
         self.block_hashes: list[BlockHash] = []
         self._block_hasher = block_hasher

@@ -24,6 +24,7 @@ FAMILIES = (
     "OUT",
     "UPD",
     "LIFE",
+    "EVENT",
 )
 F = TypeVar("F", bound=Callable[..., Any])
 Kind = Literal["rule", "clause", "invariant", "witness"]
@@ -95,6 +96,7 @@ def order(id: str) -> tuple[int, int]:
 MODULES = (
     "nullblock.spec.state",
     "nullblock.spec.keys",
+    "nullblock.spec.cache_events",
     "nullblock.spec.rules.pool",
     "nullblock.spec.rules.lookup",
     "nullblock.spec.rules.queues",
@@ -106,6 +108,7 @@ MODULES = (
     "nullblock.spec.invariants",
     "nullblock.spec.explorer.transitions",
     "nullblock.spec.explorer.liveness",
+    "nullblock.spec.kv_events.law",
 )
 """Where statements are defined."""
 

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from nullblock.spec.facts import Config, Request
+from nullblock.spec.fields import FIELDS
 from nullblock.spec.kernel import Value
-from nullblock.spec.state import FIELDS
 
 Key = Callable[[Any], Any]
 Test = Callable[[Any], Any]
+Span = Callable[..., tuple[Any, Any]]
 
 
 class Zero(dict[Any, Any]):
@@ -51,6 +52,7 @@ CARRIERS: dict[str, type[dict[Any, Any]]] = {
     "own": Empty,
     "pw": Nothing,
     **dict.fromkeys(("tab", "run", "frame", "hit", "rej"), Nothing),
+    "entry": Minus,
 }
 MAPS = tuple(f for f in FIELDS if ">" in FIELDS[f])
 SCALARS = tuple(f for f in FIELDS if ">" not in FIELDS[f])
@@ -97,6 +99,7 @@ class Env:
         self.caching = config.enable_prefix_caching
         self.reserve = config.scheduler_reserve_full_isl
         self.priority = config.policy == "priority"
+        self.asynchronous = config.async_scheduling
         self.block_size = config.block_size
         self.requests: dict[Any, Request] = {}
         self.indices = range(self.usable + 2)
@@ -112,9 +115,22 @@ class Env:
             case _:
                 return self.indices
 
-    def forall(self, sorts: str, test: Callable[..., Any]) -> bool:
+    def members(self, sorts: str, span: Span | None = None) -> Iterable[tuple[Any, ...]]:
+        """The members of several sorts. With `span` integers, which stand last, run over a range
+        instead: its bounds, given the members before.
+        """
+        if span is None:
+            return itertools.product(*map(self.domain, sorts))
+        named = sorts.rstrip("I")
+        return (
+            (*v, *i)
+            for v in itertools.product(*map(self.domain, named))
+            for i in itertools.product(range(*span(*v)), repeat=len(sorts) - len(named))
+        )
+
+    def forall(self, sorts: str, test: Callable[..., Any], span: Span | None = None) -> bool:
         """Whether `test` holds for all members of the sorts."""
-        return all(test(*v) for v in itertools.product(*map(self.domain, sorts)))
+        return all(itertools.starmap(test, self.members(sorts, span)))
 
     def exists(self, sort: str, test: Test, by: Any = None) -> bool:
         """Whether `test` holds for some member."""
@@ -212,6 +228,9 @@ class Env:
         """The value of a reading that only concrete runs need."""
         return reading(s)
 
+    def tell(self, reading: Callable[..., Any], s: State, *args: Any) -> None:
+        """Called with a reading of `nullblock.spec.cache_events` when its event happens."""
+
     # sets and maps -----
     def mem(self, S: Any, x: Any) -> bool:
         """Membership."""
@@ -246,6 +265,10 @@ class Env:
         left.
         """
         return m.__class__((x, n - 1 if n > i else n) for x, n in m.items())
+
+    def trim(self, m: Any, i: int) -> Any:
+        """The map without its keys below i."""
+        return m.__class__((j, x) for j, x in m.items() if j >= i)
 
     def blank(self, field: str) -> Any:
         """An empty map for a field."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from nullblock.spec.explorer.liveness import SERVED
 from nullblock.spec.explorer.model import Scope, Template
 from nullblock.spec.explorer.result import Counterexample, Progress, Result
-from nullblock.spec.explorer.search import GUARD, explore
+from nullblock.spec.explorer.search import GUARD, PROMISE, explore
 from nullblock.spec.facts import Config
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Departure, Semantics
 
@@ -83,6 +83,25 @@ def _unservable(
     return Defect("reject_unservable", False, upstream, breaks, story, scope)
 
 
+def _ahead(
+    defect: tuple[str, str, str, str],
+    name: str,
+    config: Config,
+    templates: tuple[Template, ...],
+    witnesses: str,
+    **more: object,
+) -> Defect:
+    """A departure that shows only with several steps in flight: switch, upstream, what breaks,
+    story.
+    """
+    switch, upstream, breaks, story = defect
+    scope = Scope(
+        *(name, story, config, templates, frozenset(witnesses.split())),
+        **{"halves": True, "aborts": False, **more},  # type: ignore[arg-type]
+    )
+    return Defect(switch, False, upstream, breaks, story, scope)
+
+
 _BEFORE_INDEX = (
     "a victim before the index that was not scheduled makes the scheduler skip a request"
 )
@@ -90,6 +109,11 @@ _WITHDRAWN = "a victim that was already scheduled leaves hashes of blocks that n
 _MIN_TOKENS = "a request that reaches max_model_len below min_tokens runs for ever, doing nothing"
 _KEYS = "an adapter and a cache salt of one spelling share the blocks of one prompt"
 _REUSE = "a token in flight is appended to the next request with the id, which never asked for it"
+_BACKWARDS = "a prompt of max_model_len tokens, scheduled ahead, is given back a token it computed"
+_REUSE_AHEAD = "a token in flight for an earlier owner of the id is one more than the next expects"
+_SECOND_RESET = "a second reset forgets what the first was to drop: a stale token is taken"
+_ONE_TOO_MANY = "with three steps in flight one computes a token that nobody can take any more"
+_TWICE = "a request preempted and resumed with its output in flight samples that position twice"
 
 DEPARTURES: tuple[Defect, ...] = (
     _unservable(
@@ -250,6 +274,67 @@ DEPARTURES: tuple[Defect, ...] = (
             frozenset({"abort-in-flight", "id-reused-in-flight", "output-for-nobody"}),
             halves=True,
         ),
+    ),
+    _ahead(
+        ("reject_unservable", "none known", "RUN-23", _BACKWARDS),
+        "scheduled-backwards",
+        _config(4, 2, 8, max_model_len=4, async_scheduling=True),
+        (Template("a", (A, A, A, A), 9),),
+        "rejection",
+        depth=2,
+    ),
+    _ahead(
+        ("victim_shifts_index", "49097", "RUN-21", _BEFORE_INDEX),
+        "skipped-ahead",
+        _config(
+            *(4, 1, 8),
+            max_model_len=8,
+            policy="priority",
+            scheduler_reserve_full_isl=False,
+            enable_prefix_caching=False,
+            async_scheduling=True,
+        ),
+        (
+            Template("v", (A,), 2, priority=9),
+            Template("x", (B,), 3, priority=0),
+            Template("y", (C,), 3, priority=1),
+        ),
+        "passed-over preempted-in-flight",
+        depth=2,
+    ),
+    _ahead(
+        ("frames_match_request", "none known", PROMISE, _REUSE_AHEAD),
+        "next-owner-ahead",
+        _config(2, 2, 4, max_model_len=8, async_scheduling=True),
+        (Template("a", (A,), 2),),
+        "abort-in-flight id-reused-in-flight output-for-nobody",
+        depth=2,
+        aborts=True,
+    ),
+    _ahead(
+        ("discards_add_up", "none known", "UPD-20", _SECOND_RESET),
+        "second-reset",
+        _config(2, 2, 4, max_model_len=8, async_scheduling=True),
+        (Template("a", (A,), 3),),
+        "token-dropped reset-upon-reset",
+        depth=2,
+        resets=(True,),
+    ),
+    _ahead(
+        ("stop_check_counts_frames", "none known", "LIFE-17", _ONE_TOO_MANY),
+        "one-too-many",
+        _config(2, 2, 4, max_model_len=8, async_scheduling=True),
+        (Template("a", (A,), 3),),
+        "three-in-flight passed-over",
+        depth=3,
+    ),
+    _ahead(
+        ("outputs_owed_once", "none known", "UPD-23", _TWICE),
+        "sampled-twice",
+        _config(4, 2, 4, max_model_len=8, scheduler_reserve_full_isl=False),
+        (Template("a", (A,), 1), Template("b", (B, B), 3), Template("c", (C, C, A), 3)),
+        "three-in-flight preempted-in-flight resumed-in-flight",
+        depth=3,
     ),
 )
 """In the order of a request's way through the engine."""

@@ -19,7 +19,6 @@ class Config:
     block_size: int
     max_num_scheduled_tokens: int
     """Token budget of a step; vLLM takes max_num_batched_tokens where it is not set."""
-    """Token budget of a step."""
     max_num_seqs: int
     max_model_len: int
     long_prefill_token_threshold: int = 0
@@ -28,6 +27,8 @@ class Config:
     enable_prefix_caching: bool = True
     scheduler_reserve_full_isl: bool = True
     policy: str = "fcfs"
+    async_scheduling: bool = False
+    """Whether a request is scheduled again before its last token is known."""
     semantics: Semantics = NORMATIVE
 
 

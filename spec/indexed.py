@@ -63,6 +63,13 @@ class Sparse(Zero):
             self.pop(key, None)
 
 
+class Passing(OrderedDict[int, Any]):
+    """A map whose keys come in ascending order and leave in the same order."""
+
+    def __missing__(self, key: int) -> int:
+        return 0
+
+
 class Void(dict[Any, Any]):
     """A ghost map that keeps nothing."""
 
@@ -94,8 +101,12 @@ class IndexedEnv(Env):
                 return Hashes()
             case "tlen":
                 return Sparse()
-            case "pos" | "own" | "pw" | "done" | "hstamp" | "ix" | "fx":
+            case "pos" | "own" | "pw" | "done" | "hstamp" | "ix" | "since":
                 return Void()
+            case "spot" | "nth" | "entry":
+                return Void()
+            case "frame" | "born" | "grant" | "due" | "fend":
+                return Passing()
             case _:
                 return CARRIERS.get(field, Zero)()
 
@@ -113,6 +124,11 @@ class IndexedEnv(Env):
         return S
 
     def shift(self, m: Any, i: int) -> Any:
+        return m
+
+    def trim(self, m: Any, i: int) -> Any:
+        while m and next(iter(m)) < i:
+            m.popitem(last=False)
         return m
 
     def exists(self, sort: str, test: Test, by: Any = None) -> bool:

@@ -14,7 +14,7 @@ from nullblock.spec.catalogue import register
 Value = Any
 """An int, bool or tuple on a concrete state; a Z3 term in the prover."""
 State = Any
-"""An object with the fields of `nullblock.spec.state.FIELDS` and the environment `k`."""
+"""An object with the fields of `nullblock.spec.fields.FIELDS` and the environment `k`."""
 
 
 class Disabled(Exception):

@@ -46,7 +46,7 @@ ODD = (
 
 MACHINE = ("machine/blocks.py", "machine/schedule.py", "machine/update.py", "machine/events.py")
 RULES = ("rules/pool.py", "rules/lookup.py", "rules/queues.py", "rules/steps.py")
-READINGS = ("state.py", "machine/output.py")
+READINGS = ("state.py", "machine/output.py", "cache_events.py")
 
 
 @dataclass(frozen=True, slots=True)

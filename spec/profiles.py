@@ -32,6 +32,18 @@ class Semantics:
     """UPD-2: an output belongs to the request that was scheduled, not to a later one with the
     same id.
     """
+    outputs_owed_once: bool = True
+    """UPD-17: outputs in flight are counted under synchronous scheduling too, so that a request
+    preempted and resumed meanwhile does not sample one position twice.
+    """
+    discards_add_up: bool = True
+    """LIFE-3: a reset adds the outputs in flight to those that will be dropped already; if False,
+    it forgets the latter.
+    """
+    stop_check_counts_frames: bool = True
+    """RUN-25: a request is passed over when the outputs in flight are all it may still get; if
+    False, only when one of them would be.
+    """
     freed_unhashed_first: bool = False
     """POOL-12: freed blocks without a hash go to the front of the free queue, in their order
     (lines after 0.22.1).
@@ -58,6 +70,9 @@ VLLM_0_22_1 = Semantics(
     length_before_min_tokens=False,
     extra_keys_tagged=False,
     frames_match_request=False,
+    outputs_owed_once=False,
+    discards_add_up=False,
+    stop_check_counts_frames=False,
 )
 PROFILES: dict[str, Semantics] = {"normative": NORMATIVE, "vllm-0.22.1": VLLM_0_22_1}
 

@@ -1,116 +1,23 @@
-"""The fields of a state, and the readings that rules and machine share.
+"""The readings of a state that rules and machine share.
 
-A sort is written `B>I`: a map from blocks to integers; `{B}`: a set of blocks. B block, R request,
-I integer, H hash. Only rules write fields. Ghost fields exist for proofs and invariants and decide
-nothing. The environment `s.k` supplies the constants of a configuration, the facts about requests,
-and quantifiers.
+The environment `s.k` supplies the constants of a configuration, the facts about requests, and
+quantifiers.
 """
 
 from nullblock.spec.catalogue import clause
+from nullblock.spec.fields import (
+    CONTINUE,
+    EOS,
+    LEAVING,
+    LENGTH,
+    STOP_ID,
+    STOPPED,
+    STOPPED_BY_ID,
+    TOKEN,
+    UNBORN,
+    UNPAUSED,
+)
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
-
-POOL = {
-    "ref": "B>I",  # how many tables hold the block
-    "stamp": "B>I",  # place in the free queue, least first; 0: not in it
-    "back": "I",  # the next stamp at the back of the free queue
-    "front": "I",  # below every stamp given out at its front
-    "gate": "I",  # the next stamp at the front for the request that leaves
-    "nfree": "I",  # blocks in the free queue
-    "hsh": "B>H",  # chain hash of the block's content, or NOHASH
-    "hstamp": "B>I",  # when that hash was set; among equal hashes the first is found
-    "hclock": "I",
-}
-TABLE = {
-    "tab": "RI>B",  # block table: append-only while the request runs
-    "tlen": "R>I",
-    "ncached": "R>I",  # leading blocks whose hash was set or hit
-}
-POOL_GHOST = {
-    "freeset": "{B}",  # the free queue as a set
-    "own": "B>{R}",  # the holders of a block
-    "pos": "RB>I",  # where a block stands in a table; -1: it does not
-    "pw": "B>B",  # the block before this one in the table that released it last
-    "done": "B>I",  # 1: the content was computed when its last holder released it
-    "evicted": "I",  # 1: evict_blocks has removed hashes from the middle of chains
-}
-LOOKUP = {
-    "looking": "I",  # 0 no lookup, 1 scanning, 2 scan over
-    "lr": "R",
-    "hit": "I>B",
-    "nhit": "I",
-    "na": "I",  # hits already adopted
-    "nevict": "I",  # pending hits that stand in the free queue
-    "evset": "{B}",
-}
-QUEUES = {
-    "stage": "R>I",
-    "arr": "R>I",  # order of arrival
-    "aclk": "I",
-    "run": "I>R",  # the running list, in admission order
-    "nr": "I",
-    "ix": "R>I",  # ghost: where a running request stands in it
-    "rank": "R>I",  # place in the waiting queue, least first; 0: not in it
-    "lo": "I",
-    "hi": "I",
-    "nwait": "I",
-    "waitset": "{R}",  # ghost: the waiting queue as a set
-    "leaving": "I",  # 0 nobody, BACK or AWAY: where the leaver goes
-    "leaver": "R",
-}
-STEP = {
-    "comp": "R>I",  # num_computed_tokens
-    "ntok": "R>I",  # num_tokens: prompt and output so far
-    "sched": "R>I",  # tokens granted in the open step
-    "phase": "I",
-    "at": "I",  # index into the running list
-    "limit": "I",  # token budget of this step
-    "budget": "I",  # what is left of it
-    "used": "I",  # ghost: what is granted
-    "actor": "R",  # the request that asks for slots
-    "asked": "I",  # tokens it asks for; 0: nobody asks
-    "goal": "I",  # tokens it then has slots for
-    "halted": "I",  # 1: a request preempted itself, the running phase is over
-    "turned": "I",  # preemptions in this step
-    "adm": "I",  # ghost: admissions in this step
-    "blocked": "I",  # 1: the head of the waiting queue cannot be admitted in this step
-    "pause": "I",
-}
-FRAME = {
-    "flying": "I",  # 1: a step is in flight
-    "frame": "I>R",  # its requests, in schedule order
-    "nframe": "I",
-    "cur": "I",  # how many of them are settled
-    "grant": "R>I",  # tokens that the step in flight computes for a request
-    "due": "R>I",  # 0 nothing owed, CHUNK or TOKEN
-    "fx": "R>I",  # ghost: where a request that owes something stands in the frame
-    "open": "I",  # 1: the taker has a new token, and whether it stops is not settled
-    "taker": "R",
-}
-REPORT = {
-    "told": "R>I",  # blocks of a request that the worker knows
-    "fresh": "R>I",  # NEW or RESUMED in the open step, 0 otherwise
-    "preempted": "{R}",  # preempted in this step
-    "finished": "{R}",  # finished since the last step
-    "prev": "{R}",  # scheduled in the previous step
-    "npre": "R>I",  # num_preemptions
-    "rej": "I>R",  # rejected at arrival and not yet reported, in order
-    "nrej": "I",
-}
-FIELDS: dict[str, str] = POOL | TABLE | POOL_GHOST | LOOKUP | QUEUES | STEP | FRAME | REPORT
-GHOSTS = frozenset(POOL_GHOST) | {"evset", "waitset", "used", "adm", "ix", "fx"}
-HANDED = frozenset(POOL) | frozenset(TABLE) | frozenset(POOL_GHOST)
-"""What taking and releasing blocks may change."""
-MOVED = frozenset(QUEUES) | {"told", "fresh", "npre", "preempted", "turned"}
-"""What queueing, leaving and admitting may change."""
-
-IDLE, RUN_PHASE, WAIT_PHASE, DECIDED, ADVANCE, UPDATE, RESETTING = range(7)
-UNBORN, WAITING, PREEMPTED, RUNNING, LEAVING = range(5)
-BACK, AWAY = 1, 2
-CHUNK, TOKEN = 1, 2
-NEW, RESUMED = 1, 2
-UNPAUSED, PAUSED_NEW, PAUSED_ALL = range(3)
-PLAIN, EOS, STOP_ID = range(3)
-CONTINUE, STOPPED, STOPPED_BY_ID, LENGTH = range(4)
 
 
 def in_queue(s: State, b: Value) -> Value:
@@ -242,15 +149,37 @@ def chunk(s: State, n: Value) -> Value:
     return least(cut(s, n), s.budget)
 
 
+def ahead(s: State, r: Value) -> Value:
+    """Tokens of r in flight that may be computed before they are known."""
+    return s.ph[r] if s.k.asynchronous else 0
+
+
+@clause("RUN-25")
+def last_in_flight(s: State, r: Value) -> Value:
+    """Scheduling ahead passes over a request that gets all it may still get from steps in flight.
+
+    Source: Scheduler.schedule, running phase. In vllm-0.22.1 one output in flight counts, however
+    many there are, so that with three steps in flight some compute what nobody takes.
+    """
+    if not s.k.asynchronous:
+        return False
+    end = s.k.prompt_len(r) + s.k.max_tokens(r)
+    if s.k.sem.stop_check_counts_frames:
+        return both(s.ph[r] > 0, s.ntok[r] + s.ph[r] >= end)
+    return both(s.ph[r] > 0, s.comp[r] + 2 - s.ph[r] >= end)
+
+
 @clause("RUN-2")
 def tokens_to_run(s: State, r: Value) -> Value:
-    """A running request gets the tokens it is behind, as far as chunk, budget and max_model_len -
-    1 allow.
+    """A running request gets the tokens it is behind, those in flight that are scheduled ahead
+    included, as far as chunk, budget and max_model_len - 1 allow.
 
     Source: Scheduler.schedule, running phase. In vllm-0.22.1 the number may be negative for a
     prompt longer than max_model_len.
     """
-    return least(chunk(s, s.ntok[r] - s.comp[r]), s.k.max_len - 1 - s.comp[r])
+    if last_in_flight(s, r):
+        return 0
+    return least(chunk(s, s.ntok[r] + ahead(s, r) - s.comp[r]), s.k.max_len - 1 - s.comp[r])
 
 
 @clause("WAIT-2")
@@ -383,6 +312,49 @@ def check_stop(s: State, r: Value) -> Value:
     if kind == STOP_ID:
         return STOPPED_BY_ID
     return LENGTH if at_limit else CONTINUE
+
+
+@clause("UPD-16")
+def answers(s: State, i: Value) -> Value:
+    """An output belongs to the request that was scheduled, and to nobody once that has ended.
+
+    Source: Scheduler.update_from_output. In vllm-0.22.1 the request is found again by its id, even
+    if it is a later one.
+    """
+    r = s.frame[i]
+    if s.k.sem.frames_match_request:
+        return both(s.stage[r] != UNBORN, s.arr[r] == s.born[i])
+    return s.stage[r] != UNBORN
+
+
+def owes_token(s: State, i: Value) -> Value:
+    """Whether a request gets a token, to take or to drop, from entry i."""
+    return both(answers(s, i), s.due[i] == TOKEN)
+
+
+@clause("UPD-17")
+def counts_outputs(s: State) -> Value:
+    """The tokens in flight of a request are counted, so that none is computed and sampled twice.
+
+    Source: AsyncScheduler._update_after_schedule. In vllm-0.22.1 synchronous scheduling does not
+    count them: a request preempted and resumed with its output in flight samples it again.
+    """
+    return either(s.k.asynchronous, s.k.sem.outputs_owed_once)
+
+
+def in_flight(s: State) -> Value:
+    """Steps in flight."""
+    return s.steps - s.oldest
+
+
+def begins(s: State, n: Value) -> Value:
+    """The first entry of step n in flight, while no output is being applied."""
+    return ite(n == s.oldest, s.cur, s.fend[n - 1])
+
+
+def computed_for_sure(s: State, r: Value) -> Value:
+    """Tokens of r that are computed and known."""
+    return s.comp[r] - s.ph[r]
 
 
 def turn(s: State, r: Value) -> Value:

@@ -1,12 +1,13 @@
 """The reference engine as the driver sees it: vLLM-shaped objects in, plain fields out."""
 
 import os
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-from nullblock.conformance.engine import Dump, Engine, Fields, NewRequest
+from nullblock.conformance.engine import ALL_FEATURES, Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario_format import Config
 from nullblock.reference import kv_cache_utils
@@ -17,13 +18,17 @@ from nullblock.reference.kv_cache_interface import (
     KVCacheConfig,
     KVCacheGroupSpec,
 )
+from nullblock.reference.kv_events import EventBatch, KVCacheEvent, NullEventPublisher
 from nullblock.reference.outputs import ModelRunnerOutput
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sampling_params import SamplingParams
+from nullblock.reference.sched.async_scheduler import AsyncScheduler
 from nullblock.reference.sched.interface import PauseState
 from nullblock.reference.sched.output import SchedulerOutput
 from nullblock.reference.sched.scheduler import Scheduler
 from nullblock.spec.profiles import Semantics
+
+FEATURES = ALL_FEATURES
 
 
 def create(config: Config, semantics: Semantics) -> Engine:
@@ -39,9 +44,27 @@ def create(config: Config, semantics: Semantics) -> Engine:
 
 @dataclass(frozen=True, slots=True)
 class _Adapter:
-    """An adapter: the scheduler looks at nothing but its name."""
+    """An adapter, as far as the scheduler looks at it."""
 
     lora_name: str
+    adapter_id: int | None
+
+    @property
+    def name(self) -> str:
+        """As events call it."""
+        return self.lora_name
+
+
+class _Listener(NullEventPublisher):
+    """Keeps what is published until it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[KVCacheEvent] = []
+
+    def publish(self, events: EventBatch) -> None:
+        """Keep a batch."""
+        self.events += events.events
 
 
 class _Reference:
@@ -56,7 +79,8 @@ class _Reference:
             kv_cache_tensors=[],
             kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)],
         )
-        self.scheduler = Scheduler(
+        kind = AsyncScheduler if config.async_scheduling else Scheduler
+        self.scheduler = kind(
             vllm_config=_vllm_config(config),
             kv_cache_config=kv_cache_config,
             structured_output_manager=SimpleNamespace(should_advance=lambda request: False),
@@ -72,7 +96,13 @@ class _Reference:
         self.hasher = kv_cache_utils.get_request_block_hasher(
             config.block_size, hash_fn, semantics=semantics
         )
-        self.in_flight: list[SchedulerOutput] = []
+        self.listener = self.scheduler.kv_event_publisher = _Listener()
+        self.in_flight: deque[SchedulerOutput] = deque()
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """Everything."""
+        return FEATURES
 
     def add(self, request: NewRequest) -> None:
         """Queue a request."""
@@ -93,7 +123,7 @@ class _Reference:
                 sampling_params=params,
                 pooling_params=None,
                 arrival_time=request.arrival,
-                lora_request=None if request.lora is None else _Adapter(request.lora),
+                lora_request=_adapter(request),
                 cache_salt=request.salt,
                 priority=request.priority,
                 block_hasher=self.hasher,
@@ -156,7 +186,7 @@ class _Reference:
             req_id_to_index={id: index for index, id in enumerate(sampled)},
             sampled_token_ids=list(sampled.values()),
         )
-        by_client = self.scheduler.update_from_output(self.in_flight.pop(0), model_output)
+        by_client = self.scheduler.update_from_output(self.in_flight.popleft(), model_output)
         return [
             {
                 "id": output.request_id,
@@ -187,7 +217,12 @@ class _Reference:
 
     def evict_blocks(self, ids: list[int]) -> None:
         """Take blocks out of the prefix cache."""
-        self.scheduler.kv_cache_manager.evict_blocks(set(ids))
+        self.scheduler.kv_cache_manager.evict_blocks(ids)
+
+    def kv_events(self) -> list[Fields]:
+        """What was published since the last call."""
+        events, self.listener.events = self.listener.events, []
+        return [_event(event) for event in events]
 
     def has_unfinished(self) -> bool:
         """Whether there is work, or a rejection to report."""
@@ -262,6 +297,28 @@ class _Reference:
         kv_cache_utils.NONE_HASH = self.none_hash
 
 
+def _adapter(request: NewRequest) -> _Adapter | None:
+    return None if request.lora is None else _Adapter(request.lora, request.lora_id)
+
+
+def _event(event: KVCacheEvent) -> Fields:
+    """An event by its fields' names; of hashes that are bytes only the front is shown."""
+    fields: Fields = {"t": type(event).__name__}
+    for name in event.__struct_fields__:
+        value = getattr(event, name)
+        match name:
+            case "block_hashes":
+                value = [_short(block_hash) for block_hash in value]
+            case "parent_block_hash":
+                value = _short(value)
+        fields[name] = value
+    return fields
+
+
+def _short(block_hash: bytes | int | None) -> str | int | None:
+    return block_hash.hex()[:12] if isinstance(block_hash, bytes) else block_hash
+
+
 def _hash_text(key: bytes) -> str:
     """A cache key for people: half of the hash's front, and the group."""
     return f"{key.hex()[:12]}:{int.from_bytes(key[-4:], 'big')}"
@@ -295,7 +352,7 @@ def _vllm_config(config: Config) -> SimpleNamespace:
             long_prefill_token_threshold=config.long_prefill_token_threshold,
             enable_chunked_prefill=config.enable_chunked_prefill,
             policy=config.policy,
-            async_scheduling=False,
+            async_scheduling=config.async_scheduling,
             scheduler_reserve_full_isl=config.scheduler_reserve_full_isl,
             disable_chunked_mm_input=False,
         ),
@@ -316,11 +373,13 @@ def _vllm_config(config: Config) -> SimpleNamespace:
             data_parallel_index=0,
             decode_context_parallel_size=1,
             prefill_context_parallel_size=1,
-            pipeline_parallel_size=1,
+            pipeline_parallel_size=config.pipeline_parallel_size,
         ),
         observability_config=SimpleNamespace(kv_cache_metrics=False, enable_mfu_metrics=False),
         lora_config=None,
-        kv_events_config=None,
+        kv_events_config=SimpleNamespace(
+            enable_kv_cache_events=config.kv_events, publisher="null"
+        ),
         speculative_config=None,
         kv_transfer_config=None,
         ec_transfer_config=None,

@@ -2,19 +2,12 @@
 
 from typing import Any
 
-from nullblock.conformance.engine import Dump, Engine, Fields, NewRequest
+from nullblock.conformance.engine import ALL_FEATURES, Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec import facts
+from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
 from nullblock.spec.concrete import State
-from nullblock.spec.indexed import IndexedEnv
-from nullblock.spec.keys import Keys, extra_keys
-from nullblock.spec.machine import events
-from nullblock.spec.machine.output import SchedulerOutput
-from nullblock.spec.machine.schedule import schedule
-from nullblock.spec.machine.update import update_from_output
-from nullblock.spec.profiles import Semantics
-from nullblock.spec.rejection import why_unservable
-from nullblock.spec.state import (
+from nullblock.spec.fields import (
     CHUNK,
     CONTINUE,
     EOS,
@@ -29,9 +22,18 @@ from nullblock.spec.state import (
     STOPPED_BY_ID,
     UNPAUSED,
     WAITING,
-    live,
 )
+from nullblock.spec.indexed import IndexedEnv
+from nullblock.spec.keys import Keys, extra_keys
+from nullblock.spec.machine import events
+from nullblock.spec.machine.output import SchedulerOutput
+from nullblock.spec.machine.schedule import schedule
+from nullblock.spec.machine.update import update_from_output
+from nullblock.spec.profiles import Semantics
+from nullblock.spec.rejection import why_unservable
+from nullblock.spec.state import begins, in_flight, live
 
+FEATURES = ALL_FEATURES
 STATUS = {WAITING: "WAITING", PREEMPTED: "PREEMPTED", RUNNING: "RUNNING"}
 PAUSE = {"UNPAUSED": UNPAUSED, "PAUSED_NEW": PAUSED_NEW, "PAUSED_ALL": PAUSED_ALL}
 NO_CHAIN = 0
@@ -57,6 +59,7 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
         enable_prefix_caching=config.enable_prefix_caching,
         scheduler_reserve_full_isl=config.scheduler_reserve_full_isl,
         policy=config.policy,
+        async_scheduling=config.async_scheduling,
         semantics=semantics,
     )
 
@@ -66,7 +69,7 @@ class _Tokens(IndexedEnv):
     a number: an ideal hash.
     """
 
-    def __init__(self, config: facts.Config) -> None:
+    def __init__(self, config: facts.Config, listening: bool) -> None:
         super().__init__(config)
         self.added: dict[str, NewRequest] = {}
         self.content: dict[str, list[int]] = {}
@@ -74,6 +77,8 @@ class _Tokens(IndexedEnv):
         self.numbers: dict[tuple[int, tuple[int, ...], Keys], int] = {}
         self.incoming: dict[str, list[int]] = {}
         self.outputs: list[Fields] = []
+        self.listening = listening
+        self.events: list[Fields] = []
 
     def introduce(self, r: NewRequest) -> None:
         """Learn the facts about a request; an earlier one with its id is forgotten."""
@@ -113,6 +118,53 @@ class _Tokens(IndexedEnv):
             return EOS
         return STOP_ID if token in (added.stop or ()) else PLAIN
 
+    def tell(self, reading: Any, s: State, *args: Any) -> None:
+        if self.listening:
+            event = reading(s, *args)
+            if event is not None:
+                self.events.append(self.event(s, event))
+
+    def event(self, s: State, event: CacheEvent) -> Fields:
+        """An event in the words of the driver; as in vLLM's stream a hash is a number.
+
+        Raises IndexError for a block that the table has not: of a prompt longer than max_model_len
+        vLLM tells more than it holds.
+        """
+        match event:
+            case BlockStored(request=r, first=first, last=last):
+                return self.stored(s, r, first, last)
+            case BlockRemoved(hash=h):
+                named = {"block_hashes": [h], "medium": "GPU", "group_idx": 0}
+                return {"t": "BlockRemoved", **named}
+            case AllBlocksCleared():
+                return {"t": "AllBlocksCleared"}
+
+    def stored(self, s: Any, r: str, first: int, last: int) -> Fields:
+        """The fields of a BlockStored."""
+        if last > s.tlen[r]:
+            raise IndexError(f"request {r} has no block {last - 1}")
+        added, size = self.added[r], self.block_size
+        keys = [extra_keys(self.sem, added.lora, added.salt, i == 0) for i in range(first, last)]
+        return {
+            "t": "BlockStored",
+            "block_hashes": [self.want(r, i) for i in range(first, last)],
+            "parent_block_hash": self.want(r, first - 1) if first else None,
+            "token_ids": self.content[r][first * size : last * size],
+            "block_size": size,
+            "lora_id": added.lora_id if added.lora else None,
+            "medium": "GPU",
+            "lora_name": added.lora,
+            "extra_keys": [list(k) or None for k in keys],
+            "group_idx": 0,
+            "kv_cache_spec_kind": "full_attention",
+            "kv_cache_spec_sliding_window": None,
+        }
+
+    def take_events(self) -> list[Fields]:
+        """The events since the last call."""
+        events, self.events = self.events, []
+        return events
+
     def note(self, s: State, r: Any, why: Any) -> None:
         token = self.content[r][-1]
         self.outputs.append(
@@ -130,9 +182,19 @@ class _Spec:
 
     def __init__(self, config: facts.Config, scenario: Config) -> None:
         self.config = config
-        self.k = _Tokens(config)
+        self.k = _Tokens(config, scenario.kv_events)
         self.s: Any = self.k.start()
         self.rejected: list[tuple[str, str]] = []
+        self.told: list[Fields] = []
+        self.pipeline = scenario.pipeline_parallel_size > 1 and not scenario.async_scheduling
+        """Whether stages that do not sample are sent the tokens to compute."""
+        self.chunks: set[str] = set()
+        """Who computes, in the step scheduled last, less than it takes to sample a token."""
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What it does beyond the least."""
+        return FEATURES
 
     def add(self, request: NewRequest) -> None:
         """Queue a request, or note its rejection. Raises ValueError for impossible sampling
@@ -148,7 +210,11 @@ class _Spec:
 
     def schedule(self) -> Fields:
         """Decide one step."""
-        return self.fields(schedule(self.s))
+        s = self.s
+        out = schedule(s)
+        entries = range(begins(s, s.steps - 1), s.nframe)
+        self.chunks = {s.frame[i] for i in entries if s.due[i] == CHUNK}
+        return self.fields(out)
 
     def fields(self, out: SchedulerOutput) -> Fields:
         """A decision in the words of the driver's `schedule` line. Computed and output tokens
@@ -180,7 +246,7 @@ class _Spec:
                 }
                 for q in out.cached
             ],
-            "new_token_ids": [],
+            "new_token_ids": self.tokens_to_compute(out) if self.pipeline else [],
             "spec": {},
             "preempted": sorted(out.preempted),
             "finished": sorted(out.finished),
@@ -188,12 +254,18 @@ class _Spec:
             "new_block_ids_to_zero": None,
         }
 
+    def tokens_to_compute(self, out: SchedulerOutput) -> list[list[int]]:
+        """Of each request that the workers know, the tokens of this step."""
+        granted, content = dict(out.num_scheduled_tokens), self.k.content
+        return [content[q.id][q.computed : q.computed + granted[q.id]] for q in out.cached]
+
     def update(self, sampled: dict[str, list[int]]) -> list[Fields]:
-        """Apply the output of the step in flight. Raises IndexError if there is none."""
-        if not self.s.flying:
+        """Apply the output of the oldest step in flight. Raises IndexError if there is none."""
+        if not in_flight(self.s):
             raise IndexError("no step is in flight")
         self.k.incoming, self.k.outputs = sampled, []
         update_from_output(self.s)
+        self.told += self.k.take_events()
         refused, self.rejected = self.rejected, []
         return [
             {"id": r, "tokens": [], "finish": "rejected", "stop_reason": why} for r, why in refused
@@ -229,6 +301,11 @@ class _Spec:
                 raise AssertionError(f"no block {b}")
         events.evict_blocks(self.s, [b for b in ids if b])
 
+    def kv_events(self) -> list[Fields]:
+        """What the updates since the last call told of the prefix cache."""
+        told, self.told = self.told, []
+        return told
+
     def has_unfinished(self) -> bool:
         """Whether there is work, as vLLM counts it under the pause state."""
         return bool(events.unfinished(self.s) or self.rejected)
@@ -242,8 +319,8 @@ class _Spec:
         return self.s.ntok[id] if id in self.k.requests and live(self.s, id) else None
 
     def is_prefill_chunk(self, id: str) -> bool:
-        """Whether the step in flight leaves tokens of the request uncomputed."""
-        return bool(self.s.due[id] == CHUNK)
+        """Whether the step just scheduled leaves tokens of the request uncomputed."""
+        return id in self.chunks
 
     def state(self, dump: Dump) -> Fields | None:
         """The state in the driver's words."""
@@ -269,8 +346,8 @@ class _Spec:
             "computed": s.comp[r],
             "tokens": s.ntok[r],
             "output": s.ntok[r] - self.k.prompt_len(r),
-            "placeholders": 0,
-            "discard": 0,
+            "placeholders": s.ph[r],
+            "discard": s.drop[r],
             "spec": 0,
             "preemptions": s.npre[r],
             "blocks": [[s.tab[r, i] for i in range(s.tlen[r])]],

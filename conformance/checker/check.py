@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,14 +32,22 @@ def check(
     *,
     stream: BinaryIO | None = None,
     progress: Progress | None = None,
+    deep: bool = True,
+    until: tuple[int, str] | None = None,
+    window: int = BEFORE,
 ) -> Verdict:
     """Judge one recording: a file, a folder with its parts, or a stream.
 
     Without `semantics` the profile that the header names is used; `label` is what it is called in
     the verdict. Raises `OSError` where a file cannot be read.
+
+    Args:
+        deep: read a trace that violates a second time, to tell what decided. A stream is not.
+        until: line and file of the last record to judge.
+        window: how many records at the end to keep.
     """
     verdict = Verdict(trace=str(path), profile=label)
-    judge = _Judge(verdict, semantics)
+    judge = _Judge(verdict, semantics, window, path if deep and stream is None else None)
     outer, Engines.after_rule = Engines.after_rule, judge.after_rule
     try:
         reader = TraceReader(path, stream=stream)
@@ -49,21 +58,28 @@ def check(
             if verdict.verdict == "VIOLATION":
                 reader.drain()
                 break
+            if until == (located.line, located.file):
+                break
     except Malformed as damage:
         judge.damaged(damage)
     finally:
         Engines.after_rule = outer
     judge.conclude()
+    if deep:
+        judge.explain()
     return verdict
 
 
 class _Judge:
     """Fills in a verdict while the records pass."""
 
-    def __init__(self, verdict: Verdict, semantics: Semantics | None) -> None:
-        self.verdict, self.semantics = verdict, semantics
+    def __init__(
+        self, verdict: Verdict, semantics: Semantics | None, window: int, path: Path | None
+    ) -> None:
+        """`path`: the trace, if it may be read once more."""
+        self.verdict, self.semantics, self.path = verdict, semantics, path
         self.replay: Replay | None = None
-        self.before: deque[Located] = deque(maxlen=BEFORE)
+        self.last: deque[Located] = deque(maxlen=max(window, BEFORE) + 1)
         self.unseen: list[str] = []
         self.silent = False
         """Nothing can be said about decisions any more."""
@@ -78,6 +94,7 @@ class _Judge:
         if self.silent:
             return
         record = located.record
+        self.last.append(located)
         try:
             if isinstance(record, Header):
                 self.begin(record)
@@ -90,7 +107,6 @@ class _Judge:
             self.violated(error, located)
         except Malformed as damage:
             raise damage.on(located.line, located.file) from None
-        self.before.append(located)
 
     def begin(self, header: Header) -> None:
         """Set the rules up for a trace with this header."""
@@ -126,9 +142,30 @@ class _Judge:
             what=m.what,
             expected=m.expected,
             actual=m.actual,
-            story=story.tell(m, self.replay, self.verdict.profile, self.before),
+            story=(),
             file=located.file,
+            mismatch=m,
         )
+
+    def explain(self) -> None:
+        """Tell the story of a violation."""
+        first = self.verdict.first
+        if self.verdict.verdict != "VIOLATION" or first is None or first.mismatch is None:
+            return
+        assert self.replay is not None and self.semantics is not None
+        case = story.Case(
+            first.mismatch,
+            self.replay,
+            self.semantics,
+            self.verdict.profile,
+            self.path,
+            first.line,
+            first.file,
+            tuple(self.last)[-BEFORE - 1 : -1],
+        )
+        explanation = story.explain(case)
+        told = story.tell(case, explanation)
+        self.verdict.first = replace(first, story=told, explanation=explanation)
 
     def damaged(self, damage: Malformed) -> None:
         """The trace cannot be read on."""
@@ -148,10 +185,15 @@ class _Judge:
     def conclude(self) -> None:
         """What the whole trace comes to."""
         verdict = self.verdict
+        verdict.last, verdict.replay = tuple(self.last), self.replay
         if self.replay is not None:
             verdict.steps, verdict.decisions = self.replay.steps, self.replay.decisions
             verdict.rules = dict(self.replay.fired)
         if verdict.verdict == "INCONCLUSIVE" and not self.silent:
+            unjudged = self.replay.unjudged() if self.replay is not None else []
+            verdict.missing += unjudged
+            if unjudged:
+                return
             if verdict.decisions:
                 verdict.verdict = "CONFORMS"
             else:

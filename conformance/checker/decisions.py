@@ -8,8 +8,8 @@ from msgspec import UNSET
 
 from nullblock.conformance.checker.names import Same
 from nullblock.conformance.trace.records import CachedRequests, Groups, NewRequest, Schedule
+from nullblock.spec.fields import PREEMPTED, RUNNING, WAITING
 from nullblock.spec.machine.output import CachedRequest, SchedulerOutput
-from nullblock.spec.state import PREEMPTED, RUNNING, WAITING
 
 
 @dataclass(frozen=True, slots=True)

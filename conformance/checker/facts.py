@@ -8,14 +8,19 @@ from msgspec import UNSET
 
 from nullblock.conformance.trace.records import Add, Header, Output
 from nullblock.spec import facts
+from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
 from nullblock.spec.concrete import MAPS, State
+from nullblock.spec.fields import EOS, FIELDS, PLAIN, STOP_ID, UNBORN
 from nullblock.spec.indexed import IndexedEnv
 from nullblock.spec.profiles import Semantics
-from nullblock.spec.state import EOS, FIELDS, PLAIN, STOP_ID, UNBORN
 
 NO_CHAIN = -1
 """The chain of a block that is not full yet: no block carries it."""
 OF_REQUESTS = tuple(f for f in MAPS if FIELDS[f].startswith("R>"))
+
+
+Heard = tuple[Any, ...]
+"""A KV event: its kind, and what it tells, in chain numbers."""
 
 
 class NotRecorded(Exception):
@@ -64,6 +69,7 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
         enable_prefix_caching=c.enable_prefix_caching,
         scheduler_reserve_full_isl=c.scheduler_reserve_full_isl,
         policy=c.policy,
+        async_scheduling=c.async_scheduling,
         semantics=semantics,
     )
 
@@ -78,10 +84,36 @@ class Recorded(IndexedEnv):
         self.counts: dict[int, int] = {}
         self.verdicts: list[tuple[int, int]] = []
         """Of the update under way: whose token was taken, and what the stop check said."""
+        self.listening = False
+        """Whether what the prefix cache tells is to be compared."""
+        self.heard: list[Heard] = []
         self.held_back = False
         """Whether the step held the head of the waiting queue back (WAIT-8)."""
         self.refused: list[tuple[int, str]] = []
         """Who was rejected at arrival, and why, until an update has reported it."""
+
+    def tell(self, reading: Any, s: State, *args: Any) -> None:
+        if self.listening:
+            event = reading(s, *args)
+            if event is not None:
+                self.heard.append(self.numbered(event))
+
+    def numbered(self, event: CacheEvent) -> Heard:
+        """An event in chain numbers."""
+        match event:
+            case BlockStored(request=r, first=first, last=last):
+                chain = tuple(self.want(r, i) for i in range(first, last))
+                before = self.want(r, first - 1) if first else None
+                return ("stored", chain, before, len(chain) * self.block_size)
+            case BlockRemoved(hash=chain):
+                return ("removed", (chain,))
+            case AllBlocksCleared():
+                return ("cleared",)
+
+    def take_events(self) -> list[Heard]:
+        """The events since the last call."""
+        heard, self.heard = self.heard, []
+        return heard
 
     def introduce(self, add: Add) -> None:
         """Learn what an arrival tells. Raises NotRecorded."""

@@ -1,14 +1,26 @@
 """Compares what a trace tells of outputs, of the state after a decision, and of whole states."""
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 from msgspec import UNSET
 
 from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.checker.facts import Heard
 from nullblock.conformance.checker.names import Names
-from nullblock.conformance.trace.records import Finish, PostState, RequestState, State, Update
-from nullblock.spec.state import (
+from nullblock.conformance.trace.records import (
+    Cleared,
+    Event,
+    Finish,
+    PostState,
+    Removed,
+    RequestState,
+    State,
+    Stored,
+    Update,
+)
+from nullblock.spec.fields import (
     CONTINUE,
     LENGTH,
     PREEMPTED,
@@ -16,8 +28,8 @@ from nullblock.spec.state import (
     STOPPED,
     STOPPED_BY_ID,
     WAITING,
-    live,
 )
+from nullblock.spec.state import live
 
 END = {STOPPED: ("stop", False), STOPPED_BY_ID: ("stop", True), LENGTH: ("length", False)}
 STATUS = {WAITING: "WAITING", PREEMPTED: "PREEMPTED", RUNNING: "RUNNING"}
@@ -79,6 +91,30 @@ def _said(end: End | None) -> str:
     return end[1] + (" by a stop id" if end[2] else "")
 
 
+TOLD_BY = {"stored": "OUT-8", "removed": "OUT-9", "cleared": "OUT-10"}
+"""The statement about each kind of event."""
+
+
+def events(heard: list[Heard], seen: list[Event]) -> Iterator[Mismatch]:
+    """What the prefix cache told since the update before."""
+    told = [_told(event) for event in seen]
+    for ours, theirs in zip_longest(heard, told):
+        if ours != theirs:
+            yield Mismatch(TOLD_BY[(ours or theirs)[0]], "the next KV event", ours, theirs)
+            return
+
+
+def _told(event: Event) -> Heard:
+    match event:
+        case Stored(chain=runs, parent=parent, tokens=n):
+            chain = tuple(first + i for first, many in runs for i in range(many))
+            return ("stored", chain, parent, n)
+        case Removed(chain=chain):
+            return ("removed", tuple(chain))
+        case Cleared():
+            return ("cleared",)
+
+
 def running(s: Any) -> list[int]:
     """The running list."""
     return [s.run[i] for i in range(s.nr)]
@@ -133,6 +169,7 @@ def _request(s: Any, seen: RequestState, names: Names) -> Iterator[Mismatch]:
         ("LIFE-12", "status", STATUS[s.stage[r]], seen.status),
         ("UPD-1", "computed tokens", s.comp[r], seen.computed),
         ("UPD-3", "tokens", s.ntok[r], seen.tokens),
+        *(_in_flight(s, r, seen) if seen.prompt is not UNSET else ()),
     ):
         if expected != actual:
             yield Mismatch(rule, f"the {what} of request {r}", expected, actual, r)
@@ -141,6 +178,14 @@ def _request(s: Any, seen: RequestState, names: Names) -> Iterator[Mismatch]:
         groups = seen.blocks or [[]]
         if len(groups) != 1 or not names.same(table, groups[0]):
             yield Mismatch("POOL-10", f"the blocks of request {r}", table, seen.blocks, r)
+
+
+def _in_flight(s: Any, r: int, seen: RequestState) -> tuple[tuple[str, str, Any, Any], ...]:
+    return (
+        ("UPD-19", "tokens in flight", s.ph[r], seen.placeholders),
+        ("UPD-18", "tokens to be dropped", s.drop[r], seen.discard),
+        ("PREEMPT-4", "number of preemptions", s.npre[r], seen.preemptions),
+    )
 
 
 def _pool(s: Any, seen: State, names: Names) -> Iterator[Mismatch]:

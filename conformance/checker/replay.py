@@ -11,16 +11,20 @@ from nullblock.conformance.checker import decisions, observations
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.facts import NotRecorded, Recorded, constants
 from nullblock.conformance.checker.names import names
+from nullblock.conformance.checker.restore import contradictions, restore
 from nullblock.conformance.trace.decode import Unknown
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
+    End,
     Error,
     Evict,
+    Gap,
     Header,
     Lost,
     Output,
+    Part,
     Pause,
     PostState,
     Record,
@@ -29,13 +33,14 @@ from nullblock.conformance.trace.records import (
     State,
     Update,
 )
+from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, RUNNING, UNPAUSED
 from nullblock.spec.kernel import RULES, Broken, Disabled
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_unservable
-from nullblock.spec.state import PAUSED_ALL, PAUSED_NEW, RUNNING, UNPAUSED, live
+from nullblock.spec.state import live
 
 MAX_BLOCKS: Final = 2**21
 """More blocks than any pool has today; a trace that claims more is not given the memory."""
@@ -70,6 +75,14 @@ class Replay:
         self.fired: Counter[str] = Counter()
         self.steps = 0
         self.decisions = 0
+        self.known = header.start == "empty"
+        """Whether the rules know what the engine's state is."""
+        self.hears = self.k.listening = header.observed.events == "complete"
+        """Whether all is known that the next update tells of the prefix cache."""
+        self.skipped = 0
+        """Records that were passed over because it was not."""
+        self.lost: list[str] = []
+        """What the recorder says it could not write."""
 
     def after_rule(self, s: Any, rule: str) -> None:
         """Count a rule that fired."""
@@ -81,6 +94,9 @@ class Replay:
 
     def take(self, record: Record | Unknown) -> None:
         """The next record. Raises Unexplained or NotRecorded, after which nothing can be said."""
+        if not self.known and not isinstance(record, State | Gap | Lost | Unknown):
+            self.skipped += not isinstance(record, Part | End)
+            return
         match record:
             case Add():
                 self._add(record)
@@ -99,8 +115,12 @@ class Replay:
             case Evict():
                 self._evict(record)
             case State():
-                found = observations.state(self.s, record, self.steps, self.names)
-                self.compare(found)
+                self._state(record)
+            case Gap(records=n, reason=why):
+                self.known = False
+                self.lost.append(
+                    f"{n:,} records that the recorder lost" + (f" ({why})" * bool(why))
+                )
             case Error():
                 self._error(record)
             case Lost():
@@ -121,6 +141,25 @@ class Replay:
         if seen is not UNSET:
             yield from observations.post_state(self.s, seen, after)
 
+    def unjudged(self) -> list[str]:
+        """What was not judged, though all that was is explained."""
+        found = list(self.lost)
+        if self.skipped:
+            found.append(f"{self.skipped:,} records before a `state` record told where they begin")
+        elif not self.known and not self.lost:
+            found.append("the state in which the recording began")
+        return found
+
+    def _state(self, record: State) -> None:
+        if self.known:
+            found = observations.state(self.s, record, self.steps, self.names)
+            self.compare(found)
+            return
+        self.s = restore(self.k, record, self.names)
+        self.steps = record.step
+        self.known, self.hears = True, False
+        self.compare(contradictions(self.s, record))
+
     def _add(self, record: Add) -> None:
         if record.features:
             raise NotRecorded(
@@ -138,8 +177,6 @@ class Replay:
             self.k.refused.append((record.id, why))
 
     def _schedule(self, record: Schedule) -> None:
-        if self.s.flying:
-            raise NotRecorded("how more than one step in flight is scheduled")
         self.steps += 1
         try:
             out = schedule(self.s)
@@ -154,6 +191,10 @@ class Replay:
         refused = dict(self.k.refused)
         self._apply(record.ids)
         self.compare(observations.update(self.k, self.k.refused, record))
+        heard = self.k.take_events()
+        if self.hears and record.events is not UNSET:
+            self.compare(observations.events(heard, record.events))
+        self.hears = self.k.listening
         for mismatch in self.post_state(record.state, "update"):
             raise Unexplained(mismatch)
         self.k.refused = []
@@ -209,8 +250,6 @@ class Replay:
         """An exception of the engine is explained if the rules contradict themselves there."""
         if record.during not in FIRST_RULE:
             raise NotRecorded(f"what was asked when {record.during} raised {record.type}")
-        if record.during == "schedule" and self.s.flying:
-            raise NotRecorded("how more than one step in flight is scheduled")
         self.decisions += 1
         try:
             if record.during == "schedule":
@@ -229,8 +268,6 @@ class Replay:
 def _out_of_reach(header: Header) -> Iterator[str]:
     """Why a trace cannot be judged, by its header."""
     yield from (f"the feature {name}" for name in header.features)
-    if header.start != "empty":
-        yield "the state in which the recording began"
     for kind in ("add", "output"):
         seen = getattr(header.observed, kind)
         if seen != "complete":

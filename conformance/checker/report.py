@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from nullblock.conformance.checker.verdict import Verdict
+from nullblock.conformance.minimal.document import written
 from nullblock.spec.catalogue import catalogue
 
 STYLE = {
@@ -29,8 +30,10 @@ def document(v: Verdict) -> dict[str, Any]:
         "expected": v.first.expected,
         "actual": v.first.actual,
         "story": "\n".join(v.first.story),
+        "request": v.first.mismatch.request if v.first.mismatch else None,
+        "explanation": v.first.explanation.document() if v.first.explanation else None,
     }
-    return {
+    found = {
         "trace": v.trace,
         "verdict": v.verdict,
         "profile": v.profile,
@@ -40,6 +43,9 @@ def document(v: Verdict) -> dict[str, Any]:
         "first": first,
         "missing": v.missing,
     }
+    if v.scenario is not None:
+        found["scenario"] = {"document": v.scenario.document, "note": v.scenario.note}
+    return found
 
 
 def screen(v: Verdict) -> RenderableType:
@@ -54,6 +60,8 @@ def screen(v: Verdict) -> RenderableType:
         parts.append(Text(f"  line {v.first.line} of {v.first.file}", style="bold"))
     if v.first is not None:
         parts += [Text(f"  {line}") for line in v.first.story]
+    if v.scenario is not None:
+        parts.append(Text(f"  scenario: {v.scenario.note}"))
     parts += [Text(f"  not known: {what}") for what in v.missing]
     if v.verdict == "CONFORMS":
         parts.append(_exercised(v))
@@ -87,18 +95,18 @@ def junit(verdicts: Sequence[Verdict]) -> bytes:
         skipped=str(count["skipped"]),
     )
     for v in verdicts:
-        case = ElementTree.SubElement(
-            suite,
-            "testcase",
-            classname=f"nullblock.{_clean(v.profile or 'check')}",
-            name=_clean(v.trace),
-        )
+        named = {"classname": f"nullblock.{clean(v.profile or 'check')}", "name": clean(v.trace)}
+        case = ElementTree.SubElement(suite, "testcase", named | _place(v))
         if v.verdict in tag:
             message = v.first.what if v.first else "; ".join(v.missing)
-            note = ElementTree.SubElement(case, tag[v.verdict], message=_clean(message))
-            note.text = _clean("\n".join(v.first.story if v.first else v.missing))
+            note = ElementTree.SubElement(case, tag[v.verdict], message=clean(message))
+            note.text = clean("\n".join(v.first.story if v.first else v.missing))
         out = ElementTree.SubElement(case, "system-out")
         out.text = f"{v.verdict}: {v.steps} steps, {v.decisions} decisions"
+        if v.scenario is not None:
+            out.text += f"\nscenario: {clean(v.scenario.note)}"
+            if v.scenario.document is not None:
+                out.text += f"\n{written(v.scenario.document)}"
     root = ElementTree.Element("testsuites")
     root.append(suite)
     ElementTree.indent(root)
@@ -106,7 +114,14 @@ def junit(verdicts: Sequence[Verdict]) -> bytes:
     return text + b"\n"
 
 
-def _clean(text: str) -> str:
+def _place(v: Verdict) -> dict[str, str]:
+    """The attributes by which CI servers show a place."""
+    if v.first is None or not v.first.line:
+        return {}
+    return {"file": clean(v.first.file), "line": str(v.first.line)}
+
+
+def clean(text: str) -> str:
     """Without the characters that XML cannot hold: names and values may come from anywhere."""
     return "".join(
         c if c in "\n\t" or (c.isprintable() and not 0xD800 <= ord(c) <= 0xDFFF) else "\ufffd"

@@ -4,6 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.checker.explanation import Explanation
+from nullblock.conformance.checker.replay import Replay
+from nullblock.conformance.trace.reader import Located
+
 Name = Literal["CONFORMS", "VIOLATION", "INCONCLUSIVE", "MALFORMED"]
 EXIT: dict[Name, int] = {"CONFORMS": 0, "VIOLATION": 1, "INCONCLUSIVE": 3, "MALFORMED": 4}
 _WORST_FIRST = (1, 4, 3, 0)
@@ -24,8 +29,23 @@ class First:
     expected: Any
     actual: Any
     story: tuple[str, ...]
-    """Line by line: what the rules say there and why, whom it concerns, what came before."""
+    """Line by line: what the rules say there and why, whom it concerns, what came before, what to
+    do."""
     file: str = ""
+    mismatch: Mismatch | None = None
+    """Of a VIOLATION."""
+    explanation: Explanation | None = None
+    """Of a VIOLATION: what the story tells, in parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A scenario that shows the fault of a trace."""
+
+    document: dict[str, Any] | None
+    """None: there is none."""
+    note: str
+    """How small it is, or why there is none."""
 
 
 @dataclass(slots=True)
@@ -44,6 +64,12 @@ class Verdict:
     first: First | None = None
     missing: list[str] = field(default_factory=list)
     """What was not recorded, or is out of scope, and may have decided."""
+    scenario: Scenario | None = None
+    """Of a VIOLATION, if it was asked for: one that shows the same, or why there is none."""
+    last: tuple[Located, ...] = field(default=(), repr=False)
+    """The last records that were read, the one at fault included."""
+    replay: Replay | None = field(default=None, repr=False)
+    """The rules' own state after them."""
 
     @property
     def exit_code(self) -> int:

@@ -9,8 +9,10 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from nullblock.conformance import options
 from nullblock.conformance.console import Screen, check_output, usage_error
 from nullblock.conformance.files import write_atomically
+from nullblock.conformance.options import NORMATIVE, ProfileName, Settings
 from nullblock.spec.departures import DEPARTURES, Defect, Finding, clear, find
 from nullblock.spec.explorer.export import scenario
 from nullblock.spec.explorer.model import Scope
@@ -18,17 +20,10 @@ from nullblock.spec.explorer.result import Counterexample, Progress, Result
 from nullblock.spec.explorer.scopes import STANDARD
 from nullblock.spec.explorer.search import explore
 from nullblock.spec.explorer.story import Story, tell
-from nullblock.spec.profiles import (
-    PROFILES,
-    VLLM_0_22_1,
-    UnknownSwitch,
-    profile,
-    with_switches,
-)
+from nullblock.spec.profiles import VLLM_0_22_1
 
 Json = dict[str, Any]
 T = TypeVar("T")
-NORMATIVE = "normative"
 
 
 def command(
@@ -37,13 +32,8 @@ def command(
         typer.Argument(metavar="[SCOPE]...", help="Scopes, or departures; default all."),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="Only list the scopes.")] = False,
-    profile_name: Annotated[
-        str, typer.Option("--profile", help=f"Semantics: {', '.join(PROFILES)}.")
-    ] = NORMATIVE,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="SWITCH=VALUE", help="Change a switch of the profile."),
-    ] = None,
+    profile_name: ProfileName = NORMATIVE,
+    settings: Settings = None,
     departing: Annotated[
         bool,
         typer.Option(
@@ -90,11 +80,8 @@ def _scopes(
     as_json: bool,
 ) -> int:
     """Search scopes one by one; the exit code."""
-    try:
-        semantics = with_switches(profile(profile_name), settings)
-    except UnknownSwitch as error:
-        raise usage_error(str(error), "--profile, --set") from None
-    name = ", ".join([profile_name, *settings])
+    semantics = options.semantics(profile_name, settings)
+    name = options.label(profile_name, settings)
     if listed:
         _list([(s.name, s.purpose) for s in scopes], as_json)
         return 0

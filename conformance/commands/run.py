@@ -11,7 +11,7 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from nullblock.conformance import driver, scenario
+from nullblock.conformance import driver, options, scenario
 from nullblock.conformance.console import (
     STANDARD_INPUT,
     check_inputs,
@@ -24,8 +24,9 @@ from nullblock.conformance.console import (
 from nullblock.conformance.engine import Dump
 from nullblock.conformance.engines import EngineName, make_engine
 from nullblock.conformance.errors import InputError
+from nullblock.conformance.options import NORMATIVE, ProfileName, Settings
 from nullblock.conformance.strict_json import MAX_BYTES
-from nullblock.spec.profiles import Semantics, UnknownSwitch, profile, with_switches
+from nullblock.spec.profiles import Semantics
 
 _SPOOL_BYTES = 16 * 2**20
 """Output of one scenario that is kept in memory; what is longer waits on disk."""
@@ -46,13 +47,8 @@ def command(
         typer.Argument(help="Scenario files; - is standard input.", metavar="SCENARIO.json..."),
     ],
     engine: Annotated[EngineName, typer.Option(help="The engine that decides.")] = EngineName.spec,
-    profile_name: Annotated[
-        str, typer.Option("--profile", help="Which semantics; nullblock profiles lists them.")
-    ] = "normative",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="SWITCH=VALUE", help="Change a switch of the profile."),
-    ] = None,
+    profile_name: ProfileName = NORMATIVE,
+    settings: Settings = None,
     dump: Annotated[
         DumpName, typer.Option(help="The state in a line: with the pool, without, or none.")
     ] = DumpName.full,
@@ -69,11 +65,8 @@ def command(
     scenario uses a feature that is out of scope; 4 the content of a scenario is wrong. The worst
     one is returned. Nothing is printed for a file with an error; the other files still run.
     """
-    try:
-        semantics = with_switches(profile(profile_name), settings or [])
-    except UnknownSwitch as error:
-        raise usage_error(str(error)) from None
-    version = ", ".join([profile_name.removeprefix("vllm-"), *(settings or [])])
+    semantics = options.semantics(profile_name, settings)
+    version = options.label(profile_name.removeprefix("vllm-"), settings)
     check_inputs(scenarios, "SCENARIO.json")
     check_output(output, scenarios)
     for name in scenarios:

@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from nullblock.conformance import driver, scenario
+from nullblock.conformance import driver, options, scenario
 from nullblock.conformance.console import check_output, complain, usage_error
 from nullblock.conformance.engines import EngineName, make_engine
 from nullblock.conformance.errors import InputError, ScenarioError
+from nullblock.conformance.options import NORMATIVE, ProfileName, Settings
 from nullblock.conformance.scenario_format import Add, Scenario
 from nullblock.conformance.strict_json import MAX_BYTES
-from nullblock.spec.profiles import Semantics, UnknownSwitch, profile, with_switches
+from nullblock.spec.profiles import Semantics
 
 NUMBERS = (
     *("priority", "max_tokens", "min_tokens", "block_size", "num_blocks", "max_model_len"),
@@ -35,13 +36,8 @@ def command(
         ),
     ],
     engine: Annotated[EngineName, typer.Option(help="The engine that decides.")] = EngineName.spec,
-    profile_name: Annotated[
-        str, typer.Option("--profile", help="Which semantics; nullblock profiles lists them.")
-    ] = "normative",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="SWITCH=VALUE", help="Change a switch of the profile."),
-    ] = None,
+    profile_name: ProfileName = NORMATIVE,
+    settings: Settings = None,
     names: Annotated[
         bool, typer.Option("--names", help="Tell request ids, which a trace leaves out.")
     ] = False,
@@ -62,17 +58,14 @@ def command(
     The trace appears whole or not at all.
     """
     check_output(output, [] if reseal else [str(source)])
-    if reseal and (names or settings or profile_name != "normative"):
+    if reseal and (names or settings or profile_name != NORMATIVE):
         raise usage_error("a trace that is sealed anew keeps its decisions", "--reseal")
-    try:
-        semantics = with_switches(profile(profile_name), settings or [])
-    except UnknownSwitch as error:
-        raise usage_error(str(error)) from None
+    semantics = options.semantics(profile_name, settings)
     try:
         if reseal:
             summary = _reseal(source, output)
         else:
-            label = ", ".join([profile_name, *(settings or [])])
+            label = options.label(profile_name, settings)
             summary = _record(source, output, engine, semantics, label, names)
     except InputError as error:
         complain(error.at(file=error.file or str(source)), as_json)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from nullblock.conformance.trace.deltas import Delta
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import FORMAT, KINDS, MAJOR, MINOR, Header, Record
 
@@ -37,7 +38,7 @@ class Decoder:
     """Decodes the lines of one trace, the header first."""
 
     def __init__(self) -> None:
-        self._decode = msgspec.json.Decoder(Record).decode
+        self._decode = msgspec.json.Decoder(Record | Delta).decode
         self._encode = msgspec.json.Encoder().encode
         self._lenient = False
 
@@ -64,10 +65,10 @@ class Decoder:
         assert isinstance(record, Header)
         return record
 
-    def record(self, line: bytes) -> Record | Unknown:
-        """Any line. Raises :class:`Malformed`, without a line number."""
+    def record(self, line: bytes) -> Record | Delta | Unknown:
+        """Any line, short forms as they are. Raises :class:`Malformed`, without a line number."""
         try:
-            record: Record = _decoded(self._decode, line)
+            record: Record | Delta = _decoded(self._decode, line)
         except _UnknownKind as unknown:
             if not self._lenient:
                 raise unknown.malformed from None

@@ -17,6 +17,7 @@ from nullblock.conformance.trace.records import (
     End,
     Error,
     Evict,
+    Gap,
     Header,
     Lost,
     Output,
@@ -26,6 +27,7 @@ from nullblock.conformance.trace.records import (
     Reset,
     Schedule,
     State,
+    StepInFlight,
     Update,
 )
 
@@ -41,7 +43,7 @@ class Order:
         self.steps = 0
         """Number of the last step scheduled."""
         self.scheduled = 0
-        self.in_flight: deque[Schedule] = deque()
+        self.in_flight: deque[Schedule | StepInFlight] = deque()
         self.awaiting: int | None = None
         """The step whose output has come and whose update has not."""
         self.requests = 0
@@ -49,18 +51,23 @@ class Order:
         self.chains = 0
         self.over: str | None = None
         """Why nothing more can come."""
+        self.lost_track = header.start != "empty"
+        """What is in flight is not known; the next state may tell."""
+        self.state_is_due = False
 
     def take(self, record: Record | Unknown) -> None:
         """The next record; :class:`Malformed`, without a line number, if it cannot stand here."""
         if self.over is not None and not isinstance(record, End | Part):
             raise Malformed(f"a record after {self.over}", "remove it")
         if self.awaiting is not None and not isinstance(
-            record, Update | Error | Lost | End | Part
+            record, Update | Error | Lost | Gap | End | Part
         ):
             raise Malformed(
                 f"{_kind(record)} between the output and the update of step {self.awaiting}",
                 _RECORDER,
             )
+        if self.state_is_due and not isinstance(record, State | Gap | Lost | End | Part):
+            raise Malformed(f"{_kind(record)} after a gap, where a state is due", _RECORDER)
         match record:
             case Header():
                 raise Malformed("a second header", "one trace a file; check the files one by one")
@@ -76,8 +83,12 @@ class Order:
                 self._update(record)
             case Abort():
                 self._abort(record)
-            case Pause() | Reset() | Evict() | State() | Unknown():
+            case Pause() | Reset() | Evict() | Unknown():
                 pass
+            case State():
+                self._state(record)
+            case Gap():
+                self._gap()
             case Error():
                 self.over = "the engine's exception"
             case Lost():
@@ -113,11 +124,41 @@ class Order:
 
     def _schedule(self, record: Schedule) -> None:
         due = self.steps + 1
-        if record.step != due and (self.steps or self.from_the_start):
+        if record.step != due and not self.lost_track:
             raise Malformed(f"step {record.step} where step {due} is due", _RECORDER)
         self.steps = record.step
         self.scheduled += 1
+        self.lost_track = False
         self.in_flight.append(record)
+
+    @property
+    def oldest(self) -> list[int] | None:
+        """Who is in the oldest step in flight; None: there is none."""
+        return self.in_flight[0].ids if self.in_flight else None
+
+    def _state(self, record: State) -> None:
+        self.state_is_due = False
+        for _, chain in record.chains or ():
+            self.chains = max(self.chains, chain + 1)
+        for request in record.requests:
+            self.requests = max(self.requests, request.id + 1)
+            for first, many in request.chain or ():
+                self.chains = max(self.chains, first + many)
+        if self.lost_track and record.in_flight is not UNSET:
+            self.lost_track = False
+            self.steps = record.step
+            self.in_flight = deque(record.in_flight)
+
+    def _gap(self) -> None:
+        self.from_the_start = False
+        self.lost_track = self.state_is_due = True
+        self.awaiting = None
+        self.in_flight.clear()
+
+    def next_file(self) -> None:
+        """The file ended, and the recording goes on in another one, which counts anew."""
+        self.over = None
+        self.scheduled = 0
 
     def _output(self, record: Output) -> None:
         if not self.in_flight:

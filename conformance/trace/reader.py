@@ -12,11 +12,14 @@ from msgspec import UNSET
 
 from nullblock.conformance.trace import source
 from nullblock.conformance.trace.decode import Decoder, Unknown
+from nullblock.conformance.trace.deltas import Delta
 from nullblock.conformance.trace.errors import Cut, Malformed
+from nullblock.conformance.trace.expand import Expander
 from nullblock.conformance.trace.order import Order
 from nullblock.conformance.trace.records import End, Header, Part, Record, TraceConfig
 
 _RESEAL = "if it was changed on purpose: nullblock trace --reseal"
+_OPEN = "if the recorder was killed, nullblock trace --reseal makes a trace of what there is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class Located:
     line: int
     """From 1, inside ``file``."""
     file: str
+    written: Record | Delta | Unknown
+    """The record as it is in the file: in its short form, if it has one."""
 
 
 def config_sha256(config: TraceConfig) -> str:
@@ -38,8 +43,10 @@ def config_sha256(config: TraceConfig) -> str:
 class TraceReader:
     """Iterates over a trace: one file, or a folder with the parts of one recording.
 
-    Everything that makes a trace damaged raises :class:`Malformed` when the reading gets there.
-    Whether the seal at the end fits is known when the iteration is over: :attr:`seal`.
+    Everything that makes a trace damaged raises :class:`Malformed` when the reading gets there;
+    :class:`Cut` if all that is wrong is that the rest is missing. Whether the seal at the end
+    fits is known when the iteration is over: :attr:`seal`. Of several parts only the first one's
+    header is shown, and only the last one's end; a :class:`Part` stands where the others begin.
 
     Raises ``OSError`` where a file cannot be read.
     """
@@ -51,6 +58,9 @@ class TraceReader:
         self._lax = lax
         self._lines = self._numbered()
         self._digest = hashlib.sha256()
+        self._records = 0
+        self._header: Header | None = None
+        self._end: End | None = None
         self._cut: Cut | None = None
         self.seal: bool | None = None
         """Whether the digest in the end record fits; None: there is none, or it is not reached."""
@@ -58,44 +68,80 @@ class TraceReader:
     def __iter__(self) -> Iterator[Located]:
         decoder = Decoder()
         order: Order | None = None
-        count, records, part = 0, 0, 0
-        end: End | None = None
+        count = 0
         for part, count, file, line in self._lines:
             try:
+                written: Record | Delta | Unknown
                 record: Record | Unknown
                 if order is None:
-                    record = header = decoder.header(line)
-                    self._check_header(header, line)
-                    order = Order(header)
+                    written = record = header = self._first(decoder, line)
+                    order, expander = Order(header), Expander(header)
                 else:
-                    record = decoder.record(line)
-                    order.take(record)
-                    _check_part(record, header, part, count)
+                    written = decoder.record(line)
+                    record = self._in_turn(written, order, expander, line, part, count)
                 if isinstance(record, End):
-                    end = record
-                    self._check_end(end, records)
+                    self._check_end(record)
             except Malformed as error:
                 raise error.on(count, file) from None
             self._digest.update(line)
             self._digest.update(b"\n")
-            records += 1
-            yield Located(record, count, file)
+            self._records += 1
+            if not (isinstance(record, End) and record.continued):
+                yield Located(record, count, file, written)
         if order is None and self._cut is not None:
             raise self._cut
-        if end is None and order is not None and header.sealed and not self._lax:
+        if order is not None and not self._lax:
+            self._check_closed(order, count)
+
+    def _first(self, decoder: Decoder, line: bytes) -> Header:
+        """The header with which the reading begins."""
+        if len(self._files) > 1 and line.startswith(b'{"ev":"part"'):
+            raise Malformed("the first part is missing", "add it")
+        self._header = decoder.header(line)
+        self._check_header(self._header, line)
+        return self._header
+
+    def _in_turn(
+        self,
+        written: Record | Delta | Unknown,
+        order: Order,
+        expander: Expander,
+        line: bytes,
+        part: int,
+        count: int,
+    ) -> Record | Unknown:
+        """A whole record that may stand here."""
+        if isinstance(written, Header) and count == 1:
+            written = self._next_part(written, line, order)
+        elif isinstance(written, Part) or (part > 1 and count == 1):
+            assert self._header is not None
+            _check_part(written, self._header, part, count)
+        if isinstance(written, Unknown):
+            order.take(written)
+            return written
+        record = expander.whole(written, order.oldest)
+        order.take(record)
+        return record
+
+    def _next_part(self, header: Header, line: bytes, order: Order) -> Part:
+        """A part that starts with a header of its own, which has to go with the one before."""
+        before, end = self._header, self._end
+        assert before is not None
+        self._check_header(header, line)
+        if (header.recording, header.part) != (before.recording, before.part + 1):
             raise Malformed(
-                f"the recording stops after step {order.steps}, without its end record",
-                "copy it again; to judge what there is: nullblock trace --reseal",
-                count + 1,
-                file=str(self._files[-1]),
+                f"part {header.part} of recording {str(header.recording)[:40]} "
+                f"where part {before.part + 1} of {str(before.recording)[:40]} is due",
+                "give the parts of one recording, all of them",
             )
-        if self.seal is False and not self._lax:
-            raise Malformed(
-                "the content does not match the digest in the end record",
-                _RESEAL,
-                count,
-                file=str(self._files[-1]),
-            )
+        if header.config != before.config or header.features != before.features:
+            raise Malformed("another configuration than in the part before", "check it by itself")
+        if end is None or not end.continued:
+            raise Malformed("the part before does not say that the recording goes on", _RESEAL)
+        self._header, self._end = header, None
+        self._digest, self._records = hashlib.sha256(), 0
+        order.next_file()
+        return Part(number=header.part, recording=str(header.recording))
 
     def drain(self) -> None:
         """Read on without looking at the records: a damaged file is damaged to its end.
@@ -128,23 +174,40 @@ class TraceReader:
                 column=line.find(b'"config"') + 1,
             )
 
-    def _check_end(self, end: End, records: int) -> None:
+    def _check_end(self, end: End) -> None:
+        self._end = end
         if self._lax:
             return
-        if end.records != records:
-            raise Malformed(f"{records} records, and the end record counts {end.records}", _RESEAL)
+        if end.records != self._records:
+            what = f"{self._records} records, and the end record counts {end.records}"
+            raise Malformed(what, _RESEAL)
         if end.sha256 is not UNSET:
-            self.seal = hmac.compare_digest(self._digest.hexdigest(), str(end.sha256))
+            fits = hmac.compare_digest(self._digest.hexdigest(), str(end.sha256))
+            self.seal = fits and self.seal is not False
+
+    def _check_closed(self, order: Order, count: int) -> None:
+        """Nothing may be missing at the end of the last file."""
+        header, end, file = self._header, self._end, str(self._files[-1])
+        assert header is not None
+        if end is None and header.sealed:
+            what = f"the recording stops after step {order.steps}, without its end record"
+            raise Cut(what, _OPEN, count + 1, file=file)
+        if end is not None and end.continued and len(self._files) > 1:
+            what = f"the recording goes on in part {header.part + 1}, which is missing"
+            raise Cut(what, _OPEN, count + 1, file=file)
+        if self.seal is False:
+            what = "the content does not match the digest in the end record"
+            raise Malformed(what, _RESEAL, count, file=file)
 
 
-def _check_part(record: Record | Unknown, header: Header, part: int, line: int) -> None:
+def _check_part(record: Record | Delta | Unknown, header: Header, part: int, line: int) -> None:
     """Part records stand at the start of every file but the first, and nowhere else."""
-    if (part > 1 and line == 1) != isinstance(record, Part):
+    if not isinstance(record, Part) or line != 1 or part == 1:
         raise Malformed(
             "a part record belongs at the start of each file of a recording but the first",
             "give the parts as they were recorded",
         )
-    if isinstance(record, Part) and (record.number, record.recording) != (part, header.recording):
+    if (record.number, record.recording) != (part, header.recording):
         raise Malformed(
             f"part {record.number} of recording {record.recording[:40]} "
             f"where part {part} of {header.recording} is due",

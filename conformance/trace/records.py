@@ -10,113 +10,59 @@ Numbers stand for everything that could tell one user from another:
 * a chain number stands for a full block and everything before it; equal numbers, equal prefixes.
 """
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from nullblock.conformance.trace.base import (
+    BlockId,
+    Chain,
+    Count,
+    Digest,
+    Groups,
+    Int,
+    Line,
+    PauseName,
+    Piece,
+    Positive,
+    RequestNumber,
+)
+from nullblock.conformance.trace.header import EngineInfo, Header, Observed, TraceConfig
+from nullblock.conformance.trace.snapshot import RequestState, State, StepInFlight
+
 FORMAT = "nullblock-trace"
-MAJOR, MINOR = 1, 0
+MAJOR, MINOR = 1, 1
 VERSION = f"{MAJOR}.{MINOR}"
 
-Int = Annotated[int, Meta(ge=-(2**53), le=2**53)]
-"""A whole number that any JSON reader holds exactly."""
-Count = Annotated[int, Meta(ge=0, le=2**53)]
-Positive = Annotated[int, Meta(ge=1, le=2**53)]
-RequestNumber: TypeAlias = Count
-BlockId: TypeAlias = Count
-Chain = tuple[Count, Positive]
-"""A run of chain numbers: the first, and how many follow one another from there."""
-Groups = list[list[BlockId]]
-"""Block ids by KV cache group."""
-Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-Observation = Literal["complete", "sampled", "absent"]
+__all__ = [
+    "BlockId",
+    "Chain",
+    "Count",
+    "EngineInfo",
+    "Groups",
+    "Header",
+    "Observed",
+    "RequestNumber",
+    "RequestState",
+    "State",
+    "StepInFlight",
+    "TraceConfig",
+]
 
 
-class _Part(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A piece of a record."""
+class Part(Line, frozen=True, kw_only=True, tag="part"):
+    """The first record of every file of a recording but the first, in format 1.0.
 
-
-class _Record(_Part, frozen=True, kw_only=True, tag_field="ev"):
-    """A line."""
-
-
-class EngineInfo(_Part, frozen=True, kw_only=True):
-    """Which engine decided."""
-
-    name: str
-    version: str
-    commit: str | UnsetType = UNSET
-    scheduler: str | UnsetType = UNSET
-    """The class that decides, with its module."""
-
-
-class TraceConfig(_Part, frozen=True, kw_only=True):
-    """The constants that decisions depend on, as vLLM names them, resolved: nothing is implied."""
-
-    block_size: Positive
-    """Tokens a block."""
-    num_blocks: Positive
-    """Blocks of the pool, the null block included."""
-    max_num_scheduled_tokens: Positive
-    """Token budget of a step."""
-    max_num_seqs: Positive
-    max_model_len: Positive
-    long_prefill_token_threshold: Int
-    """Not positive: no threshold."""
-    enable_chunked_prefill: bool
-    enable_prefix_caching: bool
-    scheduler_reserve_full_isl: bool
-    policy: Literal["fcfs", "priority"]
-
-
-class Observed(_Part, frozen=True, kw_only=True):
-    """How much of each kind of record the trace contains. Not named: absent."""
-
-    add: Observation = "absent"
-    output: Observation = "absent"
-    abort: Observation = "absent"
-    pause: Observation = "absent"
-    reset: Observation = "absent"
-    evict: Observation = "absent"
-    schedule: Observation = "absent"
-    update: Observation = "absent"
-    state: Observation = "absent"
-
-
-class Header(_Record, frozen=True, kw_only=True, tag="header"):
-    """The first record."""
-
-    format: Literal["nullblock-trace"]
-    version: Annotated[str, Meta(pattern=r"^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)$")]
-    spec: str
-    """The profile that the engine's release follows."""
-    engine: EngineInfo
-    config: TraceConfig
-    config_sha256: Digest | UnsetType = UNSET
-    """Of ``config`` as canonical JSON: sorted keys, no spaces."""
-    features: list[str] = msgspec.field(default_factory=list)
-    """Whatever is switched on that decisions depend on and that ``config`` does not say."""
-    observed: Observed
-    block_ids: Literal["exact", "opaque", "absent"]
-    """Exact: the engine's own. Opaque: renamed one to one. Absent: none are recorded."""
-    start: Literal["empty", "unknown"]
-    """Empty: no request, every block free in order of id, nothing cached."""
-    recording: str | UnsetType = UNSET
-    """Tells the parts of one recording from those of another."""
-    writer: str | UnsetType = UNSET
-    sealed: bool = False
-    """The trace ends with an ``end`` record; without it, it was cut."""
-
-
-class Part(_Record, frozen=True, kw_only=True, tag="part"):
-    """The first record of every file of a recording but the first."""
+    Files of 1.1 each start with a header of their own; a reader that goes through several shows
+    this in place of all headers but the first.
+    """
 
     number: Annotated[int, Meta(ge=2, le=2**53)]
     recording: str
 
 
-class Add(_Record, frozen=True, kw_only=True, tag="add"):
+class Add(Line, frozen=True, kw_only=True, tag="add"):
     """Input: a request arrives."""
 
     id: RequestNumber
@@ -138,7 +84,7 @@ class Add(_Record, frozen=True, kw_only=True, tag="add"):
     """The request's own id. Recorders leave it out unless they are asked to tell."""
 
 
-class Abort(_Record, frozen=True, kw_only=True, tag="abort"):
+class Abort(Line, frozen=True, kw_only=True, tag="abort"):
     """Input: requests are ended from outside. Decision: which of them were alive."""
 
     asked: list[RequestNumber] | None
@@ -150,13 +96,13 @@ class Abort(_Record, frozen=True, kw_only=True, tag="abort"):
     state: "PostState | UnsetType" = UNSET
 
 
-class Pause(_Record, frozen=True, kw_only=True, tag="pause"):
+class Pause(Line, frozen=True, kw_only=True, tag="pause"):
     """Input: how much may be scheduled from now on."""
 
-    pause_state: Literal["UNPAUSED", "PAUSED_NEW", "PAUSED_ALL"]
+    pause_state: PauseName
 
 
-class Reset(_Record, frozen=True, kw_only=True, tag="reset"):
+class Reset(Line, frozen=True, kw_only=True, tag="reset"):
     """Input: the prefix cache is to be emptied. Decision: whether it was."""
 
     reset_running: bool = False
@@ -164,13 +110,13 @@ class Reset(_Record, frozen=True, kw_only=True, tag="reset"):
     state: "PostState | UnsetType" = UNSET
 
 
-class Evict(_Record, frozen=True, kw_only=True, tag="evict"):
+class Evict(Line, frozen=True, kw_only=True, tag="evict"):
     """Input: blocks are taken out of the prefix cache."""
 
     blocks: list[BlockId]
 
 
-class PostState(_Part, frozen=True, kw_only=True):
+class PostState(Piece, frozen=True, kw_only=True):
     """Part of the engine's state after the decision that carries it."""
 
     num_free: Count | UnsetType = UNSET
@@ -183,7 +129,7 @@ class PostState(_Part, frozen=True, kw_only=True):
     """The waiting queue, next one first."""
 
 
-class NewRequest(_Part, frozen=True, kw_only=True):
+class NewRequest(Piece, frozen=True, kw_only=True):
     """A request that the worker has not seen."""
 
     id: RequestNumber
@@ -193,7 +139,7 @@ class NewRequest(_Part, frozen=True, kw_only=True):
     """Its whole block table."""
 
 
-class CachedRequests(_Part, frozen=True, kw_only=True):
+class CachedRequests(Piece, frozen=True, kw_only=True):
     """Requests that the worker knows; the first three lists run in parallel."""
 
     ids: list[RequestNumber]
@@ -215,7 +161,7 @@ class CachedRequests(_Part, frozen=True, kw_only=True):
                 raise ValueError(f"`{name}` and `ids` differ in length")
 
 
-class Schedule(_Record, frozen=True, kw_only=True, tag="schedule"):
+class Schedule(Line, frozen=True, kw_only=True, tag="schedule"):
     """Decision: one call of ``schedule()``."""
 
     step: Positive
@@ -238,7 +184,7 @@ class Schedule(_Record, frozen=True, kw_only=True, tag="schedule"):
             raise ValueError("`tokens` and `ids` differ in length")
 
 
-class Output(_Record, frozen=True, kw_only=True, tag="output"):
+class Output(Line, frozen=True, kw_only=True, tag="output"):
     """Input: what the model sampled in the oldest step in flight."""
 
     step: Positive
@@ -258,7 +204,7 @@ class Output(_Record, frozen=True, kw_only=True, tag="output"):
             raise ValueError("`counts` and `ids` differ in length")
 
 
-class Finish(_Part, frozen=True, kw_only=True):
+class Finish(Piece, frozen=True, kw_only=True):
     """The end of a request."""
 
     id: RequestNumber
@@ -270,7 +216,34 @@ class Finish(_Part, frozen=True, kw_only=True):
     """Of a rejection."""
 
 
-class Update(_Record, frozen=True, kw_only=True, tag="update"):
+class Stored(Piece, frozen=True, kw_only=True, tag_field="t", tag="stored"):
+    """KV event: blocks entered the prefix cache, one after another in one request."""
+
+    chain: list[Chain]
+    """Chain numbers of the blocks."""
+    parent: Count | None = None
+    """Chain number of the block before the first; none where a sequence begins."""
+    tokens: Count
+    """Tokens that the event names: those of all its blocks."""
+    group: Count = 0
+    """KV cache group."""
+
+
+class Removed(Piece, frozen=True, kw_only=True, tag_field="t", tag="removed"):
+    """KV event: a block left the prefix cache; one event for each copy."""
+
+    chain: list[Count]
+    group: Count = 0
+
+
+class Cleared(Piece, frozen=True, kw_only=True, tag_field="t", tag="cleared"):
+    """KV event: the prefix cache was emptied."""
+
+
+Event = Stored | Removed | Cleared
+
+
+class Update(Line, frozen=True, kw_only=True, tag="update"):
     """Decision: one call of ``update_from_output()``, on the ``output`` just before."""
 
     step: Positive
@@ -279,6 +252,8 @@ class Update(_Record, frozen=True, kw_only=True, tag="update"):
     tokens: list[Count]
     """How many tokens of it, in parallel to ``ids``."""
     finish: list[Finish] = msgspec.field(default_factory=list)
+    events: list[Event] | UnsetType = UNSET
+    """KV events published with it, in order: of everything since the update before."""
     state: PostState | UnsetType = UNSET
 
     def __post_init__(self) -> None:
@@ -286,34 +261,7 @@ class Update(_Record, frozen=True, kw_only=True, tag="update"):
             raise ValueError("`tokens` and `ids` differ in length")
 
 
-class RequestState(_Part, frozen=True, kw_only=True):
-    """One request inside a ``state`` record."""
-
-    id: RequestNumber
-    status: str
-    computed: Int
-    tokens: Count
-    """Prompt and output."""
-    blocks: Groups | UnsetType = UNSET
-
-
-class State(_Record, frozen=True, kw_only=True, tag="state"):
-    """Observation: the whole state after the record before."""
-
-    step: Count
-    """Steps scheduled so far."""
-    running: list[RequestNumber]
-    waiting: list[RequestNumber]
-    requests: list[RequestState]
-    free_queue: list[BlockId] | UnsetType = UNSET
-    """Next one to be given out first."""
-    ref_cnt: list[tuple[BlockId, Int]] | UnsetType = UNSET
-    """Of the blocks where it is not 0."""
-    chains: list[tuple[BlockId, Count]] | UnsetType = UNSET
-    """Chain number that each block carries in the prefix cache."""
-
-
-class Error(_Record, frozen=True, kw_only=True, tag="error"):
+class Error(Line, frozen=True, kw_only=True, tag="error"):
     """Observation: the engine raised instead of deciding."""
 
     during: str
@@ -322,21 +270,31 @@ class Error(_Record, frozen=True, kw_only=True, tag="error"):
     """Name of the exception's class."""
 
 
-class Lost(_Record, frozen=True, kw_only=True, tag="lost"):
+class Lost(Line, frozen=True, kw_only=True, tag="lost"):
     """The recorder gave up here; what came after was not observed."""
 
     reason: str
 
 
-class End(_Record, frozen=True, kw_only=True, tag="end"):
-    """The last record."""
+class Gap(Line, frozen=True, kw_only=True, tag="gap"):
+    """The recorder could not keep up: records are missing here. A ``state`` record is next."""
+
+    records: Count
+    """How many are missing."""
+    reason: str = ""
+
+
+class End(Line, frozen=True, kw_only=True, tag="end"):
+    """The last record of a file."""
 
     steps: Count
-    """``schedule`` records before it."""
+    """``schedule`` records before it, in this file (in 1.0: in all parts)."""
     records: Count
-    """Lines before it, in all parts."""
+    """Lines before it, likewise."""
     sha256: Digest | UnsetType = UNSET
-    """Of all bytes before it, decompressed, in all parts."""
+    """Of all bytes before it, decompressed, likewise."""
+    continued: bool = False
+    """The recording goes on in the next part."""
 
 
 Record = (
@@ -353,6 +311,8 @@ Record = (
     | State
     | Error
     | Lost
+    | Gap
     | End
 )
+"""What a reader shows. On a line there may be a short form of some: ``trace/deltas.py``."""
 KINDS: dict[str, type[Struct]] = {str(k.__struct_config__.tag): k for k in Record.__args__}

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from nullblock.conformance.trace.deltas import Delta
 from nullblock.conformance.trace.records import FORMAT, VERSION, Record
 
 PATH = Path(__file__).with_name("trace.schema.json")
@@ -14,7 +15,7 @@ PATH = Path(__file__).with_name("trace.schema.json")
 
 def schema() -> dict[str, Any]:
     """One line of a trace, draft 2020-12. What relates records to one another is in FORMAT.md."""
-    generated = msgspec.json.schema(Record)
+    generated = msgspec.json.schema(Record | Delta)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"A line of a {FORMAT} {VERSION}",

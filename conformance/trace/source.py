@@ -19,6 +19,8 @@ MAX_LINE = 16 * 2**20
 _PIECE = 1024
 """Compressed bytes expanded at once. Zstandard makes at most 2**15 of one byte, so 32 MiB."""
 _READ = 2**16
+ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+"""Of the names of traces in a folder."""
 _MAX_WINDOW = 2**27
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -135,28 +137,59 @@ def _unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
         raise _Damaged("the zstd stream is cut")
 
 
+def recordings(path: Path) -> list[Path]:
+    """Every recording in a folder that the recorder writes to: a file, or a folder of parts.
+
+    A file is a recording; so is a folder that holds parts. Otherwise it is what lies in the
+    folder, in order of name: several processes and ranks share one.
+    """
+    if not path.is_dir() or _numbered(path):
+        return [path]
+    inside = sorted(path.iterdir())
+    return [
+        name
+        for name in inside
+        if (name.is_dir() and _numbered(name)) or name.name.endswith(ENDINGS)
+    ]
+
+
 def parts(path: Path) -> list[Path]:
     """The files of a recording: the file itself, or the parts in a folder, in order.
 
-    Raises :class:`Malformed` for a folder without parts or with one missing.
+    The first ones may be gone: a recorder keeps as many as it was told to. A folder around one
+    recording stands for it. Raises :class:`Malformed` for a folder without parts, with one
+    missing, or with several recordings.
     """
-    if not path.is_dir():
-        return [path]
-    found = {
-        int(name.name.partition(".")[0]): name
-        for name in sorted(path.iterdir())
-        if name.name.partition(".")[0].isdecimal()
-        and name.name.partition(".")[2] in ("jsonl", "jsonl.gz", "jsonl.zst")
-    }
+    found = recordings(path)
+    if len(found) > 1:
+        names = ", ".join(str(name) for name in found[:3])
+        raise Malformed(
+            f"{len(found)} recordings in this folder",
+            f"check them one by one: {names}{', …' if len(found) > 3 else ''}",
+            file=str(path),
+        )
     if not found:
         raise Malformed(
             "no parts of a recording in this folder",
             "parts are called 0001.jsonl, 0002.jsonl, … (or .jsonl.gz, .jsonl.zst)",
             file=str(path),
         )
-    for number in range(1, max(found) + 1):
-        if number not in found:
+    if not found[0].is_dir():
+        return found
+    numbered = _numbered(found[0])
+    for number in range(min(numbered), max(numbered) + 1):
+        if number not in numbered:
             raise Malformed(
-                f"part {number:04d} of {max(found):04d} is missing", "add it", file=str(path)
+                f"part {number:04d} of {max(numbered):04d} is missing", "add it", file=str(path)
             )
-    return [found[number] for number in sorted(found)]
+    return [numbered[number] for number in sorted(numbered)]
+
+
+def _numbered(folder: Path) -> dict[int, Path]:
+    """The parts in a folder, by number."""
+    found = {}
+    for name in sorted(folder.iterdir()):
+        stem, _, ending = name.name.partition(".")
+        if stem.isdecimal() and f".{ending}" in ENDINGS:
+            found[int(stem)] = name
+    return found

@@ -5,11 +5,12 @@ from typing import Any, ParamSpec, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.engine import Dump, Engine, Fields, NewRequest
+from nullblock.conformance.engine import Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.scenario_format import Add as AddEvent
 from nullblock.conformance.scenario_format import Config, Scenario
 from nullblock.conformance.trace import records
 from nullblock.conformance.trace.records import Finish, PostState, Record, TraceConfig
+from nullblock.conformance.trace.taped_events import TapedEvents
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,6 +36,8 @@ def header(config: Config, engine: str, version: str, profile: str) -> records.H
             enable_prefix_caching=config.enable_prefix_caching,
             scheduler_reserve_full_isl=config.scheduler_reserve_full_isl,
             policy=config.policy,
+            async_scheduling=config.async_scheduling,
+            pipeline_parallel_size=config.pipeline_parallel_size,
         ),
         observed=records.Observed(
             add="complete",
@@ -45,6 +48,7 @@ def header(config: Config, engine: str, version: str, profile: str) -> records.H
             evict="complete",
             schedule="complete",
             update="complete",
+            events="complete" if config.kv_events else "absent",
         ),
         block_ids="exact",
         start="empty",
@@ -74,6 +78,8 @@ class Tape:
         self.by_priority = scenario.config.policy == "priority"
         self.tagged_keys = tagged_keys
         self.steps = self.updates = 0
+        self.told = TapedEvents(self.size, tagged_keys) if scenario.config.kv_events else None
+        self.published: list[Fields] = []
         self.numbers: dict[str, int] = {}
         self.requests: dict[str, NewRequest] = {}
         self.content: dict[str, list[int]] = {}
@@ -188,12 +194,18 @@ class Tape:
         outputs = self.observe("update", self.engine.update, sampled)
         self.updates += 1
         self.write(self.output(frame, outputs))
+        events: list[records.Event] | UnsetType = UNSET
+        if self.told is not None:
+            new = self.engine.kv_events()
+            self.published += new
+            events = self.told.in_numbers(new, self.chains)
         self.write(
             records.Update(
                 step=self.updates,
                 ids=self.all(output["id"] for output in outputs),
                 tokens=[len(output["tokens"]) for output in outputs],
                 finish=[self.finish(o) for o in outputs if o["finish"] is not None],
+                events=events,
                 state=self.post_state(),
             )
         )
@@ -273,6 +285,16 @@ class Tape:
             running=self.all(state["running"]),
             waiting=self.all(waiting),
         )
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """Those of the engine: all of them can be written down."""
+        return self.engine.features
+
+    def kv_events(self) -> list[Fields]:
+        """What the engine published since the last call; it is recorded with its update."""
+        published, self.published = self.published, []
+        return published
 
     def has_unfinished(self) -> bool:
         """As the engine says; so are the others."""

@@ -12,9 +12,10 @@ import zstandard
 
 from nullblock.conformance.files import atomic_writer
 from nullblock.conformance.trace.decode import Unknown
+from nullblock.conformance.trace.deltas import Delta, ScheduleDelta
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.reader import TraceReader, config_sha256
-from nullblock.conformance.trace.records import End, Header, Record, Schedule
+from nullblock.conformance.trace.records import End, Header, Part, Record, Schedule
 from nullblock.conformance.trace.seal import GZIP, ZSTD, Sealed
 
 _LEVEL = 19
@@ -29,7 +30,7 @@ class TraceWriter:
         self._digest = hashlib.sha256()
         self.records = self._steps = 0
 
-    def write(self, record: Record) -> None:
+    def write(self, record: Record | Delta) -> None:
         """Add a record. A header gets the digest of its configuration, and is sealed."""
         if isinstance(record, Header):
             digest = config_sha256(record.config)
@@ -37,7 +38,7 @@ class TraceWriter:
         line = self._encode(record) + b"\n"
         self._digest.update(line)
         self.records += 1
-        self._steps += isinstance(record, Schedule)
+        self._steps += isinstance(record, Schedule | ScheduleDelta)
         self._stream.write(line)
 
     def end(self) -> None:
@@ -47,11 +48,11 @@ class TraceWriter:
 
 
 @contextmanager
-def compressed(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
+def compressed(stream: BinaryIO, name: str, level: int = _LEVEL) -> Iterator[BinaryIO]:
     """A stream that compresses onto another one, as the file's name asks for, and seals it."""
     below: Any = Sealed(stream)
     if name.endswith(".zst"):
-        engine = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+        engine = zstandard.ZstdCompressor(level=level, write_checksum=True)
         with engine.stream_writer(below, closefd=False) as zstd:
             yield cast(BinaryIO, zstd)
         below.seal(ZSTD)
@@ -65,18 +66,20 @@ def compressed(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def trace_file(path: Path) -> Iterator[TraceWriter]:
+def trace_file(path: Path, level: int = _LEVEL) -> Iterator[TraceWriter]:
     """A writer whose records become the sealed trace ``path``: plain, ``.gz`` or ``.zst``.
+
+    ``level`` is that of zstd: the default is for traces that are kept, a small one for speed.
 
     If the block does not end well, the file stays as it was. Raises ``OSError``.
     """
-    with atomic_writer(path) as raw, compressed(raw, path.name) as stream:
+    with atomic_writer(path) as raw, compressed(raw, path.name, level) as stream:
         writer = TraceWriter(stream)
         yield writer
         writer.end()
 
 
-def write_trace(path: Path, records: Iterable[Record]) -> None:
+def write_trace(path: Path, records: Iterable[Record | Delta]) -> None:
     """Make ``path`` a sealed trace of these records; raises what they raise, and ``OSError``."""
     with trace_file(path) as writer:
         for record in records:
@@ -95,9 +98,9 @@ def reseal(path: Path, target: Path) -> int:
     return writer.records
 
 
-def _without_end(path: Path) -> Iterator[Record]:
+def _without_end(path: Path) -> Iterator[Record | Delta]:
     for located in TraceReader(path, lax=True):
-        record = located.record
+        record = located.written
         if isinstance(record, Unknown):
             raise Malformed(
                 f"this version does not know {record.kind[:40]!r} records",
@@ -105,5 +108,6 @@ def _without_end(path: Path) -> Iterator[Record]:
                 located.line,
                 file=located.file,
             )
-        if not isinstance(record, End):
+        # One file: the headers of later parts and the ends of earlier ones go.
+        if not isinstance(record, End) and not isinstance(located.record, Part):
             yield record

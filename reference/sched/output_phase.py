@@ -60,7 +60,7 @@ class OutputPhase(SchedulerState):
         return CachedRequestData(
             req_ids=req_ids,
             resumed_req_ids={request.request_id for request in resumed},
-            new_token_ids=self._scheduled_token_ids(step, requests) if self.use_pp else [],
+            new_token_ids=self._scheduled_token_ids(step, requests),
             all_token_ids={
                 request.request_id: request._all_token_ids.copy()
                 for request in requests
@@ -70,11 +70,25 @@ class OutputPhase(SchedulerState):
                 None if blocks is none else blocks.get_block_ids() for blocks in new_blocks
             ],
             num_computed_tokens=[request.num_computed_tokens for request in requests],
-            num_output_tokens=[len(request._output_token_ids) for request in requests],
+            num_output_tokens=self._num_output_tokens(requests),
         )
 
+    def _num_output_tokens(self, requests: list[Request]) -> list[int]:
+        """How many outputs workers count for each; asynchronously, those in flight too."""
+        if not self.async_scheduling:
+            return [len(request._output_token_ids) for request in requests]
+        return [
+            len(request._output_token_ids) + request.num_output_placeholders
+            for request in requests
+        ]
+
     def _scheduled_token_ids(self, step: Step, requests: list[Request]) -> list[list[int]]:
-        """The tokens to compute, for pipeline stages that did not sample them."""
+        """The tokens to compute, for pipeline stages that did not sample them; else nothing.
+
+        Scheduling asynchronously, the stages hand sampled tokens to each other on the device.
+        """
+        if not self.use_pp or self.async_scheduling:
+            return []
         starts = [request.num_computed_tokens for request in requests]
         counts = [step.num_scheduled_tokens[request.request_id] for request in requests]
         return [
@@ -83,12 +97,19 @@ class OutputPhase(SchedulerState):
         ]
 
     def _update_after_schedule(self, scheduler_output: SchedulerOutput) -> None:
-        """Count the scheduled tokens as computed already, so that the next step can be decided."""
+        """Count the scheduled tokens as computed already, so that the next step can be decided.
+
+        A request that reaches its last token samples one more: a placeholder until it is known.
+        """
         requests = self.requests
+        counts_placeholders = self._counts_placeholders
         for request_id, num_tokens in scheduler_output.num_scheduled_tokens.items():
             request = requests[request_id]
             request.num_computed_tokens += num_tokens
-            request.is_prefill_chunk = request.num_computed_tokens < len(request._all_token_ids)
+            num_to_come = len(request._all_token_ids) + request.num_output_placeholders
+            request.is_prefill_chunk = is_chunk = request.num_computed_tokens < num_to_come
+            if counts_placeholders and not is_chunk:
+                request.num_output_placeholders += 1
         if self.semantics.frames_match_request:
             scheduler_output.scheduled_requests = {
                 request_id: requests[request_id]

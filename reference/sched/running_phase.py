@@ -36,16 +36,32 @@ class RunningPhase(SchedulerState):
     def _num_running_tokens(self, request: Request, token_budget: int) -> int:
         """How many tokens a running request gets: what it lacks, clamped three times.
 
+        Scheduling asynchronously, it lacks the outputs in flight too: workers know them when their
+        turn comes. One that they will end anyway is passed over, to save a step for nothing.
+
         The last clamp keeps positions below ``max_model_len - 1``. For a prompt that is longer
         than the model allows it is negative, and vLLM schedules that; only 0 means "nothing".
         """
-        num_new_tokens = request.num_tokens - request.num_computed_tokens
+        num_new_tokens = len(request._all_token_ids) - request.num_computed_tokens
+        if self.async_scheduling and request.num_output_placeholders > 0:
+            if self._is_served_by_steps_in_flight(request):
+                return 0
+            num_new_tokens += request.num_output_placeholders
         threshold: int = self.scheduler_config.long_prefill_token_threshold
         if 0 < threshold < num_new_tokens:
             num_new_tokens = threshold
         return min(
             num_new_tokens, token_budget, self.max_model_len - 1 - request.num_computed_tokens
         )
+
+    def _is_served_by_steps_in_flight(self, request: Request) -> bool:
+        """Whether the outputs in flight take a request to its ``max_tokens``."""
+        limit = request.num_prompt_tokens + request.max_tokens
+        if self.semantics.stop_check_counts_frames:
+            return len(request._all_token_ids) + request.num_output_placeholders >= limit
+        # vLLM counts one of them for certain, as if the others were drafts that may be rejected:
+        # with more than two steps in flight it schedules steps whose output nobody takes.
+        return request.num_computed_tokens + 2 - request.num_output_placeholders >= limit
 
     def _preempt_for(
         self, request: Request, num_new_tokens: int, step: Step

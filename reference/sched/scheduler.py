@@ -98,18 +98,24 @@ class Scheduler(
             timestamp = time.monotonic()
             while self.running:
                 # From the back, so that the queue keeps the order of admission.
-                self._preempt_request(self.running.pop(), timestamp)
+                request = self.running.pop()
+                self._preempt_request(request, timestamp)
+                self._discard_outputs_in_flight(request)
             self.prev_step_scheduled_req_ids.clear()
         done = self.kv_cache_manager.reset_prefix_cache()
         if reset_running_requests and not done:
             raise RuntimeError("blocks are still held after preempting every running request")
         return done
 
+    def _discard_outputs_in_flight(self, request: Request) -> None:
+        """Nothing to do: synchronously, an output in flight is taken, whatever was reset."""
+
     def reset_encoder_cache(self) -> None:
         """Nothing to do without encoder inputs."""
 
     def shutdown(self) -> None:
-        """Nothing to release."""
+        """No more KV cache events will come."""
+        self.kv_event_publisher.shutdown()
 
     @property
     def pause_state(self) -> PauseState:

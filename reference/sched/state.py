@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from nullblock.reference.engine import EngineCoreEventType
 from nullblock.reference.errors import refuse
 from nullblock.reference.kv_cache_interface import KVCacheConfig
 from nullblock.reference.kv_cache_manager import KVCacheBlocks, KVCacheManager
+from nullblock.reference.kv_events import EventPublisherFactory
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.interface import PauseState
 from nullblock.reference.sched.request_queue import SchedulingPolicy, create_request_queue
@@ -60,6 +61,9 @@ class SchedulerState:
         semantics: the profile; vLLM 0.22.1 unless told otherwise.
     """
 
+    async_scheduling: ClassVar[bool] = False
+    """Whether a step is decided before the outputs of the steps in flight are known."""
+
     def __init__(
         self,
         vllm_config: Any,
@@ -74,10 +78,12 @@ class SchedulerState:
         semantics: Semantics | None = None,
     ) -> None:
         _refuse_out_of_scope(vllm_config)
+        _refuse_other_mode(vllm_config, self.async_scheduling)
         self.semantics = semantics or VLLM_0_22_1
         self.vllm_config = vllm_config
         self.scheduler_config = vllm_config.scheduler_config
         self.cache_config = vllm_config.cache_config
+        self.kv_events_config = vllm_config.kv_events_config
         self.parallel_config = vllm_config.parallel_config
         self.kv_cache_config = kv_cache_config
         self.structured_output_manager = structured_output_manager
@@ -111,14 +117,27 @@ class SchedulerState:
         self._pause_state = PauseState.UNPAUSED
         self._rejected: list[Request] = []
         """Refused on arrival, and not reported yet."""
+        # vLLM's synchronous scheduler does not count them, so that a request which is preempted
+        # and resumed while its output is in flight samples the same position twice.
+        self._counts_placeholders = self.async_scheduling or self.semantics.outputs_owed_once
 
+        self._make_kv_cache(block_size if hash_block_size is None else hash_block_size)
+
+    def _make_kv_cache(self, hash_block_size: int) -> None:
+        """The KV cache, and who is told of its events."""
+        events = self.kv_events_config
+        self.enable_kv_cache_events = bool(events and events.enable_kv_cache_events)
+        self.kv_event_publisher = EventPublisherFactory.create(
+            events, self.parallel_config.data_parallel_index
+        )
         self.kv_cache_manager = KVCacheManager(
-            kv_cache_config=kv_cache_config,
+            kv_cache_config=self.kv_cache_config,
             max_model_len=self.max_model_len,
             max_num_batched_tokens=self.scheduler_config.max_num_batched_tokens,
             enable_caching=self.cache_config.enable_prefix_caching,
-            log_stats=log_stats,
-            hash_block_size=block_size if hash_block_size is None else hash_block_size,
+            log_stats=self.log_stats,
+            enable_kv_cache_events=self.enable_kv_cache_events,
+            hash_block_size=hash_block_size,
             semantics=self.semantics,
         )
 
@@ -126,7 +145,8 @@ class SchedulerState:
         """Take a request's blocks and let it start over; it must be off ``running`` already.
 
         It waits at the front, so of several victims the last comes first, and since victims are
-        taken from the back of ``running`` they keep their order.
+        taken from the back of ``running`` they keep their order. Its outputs in flight will still
+        be appended.
         """
         assert request.status == RequestStatus.RUNNING, f"{request.request_id} is not running"
         self.kv_cache_manager.free(request)
@@ -151,11 +171,8 @@ class SchedulerState:
 def _refuse_out_of_scope(vllm_config: Any) -> None:
     """Refuse every configuration that would need a rule which is not here."""
     parallel = vllm_config.parallel_config
-    events = vllm_config.kv_events_config
     observability = vllm_config.observability_config
-    refuse("asynchronous scheduling", vllm_config.scheduler_config.async_scheduling)
     refuse("a cap on adapters (lora_config)", vllm_config.lora_config is not None)
-    refuse("KV cache events", events is not None and events.enable_kv_cache_events)
     refuse("KV connectors", vllm_config.kv_transfer_config is not None)
     refuse("encoder connectors", vllm_config.ec_transfer_config is not None)
     refuse("speculative decoding", vllm_config.speculative_config is not None)
@@ -165,3 +182,10 @@ def _refuse_out_of_scope(vllm_config: Any) -> None:
     refuse("KV cache metrics", observability.kv_cache_metrics)
     refuse("decode context parallelism", parallel.decode_context_parallel_size != 1)
     refuse("prefill context parallelism", parallel.prefill_context_parallel_size != 1)
+
+
+def _refuse_other_mode(vllm_config: Any, async_scheduling: bool) -> None:
+    """Refuse a configuration for the other class: half of the rules would be missing."""
+    wanted = bool(vllm_config.scheduler_config.async_scheduling)
+    refuse("asynchronous scheduling in Scheduler (use AsyncScheduler)", wanted > async_scheduling)
+    refuse("synchronous scheduling in AsyncScheduler (use Scheduler)", wanted < async_scheduling)

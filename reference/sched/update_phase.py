@@ -1,9 +1,11 @@
 """After the model ran: new tokens, and which requests end with them."""
 
+import time
 from collections import defaultdict
 
 from nullblock.reference.engine import EngineCoreOutput, EngineCoreOutputs
 from nullblock.reference.errors import refuse
+from nullblock.reference.kv_events import KVEventBatch
 from nullblock.reference.outputs import ModelRunnerOutput
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.output import SchedulerOutput
@@ -13,7 +15,10 @@ from nullblock.reference.stats import SchedulerStats
 
 
 class UpdatePhase(SchedulerState):
-    """Takes in one step's sampled tokens, in the order in which the step was scheduled."""
+    """Takes in one step's sampled tokens, in the order in which the step was scheduled.
+
+    Steps return in the order in which they were scheduled, however many are in flight.
+    """
 
     def update_from_output(
         self, scheduler_output: SchedulerOutput, model_runner_output: ModelRunnerOutput
@@ -53,23 +58,38 @@ class UpdatePhase(SchedulerState):
                     stopped_running.add(request)
                 else:
                     stopped_preempted.add(request)
-            outputs[request.client_index].append(_engine_core_output(request, token_ids, stopped))
+            if token_ids:
+                output = _engine_core_output(request, token_ids, stopped)
+                outputs[request.client_index].append(output)
 
         self.running = remove_all(self.running, stopped_running)
         if stopped_preempted:
             self.waiting.remove_requests(stopped_preempted)
+        self._publish_kv_cache_events()
         return self._by_client(outputs)
 
     def _update_request_with_output(
         self, request: Request, new_token_ids: list[int]
     ) -> tuple[list[int], bool]:
         """Append tokens until one stops the request; the tokens kept, and whether one did."""
+        stopped = False
         for num_kept, token_id in enumerate(new_token_ids, start=1):
             request.append_output_token_ids(token_id)
             if check_stop(request, self.max_model_len, semantics=self.semantics):
                 del new_token_ids[num_kept:]
-                return new_token_ids, True
-        return new_token_ids, False
+                stopped = True
+                break
+        if self._counts_placeholders:
+            request.num_output_placeholders -= len(new_token_ids)
+            # Where an output may find a later request with the same id, it finds no placeholder.
+            assert request.num_output_placeholders >= 0, f"{request.request_id} was owed nothing"
+        return new_token_ids, stopped
+
+    def _publish_kv_cache_events(self) -> None:
+        """Publish, in one batch, what happened to the prefix cache since the last update."""
+        events = self.kv_cache_manager.take_events()
+        if events:
+            self.kv_event_publisher.publish(KVEventBatch(time.time(), events))
 
     def _by_client(
         self, outputs: dict[int, list[EngineCoreOutput]]

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from nullblock.spec.explorer.model import Scope
+from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, UNBORN, UNPAUSED
 from nullblock.spec.kernel import State
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
-from nullblock.spec.state import PAUSED_ALL, PAUSED_NEW, UNBORN, UNPAUSED, live
+from nullblock.spec.state import in_flight, live
 
 PAUSE_NAMES = {UNPAUSED: "UNPAUSED", PAUSED_NEW: "PAUSED_NEW", PAUSED_ALL: "PAUSED_ALL"}
 
@@ -42,7 +43,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """The second half of a step."""
+    """The second half of the oldest step in flight."""
 
     def __str__(self) -> str:
         return "update"
@@ -100,7 +101,10 @@ def actions(s: State, scope: Scope) -> Iterator[Action]:
     if not scope.halves:
         yield Step()
     else:
-        yield Update() if s.flying else Schedule()
+        if in_flight(s):
+            yield Update()
+        if in_flight(s) < scope.depth:
+            yield Schedule()
     if scope.aborts:
         for t in scope.templates:
             if live(s, t.id):

@@ -50,6 +50,7 @@ def _config(c: Config) -> dict[str, Any]:
         "enable_prefix_caching": c.enable_prefix_caching,
         "scheduler_reserve_full_isl": c.scheduler_reserve_full_isl,
         "policy": c.policy,
+        "async_scheduling": c.async_scheduling,
     }
 
 

@@ -16,13 +16,16 @@ from typing import Any
 
 from nullblock.spec.concrete import MAPS, Minus, Nothing, State, Zero
 from nullblock.spec.explorer.model import SCALARS
-from nullblock.spec.state import IDLE, RUNNING, live
+from nullblock.spec.fields import IDLE, RUNNING
+from nullblock.spec.state import answers, live, owes_token
 
 PAST = (
     *("at", "limit", "budget", "used", "turned", "adm", "blocked", "halted", "goal"),
-    *("gate", "nrej"),
+    *("gate", "nrej", "upto"),
 )
 """Of the step before: the next step starts by setting them."""
+GONE = -1
+"""When the request of an entry arrived, once it is gone: like no arrival."""
 NOBODY = ("lr", "leaver", "actor", "taker")
 """Who acted last."""
 
@@ -64,6 +67,7 @@ class Identity:
 
 def normalise(s: Any) -> None:
     """Bring a state between steps into its normal form."""
+    _flights(s)
     _clocks(s)
     _requests(s)
     held, hsh = s.ref, s.hsh
@@ -74,10 +78,7 @@ def normalise(s: Any) -> None:
     idle = [b for b in s.hsh if not held[b]]
     s.done = Zero((b, s.done[b]) for b in idle)
     s.pw = Nothing((b, s.pw[b]) for b in idle) if s.evicted != 1 else Nothing()
-    frame = {s.frame[i] for i in range(s.nframe)}
-    s.frame = Nothing((i, s.frame[i]) for i in range(s.nframe))
     s.run = Nothing((i, s.run[i]) for i in range(s.nr))
-    s.grant = Zero((r, n) for r, n in s.grant.items() if r in frame or s.due[r])
     if s.phase == IDLE and not (s.leaving or s.looking or s.nhit or s.asked or s.open):
         _forget(s)
 
@@ -120,14 +121,45 @@ def rename(s: Any) -> None:
     s.evset = frozenset(of(b, b) for b in s.evset)
 
 
+def _flights(s: Any) -> None:
+    """Entries, steps and outputs are numbered from 0: the oldest in flight. Of those that are over
+    nothing is read.
+    """
+    if s.cur < 0:
+        return
+    first, live = s.cur, range(s.cur, s.nframe)
+
+    def moved(m: Any) -> Any:
+        return m.__class__((i - first, m[i]) for i in live)
+
+    owed = [i for i in live if owes_token(s, i)]
+    s.nth = Zero((i - first, s.nth[i] - s.base[s.frame[i]]) for i in owed)
+    s.entry = Minus(
+        ((r, n), s.entry[r, s.base[r] + n] - first)
+        for r in s.k.requests
+        for n in range(s.drop[r] + s.ph[r])
+    )
+    s.since = Zero(
+        (r, s.since[r] - first)
+        for r in s.k.requests
+        if s.stage[r] == RUNNING and s.since[r] > first
+    )
+    s.base = Zero()
+    s.spot = Zero((i - first, s.spot[i]) for i in live if answers(s, i))
+    for f in ("frame", "born", "grant", "due"):
+        setattr(s, f, moved(getattr(s, f)))
+    steps = range(s.oldest, s.steps)
+    s.fend = Zero((n - s.oldest, s.fend[n] - first) for n in steps)
+    s.cur, s.nframe, s.oldest, s.steps = 0, s.nframe - first, 0, s.steps - s.oldest
+
+
 def _requests(s: Any) -> None:
     R = s.k.requests
     s.tab = Nothing(((r, i), s.tab[r, i]) for r in R for i in range(s.tlen[r]))
-    for f in ("tlen", "ncached", "stage", "comp", "ntok", "sched", "due", "told", "fresh"):
+    for f in ("tlen", "ncached", "stage", "comp", "ntok", "sched", "ph", "drop", "told", "fresh"):
         whole = getattr(s, f)
         setattr(s, f, Zero((r, whole[r]) for r in R if whole[r]))
     s.ix = Zero((r, s.ix[r]) for r in R if s.stage[r] == RUNNING)
-    s.fx = Zero((r, s.fx[r]) for r in R if s.due[r])
     s.npre = Zero()
 
 
@@ -145,6 +177,7 @@ def _within(m: Any, low: int, high: int) -> bool:
 def _clocks(s: Any) -> None:
     """Stamps count only by their order. Those out of their range are faults, and are kept."""
     k = s.k
+    owned = {i for i, r in s.frame.items() if s.born[i] and s.born[i] == s.arr[r]}
     if _within(s.stamp, s.front, s.back):
         s.stamp = _dense(s.stamp)
         s.front, s.back = -1, max(s.stamp.values(), default=0) + 1
@@ -159,9 +192,10 @@ def _clocks(s: Any) -> None:
         else:
             s.rank = _dense(s.rank)
         s.lo, s.hi = -1, max(s.rank.values(), default=0) + 1
-    if _within(s.arr, -1, s.aclk):
-        s.arr = Zero() if k.priority else _dense(s.arr)
+    if _within(s.arr, -1, s.aclk) and _within(s.born, -2, s.aclk):
+        s.arr = Zero((r, 1) for r, v in s.arr.items() if v) if k.priority else _dense(s.arr)
         s.aclk = max(s.arr.values(), default=0) + 1
+        s.born = Zero((i, s.arr[r] if i in owned else GONE) for i, r in s.frame.items())
 
 
 def census(s: Any) -> tuple[int, int]:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from nullblock.spec.catalogue import register
 from nullblock.spec.explorer.actions import Action, Schedule, Step, Update
+from nullblock.spec.fields import UNPAUSED
 from nullblock.spec.kernel import State
-from nullblock.spec.state import UNPAUSED, live
+from nullblock.spec.state import live
 
 SERVED = "LIFE-15"
 STEPS = (Step, Schedule, Update)

@@ -1,15 +1,14 @@
 """What the explorer explores: a scope, its requests, and the environment that answers for them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import product, starmap
 from typing import Any
 
-from nullblock.spec.concrete import Env, State, initial
+from nullblock.spec.concrete import Env, Span, State, initial
 from nullblock.spec.facts import Config, Request
+from nullblock.spec.fields import EOS, FIELDS, PLAIN, STOP_ID
 from nullblock.spec.keys import Keys, extra_keys
 from nullblock.spec.profiles import Semantics
-from nullblock.spec.state import EOS, FIELDS, PLAIN, STOP_ID
 
 EOS_TOKEN = 7
 """The token that ends a sequence: the only one that outputs of different requests share."""
@@ -52,6 +51,8 @@ class Scope:
     """What the scope must reach; without it a pass would be vacuous."""
     halves: bool = False
     """Events may come between schedule and update."""
+    depth: int = 1
+    """Steps that may be in flight; more than one only where `halves`."""
     aborts: bool = True
     resets: tuple[bool, ...] = ()
     """Values of reset_running with which the prefix cache is reset."""
@@ -82,21 +83,26 @@ class ModelEnv(Env):
             for t in scope.templates
         }
         self.indices = range(max(self.usable, len(self.requests)) + 2)
-        self.members = cache(self._members)
+        self.listed: dict[str, tuple[tuple[Any, ...], ...]] = {}
         self.numbers: dict[tuple[int, Any], int] = {}
         self.parents: list[Any] = [self.ROOT]
         self.depths: list[int] = [0]
         self.chains: dict[Any, list[int]] = {r: [] for r in self.requests}
         self.truths: dict[Any, list[Any]] = {r: [] for r in self.requests}
 
-    def _members(self, sorts: str) -> tuple[tuple[Any, ...], ...]:
-        return tuple(product(*map(self.domain, sorts)))
+    def members(self, sorts: str, span: Span | None = None) -> Iterable[tuple[Any, ...]]:
+        """The members of several sorts, those of whole sorts listed once."""
+        if span is not None:
+            return super().members(sorts, span)
+        if sorts not in self.listed:
+            self.listed[sorts] = tuple(super().members(sorts))
+        return self.listed[sorts]
 
-    def forall(self, sorts: str, test: Any) -> bool:
+    def forall(self, sorts: str, test: Any, span: Span | None = None) -> bool:
         """Whether `test` holds for all members of the sorts."""
-        if len(sorts) == 1:
+        if span is None and len(sorts) == 1:
             return all(map(test, self.domain(sorts)))
-        return all(starmap(test, self.members(sorts)))
+        return super().forall(sorts, test, span)
 
     def token(self, r: Any, position: int) -> Token:
         """r's token at a position, prompt or output."""

@@ -4,18 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from nullblock.spec.explorer.actions import PAUSE_NAMES
+from nullblock.spec.explorer.witnesses import flies
+from nullblock.spec.fields import CONTINUE, LENGTH, PREEMPTED, RESUMED, RUNNING, STOPPED
 from nullblock.spec.kernel import State
 from nullblock.spec.rejection import why_unservable
-from nullblock.spec.state import (
-    CONTINUE,
-    LENGTH,
-    PREEMPTED,
-    RESUMED,
-    RUNNING,
-    STOPPED,
-    check_stop,
-    live,
-)
+from nullblock.spec.state import check_stop, live
 
 
 class Narrator:
@@ -50,6 +43,8 @@ class Narrator:
             "PREEMPT-4": self.requeued,
             "UPD-2": self.passed,
             "UPD-3": self.took_token,
+            "UPD-18": self.dropped,
+            "HASH-20": self.cached_known,
             "UPD-5": self.left,
             "LIFE-1": self.arrived,
             "LIFE-2": self.refused,
@@ -135,6 +130,11 @@ class Narrator:
         """HASH-12: a block is published."""
         self.published.append(s.tab[s.actor, s.ncached[s.actor] - 1])
 
+    def cached_known(self, s: State) -> None:
+        """HASH-20: a block is published with its last token."""
+        r = s.taker
+        self.say(f"{r} hashes {_blocks([s.tab[r, s.ncached[r] - 1]])}")
+
     def popped(self, s: State) -> None:
         """POOL-12: a block is released; its place in the table is not overwritten."""
         self.released.append(s.tab[s.leaver, s.tlen[s.leaver]])
@@ -176,7 +176,7 @@ class Narrator:
     def aborted(self, s: State) -> None:
         """LIFE-4: a running request is aborted."""
         self.gone = f"{s.leaver} is aborted" + (
-            ", its output in flight" if s.due[s.leaver] else ""
+            ", its output in flight" if flies(s, s.leaver) else ""
         )
 
     def left(self, s: State) -> None:
@@ -203,6 +203,10 @@ class Narrator:
             self.say(f"{r} has {s.comp[r]} of {s.ntok[r]} tokens computed, so no token yet")
         else:
             self.say(f"the output for {r} belongs to nobody")
+
+    def dropped(self, s: State) -> None:
+        """UPD-18: a token is dropped."""
+        self.say(f"the token for {s.frame[s.cur - 1]} is dropped: it was reset meanwhile")
 
     def took_token(self, s: State) -> None:
         """UPD-3: a request takes a token."""

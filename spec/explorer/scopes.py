@@ -6,7 +6,7 @@ faults cannot show; so each scope says what it must reach, and no scope is all t
 
 from nullblock.spec.explorer.model import Scope, Template
 from nullblock.spec.facts import Config
-from nullblock.spec.state import PAUSED_ALL, PAUSED_NEW, UNPAUSED
+from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, UNPAUSED
 
 A, B, C = 1001, 1002, 1003
 """Prompt tokens. The tokens that are sampled in a replay are below 1000."""
@@ -155,11 +155,84 @@ RULES_PRIORITY = Scope(
     aborts=False,
     every_rule=True,
 )
+_AHEAD = {"async_scheduling": True, "max_model_len": 8}
+AHEAD = Scope(
+    "ahead",
+    "scheduling ahead, two steps in flight: aborts, preemptions, ids used again",
+    _config(3, 2, 4, scheduler_reserve_full_isl=False, **_AHEAD),
+    (Template("a", (A, A, A), 3), Template("b", (A, A), 4, eos_at=2)),
+    frozenset(
+        "runs-ahead passed-over preempted-in-flight token-to-preempted overrun "
+        "cached-at-output abort-in-flight output-for-nobody id-reused-in-flight".split()
+    ),
+    halves=True,
+    depth=2,
+)
+DEEP = Scope(
+    "deep",
+    "scheduling ahead, three steps in flight",
+    _config(4, 2, 4, scheduler_reserve_full_isl=False, **_AHEAD),
+    (Template("a", (A, A), 4), Template("b", (A, A), 5), Template("c", (C, A, A), 3)),
+    frozenset(
+        "three-in-flight runs-ahead passed-over preempted-in-flight resumed-in-flight".split()
+    ),
+    halves=True,
+    depth=3,
+    aborts=False,
+)
+RESETS = Scope(
+    "resets",
+    "scheduling ahead: resets that preempt while tokens are in flight",
+    _config(3, 2, 4, 2, **_AHEAD),
+    (Template("a", (A, A), 3), Template("b", (A,), 2)),
+    frozenset("three-in-flight token-dropped reset-upon-reset".split()),
+    halves=True,
+    depth=3,
+    aborts=False,
+    resets=(True,),
+)
+AHEAD_PRIORITY = Scope(
+    "ahead-priority",
+    "scheduling ahead under PRIORITY: victims that are in flight, or scheduled already",
+    _config(4, 2, 5, scheduler_reserve_full_isl=False, policy="priority", **_AHEAD),
+    (
+        Template("a", (A, A, A, B), 3, priority=9),
+        Template("b", (A, A, B), 4, priority=1),
+        Template("c", (C,), 3, priority=1),
+    ),
+    frozenset("withdrawal passed-over preempted-in-flight hashes-withdrawn".split()),
+    halves=True,
+    depth=2,
+    aborts=False,
+)
+PIPELINE = Scope(
+    "pipeline",
+    "three steps in flight, none scheduled ahead",
+    _config(4, 2, 4, scheduler_reserve_full_isl=False, max_model_len=8),
+    (Template("a", (A, A), 4), Template("b", (A, A), 5), Template("c", (C, A, A), 3)),
+    frozenset("three-in-flight preempted-in-flight resumed-in-flight".split()),
+    halves=True,
+    depth=3,
+    aborts=False,
+)
+RULES_AHEAD = Scope(
+    "rules-ahead",
+    "the invariants after every single rule, scheduling ahead",
+    _config(3, 2, 4, 2, scheduler_reserve_full_isl=False, **_AHEAD),
+    (Template("a", (A, A, A), 2), Template("b", (A,), 4, eos_at=1)),
+    frozenset("runs-ahead preempted-in-flight token-dropped overrun cached-at-output".split()),
+    halves=True,
+    depth=2,
+    aborts=False,
+    resets=(True,),
+    every_rule=True,
+)
 STANDARD: dict[str, Scope] = {
     s.name: s
     for s in (
         *(CORE, PRIORITY, TWINS, CROWD, THRESHOLD, UNCUT, INFLIGHT, ORPHANS, KEYS, STOPS),
-        *(NOCACHE, PAUSES, RULES, RULES_PRIORITY),
+        *(NOCACHE, PAUSES, AHEAD, DEEP, RESETS, AHEAD_PRIORITY, PIPELINE),
+        *(RULES, RULES_PRIORITY, RULES_AHEAD),
     )
 }
 """Searched by default: every witness and every reachable rule is in some of them."""

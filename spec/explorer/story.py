@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from nullblock.spec.concrete import Span
 from nullblock.spec.explorer.actions import Action, Schedule, Step, Update, perform
 from nullblock.spec.explorer.model import Scope, beginning
 from nullblock.spec.explorer.narrator import Narrator
@@ -20,10 +21,11 @@ from nullblock.spec.explorer.search import (
     STEP_SCALARS,
 )
 from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS, Before, before
+from nullblock.spec.fields import FIELDS
 from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import Broken, Disabled, Engines, State
 from nullblock.spec.profiles import Semantics
-from nullblock.spec.state import FIELDS, live
+from nullblock.spec.state import live
 
 LEGEND = (
     "a 3/4 [1* 2]: request a has computed 3 of its 4 tokens and holds blocks 1 and 2; * carries a "
@@ -200,9 +202,9 @@ class _Asked:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.k, name)
 
-    def forall(self, sorts: str, test: Callable[..., Any]) -> bool:
+    def forall(self, sorts: str, test: Callable[..., Any], span: Span | None = None) -> bool:
         """Whether `test` holds for all members; the first for which it does not is kept."""
-        for members in self.k.members(sorts):
+        for members in self.k.members(sorts, span):
             if not test(*members):
                 self.culprits.append((sorts, members))
                 return False

@@ -11,8 +11,9 @@ from typing import Any
 
 from nullblock.spec.catalogue import register
 from nullblock.spec.explorer.actions import Action, Schedule, Update
+from nullblock.spec.fields import PAUSED_ALL, RUNNING, TOKEN, UNBORN, UNPAUSED, WAITING
 from nullblock.spec.kernel import State
-from nullblock.spec.state import PAUSED_ALL, RUNNING, TOKEN, UNPAUSED, WAITING, live
+from nullblock.spec.state import ahead, begins, in_flight, last_in_flight, live
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,10 @@ class Before:
     computed: dict[Any, int]
     tokens: dict[Any, int]
     stage: dict[Any, int]
-    due: dict[Any, int]
+    owed: dict[Any, int]
+    """Of those who take a token from the oldest step in flight: the position it was sampled
+    for.
+    """
 
 
 def before(s: State) -> Before:
@@ -36,8 +40,22 @@ def before(s: State) -> Before:
         {r: s.comp[r] for r in running},
         type(s.ntok)(s.ntok),
         type(s.stage)(s.stage),
-        type(s.due)(s.due),
+        _owed(s),
     )
+
+
+def _owed(s: State) -> dict[Any, int]:
+    if not in_flight(s):
+        return {}
+    entries = range(s.cur, s.fend[s.oldest])
+    return {
+        s.frame[i]: s.spot[i]
+        for i in entries
+        if s.due[i] == TOKEN
+        and s.stage[s.frame[i]] != UNBORN
+        and s.born[i] == s.arr[s.frame[i]]
+        and not s.drop[s.frame[i]]
+    }
 
 
 Transition = Callable[[Before, State, Action], bool]
@@ -67,8 +85,13 @@ def claim(id: str) -> Callable[[Callable[[State], bool]], Callable[[State], bool
     return enter
 
 
+def _entries(s: State) -> range:
+    """The entries of the step scheduled last."""
+    return range(begins(s, s.steps - 1), s.nframe)
+
+
 def _frame(s: State) -> list[Any]:
-    return [s.frame[i] for i in range(s.nframe)]
+    return [s.frame[i] for i in _entries(s)]
 
 
 @transition("PREEMPT-7")
@@ -79,11 +102,12 @@ def preempted_is_not_scheduled(was: Before, s: State, done: Action) -> bool:
 
 @transition("RUN-20")
 def progress(was: Before, s: State, done: Action) -> bool:
-    """A step that finds a request to serve schedules a token or preempts somebody.
+    """A step that finds a request to serve, and no other step in flight, schedules a token or
+    preempts somebody.
 
     Upstream: 39734, 35541, 51299, prompts of max_model_len: requests that wait or run for ever.
     """
-    if not isinstance(done, Schedule) or s.nframe > 0 or s.turned > 0:
+    if not isinstance(done, Schedule) or _frame(s) or s.turned > 0 or in_flight(s) > 1:
         return True
     if s.pause == UNPAUSED:
         return bool(s.nr == 0 and s.nwait == 0)
@@ -100,7 +124,9 @@ def nobody_passed_over(was: Before, s: State, done: Action) -> bool:
         return True
     frame = _frame(s)
     return all(
-        r in frame or min(s.ntok[r], s.k.max_len - 1) <= s.comp[r]
+        r in frame
+        or last_in_flight(s, r)
+        or min(s.ntok[r] + ahead(s, r), s.k.max_len - 1) <= s.comp[r]
         for r in (s.run[i] for i in range(s.nr))
     )
 
@@ -118,7 +144,7 @@ def budget_bounds_step(was: Before, s: State, done: Action) -> bool:
     """The tokens of a step are at least one a request and no more than the budget in all."""
     if not isinstance(done, Schedule):
         return True
-    grants = [s.grant[r] for r in _frame(s)]
+    grants = [s.grant[i] for i in _entries(s)]
     return all(n > 0 for n in grants) and sum(grants) <= s.k.budget
 
 
@@ -144,9 +170,10 @@ def tables_grow(was: Before, s: State, done: Action) -> bool:
 @transition("UPD-14")
 def computed_grows(was: Before, s: State, done: Action) -> bool:
     """A running request gains just the computed tokens it is granted, and loses none."""
-    granted = _frame(s) if isinstance(done, Schedule) else ()
+    entries = _entries(s) if isinstance(done, Schedule) else ()
+    granted = {s.frame[i]: s.grant[i] for i in entries}
     return all(
-        s.comp[r] == n + (s.grant[r] if r in granted else 0)
+        s.comp[r] == n + granted.get(r, 0)
         for r, n in was.computed.items()
         if s.stage[r] == RUNNING and r not in s.preempted
     )
@@ -161,10 +188,23 @@ def tokens_have_owners(was: Before, s: State, done: Action) -> bool:
     if not isinstance(done, Update):
         return True
     return all(
-        s.ntok[r] == n + (1 if was.due[r] == TOKEN else 0)
-        and (s.ntok[r] == n or was.stage[r] != WAITING)
+        s.ntok[r] == n + (r in was.owed) and (s.ntok[r] == n or was.stage[r] != WAITING)
         for r, n in was.tokens.items()
         if n and live(s, r)
+    )
+
+
+@transition("UPD-23")
+def tokens_in_their_places(was: Before, s: State, done: Action) -> bool:
+    """A request takes the token that was sampled for the position it is given.
+
+    Upstream: 38624: a request that is preempted and resumed with its output in flight samples a
+    position twice.
+    """
+    if not isinstance(done, Update):
+        return True
+    return all(
+        (s.ntok[r] - 1 if live(s, r) else was.tokens[r]) == spot for r, spot in was.owed.items()
     )
 
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nullblock.spec.explorer.actions import Action, Reset
-from nullblock.spec.kernel import State
-from nullblock.spec.state import (
+from nullblock.spec.fields import (
     LENGTH,
     PAUSED_ALL,
     PAUSED_NEW,
@@ -17,9 +16,10 @@ from nullblock.spec.state import (
     PREEMPTED,
     RESUMED,
     STOPPED,
-    check_stop,
-    live,
+    UPDATE,
 )
+from nullblock.spec.kernel import State
+from nullblock.spec.state import answers, check_stop, in_flight, last_in_flight, live
 
 WITNESSES: dict[str, str] = {
     "three-at-once": "three requests are scheduled in one step",
@@ -46,6 +46,15 @@ WITNESSES: dict[str, str] = {
     "id-reused-in-flight": "an id is used again while the output for its old owner is in flight",
     "token-to-preempted": "a request that a reset preempted takes a token",
     "finish-in-queue": "a request finishes in the waiting queue",
+    "three-in-flight": "three steps are in flight",
+    "runs-ahead": "a request is scheduled for a token that is in flight",
+    "passed-over": "a request is passed over because all it may get is in flight",
+    "preempted-in-flight": "a step preempts a request while its output is in flight",
+    "resumed-in-flight": "a preempted request resumes while its output is in flight",
+    "overrun": "a request stops while a later step is in flight for it",
+    "cached-at-output": "a block is cached when its last token becomes known",
+    "token-dropped": "a token in flight is dropped after a reset",
+    "reset-upon-reset": "a request is reset again while a token in flight is still to be dropped",
     "rejection": "a request is refused at arrival",
     "stop-eos": "a request stops on eos",
     "stop-id": "a request stops on a stop id",
@@ -58,6 +67,11 @@ WITNESSES: dict[str, str] = {
     "paused-admissions": "a step keeps a request waiting because admissions are paused",
     "paused-all": "a step schedules nothing because everything is paused",
 }
+
+
+def flies(s: State, r: Any) -> bool:
+    """Whether a step in flight is for r."""
+    return any(s.frame[i] == r and answers(s, i) for i in range(s.cur, s.nframe))
 
 
 class Watch:
@@ -83,7 +97,13 @@ class Watch:
             "HASH-14": self.wiped,
             "PREEMPT-2": self.preempted,
             "PREEMPT-3": self.uncached,
+            "RUN-6": self.skipped,
+            "HASH-20": self.published_known,
+            "UPD-8": self.flew,
             "UPD-2": self.passed,
+            "UPD-18": self.dropped,
+            "LIFE-3": self.reset,
+            "LIFE-6": self.forgotten,
             "UPD-3": self.took_token,
             "UPD-5": self.finished,
             "UPD-6": self.finished_waiting,
@@ -122,7 +142,20 @@ class Watch:
 
     def ran(self, s: State) -> None:
         """RUN-4: a running request is scheduled."""
-        self._scheduled(s, s.actor)
+        r = s.actor
+        self._scheduled(s, r)
+        if s.k.asynchronous and s.comp[r] + s.sched[r] > s.ntok[r]:
+            self.reached.add("runs-ahead")
+
+    def skipped(self, s: State) -> None:
+        """RUN-6: a running request is passed over."""
+        if last_in_flight(s, s.run[s.at - 1]):
+            self.reached.add("passed-over")
+
+    def flew(self, s: State) -> None:
+        """UPD-8: a step is in flight."""
+        if in_flight(s) >= 3:
+            self.reached.add("three-in-flight")
 
     def served(self, s: State) -> None:
         """RUN-7: the running requests are served."""
@@ -150,6 +183,8 @@ class Watch:
         self._scheduled(s, r)
         if s.fresh[r] == RESUMED and s.comp[r] > 0:
             self.reached.add("resume-with-hit")
+        if s.fresh[r] == RESUMED and s.ph[r]:
+            self.reached.add("resumed-in-flight")
 
     def took_new(self, s: State) -> None:
         """POOL-10: a free block is taken."""
@@ -195,6 +230,27 @@ class Watch:
             self.reached.add("withdrawal")
             self.scheduled.discard(v)
 
+        if s.ph[v]:
+            self.reached.add("preempted-in-flight")
+
+    def reset(self, s: State) -> None:
+        """LIFE-3: a reset preempts a request."""
+        if s.drop[s.leaver] > 1:
+            self.reached.add("reset-upon-reset")
+
+    def forgotten(self, s: State) -> None:
+        """LIFE-6: a request is gone."""
+        if s.phase == UPDATE and any(s.frame[i] == s.leaver for i in range(s.upto, s.nframe)):
+            self.reached.add("overrun")
+
+    def published_known(self, s: State) -> None:
+        """HASH-20: a block gets its hash with its last token."""
+        self.reached.add("cached-at-output")
+
+    def dropped(self, s: State) -> None:
+        """UPD-18: a token is dropped."""
+        self.reached.add("token-dropped")
+
     def uncached(self, s: State) -> None:
         """PREEMPT-3: a hash is taken back."""
         self.reached.add("hashes-withdrawn")
@@ -235,9 +291,9 @@ class Watch:
 
     def arrived(self, s: State) -> None:
         """LIFE-1: a request arrives."""
-        if s.flying:
+        if in_flight(s):
             r = max(s.waitset, key=lambda q: s.rank[q])
-            if any(s.frame[i] == r for i in range(s.nframe)):
+            if any(s.frame[i] == r for i in range(s.cur, s.nframe)):
                 self.reached.add("id-reused-in-flight")
 
     def rejected(self, s: State) -> None:
@@ -246,5 +302,5 @@ class Watch:
 
     def aborted(self, s: State) -> None:
         """LIFE-4: a running request is aborted."""
-        if s.due[s.leaver]:
+        if flies(s, s.leaver):
             self.reached.add("abort-in-flight")

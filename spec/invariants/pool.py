@@ -1,12 +1,9 @@
 """The block pool: references, the free queue, hashes."""
 
+from nullblock.spec.fields import LEAVING
 from nullblock.spec.invariants.ledger import invariant
 from nullblock.spec.kernel import State, Value, both, either, implies, ite
-from nullblock.spec.state import (
-    LEAVING,
-    in_queue,
-    kept,
-)
+from nullblock.spec.state import in_queue, kept
 
 
 @invariant("POOL-1")

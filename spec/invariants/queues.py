@@ -1,18 +1,9 @@
 """Requests: the running list, the waiting queue, stages, limits."""
 
+from nullblock.spec.fields import BACK, LEAVING, PREEMPTED, RUNNING, UNBORN, WAITING
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, neg
-from nullblock.spec.state import (
-    BACK,
-    LEAVING,
-    PREEMPTED,
-    RUNNING,
-    UNBORN,
-    WAITING,
-    is_waiting,
-    longest,
-    servable,
-)
+from nullblock.spec.state import is_waiting, longest, servable
 
 
 @invariant("RUN-8")

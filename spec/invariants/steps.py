@@ -1,19 +1,18 @@
 """The step: budget, phases, what is computed, what is in flight, what the worker knows."""
 
-from nullblock.spec.invariants.ledger import invariant, within
-from nullblock.spec.kernel import State, Value, both, either, implies, ite
-from nullblock.spec.state import (
+from nullblock.spec.fields import (
     ADVANCE,
-    CHUNK,
     IDLE,
+    LEAVING,
     RESETTING,
     RUN_PHASE,
     RUNNING,
-    TOKEN,
-    UNBORN,
     UPDATE,
     WAIT_PHASE,
 )
+from nullblock.spec.invariants.ledger import invariant, within
+from nullblock.spec.kernel import State, Value, both, either, implies, ite
+from nullblock.spec.state import kept, longest, turn
 
 
 @invariant("RUN-11")
@@ -64,12 +63,17 @@ def step_in_range(s: State) -> Value:
 
 @invariant("RUN-13")
 def unvisited_is_unscheduled(s: State) -> Value:
-    """A running request that the index has not reached is not scheduled, and has work to do."""
+    """A running request that the index has not reached is not scheduled, and has tokens to
+    compute, in flight or known.
+    """
     return s.k.forall(
         "I",
         lambda i: implies(
             both(within(0, i, s.nr), s.phase == RUN_PHASE, s.at <= i),
-            both(s.sched[s.run[i]] == 0, s.comp[s.run[i]] < s.ntok[s.run[i]]),
+            both(
+                s.sched[s.run[i]] == 0,
+                s.comp[s.run[i]] < s.ntok[s.run[i]] + s.ph[s.run[i]],
+            ),
         ),
     )
 
@@ -98,10 +102,19 @@ def nothing_scheduled_between_steps(s: State) -> Value:
 
 @invariant("RUN-16")
 def computed_in_bounds(s: State) -> Value:
-    """No more is computed than there are tokens. Upstream: 11186, nano-vllm#233,
-    FastDeploy#3292.
+    """No more is computed than there are tokens, those in flight that are scheduled ahead
+    included. Upstream: 11186, nano-vllm#233, FastDeploy#3292.
     """
-    return s.k.forall("R", lambda r: both(s.comp[r] >= 0, s.comp[r] + s.sched[r] <= s.ntok[r]))
+    return s.k.forall(
+        "R",
+        lambda r: both(
+            s.comp[r] >= 0,
+            implies(
+                s.stage[r] != LEAVING,
+                s.comp[r] + s.sched[r] <= s.ntok[r] + ite(s.k.asynchronous, s.ph[r], 0),
+            ),
+        ),
+    )
 
 
 @invariant("RUN-17")
@@ -119,56 +132,31 @@ def computed_goes_with_blocks(s: State) -> Value:
 
 @invariant("RUN-18")
 def running_has_work(s: State) -> Value:
-    """A running request has a token to compute, or owes one that is in flight: it can go on.
+    """A running request has a token to compute, or is owed one that is in flight: it can go on.
     Upstream: 51299, prompts of max_model_len.
     """
     return s.k.forall(
         "R",
         lambda r: implies(
-            s.stage[r] == RUNNING,
-            either(
-                s.comp[r] + s.sched[r] < s.ntok[r] + ite(s.due[r] == TOKEN, 1, 0),
-                both(s.sched[r] > 0, s.comp[r] + s.sched[r] == s.ntok[r]),
-            ),
+            both(s.stage[r] == RUNNING, s.sched[r] == 0), s.comp[r] < s.ntok[r] + s.ph[r]
         ),
     )
 
 
-@invariant("UPD-11")
-def frame_in_range(s: State) -> Value:
-    """At most one step is in flight, and an update settles its requests one by one."""
-    return both(
-        within(0, s.flying, 2),
-        0 <= s.cur,
-        s.cur <= s.nframe,
-        implies(s.phase == UPDATE, s.flying == 1),
-        implies(both(RUN_PHASE <= s.phase, s.phase <= ADVANCE), s.flying == 0),
-        implies(s.phase != UPDATE, s.cur == 0),
-        s.k.forall("I", lambda i: implies(within(0, i, s.nframe), s.grant[s.frame[i]] > 0)),
-    )
-
-
-@invariant("UPD-12")
-def debts_in_flight(s: State) -> Value:
-    """A request owes an output only while it is live and a step is in flight, and then for
-    tokens it was granted. Upstream: id reuse; 38624.
-    """
+@invariant("RUN-26")
+def last_token_once(s: State) -> Value:
+    """A request whose last token is in flight is not scheduled for another one."""
     return s.k.forall(
         "R",
-        lambda r: both(
-            within(0, s.due[r], 3),
-            implies(
-                s.due[r] != 0,
-                both(
-                    either(s.flying == 1, s.phase == ADVANCE),
-                    s.stage[r] != UNBORN,
-                    s.grant[r] > 0,
-                    s.cur <= s.fx[r],
-                    s.fx[r] < s.nframe,
-                    s.frame[s.fx[r]] == r,
+        lambda r: implies(
+            either(s.sched[r] > 0, turn(s, r)),
+            both(
+                kept(s, r) < s.k.max_len,
+                either(
+                    kept(s, r) < s.ntok[r] + s.ph[r],
+                    s.ntok[r] + s.ph[r] <= longest(s, r),
                 ),
             ),
-            implies(s.due[r] == CHUNK, either(s.stage[r] != RUNNING, s.comp[r] < s.ntok[r])),
         ),
     )
 

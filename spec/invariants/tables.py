@@ -1,8 +1,6 @@
 """Block tables, and the lookup that fills them."""
 
-from nullblock.spec.invariants.ledger import invariant, within
-from nullblock.spec.kernel import State, Value, both, either, implies, ite
-from nullblock.spec.state import (
+from nullblock.spec.fields import (
     ADVANCE,
     DECIDED,
     PREEMPTED,
@@ -10,9 +8,10 @@ from nullblock.spec.state import (
     RUNNING,
     WAIT_PHASE,
     WAITING,
-    is_head,
-    start,
 )
+from nullblock.spec.invariants.ledger import invariant, within
+from nullblock.spec.kernel import State, Value, both, either, implies, ite
+from nullblock.spec.state import is_head, start
 
 
 @invariant("TABLE-1")
@@ -196,7 +195,7 @@ def asking_is_bounded(s: State) -> Value:
             1 <= s.asked,
             s.asked <= s.budget,
             s.goal == start(s, r) + s.asked,
-            s.goal <= s.ntok[r],
+            s.goal <= s.ntok[r] + ite(s.k.asynchronous, s.ph[r], 0),
             s.goal < s.k.max_len,
             s.sched[r] == 0,
             either(

@@ -1,8 +1,10 @@
 """Taking and releasing blocks: `allocate_slots` and `free`."""
 
+from nullblock.spec.cache_events import stored
+from nullblock.spec.fields import HANDED
 from nullblock.spec.kernel import State, Value, both, loop
 from nullblock.spec.rules.pool import adopt, pop_block, publish, push_new, uncache
-from nullblock.spec.state import HANDED, fits, hashable, lru, room
+from nullblock.spec.state import fits, hashable, lru, room
 
 
 def allocate_slots(s: State, r: Value) -> Value:
@@ -30,6 +32,7 @@ def allocate_slots(s: State, r: Value) -> Value:
     ):
         push_new(s, r, lru(s))
     if s.k.caching:
+        first = s.ncached[r]
         for _ in loop(
             s,
             until=lambda: s.ncached[r] >= hashable(s, r),
@@ -37,6 +40,7 @@ def allocate_slots(s: State, r: Value) -> Value:
             changes=frozenset({"hsh", "hstamp", "hclock", "ncached"}),
         ):
             publish(s, r)
+        s.k.tell(stored, s, r, first)
     return True
 
 

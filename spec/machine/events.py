@@ -1,6 +1,7 @@
 """What may happen between steps: arrivals, aborts, resets."""
 
 from nullblock.spec.catalogue import clause
+from nullblock.spec.fields import HANDED, MOVED, PAUSED_ALL, RUNNING, UNPAUSED
 from nullblock.spec.kernel import State, Value, both, either, loop, neg
 from nullblock.spec.machine.blocks import free, withdraw
 from nullblock.spec.rules.pool import evict_block, wipe
@@ -16,18 +17,9 @@ from nullblock.spec.rules.queues import (
     requeue,
     set_pause,
 )
-from nullblock.spec.state import (
-    HANDED,
-    MOVED,
-    PAUSED_ALL,
-    RUNNING,
-    UNPAUSED,
-    index_of,
-    live,
-    servable,
-)
+from nullblock.spec.state import index_of, live, servable
 
-RESET_LOOP = HANDED | MOVED | {"comp"}
+RESET_LOOP = HANDED | MOVED | {"comp", "ph", "drop"}
 
 
 def add(s: State, r: Value) -> Value:

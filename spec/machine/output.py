@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from nullblock.spec.catalogue import clause
+from nullblock.spec.fields import NEW, RESUMED
 from nullblock.spec.kernel import State, Value
-from nullblock.spec.state import NEW, RESUMED
+from nullblock.spec.state import ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class CachedRequest:
     """For a resumed request the whole table, otherwise the blocks appended in this step."""
     computed: int
     num_output: int
-    """Output tokens so far."""
+    """Output tokens so far; scheduling ahead, those in flight included."""
     resumed: bool
     all_tokens: int | None
     """How many tokens are sent again; None: none."""
@@ -106,7 +107,7 @@ def _cached(s: State, r: Value) -> CachedRequest:
         id=r,
         new_blocks=table(s, r, 0 if resumed else s.told[r]),
         computed=s.comp[r],
-        num_output=s.ntok[r] - s.k.prompt_len(r),
+        num_output=s.ntok[r] - s.k.prompt_len(r) + ahead(s, r),
         resumed=resumed,
         all_tokens=tokens_again(s, r),
     )

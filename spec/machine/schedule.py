@@ -1,5 +1,6 @@
 """`schedule()`: running requests first, then, if nobody was preempted, waiting ones."""
 
+from nullblock.spec.fields import HANDED, LOOKUP, MOVED
 from nullblock.spec.kernel import State, Value, both, either, loop
 from nullblock.spec.machine.blocks import allocate_slots, free, withdraw
 from nullblock.spec.machine.output import scheduler_output
@@ -25,9 +26,6 @@ from nullblock.spec.rules.steps import (
     skip,
 )
 from nullblock.spec.state import (
-    HANDED,
-    LOOKUP,
-    MOVED,
     at_rest,
     cached,
     fits_whole,
@@ -46,7 +44,8 @@ RUNNING_LOOP = (
 )
 WAITING_LOOP = RUNNING_LOOP | frozenset(LOOKUP) | {"adm", "blocked"}
 ADVANCE_LOOP = frozenset(
-    {"comp", "sched", "grant", "due", "told", "fresh", "frame", "nframe", "fx", "prev", "at"}
+    {"comp", "sched", "ph", "told", "fresh", "prev", "at", "frame", "born", "grant", "due"}
+    | {"spot", "nth", "entry", "nframe"}
 )
 
 

@@ -1,31 +1,54 @@
 """`update_from_output()`: tokens come back, requests stop."""
 
-from nullblock.spec.kernel import State, Value, both, loop
+from nullblock.spec.cache_events import stored
+from nullblock.spec.fields import CONTINUE, HANDED, MOVED, RUNNING
+from nullblock.spec.kernel import State, Value, both, loop, neg
 from nullblock.spec.machine.blocks import free
+from nullblock.spec.rules.pool import publish_known
 from nullblock.spec.rules.queues import finish, finish_waiting, forget
-from nullblock.spec.rules.steps import begin_update, end_update, go_on, pass_over, take_token
-from nullblock.spec.state import (
-    CONTINUE,
-    HANDED,
-    MOVED,
-    RUNNING,
-    TOKEN,
-    check_stop,
-    index_of,
-    live,
+from nullblock.spec.rules.steps import (
+    begin_update,
+    drop_token,
+    end_update,
+    go_on,
+    pass_over,
+    take_token,
+)
+from nullblock.spec.state import check_stop, computed_for_sure, index_of, owes_token
+
+UPDATE_LOOP = (
+    HANDED | MOVED | {"ntok", "comp", "ph", "drop", "base", "cur", "finished", "open", "taker"}
 )
 
-UPDATE_LOOP = HANDED | MOVED | {"ntok", "comp", "due", "cur", "finished", "open", "taker"}
+
+def publish_what_is_known(s: State, r: Value) -> None:
+    """Scheduling ahead, cache the blocks of a running request whose tokens are known by now
+    (HASH-20).
+    """
+    if both(s.k.asynchronous, s.k.caching, s.stage[r] == RUNNING):
+        first = s.ncached[r]
+        for _ in loop(
+            s,
+            until=lambda: s.ncached[r] >= s.k.full(computed_for_sure(s, r)),
+            decreases=lambda: s.k.full(computed_for_sure(s, r)) - s.ncached[r],
+            changes=frozenset({"hsh", "hstamp", "hclock", "ncached"}),
+        ):
+            publish_known(s, r)
+        s.k.tell(stored, s, r, first)
 
 
 def settle(s: State, r: Value) -> None:
-    """Apply the next output of the frame to r, and let r go if it stops."""
-    if not both(live(s, r), s.due[r] == TOKEN):
+    """Apply the next output of the step to r, and let r go if it stops."""
+    if neg(owes_token(s, s.cur)):
         pass_over(s)
+        return
+    if s.drop[r] > 0:
+        drop_token(s, r)
         return
     take_token(s, r)
     why = check_stop(s, r)
     s.k.note(s, r, why)
+    publish_what_is_known(s, r)
     if why == CONTINUE:
         go_on(s, r)
     elif s.stage[r] == RUNNING:
@@ -37,14 +60,14 @@ def settle(s: State, r: Value) -> None:
 
 
 def update_from_output(s: State) -> None:
-    """Apply the output of the step in flight, request by request in schedule order (UPD-2 to
-    UPD-10).
+    """Apply the output of the oldest step in flight, request by request in schedule order (UPD-2
+    to UPD-10, UPD-18).
     """
     begin_update(s)
     for _ in loop(
         s,
-        until=lambda: s.cur >= s.nframe,
-        decreases=lambda: s.nframe - s.cur,
+        until=lambda: s.cur >= s.upto,
+        decreases=lambda: s.upto - s.cur,
         changes=UPDATE_LOOP,
         keep=lambda: both(s.leaving == 0, s.open == 0),
     ):

@@ -12,8 +12,6 @@ UNPROVED: dict[str, str] = {}
 
 UNREACHED: dict[str, str] = {
     "schedule_running_requests: adopt": "only the waiting phase looks prefixes up",
-    "schedule_running_requests: skip": "whoever runs has work, with one step in flight at most",
-    "schedule: skip": "whoever runs has work, with one step in flight at most",
 }
 """Rules in the text of an operation that can never fire there, each with the reason."""
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import z3  # type: ignore[import-untyped]
 
+from nullblock.spec.fields import FIELDS
 from nullblock.spec.kernel import Engines, both, implies
 from nullblock.spec.profiles import NORMATIVE, Semantics
 from nullblock.spec.prover.symbols import BOOL, INT, SORTS, Term, TermMap, blank
-from nullblock.spec.state import FIELDS
 
 Text = Callable[..., Any]
 
@@ -66,7 +66,9 @@ class SymbolicEnv:
     usable, budget, max_seqs, max_len, threshold = z3.Ints(
         "usable_blocks token_budget max_num_seqs max_model_len long_prefill_threshold"
     )
-    caching, chunked, reserve = z3.Bools("prefix_caching chunked_prefill reserve_full_isl")
+    caching, chunked, reserve, asynchronous = z3.Bools(
+        "prefix_caching chunked_prefill reserve_full_isl async_scheduling"
+    )
 
     def __init__(self, priority: bool, sem: Semantics = NORMATIVE) -> None:
         self.priority, self.sem = priority, sem
@@ -87,9 +89,18 @@ class SymbolicEnv:
         self.nested -= 1
         return names, body
 
-    def forall(self, sorts: str, test: Text) -> Term:
-        """Whether `test` holds for all members of the sorts."""
-        names, body = self._bound(sorts, test)
+    def forall(self, sorts: str, test: Text, span: Text | None = None) -> Term:
+        """Whether `test` holds for all members of the sorts, integers within their span."""
+
+        def inside(*members: Term) -> Term:
+            if span is None:
+                return test(*members)
+            named = len(sorts.rstrip("I"))
+            lo, hi = span(*members[:named])
+            within = (both(lo <= i, i < hi) for i in members[named:])
+            return implies(both(*within), test(*members))
+
+        names, body = self._bound(sorts, inside)
         return body if isinstance(body, bool) else z3.ForAll(names, body)
 
     def exists(self, sort: str, test: Text, by: Any = None) -> Term:
@@ -179,6 +190,9 @@ class SymbolicEnv:
     def observe(self, reading: Text, s: Any) -> None:
         """Nothing: what only concrete runs read."""
 
+    def tell(self, reading: Text, s: Any, *args: Any) -> None:
+        """Nothing: what is told decides nothing."""
+
     # sets and maps ---------------------------------------------------------------------------
     def mem(self, members: Term, x: Term) -> Term:
         """Membership."""
@@ -220,6 +234,11 @@ class SymbolicEnv:
         """The map with every value above i lowered by one."""
         r = z3.Const("r_shift", SORTS["R"])
         return TermMap(z3.Lambda([r], z3.If(m[r] > i, m[r] - 1, m[r])))
+
+    def trim(self, m: TermMap, i: Term) -> TermMap:
+        """The map without its keys below i: what it is there is anything."""
+        j, below = z3.Int("j_trim"), self.const("below", m.term.sort())
+        return TermMap(z3.Lambda([j], z3.If(j < i, below[j], m[j])))
 
     def blank(self, field: str) -> TermMap:
         """An empty map for a field."""

@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 import z3  # type: ignore[import-untyped]
 
+from nullblock.spec.fields import FIELDS, IDLE, RUN_PHASE, UNBORN, UNPAUSED, WAIT_PHASE
 from nullblock.spec.kernel import RULES, State, Value, both, implies
 from nullblock.spec.machine import events, schedule, update
-from nullblock.spec.state import FIELDS, IDLE, RUN_PHASE, UNBORN, UNPAUSED, WAIT_PHASE, at_rest
+from nullblock.spec.state import at_rest, in_flight
 
 Kind = Literal["initial", "rule", "machine"]
 
@@ -84,7 +85,7 @@ INITIAL = Job(
     before=_first_state,
     given=False,
     keeps=True,
-    after=lambda s: both(_between(s), s.flying == 0),
+    after=lambda s: both(_between(s), in_flight(s) == 0),
 )
 
 
@@ -124,14 +125,12 @@ MACHINE: tuple[Job, ...] = (
     _operation(
         "schedule",
         schedule.schedule,
-        before=lambda s: s.flying == 0,
-        after=lambda s: s.flying == 1,
+        after=lambda s: in_flight(s) > 0,
     ),
     _operation(
         "update_from_output",
         update.update_from_output,
-        before=lambda s: s.flying == 1,
-        after=lambda s: s.flying == 0,
+        before=lambda s: in_flight(s) > 0,
     ),
     _operation("add", events.add, "R", before=lambda s, r: s.stage[r] == UNBORN),
     _operation("abort", events.abort, "R"),

@@ -13,6 +13,7 @@ from typing import Any
 
 import z3  # type: ignore[import-untyped]
 
+from nullblock.spec.fields import FIELDS
 from nullblock.spec.invariants import invariants
 from nullblock.spec.kernel import Rule
 from nullblock.spec.profiles import Semantics
@@ -30,7 +31,6 @@ from nullblock.spec.prover.symbols import (
     sort_of,
     term,
 )
-from nullblock.spec.state import FIELDS
 
 Thunk = Callable[[], Any]
 

@@ -1,6 +1,6 @@
 """Sorts, maps and states made of Z3 terms.
 
-A sort is written as in `nullblock.spec.state.FIELDS`: `B` block, `R` request, `I` integer, `H`
+A sort is written as in `nullblock.spec.fields.FIELDS`: `B` block, `R` request, `I` integer, `H`
 hash, `{B}` a set of blocks, `RI>B` a map from requests and integers to blocks. Blocks and requests
 are uninterpreted: there may be any number of them.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 import z3  # type: ignore[import-untyped]
 
-from nullblock.spec.state import FIELDS
+from nullblock.spec.fields import FIELDS
 
 Term = Any
 """A Z3 expression, or a Python bool or int that the text wrote."""

@@ -1,13 +1,8 @@
 """Looking a waiting request's prefix up, and being given slots or not."""
 
+from nullblock.spec.fields import NEW, PREEMPTED, RESUMED, RUN_PHASE, RUNNING, WAIT_PHASE
 from nullblock.spec.kernel import State, Value, both, least, neg, require, rule
 from nullblock.spec.state import (
-    NEW,
-    PREEMPTED,
-    RESUMED,
-    RUN_PHASE,
-    RUNNING,
-    WAIT_PHASE,
     fits,
     fits_whole,
     hashable,
@@ -201,5 +196,6 @@ def admit(s: State, r: Value) -> None:
     s.ix[r] = s.nr
     s.nr += 1
     s.adm += 1
+    s.since[r] = s.nframe
     _grant(s, r)
     _forget_lookup(s)

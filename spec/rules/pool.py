@@ -1,5 +1,7 @@
 """Blocks: taking, sharing, hashing and releasing them, one block at a time."""
 
+from nullblock.spec.cache_events import cleared, removed
+from nullblock.spec.fields import IDLE, LEAVING, RESETTING, RUNNING
 from nullblock.spec.kernel import (
     State,
     Value,
@@ -12,15 +14,7 @@ from nullblock.spec.kernel import (
     require,
     rule,
 )
-from nullblock.spec.state import (
-    IDLE,
-    LEAVING,
-    RESETTING,
-    hashable,
-    is_lru,
-    room,
-    turn,
-)
+from nullblock.spec.state import computed_for_sure, hashable, is_lru, room, turn
 
 
 def _dequeue(s: State, b: Value) -> None:
@@ -50,8 +44,19 @@ def _append(s: State, r: Value, b: Value) -> None:
 
 
 def _unhash(s: State, b: Value) -> None:
+    s.k.tell(removed, s, b)
     s.hsh[b] = s.k.NOHASH
     s.hstamp[b] = 0
+
+
+def _publish(s: State, r: Value) -> None:
+    i = s.ncached[r]
+    if i < s.tlen[r]:
+        b = s.tab[r, i]
+        s.hsh[b] = s.k.want(r, i)
+        s.hstamp[b] = s.hclock
+        s.hclock += 1
+    s.ncached[r] = i + 1
 
 
 @rule("POOL-10", "RB")
@@ -109,12 +114,22 @@ def publish(s: State, r: Value) -> None:
     require(s.na == s.nhit, "hits are adopted before blocks are cached")
     require(s.tlen[r] >= room(s), "the table is complete")
     require(i < hashable(s, r), "the block is filled by this step")
-    if i < s.tlen[r]:
-        b = s.tab[r, i]
-        s.hsh[b] = s.k.want(r, i)
-        s.hstamp[b] = s.hclock
-        s.hclock += 1
-    s.ncached[r] = i + 1
+    _publish(s, r)
+
+
+@rule("HASH-20", "R")
+def publish_known(s: State, r: Value) -> None:
+    """Scheduling ahead, a block gets its chain hash when the last token of it becomes known, while
+    its request runs.
+
+    Source: AsyncScheduler._update_request_with_output. Elsewhere the next step does it (HASH-12).
+    """
+    i = s.ncached[r]
+    require(both(s.open == 1, r == s.taker), "it has a new token")
+    require(s.leaving == 0, "nobody is half-way out")
+    require(s.stage[r] == RUNNING, "it runs")
+    require(i < s.k.full(computed_for_sure(s, r)), "the block is computed and known")
+    _publish(s, r)
 
 
 @rule("PREEMPT-3", "R")
@@ -182,6 +197,7 @@ def wipe(s: State) -> None:
         both(s.leaving == 0, neg(s.k.exists("B", lambda b: s.ref[b] > 0, by="held"))),
         "no block is held",
     )
+    s.k.tell(cleared, s)
     s.hsh = s.k.blank("hsh")
     s.hstamp = s.k.blank("hstamp")
     s.evicted = 0

@@ -1,7 +1,6 @@
 """Requests: arriving, being preempted, and leaving."""
 
-from nullblock.spec.kernel import State, Value, both, either, neg, require, rule
-from nullblock.spec.state import (
+from nullblock.spec.fields import (
     AWAY,
     BACK,
     CONTINUE,
@@ -13,12 +12,9 @@ from nullblock.spec.state import (
     UNBORN,
     UPDATE,
     WAITING,
-    check_stop,
-    fits,
-    is_victim,
-    is_waiting,
-    servable,
 )
+from nullblock.spec.kernel import State, Value, both, either, neg, require, rule
+from nullblock.spec.state import check_stop, fits, is_victim, is_waiting, servable
 
 
 def _enter_queue(s: State, r: Value) -> None:
@@ -55,8 +51,8 @@ def _forget(s: State, r: Value) -> None:
     s.fresh[r] = 0
     s.npre[r] = 0
     s.finished = s.k.add(s.finished, r)
-    if s.k.sem.frames_match_request:
-        s.due[r] = 0
+    s.ph[r] = 0
+    s.drop[r] = 0
 
 
 @rule("LIFE-1", "R")
@@ -125,14 +121,18 @@ def preempt(s: State, i: Value) -> None:
 @rule("LIFE-3")
 def preempt_for_reset(s: State) -> None:
     """A reset that may touch running requests preempts them from the back, so that their order is
-    kept.
+    kept; scheduling ahead, their tokens in flight will be dropped.
 
     They are not reported as preempted: that is told of steps alone. Source:
-    Scheduler.reset_prefix_cache.
+    Scheduler.reset_prefix_cache. In vllm-0.22.1 a second reset forgets what the first was to drop.
     """
     require(s.phase == RESETTING, "a reset is under way")
     require(s.leaving == 0, "nobody is half-way out")
     require(s.nr > 0, "a request is running")
+    r = s.run[s.nr - 1]
+    if s.k.asynchronous:
+        s.drop[r] = s.ph[r] + (s.drop[r] if s.k.sem.discards_add_up else 0)
+        s.ph[r] = 0
     _leave_running(s, s.nr - 1, BACK)
 
 

@@ -1,7 +1,6 @@
 """One step: its phases, the advance of what is scheduled, and the output that comes back."""
 
-from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, require, rule
-from nullblock.spec.state import (
+from nullblock.spec.fields import (
     ADVANCE,
     CHUNK,
     CONTINUE,
@@ -12,10 +11,15 @@ from nullblock.spec.state import (
     TOKEN,
     UPDATE,
     WAIT_PHASE,
+)
+from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, require, rule
+from nullblock.spec.state import (
     at_rest,
     check_stop,
-    live,
+    counts_outputs,
+    in_flight,
     may_admit,
+    owes_token,
     tokens_to_run,
 )
 
@@ -25,10 +29,9 @@ def begin_step(s: State) -> None:
     """A step starts with the whole token budget, or none while everything is paused, and looks at
     running requests first.
 
-    Source: Scheduler.schedule, running phase. In this scope at most one step is in flight.
+    Steps in flight do not prevent it. Source: Scheduler.schedule, running phase.
     """
     require(s.phase == IDLE, "between steps")
-    require(s.flying == 0, "no step is in flight")
     require(at_rest(s), "nobody is half-way")
     s.phase = RUN_PHASE
     s.at = 0
@@ -93,33 +96,42 @@ def begin_advance(s: State) -> None:
     require(s.phase == DECIDED, "the step is decided")
     s.phase = ADVANCE
     s.at = 0
-    s.nframe = 0
-    s.cur = 0
     s.finished = s.k.empty("R")
     s.prev = s.k.empty("R")
 
 
 @rule("UPD-1", "R")
 def advance(s: State, r: Value) -> None:
-    """What is scheduled counts as computed at once; a request that has caught up owes one token.
+    """What is scheduled counts as computed at once; a request that has caught up with all it has,
+    tokens in flight included, owes one token.
 
-    Source: Scheduler._update_after_schedule.
+    Source: Scheduler._update_after_schedule, AsyncScheduler._update_after_schedule.
     """
     require(s.phase == ADVANCE, "the step is decided")
     require(s.at < s.nr, "a running request is left")
     require(r == s.run[s.at], "it is the next one")
     n = s.sched[r]
     if n != 0:
+        i = s.nframe
         s.comp[r] += n
         s.sched[r] = 0
-        s.grant[r] = n
-        s.due[r] = ite(s.comp[r] < s.ntok[r], CHUNK, TOKEN)
         s.told[r] = s.tlen[r]
         s.fresh[r] = 0
-        s.frame[s.nframe] = r
-        s.fx[r] = s.nframe
-        s.nframe += 1
+        s.frame[i] = r
+        s.born[i] = s.arr[r]
+        s.grant[i] = n
+        s.spot[i] = s.comp[r]
+        s.nframe = i + 1
         s.prev = s.k.add(s.prev, r)
+        if s.comp[r] < s.ntok[r] + s.ph[r]:
+            s.due[i] = CHUNK
+        else:
+            s.due[i] = TOKEN
+            if counts_outputs(s):
+                place = s.base[r] + s.drop[r] + s.ph[r]
+                s.nth[i] = place
+                s.entry[r, place] = i
+                s.ph[r] += 1
     s.at += 1
 
 
@@ -127,25 +139,28 @@ def advance(s: State, r: Value) -> None:
 def end_advance(s: State) -> None:
     """After the advance the worker computes, and the engine may take events.
 
-    Source: Scheduler._update_after_schedule.
+    Workers compute the steps in flight in the order in which they were scheduled. Source:
+    Scheduler._update_after_schedule.
     """
     require(s.phase == ADVANCE, "the step is decided")
     require(s.at >= s.nr, "every scheduled request is advanced")
     s.phase = IDLE
-    s.flying = 1
+    s.fend[s.steps] = s.nframe
+    s.steps += 1
 
 
 @rule("UPD-9")
 def begin_update(s: State) -> None:
-    """The output of the step in flight is applied request by request, in schedule order;
+    """The output of the oldest step in flight is applied request by request, in schedule order;
     rejections are reported with it.
 
     Source: Scheduler.update_from_output.
     """
     require(s.phase == IDLE, "between steps")
-    require(s.flying == 1, "a step is in flight")
+    require(in_flight(s) > 0, "a step is in flight")
     require(s.leaving == 0, "nobody is half-way out")
     s.phase = UPDATE
+    s.upto = s.fend[s.oldest]
     s.nrej = 0
 
 
@@ -154,17 +169,34 @@ def pass_over(s: State) -> None:
     """Nothing is applied to a request that is gone, or that a chunk of its prefill left short of a
     token.
 
-    Source: Scheduler.update_from_output. In vllm-0.22.1 a request is found again by its id, even
-    if it is a later one.
+    Source: Scheduler.update_from_output.
     """
     require(s.phase == UPDATE, "an output is being applied")
     require(s.leaving == 0, "nobody is half-way out")
     require(s.open == 0, "the request before is settled")
-    require(s.cur < s.nframe, "a request of the frame is left")
-    r = s.frame[s.cur]
-    require(either(neg(live(s, r)), s.due[r] != TOKEN), "it gets no token")
-    ensure(s.grant[r] > 0, "a scheduled request computed at least one token")
-    s.due[r] = 0
+    require(s.cur < s.upto, "a request of the step is left")
+    require(neg(owes_token(s, s.cur)), "it gets no token")
+    ensure(s.grant[s.cur] > 0, "a scheduled request computed at least one token")
+    s.cur += 1
+
+
+@rule("UPD-18", "R")
+def drop_token(s: State, r: Value) -> None:
+    """A token that was in flight when a reset preempted its request is dropped, and the request
+    computes that position again.
+
+    Source: AsyncScheduler._update_request_with_output.
+    """
+    require(s.phase == UPDATE, "an output is being applied")
+    require(s.leaving == 0, "nobody is half-way out")
+    require(s.open == 0, "the request before is settled")
+    require(s.cur < s.upto, "a request of the step is left")
+    require(r == s.frame[s.cur], "it is the next one")
+    require(owes_token(s, s.cur), "it owes a token")
+    require(s.drop[r] > 0, "which is to be dropped")
+    ensure(s.grant[s.cur] > 0, "a scheduled request computed at least one token")
+    s.drop[r] -= 1
+    s.base[r] += 1
     s.cur += 1
 
 
@@ -172,18 +204,23 @@ def pass_over(s: State) -> None:
 def take_token(s: State, r: Value) -> None:
     """A request that has caught up takes one sampled token.
 
-    Source: Scheduler._update_request_with_output. It need not be running: a reset may have
-    preempted it.
+    Source: Scheduler._update_request_with_output. It need not be running: a step or a reset may
+    have preempted it.
     """
     require(s.phase == UPDATE, "an output is being applied")
     require(s.leaving == 0, "nobody is half-way out")
     require(s.open == 0, "the request before is settled")
-    require(s.cur < s.nframe, "a request of the frame is left")
+    require(s.cur < s.upto, "a request of the step is left")
     require(r == s.frame[s.cur], "it is the next one")
-    require(both(live(s, r), s.due[r] == TOKEN), "it owes a token")
-    ensure(s.grant[r] > 0, "a scheduled request computed at least one token")
+    require(owes_token(s, s.cur), "it owes a token")
+    require(s.drop[r] == 0, "which is not to be dropped")
+    ensure(s.grant[s.cur] > 0, "a scheduled request computed at least one token")
+    if s.k.asynchronous:
+        ensure(s.ph[r] > 0, "a request takes no more tokens than are in flight for it")
+    if counts_outputs(s):
+        s.ph[r] -= 1
+        s.base[r] += 1
     s.ntok[r] += 1
-    s.due[r] = 0
     s.cur += 1
     s.open = 1
     s.taker = r
@@ -205,14 +242,17 @@ def go_on(s: State, r: Value) -> None:
 
 @rule("UPD-10")
 def end_update(s: State) -> None:
-    """The update ends with the frame.
+    """The update ends with the step, which is then forgotten.
 
     Source: Scheduler.update_from_output.
     """
     require(s.phase == UPDATE, "an output is being applied")
     require(s.leaving == 0, "nobody is half-way out")
-    require(both(s.open == 0, s.cur >= s.nframe), "every request of the frame is settled")
+    require(both(s.open == 0, s.cur >= s.upto), "every request of the step is settled")
     s.phase = IDLE
-    s.flying = 0
-    s.nframe = 0
-    s.cur = 0
+    s.oldest += 1
+    s.frame = s.k.trim(s.frame, s.cur)
+    s.born = s.k.trim(s.born, s.cur)
+    s.grant = s.k.trim(s.grant, s.cur)
+    s.due = s.k.trim(s.due, s.cur)
+    s.fend = s.k.trim(s.fend, s.oldest)

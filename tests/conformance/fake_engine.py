@@ -1,6 +1,6 @@
 """An engine with one request at a time and no blocks: what the driver does shows through."""
 
-from nullblock.conformance.engine import Dump, Fields, NewRequest
+from nullblock.conformance.engine import ALL_FEATURES, Dump, Feature, Fields, NewRequest
 
 
 class FakeEngine:
@@ -9,12 +9,23 @@ class FakeEngine:
     ``calls`` notes what the driver asked for that is not a question.
     """
 
-    def __init__(self, raise_on: str = "") -> None:
+    def __init__(self, raise_on: str = "", features: frozenset[Feature] = ALL_FEATURES) -> None:
+        self.does = features
         self.calls: list[tuple[object, ...]] = []
         self.raise_on = raise_on
         self.live: dict[str, int] = {}
         self.left: dict[str, int] = {}
         self.chunk = False
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """As the test has set it."""
+        return self.does
+
+    def kv_events(self) -> list[Fields]:
+        """One for each time it was asked."""
+        self._note("kv_events")
+        return [{"t": "Asked"}]
 
     def _note(self, *call: object) -> None:
         self.calls.append(call)
@@ -30,7 +41,7 @@ class FakeEngine:
     def schedule(self) -> Fields:
         """One token for whatever is alive."""
         self._note("schedule")
-        return {"order": list(self.live)}
+        return {"order": list(self.live), "total": len(self.live)}
 
     def update(self, sampled: dict[str, list[int]]) -> list[Fields]:
         """Append, stop and report."""

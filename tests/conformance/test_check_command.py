@@ -92,6 +92,23 @@ def test_junit_says_the_same(folder: Path, tmp_path: Path) -> None:
     tags = [[child.tag for child in case if child.tag != "system-out"] for case in suite]
     assert tags == [[], ["failure"], ["skipped"], ["error"]]
     assert "RUN-1" in str(suite[1][0].text)
+    assert (suite[1].get("file"), suite[1].get("line")) == (str(folder / "wrong"), "4")
+
+
+def test_junit_carries_the_scenario(folder: Path, tmp_path: Path) -> None:
+    """Where a scenario was asked for, a CI server shows it with the failure."""
+    report, target = tmp_path / "report.xml", tmp_path / "fault.json"
+    main(["check", "--junit", str(report), "--scenario", str(target), str(folder / "wrong")])
+    out = ElementTree.parse(report).getroot()[0][0].find("system-out")
+    assert out is not None and target.read_text() in str(out.text)
+
+
+def test_one_file_for_one_output(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two options that name one file are a mistake; so is a trace as an output."""
+    for options in (["--page", "x", "--junit", "x"], ["--page", str(folder / "good")]):
+        assert main(["check", *options, str(folder / "good")]) == 2
+    said = capsys.readouterr().err
+    assert "is written by another option as well" in said and "would be overwritten" in said
 
 
 def test_names_that_xml_cannot_hold(folder: Path, tmp_path: Path) -> None:

@@ -64,13 +64,6 @@ def priority(lines: Lines) -> None:
     lines[0]["config"]["policy"] = "priority"
 
 
-def ahead(lines: Lines) -> None:
-    """Two steps before the first output."""
-    at = next(i for i, line in enumerate(lines) if line["ev"] == "output")
-    lines[at:at] = [{"ev": "schedule", "step": 2, "ids": [], "tokens": []}]
-    del lines[at + 3 :]
-
-
 def cut(kind: str, **fields: Any) -> Any:
     """The trace ends after its first step with a record of that kind."""
 
@@ -103,8 +96,11 @@ def unordered(lines: Lines) -> None:
 
 
 UNKNOWN: dict[str, tuple[Any, str]] = {
-    "a feature": (header(features=["async_scheduling", "kv_connector"]), "async_scheduling"),
-    "a later one": (header(features=["async_scheduling", "kv_connector"]), "kv_connector"),
+    "a feature": (
+        header(features=["speculative_decoding", "kv_connector"]),
+        "speculative_decoding",
+    ),
+    "a later one": (header(features=["speculative_decoding", "kv_connector"]), "kv_connector"),
     "a request's feature": (feature_of_a_request, "structured_output"),
     "the start": (header(start="unknown"), "state in which the recording began"),
     "an engine": (header(spec="vllm-9.9"), "vllm-9.9"),
@@ -122,7 +118,6 @@ UNKNOWN: dict[str, tuple[Any, str]] = {
     "chains of output": (without("chain", "output"), "the chain number of block"),
     "arrival times": (priority, "arrival time of request 0"),
     "evicted blocks": (header(block_ids="absent"), "which blocks were evicted"),
-    "several steps in flight": (ahead, "more than one step in flight"),
     "the recorder's end": (cut("lost", reason="MemoryError"), "MemoryError"),
     "an unknown exception": (cut("error", during="abort", type="KeyError"), "abort raised"),
     "speculative tokens": (speculative, "3 in its output"),

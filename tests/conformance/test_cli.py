@@ -19,8 +19,8 @@ DOCUMENTS: dict[str, Any] = {
     "raises.json": {"events": [ADD | {"max_tokens": 0}]},
     "wrong.json": {"events": [{"op": "stop"}]},
     "midway.json": {"events": [ADD, {"op": "step"}, ADD]},
-    "scope.json": {"config": {"async_scheduling": True}, "events": []},
-    "flight.json": {"events": [ADD, {"op": "schedule"}, {"op": "schedule"}]},
+    "scope.json": {"config": {"num_spec_tokens": 1}, "events": []},
+    "session.json": {"events": [ADD | {"resumable": True}]},
 }
 
 
@@ -61,7 +61,7 @@ def test_every_engine_runs(capfd: pytest.CaptureFixture[str], engine: str) -> No
         (["good.json"], 0),
         (["good.json", "raises.json"], 0),
         (["scope.json", "good.json"], 3),
-        (["flight.json"], 3),
+        (["session.json"], 3),
         (["scope.json", "wrong.json", "good.json"], 4),
         (["wrong.json", "scope.json"], 4),
         (["midway.json"], 4),

@@ -70,9 +70,9 @@ def test_a_counterexample_is_in_the_document(capsys: pytest.CaptureFixture[str])
     found = document["counterexample"]
     assert document["profile"] == "normative, frames_match_request=false"
     assert found["scope"] == document["scopes"][-1]["name"] == "next-owner"
-    assert found["actions"] == ["add a", "schedule", "abort a"]
-    assert found["rule"] == "UPD-12" and found["after"] is None
-    assert found["sentence"].startswith("A request owes an output only while it is live")
+    assert found["actions"] == ["add a", "schedule", "abort a", "add a"]
+    assert found["rule"] == "UPD-20" and found["after"] is None
+    assert found["sentence"].startswith("A token in flight that a request is owed is one of those")
     assert found["values"] and found["sentence"] in found["story"]
 
 

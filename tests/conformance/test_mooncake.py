@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nullblock.conformance.workloads.errors import WorkloadError
 from nullblock.conformance.workloads.mooncake import read_mooncake
 
 ROWS = [
@@ -48,5 +49,5 @@ def test_a_scale_divides_inputs_and_keeps_what_is_shared(tmp_path: Path) -> None
 def test_another_file_is_refused_by_line(tmp_path: Path, change: dict[str, object]) -> None:
     """What is not such a trace is named, with its line."""
     path = trace(tmp_path / "t", [ROWS[0], ROWS[1] | change])
-    with pytest.raises(ValueError, match="line 2"):
+    with pytest.raises(WorkloadError, match="line 2"):
         list(read_mooncake(path))

@@ -1,22 +1,34 @@
 """The recorder around a scheduler of vLLM's shape: the reference's."""
 
-import gzip
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nullblock.conformance.adapters import reference as adapter
-from nullblock.conformance.adapters.vllm import sink
 from nullblock.conformance.adapters.vllm.numbering import ChainNumbers, RequestNumbers, Ties
 from nullblock.conformance.adapters.vllm.observe import Observer
+from nullblock.conformance.adapters.vllm.outcomes import Outcomes
 from nullblock.conformance.adapters.vllm.recording import Recording
 from nullblock.conformance.adapters.vllm.sink import Sink
+from nullblock.conformance.adapters.vllm.steps import Steps
+from nullblock.conformance.adapters.vllm.wheel import Wheel
 from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.scenario_format import Config
 from nullblock.conformance.trace.reader import TraceReader
-from nullblock.conformance.trace.records import Abort, Add, End, Error, Evict, Header, Lost, Part
+from nullblock.conformance.trace.records import (
+    Abort,
+    Add,
+    End,
+    Error,
+    Evict,
+    Header,
+    Lost,
+    Part,
+    State,
+)
 from nullblock.reference.request import RequestStatus
 from nullblock.reference.sched.scheduler import Scheduler
 from nullblock.spec.profiles import profile
@@ -116,28 +128,6 @@ class TestTies:
         assert ties._classes == {}
 
 
-class TestSink:
-    """Where recordings go."""
-
-    @pytest.mark.parametrize("name", ["t.jsonl", "t.jsonl.gz"])
-    def test_a_file_is_never_overwritten(self, tmp_path: Path, name: str) -> None:
-        """A second recording of the same name goes beside the first."""
-        for _ in range(3):
-            Sink(str(tmp_path / name), "id").close()
-        suffix = name.removeprefix("t")
-        assert {p.name for p in tmp_path.iterdir()} == {f"t{n}{suffix}" for n in ("", "-2", "-3")}
-
-    def test_a_folder_gets_parts(self, tmp_path: Path) -> None:
-        """What is too long for one part goes on in the next, named by recording and number."""
-        sink = Sink(str(tmp_path / "rec"), "id", part_bytes=200)
-        for step in range(30):
-            sink.write({"ev": "pause", "step": step})
-        sink.close()
-        parts = sorted((tmp_path / "rec").iterdir())
-        assert len(parts) > 3 and parts[0].name == "0001.jsonl.gz"
-        assert gzip.open(parts[1]).readline() == b'{"ev":"part","number":2,"recording":"id"}\n'
-
-
 class Recorded(Recording, Scheduler):
     """The reference's scheduler, recorded."""
 
@@ -178,6 +168,15 @@ def request(id: str, prompt: int = 6, **others: Any) -> NewRequest:
 def records(path: Path) -> list[Any]:
     """What was recorded."""
     return [located.record for located in TraceReader(path)]
+
+
+def ended(path: Path) -> list[Any]:
+    """What was recorded, once the writer has sealed it."""
+    for _ in range(1000):
+        if path.exists() and b'"ev":"end"' in path.read_bytes():
+            return records(path)
+        time.sleep(0.01)
+    raise AssertionError(f"{path} is not sealed")
 
 
 def test_a_recording_tells_which_engine_and_what_configuration(where: Path) -> None:
@@ -254,7 +253,7 @@ def test_every_call_is_recorded(where: Path) -> None:
         "Abort",
         "End",
     ]
-    assert found[8] == Evict(blocks=[1, 2])
+    assert found[8] == Evict(blocks=[2, 1])
     aborts = [r for r in found if isinstance(r, Abort)]
     assert [(r.asked, r.status, r.aborted) for r in aborts] == [
         ([0], "FINISHED_ABORTED", [0]),
@@ -288,20 +287,25 @@ def test_a_failure_of_the_recorder_is_not_one_of_the_engine(
         ]
 
     plain = decisions()
-    broken = ("add", "schedule", "before_update", "update", "_post_state", "_filled_blocks")
-    for number, name in enumerate(broken, start=2):
+    broken = (
+        *((Observer, "add"), (Observer, "with_counts"), (Steps, "schedule")),
+        *((Steps, "before_update"), (Outcomes, "update"), (Outcomes, "_filled_blocks")),
+        *((Wheel, "turn"), (Sink, "put")),
+    )
+    for number, (kind, name) in enumerate(broken, start=2):
 
-        def fail(*_: Any) -> None:
+        def fail(*_: Any, **__: Any) -> None:
             raise OSError("no space left")
 
         with monkeypatch.context() as context:
-            context.setattr(Observer, name, fail)
+            context.setattr(kind, name, fail)
             caplog.clear()
             with caplog.at_level(logging.WARNING):
                 assert decisions() == plain
         assert len(caplog.records) == 1
-        found = records(where.with_name(f"t-{number}.jsonl"))
-        assert found[-2] == Lost(reason="OSError") and isinstance(found[-1], End)
+        if kind is not Sink:
+            found = ended(where.with_name(f"t-{number}.jsonl"))
+            assert found[-2] == Lost(reason="OSError") and isinstance(found[-1], End)
 
 
 def test_a_recording_that_cannot_begin_does_not_keep_the_engine_from_it(
@@ -335,15 +339,19 @@ def test_equal_ids_in_flight_stay_equal(where: Path) -> None:
 
 
 def test_parts_are_read_back_as_one(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recording into a folder is one trace."""
-    monkeypatch.setattr(sink, "PART_BYTES", 600)
-    monkeypatch.setattr(Sink.__init__, "__defaults__", (600,))
+    """A recording into a folder is one trace, and each part is one by itself."""
     monkeypatch.setenv("NULLBLOCK_TRACE", str(where.with_name("parts")))
-    made = engine(max_num_batched_tokens=2)
-    made.add(request("a", prompt=20))
-    for _ in range(9):
+    monkeypatch.setenv("NULLBLOCK_TRACE_PART_MB", "0.002")
+    made = engine(max_num_batched_tokens=2, num_blocks=20)
+    made.add(request("a", prompt=70))
+    for _ in range(70):
         made.schedule()
-        made.update({"a": []})
+        made.update({"a": []} if _ < 34 else {"a": [1]})
     made.scheduler.shutdown()
-    found = records(where.with_name("parts"))
+    (folder,) = where.with_name("parts").iterdir()
+    found = records(folder)
     assert sum(isinstance(r, Part) for r in found) > 2 and isinstance(found[-1], End)
+    for number, path in enumerate(sorted(folder.iterdir()), start=1):
+        part = records(path)
+        assert (part[0].part, part[0].start) == (number, "empty" if number == 1 else "unknown")
+        assert isinstance(part[1], Add if number == 1 else State)

@@ -3,13 +3,14 @@
 import hashlib
 import json
 import zlib
+from importlib import import_module
 from typing import Any
 
 import pytest
 from fake_engine import FakeEngine
 
 from nullblock.conformance import driver, scenario
-from nullblock.conformance.engine import Dump, NewRequest
+from nullblock.conformance.engine import ALL_FEATURES, Dump, Feature, Fields, NewRequest
 from nullblock.conformance.engines import EngineName, make_engine
 from nullblock.conformance.errors import OutOfScope, ScenarioError
 from nullblock.spec.profiles import profile
@@ -48,7 +49,7 @@ def test_an_event_prints_the_lines_of_the_format() -> None:
     events = ["pause", "evict_blocks", "reset_prefix_cache", "abort"]
     assert kinds(lines) == ["add", *halves, *halves, *halves, *events]
     assert lines[1] == {"ev": "add", "n": 0, "id": "a"}
-    assert lines[2] == {"ev": "schedule", "step": 1, "order": ["a"], "state": None}
+    assert lines[2] == {"ev": "schedule", "step": 1, "order": ["a"], "total": 1, "state": None}
     assert lines[8] == {"ev": "pause", "n": 6, "id": None}
     assert lines[10] == {"ev": "reset_prefix_cache", "n": 8, "ok": False, "state": None}
     assert lines[11] == {"ev": "abort", "n": 9, "aborted": [], "state": None}
@@ -175,11 +176,120 @@ def test_a_finished_id_may_be_added_again() -> None:
 
 
 @pytest.mark.parametrize("again", ["schedule", "step", "run"])
-def test_a_second_step_in_flight_is_out_of_scope(again: str) -> None:
-    """Whatever schedules while a step is in flight is out of scope, by name and place."""
+def test_an_engine_may_do_without_a_second_step_in_flight(again: str) -> None:
+    """Whatever schedules while a step is in flight is refused then, by name and place."""
+    engine = FakeEngine(features=ALL_FEATURES - {Feature.several_in_flight})
     with pytest.raises(OutOfScope, match="second step in flight") as caught:
-        run(FakeEngine(), ADD, {"op": "schedule"}, {"op": again})
+        run(engine, ADD, {"op": "schedule"}, {"op": again})
     assert caught.value.place == "events[2]"
+
+
+NEEDS: dict[str, dict[str, Any]] = {
+    "async_scheduling": {"async_scheduling": True},
+    "pipeline": {"pipeline_parallel_size": 2},
+    "kv_events": {"kv_events": True},
+}
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_an_engine_may_do_without_a_feature(name: str) -> None:
+    """A configuration that needs it is refused before anything runs, by name and place."""
+    feature = Feature[name]
+    (key,) = NEEDS[name]
+    engine = FakeEngine(features=ALL_FEATURES - {feature})
+    with pytest.raises(OutOfScope, match=feature.value) as caught:
+        run(engine, ADD, **NEEDS[name])
+    assert caught.value.place == f"config.{key}"
+    assert not engine.calls
+    assert kinds(run(FakeEngine(features=frozenset({feature})), ADD, **NEEDS[name]))
+
+
+@pytest.mark.parametrize("engine", EngineName)
+@pytest.mark.parametrize("name", NEEDS)
+def test_an_engine_is_not_made_for_what_it_does_without(
+    engine: EngineName, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an adapter does not list is refused with its engine's name; nothing is left out."""
+    adapter = import_module(f"nullblock.conformance.adapters.{engine}")
+    monkeypatch.setattr(adapter, "FEATURES", frozenset())
+    config = scenario.from_dict({"config": NEEDS[name], "events": []}).config
+    with pytest.raises(OutOfScope, match=f"{Feature[name].value}.*{engine}"):
+        make_engine(engine, config, profile("normative"))
+
+
+def halves(lines: list[Any]) -> str:
+    """The half steps in order: s1 is the first schedule, u1 its update."""
+    kinds_of = {"schedule": "s", "update": "u"}
+    return " ".join(f"{kinds_of[e['ev']]}{e['step']}" for e in lines if e["ev"] in kinds_of)
+
+
+@pytest.mark.parametrize(
+    ("depth", "order"),
+    [
+        (1, "s1 u1 s2 u2 s3 u3"),
+        (2, "s1 s2 u1 s3 u2 u3"),
+        (3, "s1 s2 s3 u1 u2 u3"),
+        (0, "s1 u1 s2 u2 s3 u3"),
+    ],
+)
+def test_asynchronously_a_step_is_a_turn_of_the_batch_queue(depth: int, order: str) -> None:
+    """A turn schedules, and updates the oldest step once as many are in flight as may be."""
+
+    class Ahead(FakeEngine):
+        """Has three steps to schedule, and takes their updates when they come."""
+
+        def schedule(self) -> Fields:
+            self.left["a"] -= 1
+            if self.left["a"] == 0:
+                self.live.clear()
+            return {"order": [], "total": 1}
+
+    config = {"async_scheduling": True, "queue_depth": depth}
+    assert halves(run(Ahead(), ADD, {"op": "run"}, **config)) == order
+
+
+def test_asynchronously_a_step_with_nothing_to_schedule_updates() -> None:
+    """Where nothing was scheduled the oldest step in flight returns, though the queue has room."""
+    engine = FakeEngine()
+    engine.schedule = lambda: {"order": [], "total": 0}  # type: ignore[method-assign]
+    config = {"async_scheduling": True, "queue_depth": 4}
+    assert halves(run(engine, ADD, {"op": "step"}, **config)) == "s1 u1"
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_halves_may_be_several_ahead(asynchronous: bool) -> None:
+    """Updates take the steps in their order, and ``drain`` takes all that are left."""
+    events = [{"op": op} for op in ("schedule", "schedule", "update", "schedule", "drain")]
+    lines = run(FakeEngine(), *events, async_scheduling=asynchronous)
+    assert halves(lines) == "s1 s2 u1 s3 u2 u3"
+
+
+def test_events_are_asked_for_at_updates_where_they_are_on() -> None:
+    """The line of an update carries them; where they are off nobody asks."""
+    engine = FakeEngine()
+    (line,) = (e for e in run(engine, ADD, {"op": "step"}) if e["ev"] == "update")
+    assert line["kv_events"] == [] and ("kv_events",) not in engine.calls
+    on = run(engine, ADD | {"id": "b"}, {"op": "step"}, kv_events=True)
+    (line,) = (e for e in on if e["ev"] == "update")
+    assert line["kv_events"] == [{"t": "Asked"}] and engine.calls[-1] == ("kv_events",)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "number"),
+    [
+        ({}, None),
+        ({"lora": ""}, None),
+        ({"lora": "X"}, 836),
+        ({"lora": "X", "lora_id": 7}, 7),
+        ({"lora": "X", "lora_id": None}, None),
+    ],
+)
+def test_an_adapter_has_a_number(adapter: dict[str, Any], number: int | None) -> None:
+    """The one that is written, or one that follows from its name."""
+    engine = FakeEngine()
+    run(engine, ADD | adapter)
+    (request,) = (call[1] for call in engine.calls)
+    assert isinstance(request, NewRequest) and request.lora_id == number
 
 
 def test_run_ends_when_nothing_is_unfinished_or_at_its_limit() -> None:

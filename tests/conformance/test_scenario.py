@@ -188,12 +188,9 @@ def test_what_the_real_engine_can_be_built_with_is_read(config: dict[str, Any]) 
 @pytest.mark.parametrize(
     ("document", "place", "feature"),
     [
-        ({"config": {"async_scheduling": True}}, "config.async_scheduling", "asynchronous"),
         ({"config": {"num_spec_tokens": 1}}, "config.num_spec_tokens", "speculative"),
         ({"config": {"max_loras": 1}}, "config.max_loras", "adapters"),
-        ({"config": {"pipeline_parallel_size": 2}}, "config.pipeline_parallel_size", "pipeline"),
         ({"config": {"use_v2_model_runner": True}}, "config.use_v2_model_runner", "v2"),
-        ({"config": {"kv_events": True}}, "config.kv_events", "KV event"),
         ({"config": {"connector": {"async": True}}}, "config.connector", "KV connector"),
         ({"config": {"groups": [{"type": "full"}] * 2}}, "config.groups", "more than one"),
         ({"config": {"groups": [{"type": "mamba"}]}}, "config.groups[0].type", "mamba"),
@@ -214,7 +211,7 @@ def test_features_out_of_scope_are_named(
 
 def test_wrong_content_is_worse_than_a_feature_out_of_scope() -> None:
     """A file with both kinds of trouble is judged by the worse one."""
-    document = {"config": {"async_scheduling": True}, "events": [{"op": "stop"}]}
+    document = {"config": {"num_spec_tokens": 1}, "events": [{"op": "stop"}]}
     assert refused(document).exit_code == 4
 
 

@@ -11,6 +11,7 @@ from traces import BUSY, documents, read, trace_of
 from nullblock.conformance.cli import main
 from nullblock.conformance.trace import records, schema
 from nullblock.conformance.trace.decode import Decoder
+from nullblock.conformance.trace.deltas import Delta
 
 PAGE = Path(schema.__file__).parents[1] / "FORMAT.md"
 
@@ -44,12 +45,15 @@ def test_every_record_and_field_is_on_the_page() -> None:
     assert f"version {records.VERSION}" in page
     page = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
     words = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]*)`", page))))
-    for kind, record in records.KINDS.items():
-        assert kind in words
+    short = {str(k.__struct_config__.tag): k for k in Delta.__args__}
+    for kind, record in (records.KINDS | short).items():
+        assert f"`{kind}`" in page
         assert set(record.__struct_fields__) <= words, kind
     for part in (records.NewRequest, records.CachedRequests, records.PostState, records.Finish):
         assert set(part.__struct_fields__) <= words
-    for part in (records.TraceConfig, records.RequestState):
+    for part in (records.TraceConfig, records.RequestState, records.StepInFlight):
+        assert set(part.__struct_fields__) <= words
+    for part in (records.Stored, records.Removed, records.Observed):
         assert set(part.__struct_fields__) <= words
 
 

@@ -13,6 +13,9 @@ from fuzz.lockstep import ENGINES, EXACT, difference, lines_of
 from fuzz.reach import reached
 from oracle.client import Oracle
 
+from nullblock.conformance.engine import ALL_FEATURES
+from nullblock.conformance.engines import features_of
+from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario import from_dict
 
 VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"
@@ -64,7 +67,11 @@ def test_the_real_engine_prints_the_recorded_lines(
 @pytest.mark.parametrize("name", INDEX)
 def test_our_engines_print_the_recorded_lines(name: str, engine: str) -> None:
     """Spec and reference agree with the recording; the reference in every byte of every hash."""
-    lines = lines_of(engine, scenario(name))
+    try:
+        lines = lines_of(engine, scenario(name))
+    except OutOfScope as error:
+        assert features_of(engine) < ALL_FEATURES
+        pytest.skip(str(error))
     assert difference(expected(name), lines, bytewise=engine in EXACT) == ""
 
 
@@ -112,6 +119,32 @@ def test_the_vectors_cover_what_can_happen() -> None:
         "reset of running requests in flight",
         "stop token",
         "exception",
+        "two steps in flight (synchronous)",
+        "three steps in flight (synchronous)",
+        "two steps in flight (asynchronous)",
+        "three steps in flight (asynchronous)",
+        "four steps in flight (asynchronous)",
+        "preemption in flight (asynchronous)",
+        "resumption in flight (asynchronous)",
+        "resumption in flight (synchronous)",
+        "finish while preempted (asynchronous)",
+        "finish with a step more in flight (asynchronous)",
+        "abort in flight (asynchronous)",
+        "id used again in flight (asynchronous)",
+        "frame dropped (asynchronous)",
+        "reset with frames left to drop (asynchronous)",
+        "passed over: the outputs in flight are its last",
+        "a step scheduled whose output nobody takes",
+        "blocks cached by an update",
+        "tokens for the next pipeline stage",
+        "event: BlockStored",
+        "event: BlockRemoved",
+        "event: AllBlocksCleared",
+        "event: several in one update",
+        "event: stored behind a parent",
+        "event: stored several blocks",
+        "event: stored with an adapter",
+        "event: stored with extra keys",
         "somebody is stuck at the end",
     }
 

@@ -1,12 +1,15 @@
 """Fuzzing in bulk: random scenarios on the real engine and on ours, as long as you like.
 
     python tests/fuzz/bulk.py [--engine spec --engine reference] [--seed N] [--steps N]
+    python tests/fuzz/bulk.py --profile normative
     python tests/fuzz/bulk.py --replay SCENARIO.json
 
-Needs the development environment (``make test`` makes it); the real engine is installed when it
-is missing. The seed is printed first, so that any run can be repeated. On a difference the
-scenario is shrunk and written to a file, and one line says how to replay it. Exit codes: 0 no
-difference, 1 a difference, 2 command line, 3 the real engine cannot be had.
+With another profile than the real engine's, our engines are compared with each other. Scenarios
+ask only for what all the engines do. Needs the development environment (``make test`` makes it);
+the real engine is installed when it is missing. The seed is printed first, so that any run can be
+repeated. On a difference the scenario is shrunk and written to a file, and one line says how to
+replay it. Exit codes: 0 no difference, 1 a difference, 2 command line, 3 the real engine cannot
+be had.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import secrets
 import sys
 import time
 from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +27,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fuzz import lockstep, reach, shrink, sources  # noqa: E402  (only found from here on)
 from oracle.client import Oracle  # noqa: E402
 from oracle.install import InstallError, ensure  # noqa: E402
+
+from nullblock.spec.profiles import PROFILES, VLLM_0_22_1, Semantics  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUND = ROOT / ".cache" / "fuzz"
@@ -57,8 +63,17 @@ class Totals:
 class Bulk:
     """A run: scenario after scenario until there are enough steps."""
 
-    def __init__(self, oracle: Oracle, engines: tuple[str, ...], seed: int, size: int) -> None:
+    def __init__(
+        self,
+        oracle: Oracle | None,
+        engines: tuple[str, ...],
+        seed: int,
+        size: int,
+        semantics: Semantics = VLLM_0_22_1,
+    ) -> None:
         self.oracle, self.engines, self.seed, self.size = oracle, engines, seed, size
+        self.semantics = semantics
+        self.features = lockstep.features(engines)
         self.totals = Totals()
 
     def run(self, steps: int) -> None:
@@ -74,10 +89,10 @@ class Bulk:
 
     def one(self, number: int) -> None:
         """The scenario of that number."""
-        scenario = sources.seeded(f"{self.seed}:{number}", self.size)
-        outcome = lockstep.run(scenario, self.engines, self.oracle)
+        scenario = sources.seeded(f"{self.seed}:{number}", self.size, self.features)
+        outcome = self.compare(scenario)
         self.totals.steps += outcome.num_steps
-        self.totals.exceptions += any('"ev":"EXCEPTION"' in line for line in outcome.real[-2:])
+        self.totals.exceptions += outcome.has_raised
         self.totals.refused += bool(outcome.refused)
         if outcome.differences:
             self.totals.differences += 1
@@ -90,27 +105,39 @@ class Bulk:
         """Shrink a scenario, keep it, and say how to see it again."""
 
         def differs(candidate: lockstep.Scenario) -> bool:
-            return bool(lockstep.run(candidate, self.engines, self.oracle).differences)
+            return bool(self.compare(candidate).differences)
 
         print(f"seed {self.seed}, scenario {number}: a difference; shrinking", flush=True)
         small = shrink.shrink(scenario, differs)
         path = FOUND / f"{self.seed}-{number}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(small) + "\n")
-        tell(lockstep.run(small, self.engines, self.oracle), path, self.engines)
+        tell(self.compare(small), path, self.engines)
+
+    def compare(self, scenario: lockstep.Scenario) -> lockstep.Outcome:
+        """The scenario on every engine."""
+        return lockstep.run(scenario, self.engines, self.oracle, self.semantics)
 
 
 def tell(outcome: lockstep.Outcome, path: Path, engines: tuple[str, ...]) -> None:
     """What differs, and the line that replays it."""
+    left = "real engine" if outcome.real else engines[0]
     for engine, difference in outcome.differences.items():
-        print(f"  real engine and {engine}: {difference}")
+        print(f"  {left} and {engine}: {difference}")
     flags = " ".join(f"--engine {engine}" for engine in engines)
+    if not outcome.real:
+        flags += " --profile normative"
     print(f"  replay: {sys.executable} tests/fuzz/bulk.py {flags} --replay {path}", flush=True)
 
 
-def replay(path: Path, engines: tuple[str, ...], oracle: Oracle) -> int:
+def replay(
+    path: Path,
+    engines: tuple[str, ...],
+    oracle: Oracle | None,
+    semantics: Semantics = VLLM_0_22_1,
+) -> int:
     """Run one scenario file again."""
-    outcome = lockstep.run(json.loads(path.read_text()), engines, oracle)
+    outcome = lockstep.run(json.loads(path.read_text()), engines, oracle, semantics)
     if outcome.refused:
         print(f"refused: {outcome.refused}")
     elif outcome.differences:
@@ -120,27 +147,37 @@ def replay(path: Path, engines: tuple[str, ...], oracle: Oracle) -> int:
     return bool(outcome.differences)
 
 
-def main() -> int:
+def parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--engine", action="append", choices=lockstep.ENGINES)
+    parser.add_argument("--profile", choices=PROFILES, default="vllm-0.22.1")
     parser.add_argument("--seed", type=int, help="default: a fresh one, printed first")
     parser.add_argument("--steps", type=int, default=50_000, help="default: %(default)s")
     parser.add_argument("--size", type=int, default=30, help="groups of events in a scenario")
     parser.add_argument("--replay", type=Path, metavar="SCENARIO.json")
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> int:
+    """Run what the command line says."""
+    options = parser().parse_args()
     engines = tuple(options.engine or lockstep.ENGINES)
-    try:
-        python = ensure()
-    except InstallError as error:
-        print(f"the real vLLM is not installed: {error}", file=sys.stderr)
-        return 3
-    with Oracle(python) as oracle:
+    semantics = PROFILES[options.profile]
+    beside: AbstractContextManager[Oracle | None] = nullcontext()
+    if semantics == VLLM_0_22_1:
+        try:
+            beside = Oracle(ensure())
+        except InstallError as error:
+            print(f"the real vLLM is not installed: {error}", file=sys.stderr)
+            return 3
+    with beside as oracle:
         if options.replay:
-            return replay(options.replay, engines, oracle)
+            return replay(options.replay, engines, oracle, semantics)
         seed = secrets.randbelow(10**9) if options.seed is None else options.seed
-        print(f"seed {seed}: {', '.join(engines)} beside vLLM 0.22.1", flush=True)
-        bulk = Bulk(oracle, engines, seed, options.size)
+        where = "beside vLLM 0.22.1" if oracle else f"in profile {options.profile}"
+        print(f"seed {seed}: {', '.join(engines)} {where}", flush=True)
+        bulk = Bulk(oracle, engines, seed, options.size, semantics)
         try:
             bulk.run(options.steps)
         except KeyboardInterrupt:

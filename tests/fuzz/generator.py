@@ -10,12 +10,17 @@ reach:
 * ``cornered``: requests that may not stop yet have no room left;
 * ``roomy``: a larger pool, and a crowd in it;
 * ``wild``: anything.
+
+Each of them synchronously and asynchronously, with one step in flight or several, as far as the
+engines can: a scenario asks for no feature that it was not allowed.
 """
 
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
+
+from nullblock.conformance.engine import ALL_FEATURES, Feature
 
 T = TypeVar("T")
 Event = dict[str, Any]
@@ -65,6 +70,7 @@ class Generator:
 
     ask: Choices
     size: int
+    features: frozenset[Feature] = ALL_FEATURES
     mood: str = field(init=False)
     config: dict[str, Any] = field(init=False)
     requests: list[Made] = field(default_factory=list)
@@ -76,6 +82,8 @@ class Generator:
         events: list[Event] = []
         for _ in range(self.ask.integer(4, self.size)):
             events += self.some_events()
+        if self.is_ahead or self.ask.chance(30):
+            events.append({"op": "drain"})
         events += [{"op": "pause", "state": "UNPAUSED"}, {"op": "run", "max_steps": 40}]
         return {"config": self.config, "events": events}
 
@@ -116,7 +124,28 @@ class Generator:
             config["hash_seed"] = ask.pick(("1", 7, "", "random"))
         if ask.chance(10):
             config["log_stats"] = True
-        return config
+        return config | self.make_mode()
+
+    def make_mode(self) -> dict[str, Any]:
+        """How far the engine is ahead, and what it tells."""
+        mode: dict[str, Any] = {}
+        if self.may(Feature.async_scheduling, 60):
+            mode["async_scheduling"] = True
+            mode["queue_depth"] = self.ask.pick((2, 2, 3, 4, 3, 2, 1, 6))
+        if self.may(Feature.pipeline, 15):
+            mode["pipeline_parallel_size"] = 2
+        if self.may(Feature.kv_events, 40):
+            mode["kv_events"] = True
+        return mode
+
+    def may(self, feature: Feature, percent: float) -> bool:
+        """Whether to use a feature: that often, if it is allowed at all."""
+        return self.ask.chance(percent) and feature in self.features
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether steps stay in flight without being left there on purpose."""
+        return bool(self.config.get("async_scheduling"))
 
     def make_max_model_len(self, slots: int) -> int:
         """A length limit around what the pool holds."""
@@ -211,6 +240,8 @@ class Generator:
             event["arrival"] = ask.pick(ARRIVALS)
         if ask.chance(12):
             event["lora"] = ask.pick(NAMES)
+            if ask.chance(20):
+                event["lora_id"] = ask.pick((7, 0, None))
         if ask.chance(12):
             event["salt"] = ask.pick(NAMES)
         if ask.chance(8):
@@ -261,8 +292,7 @@ class Generator:
                 several = ask.pick((6, 12) if self.mood == "roomy" else (1, 1, 2, 3))
                 return [self.add(self.new_id()) for _ in range(several)]
             case n if n < 70:
-                between = self.disturbance() if ask.chance(70) else []
-                return [{"op": "schedule"}, *between, {"op": ask.pick(("update", "drain"))}]
+                return self.halves()
             case n if n < 77:
                 return self.disturbance()
             case n if n < 83:
@@ -271,6 +301,33 @@ class Generator:
                 return self.collision()
             case _:
                 return self.mistake()
+
+    def halves(self) -> list[Event]:
+        """Steps that are scheduled one after another, things in between, and some return.
+
+        Those that do not are in flight for whatever comes next.
+        """
+        ask = self.ask
+        several = Feature.several_in_flight in self.features
+        num_steps = ask.pick((1, 2, 1, 3, 2, 4)) if several else 1
+        events: list[Event] = []
+        # The second of two resets finds outputs in flight that the first one left to drop.
+        resets = several and ask.chance(15)
+        for _ in range(num_steps + resets):
+            events.append({"op": "schedule"})
+            if resets:
+                events.append({"op": "reset_prefix_cache", "reset_running": True})
+            elif ask.chance(60):
+                events += self.disturbance()
+        if several and ask.chance(40):
+            return events + [{"op": "update"}] * ask.integer(0, num_steps)
+        if ask.chance(50):
+            return [*events, {"op": "drain"}]
+        for _ in range(num_steps):
+            events.append({"op": "update"})
+            if ask.chance(30):
+                events += self.disturbance()
+        return events
 
     def disturbance(self) -> list[Event]:
         """Something that may happen at any time, between the halves of a step as well."""
@@ -281,8 +338,10 @@ class Generator:
                 return [{"op": "abort", "ids": ids, "status": ask.pick(ENDS)}]
             case 3 | 4:
                 # Aborting first makes sure that the id is free; an output may still be in flight.
+                # Asynchronously the real engine seldom survives that.
                 id = self.known_id()
-                return [{"op": "abort", "ids": [id]}, self.add(id)]
+                again = self.new_id() if self.is_ahead and ask.chance(60) else id
+                return [{"op": "abort", "ids": [id]}, self.add(again)]
             case 5 | 6:
                 return [{"op": "reset_prefix_cache", "reset_running": ask.chance(55)}]
             case 7:
@@ -329,6 +388,8 @@ class Generator:
                 return []
 
 
-def make(choices: Choices, size: int = 30) -> Scenario:
+def make(
+    choices: Choices, size: int = 30, features: frozenset[Feature] = ALL_FEATURES
+) -> Scenario:
     """A scenario. ``size`` bounds the number of groups of events."""
-    return Generator(choices, size).scenario()
+    return Generator(choices, size, features).scenario()

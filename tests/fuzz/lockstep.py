@@ -2,13 +2,15 @@
 
 import json
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from oracle.client import Oracle, OracleError
 
 from nullblock.conformance import driver, scenario
 from nullblock.conformance.compare import first_difference
-from nullblock.conformance.engines import make_engine
+from nullblock.conformance.engine import ALL_FEATURES, Feature
+from nullblock.conformance.engines import features_of, make_engine
 from nullblock.conformance.errors import InputError
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
@@ -38,6 +40,17 @@ class Outcome:
         lines = self.real or next(iter(self.ours.values()), [])
         return sum('"ev":"schedule"' in line for line in lines)
 
+    @property
+    def has_raised(self) -> bool:
+        """Whether an exception ended the run."""
+        lines = self.real or next(iter(self.ours.values()), [])
+        return any('"ev":"EXCEPTION"' in line for line in lines[-2:])
+
+
+def features(engines: tuple[str, ...]) -> frozenset[Feature]:
+    """What all of those engines do: scenarios for them ask for nothing else."""
+    return reduce(frozenset.intersection, map(features_of, engines), ALL_FEATURES)
+
 
 def lines_of(engine: str, document: Scenario, semantics: Semantics = VLLM_0_22_1) -> list[str]:
     """What an engine of ours prints. Raises ``InputError``."""
@@ -45,15 +58,24 @@ def lines_of(engine: str, document: Scenario, semantics: Semantics = VLLM_0_22_1
     return list(driver.run(taken, make_engine(engine, taken.config, semantics)))
 
 
-def run(document: Scenario, engines: tuple[str, ...], oracle: Oracle | None) -> Outcome:
-    """Run a scenario everywhere; the real engine works while ours do."""
+def run(
+    document: Scenario,
+    engines: tuple[str, ...],
+    oracle: Oracle | None,
+    semantics: Semantics = VLLM_0_22_1,
+) -> Outcome:
+    """Run a scenario everywhere; the real engine works while ours do.
+
+    With other semantics than the real engine's there is none to compare with.
+    """
+    assert oracle is None or semantics == VLLM_0_22_1
     if oracle is not None:
         oracle.ask(document)
     ours: dict[str, list[str]] = {}
     refused, crashed = "", {}
     for engine in engines:
         try:
-            ours[engine] = lines_of(engine, document)
+            ours[engine] = lines_of(engine, document, semantics)
         except InputError as error:
             refused = f"{engine}: {error}"
         except Exception as error:  # outside of what the driver takes for the engine's own

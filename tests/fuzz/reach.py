@@ -1,7 +1,8 @@
 """What a scenario reaches: fuzzing that never preempts shows nothing about preemption.
 
-Most is read from the lines. Who was withdrawn, and whom a victim made the scheduler skip, can be
-seen only from inside, so the reference is watched while it runs.
+Most is read from the lines. Who was withdrawn, whom a victim made the scheduler skip, and who was
+passed over because of outputs in flight can be seen only from inside, so the reference is watched
+while it runs.
 """
 
 import json
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from fuzz import in_flight
 from fuzz.lockstep import Scenario, lines_of
 
 from nullblock.reference.request import Request
@@ -22,6 +24,8 @@ INSIDE = (
     "withdrawal of a scheduled victim",
     "victim before the index, not scheduled",
     "self-preemption",
+    "passed over: the outputs in flight are its last",
+    "a step scheduled whose output nobody takes",
 )
 
 
@@ -31,7 +35,10 @@ def reached(document: Scenario) -> set[str]:
         lines = [json.loads(line) for line in lines_of("reference", document)]
     priority = document["config"].get("policy") == "priority"
     seen |= {f"{what} (priority)" for what in seen if priority}
-    return seen | from_lines(lines) | _from_events(document, lines)
+    asynchronous = bool(document["config"].get("async_scheduling"))
+    mode = "asynchronous" if asynchronous else "synchronous"
+    ahead = in_flight.reached(document, lines)
+    return seen | from_lines(lines) | ahead | {f"{what} ({mode})" for what in ahead}
 
 
 @contextmanager
@@ -40,6 +47,7 @@ def _watched() -> Iterator[set[str]]:
     seen: set[str] = set()
     pop_victim: Callable[..., Request] = RunningPhase._pop_victim
     preempt_for: Callable[..., Any] = RunningPhase._preempt_for
+    is_served: Callable[..., bool] = RunningPhase._is_served_by_steps_in_flight
 
     def watched_pop(self: RunningPhase, step: Step) -> Request:
         before, scheduled = list(self.running), set(step.num_scheduled_tokens)
@@ -59,7 +67,20 @@ def _watched() -> Iterator[set[str]]:
             seen.add(INSIDE[2])
         return blocks
 
-    vars_ = {"_pop_victim": watched_pop, "_preempt_for": watched_preempt}
+    def watched_check(self: RunningPhase, request: Request) -> bool:
+        passed_over = is_served(self, request)
+        in_flight = request.num_output_placeholders
+        if passed_over:
+            seen.add(INSIDE[3])
+        elif request.num_output_tokens + in_flight >= request.max_tokens:
+            seen.add(INSIDE[4])
+        return passed_over
+
+    vars_ = {
+        "_pop_victim": watched_pop,
+        "_preempt_for": watched_preempt,
+        "_is_served_by_steps_in_flight": watched_check,
+    }
     originals = {name: getattr(RunningPhase, name) for name in vars_}
     for name, function in vars_.items():
         setattr(RunningPhase, name, function)
@@ -79,7 +100,9 @@ def from_lines(lines: list[Line]) -> set[str]:
             case "schedule":
                 seen |= _from_schedule(line, before)
             case "update":
-                seen |= _from_update(line)
+                seen |= _from_update(line) | _from_kv_events(line["kv_events"])
+                if _stored(line, before):
+                    seen.add("blocks cached by an update")
             case "reset_prefix_cache":
                 seen.add("reset done" if line["ok"] else "reset refused")
             case "abort" if line["aborted"]:
@@ -112,10 +135,31 @@ def _from_schedule(line: Line, before: Line) -> set[str]:
         "shared block": any(count > 1 for count in state["ref_cnt"].values()),
         "partial prefill": bool(partial),
         "common prefix": any(line["num_common_prefix_blocks"]),
+        "tokens for the next pipeline stage": any(line["new_token_ids"]),
         "negative tokens": any(n < 0 for n in line["num_scheduled_tokens"].values()),
         "nothing to do while somebody waits": not line["order"] and bool(state["waiting"]),
     }
     return {what for what, is_so in facts.items() if is_so}
+
+
+def _stored(line: Line, before: Line) -> bool:
+    """Whether the line's state has a hash that the one before has not."""
+    hashes = before.get("block_hash")
+    return hashes is not None and bool(line["state"]["block_hash"].keys() - hashes.keys())
+
+
+def _from_kv_events(events: list[Line]) -> set[str]:
+    """What one update told of the prefix cache."""
+    seen = {f"event: {event['t']}" for event in events}
+    stored = [event for event in events if event["t"] == "BlockStored"]
+    facts = {
+        "event: several in one update": len(events) > 1,
+        "event: stored behind a parent": any(e["parent_block_hash"] for e in stored),
+        "event: stored several blocks": any(len(e["block_hashes"]) > 1 for e in stored),
+        "event: stored with an adapter": any(e["lora_name"] for e in stored),
+        "event: stored with extra keys": any(any(e["extra_keys"]) for e in stored),
+    }
+    return seen | {what for what, is_so in facts.items() if is_so}
 
 
 def _from_update(line: Line) -> set[str]:
@@ -125,27 +169,6 @@ def _from_update(line: Line) -> set[str]:
     requests = line["state"]["requests"]
     if any(requests.get(one["id"], {}).get("status") == "PREEMPTED" for one in line["outputs"]):
         seen.add("output for a preempted request")
-    return seen
-
-
-def _from_events(document: Scenario, lines: list[Line]) -> set[str]:
-    """What happens between the two halves of a step."""
-    seen: set[str] = set()
-    in_flight, aborted = False, set[str]()
-    by_event = {line["n"]: line for line in lines if "n" in line}
-    for index, event in enumerate(document["events"]):
-        match event["op"]:
-            case "schedule":
-                in_flight = True
-            case "update" | "drain":
-                in_flight, aborted = False, set()
-            case "abort" if in_flight:
-                aborted |= set(by_event.get(index, {}).get("aborted", ()))
-                seen |= {"abort in flight"} if aborted else set()
-            case "reset_prefix_cache" if in_flight and event["reset_running"]:
-                seen.add("reset of running requests in flight")
-            case "add" if event["id"] in aborted and index in by_event:
-                seen.add("id used again in flight")
     return seen
 
 

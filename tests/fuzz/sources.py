@@ -8,6 +8,8 @@ from typing import Any, TypeVar, cast
 from fuzz.generator import Choices, Scenario, make
 from hypothesis import strategies as st
 
+from nullblock.conformance.engine import ALL_FEATURES, Feature
+
 T = TypeVar("T")
 
 
@@ -50,16 +52,18 @@ class Drawn:
         return int(self.draw(st.integers(0, 999))) >= 1000 - percent * 10
 
 
-def seeded(seed: str, size: int = 30) -> Scenario:
+def seeded(seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURES) -> Scenario:
     """The scenario of a seed."""
-    return _plain(make(Seeded(seed), size))
+    return _plain(make(Seeded(seed), size, features))
 
 
 @st.composite
-def scenarios(draw: st.DrawFn, size: int = 12) -> Scenario:
+def scenarios(
+    draw: st.DrawFn, size: int = 12, features: frozenset[Feature] = ALL_FEATURES
+) -> Scenario:
     """Scenarios of at most about ``size`` groups of events."""
     choices: Choices = Drawn(draw)
-    return _plain(make(choices, size))
+    return _plain(make(choices, size, features))
 
 
 def _plain(scenario: Scenario) -> Scenario:

@@ -10,12 +10,15 @@ from fuzz import bulk, lockstep, reach, shrink, sources
 from oracle.client import Oracle
 
 from nullblock.conformance.scenario import from_dict
+from nullblock.conformance.scope import check_engine
 from nullblock.reference.block_pool import BlockPool
 from nullblock.reference.sched.request_queue import FCFSRequestQueue
 from nullblock.reference.sched.running_phase import RunningPhase
 from nullblock.reference.single_type_kv_cache_manager import SingleTypeKVCacheManager
 
-SCENARIOS = [sources.seeded(f"harness:{number}") for number in range(60)]
+BOTH = lockstep.features(lockstep.ENGINES)
+SCENARIOS = [sources.seeded(f"harness:{number}", features=BOTH) for number in range(60)]
+AHEAD = [sources.seeded(f"harness:{number}") for number in range(60)]
 
 
 def test_a_seed_names_one_scenario() -> None:
@@ -26,8 +29,21 @@ def test_a_seed_names_one_scenario() -> None:
 
 def test_every_scenario_is_in_scope() -> None:
     """The strict reader takes what is generated: nothing is wasted on refused scenarios."""
-    for scenario in SCENARIOS:
+    for scenario in SCENARIOS + AHEAD:
         from_dict(scenario)
+
+
+def test_no_feature_is_asked_for_that_is_not_allowed() -> None:
+    """Scenarios made for an engine that does the least run on it, to the end."""
+    for number in range(60):
+        scenario = sources.seeded(f"harness:{number}", features=frozenset())
+        taken = from_dict(scenario)
+        check_engine(taken.config, "fake", frozenset())
+        in_flight = 0
+        for event in scenario["events"]:
+            in_flight += (event["op"] == "schedule") - (event["op"] == "update")
+            in_flight = 0 if event["op"] == "drain" else max(0, in_flight)
+            assert in_flight <= 1 and (in_flight == 0 or event["op"] not in ("step", "run"))
 
 
 def _free_forward(free: Callable[..., None]) -> Callable[..., None]:

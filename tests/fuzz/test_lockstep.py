@@ -7,11 +7,13 @@ from fuzz import lockstep, reach, sources
 from hypothesis import HealthCheck, given, seed, settings
 from oracle.client import Oracle
 
+from nullblock.spec.profiles import PROFILES
+
 ROUNDS = 6
 EXAMPLES = 800
 WATCH_EVERY = 3
 PLENTY = 5
-"""Each of the cases in :data:`MUST_REACH` is met in at least so many watched scenarios."""
+"""Each of the cases that must be reached is met in at least so many watched scenarios."""
 
 MUST_REACH = (
     "preemption",
@@ -36,7 +38,44 @@ MUST_REACH = (
     "nothing to do while somebody waits",
     "somebody is stuck at the end",
     "exception",
+    "three steps in flight (synchronous)",
+    "three steps in flight (asynchronous)",
+    "preemption in flight (asynchronous)",
+    "resumption in flight (asynchronous)",
+    "abort in flight (asynchronous)",
+    "finish with a step more in flight (asynchronous)",
+    "frame dropped (asynchronous)",
+    "passed over: the outputs in flight are its last",
+    "a step scheduled whose output nobody takes",
+    "blocks cached by an update",
+    "event: BlockStored",
+    "event: BlockRemoved",
+    "event: AllBlocksCleared",
+    "event: stored behind a parent",
+    "event: stored several blocks",
+    "event: stored with an adapter",
+    "event: stored with extra keys",
 )
+MUST_REACH_WITH_A_SEED = (
+    *MUST_REACH,
+    "four steps in flight (synchronous)",
+    "four steps in flight (asynchronous)",
+    "preemption in flight (synchronous)",
+    "resumption in flight (synchronous)",
+    "finish with a step more in flight (synchronous)",
+    "finish while preempted (asynchronous)",
+    "reset of running requests in flight (synchronous)",
+    "reset of running requests in flight (asynchronous)",
+    "reset with frames left to drop (asynchronous)",
+    "id used again in flight (synchronous)",
+    "id used again in flight (asynchronous)",
+    "scheduled with an id used again in flight",
+    "pause in flight",
+    "nothing scheduled in flight",
+    "tokens for the next pipeline stage",
+    "event: several in one update",
+)
+"""Rarer: in the longer scenarios of a seed."""
 
 
 @pytest.mark.oracle
@@ -52,7 +91,7 @@ def test_an_engine_prints_what_the_real_one_prints(engine: str, oracle: Oracle) 
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(scenario=sources.scenarios())
+    @given(scenario=sources.scenarios(features=lockstep.features((engine,))))
     def agrees(scenario: lockstep.Scenario) -> None:
         outcome = lockstep.run(scenario, (engine,), oracle)
         assert not outcome.refused
@@ -63,21 +102,30 @@ def test_an_engine_prints_what_the_real_one_prints(engine: str, oracle: Oracle) 
 
 @pytest.mark.oracle
 @pytest.mark.slow
+@pytest.mark.parametrize("engines", [lockstep.ENGINES, ("reference",)], ids=len)
 @pytest.mark.parametrize("part", range(4))
-def test_both_print_what_the_real_one_prints_for_seeded_scenarios(
-    part: int, oracle: Oracle
+def test_ours_print_what_the_real_one_prints_for_seeded_scenarios(
+    part: int, engines: tuple[str, ...], oracle: Oracle
 ) -> None:
-    """The scenarios of ``bulk.py --seed 0``, which are longer, show no difference."""
+    """The scenarios of ``bulk.py --seed 0``, which are longer, show no difference.
+
+    The reference by itself takes those of seed 1, with all that it does.
+    """
+    features = lockstep.features(engines)
     for number in range(part * 60, (part + 1) * 60):
-        outcome = lockstep.run(sources.seeded(f"0:{number}"), lockstep.ENGINES, oracle)
+        scenario = sources.seeded(f"{len(engines) == 1:d}:{number}", features=features)
+        outcome = lockstep.run(scenario, engines, oracle)
         assert not outcome.refused and not outcome.differences, (number, outcome.differences)
 
 
 @pytest.mark.slow
-def test_spec_and_reference_agree_where_there_is_no_real_engine() -> None:
-    """The same scenarios, without the real engine: neither parts from the other."""
+@pytest.mark.parametrize("name", PROFILES)
+def test_spec_and_reference_agree_where_there_is_no_real_engine(name: str) -> None:
+    """In each profile, for the same scenarios, neither parts from the other."""
+    features = lockstep.features(lockstep.ENGINES)
     for number in range(0, 240, 2):
-        outcome = lockstep.run(sources.seeded(f"0:{number}"), lockstep.ENGINES, None)
+        scenario = sources.seeded(f"0:{number}", features=features)
+        outcome = lockstep.run(scenario, lockstep.ENGINES, None, PROFILES[name])
         assert not outcome.differences, (number, outcome.differences)
 
 
@@ -87,7 +135,7 @@ def test_the_seeded_scenarios_reach_what_they_are_for() -> None:
     counts: Counter[str] = Counter()
     for number in range(0, 240):
         counts.update(reach.reached(sources.seeded(f"0:{number}")))
-    missing = {what: counts[what] for what in MUST_REACH if counts[what] < PLENTY}
+    missing = {w: counts[w] for w in MUST_REACH_WITH_A_SEED if counts[w] < PLENTY}
     assert not missing, f"seldom reached: {missing}\n{reach.table(counts, 240)}"
 
 

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from catalogue import MUTANTS, Mutant
-from plant import ROOT, ask, planted
+from nullblock.conformance.strength.mutants import MUTANTS, Mutant
+from nullblock.conformance.strength.plant import ask, planted
 
+ROOT = Path(__file__).resolve().parents[2]
 MATRIX = Path(__file__).with_name("matrix.json")
 TABLE = ROOT / "spec" / "MUTANTS.md"
 MAIN = "import sys; from nullblock.conformance.cli import main; sys.exit(main())"
@@ -48,14 +49,14 @@ def others() -> dict[str, tuple[str, ...]]:
 
 def explored(folder: Path | None, names: list[str]) -> Verdicts:
     """What the explorer says in each of these scopes."""
-    done = ask(folder, "tests/mutants/scopes.py", *names, seconds=1800)
+    done = ask(folder, "tests/mutants/scopes.py", *names, seconds=1800, cwd=ROOT)
     said = dict(json.loads(line) for line in done.stdout.splitlines())
     return {f"explorer {name}": said.get(name, f"failed: {_last(done.stderr)}") for name in names}
 
 
 def verdict(folder: Path | None, command: tuple[str, ...]) -> str:
     """What another checker says."""
-    done = ask(folder, *command, seconds=900)
+    done = ask(folder, *command, seconds=900, cwd=ROOT)
     if UNREADABLE in done.stdout:
         return "survived"
     match done.returncode:

@@ -4,9 +4,10 @@ import json
 
 import pytest
 import table
-from catalogue import MUTANTS, Mutant
-from plant import planted
 from test_prover_canaries import NOTICED
+
+from nullblock.conformance.strength.mutants import MUTANTS, Mutant
+from nullblock.conformance.strength.plant import planted
 
 ROWS: dict[str, table.Verdicts] = json.loads(table.MATRIX.read_text())
 

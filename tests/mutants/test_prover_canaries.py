@@ -9,9 +9,9 @@ import re
 from dataclasses import dataclass
 
 import pytest
-from catalogue import BY_NAME, POOL, Mutant
-from plant import ask, planted
 
+from nullblock.conformance.strength.mutants import BY_NAME, POOL, Mutant
+from nullblock.conformance.strength.plant import ask, planted
 from nullblock.spec.prover import prove
 
 UNREADABLE = "the text cannot be followed"

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import types
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ DATA = Path(__file__).parent / "data"
 SCENARIOS: dict[str, Any] = json.loads((DATA / "scenarios.json").read_text())
 NAMED: dict[str, list[str]] = json.loads((DATA / "named_digests.json").read_text())
 RANDOM: list[str] = json.loads((DATA / "random_digests.json").read_text())
+AHEAD: list[str] = json.loads((DATA / "ahead_digests.json").read_text())
 NAMES = Names("nullblock.reference")
 
 ORACLE_FOLDER = Path(__file__).parents[3] / "shared" / "oracle"
@@ -57,6 +59,47 @@ def test_the_random_scenarios_reach_what_they_are_for() -> None:
     assert min(seen.values()) > 10, seen
 
 
+@pytest.mark.parametrize("seed", range(len(AHEAD)))
+def test_steps_in_flight_give_the_real_engines_lines(seed: int) -> None:
+    """So do scenarios with several steps in flight, asynchronous or not, with events or not."""
+    lines = Driver(NAMES, random_scenario(seed, ahead=True)).run()
+    assert whole_digest(digests(lines)) == AHEAD[seed], f"random_scenario({seed}, ahead=True)"
+
+
+def test_the_scenarios_that_are_ahead_reach_what_they_are_for() -> None:
+    """Preemption, discarding and ends with outputs in flight, at each depth; every event."""
+    seen: Counter[str] = Counter()
+    for seed in range(len(AHEAD)):
+        driver = Driver(NAMES, random_scenario(seed, ahead=True))
+        mode = "async" if driver.config["async_scheduling"] else "sync"
+        before: dict[str, Any] = {}
+        for line in driver.run():
+            requests = line.get("state", {}).get("requests", before)
+            owed = {name for name, r in before.items() if r["placeholders"] > 0}
+            seen[f"{mode}, exception"] += line["ev"] == "EXCEPTION"
+            seen["preempted, owed an output"] += bool(owed & {*line.get("preempted", ())})
+            seen["resumed, owed an output"] += bool(owed & {*line.get("resumed", ())})
+            ended = {output[0] for output in line.get("outputs", ()) if output[2]}
+            seen["ended while preempted"] += any(
+                before[name]["status"] == "PREEMPTED" for name in ended
+            )
+            seen["ended with more in flight"] += any(
+                before[name]["placeholders"] > 1 for name in ended
+            )
+            seen["dropped"] += any(
+                requests[name]["discard"] < r["discard"]
+                for name, r in before.items()
+                if name in requests
+            )
+            for events in line.get("batches", ()):
+                seen.update(event["t"] for event in events)
+            before = requests
+        seen[f"{mode}, depth {driver.config['queue_depth']}"] += 1
+    assert min(seen.values()) > 10, seen
+    assert seen.keys() > {"BlockStored", "BlockRemoved", "AllBlocksCleared"}
+    assert seen.keys() > {f"async, depth {depth}" for depth in (2, 3, 4)}
+
+
 @pytest.mark.parametrize("seed", range(0, len(RANDOM), 10))
 def test_the_shortcut_of_a_decode_step_changes_nothing(
     seed: int, monkeypatch: pytest.MonkeyPatch
@@ -65,6 +108,8 @@ def test_the_shortcut_of_a_decode_step_changes_nothing(
     monkeypatch.setattr(KVCacheManager, "_is_covered", lambda *_: False)
     lines = Driver(NAMES, random_scenario(seed)).run()
     assert whole_digest(digests(lines)) == RANDOM[seed]
+    lines = Driver(NAMES, random_scenario(seed % len(AHEAD), ahead=True)).run()
+    assert whole_digest(digests(lines)) == AHEAD[seed % len(AHEAD)]
 
 
 def rewritten_driver() -> types.ModuleType:

@@ -242,9 +242,7 @@ def test_the_cache_is_reset_only_when_nobody_holds_a_block() -> None:
 
 
 def test_what_is_out_of_scope_is_refused_when_the_pool_is_made() -> None:
-    """Events and metrics are named in the refusal."""
-    with pytest.raises(UnsupportedFeature, match="KV cache events"):
-        BlockPool(4, True, 2, enable_kv_cache_events=True)
+    """Metrics are named in the refusal."""
     with pytest.raises(UnsupportedFeature, match="KV cache metrics"):
         BlockPool(4, True, 2, metrics_collector=object())
     with pytest.raises(AssertionError):

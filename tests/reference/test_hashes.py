@@ -137,10 +137,13 @@ def test_the_group_is_four_bytes_behind_the_hash() -> None:
 def test_other_processes_may_see_the_low_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """By an environment flag; else the bytes themselves."""
     digest = utils.BlockHash(bytes(range(32)))
+    low = int.from_bytes(bytes(range(24, 32)), "big")
     monkeypatch.delenv("VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES", raising=False)
+    assert utils.maybe_convert_block_hash(digest) == low
+    monkeypatch.setenv("VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES", "0")
     assert utils.maybe_convert_block_hash(digest) == digest
     monkeypatch.setenv("VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES", "1")
-    assert utils.maybe_convert_block_hash(digest) == int.from_bytes(bytes(range(24, 32)), "big")
+    assert utils.maybe_convert_block_hash(digest) == low
 
 
 def test_an_unknown_hash_function_is_refused_by_name() -> None:

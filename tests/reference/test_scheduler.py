@@ -23,7 +23,6 @@ from nullblock.reference.outputs import (
 )
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sampling_params import SamplingParams
-from nullblock.reference.sched.async_scheduler import AsyncScheduler
 from nullblock.reference.sched.interface import PauseState
 from nullblock.reference.sched.output import CachedRequestData, SchedulerOutput
 from nullblock.reference.sched.scheduler import Scheduler
@@ -240,7 +239,11 @@ def test_what_a_request_may_not_ask_for_is_named() -> None:
 CONFIGURATIONS: dict[str, tuple[str, str, object]] = {
     "asynchronous": ("scheduler_config", "async_scheduling", True),
     "adapters": ("", "lora_config", SimpleNamespace(max_loras=1)),
-    "events": ("", "kv_events_config", SimpleNamespace(enable_kv_cache_events=True)),
+    "events on a network": (
+        "",
+        "kv_events_config",
+        SimpleNamespace(enable_kv_cache_events=True, publisher="zmq"),
+    ),
     "KV connectors": ("", "kv_transfer_config", object()),
     "encoder connectors": ("", "ec_transfer_config", object()),
     "speculative": ("", "speculative_config", object()),
@@ -303,8 +306,6 @@ def test_model_outputs_out_of_scope_are_refused_before_anything_changes() -> Non
         scheduler.update_draft_token_ids_in_output(drafts, out)
     with pytest.raises(UnsupportedFeature, match="connectors"):
         scheduler.reset_prefix_cache(reset_connector=True)
-    with pytest.raises(UnsupportedFeature, match="asynchronous"):
-        AsyncScheduler()
     assert scheduler.get_grammar_bitmask(out) is None and scheduler.get_kv_connector() is None
 
 

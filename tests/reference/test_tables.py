@@ -250,7 +250,7 @@ def test_other_layers_are_refused_by_name(kind: type) -> None:
 
 
 def test_what_is_out_of_scope_is_refused_when_the_manager_is_made() -> None:
-    """Several groups, EAGLE, context parallelism, another kind of layer, events."""
+    """Several groups, EAGLE, context parallelism, another kind of layer, metrics."""
     with pytest.raises(UnsupportedFeature, match="2 KV cache groups"):
         KVCacheManager(config_of(8, groups=2), 64, 4)
     with pytest.raises(UnsupportedFeature, match="several KV cache groups"):
@@ -261,7 +261,6 @@ def test_what_is_out_of_scope_is_refused_when_the_manager_is_made() -> None:
         ({"use_eagle": True}, "EAGLE"),
         ({"dcp_world_size": 2}, "decode context"),
         ({"pcp_world_size": 2}, "prefill context"),
-        ({"enable_kv_cache_events": True}, "events"),
         ({"metrics_collector": object()}, "metrics"),
     ):
         with pytest.raises(UnsupportedFeature, match=name):

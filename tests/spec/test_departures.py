@@ -21,6 +21,7 @@ from nullblock.spec.explorer.model import Scope, Template
 from nullblock.spec.explorer.result import Counterexample, Lasso
 from nullblock.spec.explorer.search import explore
 from nullblock.spec.explorer.story import Untold, tell
+from nullblock.spec.fields import PAUSED_ALL
 from nullblock.spec.profiles import (
     NORMATIVE,
     VLLM_0_22_1,
@@ -29,7 +30,6 @@ from nullblock.spec.profiles import (
     meaning,
     switches,
 )
-from nullblock.spec.state import PAUSED_ALL
 
 SHORTEST = {
     "unfit-prompt": ("RUN-20", "add a; step"),
@@ -44,6 +44,20 @@ SHORTEST = {
     "no-room-for-min-tokens": ("RUN-20", "add a; step; step; step"),
     "one-spelling": ("HASH-18", "add a; add b; step"),
     "next-owner": ("UPD-15", "add a; schedule; abort a; add a; update"),
+    "scheduled-backwards": ("RUN-23", "add a; schedule; schedule"),
+    "skipped-ahead": ("RUN-21", "add v; schedule; add x; add y; update; schedule; schedule"),
+    "next-owner-ahead": ("promise", "add a; schedule; abort a; add a; update"),
+    "second-reset": (
+        "UPD-20",
+        "add a; schedule; reset_prefix_cache reset_running; schedule; "
+        "reset_prefix_cache reset_running",
+    ),
+    "one-too-many": ("LIFE-17", "add a; schedule; update; schedule; schedule; schedule"),
+    "sampled-twice": (
+        "UPD-23",
+        "add b; schedule; add a; schedule; add c; schedule; update; schedule; update; schedule; "
+        "update; update; update",
+    ),
 }
 """What breaks, and the actions of a shortest counterexample."""
 EACH = pytest.mark.parametrize("defect", DEPARTURES, ids=lambda d: d.name)

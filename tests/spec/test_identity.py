@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from nullblock.spec.concrete import Zero
 from nullblock.spec.explorer.actions import Evict, actions, perform
 from nullblock.spec.explorer.identity import NOBODY, PAST, Identity, normalise, order, rename
 from nullblock.spec.explorer.model import Scope, beginning
@@ -14,10 +15,10 @@ from nullblock.spec.explorer.reads import reads, writes
 from nullblock.spec.explorer.scopes import STANDARD
 from nullblock.spec.explorer.search import STEP_SCALARS
 from nullblock.spec.explorer.transitions import CLAIMS
+from nullblock.spec.fields import FIELDS, RUNNING
 from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import RULES, Engines
 from nullblock.spec.profiles import NORMATIVE
-from nullblock.spec.state import FIELDS, RUNNING
 
 STATEMENTS = INVARIANTS | CLAIMS
 
@@ -85,28 +86,34 @@ def littered(s: Any, chance: random.Random) -> Any:
     for f in ("preempted", "finished", "prev"):
         setattr(s, f, frozenset(chance.sample(R, 2)))
     s.rej[0], s.hit[0] = chance.choice(R), chance.choice(B)
-    frame = {s.frame[i] for i in range(s.nframe)}
     s.run[s.nr] = s.frame[s.nframe] = chance.choice(R)
+    for f in ("born", "grant", "due", "spot", "nth"):
+        getattr(s, f)[s.nframe] = chance.randrange(9)
+    s.fend[s.steps] = chance.randrange(9)
     for r in R:
         s.npre[r], s.tab[r, s.tlen[r]] = chance.randrange(9), chance.choice(B)
         if s.stage[r] != RUNNING:
             s.ix[r] = chance.randrange(-9, 0)
-        if not s.due[r]:
-            s.fx[r] = chance.randrange(9)
-            if r not in frame:
-                s.grant[r] = chance.randrange(9)
+            s.since[r] = chance.randrange(9)
+        s.entry[r, s.base[r] + s.drop[r] + s.ph[r]] = chance.randrange(9)
     for b in B:
         if s.ref[b] or s.hsh[b] is None:
             s.done[b], s.pw[b] = chance.randrange(2), chance.choice(B)
     for f, clock in (("stamp", "back"), ("hstamp", "hclock"), ("arr", "aclk"), ("rank", "hi")):
         earlier, whole = chance.randrange(9), getattr(s, f)
-        setattr(s, f, whole.__class__((x, v + earlier if v else 0) for x, v in whole.items()))
+        away = {x: v + earlier * ((v > 0) - (v < 0)) for x, v in whole.items()}
+        setattr(s, f, whole.__class__(away))
+        s.lo -= earlier
+        if f == "arr":
+            s.born = Zero((i, v + earlier) for i, v in s.born.items())
         setattr(s, clock, getattr(s, clock) + earlier + chance.randrange(9))
     s.front, s.lo = s.front - chance.randrange(9), s.lo - chance.randrange(9)
     return s
 
 
-@pytest.mark.parametrize("name", ["core", "priority", "inflight", "orphans", "pauses"])
+@pytest.mark.parametrize(
+    "name", ["core", "priority", "inflight", "orphans", "pauses", "deep", "resets"]
+)
 def test_what_is_left_out_of_a_state_is_not_read(name: str) -> None:
     """What a state's identity leaves out, set to anything, changes neither what may happen nor
     what does.
@@ -169,7 +176,7 @@ def test_no_fault_is_repaired_or_made_by_naming_anew() -> None:
     the state; those about an open step are checked before.
     """
     chance, broken = random.Random(7), set()
-    for name in ("core", "priority", "inflight", "orphans", "pauses"):
+    for name in ("core", "priority", "inflight", "orphans", "pauses", "deep", "resets"):
         for s in itertools.islice(random_states(STANDARD[name], 6, 300), 0, None, 2):
             for _ in range(8):
                 t = damaged(s, chance)
@@ -209,7 +216,16 @@ def test_what_a_rule_changes_it_is_known_to_write() -> None:
 
     outer, Engines.after_rule = Engines.after_rule, after
     try:
-        for name in ("core", "priority", "uncut", "inflight", "orphans", "pauses"):
+        for name in (
+            "core",
+            "priority",
+            "uncut",
+            "inflight",
+            "orphans",
+            "pauses",
+            "ahead",
+            "resets",
+        ):
             last[:] = [beginning(STANDARD[name], NORMATIVE)]
             for _ in random_states(STANDARD[name], 8, 400):
                 pass

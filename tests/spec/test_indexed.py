@@ -7,12 +7,12 @@ import pytest
 
 from nullblock.spec.concrete import Env, State, initial
 from nullblock.spec.facts import Config, Request
+from nullblock.spec.fields import PLAIN
 from nullblock.spec.indexed import IndexedEnv
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics, with_switches
-from nullblock.spec.state import PLAIN
 
 DECIDING = (
     "stamp rank hsh tab tlen ncached ref stage run nr nwait nfree comp ntok due told npre".split()

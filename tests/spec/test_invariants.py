@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from nullblock.spec.facts import Request
-from nullblock.spec.invariants import INVARIANTS
-from nullblock.spec.machine.schedule import schedule
-from nullblock.spec.state import (
+from nullblock.spec.fields import (
     AWAY,
     BACK,
     IDLE,
@@ -18,10 +16,10 @@ from nullblock.spec.state import (
     PREEMPTED,
     RUN_PHASE,
     RUNNING,
-    TOKEN,
-    UPDATE,
     WAIT_PHASE,
 )
+from nullblock.spec.invariants import INVARIANTS
+from nullblock.spec.machine.schedule import schedule
 
 sys.path.insert(0, str(Path(__file__).parent))
 from world import arrive, new_state, step  # noqa: E402  (a module beside this one)
@@ -36,6 +34,15 @@ def busy() -> Any:
     arrive(s, "b2", 3, 3)
     arrive(s, "b3", 3, 3)
     step(s)
+    return s
+
+
+def flying() -> Any:
+    """Two steps are in flight, the second scheduled ahead; a0 is owed a token by both."""
+    s = busy()
+    s.k.asynchronous = True
+    schedule(s)
+    schedule(s)
     return s
 
 
@@ -127,8 +134,15 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "PREEMPT-5": (busy, put(leaving=BACK, leaver="a0")),
     "PREEMPT-6": (busy, put(turned=1, adm=1)),
     "OUT-7": (busy, put(told={"a0": 6})),
-    "UPD-11": (busy, put(phase=UPDATE, flying=0)),
-    "UPD-12": (busy, put(due={"a0": TOKEN})),
+    "UPD-11": (flying, lambda s: s.fend.update({s.oldest: s.nframe + 1})),
+    "UPD-12": (flying, lambda s: s.grant.update({s.cur: 0})),
+    "UPD-19": (flying, put(ph={"a0": 3})),
+    "UPD-20": (flying, put(ph={"a0": 0})),
+    "UPD-21": (flying, lambda s: s.entry.update({("a0", s.base["a0"] + 1): s.cur - 1})),
+    "UPD-22": (flying, lambda s: s.spot.update({s.cur: 99})),
+    "LIFE-17": (flying, put(ph={"a0": 9})),
+    "TABLE-11": (flying, lambda s: s.tlen.update({"a0": 1})),
+    "RUN-26": (flying, lambda s: put(sched={"a0": 9})(s)),
     "LIFE-12": (busy, put(stage={"a0": LEAVING}, leaving=AWAY, leaver="a1")),
     "LIFE-13": (
         busy,

@@ -110,8 +110,11 @@ def test_a_rule_that_never_fires_shows_nothing(changed: Change) -> None:
         ("victim_shifts_index=false", "preempt", "ALLOC-3"),
         ("withdraw_uncaches=false", "pop_block", "HASH-6"),
         ("length_before_min_tokens=false", "go_on", "LIFE-14"),
-        ("reject_unservable=false", "add_request", "LIFE-13"),
-        ("frames_match_request=false", "forget", "UPD-12"),
+        ("reject_unservable=false", "add_request", "LIFE-17"),
+        ("frames_match_request=false", "add_request", "UPD-20"),
+        ("outputs_owed_once=false", "advance", "UPD-20"),
+        ("discards_add_up=false", "preempt_for_reset", "UPD-20"),
+        ("stop_check_counts_frames=false", "ask_to_run", "RUN-26"),
     ],
 )
 def test_a_departure_is_not_proved(switch: str, where: str, what: str) -> None:

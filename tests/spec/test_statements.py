@@ -2,24 +2,22 @@
 
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nullblock.spec.catalogue import CATALOGUE, catalogue, register
+from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, UNPAUSED
 from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import RULES, Disabled, require, rule
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
-from nullblock.spec.profiles import VLLM_0_22_1
-from nullblock.spec.state import PAUSED_ALL, PAUSED_NEW, UNPAUSED
 
 sys.path.insert(0, str(Path(__file__).parent))
 from statements import RETIRED, STATEMENTS  # noqa: E402  (a data file beside this one)
-from world import CONFIG, arrive, new_state, observed, random_run, step  # noqa: E402
+from world import CONFIG, arrive, new_state, observed, random_run  # noqa: E402
 
 
 def test_ids_keep_their_meaning() -> None:
@@ -45,7 +43,6 @@ def test_an_id_is_never_given_twice() -> None:
 
 RARE = {
     "uncache": "the explorer's PRIORITY scope has it as a witness",
-    "skip": "dead in normative: a running request always has work (RUN-18); see the test below",
 }
 
 
@@ -82,20 +79,6 @@ def fired() -> Counter[str]:
 def test_every_rule_fires_and_keeps_the_invariants(name: str, fired: Counter[str]) -> None:
     """No rule is dead but those in RARE: each fires, and every invariant holds after it."""
     assert fired[RULES[name].id] > 0
-
-
-def test_skip_fires_where_a_request_is_stuck() -> None:
-    """RUN-6 fires in vllm-0.22.1, where a prompt of max_model_len tokens is never finished."""
-    count: Counter[str] = Counter()
-
-    def run() -> None:
-        s = new_state(replace(CONFIG, semantics=VLLM_0_22_1, max_num_scheduled_tokens=6))
-        arrive(s, "a0", CONFIG.max_model_len, 1)
-        for _ in range(3):
-            step(s)
-
-    observed(lambda s, id: count.update([id]), run)
-    assert count["RUN-6"] == 1
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -8,11 +8,12 @@ from typing import Any
 
 from nullblock.spec.concrete import Env, State, initial
 from nullblock.spec.facts import Config, Request
+from nullblock.spec.fields import EOS, PLAIN
 from nullblock.spec.kernel import Engines
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
-from nullblock.spec.state import EOS, PLAIN
+from nullblock.spec.state import in_flight
 
 CONFIG = Config(
     num_blocks=7, block_size=2, max_num_scheduled_tokens=7, max_num_seqs=3, max_model_len=12
@@ -77,15 +78,20 @@ def random_run(seed: int, steps: int = 40) -> Any:
             enable_prefix_caching=r.random() < 0.9,
             scheduler_reserve_full_isl=r.random() < 0.5,
             policy=r.choice(("fcfs", "priority")),
+            async_scheduling=r.random() < 0.5,
         )
     )
+    depth = r.choice((1, 1, 2, 3))
     for n in range(steps):
         disturb(s, r, n)
         if r.random() < 0.8:
             schedule(s)
             if r.random() < 0.2:
                 disturb(s, r, 1000 + n)
-            update_from_output(s)
+            if in_flight(s) >= depth:
+                update_from_output(s)
+    while in_flight(s):
+        update_from_output(s)
     return s
 
 

@@ -25,8 +25,10 @@ THIRD_PARTY = {
     "kernels": {"torch", "triton"},
     "conformance": BASE,
 }
-IN_VLLM = {"vllm", "msgspec", "zmq", "numpy"}
-"""What the recorder may use: it runs where vLLM is and this project need not be."""
+IN_VLLM = {"vllm", "msgspec", "zmq", "numpy", "zstandard"}
+"""What the recorder may use: it runs where vLLM is and this project need not be. The last one is
+used where it happens to be installed.
+"""
 RECORDER = "conformance/adapters/vllm/"
 RECORDER_PACKAGE = "nullblock.conformance.adapters.vllm"
 

@@ -5,14 +5,18 @@ from typing import Any
 
 from msgspec import json
 
-FORMAT, VERSION = "nullblock-trace", "1.0"
+from nullblock.conformance.adapters.vllm.settings import Settings
+
+FORMAT, VERSION = "nullblock-trace", "1.1"
 OBSERVED = ("add", "output", "abort", "pause", "reset", "evict", "schedule", "update")
 
 
-def header(scheduler: Any, engine: dict[str, str], recording: str) -> dict[str, object]:
+def header(
+    scheduler: Any, settings: Settings, engine: dict[str, str], recording: str
+) -> dict[str, Any]:
     """The ``header`` record of an engine that is as new; ``engine`` says which it is."""
     config = constants(scheduler)
-    record: dict[str, object] = {
+    record: dict[str, Any] = {
         "ev": "header",
         "format": FORMAT,
         "version": VERSION,
@@ -25,18 +29,43 @@ def header(scheduler: Any, engine: dict[str, str], recording: str) -> dict[str, 
     if found:
         record["features"] = found
     record["observed"] = dict.fromkeys(OBSERVED, "complete")
-    record["block_ids"] = "exact"
+    if settings.state_every:
+        record["observed"]["state"] = "sampled"
+    if events_are_on(scheduler, settings):
+        record["observed"]["events"] = "complete"
+    record["block_ids"] = "exact" if "blocks" in settings.observe else "absent"
     record["start"] = "empty"
     record["recording"] = recording
+    if rank(scheduler):
+        record["data_parallel_rank"] = rank(scheduler)
     record["writer"] = "nullblock recorder"
     record["sealed"] = True
     return record
 
 
+def rank(scheduler: Any) -> int:
+    """Which of several engines side by side this is: its index, where models are not sharded."""
+    parallel = scheduler.parallel_config
+    index = getattr(parallel, "data_parallel_index", None)
+    return int(index if index is not None else getattr(parallel, "data_parallel_rank", 0) or 0)
+
+
+def events_are_on(scheduler: Any, settings: Settings) -> bool:
+    """Whether the engine tells KV events and they are to be recorded."""
+    return bool(
+        "events" in settings.observe and getattr(scheduler, "enable_kv_cache_events", False)
+    )
+
+
+def is_asynchronous(scheduler: Any) -> bool:
+    """Whether the class that decides counts placeholders, whatever the configuration says."""
+    return any(kind.__name__ == "AsyncScheduler" for kind in type(scheduler).__mro__)
+
+
 def constants(scheduler: Any) -> dict[str, object]:
     """The ``config`` of a header."""
     configured = scheduler.scheduler_config
-    return {
+    found = {
         "block_size": scheduler.block_size,
         "num_blocks": scheduler.kv_cache_config.num_blocks,
         "max_num_scheduled_tokens": scheduler.max_num_scheduled_tokens,
@@ -48,6 +77,11 @@ def constants(scheduler: Any) -> dict[str, object]:
         "scheduler_reserve_full_isl": bool(scheduler.scheduler_reserve_full_isl),
         "policy": scheduler.policy.value,
     }
+    if is_asynchronous(scheduler):
+        found["async_scheduling"] = True
+    if scheduler.parallel_config.pipeline_parallel_size > 1:
+        found["pipeline_parallel_size"] = scheduler.parallel_config.pipeline_parallel_size
+    return found
 
 
 def features(scheduler: Any) -> list[str]:
@@ -56,13 +90,11 @@ def features(scheduler: Any) -> list[str]:
     parallel = scheduler.parallel_config
     pool = scheduler.kv_cache_manager.block_pool
     found = {
-        "async_scheduling": bool(scheduler.scheduler_config.async_scheduling),
         "speculative_decoding": scheduler.num_spec_tokens > 0,
         "max_loras": scheduler.lora_config is not None,
         "kv_connector": scheduler.connector is not None,
         "ec_connector": getattr(scheduler, "ec_connector", None) is not None,
         "encoder_decoder": bool(scheduler.vllm_config.model_config.is_encoder_decoder),
-        "pipeline_parallelism": parallel.pipeline_parallel_size > 1,
         "context_parallelism": parallel.decode_context_parallel_size > 1
         or parallel.prefill_context_parallel_size > 1,
         "v2_model_runner": bool(scheduler.use_v2_model_runner),

@@ -49,13 +49,18 @@ class ChainNumbers:
     which may be wrong.
     """
 
-    def __init__(self, num_blocks: int, sweep_above: int = 2**18) -> None:
-        """Numbers are looked through when there are more than ``sweep_above``."""
+    def __init__(self, num_blocks: int, sweep_above: int = 2**18, *, events: bool = False) -> None:
+        """Numbers are looked through when there are more than ``sweep_above``.
+
+        ``events``: hashes are looked up as KV events spell them, too.
+        """
         self._of: dict[bytes, int] = {}
+        self._short: dict[int, int] | None = {} if events else None
         self._next = 0
         self._num_blocks = num_blocks
         self._least_sweep = self._sweep_above = sweep_above
-        self._live: dict[str, list[Run]] = {}
+        self._live: dict[str, tuple[list[Run], int, Sequence[bytes]]] = {}
+        """Of each request: the runs of its prompt, of how many blocks, and all its hashes."""
         self._gone: deque[tuple[int, list[Run]]] = deque()
         self.given_out = 0
         """Blocks taken from the free queue so far: at least that many."""
@@ -65,45 +70,74 @@ class ChainNumbers:
         if len(self._of) > self._sweep_above:
             self._sweep()
         runs: list[Run] = []
-        self._live[id] = runs
-        for hash in hashes:
-            _append(runs, self._number(hash))
-        return [list(run) for run in runs]
+        self._extend(runs, hashes)
+        self._live[id] = (runs, len(hashes), hashes)
+        return runs
 
     def extend(self, id: str, hash: bytes) -> int:
-        """A request fills one more block; its number."""
-        number = self._number(hash)
-        _append(self._live.setdefault(id, []), number)
-        return number
+        """A request fills one more block, and nobody else has a list of them; its number."""
+        hashes = self._live.setdefault(id, ([], 0, []))[2]
+        assert isinstance(hashes, list)
+        hashes.append(hash)
+        return self.number(hash)
 
     def remove(self, id: str) -> None:
         """A request ends."""
-        runs = self._live.pop(id, None)
+        runs = self.runs(id)
+        self._live.pop(id, None)
         if runs:
             self._gone.append((self.given_out, runs))
 
-    def known(self, hash: bytes) -> int | None:
-        """The number of a hash, if it has one."""
+    def runs(self, id: str) -> list[Run]:
+        """The numbers of a live request's blocks so far."""
+        if id not in self._live:
+            return []
+        of_prompt, many, hashes = self._live[id]
+        runs = [list(run) for run in of_prompt]
+        self._extend(runs, hashes[many:])
+        return runs
+
+    def _extend(self, runs: list[Run], hashes: Iterable[bytes]) -> None:
+        for hash in hashes:
+            _append(runs, self.number(hash))
+
+    def known(self, hash: bytes | int) -> int | None:
+        """The number of a hash, if it has one; a whole number is its last 64 bits."""
+        if isinstance(hash, int):
+            return self._short.get(hash) if self._short is not None else None
         return self._of.get(hash)
 
-    def _number(self, hash: bytes) -> int:
+    def cached(self, hash: bytes) -> int:
+        """The number of a hash that a block carries now, a new one if it has none."""
+        number = self._of.get(hash)
+        if number is None:
+            number = self.number(hash)
+            self._gone.append((self.given_out, [[number, 1]]))
+        return number
+
+    def number(self, hash: bytes) -> int:
+        """The number of a hash, a new one if it has none."""
         number = self._of.get(hash)
         if number is None:
             number = self._of[hash] = self._next
             self._next += 1
+            if self._short is not None:
+                self._short[int.from_bytes(hash[-8:], "big")] = number
         return number
 
     def _sweep(self) -> None:
         while self._gone and self._gone[0][0] + self._num_blocks <= self.given_out:
             self._gone.popleft()
         kept: set[int] = set()
-        for runs in self._live.values():
-            for first, count in runs:
+        for id in self._live:
+            for first, count in self.runs(id):
                 kept.update(range(first, first + count))
         for _, runs in self._gone:
             for first, count in runs:
                 kept.update(range(first, first + count))
         self._of = {hash: number for hash, number in self._of.items() if number in kept}
+        if self._short is not None:
+            self._short = {h: number for h, number in self._short.items() if number in kept}
         self._sweep_above = max(self._least_sweep, 2 * len(self._of))
 
 

@@ -1,78 +1,107 @@
-"""Where a recording goes: one file, or a folder of parts. Nothing that exists is overwritten."""
+"""Hands lines to a thread that compresses and writes them. Bounded: what is too much is refused.
 
-import gzip
-import hashlib
-from pathlib import Path
-from typing import BinaryIO, cast
+The engine's thread appends to a queue and returns. The writer looks into it once a flush interval
+and takes whatever is there at one go, so that next to none of its work holds the interpreter.
+"""
 
-from msgspec import json
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final
 
-SUFFIXES = (".jsonl", ".jsonl.gz")
-PART_BYTES = 256 * 2**20
-"""Bytes of JSON after which a folder gets its next part."""
+from nullblock.conformance.adapters.vllm.files import Files
 
-BUFFER_BYTES = 2**18
-"""What a plain file gets at once: a system call a step would be felt."""
+NEXT_PART: Final = b""
+"""In the queue: what comes after it goes into the next part."""
+GOODBYE_SECONDS = 10.0
+"""How long an ending process waits for its last lines to be written."""
 
 
 class Sink:
-    """Writes lines; counts and digests them for the ``end`` record."""
+    """One writer. Only one thread may put, and that one may not wait."""
 
-    def __init__(self, where: str, recording: str, part_bytes: int = PART_BYTES) -> None:
-        """``where`` names a file if it ends in ``.jsonl`` or ``.jsonl.gz``, otherwise a folder.
+    def __init__(
+        self,
+        files: Files,
+        limit: int,
+        flush_seconds: float,
+        failed: Callable[[BaseException], object],
+    ) -> None:
+        """``failed`` is called in the writer's thread, once, with what ended it.
 
-        Raises ``OSError``.
+        ``limit``: bytes that may wait.
         """
-        self._recording, self._part_bytes = recording, part_bytes
-        self._folder = not where.endswith(SUFFIXES)
-        self.path = _unused(Path(where))
-        if self._folder:
-            self.path.mkdir(parents=True)
-        self._part = 1
-        self._part_size = 0
-        self._stream = self._open()
-        self._digest = hashlib.sha256()
-        self.records = self.steps = 0
+        self.files = files
+        self.error: BaseException | None = None
+        self._failed, self._limit, self._seconds = failed, limit, flush_seconds
+        self._queue: deque[bytes] = deque()
+        self._put = self._taken = 0
+        self._wake = threading.Event()
+        self._closing = False
+        self._process = os.getpid()
+        self._thread = threading.Thread(target=self._run, name="nullblock trace", daemon=True)
+        self._thread.start()
 
-    def write(self, record: dict[str, object]) -> None:
-        """Add a record."""
-        if self._folder and self._part_size >= self._part_bytes:
-            self._next_part()
-        self._put(record)
+    @property
+    def waiting(self) -> int:
+        """Bytes that are not written."""
+        return self._put - self._taken
 
-    def close(self) -> None:
-        """Add the ``end`` record and close the file."""
-        digest = self._digest.hexdigest()
-        self._put({"ev": "end", "steps": self.steps, "records": self.records, "sha256": digest})
-        self._stream.close()
+    def put(self, line: bytes) -> bool:
+        """Take a line; whether there was room. An empty queue takes any."""
+        waiting = self._put - self._taken
+        if waiting and waiting + len(line) > self._limit:
+            self._wake.set()
+            return False
+        self._queue.append(line)
+        self._put += len(line)
+        if waiting > self._limit // 2 and not self._wake.is_set():
+            self._wake.set()
+        return True
 
-    def _put(self, record: dict[str, object]) -> None:
-        line = json.encode(record) + b"\n"
-        self._stream.write(line)
-        self._digest.update(line)
-        self._part_size += len(line)
-        self.records += 1
-        self.steps += record["ev"] == "schedule"
+    def next_part(self) -> None:
+        """What follows goes into another file."""
+        self._queue.append(NEXT_PART)
 
-    def _next_part(self) -> None:
-        self._stream.close()
-        self._part += 1
-        self._part_size = 0
-        self._stream = self._open()
-        self._put({"ev": "part", "number": self._part, "recording": self._recording})
+    def close(self, wait: float = GOODBYE_SECONDS) -> bool:
+        """Write what is left and seal it; whether that was done within ``wait`` seconds."""
+        if os.getpid() != self._process:
+            return True  # a child inherits this object and not the thread; the file is not its own
+        self._closing = True
+        self._wake.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(wait)
+        return not self._thread.is_alive()
 
-    def _open(self) -> BinaryIO:
-        path = self.path / f"{self._part:04d}.jsonl.gz" if self._folder else self.path
-        if path.name.endswith(".gz"):
-            return cast(BinaryIO, gzip.open(path, "xb", compresslevel=1))
-        return path.open("xb", buffering=BUFFER_BYTES)
+    def _run(self) -> None:
+        try:
+            while not self._closing:
+                self._wake.wait(self._seconds)
+                self._wake.clear()
+                self._drain()
+            self._drain()
+            self.files.file.close(continued=False)
+        except BaseException as error:
+            self.error = error
+            self.files.file.abandon()
+            self._queue.clear()
+            self._failed(error)
 
+    def _drain(self) -> None:
+        """Write all that is in the queue by now."""
+        batch: list[bytes] = []
+        for _ in range(len(self._queue)):
+            line = self._queue.popleft()
+            if line is NEXT_PART:
+                self._write(batch)
+                batch = []
+                self.files.next_part()
+            else:
+                batch.append(line)
+        self._write(batch)
 
-def _unused(path: Path) -> Path:
-    """The path, with ``-2``, ``-3``, … after its stem if there is something already."""
-    stem, dot, suffix = path.name.partition(".")
-    candidate, number = path, 1
-    while candidate.exists():
-        number += 1
-        candidate = path.with_name(f"{stem}-{number}{dot}{suffix}")
-    return candidate
+    def _write(self, batch: list[bytes]) -> None:
+        if batch:
+            self.files.file.write(batch)
+            self._taken += sum(map(len, batch))

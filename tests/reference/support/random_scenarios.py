@@ -2,6 +2,7 @@
 
 Most are busy: prompts fit, but not all at once, so that requests preempt each other, resume and
 hit each other's prefixes. The rest are wild: any prompt in any pool, most of which get stuck.
+Those that are ahead have several steps in flight, most of them asynchronously.
 """
 
 import json
@@ -17,8 +18,9 @@ PAUSES = ("UNPAUSED", "UNPAUSED", "PAUSED_NEW", "PAUSED_ALL")
 class Generator:
     """Makes one scenario."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, ahead: bool) -> None:
         self.r = random.Random(seed)
+        self.ahead = ahead
         self.busy = self.chance(0.75)
         self.config = self.make_config()
         self.ids: list[str] = []
@@ -56,6 +58,10 @@ class Generator:
             "pipeline_parallel_size": r.choice((1, 1, 1, 2)),
             "use_v2_model_runner": self.chance(0.15),
         }
+        if self.ahead:
+            config["async_scheduling"] = self.chance(0.7)
+            config["queue_depth"] = r.choice((2, 2, 3, 4))
+            config["kv_events"] = self.chance(0.6)
         return config
 
     def prompt(self) -> list[int]:
@@ -118,7 +124,7 @@ class Generator:
             case 2:
                 blocks = self.config["num_blocks"]
                 return [{"op": "evict_blocks", "ids": [r.randrange(blocks) for _ in range(4)]}]
-            case 3 if self.ids:
+            case 3 if self.ids and (not self.ahead or self.chance(0.2)):
                 name = r.choice(self.ids)
                 # At once again under the same id: an output in flight finds a new owner.
                 return [{"op": "abort", "ids": [name]}, self.add(name)]
@@ -138,22 +144,31 @@ class Generator:
                 events.append(self.add(r.choice(self.ids) if reuse else self.new_name()))
             elif kind < 0.75:
                 events.append({"op": "step", "n": r.randrange(1, 5)})
+            elif kind < 0.86 and self.ahead:
+                for _ in range(r.randrange(1, 5)):
+                    events += [
+                        {"op": "schedule"},
+                        *(self.disturbance() if r.random() < 0.5 else []),
+                    ]
+                events += [{"op": "update"}] * r.randrange(3) or [{"op": "drain"}]
             elif kind < 0.86:
                 events += [{"op": "schedule"}, *self.disturbance(), {"op": "drain"}]
             elif kind < 0.96:
                 events += self.disturbance()
             else:
                 events.append({"op": "run", "max_steps": r.choice((5, 20))})
-        return [*events, {"op": "pause", "state": "UNPAUSED"}, {"op": "run", "max_steps": 60}]
+        drain = [{"op": "drain"}] if self.ahead else []
+        unpause = {"op": "pause", "state": "UNPAUSED"}
+        return [*events, *drain, unpause, {"op": "run", "max_steps": 60}]
 
 
-def random_scenario(seed: int) -> dict[str, Any]:
-    """The scenario of that seed.
+def random_scenario(seed: int, ahead: bool = False) -> dict[str, Any]:
+    """The scenario of that seed; with several steps in flight if it is to be ahead.
 
     By way of JSON, as it reaches the real engine: pickled block hashes tell one string used twice
     from two equal strings, so an adapter and a salt of one name must be two objects here too.
     """
-    generator = Generator(seed)
+    generator = Generator(seed, ahead)
     scenario = {"config": generator.config, "events": generator.events()}
     decoded: dict[str, Any] = json.loads(json.dumps(scenario))
     return decoded

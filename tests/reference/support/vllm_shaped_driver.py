@@ -30,6 +30,9 @@ DEFAULTS: dict[str, Any] = {
     "enable_chunked_prefill": True,
     "enable_prefix_caching": True,
     "policy": "fcfs",
+    "async_scheduling": False,
+    "queue_depth": 2,
+    "kv_events": False,
     "scheduler_reserve_full_isl": True,
     "pipeline_parallel_size": 1,
     "use_v2_model_runner": False,
@@ -52,6 +55,7 @@ class Names:
         self.sampling_params = load(f"{package}.sampling_params")
         self.kv_cache_utils = load(f"{core}.kv_cache_utils")
         self.scheduler = load(f"{core}.sched.scheduler")
+        self.async_scheduler = load(f"{core}.sched.async_scheduler")
         self.interface = load(f"{core}.sched.interface")
         self.request = load(f"{v1}.request")
         self.outputs = load(f"{v1}.outputs")
@@ -62,12 +66,12 @@ def vllm_config(c: dict[str, Any]) -> SimpleNamespace:
     """The fields of vLLM's configuration that its scheduler reads."""
     picked = (
         "max_num_seqs max_num_batched_tokens max_num_scheduled_tokens policy "
-        "long_prefill_token_threshold enable_chunked_prefill scheduler_reserve_full_isl"
+        "long_prefill_token_threshold enable_chunked_prefill scheduler_reserve_full_isl "
+        "async_scheduling"
     )
     return SimpleNamespace(
         scheduler_config=SimpleNamespace(
             **{name: c[name] for name in picked.split()},
-            async_scheduling=False,
             disable_chunked_mm_input=False,
         ),
         cache_config=SimpleNamespace(
@@ -91,12 +95,23 @@ def vllm_config(c: dict[str, Any]) -> SimpleNamespace:
         ),
         observability_config=SimpleNamespace(kv_cache_metrics=False, enable_mfu_metrics=False),
         lora_config=None,
-        kv_events_config=None,
+        kv_events_config=SimpleNamespace(enable_kv_cache_events=c["kv_events"], publisher="null"),
         speculative_config=None,
         kv_transfer_config=None,
         ec_transfer_config=None,
         use_v2_model_runner=c["use_v2_model_runner"],
     )
+
+
+def adapter(name: str) -> SimpleNamespace:
+    """An adapter; its number follows from its name."""
+    return SimpleNamespace(lora_name=name, name=name, adapter_id=zlib.crc32(name.encode()) % 100)
+
+
+def fields_of(event: Any) -> dict[str, Any]:
+    """A KV cache event by its fields' names."""
+    fields = {name: getattr(event, name) for name in event.__struct_fields__}
+    return {"t": type(event).__name__, **fields}
 
 
 def expand(prompt: Any) -> list[int]:
@@ -135,7 +150,8 @@ class Driver:
         os.environ["PYTHONHASHSEED"] = str(c["hash_seed"])
         utils = names.kv_cache_utils
         block_size, hash_block_size = utils.resolve_kv_cache_block_sizes(kv_cache_config, config)
-        self.scheduler = names.scheduler.Scheduler(
+        synchronous, ahead = names.scheduler.Scheduler, names.async_scheduler.AsyncScheduler
+        self.scheduler = (ahead if c["async_scheduling"] else synchronous)(
             vllm_config=config,
             kv_cache_config=kv_cache_config,
             structured_output_manager=SimpleNamespace(should_advance=lambda request: False),
@@ -143,6 +159,10 @@ class Driver:
             hash_block_size=hash_block_size,
             log_stats=c["log_stats"],
             **scheduler_options,
+        )
+        self.published: list[Any] = []
+        self.scheduler.kv_event_publisher = SimpleNamespace(
+            publish=lambda batch: self.published.append(batch.events)
         )
         hash_fn = names.hashing.get_hash_fn_by_name(c["hash_algo"])
         utils.init_none_hash(hash_fn)
@@ -176,7 +196,7 @@ class Driver:
             sampling_params=params,
             pooling_params=None,
             arrival_time=float(e.get("arrival", self.num_arrivals)),
-            lora_request=SimpleNamespace(lora_name=e["lora"]) if e.get("lora") else None,
+            lora_request=adapter(e["lora"]) if e.get("lora") else None,
             cache_salt=e.get("salt"),
             priority=e.get("priority", 0),
             block_hasher=self.hasher,
@@ -240,6 +260,9 @@ class Driver:
             for o in by_client[client].outputs
         ]
         line = {"ev": "update", "step": step, "outputs": outputs, "state": self.state()}
+        batches = [[fields_of(event) for event in events] for events in self.published]
+        line |= {"batches": batches}
+        self.published.clear()
         self.lines.append(json.loads(json.dumps(line)))
 
     def sample(self, name: str) -> list[int]:
@@ -262,7 +285,20 @@ class Driver:
     def do_step(self, e: dict[str, Any]) -> None:
         """Whole steps."""
         for _ in range(e.get("n", 1)):
+            self.step(e)
+
+    def step(self, e: dict[str, Any]) -> None:
+        """Both halves, or a turn of the batch queue."""
+        if not self.config["async_scheduling"]:
             self.do_schedule(e)
+            self.do_update(e)
+            return
+        if self.scheduler.has_requests():
+            self.do_schedule(e)
+            has_room = len(self.in_flight) < self.config["queue_depth"]
+            if has_room and self.in_flight[-1][1].total_num_scheduled_tokens:
+                return
+        if self.in_flight:
             self.do_update(e)
 
     def do_run(self, e: dict[str, Any]) -> None:
@@ -270,10 +306,9 @@ class Driver:
         for _ in range(e.get("max_steps", 1000)):
             if not self.scheduler.has_unfinished_requests() and not self.in_flight:
                 return
-            if not self.scheduler.has_requests():
+            if not self.config["async_scheduling"] and not self.scheduler.has_requests():
                 return
-            self.do_schedule(e)
-            self.do_update(e)
+            self.step(e)
 
     def do_abort(self, e: dict[str, Any]) -> None:
         """Requests are ended from outside."""
@@ -307,6 +342,8 @@ class Driver:
             name: {
                 "status": r.status.name,
                 "computed": r.num_computed_tokens,
+                "placeholders": r.num_output_placeholders,
+                "discard": r.async_tokens_to_discard,
                 "tokens": list(r.all_token_ids),
                 "outputs": list(r.output_token_ids),
                 "preemptions": r.num_preemptions,

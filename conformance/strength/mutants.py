@@ -19,6 +19,10 @@ class Mutant:
     name: str
     defect: str
     edits: tuple[Edit, ...]
+    rule: str = ""
+    """The statement that it breaks."""
+    takes: str = ""
+    """What has to be in a trace for the defect to show."""
 
 
 POOL, STATE, QUEUES, LOOKUP, STEPS = (
@@ -40,6 +44,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "touch-keeps-queue",
         "a hit on a free block does not take it out of the free queue",
         ((POOL, "        _dequeue(s, b)\n        s.nevict -= 1", "        s.nevict -= 1"),),
+        rule="POOL-11",
+        takes="a hit on a block that stands in the free queue",
     ),
     Mutant(
         "free-forward",
@@ -54,6 +60,8 @@ MUTANTS: tuple[Mutant, ...] = (
                 "        s.tab[r, j] = s.tab[r, j + 1]\n        s.pos[r, s.tab[r, j]] = j\n",
             ),
         ),
+        rule="POOL-12",
+        takes="a request of several blocks that leaves, and its blocks given out again",
     ),
     Mutant(
         "hash-survives-reuse",
@@ -65,26 +73,36 @@ MUTANTS: tuple[Mutant, ...] = (
                 '"a block from the free queue is unreferenced")',
             ),
         ),
+        rule="POOL-10",
+        takes="a block of a known prefix that is given to somebody else, and then asked for again",
     ),
     Mutant(
         "admit-after-preemption",
         "waiting requests are admitted in a step that preempted",
         ((STATE, "        s.turned == 0,\n        s.pause", "        s.pause"),),
+        rule="WAIT-5",
+        takes="a preemption that leaves budget, seats and blocks for somebody who waits",
     ),
     Mutant(
         "budget-off-by-one",
         "a request may exceed the token budget by one",
         ((STATE, "least(cut(s, n), s.budget)", "least(cut(s, n), s.budget + 1)"),),
+        rule="RUN-1",
+        takes="a step whose token budget is spent to the last token while somebody wants more",
     ),
     Mutant(
         "hit-without-reference",
         "a hit block gains no reference",
         ((POOL, "    s.ref[b] += 1\n    _append", "    _append"),),
+        rule="POOL-11",
+        takes="a block shared by two requests, and what becomes of it when one of them leaves",
     ),
     Mutant(
         "hit-covers-last-token",
         "a lookup may cover every token, and nothing is left to compute",
         ((STATE, "s.nhit >= s.k.full(s.ntok[r] - 1)", "s.nhit >= s.k.full(s.ntok[r])"),),
+        rule="HASH-11",
+        takes="a prompt of whole blocks that are all cached",
     ),
     Mutant(
         "evict-most-recent",
@@ -101,6 +119,8 @@ MUTANTS: tuple[Mutant, ...] = (
                 'lambda c: in_queue(s, c), lambda c: -s.stamp[c], by="mru" or ',
             ),
         ),
+        rule="QUEUE-10",
+        takes="a block given out while several that were used before are free",
     ),
     Mutant(
         "preempt-oldest",
@@ -109,16 +129,22 @@ MUTANTS: tuple[Mutant, ...] = (
             (STATE, "both(inside, i == s.nr - 1)", "both(inside, i == 0)"),
             (STATE, "        return s.nr - 1\n", "        return 0\n"),
         ),
+        rule="PREEMPT-1",
+        takes="a preemption under FCFS while several run",
     ),
     Mutant(
         "victim-to-back",
         "a preempted request queues behind those that wait",
         ((QUEUES, "    s.rank[v] = s.lo\n    s.lo -= 1", "    s.rank[v] = s.hi\n    s.hi += 1"),),
+        rule="PREEMPT-4",
+        takes="a preemption under FCFS while somebody waits",
     ),
     Mutant(
         "withdrawn-tokens-lost",
         "the tokens of a victim already scheduled do not return to the budget",
         ((QUEUES, "    s.budget += s.sched[v]\n", ""),),
+        rule="PREEMPT-2",
+        takes="a victim that was already scheduled in the step, and a budget that then matters",
     ),
     Mutant(
         "withdrawn-hashes-stay",
@@ -131,16 +157,23 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
             (POOL, "    if s.k.sem.withdraw_uncaches:\n", "    if False:\n"),
         ),
+        rule="PREEMPT-3",
+        takes="under a profile that withdraws hashes, a victim that was already scheduled in the "
+        "step, and a prompt like its own",
     ),
     Mutant(
         "victim-freed-late",
         "the blocks of a preempted request are not counted as free before the retry",
         ((POOL, "    s.nfree += 1\n    s.freeset", "    s.freeset"),),
+        rule="POOL-12",
+        takes="a request that leaves",
     ),
     Mutant(
         "reserve-ignored",
         "a long prompt is admitted although its whole sequence does not fit",
         ((STATE, "    if not s.k.reserve:\n", "    if True:\n"),),
+        rule="WAIT-3",
+        takes="a prompt at the head of the queue that fits in its first chunk and not as a whole",
     ),
     Mutant(
         "hits-not-charged",
@@ -152,6 +185,8 @@ MUTANTS: tuple[Mutant, ...] = (
                 "room(s) - s.tlen[r] - (s.nhit - s.na) <= s.nfree",
             ),
         ),
+        rule="ALLOC-1",
+        takes="an admission whose hits stand in the free queue while blocks are short",
     ),
     Mutant(
         "half-block-cached",
@@ -163,6 +198,8 @@ MUTANTS: tuple[Mutant, ...] = (
                 "    return s.k.blocks(least(s.goal, s.ntok[r]))",
             ),
         ),
+        rule="HASH-12",
+        takes="a prefix that ends inside a block and is asked for again",
     ),
     Mutant(
         "latest-duplicate",
@@ -179,6 +216,8 @@ MUTANTS: tuple[Mutant, ...] = (
                 'lambda c: s.hsh[c] == h, lambda c: -s.hstamp[c], by="late" or ',
             ),
         ),
+        rule="HASH-10",
+        takes="two blocks of one content, and a third request that hits one of them",
     ),
     Mutant(
         "stop-before-eos",
@@ -190,6 +229,8 @@ MUTANTS: tuple[Mutant, ...] = (
                 "    if at_limit:\n        return LENGTH\n    kind = s.k.last_token(s, r)\n",
             ),
         ),
+        rule="UPD-4",
+        takes="a request whose last token allowed is an end token",
     ),
     Mutant(
         "worker-not-told",
@@ -201,6 +242,55 @@ MUTANTS: tuple[Mutant, ...] = (
                 "table(s, r, 0 if resumed else s.tlen[r])",
             ),
         ),
+        rule="OUT-2",
+        takes="a running request that gets another block",
+    ),
+    Mutant(
+        "placeholder-stays",
+        "a token that has come is still counted as in flight",
+        ((STEPS, "        s.ph[r] -= 1\n        s.base", "        s.base"),),
+        rule="UPD-3",
+        takes="asynchronous scheduling",
+    ),
+    Mutant(
+        "stale-token-taken",
+        "a reset forgets the tokens in flight of the requests that it preempts",
+        ((QUEUES, "s.drop[r] = s.ph[r] + (s.drop[r] if", "s.drop[r] = 0 * (s.drop[r] if"),),
+        rule="LIFE-3",
+        takes="asynchronous scheduling, and a reset of running requests with outputs in flight",
+    ),
+    Mutant(
+        "placeholder-cached",
+        "a block is cached while its last token is in flight",
+        ((STATE, "    return s.comp[r] - s.ph[r]\n", "    return s.comp[r]\n"),),
+        rule="HASH-20",
+        takes="asynchronous scheduling, and a request that fills a block",
+    ),
+    Mutant(
+        "one-step-too-many",
+        "a request is scheduled again although its last token is in flight",
+        (
+            (
+                STATE,
+                "        return both(s.ph[r] > 0, s.ntok[r] + s.ph[r] >= end)\n",
+                "        return False\n",
+            ),
+        ),
+        rule="RUN-25",
+        takes="asynchronous scheduling, two steps in flight, and a request that ends by length",
+    ),
+    Mutant(
+        "token-for-a-namesake",
+        "an output goes to whoever has the id by then",
+        (
+            (
+                STATE,
+                "        return both(s.stage[r] != UNBORN, s.arr[r] == s.born[i])\n",
+                "        return s.stage[r] != UNBORN\n",
+            ),
+        ),
+        rule="UPD-16",
+        takes="an abort with the output in flight, and the id used again before it comes",
     ),
 )
 BY_NAME = {m.name: m for m in MUTANTS}

@@ -1,5 +1,8 @@
-"""Plants a mutant: a copy of `spec/` with its edits, in front of the real one on the import
-path.
+"""Plants a mutant: a copy of the specification with its edits, in front of the real one on the
+import path of another process.
+
+The parts of ``nullblock`` share a name and no ``__init__``: a folder that holds ``nullblock/spec``
+alone stands in for that part, and the rest is found where it always is.
 """
 
 import os
@@ -11,9 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from catalogue import Mutant
+import nullblock.spec
+from nullblock.conformance.strength.mutants import Mutant
 
-ROOT = Path(__file__).resolve().parents[2]
+SPEC = Path(nullblock.spec.__file__).parent
+"""The text that is changed."""
 IGNORED = shutil.ignore_patterns("__pycache__")
 
 
@@ -26,7 +31,7 @@ def planted(mutant: Mutant) -> Iterator[Path]:
     """A folder to put on PYTHONPATH. Raises Stale."""
     with TemporaryDirectory(prefix="mutant-") as folder:
         spec = Path(folder) / "nullblock" / "spec"
-        shutil.copytree(ROOT / "spec", spec, ignore=IGNORED)
+        shutil.copytree(SPEC, spec, ignore=IGNORED)
         for file, old, new in mutant.edits:
             path = spec / file
             text = path.read_text()
@@ -37,16 +42,21 @@ def planted(mutant: Mutant) -> Iterator[Path]:
 
 
 def ask(
-    folder: Path | None, *arguments: str, seconds: float = 300
+    folder: Path | None, *arguments: str, seconds: float = 300, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a Python command line with the mutant in front."""
+    """Run a Python command line with the mutant in front.
+
+    Raises ``subprocess.TimeoutExpired`` after that many seconds.
+    """
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     if folder is not None:
-        env["PYTHONPATH"] = str(folder)
+        before = [str(folder), *filter(None, [env.get("PYTHONPATH")])]
+        env["PYTHONPATH"] = os.pathsep.join(before)
     return subprocess.run(
         [sys.executable, *arguments],
-        cwd=ROOT,
+        cwd=cwd,
         env=env,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=seconds,

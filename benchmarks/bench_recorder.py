@@ -1,0 +1,155 @@
+"""What recording costs: the real vLLM 0.22.1 scheduler, plain and recorded, side by side.
+
+    python benchmarks/bench_recorder.py [--rounds N] [--running N]
+
+needs the real engine (``make oracle``). Both schedulers run the same decode steps in turns, in one
+process; a figure is the median of the rounds. Counted is all processor time of the process,
+``schedule`` and ``update_from_output``, on every thread: the recorder's encoding, compressing and
+writing included, and waited for. Absolute times drift from machine to machine: compare ratios.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+STEPS = 40
+"""A round: so many steps of one scheduler, then of the other."""
+PROMPT = 100
+EOS, STOP = 10**9, 10**9 + 1
+
+
+class Bench:
+    """One scheduler with that many requests running, all of them decoding."""
+
+    def __init__(self, kind: Any, running: int, depth: int, turnover: bool) -> None:
+        import setup_engine
+        from vllm.v1.core.sched import async_scheduler, scheduler
+
+        scheduler.Scheduler = async_scheduler.AsyncScheduler = kind
+        self.config = {
+            **setup_engine.DEFAULTS,
+            "num_blocks": running * 80,
+            "max_num_seqs": running,
+            "max_num_batched_tokens": running * (PROMPT + 1),
+            "max_model_len": 100_000,
+            "async_scheduling": depth > 1,
+        }
+        self.scheduler, self.hasher = setup_engine.build(self.config)
+        self.flying: deque[Any] = deque()
+        self.depth, self.turnover, self.added = depth, turnover, 0
+        for _ in range(running):
+            self.add()
+        self.steps(20)
+
+    def add(self) -> None:
+        """A request unlike all others, that ends at its length or not at all."""
+        from vllm.sampling_params import SamplingParams
+        from vllm.v1.request import Request
+
+        i, self.added = self.added, self.added + 1
+        length = PROMPT - i % 16
+        most = 100 + i * 37 % 1024 if self.turnover else 90_000
+        parameters = SamplingParams(max_tokens=most, stop_token_ids=[STOP])
+        parameters.update_from_generation_config({}, EOS)
+        prompt = list(range(i * PROMPT, i * PROMPT + length))
+        request = Request(
+            f"request-{i}", prompt, parameters, None, arrival_time=0.0, block_hasher=self.hasher
+        )
+        self.scheduler.add_request(request)
+
+    def steps(self, many: int) -> None:
+        """Decide so many steps, each update as late as the depth allows."""
+        from vllm.v1.outputs import ModelRunnerOutput
+
+        for _ in range(many):
+            decided = self.scheduler.schedule()
+            ids = list(decided.num_scheduled_tokens)
+            frames = [[7 + len(name)] for name in ids]
+            places = {name: place for place, name in enumerate(ids)}
+            output = ModelRunnerOutput(
+                req_ids=ids, req_id_to_index=places, sampled_token_ids=frames
+            )
+            self.flying.append((decided, output))
+            if len(self.flying) >= self.depth:
+                self.scheduler.update_from_output(*self.flying.popleft())
+            for _ in range(self.config["max_num_seqs"] - len(self.scheduler.requests)):
+                self.add()
+
+    def timed(self) -> float:
+        """Processor seconds a step, until everything that was recorded is written."""
+        start = time.process_time()
+        self.steps(STEPS)
+        sink = getattr(getattr(self.scheduler, "_tape", None), "_sink", None)
+        if sink is not None:
+            sink._wake.set()
+            while sink.waiting:
+                time.sleep(0.001)
+        return (time.process_time() - start) / STEPS
+
+
+def inside(rounds: int, running: int) -> None:
+    """Measure. Runs where vLLM is."""
+    sys.path[:0] = [str(ROOT / "tests" / "oracle"), str(ROOT / ".src")]
+    import torchless
+
+    torchless.install()
+    from vllm.v1.core.sched import async_scheduler, scheduler
+
+    from nullblock.conformance.adapters.vllm import RecordingAsyncScheduler, RecordingScheduler
+
+    plain = scheduler.Scheduler, async_scheduler.AsyncScheduler
+    recorded = RecordingScheduler, RecordingAsyncScheduler
+    for turnover in (False, True):
+        for depth in (1, 2):
+            with tempfile.TemporaryDirectory() as folder:
+                os.environ.pop("NULLBLOCK_TRACE", None)
+                one = Bench(plain[depth - 1], running, depth, turnover)
+                os.environ["NULLBLOCK_TRACE"] = folder
+                other = Bench(recorded[depth - 1], running, depth, turnover)
+                compare(one, other, rounds, turnover)
+                other.scheduler.shutdown()
+
+
+def compare(one: Bench, other: Bench, rounds: int, turnover: bool) -> None:
+    """Take turns, and print a line."""
+    pairs = [(one.timed(), other.timed()) for _ in range(rounds)]
+    assert other.scheduler._tape.running
+    bare = statistics.median(a for a, _ in pairs)
+    more = statistics.median(b - a for a, b in pairs)
+    mode = "sync" if one.depth == 1 else f"async, depth {one.depth}"
+    what = "ends and arrivals" if turnover else "decodes"
+    running = len(one.scheduler.running)
+    print(
+        f"{mode}, {running} {what}: {bare * 1e6:,.0f} us a step, recording {more * 1e6:+,.0f} us"
+        f" = {more / bare:+.1%}"
+    )
+
+
+def main() -> None:
+    """Start the measuring in the real engine's environment."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--running", type=int, default=256)
+    parser.add_argument("--python", type=Path, default=ROOT / ".oracle" / "bin" / "python")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.inside:
+        inside(arguments.rounds, arguments.running)
+        return
+    if not arguments.python.exists():
+        sys.exit(f"no real vLLM at {arguments.python}: make oracle")
+    numbers = ["--rounds", str(arguments.rounds), "--running", str(arguments.running)]
+    command = [str(arguments.python), "-B", __file__, "--inside", *numbers]
+    sys.exit(subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": "0"}).returncode)
+
+
+if __name__ == "__main__":
+    main()

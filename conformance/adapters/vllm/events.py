@@ -1,0 +1,74 @@
+"""KV events in numbers: what an engine published with an update, without tokens and hashes."""
+
+from collections.abc import Callable
+from typing import Any
+
+from nullblock.conformance.adapters.vllm.numbering import ChainNumbers
+
+Fields = dict[str, Any]
+
+
+class EventTap:
+    """Listens to a cache manager as the scheduler takes its events. Changes nothing."""
+
+    def __init__(self, manager: Any) -> None:
+        self._taken: list[Any] = []
+        take_events = manager.take_events
+
+        def tapped() -> Any:
+            events = take_events()
+            if events:
+                self._taken += events
+            return events
+
+        manager.take_events = tapped
+        self._undo: Callable[[], None] = lambda: setattr(manager, "take_events", take_events)
+
+    def take(self) -> list[Any]:
+        """What was published since the last call."""
+        taken, self._taken = self._taken, []
+        return taken
+
+    def remove(self) -> None:
+        """Listen no longer."""
+        self._undo()
+
+
+def in_numbers(events: list[Any], chains: ChainNumbers) -> list[Fields] | None:
+    """Events as a record tells them; None where one is not understood."""
+    told: list[Fields] = []
+    for event in events:
+        kind = type(event).__name__
+        if kind == "AllBlocksCleared":
+            told.append({"t": "cleared"})
+            continue
+        numbers = [chains.known(hash) for hash in event.block_hashes]
+        fields: Fields | None = None
+        if None not in numbers:
+            if kind == "BlockStored":
+                fields = _stored(event, numbers, chains)
+            elif kind == "BlockRemoved":
+                fields = {"t": "removed", "chain": numbers}
+        if fields is None:
+            return None
+        if event.group_idx:
+            fields["group"] = event.group_idx
+        told.append(fields)
+    return told
+
+
+def _stored(event: Any, numbers: list[Any], chains: ChainNumbers) -> Fields | None:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and sum(runs[-1]) == number:
+            runs[-1][1] += 1
+        else:
+            runs.append([number, 1])
+    fields: Fields = {"t": "stored", "chain": runs}
+    if event.parent_block_hash is not None:
+        parent = chains.known(event.parent_block_hash)
+        if parent is None:
+            return None
+        fields["parent"] = parent
+    fields["tokens"] = len(event.token_ids)
+    return fields

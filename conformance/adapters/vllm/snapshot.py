@@ -1,0 +1,124 @@
+"""The ``state`` record: all that decisions depend on, so that a reader can start there."""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+from msgspec import json
+
+from nullblock.conformance.adapters.vllm.observe import Fields, Observer
+from nullblock.conformance.adapters.vllm.steps import Step, Steps
+
+MAX_LINE = 15 * 2**20
+"""Bytes; a reader takes no line of 16 MiB. Pools of a million blocks come near it."""
+GROUP_BYTES = 4
+"""At the end of a block's key: the number of its KV cache group."""
+
+
+def snapshot(observer: Observer, steps: Steps) -> bytes:
+    """The line; without the pool where that makes it too long."""
+    line = json.encode(state(observer, steps)) + b"\n"
+    if len(line) > MAX_LINE:
+        small = state(observer, steps)
+        for name in ("free_queue", "ref_cnt", "chains"):
+            small.pop(name, None)
+        line = json.encode(small) + b"\n"
+    return line
+
+
+def adopt(observer: Observer, steps: Steps) -> None:
+    """Learn what an engine in the middle of its work has: its requests and its cache."""
+    for id, request in observer.scheduler.requests.items():
+        observer.add(request)
+        observer.arrived[id] = -1
+        steps.wheel.watch(id, request)
+    observer.ids_return = False  # the ids of steps in flight were known already
+    for _, hash in _cached(observer):
+        observer.chains.cached(hash)
+
+
+def state(observer: Observer, steps: Steps) -> Fields:
+    """A ``state`` record."""
+    scheduler, of = observer.scheduler, observer.numbers.of
+    managers = scheduler.kv_cache_manager.coordinator.single_type_managers
+    record: Fields = {
+        "ev": "state",
+        "step": steps.count,
+        "running": [of[r.request_id] for r in scheduler.running],
+        "waiting": [of[r.request_id] for r in chain(scheduler.skipped_waiting, scheduler.waiting)],
+        "requests": [_request(observer, r, managers) for r in scheduler.requests.values()],
+    }
+    if observer.tells_blocks:
+        queue = observer.pool.free_block_queue.get_all_free_blocks()
+        record["free_queue"] = [block.block_id for block in queue]
+        record["ref_cnt"] = [(b.block_id, b.ref_cnt) for b in observer.pool.blocks if b.ref_cnt]
+        if observer.caching:
+            record["chains"] = [(b, observer.chains.cached(h)) for b, h in _cached(observer)]
+    record["in_flight"] = [_in_flight(observer, step) for step in steps.in_flight.values()]
+    record["finished"] = _numbers(of, scheduler.finished_req_ids)
+    record["previous"] = _numbers(of, scheduler.prev_step_scheduled_req_ids)
+    record["pause_state"] = scheduler.pause_state.name
+    return record
+
+
+def _numbers(of: dict[str, int], ids: Iterable[str]) -> list[int]:
+    return sorted(of[r] for r in ids if r in of)
+
+
+def _request(observer: Observer, request: Any, managers: Any) -> Fields:
+    id = request.request_id
+    fields: Fields = {
+        "id": observer.numbers.of[id],
+        "status": request.status.name,
+        "computed": request.num_computed_tokens,
+        "tokens": request.num_tokens,
+    }
+    if observer.tells_blocks:
+        fields["blocks"] = [
+            [block.block_id for block in manager.req_to_blocks.get(id, ())] for manager in managers
+        ]
+    fields |= observer.facts.get(id, {})
+    if observer.caching:
+        fields["chain"] = observer.chains.runs(id)
+    for name, attribute in (
+        ("placeholders", "num_output_placeholders"),
+        ("discard", "async_tokens_to_discard"),
+        ("preemptions", "num_preemptions"),
+    ):
+        value = getattr(request, attribute, 0)
+        if value:
+            fields[name] = value
+    cached = [manager.num_cached_block.get(id) for manager in managers]
+    if None not in cached:
+        fields["num_cached"] = cached
+    return fields
+
+
+def _in_flight(observer: Observer, step: Step) -> Fields:
+    """A step whose output has not come, and whom it owes a token."""
+    owed, gone = [], []
+    computed = step.computed or [0] * len(step.ids)
+    outputs = step.outputs or [0] * len(step.ids)
+    rows = zip(step.ids, step.numbers, step.tokens, computed, outputs, strict=True)
+    for id, number, tokens, before, told in rows:
+        request = observer.requests.get(id)
+        if request is None or observer.arrived[id] >= step.number:
+            gone.append(number)
+        elif before + tokens >= request.num_prompt_tokens + told:
+            owed.append(number)
+    fields: Fields = {"step": step.number, "ids": step.numbers, "tokens": step.tokens}
+    if owed:
+        fields["owed"] = owed
+    if gone:
+        fields["gone"] = gone
+    return fields
+
+
+def _cached(observer: Observer) -> Iterator[tuple[int, bytes]]:
+    """Block and hash of all that is cached; blocks of one hash in the order of caching."""
+    if not observer.caching:
+        return
+    for key, found in observer.pool.cached_block_hash_to_block._cache.items():
+        hash = bytes(key[:-GROUP_BYTES])
+        for block in found.values() if isinstance(found, dict) else (found,):
+            yield block.block_id, hash

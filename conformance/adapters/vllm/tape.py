@@ -1,0 +1,226 @@
+"""One recording, from header to end. Nothing that goes wrong in here reaches the engine."""
+
+import atexit
+import logging
+import secrets
+from collections.abc import Callable
+from multiprocessing import util
+from typing import Any
+
+from msgspec import json
+
+from nullblock.conformance.adapters.vllm import configuration
+from nullblock.conformance.adapters.vllm.events import EventTap, in_numbers
+from nullblock.conformance.adapters.vllm.files import Files
+from nullblock.conformance.adapters.vllm.observe import Observer
+from nullblock.conformance.adapters.vllm.outcomes import Outcomes
+from nullblock.conformance.adapters.vllm.settings import Settings
+from nullblock.conformance.adapters.vllm.sink import Sink
+from nullblock.conformance.adapters.vllm.snapshot import adopt, snapshot
+from nullblock.conformance.adapters.vllm.steps import Step, Steps
+
+logger = logging.getLogger("vllm.nullblock")
+
+SNAPSHOTS = 8
+"""A part is at least so many times as long as the state that opens it."""
+_encode = json.Encoder().encode
+
+
+class Tape:
+    """Writes records, in whole or not at all; what does not fit becomes a gap that is told."""
+
+    def __init__(self) -> None:
+        self.running = False
+        """Whether calls are observed."""
+        self.waiting_for_start = False
+        """Recording begins once every step in flight is known."""
+        self.inside = False
+        """Whether the engine is inside a call that is observed: what it calls then is its own."""
+        self.unreturned = 0
+        """Steps scheduled and not updated, recorded or not."""
+        self._sink: Sink | None = None
+        self._ending: Sink | None = None
+        """One that is to finish by itself."""
+        self._tap: EventTap | None = None
+        self._dropped = 0
+        self._part_size = self._least_part = 0
+
+    def start(
+        self, scheduler: Any, settings: Settings, engine: dict[str, str], *, late: bool
+    ) -> None:
+        """Begin, now if everything in flight is known, else as soon as it is.
+
+        ``late``: the engine may have done something already.
+        """
+        self.settings = settings
+        self.running = True
+        self.safely(self._prepare, scheduler, engine, late)
+
+    def _prepare(self, scheduler: Any, engine: dict[str, str], late: bool) -> None:
+        self.observer = Observer(scheduler, self.settings)
+        self.steps = Steps(self.observer)
+        self.outcomes = Outcomes(self.observer, self.steps.wheel)
+        self._tap = EventTap(scheduler.kv_cache_manager) if self.observer.events else None
+        self._header = configuration.header(scheduler, self.settings, engine, secrets.token_hex(8))
+        if late:
+            self._header["start"] = "unknown"
+        where = self.settings.where
+        self._files = Files(where, configuration.rank(scheduler), self.settings.keep)
+        settings = self.settings
+        self._sink = Sink(
+            self._files, settings.queue_bytes, settings.flush_seconds, self._writer_failed
+        )
+        atexit.register(self.stop)
+        # A process that multiprocessing started runs these in place of atexit's.
+        util.Finalize(None, self.stop, exitpriority=10)
+        logger.info("recording decisions to %s", self._files.path)
+        self.waiting_for_start = self.unreturned > 0
+        if not self.waiting_for_start:
+            self._begin()
+
+    def _begin(self) -> None:
+        self.waiting_for_start = False
+        self._put(_encode(self._header) + b"\n")
+        if self._header["start"] == "unknown":
+            adopt(self.observer, self.steps)
+            self._put(snapshot(self.observer, self.steps))
+
+    def scheduled(self, decided: Any) -> None:
+        """A step was decided."""
+        if self.waiting_for_start:
+            self.steps.note(decided)
+            return
+        self.write(self.steps.schedule(decided))
+        every = self.settings.state_every
+        if every and self.steps.count % every == 0:
+            self._write_lines([snapshot(self.observer, self.steps)])
+
+    def updated(self, step: Step | None, sampled: Any, result: Any) -> None:
+        """An output was taken in; ``step`` is the one it belongs to."""
+        if self.waiting_for_start:
+            # Outputs come in order: the first one that is known was preceded by all others.
+            if step is not None:
+                self._begin()
+            return
+        assert step is not None, "the output of a step that was not scheduled"
+        observer = self.observer
+        output = self.outcomes.output(step, sampled)
+        update = self.outcomes.update(step, result)
+        if self._tap is not None:
+            events = in_numbers(self._tap.take(), observer.chains)
+            if events is not None:
+                update["events"] = events
+        self.write(output, observer.with_counts(update, short=update["ev"] == "update+"))
+
+    def write(self, *records: dict[str, Any]) -> None:
+        """Add records that belong together."""
+        if not self.waiting_for_start:
+            self._write_lines([_encode(record) + b"\n" for record in records])
+
+    def _write_lines(self, lines: list[bytes]) -> None:
+        if self._dropped:
+            self._resume(len(lines))
+            return
+        for place, line in enumerate(lines):
+            if not self._put(line):
+                # An output without its update is no harm: a gap may follow it.
+                self._dropped = len(lines) - place
+                self._forget()
+                return
+        if self._part_size < max(self.settings.part_bytes, self._least_part):
+            return
+        sink = self._sink
+        if self._files.in_parts and sink and sink.waiting < self.settings.queue_bytes // 2:
+            self._next_part()
+
+    def _forget(self) -> None:
+        """The next records may not refer to those before."""
+        self.steps.before = None
+        self.observer.told = None
+
+    def _put(self, line: bytes) -> bool:
+        sink = self._sink
+        if sink is None or not sink.put(line):
+            return False
+        self._part_size += len(line)
+        return True
+
+    def _resume(self, many: int) -> None:
+        """After a gap: when the queue is nearly empty, say so, and where things stand now."""
+        self._dropped += many
+        assert self._sink is not None
+        if self._sink.waiting > self.settings.queue_bytes // 8:
+            return
+        gap = {"ev": "gap", "records": self._dropped, "reason": "the writer was too slow"}
+        state = snapshot(self.observer, self.steps)
+        if self._put(_encode(gap) + b"\n"):
+            logger.warning("recording is too slow: %d records are missing", self._dropped)
+            self._dropped = 0 if self._put(state) else 1
+            self._forget()
+
+    def _next_part(self) -> None:
+        """A part is a trace of its own: it begins with a header and the state."""
+        assert self._sink is not None
+        self._sink.next_part()
+        part = self._header.get("part", 1) + 1
+        self._header |= {"start": "unknown", "part": part}
+        self._forget()
+        self._part_size = 0
+        state = snapshot(self.observer, self.steps)
+        self._least_part = SNAPSHOTS * len(state)
+        if not (self._put(_encode(self._header) + b"\n") and self._put(state)):
+            self._dropped = 1
+
+    def raised(self, during: str, error: BaseException) -> None:
+        """The engine raised; nothing after it can be explained."""
+        self.write({"ev": "error", "during": during, "type": type(error).__name__})
+        self.stop()
+
+    def safely(self, method: Callable[..., Any], *args: Any) -> Any:
+        """Call a method of this side; if it raises, recording is over and None is returned."""
+        try:
+            return method(*args)
+        except Exception as error:
+            logger.warning(
+                "recording decisions has failed and stops; serving goes on (%s: %s)",
+                type(error).__name__,
+                error,
+                exc_info=None if isinstance(error, OSError) else error,
+            )
+            try:
+                if not self._dropped:
+                    self._put(_encode({"ev": "lost", "reason": type(error).__name__}) + b"\n")
+            except Exception:
+                logger.debug("the recording ends without a word", exc_info=True)
+            self._end(wait=0.0)
+            return None
+
+    def _writer_failed(self, error: BaseException) -> None:
+        """Called in the writer's thread."""
+        self.running = False
+        logger.warning(
+            "writing decisions to %s has failed and stops; serving goes on (%s: %s)",
+            self._files.path,
+            type(error).__name__,
+            error,
+        )
+
+    def stop(self) -> None:
+        """Seal and close the file. Does nothing the second time."""
+        self._end(wait=10.0)
+
+    def _end(self, wait: float) -> None:
+        self.running = self.waiting_for_start = False
+        sink, self._sink = self._sink or self._ending, None
+        self._ending = None if wait else sink
+        try:
+            if self._tap is not None:
+                self._tap.remove()
+            if sink is None:
+                return
+            if wait:
+                atexit.unregister(self.stop)
+            if not sink.close(wait) and wait:
+                logger.warning("the recording is not sealed: its disk is too slow")
+        except Exception:
+            logger.debug("the recording ends without its seal", exc_info=True)

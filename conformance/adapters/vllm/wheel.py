@@ -1,0 +1,30 @@
+"""Which requests can have filled a block, so that not all of them are looked at in every step."""
+
+from typing import Any
+
+Slot = list[tuple[str, Any]]
+
+
+class Wheel:
+    """Says of each request it watches when its next block can be full at the earliest.
+
+    An update gives a request one token at most. Whoever comes due and stays is watched anew.
+    """
+
+    def __init__(self, block_size: int) -> None:
+        """``block_size``: tokens that a hash covers."""
+        self.size = block_size
+        self._slots: list[Slot] = [[] for _ in range(block_size + 1)]
+        self._now = 0
+
+    def turn(self) -> tuple[Slot, Slot]:
+        """An update: who is due, and where those go whose next block is the next but one."""
+        slots = self._slots
+        self._now = now = (self._now + 1) % len(slots)
+        due, slots[now] = slots[now], []
+        return due, slots[now - 1]
+
+    def watch(self, id: str, request: Any) -> None:
+        """Look at a request again when it can have filled a block."""
+        left = self.size - request.num_tokens % self.size
+        self._slots[(self._now + left) % len(self._slots)].append((id, request))

@@ -1,0 +1,158 @@
+"""What an engineer on call can do about a decision that no rule explains."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.checker.explanation import Like
+from nullblock.conformance.trace.records import Header
+from nullblock.spec.departures import DEPARTURES, Defect
+from nullblock.spec.profiles import PROFILES, Semantics, meaning
+
+FEW_STEPS, SOME_STEPS = 300, 5000
+"""Steps up to which a trace is judged again by every other semantics, and by those whose switch
+has to do with the rule."""
+_ID = re.compile(r"\b[A-Z]+-[1-9][0-9]*\b")
+
+BUDGET = ("max_num_scheduled_tokens", "long_prefill_token_threshold", "enable_chunked_prefill")
+SEATS = ("max_num_seqs", "scheduler_reserve_full_isl", "num_blocks", "policy")
+POOL = ("num_blocks", "block_size", "policy")
+SETTINGS: dict[str, tuple[str, ...]] = {
+    "RUN": (*BUDGET, "max_model_len"),
+    "WAIT": (*BUDGET, *SEATS),
+    "ALLOC": POOL,
+    "PREEMPT": POOL,
+    "QUEUE": POOL,
+    "POOL": POOL,
+    "TABLE": POOL,
+    "HASH": ("enable_prefix_caching", "block_size"),
+    "UPD": ("max_model_len",),
+    "LIFE": ("max_model_len", "num_blocks", "block_size", *BUDGET),
+    "OUT": (),
+}
+"""The settings of a header that a family of rules depends on."""
+INPUTS = {
+    "HASH": "hashes depend on adapters, salts and multi-modal content, and on resets and "
+    "evictions: does anything else in the server touch the prefix cache?",
+    "UPD": "ends depend on each request's stop ids, eos and min_tokens: are they the ones that "
+    "the recorder saw?",
+    "LIFE": "arrivals, aborts and pauses may come from other threads: is there a way into the "
+    "engine that the recorder does not see?",
+    "OUT": "does a plugin, a connector or a subclass change what the scheduler has put out?",
+}
+"""What else a family of rules depends on, as a question."""
+LOOKS: dict[str, tuple[str, ...]] = {
+    "RUN-4": ("skipped-request",),
+    "PREEMPT-2": ("skipped-request", "outgrown-pool", "start-over"),
+    "RUN-2": ("long-prompt", "full-prompt"),
+    "RUN-1": ("long-prompt",),
+    "WAIT-2": ("long-prompt",),
+    "HASH-10": ("uncomputed-hit", "one-spelling"),
+    "HASH-11": ("uncomputed-hit", "one-spelling"),
+    "HASH-12": ("uncomputed-hit", "one-spelling"),
+    "UPD-3": ("next-owner",),
+    "WAIT-9": ("unfit-prompt", "uncut-prompt", "outgrown-pool"),
+}
+"""Departures that show as a mismatch of a rule which is not the one that they break."""
+
+
+def settings(header: Header, rule: str) -> dict[str, Any]:
+    """The settings in the header that a rule depends on."""
+    config = msgspec.to_builtins(header.config)
+    names = dict.fromkeys(SETTINGS.get(rule.partition("-")[0], ()))
+    return {name: config[name] for name in names if name in config}
+
+
+def like(rule: str, semantics: Semantics) -> tuple[Like, ...]:
+    """The known departures that would look like this, among those that the semantics is not told
+    to follow.
+    """
+    return tuple(
+        Like(d.name, d.upstream, d.story, f"{d.switch}={str(d.value).lower()}")
+        for d in DEPARTURES
+        if getattr(semantics, d.switch) != d.value and _looks(d, rule)
+    )
+
+
+def _looks(d: Defect, rule: str) -> bool:
+    cited = set(_ID.findall(meaning(d.switch))) | {d.breaks}
+    return rule in cited or d.name in LOOKS.get(rule, ())
+
+
+def variants(
+    path: Path,
+    line: int,
+    file: str,
+    semantics: Semantics,
+    label: str,
+    rule: str | None = None,
+) -> tuple[str, ...]:
+    """Profiles, and single switches of this one, with which the rules explain the trace up to and
+    including a line; with `rule`, only switches that have to do with it. Raises ``OSError``.
+    """
+    from nullblock.conformance.checker.check import check
+
+    found = []
+    for name, other in _others(semantics, label, rule):
+        verdict = check(path, other, name, until=(line, file), deep=False)
+        if verdict.first is None and verdict.verdict == "CONFORMS":
+            found.append(name)
+    return tuple(found)
+
+
+def _others(semantics: Semantics, label: str, rule: str | None) -> Iterator[tuple[str, Semantics]]:
+    profiles = {name: value for name, value in PROFILES.items() if value != semantics}
+    yield from ((f"--profile {name}", value) for name, value in profiles.items())
+    base, *rest = (part.strip() for part in label.split(","))
+    sets = "".join(f" --set {s}" for s in rest)
+    departing = {d.switch for d in DEPARTURES if rule is not None and _looks(d, rule)}
+    for switch in fields(Semantics):
+        if rule is not None and rule not in meaning(switch.name) and switch.name not in departing:
+            continue
+        turned = not getattr(semantics, switch.name)
+        other = replace(semantics, **{switch.name: turned})
+        if other not in profiles.values():
+            name = f"--profile {base}{sets} --set {switch.name}={str(turned).lower()}"
+            yield name, other
+
+
+def steps(
+    m: Mismatch,
+    header: Header,
+    found: tuple[str, ...],
+    tried: str,
+    alike: tuple[Like, ...],
+) -> Iterator[str]:
+    """What to do, first things first."""
+    family = m.rule.partition("-")[0]
+    engine = f"{header.engine.name} {header.engine.version}"
+    if found:
+        yield (
+            "a wrong profile rather than a wrong engine? With any of these the rules decide as "
+            f"recorded: {'; '.join(found)}. Compare the version and the patches of {engine}, and "
+            "judge the whole trace by the one that fits"
+        )
+    elif tried:
+        yield f"no other profile, and no {tried}, explains it: the semantics is not to blame"
+    else:
+        yield f"judge it by another profile if {engine} is not what the profile stands for"
+    for d in alike:
+        yield f"it looks like the known departure {d.name} (upstream {d.upstream}): {d.story}"
+    if told := settings(header, m.rule):
+        values = ", ".join(f"{name}={value}" for name, value in told.items())
+        yield f"compare with the settings that the server really ran with: {values}"
+    if family in INPUTS:
+        yield INPUTS[family]
+    yield (
+        "run the minimal scenario (nullblock check --scenario FILE) on the engine: if it decides "
+        "there as the rules do, the fault hangs on something that the trace does not tell"
+    )
+    yield (
+        "if it decides there as it was recorded, it is a defect of the engine: report it with "
+        "that scenario"
+    )

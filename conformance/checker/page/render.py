@@ -1,0 +1,163 @@
+"""The page: one article a trace."""
+
+from collections.abc import Iterator, Sequence
+
+from nullblock.conformance.checker.explanation import Explanation, describe
+from nullblock.conformance.checker.page import pool, steps
+from nullblock.conformance.checker.page.html import Child, Element, el, items, join, table
+from nullblock.conformance.checker.page.style import STYLE
+from nullblock.conformance.checker.verdict import First, Verdict
+from nullblock.conformance.minimal.document import written
+from nullblock.conformance.strength.measure import Notice
+from nullblock.spec.catalogue import catalogue
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+"""A browser loads nothing and runs nothing, whatever a trace has in it."""
+
+
+def render(verdicts: Sequence[Verdict], notices: Sequence[Sequence[Notice]] = ()) -> bytes:
+    """The page of some verdicts, with their strength where that was measured."""
+    strong = [*notices, *([()] * (len(verdicts) - len(notices)))]
+    worst = ", ".join(dict.fromkeys(v.verdict for v in verdicts))
+    head = el(
+        "head",
+        el("meta", charset="utf-8"),
+        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        Element(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"/>'),
+        el("title", f"nullblock check: {worst}"),
+        Element(f"<style>{STYLE}</style>"),
+    )
+    articles = (_article(v, n) for v, n in zip(verdicts, strong, strict=True))
+    page = el("html", head, el("body", el("main", *articles)), lang="en")
+    return f"<!doctype html>\n{page}\n".encode()
+
+
+def _article(v: Verdict, notices: Sequence[Notice]) -> Element:
+    return el("article", *_parts(v, notices))
+
+
+def _parts(v: Verdict, notices: Sequence[Notice]) -> Iterator[Child]:
+    yield el("h1", el("span", v.verdict, class_=f"verdict {v.verdict}"), f" {v.trace}")
+    yield el("p", _basis(v), class_="dim")
+    e = v.first.explanation if v.first else None
+    if v.first is not None and e is not None:
+        yield from _fault(v.first, e, v)
+    elif v.first is not None:
+        yield from _damage(v.first)
+    if v.missing:
+        yield el("h2", "What is not known")
+        yield el("p", "It would decide, and the trace does not tell it, or it is out of scope:")
+        yield items(list(v.missing))
+    about = [q.id for q in e.requests] if e is not None else []
+    chart = steps.draw(v, about)
+    if chart is not None:
+        yield join(el("h2", "Requests by step"), chart)
+    if v.replay is not None and v.verdict != "MALFORMED":
+        blocks = {b.id for b in e.blocks} if e is not None else set()
+        where = "at the wrong decision" if e is not None else "where the trace was left"
+        yield join(el("h2", f"The block pool {where}"), pool.draw(v.replay, blocks))
+    if v.first is not None and e is not None:
+        yield from _scenario(v)
+    if notices:
+        yield from _strength(notices)
+    if v.rules:
+        yield from _evidence(v)
+
+
+def _basis(v: Verdict) -> str:
+    text = f"profile {v.profile}: " if v.profile else ""
+    text += f"{v.steps:,} steps decided again, {v.decisions:,} decisions compared"
+    if v.replay is not None:
+        engine = v.replay.header.engine
+        text += f". Recorded from {engine.name} {engine.version}"
+    return text
+
+
+def _fault(first: First, e: Explanation, v: Verdict) -> Iterator[Child]:
+    yield el("h2", f"The first wrong decision: step {first.step}, {first.what}")
+    yield el("p", f"line {first.line} of {first.file}", class_="dim")
+    sides = (("rules", f"The rules of {v.profile} say", e.expected),) + (
+        ("trace", "The trace says", e.recorded),
+    )
+    cards = (
+        el("section", el("h3", title), el("p", value, class_="value"), class_=f"card {side}")
+        for side, title, value in sides
+    )
+    yield el("div", *cards, class_="sides")
+    yield el(
+        "section",
+        el("h3", str(first.rule)),
+        el("p", e.sentence),
+        el("p", e.note) if e.note else None,
+        el("p", f"Source in vLLM: {e.source}", class_="dim") if e.source else None,
+        class_="card",
+    )
+    if e.because:
+        yield el("h2", "What decided")
+        yield items(list(e.because), ordered=True)
+    yield el("h2", "What to do next")
+    yield items(list(e.next), ordered=True)
+    yield el("h2", "The state around it")
+    yield el("p", e.totals)
+    lines: list[Child] = [q.text for q in e.requests]
+    lines += [describe(b) for b in e.blocks]
+    if lines:
+        yield items(lines)
+    rows: list[list[Child]] = [[str(line), what] for line, what in e.before]
+    yield table(["line", "record"], rows, "The last lines before it")
+
+
+def _damage(first: First) -> Iterator[Child]:
+    yield el("h2", "The trace is damaged")
+    yield items([*first.story, f"line {first.line} of {first.file}", f"remedy: {first.expected}"])
+
+
+def _scenario(v: Verdict) -> Iterator[Child]:
+    yield el("h2", "A minimal scenario that shows the same")
+    if v.scenario is None or v.scenario.document is None:
+        yield el("p", v.scenario.note if v.scenario is not None else "it was not asked for")
+        return
+    base, *settings = (part.strip() for part in v.profile.split(","))
+    options = "".join(f" --set {s}" for s in settings)
+    yield el("p", v.scenario.note)
+    yield el(
+        "p",
+        "Save it as fault.json; the last decision that this prints is the rules' own: ",
+        el("code", f"nullblock run --profile {base}{options} fault.json"),
+    )
+    yield el("pre", el("code", written(v.scenario.document)), class_="copy", tabindex="0")
+
+
+def _strength(notices: Sequence[Notice]) -> Iterator[Child]:
+    count = sum(n.said == "rejected" for n in notices)
+    yield el("h2", f"Strength: {count} of {len(notices)} known mutants would be rejected")
+    rows: list[list[Child]] = [
+        [
+            n.mutant.name,
+            n.mutant.defect,
+            n.said,
+            f"step {n.step}" if n.step else "",
+            n.rule,
+            n.what,
+        ]
+        for n in notices
+    ]
+    head = ["mutant", "the defect", "this trace", "where", "by", "what came out, or why nothing"]
+    yield table(head, rows, "Defects of the rules, planted one by one")
+
+
+def _evidence(v: Verdict) -> Iterator[Child]:
+    rules = [s for s in catalogue() if s.kind == "rule"]
+    rows: list[list[Child]] = [
+        [s.id, f"{v.rules[s.id]:,}", s.sentence] for s in rules if s.id in v.rules
+    ]
+    never = [s.id for s in rules if s.id not in v.rules]
+    yield el("h2", "What the verdict rests on")
+    yield el(
+        "details",
+        el("summary", f"{len(rows)} of {len(rules)} rules had a part in it"),
+        table(["rule", "times", "sentence"], rows, "How often each rule decided"),
+        open="" if v.verdict == "CONFORMS" else None,
+    )
+    if never:
+        yield el("p", f"never exercised: {', '.join(never)}", class_="dim")

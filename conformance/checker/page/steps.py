@@ -1,0 +1,166 @@
+"""Requests by step: who waited, computed, was preempted, ended, in the last steps of a trace."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from nullblock.conformance.checker.observations import waiting
+from nullblock.conformance.checker.page.html import Child, Element, el
+from nullblock.conformance.checker.verdict import Verdict
+from nullblock.conformance.trace.records import Abort, Add, Schedule, Update
+
+STEPS, ROWS, IDLE_ROWS = 48, 60, 12
+"""At most this many columns, rows, and rows of requests that only waited."""
+CELL, LABEL, TOP = 17, 74, 18
+
+KINDS = {
+    "n": "N new: prefill begins",
+    "p": "P prefill",
+    "d": "D decode",
+    "r": "R resumed",
+    "w": "W waiting",
+    "x": "X preempted",
+    "s": "· running, not scheduled",
+    "f": "F ended",
+}
+LETTER = {"s": "·"}
+
+
+@dataclass(slots=True)
+class Chart:
+    """What each request did in each step of a window."""
+
+    steps: list[int] = field(default_factory=list)
+    cells: dict[int, dict[int, tuple[str, str]]] = field(default_factory=dict)
+    """Request, then step: kind, and what it was in words."""
+    standing: dict[int, str] = field(default_factory=dict)
+    """What a request does while nothing is said of it."""
+
+    def step(self, record: Schedule) -> None:
+        """A step is scheduled: what is recorded of it."""
+        step = record.step
+        self.steps.append(step)
+        new = {q.id for q in record.new}
+        resumed = set(record.cached.resumed) if record.cached else set()
+        for r in record.preempted:
+            self.put(r, step, "x", "preempted")
+            self.standing[r] = "w"
+        for r, n in zip(record.ids, record.tokens, strict=True):
+            kind = "n" if r in new else "r" if r in resumed else "p" if n > 1 else "d"
+            self.put(r, step, kind, f"{n} token" + "s" * (n != 1))
+            self.standing[r] = "s"
+        for r, kind in self.standing.items():
+            if step not in self.cells.setdefault(r, {}):
+                self.put(r, step, kind, "waits" if kind == "w" else "not scheduled")
+
+    def put(self, r: int, step: int, kind: str, what: str) -> None:
+        """Fill a cell."""
+        self.cells.setdefault(r, {})[step] = kind, what
+
+    def end(self, r: int, reason: str) -> None:
+        """A request is gone."""
+        self.standing.pop(r, None)
+        if self.steps:
+            what = self.cells.get(r, {}).get(self.steps[-1], ("", ""))[1]
+            self.put(r, self.steps[-1], "f", f"{what}, ended: {reason}".removeprefix(", "))
+
+
+def chart(verdict: Verdict) -> Chart:
+    """The chart of the last steps."""
+    found = Chart()
+    arrived: set[int] = set()
+    for located in verdict.last:
+        match located.record:
+            case Add() as add:
+                found.standing[add.id] = "w"
+                arrived.add(add.id)
+            case Schedule() as schedule:
+                found.step(schedule)
+            case Update() as update:
+                for finish in update.finish:
+                    found.end(finish.id, finish.reason)
+            case Abort() as abort:
+                for r in abort.aborted or abort.asked or ():
+                    found.end(r, "aborted")
+            case _:
+                pass
+    for r, cells in found.cells.items():
+        # Whoever enters without having arrived had arrived, and waited, before.
+        begun = min(cells)
+        if r not in arrived and cells[begun][0] in ("n", "r"):
+            for step in found.steps:
+                if step < begun:
+                    found.put(r, step, "w", "waits")
+    found.steps = found.steps[-STEPS:]
+    if verdict.replay is not None:
+        unseen = [r for r in waiting(verdict.replay.s) if r not in found.cells]
+        for r in unseen:
+            for step in found.steps:
+                found.put(r, step, "w", "waits")
+    return found
+
+
+def draw(verdict: Verdict, about: Iterable[int]) -> Element | None:
+    """The chart as a figure; None if no step was read."""
+    found = chart(verdict)
+    if not found.steps:
+        return None
+    last = found.steps[-1]
+    wanted = [r for r in about if r in found.cells]
+    shown = set(found.steps)
+    rows = [r for r, cells in found.cells.items() if shown & cells.keys()]
+    # Those that the verdict is about first, then whoever did something, then who only waited.
+    busy = {r: sum(found.cells[r].get(s, "w")[0] != "w" for s in shown) for r in rows}
+    rows.sort(key=lambda r: (r not in wanted, not busy[r], -max(found.cells[r]), r))
+    most = sum(r in wanted or bool(busy[r]) for r in rows) + IDLE_ROWS
+    most = min(most, ROWS)
+    left_out = len(rows) - most
+    rows = sorted(rows[:most])
+    drawn: list[Child] = []
+    for x, step in enumerate(found.steps):
+        if step == last:
+            end = LABEL + (x + 1) * CELL
+            drawn.append(el("text", str(step), x=end, y=12, text_anchor="end"))
+        elif step % 10 == 0 and step + 4 < last:
+            drawn.append(el("text", str(step), x=LABEL + x * CELL, y=12))
+    for y, r in enumerate(rows):
+        drawn.append(el("text", f"request {r}", x=0, y=TOP + y * CELL + 12))
+        drawn += _row(found, r, y)
+    fault = verdict.verdict == "VIOLATION"
+    if fault:
+        x = LABEL + (len(found.steps) - 1) * CELL
+        height = len(rows) * CELL
+        drawn.append(el("rect", x=x, y=TOP, width=CELL, height=height, class_="fault"))
+        for y, r in enumerate(rows):
+            if r in wanted:
+                place = {"x": 0, "y": TOP + y * CELL, "height": CELL}
+                drawn.append(el("rect", width=x + CELL, class_="fault", **place))
+    width, height = LABEL + len(found.steps) * CELL + 2, TOP + len(rows) * CELL + 2
+    label = f"{len(rows)} requests in steps {found.steps[0]} to {last}"
+    note = f"{label}, as recorded" + (f"; {left_out} more are left out" if left_out > 0 else "")
+    note += "; the wrong decision is framed" if fault else ""
+    svg = el(
+        "svg",
+        *drawn,
+        role="img",
+        aria_label=label,
+        width=width,
+        height=height,
+        viewBox=f"0 0 {width} {height}",
+    )
+    legend = el("ul", *(el("li", text) for text in KINDS.values()), class_="legend")
+    return el("figure", el("div", svg, class_="wide"), legend, el("figcaption", note))
+
+
+def _row(found: Chart, r: int, y: int) -> list[Child]:
+    drawn: list[Child] = []
+    for x, step in enumerate(found.steps):
+        if step not in found.cells[r]:
+            continue
+        kind, what = found.cells[r][step]
+        left, top = LABEL + x * CELL, TOP + y * CELL
+        size = CELL - 1
+        title = el("title", f"request {r}, step {step}: {what}")
+        box = el("rect", title, x=left, y=top, width=size, height=size, class_=kind)
+        letter = LETTER.get(kind, kind.upper())
+        drawn += [box, el("text", letter, x=left + 5, y=top + 12)]
+    return drawn

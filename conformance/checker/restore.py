@@ -1,0 +1,175 @@
+"""Puts the rules into the state that a ``state`` record tells: where a recording begins in the
+middle of a run, or goes on after a gap.
+
+The engine says what its state is, and the rules go on from there. So a state that cannot be one is
+a finding of its own: every block is free or held, counts count, statuses and lists agree.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from msgspec import UNSET, UnsetType
+
+from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.checker.facts import Chain, NotRecorded, Recorded
+from nullblock.conformance.checker.names import Names
+from nullblock.conformance.trace.records import RequestState, State, StepInFlight
+from nullblock.spec import facts
+from nullblock.spec.fields import (
+    CHUNK,
+    PAUSED_ALL,
+    PAUSED_NEW,
+    PREEMPTED,
+    RUNNING,
+    TOKEN,
+    UNPAUSED,
+    WAITING,
+)
+
+T = TypeVar("T")
+STAGES = {"WAITING": WAITING, "PREEMPTED": PREEMPTED, "RUNNING": RUNNING}
+PAUSE = {"UNPAUSED": UNPAUSED, "PAUSED_NEW": PAUSED_NEW, "PAUSED_ALL": PAUSED_ALL}
+WHOLE = ("free_queue", "ref_cnt", "in_flight", "finished", "previous", "pause_state")
+"""What a record has to tell, besides requests, so that the rules can go on from it."""
+
+
+def told(value: T | UnsetType) -> T:
+    """A value that `_complete` has found in the record."""
+    assert not isinstance(value, UnsetType)
+    return value
+
+
+def restore(k: Recorded, seen: State, names: Names) -> Any:
+    """The state of the rules that `seen` describes, and the facts about its requests.
+
+    Raises NotRecorded for what the record leaves out and decisions depend on.
+    """
+    _complete(k, seen)
+    k.requests.clear()
+    k.chains.clear()
+    k.refused = []
+    s: Any = k.start()
+    arrivals = sorted(seen.requests, key=lambda q: q.id) if k.priority else seen.requests
+    for q in arrivals:
+        _request(s, q)
+    for r in seen.running:
+        s.run[s.nr] = r
+        s.nr += 1
+    for r in seen.waiting:
+        s.rank[r] = s.hi
+        s.hi += 1
+        s.nwait += 1
+        s.waitset = k.add(s.waitset, r)
+    _pool(s, seen, names)
+    for n, step in enumerate(told(seen.in_flight)):
+        _in_flight(s, n, step)
+    s.finished, s.prev = set(told(seen.finished)), set(told(seen.previous))
+    s.pause = PAUSE[told(seen.pause_state)]
+    return s
+
+
+def contradictions(s: Any, seen: State) -> Iterator[Mismatch]:
+    """What a recorded state says that no state can be."""
+    held = Counter(s.tab[r, i] for r in s.k.requests for i in range(s.tlen[r]))
+    counted = {b: n for b, n in s.ref.items() if n}
+    if held != counted:
+        expected = sorted(held.items())
+        yield Mismatch("POOL-2", "the reference counts", expected, sorted(counted.items()))
+    free = [b for b in range(1, s.k.usable + 1) if b not in held]
+    queue = sorted(told(seen.free_queue))
+    if queue != free:
+        yield Mismatch("POOL-3", "the free queue", free, queue)
+    for stages, listed, rule, what in (
+        ({RUNNING}, seen.running, "RUN-19", "who runs"),
+        ({WAITING, PREEMPTED}, seen.waiting, "WAIT-12", "who waits"),
+    ):
+        ours = sorted(r for r in s.k.requests if s.stage[r] in stages)
+        if ours != sorted(listed):
+            yield Mismatch(rule, what, ours, sorted(listed))
+    for r in s.k.requests:
+        if not 0 <= s.comp[r] <= s.ntok[r] + s.ph[r]:
+            what = f"the computed tokens of request {r}"
+            yield Mismatch("RUN-16", what, f"0 to {s.ntok[r] + s.ph[r]}", s.comp[r], r)
+
+
+def _complete(k: Recorded, seen: State) -> None:
+    """Raise NotRecorded unless everything is told that decisions depend on."""
+    asked = WHOLE + (("chains",) if k.caching else ())
+    missing = [name for name in asked if getattr(seen, name) is UNSET]
+    if missing:
+        raise NotRecorded(*(f"`{name}` of the state at step {seen.step}" for name in missing))
+    for q in seen.requests:
+        if q.status not in STAGES:
+            raise NotRecorded(f"what the status {q.status} of request {q.id} means")
+        if q.prompt is UNSET or q.max_tokens is UNSET or q.blocks is UNSET:
+            raise NotRecorded(f"the facts about request {q.id} in the state at step {seen.step}")
+        if q.features:
+            raise NotRecorded(*(f"the feature {f} of request {q.id}" for f in q.features))
+        if k.caching and q.chain is UNSET and q.tokens >= k.block_size:
+            raise NotRecorded(f"the chain numbers of request {q.id}")
+        if k.priority and q.arrival is UNSET:
+            raise NotRecorded(f"the arrival time of request {q.id}, under the PRIORITY policy")
+    known = {q.id for q in seen.requests}
+    if any(known & set(step.gone) for step in told(seen.in_flight)):
+        raise NotRecorded("what a step in flight owes to an earlier owner of a request number")
+    if unknown := set(seen.running + seen.waiting) - known:
+        raise NotRecorded(
+            f"the facts about request {min(unknown)} in the state at step {seen.step}"
+        )
+
+
+def _request(s: Any, q: RequestState) -> None:
+    k, r = s.k, q.id
+    k.requests[r] = facts.Request(
+        id=(0.0 if q.tie is UNSET else q.tie, r),
+        prompt_len=told(q.prompt),
+        max_tokens=told(q.max_tokens),
+        min_tokens=q.min_tokens,
+        priority=q.priority,
+        arrival=0.0 if q.arrival is UNSET else float(q.arrival),
+        skip_reading_prefix_cache=q.skip_reading_prefix_cache,
+    )
+    k.chains[r] = Chain(() if q.chain is UNSET else q.chain)
+    s.stage[r] = STAGES[q.status]
+    s.arr[r] = s.aclk
+    s.aclk += 1
+    s.ntok[r], s.comp[r] = q.tokens, q.computed
+    s.ph[r], s.drop[r], s.npre[r] = q.placeholders, q.discard, q.preemptions
+    table = q.blocks[0] if q.blocks else []
+    for i, b in enumerate(table):
+        s.tab[r, i] = b
+    s.tlen[r] = len(table)
+    s.told[r] = len(table) if s.stage[r] == RUNNING else 0
+    s.ncached[r] = q.num_cached[0] if q.num_cached else 0
+
+
+def _pool(s: Any, seen: State, names: Names) -> None:
+    """Every block in its place. Names that the engine gave blocks are kept as ours."""
+    blocks = {b for q in seen.requests for b in (q.blocks[0] if q.blocks else ())}
+    queue, counted = told(seen.free_queue), told(seen.ref_cnt)
+    blocks |= {*queue, *(b for b, _ in counted)}
+    if beyond := [b for b in blocks if not 1 <= b <= s.k.usable]:
+        raise NotRecorded(f"block {min(beyond)}, in a pool of {s.k.usable}")
+    names.same(sorted(blocks), sorted(blocks))
+    s.stamp = s.k.blank("stamp")
+    for place, b in enumerate(queue, start=1):
+        s.stamp[b] = place
+    s.back, s.nfree = len(queue) + 1, len(queue)
+    for b, n in counted:
+        s.ref[b] = n
+    for b, chain in () if seen.chains is UNSET else seen.chains:
+        s.hsh[b] = chain
+        s.hclock += 1
+
+
+def _in_flight(s: Any, number: int, step: StepInFlight) -> None:
+    owed = set(step.owed)
+    for r, n in zip(step.ids, step.tokens, strict=True):
+        i = s.nframe
+        s.frame[i], s.grant[i] = r, n
+        s.born[i] = s.arr[r]
+        s.due[i] = TOKEN if r in owed else CHUNK
+        s.nframe = i + 1
+    s.fend[number] = s.nframe
+    s.steps = number + 1

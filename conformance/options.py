@@ -1,0 +1,40 @@
+"""The options that several commands share: which semantics is meant.
+
+``--profile NAME`` and any number of ``--set SWITCH=VALUE``; what they come to is a value and a
+label under which outputs name it.
+"""
+
+from typing import Annotated
+
+import typer
+
+from nullblock.conformance.console import usage_error
+from nullblock.spec.profiles import PROFILES, Semantics, UnknownSwitch, profile, with_switches
+
+NORMATIVE = "normative"
+"""What a command follows unless it is told otherwise."""
+
+ProfileName = Annotated[
+    str,
+    typer.Option("--profile", help=f"Which semantics: {', '.join(PROFILES)}; see `profiles`."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SWITCH=VALUE", help="Change a switch of the profile."),
+]
+
+
+def semantics(name: str, settings: list[str] | None) -> Semantics:
+    """The profile called `name` with its settings applied.
+
+    Raises :class:`typer.BadParameter` for a name or a value that nobody knows.
+    """
+    try:
+        return with_switches(profile(name), settings or [])
+    except UnknownSwitch as error:
+        raise usage_error(str(error), "--profile, --set") from None
+
+
+def label(name: str, settings: list[str] | None) -> str:
+    """What outputs call the profile: its name, and the switches that were set."""
+    return ", ".join([name, *(settings or [])])

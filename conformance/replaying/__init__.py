@@ -1,0 +1,1 @@
+"""Workloads played through an engine on a clock of their own."""

@@ -1,0 +1,27 @@
+"""What records are made of: numbers, and the two kinds of structs."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+Int = Annotated[int, Meta(ge=-(2**53), le=2**53)]
+"""A whole number that any JSON reader holds exactly."""
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+Positive = Annotated[int, Meta(ge=1, le=2**53)]
+RequestNumber: TypeAlias = Count
+BlockId: TypeAlias = Count
+Chain = tuple[Count, Positive]
+"""A run of chain numbers: the first, and how many follow one another from there."""
+Groups = list[list[BlockId]]
+"""Block ids by KV cache group."""
+Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+Observation = Literal["complete", "sampled", "absent"]
+PauseName = Literal["UNPAUSED", "PAUSED_NEW", "PAUSED_ALL"]
+
+
+class Piece(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A piece of a record."""
+
+
+class Line(Piece, frozen=True, kw_only=True, tag_field="ev"):
+    """A record: one line of a trace."""

@@ -1,0 +1,70 @@
+"""The short forms of records: what is as it was expected to be is left out.
+
+With hundreds of requests decoding, one step is like the next: the same requests, a token each.
+Readers see whole records only; :class:`nullblock.conformance.trace.expand.Expander` makes them.
+"""
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from nullblock.conformance.trace.base import Count, Groups, Int, Line, Positive, RequestNumber
+from nullblock.conformance.trace.records import Event, Finish, NewRequest, PostState
+
+
+class ScheduleDelta(Line, frozen=True, kw_only=True, tag="schedule+"):
+    """A ``schedule`` told by what differs from the one before.
+
+    Whoever was scheduled there and is not ``gone`` stays: in the same order, before all others,
+    each with one token, computed what was computed and scheduled there, one output more. Absent
+    here, and of a short update, ``common_prefix`` and each of the counts in ``state`` are as they
+    were told last.
+    """
+
+    step: Positive
+    gone: list[RequestNumber] = msgspec.field(default_factory=list)
+    """Scheduled in the step before and not in this one."""
+    odd: list[tuple[RequestNumber, Int, Int, Count]] = msgspec.field(default_factory=list)
+    """Those that stay with other numbers: tokens, computed, num_output."""
+    ids: list[RequestNumber] = msgspec.field(default_factory=list)
+    """Who is scheduled after those that stay, in schedule order."""
+    tokens: list[Int] = msgspec.field(default_factory=list)
+    """In parallel to ``ids``."""
+    known: list[tuple[RequestNumber, Int, Count]] = msgspec.field(default_factory=list)
+    """Those of ``ids`` that the worker has seen, as in ``cached``: computed, num_output."""
+    new: list[NewRequest] = msgspec.field(default_factory=list)
+    blocks: list[tuple[RequestNumber, Groups]] = msgspec.field(default_factory=list)
+    resumed: list[RequestNumber] = msgspec.field(default_factory=list)
+    all_tokens: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
+    preempted: list[RequestNumber] = msgspec.field(default_factory=list)
+    finished: list[RequestNumber] = msgspec.field(default_factory=list)
+    common_prefix: list[Count] | UnsetType = UNSET
+    state: PostState | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if len(self.tokens) != len(self.ids):
+            raise ValueError("`tokens` and `ids` differ in length")
+
+
+class OutputDelta(Line, frozen=True, kw_only=True, tag="output+"):
+    """An ``output`` for everyone in its step, one token each unless it is said otherwise."""
+
+    step: Positive
+    odd: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
+    """Who sampled another number of tokens, and how many."""
+    eos: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
+    stop: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
+    chain: list[tuple[RequestNumber, Count]] | UnsetType = UNSET
+
+
+class UpdateDelta(Line, frozen=True, kw_only=True, tag="update+"):
+    """An ``update`` that passes on what its ``output`` has, in that order."""
+
+    step: Positive
+    gone: list[RequestNumber] = msgspec.field(default_factory=list)
+    """Who sampled something and gets nothing."""
+    finish: list[Finish] = msgspec.field(default_factory=list)
+    events: list[Event] | UnsetType = UNSET
+    state: PostState | UnsetType = UNSET
+
+
+Delta = ScheduleDelta | OutputDelta | UpdateDelta

@@ -1,0 +1,240 @@
+"""Short forms become whole records."""
+
+from collections.abc import Iterable
+from operator import add
+
+from msgspec import UNSET, UnsetType
+
+from nullblock.conformance.trace.base import Groups
+from nullblock.conformance.trace.deltas import Delta, OutputDelta, ScheduleDelta, UpdateDelta
+from nullblock.conformance.trace.errors import Malformed
+from nullblock.conformance.trace.records import (
+    Abort,
+    CachedRequests,
+    Gap,
+    Header,
+    Output,
+    Part,
+    PostState,
+    Record,
+    Reset,
+    Schedule,
+    Update,
+)
+
+_RECORDER = "record it again: a recorder writes what happens, in its order"
+
+
+class Expander:
+    """Remembers what short forms refer to: the step before, and the output under way."""
+
+    def __init__(self, header: Header) -> None:
+        self._tells_blocks = header.block_ids != "absent"
+        self._before: Schedule | None = None
+        self._numbers: tuple[list[int], list[int]] | None = None
+        """Of the step before, in parallel to its ids: computed, num_output."""
+        self._output: Output | None = None
+        self._state: PostState | UnsetType = UNSET
+        """What was told last of the state after a record."""
+
+    def whole(self, line: Record | Delta, oldest: list[int] | None) -> Record:
+        """The record that a line stands for; ``oldest``: who is in the oldest step in flight.
+
+        Raises :class:`Malformed`, without a line number, where there is nothing to refer to.
+        """
+        match line:
+            case ScheduleDelta():
+                return self._schedule(line)
+            case OutputDelta():
+                self._output = _output(line, oldest)
+                return self._output
+            case UpdateDelta():
+                return self._update(line)
+            case Schedule():
+                self._before, self._numbers = line, None
+                self._state = line.state
+            case Output():
+                self._output = line
+            case Update() | Abort() | Reset():
+                self._state = line.state
+            case Header() | Part() | Gap():
+                self._before = self._numbers = self._output = None
+                self._state = UNSET
+            case _:
+                pass
+        return line
+
+    def _state_after(self, told: PostState | UnsetType) -> PostState | UnsetType:
+        """The state with what is as it was."""
+        before = self._state
+        if isinstance(told, UnsetType) or isinstance(before, UnsetType):
+            self._state = before if isinstance(told, UnsetType) else told
+            return self._state
+        names = ("num_free", "num_running", "num_waiting")
+        known = {name: getattr(before, name) for name in names}
+        known |= {n: getattr(told, n) for n in names if getattr(told, n) is not UNSET}
+        self._state = PostState(**known)
+        return self._state
+
+    def _schedule(self, line: ScheduleDelta) -> Schedule:
+        before = self._before
+        if before is None:
+            raise Malformed(f"step {line.step} refers to a step before it, not told", _RECORDER)
+        if self._numbers is None:
+            self._numbers = _numbers(before)
+        ids, tokens = before.ids, before.tokens
+        computed, outputs = self._numbers
+        if line.gone:
+            ids, tokens, computed, outputs = _without(set(line.gone), before, computed, outputs)
+        computed = list(map(add, computed, tokens))
+        outputs = [n + 1 for n in outputs]
+        if tokens.count(1) != len(tokens):
+            tokens = [1] * len(ids)
+        if line.odd:
+            tokens = list(tokens)
+            _except(line, ids, tokens, computed, outputs)
+        whole = self._whole(line, before, ids, tokens, computed, outputs)
+        self._before = whole
+        return whole
+
+    def _whole(
+        self,
+        line: ScheduleDelta,
+        before: Schedule,
+        ids: list[int],
+        tokens: list[int],
+        computed: list[int],
+        outputs: list[int],
+    ) -> Schedule:
+        """The record, and what the next one may refer to."""
+        cached: CachedRequests | UnsetType = UNSET
+        if ids or line.known:
+            blocks: list[tuple[int, Groups]] | UnsetType = line.blocks
+            cached = CachedRequests(
+                ids=ids + [id for id, _, _ in line.known] if line.known else ids,
+                computed=computed + [n for _, n, _ in line.known],
+                num_output=outputs + [n for _, _, n in line.known],
+                blocks=blocks if self._tells_blocks else UNSET,
+                resumed=line.resumed,
+                all_tokens=line.all_tokens,
+            )
+        self._numbers = (computed, outputs)
+        if line.ids:
+            facts = {id: (n, o) for id, n, o in line.known}
+            facts |= {new.id: (new.computed, 0) for new in line.new}
+            further = [_fact(facts, id, line.step) for id in line.ids]
+            self._numbers = (
+                computed + [n for n, _ in further],
+                outputs + [o for _, o in further],
+            )
+            ids, tokens = ids + line.ids, tokens + line.tokens
+        return Schedule(
+            step=line.step,
+            ids=ids,
+            tokens=tokens,
+            new=line.new,
+            cached=cached,
+            preempted=line.preempted,
+            finished=line.finished,
+            common_prefix=before.common_prefix
+            if line.common_prefix is UNSET
+            else line.common_prefix,
+            state=self._state_after(line.state),
+        )
+
+    def _update(self, line: UpdateDelta) -> Update:
+        output = self._output
+        if output is None or output.step != line.step:
+            raise Malformed(f"update of step {line.step} before its output", _RECORDER)
+        ids, tokens = output.ids, output.counts
+        if line.gone or 0 in tokens:
+            gone = set(line.gone)
+            if unknown := gone - set(ids):
+                raise _stranger(min(unknown), line.step)
+            taken = [
+                (id, n) for id, n in zip(ids, tokens, strict=True) if n > 0 and id not in gone
+            ]
+            ids, tokens = [id for id, _ in taken], [n for _, n in taken]
+        return Update(
+            step=line.step,
+            ids=ids,
+            tokens=tokens,
+            finish=line.finish,
+            events=line.events,
+            state=self._state_after(line.state),
+        )
+
+
+def _output(line: OutputDelta, oldest: list[int] | None) -> Output:
+    if oldest is None:
+        raise Malformed(f"output of step {line.step}, which was not scheduled", _RECORDER)
+    counts = [1] * len(oldest)
+    if line.odd:
+        place = {id: i for i, id in enumerate(oldest)}
+        for id, count in line.odd:
+            if id not in place:
+                what = f"output for request {id}, which step {line.step} did not schedule"
+                raise Malformed(what, _RECORDER)
+            counts[place[id]] = count
+    return Output(
+        step=line.step, ids=oldest, counts=counts, eos=line.eos, stop=line.stop, chain=line.chain
+    )
+
+
+def _numbers(before: Schedule) -> tuple[list[int], list[int]]:
+    """What a whole record says of everybody it schedules: computed, num_output."""
+    facts = {new.id: (new.computed, 0) for new in before.new}
+    cached = before.cached
+    if (
+        cached is not UNSET
+        and not isinstance(cached.computed, UnsetType)
+        and not isinstance(cached.num_output, UnsetType)
+    ):
+        known: Iterable[tuple[int, int]] = zip(cached.computed, cached.num_output, strict=True)
+        facts |= dict(zip(cached.ids, known, strict=True))
+    told = [_fact(facts, id, before.step) for id in before.ids]
+    return [n for n, _ in told], [o for _, o in told]
+
+
+def _fact(facts: dict[int, tuple[int, int]], id: int, step: int) -> tuple[int, int]:
+    fact = facts.get(id)
+    if fact is None:
+        what = f"step {step} does not tell what is computed of request {id}"
+        raise Malformed(what, "write a whole record after it")
+    return fact
+
+
+def _without(
+    gone: set[int], before: Schedule, computed: list[int], outputs: list[int]
+) -> tuple[list[int], list[int], list[int], list[int]]:
+    if unknown := gone - set(before.ids):
+        raise _stranger(min(unknown), before.step)
+    stay = [
+        row
+        for row in zip(before.ids, before.tokens, computed, outputs, strict=True)
+        if row[0] not in gone
+    ]
+    ids, tokens, computed, outputs = (
+        (list(column) for column in zip(*stay, strict=True)) if (stay) else ([], [], [], [])
+    )
+    return ids, tokens, computed, outputs
+
+
+def _except(
+    line: ScheduleDelta,
+    ids: list[int],
+    tokens: list[int],
+    computed: list[int],
+    outputs: list[int],
+) -> None:
+    """Put the numbers of the odd ones in."""
+    place = {id: i for i, id in enumerate(ids)}
+    for id, n, c, o in line.odd:
+        i = place.get(id)
+        if i is None:
+            raise _stranger(id, line.step - 1)
+        tokens[i], computed[i], outputs[i] = n, c, o
+
+
+def _stranger(id: int, step: int) -> Malformed:
+    return Malformed(f"request {id}, which step {step} does not have", _RECORDER)

@@ -1,0 +1,87 @@
+"""The first record of a trace: which engine, its constants, what is observed."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from nullblock.conformance.trace.base import Count, Digest, Int, Line, Observation, Piece, Positive
+
+
+class EngineInfo(Piece, frozen=True, kw_only=True):
+    """Which engine decided."""
+
+    name: str
+    version: str
+    commit: str | UnsetType = UNSET
+    scheduler: str | UnsetType = UNSET
+    """The class that decides, with its module."""
+
+
+class TraceConfig(Piece, frozen=True, kw_only=True):
+    """The constants that decisions depend on, as vLLM names them, resolved: nothing is implied."""
+
+    block_size: Positive
+    """Tokens a block."""
+    num_blocks: Positive
+    """Blocks of the pool, the null block included."""
+    max_num_scheduled_tokens: Positive
+    """Token budget of a step."""
+    max_num_seqs: Positive
+    max_model_len: Positive
+    long_prefill_token_threshold: Int
+    """Not positive: no threshold."""
+    enable_chunked_prefill: bool
+    enable_prefix_caching: bool
+    scheduler_reserve_full_isl: bool
+    policy: Literal["fcfs", "priority"]
+    async_scheduling: bool = False
+    """A request is scheduled again before its last token is known."""
+    pipeline_parallel_size: Positive = 1
+    """More than one: several steps are in flight, whichever way they are scheduled."""
+
+
+class Observed(Piece, frozen=True, kw_only=True):
+    """How much of each kind of record the trace contains. Not named: absent."""
+
+    add: Observation = "absent"
+    output: Observation = "absent"
+    abort: Observation = "absent"
+    pause: Observation = "absent"
+    reset: Observation = "absent"
+    evict: Observation = "absent"
+    schedule: Observation = "absent"
+    update: Observation = "absent"
+    state: Observation = "absent"
+    events: Observation = "absent"
+    """KV events, in ``update`` records."""
+
+
+class Header(Line, frozen=True, kw_only=True, tag="header"):
+    """The first record of a trace, and of every part of a recording."""
+
+    format: Literal["nullblock-trace"]
+    version: Annotated[str, Meta(pattern=r"^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)$")]
+    spec: str
+    """The profile that the engine's release follows."""
+    engine: EngineInfo
+    config: TraceConfig
+    config_sha256: Digest | UnsetType = UNSET
+    """Of ``config`` as canonical JSON: sorted keys, no spaces."""
+    features: list[str] = msgspec.field(default_factory=list)
+    """Whatever is switched on that decisions depend on and that ``config`` does not say."""
+    observed: Observed
+    block_ids: Literal["exact", "opaque", "absent"]
+    """Exact: the engine's own. Opaque: renamed one to one. Absent: none are recorded."""
+    start: Literal["empty", "unknown"]
+    """Empty: no request, every block free in order of id, nothing cached. Unknown: recording
+    begins in the middle; a ``state`` record says where."""
+    recording: str | UnsetType = UNSET
+    """Tells the parts of one recording from those of another."""
+    part: Positive = 1
+    """Which file of the recording this is."""
+    data_parallel_rank: Count = 0
+    """Which of several engines side by side."""
+    writer: str | UnsetType = UNSET
+    sealed: bool = False
+    """The file ends with an ``end`` record; without it, it was cut."""

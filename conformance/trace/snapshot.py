@@ -1,0 +1,95 @@
+"""The ``state`` record: everything that decisions depend on, at one moment."""
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from nullblock.conformance.trace.base import (
+    BlockId,
+    Chain,
+    Count,
+    Groups,
+    Int,
+    Line,
+    PauseName,
+    Piece,
+    Positive,
+    RequestNumber,
+)
+
+
+class RequestState(Piece, frozen=True, kw_only=True):
+    """One request inside a ``state`` record.
+
+    Where ``prompt`` is given, everything after it is observed, and left out where it has its
+    default; where it is absent, nothing after it is known.
+    """
+
+    id: RequestNumber
+    status: str
+    computed: Int
+    tokens: Count
+    """Prompt and output, placeholders not included."""
+    blocks: Groups | UnsetType = UNSET
+    prompt: Count | UnsetType = UNSET
+    """Prompt tokens, as in ``add``; so are the others that ``add`` has."""
+    max_tokens: Positive | UnsetType = UNSET
+    min_tokens: Count = 0
+    priority: Int = 0
+    arrival: float | UnsetType = UNSET
+    tie: float | UnsetType = UNSET
+    skip_reading_prefix_cache: bool = False
+    chain: list[Chain] | UnsetType = UNSET
+    """Of all full blocks of its tokens, prompt and output."""
+    features: list[str] = msgspec.field(default_factory=list)
+    placeholders: Int = 0
+    """Tokens in flight that it will take (``num_output_placeholders``)."""
+    discard: Int = 0
+    """Outputs in flight that it will not (``async_tokens_to_discard``)."""
+    preemptions: Count = 0
+    num_cached: list[Count] | UnsetType = UNSET
+    """Leading blocks whose hash was entered or hit, by KV cache group. Absent: the manager has
+    no entry for the request, which is not the same as 0."""
+    name: str | UnsetType = UNSET
+
+
+class StepInFlight(Piece, frozen=True, kw_only=True):
+    """A step that was scheduled, and whose output has not come."""
+
+    step: Positive
+    ids: list[RequestNumber]
+    """In schedule order."""
+    tokens: list[Int]
+    """In parallel to ``ids``."""
+    owed: list[RequestNumber] = msgspec.field(default_factory=list)
+    """Those of ``ids`` that get a token from it: not a chunk of a prompt, and still alive."""
+    gone: list[RequestNumber] = msgspec.field(default_factory=list)
+    """Those of ``ids`` whose request has ended since; who has the number now is another one."""
+
+    def __post_init__(self) -> None:
+        if len(self.tokens) != len(self.ids):
+            raise ValueError("`tokens` and `ids` differ in length")
+
+
+class State(Line, frozen=True, kw_only=True, tag="state"):
+    """Observation: the whole state after the record before."""
+
+    step: Count
+    """Steps scheduled so far."""
+    running: list[RequestNumber]
+    waiting: list[RequestNumber]
+    requests: list[RequestState]
+    """In order of arrival."""
+    free_queue: list[BlockId] | UnsetType = UNSET
+    """Next one to be given out first."""
+    ref_cnt: list[tuple[BlockId, Int]] | UnsetType = UNSET
+    """Of the blocks where it is not 0."""
+    chains: list[tuple[BlockId, Count]] | UnsetType = UNSET
+    """Chain number that each block carries in the prefix cache; blocks that carry the same one
+    in the order in which they were cached."""
+    in_flight: list[StepInFlight] | UnsetType = UNSET
+    """Oldest first."""
+    finished: list[RequestNumber] | UnsetType = UNSET
+    """Ended, and not yet reported by a ``schedule``; in order of number."""
+    previous: list[RequestNumber] | UnsetType = UNSET
+    """Scheduled in the step before; in order of number."""
+    pause_state: PauseName | UnsetType = UNSET

@@ -1,0 +1,56 @@
+"""KV events of an engine of ours, as a trace tells them: in chain numbers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from nullblock.conformance.engine import Fields
+from nullblock.conformance.trace.records import Chain, Cleared, Event, Removed, Stored
+
+Key = tuple[Any, ...]
+"""Of a block: the chain number before it, its tokens, and what tells it from another with them."""
+
+
+class TapedEvents:
+    """Knows which content each hash of the stream names: the stream says so as blocks enter."""
+
+    def __init__(self, block_size: int, tagged_keys: bool) -> None:
+        self.size, self.tagged_keys = block_size, tagged_keys
+        self.named: dict[Any, int] = {}
+        """Chain number by hash."""
+
+    def in_numbers(self, events: list[Fields], chains: Mapping[Key, int]) -> list[Event]:
+        """The events; ``chains`` numbers all content."""
+        return [self._event(event, chains) for event in events]
+
+    def _event(self, event: Fields, chains: Mapping[Key, int]) -> Event:
+        match event["t"]:
+            case "BlockStored":
+                return self._stored(event, chains)
+            case "BlockRemoved":
+                numbers = [self.named[hash] for hash in event["block_hashes"]]
+                return Removed(chain=numbers, group=event["group_idx"] or 0)
+            case _:
+                return Cleared()
+
+    def _stored(self, event: Fields, chains: Mapping[Key, int]) -> Stored:
+        hashes, tokens = event["block_hashes"], event["token_ids"]
+        extra = event["extra_keys"] or [None] * len(hashes)
+        parent = event["parent_block_hash"]
+        before = first = None if parent is None else self.named[parent]
+        runs: list[Chain] = []
+        for i, hash in enumerate(hashes):
+            content = tuple(tokens[i * self.size : (i + 1) * self.size])
+            number = chains[before, content, self._keys(extra[i])]
+            self.named[hash] = before = number
+            if runs and sum(runs[-1]) == number:
+                runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+            else:
+                runs.append((number, 1))
+        return Stored(chain=runs, parent=first, tokens=len(tokens), group=event["group_idx"] or 0)
+
+    def _keys(self, extra: Any) -> Key:
+        """What tells a block from another with the same tokens, as chains are numbered."""
+        if not self.tagged_keys:
+            return tuple(extra or ())
+        tagged = dict(extra or ())
+        return (tagged.get("lora", ""), tagged.get("cache_salt", ""))

@@ -1,0 +1,123 @@
+"""The fields of a state, and the values that some of them take.
+
+A sort is written `B>I`: a map from blocks to integers; `{B}`: a set of blocks. B block, R request,
+I integer, H hash. Only rules write fields. Ghost fields exist for proofs and invariants and decide
+nothing.
+"""
+
+POOL = {
+    "ref": "B>I",  # how many tables hold the block
+    "stamp": "B>I",  # place in the free queue, least first; 0: not in it
+    "back": "I",  # the next stamp at the back of the free queue
+    "front": "I",  # below every stamp given out at its front
+    "gate": "I",  # the next stamp at the front for the request that leaves
+    "nfree": "I",  # blocks in the free queue
+    "hsh": "B>H",  # chain hash of the block's content, or NOHASH
+    "hstamp": "B>I",  # when that hash was set; among equal hashes the first is found
+    "hclock": "I",
+}
+TABLE = {
+    "tab": "RI>B",  # block table: append-only while the request runs
+    "tlen": "R>I",
+    "ncached": "R>I",  # leading blocks whose hash was set or hit
+}
+POOL_GHOST = {
+    "freeset": "{B}",  # the free queue as a set
+    "own": "B>{R}",  # the holders of a block
+    "pos": "RB>I",  # where a block stands in a table; -1: it does not
+    "pw": "B>B",  # the block before this one in the table that released it last
+    "done": "B>I",  # 1: the content was computed when its last holder released it
+    "evicted": "I",  # 1: evict_blocks has removed hashes from the middle of chains
+}
+LOOKUP = {
+    "looking": "I",  # 0 no lookup, 1 scanning, 2 scan over
+    "lr": "R",
+    "hit": "I>B",
+    "nhit": "I",
+    "na": "I",  # hits already adopted
+    "nevict": "I",  # pending hits that stand in the free queue
+    "evset": "{B}",
+}
+QUEUES = {
+    "stage": "R>I",
+    "arr": "R>I",  # order of arrival
+    "aclk": "I",
+    "run": "I>R",  # the running list, in admission order
+    "nr": "I",
+    "ix": "R>I",  # ghost: where a running request stands in it
+    "rank": "R>I",  # place in the waiting queue, least first; 0: not in it
+    "lo": "I",
+    "hi": "I",
+    "nwait": "I",
+    "waitset": "{R}",  # ghost: the waiting queue as a set
+    "leaving": "I",  # 0 nobody, BACK or AWAY: where the leaver goes
+    "leaver": "R",
+}
+STEP = {
+    "comp": "R>I",  # num_computed_tokens
+    "ntok": "R>I",  # num_tokens: prompt and output so far
+    "sched": "R>I",  # tokens granted in the open step
+    "phase": "I",
+    "at": "I",  # index into the running list
+    "limit": "I",  # token budget of this step
+    "budget": "I",  # what is left of it
+    "used": "I",  # ghost: what is granted
+    "actor": "R",  # the request that asks for slots
+    "asked": "I",  # tokens it asks for; 0: nobody asks
+    "goal": "I",  # tokens it then has slots for
+    "halted": "I",  # 1: a request preempted itself, the running phase is over
+    "turned": "I",  # preemptions in this step
+    "adm": "I",  # ghost: admissions in this step
+    "blocked": "I",  # 1: the head of the waiting queue cannot be admitted in this step
+    "pause": "I",
+}
+FLIGHT = {
+    "frame": "I>R",  # who is in the steps in flight, in schedule order, the oldest step first
+    "born": "I>I",  # when the request of an entry arrived: a later one may have its id
+    "grant": "I>I",  # tokens that an entry computes
+    "due": "I>I",  # what it owes: CHUNK or TOKEN
+    "cur": "I",  # the entry that is settled next
+    "nframe": "I",  # one after the last entry
+    "fend": "I>I",  # one after the last entry of a step, by its number
+    "oldest": "I",  # number of the oldest step in flight
+    "steps": "I",  # steps scheduled so far: the number of the next one
+    "upto": "I",  # one after the last entry of the step whose output is applied
+    "ph": "R>I",  # num_output_placeholders: tokens in flight that the request will take
+    "drop": "R>I",  # async_tokens_to_discard: tokens in flight that it will not
+    "open": "I",  # 1: the taker has a new token, and whether it stops is not settled
+    "taker": "R",
+}
+FLIGHT_GHOST = {
+    "spot": "I>I",  # tokens of the request that are computed once the entry is
+    "nth": "I>I",  # place of an entry among the outputs of its request
+    "entry": "RI>I",  # the entry at a place
+    "base": "R>I",  # the first place that is in flight
+    "since": "R>I",  # entries before this one were scheduled before the last admission
+}
+REPORT = {
+    "told": "R>I",  # blocks of a request that the worker knows
+    "fresh": "R>I",  # NEW or RESUMED in the open step, 0 otherwise
+    "preempted": "{R}",  # preempted in this step
+    "finished": "{R}",  # finished since the last step
+    "prev": "{R}",  # scheduled in the previous step
+    "npre": "R>I",  # num_preemptions
+    "rej": "I>R",  # rejected at arrival and not yet reported, in order
+    "nrej": "I",
+}
+FIELDS: dict[str, str] = (
+    POOL | TABLE | POOL_GHOST | LOOKUP | QUEUES | STEP | FLIGHT | FLIGHT_GHOST | REPORT
+)
+GHOSTS = frozenset(POOL_GHOST | FLIGHT_GHOST) | {"evset", "waitset", "used", "adm", "ix"}
+HANDED = frozenset(POOL) | frozenset(TABLE) | frozenset(POOL_GHOST)
+"""What taking and releasing blocks may change."""
+MOVED = frozenset(QUEUES) | {"told", "fresh", "npre", "preempted", "turned", "since"}
+"""What queueing, leaving and admitting may change."""
+
+IDLE, RUN_PHASE, WAIT_PHASE, DECIDED, ADVANCE, UPDATE, RESETTING = range(7)
+UNBORN, WAITING, PREEMPTED, RUNNING, LEAVING = range(5)
+BACK, AWAY = 1, 2
+CHUNK, TOKEN = 1, 2
+NEW, RESUMED = 1, 2
+UNPAUSED, PAUSED_NEW, PAUSED_ALL = range(3)
+PLAIN, EOS, STOP_ID = range(3)
+CONTINUE, STOPPED, STOPPED_BY_ID, LENGTH = range(4)

@@ -1,0 +1,126 @@
+"""Small traces that together have every field of every record in them."""
+
+from functools import cache
+from typing import Any
+
+from traces import BUSY, documents, trace_of
+from violations import recorded
+
+from nullblock.conformance import bundled
+
+Lines = list[dict[str, Any]]
+
+PRIORITY: dict[str, Any] = {
+    "config": {
+        "block_size": 4,
+        "num_blocks": 9,
+        "max_num_batched_tokens": 16,
+        "policy": "priority",
+        "scheduler_reserve_full_isl": False,
+        "long_prefill_token_threshold": 6,
+        "max_num_seqs": 3,
+    },
+    "events": [
+        {"op": "add", "id": "a", "prompt": {"range": [0, 13]}, "max_tokens": 12, "priority": 3},
+        {
+            **{"op": "add", "id": "b", "prompt": {"range": [0, 9]}, "max_tokens": 12},
+            **{"priority": 5, "eos": 5, "eos_at": 9},
+        },
+        {
+            **{"op": "add", "id": "d", "prompt": {"range": [50, 58]}, "max_tokens": 9},
+            **{"priority": 1, "arrival": 2.0},
+        },
+        {
+            **{"op": "add", "id": "e", "prompt": {"range": [50, 62]}, "max_tokens": 9},
+            **{"priority": 1, "arrival": 2.0, "skip_cache_read": True},
+        },
+        {"op": "run", "max_steps": 70},
+    ],
+}
+"""Preemptions, ties, seats that run out, a prompt that may not read the cache."""
+
+ENDS: dict[str, Any] = {
+    "config": {
+        "block_size": 4,
+        "num_blocks": 12,
+        "max_num_batched_tokens": 32,
+        "max_model_len": 16,
+        "max_num_seqs": 2,
+        "enable_chunked_prefill": False,
+        "vocab": 1,
+    },
+    "events": [
+        {
+            **{"op": "add", "id": "a", "prompt": {"range": [1, 7]}, "max_tokens": 30},
+            **{"min_tokens": 3, "eos": 9, "eos_at": 2},
+        },
+        {
+            **{"op": "add", "id": "b", "prompt": {"range": [1, 9]}, "max_tokens": 30},
+            **{"min_tokens": 4, "stop": [0]},
+        },
+        {"op": "step", "n": 2},
+        {"op": "add", "id": "long", "prompt": {"range": [30, 43]}, "max_tokens": 30},
+        {"op": "add", "id": "never", "prompt": {"range": [0, 60]}, "max_tokens": 30},
+        {"op": "run", "max_steps": 20},
+        {
+            **{"op": "add", "id": "next", "prompt": [1, 2, 3, 4, 5, 6, 0, 0, 9]},
+            **{"max_tokens": 2},
+        },
+        {"op": "run", "max_steps": 20},
+    ],
+}
+"""Output that a later prompt repeats; ends by eos, by a stop id, by length, and by rejection."""
+
+UNCUT: dict[str, Any] = {
+    "config": {
+        "block_size": 4,
+        "num_blocks": 6,
+        "max_num_batched_tokens": 8,
+        "long_prefill_token_threshold": 4,
+        "max_model_len": 17,
+    },
+    "events": [
+        {"op": "add", "id": "a", "prompt": {"range": [0, 12]}, "max_tokens": 30},
+        {"op": "add", "id": "b", "prompt": {"range": [20, 36]}, "max_tokens": 30},
+        {"op": "step", "n": 4},
+        {"op": "evict_blocks", "ids": [1]},
+        {"op": "step", "n": 3},
+        {"op": "add", "id": "c", "prompt": {"range": [0, 9]}, "max_tokens": 3},
+        {"op": "run", "max_steps": 30},
+    ],
+}
+"""A whole sequence that has to wait, an eviction that costs a hit, an end at max_model_len."""
+
+RAISES: dict[str, Any] = {
+    "config": {"block_size": 4, "num_blocks": 12, "max_model_len": 16},
+    "events": [
+        {
+            **{"op": "add", "id": "a", "prompt": {"range": [0, 22]}, "max_tokens": 4},
+            **{"min_tokens": 2},
+        },
+        {"op": "step", "n": 3},
+    ],
+}
+"""The engine raises, and so do its rules."""
+
+
+@cache
+def _traces() -> dict[str, bytes]:
+    return {
+        "busy": trace_of(BUSY),
+        "priority": trace_of(PRIORITY),
+        "ends": trace_of(ENDS, semantics="normative"),
+        "uncut": trace_of(UNCUT),
+        "raises": trace_of(RAISES),
+    }
+
+
+def bases() -> dict[str, Lines]:
+    """The traces by name, sealed; the crowded one is the beginning of a bundled recording."""
+    found = {name: documents(data) for name, data in _traces().items()}
+    found["crowded"] = recorded(bundled.CROWDED, 60)
+    found["lost"] = [*found["busy"][:20], {"ev": "lost", "reason": "MemoryError"}]
+    for line in found["busy"]:
+        if line["ev"] == "add":
+            line["name"] = f"request {line['id']}"
+    return found

@@ -1,0 +1,271 @@
+"""Every field of every record, altered: caught at its step by the right rule, or named as one on
+which no decision depends.
+"""
+
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from bases import Lines, bases
+from fields import alterations, every_field
+
+from nullblock.conformance.checker import Verdict, check
+from nullblock.spec.catalogue import catalogue
+
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """A decision or an observation: VIOLATION on that very line, by one of these rules; or damage
+    there, where the alteration makes the record impossible.
+    """
+
+    rules: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What holds a trace together: MALFORMED."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What decisions follow from: the first one that comes out otherwise is a VIOLATION, there or
+    later; where the trace then lacks something, or contradicts itself, it is INCONCLUSIVE or
+    MALFORMED; where nothing follows, it conforms. In some trace something follows.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Unsaid:
+    """What makes a trace INCONCLUSIVE: it says that something is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An exception of the engine, which the rules explain or not: VIOLATION where they decide
+    there, INCONCLUSIVE where it cannot be said.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Unobserved:
+    """Nothing is concluded from it."""
+
+    why: str
+
+
+Expected = Caught | Damage | Input | Unsaid | Explained | Unobserved
+KEPT = ("header.config_sha256", "header.sealed")
+"""Fields that only a sealed trace has."""
+
+
+def caught(*rules: str) -> Caught:
+    """Caught, by one of these rules."""
+    return Caught(rules)
+
+
+INPUT = Input()
+
+
+NOTES = Unobserved("who recorded what is for people")
+PROMISE = Unobserved("unseen inputs matter only where a decision is not explained")
+POST = {
+    "num_free": caught("QUEUE-4"),
+    "num_waiting": caught("WAIT-14"),
+    "waiting": caught("WAIT-12", "WAIT-1"),
+}
+
+
+def post(kind: str, *gone: str) -> dict[str, Expected]:
+    """The state that comes with a decision."""
+    named = POST | dict.fromkeys(("num_running", "running"), caught(*gone))
+    return {f"{kind}.state.{name}": expected for name, expected in named.items()}
+
+
+TABLE: dict[str, Expected] = {
+    **dict.fromkeys(("header.format", "header.version", *KEPT), Damage()),
+    **dict.fromkeys(("header.spec", "header.features", "header.start"), Unsaid()),
+    **{f"header.engine.{n}": NOTES for n in ("name", "version", "commit", "scheduler")},
+    "header.writer": NOTES,
+    "header.config.block_size": Damage(),
+    "header.config.num_blocks": INPUT,
+    "header.config.max_num_scheduled_tokens": INPUT,
+    "header.config.max_num_seqs": INPUT,
+    "header.config.max_model_len": INPUT,
+    "header.config.long_prefill_token_threshold": INPUT,
+    "header.config.enable_chunked_prefill": INPUT,
+    "header.config.enable_prefix_caching": INPUT,
+    "header.config.scheduler_reserve_full_isl": INPUT,
+    "header.config.policy": INPUT,
+    "header.observed.add": Unsaid(),
+    "header.observed.output": Unsaid(),
+    **{
+        f"header.observed.{kind}": PROMISE
+        for kind in ("abort", "pause", "reset", "evict", "schedule", "update", "state")
+    },
+    "header.block_ids": Unobserved("what conforms with exact ids conforms with fewer"),
+    **dict.fromkeys(("header.recording", "part.number", "part.recording"), Damage()),
+    "add.id": Damage(),
+    "add.prompt": INPUT,
+    "add.max_tokens": INPUT,
+    "add.min_tokens": INPUT,
+    "add.priority": INPUT,
+    "add.arrival": INPUT,
+    "add.tie": INPUT,
+    "add.skip_reading_prefix_cache": INPUT,
+    "add.chain": INPUT,
+    "add.features": Unsaid(),
+    "add.name": Unobserved("a request's own id is for people"),
+    "abort.asked": INPUT,
+    "abort.status": Unobserved("however a request is ended, it goes the same way"),
+    "abort.aborted": caught("LIFE-4", "LIFE-5"),
+    **post("abort", "LIFE-4"),
+    "pause.pause_state": INPUT,
+    "reset.reset_running": caught("LIFE-10"),
+    "reset.ok": caught("LIFE-10"),
+    **post("reset", "LIFE-3"),
+    "evict.blocks": INPUT,
+    "schedule.step": Damage(),
+    "schedule.ids": caught("RUN-4", "RUN-14", "WAIT-5", "WAIT-8", "WAIT-9", "OUT-1"),
+    "schedule.tokens": caught("RUN-1", "RUN-2", "WAIT-2"),
+    "schedule.new.id": caught("WAIT-9"),
+    "schedule.new.computed": caught("HASH-11"),
+    "schedule.new.blocks": caught("POOL-10", "HASH-10"),
+    "schedule.cached.ids": caught("OUT-5"),
+    "schedule.cached.computed": caught("UPD-1"),
+    "schedule.cached.num_output": caught("UPD-3"),
+    "schedule.cached.blocks": caught("POOL-10", "OUT-2"),
+    "schedule.cached.resumed": caught("WAIT-9"),
+    "schedule.cached.all_tokens": caught("OUT-3"),
+    "schedule.preempted": caught("PREEMPT-1", "PREEMPT-2", "ALLOC-1"),
+    "schedule.finished": caught("OUT-6"),
+    "schedule.common_prefix": caught("OUT-4"),
+    **post("schedule", "RUN-19"),
+    **dict.fromkeys(("output.step", "output.ids"), Damage()),
+    "output.counts": Unsaid(),
+    "output.eos": INPUT,
+    "output.stop": INPUT,
+    "output.chain": INPUT,
+    "update.step": Damage(),
+    "update.ids": caught("UPD-2", "UPD-3", "UPD-9", "LIFE-2"),
+    "update.tokens": caught("UPD-3"),
+    "update.finish.id": caught("UPD-4", "LIFE-2"),
+    "update.finish.reason": caught("UPD-4", "LIFE-2"),
+    "update.finish.by_stop_id": caught("UPD-4"),
+    "update.finish.why": caught("LIFE-2"),
+    **post("update", "UPD-5"),
+    "state.step": caught("UPD-7"),
+    "state.running": caught("RUN-19", "RUN-22"),
+    "state.waiting": caught("WAIT-12", "WAIT-1"),
+    "state.requests.id": caught("LIFE-12"),
+    "state.requests.status": caught("LIFE-12"),
+    "state.requests.computed": caught("UPD-1"),
+    "state.requests.tokens": caught("UPD-3"),
+    "state.requests.blocks": caught("POOL-10"),
+    "state.free_queue": caught("QUEUE-10"),
+    "state.ref_cnt": caught("POOL-2"),
+    "state.chains": caught("HASH-12"),
+    "error.during": Explained(),
+    "error.type": Unobserved("that the engine raised is what counts"),
+    "lost.reason": Unsaid(),
+    **{f"end.{name}": Damage() for name in ("steps", "records", "sha256")},
+}
+"""Each field, and what becomes of a trace in which it is altered."""
+IN_PARTS = ("header.recording", "part.number", "part.recording")
+"""Only a recording of several files has them."""
+
+
+def judge(lines: Lines) -> Verdict:
+    """The verdict on these very lines."""
+    data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    return check(Path("trace"), stream=io.BytesIO(data), deep=False)
+
+
+def opened(name: str, path: str) -> Lines:
+    """A trace to alter: without its seal, unless that is what is altered."""
+    lines = bases()[name]
+    if path.startswith("end") or path in KEPT:
+        return lines
+    lines = [line for line in lines if line["ev"] != "end"]
+    for key in ("sealed", "config_sha256"):
+        lines[0].pop(key, None)
+    return lines
+
+
+def test_no_field_is_forgotten() -> None:
+    """The table has every field that the types have, and no other; it names rules that exist."""
+    assert sorted(TABLE) == sorted(".".join(path) for path in every_field())
+    named = [rule for e in TABLE.values() if isinstance(e, Caught) for rule in e.rules]
+    assert set(named) <= {s.id for s in catalogue()}
+
+
+@pytest.mark.parametrize("name", bases())
+def test_what_is_altered_conforms_before(name: str) -> None:
+    """It is the alteration that is noticed."""
+    assert judge(opened(name, "")).verdict == ("INCONCLUSIVE" if name == "lost" else "CONFORMS")
+
+
+@pytest.mark.parametrize("path", sorted(set(TABLE) - set(IN_PARTS)))
+def test_an_altered_field(path: str) -> None:
+    """Several occurrences of it, in several traces, each altered alone."""
+    expected, found = TABLE[path], []
+    for name in bases():
+        if name == "lost" and path != "lost.reason":
+            continue
+        lines = opened(name, path)
+        if path == "header.sealed" and lines[-1]["ev"] != "end":
+            continue
+        for at, told in alterations(lines, tuple(path.split("."))):
+            verdict = judge(told)
+            meets(verdict, at, expected)
+            found.append(verdict.verdict)
+    assert found, "no trace has it"
+    if isinstance(expected, (Caught, Input)):
+        assert "VIOLATION" in found
+
+
+def meets(verdict: Verdict, at: int, expected: Expected) -> None:
+    """Whether a verdict is the expected one."""
+    first, said = verdict.first, verdict.verdict
+    match expected:
+        case Caught(rules=rules):
+            assert first is not None and first.line == at + 1, verdict
+            assert said == "MALFORMED" or (said, first.rule in rules) == ("VIOLATION", True), first
+        case Damage():
+            assert said == "MALFORMED" and first is not None and first.line >= at + 1, verdict
+        case Input():
+            assert first is None or first.line >= at + 1, verdict
+        case Unsaid():
+            # A frame of several tokens says nothing of a request that is gone.
+            assert said in ("INCONCLUSIVE", "CONFORMS"), verdict
+            assert said == "INCONCLUSIVE" or verdict.replay is not None
+        case Explained():
+            assert said in ("VIOLATION", "INCONCLUSIVE"), verdict
+        case Unobserved():
+            assert said == "CONFORMS", verdict
+
+
+@pytest.mark.parametrize("path", IN_PARTS)
+def test_an_altered_field_of_a_recording_in_parts(path: str, tmp_path: Path) -> None:
+    """What ties the files of a recording together is checked."""
+    lines = opened("busy", path)
+    lines[0]["recording"] = "r"
+    part = {"ev": "part", "number": 2, "recording": "r"}
+    half = len(lines) // 2
+    files = [lines[:half], [part, *lines[half:]]]
+
+    def written() -> Verdict:
+        for number, content in enumerate(files, start=1):
+            data = "".join(json.dumps(line) + "\n" for line in content)
+            (tmp_path / f"{number:04d}.jsonl").write_text(data)
+        return check(tmp_path, deep=False)
+
+    assert written().verdict == "CONFORMS"
+    kind, name = path.split(".")
+    holder = lines[0] if kind == "header" else part
+    holder[name] = 3 if name == "number" else "s"
+    verdict = written()
+    assert verdict.verdict == "MALFORMED"
+    assert verdict.first is not None and verdict.first.file.endswith("0002.jsonl")

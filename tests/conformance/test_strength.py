@@ -1,0 +1,129 @@
+"""``nullblock check --strength``: which known defects a trace would have shown."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from traces import BUSY, documents, trace_of, unsealed
+
+from nullblock.conformance.checker import check
+from nullblock.conformance.cli import main
+from nullblock.conformance.strength import plant
+from nullblock.conformance.strength.measure import Asked, Notice, measure
+from nullblock.conformance.strength.mutants import BY_NAME, MUTANTS, Mutant
+from nullblock.spec.catalogue import catalogue
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small trace that conforms."""
+    path = tmp_path_factory.mktemp("strength") / "busy.jsonl"
+    path.write_bytes(trace_of(BUSY))
+    return path
+
+
+def said(trace: Path, *mutants: Mutant) -> list[Notice]:
+    """What it says about some mutants."""
+    return measure(Asked(trace, None), check(trace).rules, mutants=mutants)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
+def test_every_mutant_can_be_planted_and_says_what_it_takes(mutant: Mutant) -> None:
+    """The text that it changes is there, and it names its statement and how it shows."""
+    with plant.planted(mutant) as folder:
+        changed = [file for file, _, _ in mutant.edits]
+        for file in changed:
+            planted = (folder / "nullblock" / "spec" / file).read_text()
+            assert planted != (plant.SPEC / file).read_text()
+            compile(planted, file, "exec")
+    assert mutant.rule in {s.id for s in catalogue()} and mutant.takes
+
+
+def test_a_text_that_has_gone_is_noticed() -> None:
+    """An edit that no longer fits is an error, and no mutant that survives."""
+    with (
+        pytest.raises(plant.Stale, match="no longer contains"),
+        plant.planted(Mutant("m", "d", (("state.py", "no such text", ""),))),
+    ):
+        pass
+
+
+def test_a_rejection_names_its_place_and_an_escape_its_reason(trace: Path) -> None:
+    """A defect that shows is rejected at a step, on a line, by a rule; of one that does not it is
+    said what the trace lacks.
+    """
+    shown, hidden, unexercised = said(
+        trace,
+        *(BY_NAME[n] for n in ("hit-without-reference", "stop-before-eos", "preempt-oldest")),
+    )
+    assert (shown.said, shown.rule) == ("rejected", "OUT-4")
+    assert shown.step > 0 and shown.line > shown.step
+    assert (hidden.said, hidden.line) == ("not noticed", 0)
+    assert hidden.what == f"this trace never shows {BY_NAME['stop-before-eos'].takes}"
+    assert unexercised.said == "not noticed"
+
+
+def test_a_rule_that_never_fires_is_named(trace: Path) -> None:
+    """If the rule that a mutant changes has no part in the trace, that is the reason."""
+    (notice,) = said(trace, BY_NAME["withdrawn-hashes-stay"])
+    assert notice.what.startswith("this trace never exercises PREEMPT-3; ")
+
+
+def test_a_text_that_comes_apart_is_rejected(trace: Path) -> None:
+    """A mutant that cannot even be imported contradicts every trace."""
+    broken = Mutant("m", "d", (("state.py", "def in_queue(", "def in queue("),), rule="POOL-3")
+    (notice,) = said(trace, broken)
+    assert (notice.said, notice.rule) == ("rejected", "POOL-3")
+    assert "SyntaxError" in notice.what
+
+
+def test_a_mutant_that_never_ends_is_given_up(
+    trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is neither rejected nor unnoticed."""
+    monkeypatch.setattr("nullblock.conformance.strength.measure.LEAST_SECONDS", 2.0)
+    endless = Mutant(
+        "m", "d", (("state.py", "def in_queue(", "while True:\n    pass\ndef in_q("),)
+    )
+    (notice,) = measure(Asked(trace, None), {}, mutants=(endless,))
+    assert notice.said == "no answer" and "more than 2 seconds" in notice.what
+
+
+def test_the_command_tells_people_and_programs(
+    trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exit code stays that of the verdict."""
+    few = MUTANTS[:2]
+    measured: Any = measure
+    monkeypatch.setattr(
+        "nullblock.conformance.strength.measure.measure",
+        lambda *args: measured(*args, mutants=few),
+    )
+    assert main(["check", "--strength", "--json", str(trace)]) == 0
+    found = json.loads(capsys.readouterr().out)["strength"]
+    assert found["mutants"] == 2
+    assert [m["mutant"] for m in found["by_mutant"]] == [m.name for m in few]
+    assert found["rejected"] == sum(m["said"] == "rejected" for m in found["by_mutant"])
+    assert main(["check", "--strength", str(trace), str(trace)]) == 0
+    out = capsys.readouterr().out
+    assert out.count("of 2 known mutants would be rejected") == 3 and few[0].name in out
+
+
+def test_a_trace_that_does_not_conform_has_no_strength(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says nothing about mutants, and the command says so."""
+    wrong = documents(trace_of(BUSY))
+    next(x for x in wrong if x["ev"] == "schedule")["tokens"][0] += 1
+    (tmp_path / "wrong").write_bytes(unsealed(wrong))
+    assert main(["check", "--strength", str(tmp_path / "wrong")]) == 1
+    assert "only a trace that conforms" in capsys.readouterr().out
+    assert main(["check", "--strength", "--json", str(tmp_path / "wrong")]) == 1
+    assert json.loads(capsys.readouterr().out)["strength"] is None
+
+
+def test_standard_input_cannot_be_read_again(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, and 2."""
+    assert main(["check", "--strength", "-"]) == 2
+    assert "save it to a file" in capsys.readouterr().err

@@ -1,0 +1,192 @@
+"""Short forms mean whole records; parts and gaps; what in them is damage."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from traces import BUSY, documents, read, refused, trace_of, unsealed
+
+from nullblock.conformance.trace.errors import Cut, Malformed
+from nullblock.conformance.trace.reader import TraceReader
+from nullblock.conformance.trace.records import End, Gap, Output, Part, Schedule, State, Update
+from nullblock.conformance.trace.writer import reseal
+
+HEAD = documents(trace_of(BUSY))[0] | {"start": "unknown"}
+NUMBERS = {"num_free": 9, "num_running": 3, "num_waiting": 0}
+
+
+def first(**others: Any) -> dict[str, Any]:
+    """A whole step of three: one new, two known."""
+    cached = {"ids": [1, 2], "computed": [10, 20], "num_output": [5, 6]}
+    cached |= {"blocks": [], "all_tokens": []}
+    step = {"ev": "schedule", "step": 1, "ids": [1, 2, 3], "tokens": [1, 1, 8]}
+    new = [{"id": 3, "computed": 0, "blocks": [[1, 2]]}]
+    return step | {"new": new, "cached": cached, "common_prefix": [4], "state": NUMBERS} | others
+
+
+def told(*lines: dict[str, Any]) -> list[Any]:
+    """The records that lines stand for, after a header and one step."""
+    return read(unsealed([HEAD, first(), *lines]))[2:]
+
+
+def wrong(*lines: dict[str, Any]) -> str:
+    """What is said about lines, likewise."""
+    return refused(unsealed([HEAD, first(), *lines])).what
+
+
+def test_an_empty_short_step_is_everybody_once_more() -> None:
+    """One token each, computed what was scheduled, one output more, the rest as told last."""
+    (step,) = told({"ev": "schedule+", "step": 2})
+    assert isinstance(step, Schedule)
+    assert (step.ids, step.tokens, step.common_prefix) == ([1, 2, 3], [1, 1, 1], [4])
+    assert step.cached.ids == [1, 2, 3] and step.cached.computed == [11, 21, 8]
+    assert step.cached.num_output == [6, 7, 1] and step.cached.blocks == []
+    assert (step.state.num_free, step.state.num_running) == (9, 3)
+
+
+def test_a_short_step_says_what_differs() -> None:
+    """Who is gone, who is odd, who is new and known, and which counts changed."""
+    step, again = told(
+        {
+            **{"ev": "schedule+", "step": 2, "gone": [1], "odd": [[3, 4, 8, 0]]},
+            **{"ids": [7, 8], "tokens": [5, 6], "known": [[8, 3, 2]], "resumed": [8]},
+            "new": [{"id": 7, "computed": 4, "blocks": [[5]]}],
+            "blocks": [[2, [[6]]]],
+            "all_tokens": [[8, 9]],
+            "state": {"num_free": 5},
+        },
+        {"ev": "schedule+", "step": 3},
+    )
+    assert (step.ids, step.tokens) == ([2, 3, 7, 8], [1, 4, 5, 6])
+    assert step.cached.ids == [2, 3, 8] and step.cached.computed == [21, 8, 3]
+    assert step.cached.num_output == [7, 0, 2] and step.cached.resumed == [8]
+    assert (step.state.num_free, step.state.num_running) == (5, 3)
+    assert again.cached.computed == [22, 12, 9, 9] and again.cached.num_output == [8, 1, 1, 3]
+
+
+def test_short_outputs_and_updates() -> None:
+    """Each got one token and is told so, but for those named."""
+    output, update = told(
+        {"ev": "output+", "step": 1, "odd": [[3, 0]], "chain": []},
+        {"ev": "update+", "step": 1, "gone": [2], "state": {"num_running": 2}},
+    )
+    assert output == Output(step=1, ids=[1, 2, 3], counts=[1, 1, 0], chain=[])
+    assert isinstance(update, Update) and (update.ids, update.tokens) == ([1], [1])
+    assert (update.state.num_free, update.state.num_running) == (9, 2)
+
+
+def test_what_a_short_form_refers_to_must_be_there() -> None:
+    """A step before it, an output before it, the requests that it names."""
+    short = {"ev": "schedule+", "step": 2}
+    assert "refers to a step" in refused(unsealed([HEAD, {**short, "step": 1}])).what
+    assert "request 9" in wrong({**short, "gone": [9]})
+    assert "request 9" in wrong({**short, "odd": [[9, 1, 1, 1]]})
+    assert "request 9" in wrong({"ev": "output+", "step": 1, "odd": [[9, 1]]})
+    assert "before its output" in wrong({"ev": "update+", "step": 1})
+    output = {"ev": "output+", "step": 1, "chain": []}
+    assert "request 9" in wrong(output, {"ev": "update+", "step": 1, "gone": [9]})
+    assert "not scheduled" in refused(unsealed([HEAD, output])).what
+    assert "does not tell" in wrong({**short, "ids": [9], "tokens": [1]}, {**short, "step": 3})
+    assert "differ in length" in wrong({**short, "ids": [9]})
+
+
+STATE: dict[str, Any] = {
+    **{"ev": "state", "step": 8, "running": [1], "waiting": [], "requests": []},
+    "in_flight": [{"step": 8, "ids": [1], "tokens": [1], "owed": [1]}],
+}
+
+
+def test_after_a_gap_a_state_says_where_it_goes_on() -> None:
+    """Steps in flight and their numbers come from it; nothing else may come first."""
+    gap = {"ev": "gap", "records": 12, "reason": "slow"}
+    output = {"ev": "output+", "step": 8, "chain": []}
+    update = {"ev": "update+", "step": 8}
+    found = told(gap, STATE, output, update, first(step=9))
+    kinds = [Gap, State, Output, Update, Schedule]
+    assert [type(record) for record in found] == kinds and found[2].ids == [1]
+    assert "after a gap" in wrong(gap, first(step=2))
+    assert "step 12 where step 9" in wrong(gap, STATE, first(step=12))
+    assert "refers to a step" in wrong(gap, STATE, {"ev": "schedule+", "step": 9})
+
+
+def parts(folder: Path, many: int, **last: Any) -> list[Path]:
+    """A recording in parts, unsealed but for their ends."""
+    paths = []
+    for number in range(1, many + 1):
+        start = HEAD | {"recording": "r", "start": "empty" if number == 1 else "unknown"}
+        start = {k: v for k, v in start.items() if k not in ("config_sha256", "sealed")}
+        header = start | ({"part": number} if number > 1 else {})
+        state = [STATE | {"step": number - 1, "in_flight": []}] if number > 1 else []
+        lines = [header, *state, {"ev": "schedule", "step": number, "ids": [], "tokens": []}]
+        lines += [{"ev": "output", "step": number, "ids": [], "counts": []}]
+        lines += [{"ev": "update", "step": number, "ids": [], "tokens": []}]
+        end = {"ev": "end", "steps": 1, "records": len(lines)}
+        lines.append(end | ({"continued": True} if number < many else {}))
+        if number == many:
+            lines[0] |= last
+        path = folder / f"{number:04d}.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        paths.append(path)
+    return paths
+
+
+def test_parts_are_one_trace_and_each_is_one(tmp_path: Path) -> None:
+    """One header and one end are shown; the first parts may be gone, others may not."""
+    paths = parts(tmp_path, 4)
+    found = [located.record for located in TraceReader(tmp_path)]
+    assert [r.number for r in found if isinstance(r, Part)] == [2, 3, 4]
+    assert sum(isinstance(r, End) for r in found) == 1
+    assert sum(isinstance(r, Schedule) for r in found) == 4
+    for path in paths:
+        assert sum(isinstance(r.record, Schedule) for r in TraceReader(path)) == 1
+    paths[0].unlink()
+    assert next(iter(TraceReader(tmp_path))).record.part == 2  # type: ignore[union-attr]
+    reseal(tmp_path, tmp_path / "resealed")
+    assert len(list(TraceReader(tmp_path / "resealed"))) == len(found) - 6
+    paths[2].unlink()
+    with pytest.raises(Malformed, match=r"part 0003 of 0004 is missing"):
+        TraceReader(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"recording": "other"}, "part 3 of recording other where part 3 of r is due"),
+        ({"part": 7}, "part 7 of recording r"),
+        ({"config": HEAD["config"] | {"num_blocks": 99}}, "another configuration"),
+    ],
+)
+def test_parts_have_to_belong_together(tmp_path: Path, change: Any, what: str) -> None:
+    """Of one recording, in a row, under one configuration."""
+    parts(tmp_path, 3, **change)
+    with pytest.raises(Malformed, match=what):
+        list(TraceReader(tmp_path))
+
+
+def test_a_recording_that_goes_on_elsewhere_is_cut(tmp_path: Path) -> None:
+    """The last part says that there is another one."""
+    paths = parts(tmp_path, 3)
+    paths[2].unlink()
+    with pytest.raises(Cut, match="goes on in part 3"):
+        list(TraceReader(tmp_path))
+
+
+def test_damage_to_short_forms_is_told(tmp_path: Path) -> None:
+    """Whatever one byte becomes, a reader shows records or says what is wrong."""
+    short = {"ev": "schedule+", "step": 2, "gone": [1], "odd": [[3, 4, 8, 0]], "ids": [7]}
+    short |= {"tokens": [5], "known": [[7, 3, 2]], "blocks": [[2, [[6]]]]}
+    outcome = [{"ev": "output+", "step": 1, "chain": []}, {"ev": "update+", "step": 1}]
+    whole = unsealed([HEAD, first(), short, *outcome, STATE, {"ev": "schedule+", "step": 3}])
+    body = whole.index(b"\n") + 1
+    chance = random.Random(5)
+    refusals = 0
+    for _ in range(3000):
+        damaged = bytearray(whole)
+        damaged[chance.randrange(body, len(whole))] = chance.randrange(32, 127)
+        try:
+            read(bytes(damaged))
+        except Malformed:
+            refusals += 1
+    assert refusals > 1000
