@@ -44,8 +44,11 @@ oracle: .venv/dev
 fuzz: .venv/dev oracle ## spec, reference and the real vLLM in lockstep; ARGS="--steps 100000"
 	@$(BIN)/python tests/fuzz/bulk.py --engine spec --engine reference $(ARGS)
 
-bench: .venv/dev oracle ## the reference beside the real vLLM
+bench: .venv/dev oracle ## reference, checker and recorder beside the real vLLM, the explorer beside SPIN
 	@$(BIN)/python benchmarks/bench_reference.py $(ARGS)
+	@$(BIN)/python benchmarks/bench_checker.py
+	@$(BIN)/python benchmarks/bench_recorder.py
+	@$(BIN)/python benchmarks/bench_explorer.py
 
 clean: ## remove all that make has made
 	rm -rf .venv .src .oracle .oracle.lock dist .cache

@@ -1,6 +1,7 @@
-"""Records the bundled trace: the real vLLM 0.22.1 scheduler under Mooncake conversations.
+"""Records two bundled traces: the real vLLM 0.22.1 scheduler under Mooncake conversations.
 
-    python benchmarks/record_mooncake.py conversation_trace.jsonl.gz -o TRACE.jsonl.zst
+    python benchmarks/record_mooncake.py conversation_trace.jsonl.gz
+    python benchmarks/record_mooncake.py conversation_trace.jsonl.gz --async
 
 needs the trace file of Mooncake (``FAST25-release/traces`` in kvcache-ai/Mooncake at 3b5a5941) and
 the real engine (``make oracle``). The same file gives the same bytes. What is Mooncake's and what
@@ -18,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-OUTPUT = ROOT / "conformance" / "bundled" / "mooncake-conversation.jsonl.zst"
+BUNDLED = ROOT / "conformance" / "bundled"
+OUTPUTS = ("mooncake-conversation.jsonl.zst", "mooncake-async.jsonl.zst")
 
 SCALE = 4
 """Input lengths are divided by this: the pool is a quarter of a real one."""
@@ -45,24 +47,29 @@ MAX_TOKENS = 2048
 WEIGHT_UPDATE_AT = 4000
 """Before this step an operator updates the weights: pause, try to reset the cache, reset it."""
 PAUSED_STEPS = 12
+DEPTH = 2
+"""Steps in flight, scheduling asynchronously: what vLLM does by default."""
 
 
 def main() -> None:
     """Record in the real engine's environment, then pack and seal in this one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("mooncake", type=Path)
-    parser.add_argument("-o", "--output", type=Path, default=OUTPUT)
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--async", dest="asynchronous", action="store_true")
     parser.add_argument("--python", type=Path, default=ROOT / ".oracle" / "bin" / "python")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.inside:
-        record(arguments.mooncake, arguments.output)
+        record(arguments.mooncake, arguments.output, arguments.asynchronous)
         return
+    output = arguments.output or BUNDLED / OUTPUTS[arguments.asynchronous]
     with tempfile.TemporaryDirectory() as folder:
         raw = Path(folder) / "raw.jsonl"
         command = [arguments.python, "-B", __file__, arguments.mooncake, "-o", raw, "--inside"]
+        command += ["--async"] * arguments.asynchronous
         subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": "0"})
-        pack(raw, arguments.output)
+        pack(raw, output)
 
 
 def pack(raw: Path, output: Path) -> None:
@@ -73,7 +80,7 @@ def pack(raw: Path, output: Path) -> None:
     from nullblock.conformance.trace.records import End, Header
     from nullblock.conformance.trace.writer import write_trace
 
-    records = (located.record for located in TraceReader(raw))
+    records = (located.written for located in TraceReader(raw))
     write_trace(
         output,
         (
@@ -87,7 +94,7 @@ def pack(raw: Path, output: Path) -> None:
     print(f"{output}: {output.stat().st_size} bytes")
 
 
-def record(mooncake: Path, output: Path) -> None:
+def record(mooncake: Path, output: Path, asynchronous: bool) -> None:
     """Drive the real scheduler, recorded. Runs where vLLM is and nullblock is not installed."""
     sys.path[:0] = [str(ROOT / "tests" / "oracle"), str(ROOT / ".src")]
     os.environ["NULLBLOCK_TRACE"] = str(output)
@@ -96,14 +103,18 @@ def record(mooncake: Path, output: Path) -> None:
     import torchless
 
     torchless.install()
+    from vllm.v1.core.sched import async_scheduler as vllm_async_scheduler
     from vllm.v1.core.sched import scheduler as vllm_scheduler
 
-    from nullblock.conformance.adapters.vllm.recorder import RecordingScheduler
+    from nullblock.conformance.adapters.vllm import RecordingAsyncScheduler, RecordingScheduler
     from nullblock.conformance.workloads.mooncake import read_mooncake
 
     vllm_scheduler.Scheduler = RecordingScheduler
-    scheduler, hasher = setup_engine.build({**setup_engine.DEFAULTS, **CONFIG})
-    service = Service(scheduler, hasher, deque(read_mooncake(mooncake, SCALE)))
+    vllm_async_scheduler.AsyncScheduler = RecordingAsyncScheduler
+    config = {**setup_engine.DEFAULTS, **CONFIG, "async_scheduling": asynchronous}
+    scheduler, hasher = setup_engine.build(config)
+    depth = DEPTH if asynchronous else 1
+    service = Service(scheduler, hasher, deque(read_mooncake(mooncake, SCALE)), depth)
     for step in range(1, STEPS + 1):
         service.weight_update(step)
         service.step()
@@ -114,8 +125,11 @@ def record(mooncake: Path, output: Path) -> None:
 class Service:
     """Clients, a model and an operator around a scheduler, all of them deterministic."""
 
-    def __init__(self, scheduler: Any, hasher: Any, arrivals: Any) -> None:
+    def __init__(self, scheduler: Any, hasher: Any, arrivals: Any, depth: int) -> None:
         self.scheduler, self.hasher, self.arrivals = scheduler, hasher, arrivals
+        self.depth = depth
+        self.in_flight: deque[tuple[Any, dict[str, bool]]] = deque()
+        """Steps whose output has not come; whether each request samples nothing in it."""
         self.clock = 0.0
         self.count = self.preempted = self.aborted = self.hits = self.chunks = 0
         self.ends: dict[str, tuple[int, int]] = {}
@@ -131,7 +145,14 @@ class Service:
         self.clock += SECONDS_A_STEP + SECONDS_A_TOKEN * decided.total_num_scheduled_tokens
         self.preempted += len(decided.preempted_req_ids)
         self.hits += sum(new.num_computed_tokens > 0 for new in decided.scheduled_new_reqs)
-        self.scheduler.update_from_output(decided, self.sampled(decided))
+        chunks = {
+            r: self.scheduler.requests[r].is_prefill_chunk for r in decided.num_scheduled_tokens
+        }
+        self.chunks += sum(chunks.values())
+        self.in_flight.append((decided, chunks))
+        if len(self.in_flight) == self.depth or not chunks:
+            oldest, chunks = self.in_flight.popleft()
+            self.scheduler.update_from_output(oldest, self.sampled(chunks))
         self.abort()
 
     def add(self, asked: Any) -> None:
@@ -163,16 +184,15 @@ class Service:
             )
         )
 
-    def sampled(self, decided: Any) -> Any:
+    def sampled(self, chunks: dict[str, bool]) -> Any:
         """What the model samples: nothing for a chunk of a prompt, else one token."""
         from vllm.v1.outputs import ModelRunnerOutput
 
-        ids = list(decided.num_scheduled_tokens)
-        frames = []
-        for name in ids:
-            request = self.scheduler.requests[name]
-            self.chunks += request.is_prefill_chunk
-            frames.append([] if request.is_prefill_chunk else [self.token(name, request)])
+        ids = list(chunks)
+        frames = [
+            [] if chunks[name] else [self.token(name, self.scheduler.requests.get(name))]
+            for name in ids
+        ]
         return ModelRunnerOutput(
             req_ids=ids,
             req_id_to_index={name: index for index, name in enumerate(ids)},
@@ -182,6 +202,8 @@ class Service:
     def token(self, name: str, request: Any) -> int:
         """The end of the request if it is due, else a token that nobody else samples."""
         length, end = self.ends[name]
+        if request is None:
+            return -1  # it has ended, and the model does not know yet
         if request.num_output_tokens + 1 >= length and request.max_tokens > length:
             return end
         return -(int(name[1:]) * 2**20 + request.num_tokens)

@@ -159,7 +159,7 @@ def _departures(document: Any) -> Table:
 
 def _verdict(check: Job) -> Table:
     table = Table(
-        title="Runs of the real vLLM 0.22.1: a production workload, and a pool too small",
+        title="Runs of the real vLLM 0.22.1: production workloads, and a pool too small",
         title_justify="left",
         box=SIMPLE_HEAD,
     )

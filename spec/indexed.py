@@ -21,14 +21,17 @@ class Stamps(OrderedDict[Any, int]):
         return 0
 
     def __setitem__(self, key: Any, value: int) -> None:
-        if key in self:
-            super().__delitem__(key)
+        self.pop(key, 0)
         if value:
             before = list(takewhile(lambda k: self[k] < value, self)) if value < 0 else []
-            super().__setitem__(key, value)
+            _PUT(self, key, value)
             if value < 0:
                 for k in (key, *reversed(before)):
                     self.move_to_end(k, last=False)
+
+
+_PUT = OrderedDict.__setitem__
+"""Past the check above."""
 
 
 class Hashes(dict[Any, Any]):
@@ -49,8 +52,14 @@ class Hashes(dict[Any, Any]):
             if not holders:
                 del self.holders[old]
         if h is not None:
-            super().__setitem__(b, h)
-            self.holders.setdefault(h, {})[b] = None
+            _NOTE(self, b, h)
+            if h in self.holders:
+                self.holders[h][b] = None
+            else:
+                self.holders[h] = {b: None}
+
+
+_NOTE = dict.__setitem__
 
 
 class Sparse(Zero):
@@ -63,8 +72,8 @@ class Sparse(Zero):
             self.pop(key, None)
 
 
-class Passing(OrderedDict[int, Any]):
-    """A map whose keys come in ascending order and leave in the same order."""
+class Passing(dict[int, Any]):
+    """A map whose keys come one after another and leave in the same order."""
 
     def __missing__(self, key: int) -> int:
         return 0
@@ -78,6 +87,10 @@ class Void(dict[Any, Any]):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         pass
+
+
+LONGEST_ROW = 2**16
+"""Running lists of at most so many requests get a place for each of them at once."""
 
 
 class IndexedEnv(Env):
@@ -101,6 +114,8 @@ class IndexedEnv(Env):
                 return Hashes()
             case "tlen":
                 return Sparse()
+            case "run" if self.max_seqs <= LONGEST_ROW:
+                return [None] * (self.max_seqs + 2)
             case "pos" | "own" | "pw" | "done" | "hstamp" | "ix" | "since":
                 return Void()
             case "spot" | "nth" | "entry":
@@ -126,9 +141,19 @@ class IndexedEnv(Env):
     def shift(self, m: Any, i: int) -> Any:
         return m
 
+    def drop(self, m: Any, i: int, n: int) -> Any:
+        if isinstance(m, dict):
+            return super().drop(m, i, n)
+        del m[i]
+        m.append(None)
+        return m
+
     def trim(self, m: Any, i: int) -> Any:
-        while m and next(iter(m)) < i:
-            m.popitem(last=False)
+        if m and next(reversed(m)) < i:
+            m.clear()
+        elif m:
+            for j in range(next(iter(m)), i):
+                m.pop(j, None)
         return m
 
     def exists(self, sort: str, test: Test, by: Any = None) -> bool:
@@ -152,7 +177,7 @@ class IndexedEnv(Env):
         if by is not None and by[0] == "hsh":
             return next(iter(s.hsh.holders.get(by[1], ())), None)
         if by is not None and by[0] == "run":
-            return next((i for i in range(s.nr) if s.run[i] == by[1]), None)
+            return next((i for i, r in zip(range(s.nr), s.run, strict=False) if r == by[1]), None)
         return super().first(sort, test, key, by)
 
     def is_first(self, sort: str, x: Any, test: Test, key: Key, by: Any = None) -> bool:

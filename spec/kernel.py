@@ -31,6 +31,10 @@ class Broken(Exception):
     """
 
 
+CONFUSED = (LookupError, TypeError, ValueError, AttributeError)
+"""What a machine that has gone wrong raises where it asks for something that there is not."""
+
+
 class Engines:
     """What is attached to the text while it runs: at most one prover, and one observer of fired
     rules.

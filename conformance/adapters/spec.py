@@ -12,16 +12,10 @@ from nullblock.spec.fields import (
     CONTINUE,
     EOS,
     LENGTH,
-    PAUSED_ALL,
-    PAUSED_NEW,
     PLAIN,
-    PREEMPTED,
-    RUNNING,
     STOP_ID,
     STOPPED,
     STOPPED_BY_ID,
-    UNPAUSED,
-    WAITING,
 )
 from nullblock.spec.indexed import IndexedEnv
 from nullblock.spec.keys import Keys, extra_keys
@@ -29,13 +23,12 @@ from nullblock.spec.machine import events
 from nullblock.spec.machine.output import SchedulerOutput
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
+from nullblock.spec.names import PAUSE, STATUS
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_unservable
 from nullblock.spec.state import begins, in_flight, live
 
 FEATURES = ALL_FEATURES
-STATUS = {WAITING: "WAITING", PREEMPTED: "PREEMPTED", RUNNING: "RUNNING"}
-PAUSE = {"UNPAUSED": UNPAUSED, "PAUSED_NEW": PAUSED_NEW, "PAUSED_ALL": PAUSED_ALL}
 NO_CHAIN = 0
 """The chain of a block that is not full yet: no block carries it."""
 FINISH = {CONTINUE: None, STOPPED: "stop", STOPPED_BY_ID: "stop", LENGTH: "length"}

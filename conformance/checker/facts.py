@@ -1,7 +1,7 @@
 """The environment of a replay: what a trace tells about requests, in place of their tokens."""
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from msgspec import UNSET
@@ -10,8 +10,8 @@ from nullblock.conformance.trace.records import Add, Header, Output
 from nullblock.spec import facts
 from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
 from nullblock.spec.concrete import MAPS, State
-from nullblock.spec.fields import EOS, FIELDS, PLAIN, STOP_ID, UNBORN
-from nullblock.spec.indexed import IndexedEnv
+from nullblock.spec.erased.records import RecordEnv
+from nullblock.spec.fields import CONTINUE, EOS, FIELDS, PLAIN, STOP_ID, UNBORN
 from nullblock.spec.profiles import Semantics
 
 NO_CHAIN = -1
@@ -35,11 +35,12 @@ class NotRecorded(Exception):
 class Chain:
     """The chain numbers of one request's full blocks, as runs: a long one costs no more."""
 
-    __slots__ = ("firsts", "length", "starts")
+    __slots__ = ("length", "shifts", "starts")
 
     def __init__(self, runs: Iterable[tuple[int, int]]) -> None:
         self.starts: list[int] = []
-        self.firsts: list[int] = []
+        self.shifts: list[int] = []
+        """For each run, how far its numbers are ahead of their places."""
         self.length = 0
         for first, many in runs:
             self.extend(first, many)
@@ -47,12 +48,11 @@ class Chain:
     def extend(self, first: int, many: int = 1) -> None:
         """Add `many` blocks, numbered from `first`."""
         self.starts.append(self.length)
-        self.firsts.append(first)
+        self.shifts.append(first - self.length)
         self.length += many
 
     def __getitem__(self, i: int) -> int:
-        run = bisect_right(self.starts, i) - 1
-        return self.firsts[run] + i - self.starts[run]
+        return self.shifts[bisect_right(self.starts, i) - 1] + i
 
 
 def constants(header: Header, semantics: Semantics) -> facts.Config:
@@ -74,16 +74,19 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
     )
 
 
-class Recorded(IndexedEnv):
+class Recorded(RecordEnv):
     """Chains and token kinds as recorded. Memory: the pool, and the requests alive."""
 
     def __init__(self, config: facts.Config) -> None:
         super().__init__(config)
         self.chains: dict[int, Chain] = {}
         self.kinds: dict[int, int] = {}
+        """Of the tokens in the frame: those that are not PLAIN."""
         self.counts: dict[int, int] = {}
-        self.verdicts: list[tuple[int, int]] = []
-        """Of the update under way: whose token was taken, and what the stop check said."""
+        self.taken: list[int] = []
+        """Of the update under way: whose token was taken."""
+        self.ends: list[tuple[int, int]] = []
+        """Of those, who ends, and what the stop check said."""
         self.listening = False
         """Whether what the prefix cache tells is to be compared."""
         self.heard: list[Heard] = []
@@ -140,13 +143,16 @@ class Recorded(IndexedEnv):
             if r in self.chains:
                 self.chains[r].extend(number)
 
-    def forget(self, s: Any, gone: Iterable[int]) -> None:
+    def forget(self, s: Any, gone: Collection[int]) -> None:
         """Drop everything about those of `gone` that are gone for good."""
+        if not gone:
+            return
         kept = s.finished | {r for r, _ in self.refused}
         for r in gone:
             if r not in self.requests or s.stage[r] != UNBORN or r in kept:
                 continue
             del self.requests[r], self.chains[r]
+            self.records.pop(r, None)
             for f in OF_REQUESTS:
                 getattr(s, f).pop(r, None)
             i = 0
@@ -171,4 +177,6 @@ class Recorded(IndexedEnv):
         return self.kinds.get(r, PLAIN)
 
     def note(self, s: State, r: Any, why: Any) -> None:
-        self.verdicts.append((r, why))
+        self.taken.append(r)
+        if why != CONTINUE:
+            self.ends.append((r, why))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.facts import Heard
@@ -17,22 +17,20 @@ from nullblock.conformance.trace.records import (
     Removed,
     RequestState,
     State,
+    StepInFlight,
     Stored,
     Update,
 )
 from nullblock.spec.fields import (
-    CONTINUE,
     LENGTH,
-    PREEMPTED,
-    RUNNING,
     STOPPED,
     STOPPED_BY_ID,
-    WAITING,
+    TOKEN,
 )
-from nullblock.spec.state import live
+from nullblock.spec.names import PAUSE, STATUS
+from nullblock.spec.state import answers, live
 
 END = {STOPPED: ("stop", False), STOPPED_BY_ID: ("stop", True), LENGTH: ("length", False)}
-STATUS = {WAITING: "WAITING", PREEMPTED: "PREEMPTED", RUNNING: "RUNNING"}
 GONE_BY = {"schedule": "RUN-19", "update": "UPD-5", "abort": "LIFE-4", "reset": "LIFE-3"}
 """Why a request is, or is not, in the running list after an operation."""
 
@@ -46,10 +44,10 @@ Refused = list[tuple[int, str]]
 def update(k: Any, refused: Refused, seen: Update) -> Iterator[Mismatch]:
     """Whose output is passed on, and who ends."""
     rejected = [r for r, _ in refused]
-    expected = rejected + [r for r, _ in k.verdicts]
+    expected = rejected + k.taken
     if expected != seen.ids:
         yield _recipients(expected, seen.ids, rejected)
-    tokens = [0] * len(rejected) + [1] * len(k.verdicts)
+    tokens = [0] * len(rejected) + [1] * len(k.taken)
     if len(tokens) == len(seen.tokens) and tokens != seen.tokens:
         yield Mismatch("UPD-3", "the tokens that are passed on", tokens, seen.tokens)
     yield from _ends(k, refused, seen.finish)
@@ -68,7 +66,7 @@ def _recipients(expected: list[int], actual: list[int], rejected: list[int]) -> 
 
 def _ends(k: Any, refused: Refused, seen: list[Finish]) -> Iterator[Mismatch]:
     expected = [(r, "rejected", False) for r, _ in refused]
-    expected += [(r, *END[why]) for r, why in k.verdicts if why != CONTINUE]
+    expected += [(r, *END[why]) for r, why in k.ends]
     actual = [(f.id, f.reason, f.by_stop_id) for f in seen]
     if expected != actual:
         ought = next((end for end in expected if end not in actual), None)
@@ -161,6 +159,52 @@ def state(s: Any, seen: State, steps: int, names: Names) -> Iterator[Mismatch]:
         if live(s, q.id):
             yield from _request(s, q, names)
     yield from _pool(s, seen, names)
+    yield from _between(s, seen)
+
+
+def _between(s: Any, seen: State) -> Iterator[Mismatch]:
+    """What is remembered from one step to the next."""
+    for rule, what, expected, actual in (
+        ("OUT-6", "who ended and is not reported yet", sorted(s.finished), seen.finished),
+        ("OUT-3", "who was scheduled in the step before", sorted(s.prev), seen.previous),
+        ("LIFE-7", "the pause state", s.pause, _pause(seen.pause_state)),
+        ("UPD-8", "the steps in flight", _flights(s), _told_flights(seen.in_flight)),
+    ):
+        if actual is not UNSET and expected != actual:
+            yield Mismatch(rule, what, expected, actual)
+
+
+def _pause(name: str | UnsetType) -> int | UnsetType:
+    return UNSET if isinstance(name, UnsetType) else PAUSE[name]
+
+
+Flight = list[tuple[int, int, bool]]
+"""The entries of a step in flight: who, how many tokens, and whether one is owed."""
+
+
+def _flights(s: Any) -> list[Flight]:
+    """The steps in flight, those left out who are gone."""
+    found, i = [], s.cur
+    for n in range(s.oldest, s.steps):
+        entries = range(i, s.fend[n])
+        found.append(
+            [(s.frame[j], s.grant[j], s.due[j] == TOKEN) for j in entries if answers(s, j)]
+        )
+        i = s.fend[n]
+    return found
+
+
+def _told_flights(told: list[StepInFlight] | UnsetType) -> list[Flight] | UnsetType:
+    if isinstance(told, UnsetType):
+        return UNSET
+    return [
+        [
+            (r, n, r in step.owed)
+            for r, n in zip(step.ids, step.tokens, strict=True)
+            if r not in step.gone
+        ]
+        for step in told
+    ]
 
 
 def _request(s: Any, seen: RequestState, names: Names) -> Iterator[Mismatch]:

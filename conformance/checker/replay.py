@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.checker import decisions, observations
+from nullblock.conformance.checker import decisions, fast, observations
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.facts import NotRecorded, Recorded, constants
 from nullblock.conformance.checker.names import names
@@ -33,21 +33,18 @@ from nullblock.conformance.trace.records import (
     State,
     Update,
 )
-from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, RUNNING, UNPAUSED
-from nullblock.spec.kernel import RULES, Broken, Disabled
+from nullblock.spec.erased.program import rule_at
+from nullblock.spec.fields import RUNNING
+from nullblock.spec.kernel import CONFUSED, RULES, Broken, Disabled
 from nullblock.spec.machine import events
-from nullblock.spec.machine.schedule import schedule
-from nullblock.spec.machine.update import update_from_output
+from nullblock.spec.names import PAUSE
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_unservable
 from nullblock.spec.state import live
 
 MAX_BLOCKS: Final = 2**21
 """More blocks than any pool has today; a trace that claims more is not given the memory."""
-PAUSE = {"UNPAUSED": UNPAUSED, "PAUSED_NEW": PAUSED_NEW, "PAUSED_ALL": PAUSED_ALL}
 FIRST_RULE = {"schedule": "RUN-5", "update": "UPD-9"}
-CONFUSED = (LookupError, TypeError, ValueError, AttributeError)
-"""What the machine raises where it asks for something that there is not."""
 
 
 class Unexplained(Exception):
@@ -73,6 +70,7 @@ class Replay:
         self.s: Any = self.k.start()
         self.names = names(header.block_ids)
         self.fired: Counter[str] = Counter()
+        self.machine = fast.Machine(self.k)
         self.steps = 0
         self.decisions = 0
         self.known = header.start == "empty"
@@ -144,10 +142,10 @@ class Replay:
     def unjudged(self) -> list[str]:
         """What was not judged, though all that was is explained."""
         found = list(self.lost)
-        if self.skipped:
+        if not self.known and not self.lost:
+            found.append("the state in which the recording began: no `state` record tells it")
+        elif self.skipped:
             found.append(f"{self.skipped:,} records before a `state` record told where they begin")
-        elif not self.known and not self.lost:
-            found.append("the state in which the recording began")
         return found
 
     def _state(self, record: State) -> None:
@@ -179,10 +177,12 @@ class Replay:
     def _schedule(self, record: Schedule) -> None:
         self.steps += 1
         try:
-            out = schedule(self.s)
+            out = self.machine.schedule(self.s, self.fired)
         except (Disabled, Broken, *CONFUSED) as error:
             raise Unexplained(_contradiction(error, "schedule", record.ids)) from None
-        self.compare(decisions.schedule(out, record, self.s, self.names.same))
+        same = self.names.same
+        alike = fast.alike(out, record, same)
+        self.compare(() if alike else decisions.schedule(out, record, self.s, same))
         for mismatch in self.post_state(record.state, "schedule"):
             raise Unexplained(mismatch)
         self.k.forget(self.s, out.finished)
@@ -202,9 +202,9 @@ class Replay:
 
     def _apply(self, told: Any) -> None:
         """Apply the frame."""
-        self.k.verdicts = []
+        self.k.taken, self.k.ends = [], []
         try:
-            update_from_output(self.s)
+            self.machine.update(self.s, self.fired)
         except (Disabled, Broken, *CONFUSED) as error:
             raise Unexplained(_contradiction(error, "update", told)) from None
 
@@ -253,9 +253,9 @@ class Replay:
         self.decisions += 1
         try:
             if record.during == "schedule":
-                schedule(self.s)
+                self.machine.schedule(self.s, self.fired)
             else:
-                update_from_output(self.s)
+                self.machine.update(self.s, self.fired)
         except (Disabled, Broken):
             return
         except CONFUSED as error:
@@ -278,8 +278,9 @@ def _out_of_reach(header: Header) -> Iterator[str]:
 
 def _contradiction(error: BaseException, during: str, told: Any) -> Mismatch:
     """A decision that the rules cannot even reach: the engine decided where they do not."""
-    rule = error.rule.split()[0] if isinstance(error, Disabled) and error.rule else ""
-    rule = rule or _innermost_rule(error.__traceback__) or FIRST_RULE[during]
+    named = getattr(error, "rule", "")
+    rule = named.split()[0] if named else ""
+    rule = rule or rule_at(error) or _innermost_rule(error.__traceback__) or FIRST_RULE[during]
     return Mismatch(rule, f"{during} decides", f"no decision: {error}", told)
 
 

@@ -18,18 +18,14 @@ from nullblock.conformance.trace.records import RequestState, State, StepInFligh
 from nullblock.spec import facts
 from nullblock.spec.fields import (
     CHUNK,
-    PAUSED_ALL,
-    PAUSED_NEW,
     PREEMPTED,
     RUNNING,
     TOKEN,
-    UNPAUSED,
     WAITING,
 )
+from nullblock.spec.names import PAUSE, STAGE
 
 T = TypeVar("T")
-STAGES = {"WAITING": WAITING, "PREEMPTED": PREEMPTED, "RUNNING": RUNNING}
-PAUSE = {"UNPAUSED": UNPAUSED, "PAUSED_NEW": PAUSED_NEW, "PAUSED_ALL": PAUSED_ALL}
 WHOLE = ("free_queue", "ref_cnt", "in_flight", "finished", "previous", "pause_state")
 """What a record has to tell, besides requests, so that the rules can go on from it."""
 
@@ -53,6 +49,8 @@ def restore(k: Recorded, seen: State, names: Names) -> Any:
     arrivals = sorted(seen.requests, key=lambda q: q.id) if k.priority else seen.requests
     for q in arrivals:
         _request(s, q)
+    if isinstance(s.run, list):
+        s.run += [None] * len(seen.running)  # a state that lists too many is judged all the same
     for r in seen.running:
         s.run[s.nr] = r
         s.nr += 1
@@ -100,7 +98,7 @@ def _complete(k: Recorded, seen: State) -> None:
     if missing:
         raise NotRecorded(*(f"`{name}` of the state at step {seen.step}" for name in missing))
     for q in seen.requests:
-        if q.status not in STAGES:
+        if q.status not in STAGE:
             raise NotRecorded(f"what the status {q.status} of request {q.id} means")
         if q.prompt is UNSET or q.max_tokens is UNSET or q.blocks is UNSET:
             raise NotRecorded(f"the facts about request {q.id} in the state at step {seen.step}")
@@ -131,7 +129,7 @@ def _request(s: Any, q: RequestState) -> None:
         skip_reading_prefix_cache=q.skip_reading_prefix_cache,
     )
     k.chains[r] = Chain(() if q.chain is UNSET else q.chain)
-    s.stage[r] = STAGES[q.status]
+    s.stage[r] = STAGE[q.status]
     s.arr[r] = s.aclk
     s.aclk += 1
     s.ntok[r], s.comp[r] = q.tokens, q.computed

@@ -5,8 +5,8 @@ from itertools import islice
 from typing import Any
 
 from nullblock.conformance.checker.explanation import BlockView, RequestView
-from nullblock.conformance.checker.observations import STATUS
 from nullblock.conformance.checker.replay import Replay
+from nullblock.spec.names import STATUS
 from nullblock.spec.state import live
 
 

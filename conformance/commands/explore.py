@@ -13,6 +13,9 @@ from nullblock.conformance import options
 from nullblock.conformance.console import Screen, check_output, usage_error
 from nullblock.conformance.files import write_atomically
 from nullblock.conformance.options import NORMATIVE, ProfileName, Settings
+from nullblock.spec.compiled.build import NoCompiler
+from nullblock.spec.compiled.search import explore as explore_compiled
+from nullblock.spec.compiled.values import Untranslatable
 from nullblock.spec.departures import DEPARTURES, Defect, Finding, clear, find
 from nullblock.spec.explorer.export import scenario
 from nullblock.spec.explorer.model import Scope
@@ -20,7 +23,7 @@ from nullblock.spec.explorer.result import Counterexample, Progress, Result
 from nullblock.spec.explorer.scopes import STANDARD
 from nullblock.spec.explorer.search import explore
 from nullblock.spec.explorer.story import Story, tell
-from nullblock.spec.profiles import VLLM_0_22_1
+from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -44,6 +47,9 @@ def command(
         Path | None,
         typer.Option(metavar="FILE", help="Write the counterexample as a scenario."),
     ] = None,
+    compiled: Annotated[
+        bool, typer.Option("--compiled", help="Search with the text compiled, if there is cc.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of tables.")] = False,
 ) -> None:
     """Search every state that bounded scopes reach, for a broken statement.
@@ -56,10 +62,12 @@ def command(
     if departing:
         if profile_name != NORMATIVE or settings:
             raise usage_error("--departures has its own profiles", "--profile, --set")
+        if compiled:
+            raise usage_error("departures are found by the readable form", "--compiled")
         code = _departures(_chosen({d.name: d for d in DEPARTURES}, names), listed, save, as_json)
     else:
         scopes = _chosen(STANDARD, names)
-        code = _scopes(scopes, profile_name, settings or [], listed, save, as_json)
+        code = _scopes(scopes, profile_name, settings or [], listed, save, as_json, compiled)
     raise typer.Exit(code)
 
 
@@ -78,6 +86,7 @@ def _scopes(
     listed: bool,
     save: Path | None,
     as_json: bool,
+    compiled: bool,
 ) -> int:
     """Search scopes one by one; the exit code."""
     semantics = options.semantics(profile_name, settings)
@@ -85,11 +94,12 @@ def _scopes(
     if listed:
         _list([(s.name, s.purpose) for s in scopes], as_json)
         return 0
+    search = Searcher(compiled)
     results: list[tuple[Scope, Result]] = []
     story: Story | None = None
     for scope in scopes:
         with _progress(scope.name) as progress:
-            result = explore(scope, semantics, progress=progress)
+            result = search(scope, semantics, progress)
         results.append((scope, result))
         if result.counterexample is not None:
             story = tell(result.counterexample, scope, semantics)
@@ -102,6 +112,26 @@ def _scopes(
     else:
         _table(name, results, story)
     return 0 if all(result.passed for _, result in results) else 1
+
+
+class Searcher:
+    """Searches with the text compiled, where that is asked for and can be done, and says where
+    it cannot.
+    """
+
+    def __init__(self, compiled: bool) -> None:
+        self.compiled = compiled
+
+    def __call__(self, scope: Scope, semantics: Semantics, progress: Progress | None) -> Result:
+        if self.compiled:
+            try:
+                return explore_compiled(scope, semantics, progress=progress)
+            except NoCompiler as error:
+                self.compiled = False
+                print(f"searched by the readable form: {error}", file=sys.stderr)
+            except Untranslatable as error:
+                print(f"{scope.name} is searched by the readable form: {error}", file=sys.stderr)
+        return explore(scope, semantics, progress=progress)
 
 
 def _document(name: str, results: list[tuple[Scope, Result]], story: Story | None) -> Json:
@@ -139,7 +169,7 @@ def _told(found: Counterexample, story: Story) -> Json:
 
 
 def _rate(r: Result) -> int:
-    return round(r.states / max(r.seconds, 1e-3))
+    return round(r.states / max(r.seconds, 1e-5))
 
 
 def _table(name: str, results: list[tuple[Scope, Result]], story: Story | None) -> None:

@@ -191,7 +191,7 @@ def _pack(raw: Path, trace: Path) -> None:
 
     with trace_file(trace, level=_LEVEL) as writer:
         for located in TraceReader(raw):
-            record: Any = located.record
+            record: Any = located.written
             if isinstance(record, Header):
                 record = msgspec.structs.replace(record, recording=msgspec.UNSET)
             if not isinstance(record, End):

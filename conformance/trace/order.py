@@ -169,13 +169,11 @@ class Order:
                 f"output of step {record.step} where step {step.step} is the oldest in flight",
                 _RECORDER,
             )
-        scheduled = set(step.ids)
-        for id in record.ids:
-            if id not in scheduled:
-                raise Malformed(
-                    f"output for request {id}, which step {step.step} did not schedule", _RECORDER
-                )
-            scheduled.remove(id)
+        if record.ids != step.ids or len(set(step.ids)) != len(step.ids):
+            _check_scheduled(record, step)
+        if not (record.eos or record.stop or record.chain):
+            self.awaiting = record.step
+            return
         counts = dict(zip(record.ids, record.counts, strict=True))
         for kind, tokens in (("eos", record.eos), ("stop", record.stop)):
             for id, place in tokens:
@@ -211,6 +209,17 @@ class Order:
                 f"{self.scheduled} steps, and the end record counts {record.steps}", _RECORDER
             )
         self.over = "the end"
+
+
+def _check_scheduled(record: Output, step: Schedule | StepInFlight) -> None:
+    """Each request of an output is in its step, and once at most."""
+    scheduled = set(step.ids)
+    for id in record.ids:
+        if id not in scheduled:
+            raise Malformed(
+                f"output for request {id}, which step {step.step} did not schedule", _RECORDER
+            )
+        scheduled.remove(id)
 
 
 def _kind(record: Record | Unknown) -> str:

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from nullblock.spec.explorer.model import Scope
-from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, UNBORN, UNPAUSED
+from nullblock.spec.fields import UNBORN
 from nullblock.spec.kernel import State
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
+from nullblock.spec.names import PAUSE_NAME
 from nullblock.spec.state import in_flight, live
-
-PAUSE_NAMES = {UNPAUSED: "UNPAUSED", PAUSED_NEW: "PAUSED_NEW", PAUSED_ALL: "PAUSED_ALL"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ class Pause:
     state: int
 
     def __str__(self) -> str:
-        return f"pause {PAUSE_NAMES[self.state]}"
+        return f"pause {PAUSE_NAME[self.state]}"
 
 
 Action = Add | Step | Schedule | Update | Abort | Reset | Evict | Pause

@@ -10,7 +10,6 @@ from itertools import count
 from typing import Any, assert_never
 
 from nullblock.spec.explorer.actions import (
-    PAUSE_NAMES,
     Abort,
     Action,
     Add,
@@ -23,6 +22,7 @@ from nullblock.spec.explorer.actions import (
 )
 from nullblock.spec.explorer.model import EOS_TOKEN, Scope, Template
 from nullblock.spec.facts import Config
+from nullblock.spec.names import PAUSE_NAME
 
 VOCAB = 1000
 """Sampled tokens are below this."""
@@ -71,7 +71,7 @@ def _event(action: Action, templates: dict[str, Template], seed: int, c: Config)
         case Evict(block):
             return {"op": "evict_blocks", "ids": [block]}
         case Pause(state):
-            return {"op": "pause", "state": PAUSE_NAMES[state]}
+            return {"op": "pause", "state": PAUSE_NAME[state]}
         case _:
             assert_never(action)
 

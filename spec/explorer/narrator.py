@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from nullblock.spec.explorer.actions import PAUSE_NAMES
 from nullblock.spec.explorer.witnesses import flies
 from nullblock.spec.fields import CONTINUE, LENGTH, PREEMPTED, RESUMED, RUNNING, STOPPED
 from nullblock.spec.kernel import State
+from nullblock.spec.names import PAUSE_NAME
 from nullblock.spec.rejection import why_unservable
 from nullblock.spec.state import check_stop, live
 
@@ -233,7 +233,7 @@ class Narrator:
 
     def paused(self, s: State) -> None:
         """LIFE-7: the pause state changes."""
-        self.say(f"the engine is {PAUSE_NAMES[s.pause]}")
+        self.say(f"the engine is {PAUSE_NAME[s.pause]}")
 
 
 def _preempted(s: State, r: Any) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from nullblock.spec.catalogue import CATALOGUE, catalogue
+from nullblock.spec.catalogue import CATALOGUE
 from nullblock.spec.explorer.actions import (
     Action,
     Evict,
@@ -23,7 +23,7 @@ from nullblock.spec.explorer.result import Counterexample, Lasso, Progress, Resu
 from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS, Before, before
 from nullblock.spec.explorer.witnesses import Watch
 from nullblock.spec.invariants import INVARIANTS
-from nullblock.spec.kernel import RULES, Broken, Disabled, Engines, State
+from nullblock.spec.kernel import CONFUSED, RULES, Broken, Disabled, Engines, State
 from nullblock.spec.profiles import NORMATIVE, Semantics
 
 STEP_SCALARS = ("RUN-11", "RUN-12", "PREEMPT-6")
@@ -32,8 +32,6 @@ every transition.
 """
 GUARD, PROMISE = "guard", "promise"
 """What breaks, besides statements: a guard of a rule that the machine fires, or a promise."""
-CONFUSED = (LookupError, TypeError, ValueError, AttributeError)
-"""A machine that has gone wrong may ask for a block or a request that there is not."""
 
 
 class Violation(Exception):
@@ -179,7 +177,7 @@ class Search:
 
     def counterexample(self, e: Violation, index: int, last: Action) -> Counterexample:
         """The shortest way to a violation."""
-        sentence = e.detail or next(s.sentence for s in catalogue() if s.id == e.id)
+        sentence = e.detail or CATALOGUE[e.id].sentence
         way = tuple(self.named([*self.way(index), last]))
         return Counterexample(e.id, sentence, e.rule, way)
 

@@ -15,7 +15,6 @@ from nullblock.spec.explorer.narrator import Narrator
 from nullblock.spec.explorer.reads import reads
 from nullblock.spec.explorer.result import Counterexample, Lasso
 from nullblock.spec.explorer.search import (
-    CONFUSED,
     GUARD,
     PROMISE,
     STEP_SCALARS,
@@ -23,7 +22,7 @@ from nullblock.spec.explorer.search import (
 from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS, Before, before
 from nullblock.spec.fields import FIELDS
 from nullblock.spec.invariants import INVARIANTS
-from nullblock.spec.kernel import Broken, Disabled, Engines, State
+from nullblock.spec.kernel import CONFUSED, Broken, Disabled, Engines, State
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.state import live
 

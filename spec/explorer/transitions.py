@@ -215,13 +215,15 @@ def sharing_agrees(s: State) -> bool:
 
     Upstream: 44701.
     """
-    holders: dict[int, tuple[Any, int]] = {}
-    for r in s.k.requests:
-        for i in range(s.tlen[r]):
-            q, j = holders.setdefault(s.tab[r, i], (r, i))
-            if q != r and s.k.truth(q, j) != s.k.truth(r, i):
-                return False
-    return True
+    return all(
+        s.k.truth(q, j) == s.k.truth(r, i)
+        for r in s.k.requests
+        for i in range(s.tlen[r])
+        for q in s.k.requests
+        if q != r
+        for j in range(s.tlen[q])
+        if s.tab[q, j] == s.tab[r, i]
+    )
 
 
 @claim("HASH-19")
@@ -233,3 +235,9 @@ def no_orphans(s: State) -> bool:
         return True
     hashes = {h for h in s.hsh.values() if h is not None}
     return all(s.k.par(h) == s.k.ROOT or s.k.par(h) in hashes for h in hashes)
+
+
+@claim("HASH-21")
+def cached_is_known(s: State) -> bool:
+    """The tokens of a request's cached blocks are known: none is cached for a token in flight."""
+    return all(s.ncached[r] <= s.k.full(s.ntok[r]) for r in s.k.requests)

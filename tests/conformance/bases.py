@@ -104,6 +104,32 @@ RAISES: dict[str, Any] = {
 """The engine raises, and so do its rules."""
 
 
+AHEAD: dict[str, Any] = {
+    "config": {
+        **{"block_size": 4, "num_blocks": 9, "max_num_batched_tokens": 16},
+        **{"async_scheduling": True, "kv_events": True},
+    },
+    "events": [
+        {
+            **{"op": "add", "id": "a", "prompt": {"range": [0, 13]}, "max_tokens": 9},
+            **{"eos": 5, "eos_at": 4},
+        },
+        {"op": "schedule"},
+        {"op": "schedule"},
+        {"op": "update"},
+        {"op": "add", "id": "b", "prompt": {"range": [0, 9]}, "max_tokens": 6},
+        *({"op": op} for op in ("schedule", "update") * 6),
+        {"op": "drain"},
+        {"op": "reset_prefix_cache"},
+        {"op": "add", "id": "c", "prompt": {"range": [20, 40]}, "max_tokens": 9},
+        {"op": "run", "max_steps": 20},
+        {"op": "add", "id": "d", "prompt": {"range": [60, 80]}, "max_tokens": 9},
+        {"op": "run", "max_steps": 20},
+    ],
+}
+"""Two steps in flight, and the events of the prefix cache, an emptied one among them."""
+
+
 @cache
 def _traces() -> dict[str, bytes]:
     return {
@@ -112,6 +138,7 @@ def _traces() -> dict[str, bytes]:
         "ends": trace_of(ENDS, semantics="normative"),
         "uncut": trace_of(UNCUT),
         "raises": trace_of(RAISES),
+        "ahead": trace_of(AHEAD),
     }
 
 

@@ -15,7 +15,8 @@ Lines = list[dict[str, Any]]
 
 def every_field() -> list[Path]:
     """The leaves of all records: kind of record, then names, lists of parts passed through."""
-    return [(kind, *path) for kind, record in KINDS.items() for path in _leaves(record)]
+    every = ((kind, *path) for kind, record in KINDS.items() for path in _leaves(record))
+    return list(dict.fromkeys(every))
 
 
 def _leaves(record: type[Struct]) -> Iterator[Path]:
@@ -72,8 +73,8 @@ def _inside(value: Any, path: Path) -> Iterator[dict[str, Any]]:
 
 def _alter(holder: dict[str, Any], name: str) -> bool:
     """Another value for a field; False if there is none to change."""
-    if name not in holder and name not in PUT:
-        return False
+    if name not in holder and (name not in PUT or holder.get("t") == "cleared"):
+        return False  # an event that empties everything has no field
     old = holder.get(name, PUT.get(name))
     if name not in holder:
         holder[name] = old
@@ -83,6 +84,10 @@ def _alter(holder: dict[str, Any], name: str) -> bool:
 
 
 PUT: dict[str, Any] = {
+    "async_scheduling": True,
+    "pipeline_parallel_size": 2,
+    "data_parallel_rank": 1,
+    "group": 1,
     "commit": "c0ffee",
     "features": ["kv_connector"],
     "preempted": [0],
@@ -106,7 +111,7 @@ CHOICES = {
     "status": ("WAITING", "RUNNING"),
     "reason": ("stop", "length"),
     "during": ("schedule", "update"),
-    "version": ("1.0", "2.0"),
+    "version": ("2.0",),
 }
 """Fields with a few values."""
 

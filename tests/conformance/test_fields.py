@@ -69,6 +69,7 @@ def caught(*rules: str) -> Caught:
 INPUT = Input()
 
 
+EVENT = ("chain", "parent", "tokens")
 NOTES = Unobserved("who recorded what is for people")
 PROMISE = Unobserved("unseen inputs matter only where a decision is not explained")
 POST = {
@@ -99,11 +100,14 @@ TABLE: dict[str, Expected] = {
     "header.config.enable_prefix_caching": INPUT,
     "header.config.scheduler_reserve_full_isl": INPUT,
     "header.config.policy": INPUT,
+    "header.config.async_scheduling": INPUT,
+    "header.config.pipeline_parallel_size": Unobserved("steps in flight show by themselves"),
+    "header.data_parallel_rank": NOTES,
     "header.observed.add": Unsaid(),
     "header.observed.output": Unsaid(),
     **{
         f"header.observed.{kind}": PROMISE
-        for kind in ("abort", "pause", "reset", "evict", "schedule", "update", "state")
+        for kind in ("abort", "pause", "reset", "evict", "schedule", "update", "state", "events")
     },
     "header.block_ids": Unobserved("what conforms with exact ids conforms with fewer"),
     **dict.fromkeys(("header.recording", "part.number", "part.recording"), Damage()),
@@ -156,6 +160,8 @@ TABLE: dict[str, Expected] = {
     "update.finish.by_stop_id": caught("UPD-4"),
     "update.finish.why": caught("LIFE-2"),
     **post("update", "UPD-5"),
+    **{f"update.events.{n}": caught("OUT-8", "OUT-9", "OUT-10") for n in EVENT},
+    "update.events.group": Unobserved("there is one group"),
     "state.step": caught("UPD-7"),
     "state.running": caught("RUN-19", "RUN-22"),
     "state.waiting": caught("WAIT-12", "WAIT-1"),
@@ -173,6 +179,18 @@ TABLE: dict[str, Expected] = {
     **{f"end.{name}": Damage() for name in ("steps", "records", "sha256")},
 }
 """Each field, and what becomes of a trace in which it is altered."""
+OF_REQUESTS = (
+    *("prompt", "max_tokens", "min_tokens", "priority", "arrival", "tie", "chain", "features"),
+    *("skip_reading_prefix_cache", "placeholders", "discard", "preemptions", "num_cached", "name"),
+)
+IN_THE_MIDDLE = (
+    *(f"state.requests.{name}" for name in OF_REQUESTS),
+    *(f"state.in_flight.{name}" for name in ("step", "ids", "tokens", "owed", "gone")),
+    *("state.finished", "state.previous", "state.pause_state"),
+    *("header.part", "gap.records", "gap.reason", "end.continued"),
+)
+"""Only a recording that begins in the middle of a run, or goes on in another file or after a gap,
+has them: what it says is what the rules go on from. Not altered here."""
 IN_PARTS = ("header.recording", "part.number", "part.recording")
 """Only a recording of several files has them."""
 
@@ -196,7 +214,7 @@ def opened(name: str, path: str) -> Lines:
 
 def test_no_field_is_forgotten() -> None:
     """The table has every field that the types have, and no other; it names rules that exist."""
-    assert sorted(TABLE) == sorted(".".join(path) for path in every_field())
+    assert sorted([*TABLE, *IN_THE_MIDDLE]) == sorted(".".join(path) for path in every_field())
     named = [rule for e in TABLE.values() if isinstance(e, Caught) for rule in e.rules]
     assert set(named) <= {s.id for s in catalogue()}
 

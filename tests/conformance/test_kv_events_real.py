@@ -81,7 +81,7 @@ def test_evictions_by_number_break_no_law(groups: str, hashing: Oracle) -> None:
 def test_evictions_by_number_do_break_the_laws_without_connectors(hashing: Oracle) -> None:
     """So the premise of EVENT-5 and EVENT-6 is needed."""
     broken = Counter[str]()
-    for seed in range(SEEDS):
+    for seed in range(3 * SEEDS):
         made = scenario(str(seed), "full")
         cache = Cache(Premises(no_connector=True))
         for batch, _ in events(hashing.lines(made)):

@@ -102,9 +102,28 @@ def _check_header(header: object) -> None:
     assert header.features == [] and header.sealed
 
 
+def test_vllm_as_it_is_by_default_is_there() -> None:
+    """Asynchronous scheduling of both workloads, two steps in flight, and as many as are told."""
+    page = PAGE.read_text()
+    for name in ("mooncake-async", "weka-agents-async"):
+        trace = PAGE.with_name(f"{name}.jsonl.zst")
+        header, steps, flying, deepest = None, 0, 0, 0
+        for located in TraceReader(trace):
+            record = located.record
+            header = record if isinstance(record, Header) else header
+            steps += isinstance(record, Schedule)
+            flying += isinstance(record, Schedule) - isinstance(record, Update)
+            deepest = max(deepest, flying)
+        assert isinstance(header, Header) and header.features == []
+        assert header.engine.scheduler == "vllm.v1.core.sched.async_scheduler.AsyncScheduler"
+        assert header.config.async_scheduling and deepest == 2
+        assert f"{steps:,} steps" in page and trace.stat().st_size < 2**19
+
+
 def test_it_is_small_and_keeps_the_notices() -> None:
     """About a megabyte, with the source, the licence and the changes beside it."""
     assert bundled.TRACE.stat().st_size + bundled.CROWDED.stat().st_size < 2**20
     page = PAGE.read_text()
+    assert "kv-cache-tester" in page and "94f6046d" in page
     for words in ("Apache License 2.0", "Mooncake", "FAST '25", "3b5a5941", "What was changed"):
         assert words in page

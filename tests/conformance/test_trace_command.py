@@ -103,8 +103,7 @@ def test_wrong_input_leaves_no_trace(tmp_path: Path, capfd: pytest.CaptureFixtur
     add = {"op": "add", "id": "a", "prompt": [1]}
     bad = [
         ({"events": [{"op": "dance"}]}, (), 4),
-        ({"config": {"async_scheduling": True}, "events": []}, (), 3),
-        ({"events": [add, {"op": "schedule"}, {"op": "schedule"}]}, (), 3),
+        ({"config": {"num_spec_tokens": 1}, "events": []}, (), 3),
         ({"events": [add, add]}, (), 4),
         ({"events": []}, ("--profile", "nobody"), 2),
         ({"events": []}, ("--reseal",), 4),

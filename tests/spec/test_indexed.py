@@ -43,6 +43,7 @@ def _pair(config: Config) -> tuple[Any, Any]:
 
 
 def _live(value: Any) -> Any:
+    value = dict(enumerate(value)) if isinstance(value, list) else value
     return (
         {k: v for k, v in value.items() if v not in (0, None)}
         if isinstance(value, dict)

@@ -97,6 +97,8 @@ def _request(observer: Observer, request: Any, managers: Any) -> Fields:
 def _in_flight(observer: Observer, step: Step) -> Fields:
     """A step whose output has not come, and whom it owes a token."""
     owed, gone = [], []
+    if not step.computed:
+        step.learn()  # it was decided before recording began
     computed = step.computed or [0] * len(step.ids)
     outputs = step.outputs or [0] * len(step.ids)
     rows = zip(step.ids, step.numbers, step.tokens, computed, outputs, strict=True)

@@ -37,6 +37,15 @@ class Step:
     """Before the step; empty where it is not known of everybody."""
     outputs: Sequence[int] = ()
 
+    def learn(self) -> None:
+        """Take what was computed, and what had come out, from the decision itself."""
+        known = dict(_facts(self.decided, self.decided.scheduled_cached_reqs, 0))
+        if all(map(known.__contains__, self.ids)):
+            self.computed = [known[r][0] for r in self.ids]
+            self.outputs = [known[r][1] for r in self.ids]
+        else:
+            self.computed = self.outputs = ()
+
 
 class Steps:
     """Turns what is decided, sampled and passed on into records."""
@@ -108,12 +117,7 @@ class Steps:
             record = self._changed(before, step, cached)
             if record is not None:
                 return record
-        facts = dict(_facts(step.decided, cached, 0))
-        if all(map(facts.__contains__, step.ids)):
-            step.computed = [facts[r][0] for r in step.ids]
-            step.outputs = [facts[r][1] for r in step.ids]
-        else:
-            step.computed = step.outputs = ()
+        step.learn()
         return self._whole(step, cached)
 
     def _changed(self, before: Step, step: Step, cached: Any) -> Fields | None:

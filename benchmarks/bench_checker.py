@@ -1,0 +1,125 @@
+"""The trace checker beside the real vLLM 0.22.1 that made the steps: one table, with ratios.
+
+    python benchmarks/bench_checker.py [--rounds N] [--quick]
+
+The real one plays decodes in a subprocess (``decodes.py``), under the interpreter named by
+NULLBLOCK_ORACLE_PYTHON or else ``.oracle/bin/python``: once to be timed, once more with the
+recorder. ``nullblock check`` then judges that recording, reading included, in a process of its
+own. The two take turns; a figure is the best of the rounds, in seconds of CPU time, so that
+other programs on the machine count little. Compare ratios, not microseconds.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench_reference import HERE, oracle_python
+from rich.console import Console
+from rich.table import Table
+
+BATCHES = ((32, 16_000), (256, 1_000), (256, 4_000), (1024, 1_000))
+"""Requests running side by side, and steps. The last two are a million request-steps."""
+QUICK = ((32, 1_000), (256, 200))
+
+
+def measured(command: list[Any]) -> dict[str, Any]:
+    """What a program printed as JSON on its last line."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        env={**os.environ, "PYTHONHASHSEED": "0", "VLLM_LOGGING_LEVEL": "ERROR"},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        reason = (done.stderr.strip() or "no message").splitlines()[-1]
+        sys.exit(f"{command[1]} under {command[0]} failed: {reason}")
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def judge(trace: Path) -> None:
+    """Check a trace, and print what that took."""
+    from nullblock.conformance.checker.check import check
+
+    before = peak_mib()
+    start = time.process_time()
+    verdict = check(trace)
+    seconds = time.process_time() - start
+    if verdict.exit_code:
+        sys.exit(f"{verdict.verdict}: {verdict.first or verdict.missing}")
+    print(json.dumps({"seconds": seconds, "mib": peak_mib(), "idle_mib": before}))
+
+
+def peak_mib() -> float:
+    """The most memory that this process has had."""
+    kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return kib / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def row(python: Path, running: int, steps: int, rounds: int) -> list[str]:
+    """One batch: play it, record it, check the recording."""
+    play = [python, "-B", HERE / "decodes.py", running, steps]
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "trace.jsonl"
+        measured([*play, trace])
+        ours, theirs = [], []
+        for _ in range(rounds):
+            theirs.append(measured(play))
+            ours.append(measured([sys.executable, __file__, "--judge", trace]))
+        size = trace.stat().st_size
+    many = theirs[0]["request_steps"]
+    real = min(figures["seconds"] for figures in theirs) / many * 1e6
+    mine = min(figures["seconds"] for figures in ours) / many * 1e6
+    return [
+        str(running),
+        f"{steps:,}",
+        f"{many:,.0f}",
+        f"{real:.2f}",
+        f"{mine:.2f}",
+        f"{real / mine:.1f}x",
+        f"{mine * many / 1e6:.2f}",
+        f"{max(figures['mib'] for figures in ours):.0f}",
+        f"{size / 2**20:.0f}",
+    ]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="the checker beside the real vLLM")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="short runs: a look, no figures")
+    parser.add_argument("--judge", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.judge is not None:
+        judge(arguments.judge)
+        return
+    python = oracle_python()
+    if python is None:
+        sys.exit("no real vLLM: set NULLBLOCK_ORACLE_PYTHON, or let `make test` install .oracle")
+    table = Table(title=f"best of {arguments.rounds} rounds, CPU time a request-step")
+    for column in (
+        "running",
+        "steps",
+        "request-steps",
+        "vLLM 0.22.1 µs",
+        "check µs",
+        "faster by",
+        "check s",
+        "peak MiB",
+        "trace MiB",
+    ):
+        table.add_column(column, justify="right")
+    for running, steps in QUICK if arguments.quick else BATCHES:
+        table.add_row(*row(python, running, steps, arguments.rounds))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

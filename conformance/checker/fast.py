@@ -1,0 +1,133 @@
+"""The machine in its erased form, and whole steps compared at once.
+
+What is judged, and how a mismatch is explained, is said in `decisions` and `observations`; here
+is only how to see quickly that there is nothing to explain.
+"""
+
+import math
+from collections import Counter
+from itertools import compress
+from typing import Any
+
+from msgspec import UNSET
+
+from nullblock.conformance.checker.names import Same
+from nullblock.conformance.trace.records import CachedRequests, NewRequest, Schedule
+from nullblock.spec.erased.program import erased
+from nullblock.spec.erased.rows import Rows
+from nullblock.spec.erased.text import Unsupported
+from nullblock.spec.machine.output import SchedulerOutput
+from nullblock.spec.machine.schedule import schedule
+from nullblock.spec.machine.update import update_from_output
+
+AFTER = 1024
+"""Requests scheduled as the text says before it is worth the while to erase it: a short trace is
+judged sooner without.
+"""
+
+
+class Machine:
+    """`schedule` and `update_from_output` for the states of one environment.
+
+    Erased, they count the rules that fire themselves; as they are, they leave that to
+    `Engines.after_rule`.
+    """
+
+    def __init__(self, k: Any, *, plain: bool = False) -> None:
+        """`plain`: the text stays as it is."""
+        self.k = k
+        self.erased = False
+        """Whether the erased form is what runs."""
+        self.left: float = math.inf if plain else AFTER
+
+    def erase(self) -> None:
+        """From now on the erased form, if the text has one."""
+        self.left = math.inf
+        try:
+            self._schedule = erased(schedule, self.k)
+            self._update = erased(update_from_output, self.k)
+        except Unsupported:
+            return
+        self.erased = True
+
+    def as_written(self) -> None:
+        """From now on the text as it is."""
+        self.left, self.erased = math.inf, False
+
+    def schedule(self, s: Any, fired: Counter[str]) -> Any:
+        """One step. Raises what the text raises."""
+        if not self.erased:
+            if self.left > 0:
+                out = schedule(s)
+                self.left -= len(out.num_scheduled_tokens)
+                return out
+            self.erase()
+            return self.schedule(s, fired)
+        held_back = fired.get("WAIT-8", 0)
+        try:
+            return self._schedule(s, fired)
+        finally:
+            self.k.held_back = fired.get("WAIT-8", 0) > held_back
+
+    def update(self, s: Any, fired: Counter[str]) -> None:
+        """The oldest frame. Raises what the text raises."""
+        if self.erased:
+            self._update(s, fired)
+        else:
+            update_from_output(s)
+
+
+def alike(out: SchedulerOutput, seen: Schedule, same: Same) -> bool:
+    """Whether a recorded step is plainly the rules' own. If not, `decisions` has the word."""
+    order, new, cached = out.num_scheduled_tokens, out.new, out.cached
+    if not (isinstance(order, Rows) and isinstance(new, Rows) and isinstance(cached, Rows)):
+        return False
+    ids, tokens = order.lists
+    if ids != seen.ids or tokens != seen.tokens:
+        return False
+    for ours, theirs in ((out.preempted, seen.preempted), (out.finished, seen.finished)):
+        if (ours or theirs) and sorted(ours) != theirs:
+            return False
+    prefix = seen.common_prefix
+    if prefix is not UNSET and prefix != [out.num_common_prefix_blocks]:
+        return False
+    if (seen.new or len(new)) and not _new_alike(new.columns, seen.new, same):
+        return False
+    if seen.cached is UNSET:
+        return not len(cached)
+    return _cached_alike(cached.columns, seen.cached, same)
+
+
+def _new_alike(new: dict[str, list[Any]], seen: list[NewRequest], same: Same) -> bool:
+    if new["id"] != [q.id for q in seen] or new["computed"] != [q.computed for q in seen]:
+        return False
+    return all(
+        q.blocks is UNSET or (len(q.blocks) == 1 and same(blocks, q.blocks[0]))
+        for q, blocks in zip(seen, new["blocks"], strict=True)
+    )
+
+
+def _cached_alike(cached: dict[str, list[Any]], seen: CachedRequests, same: Same) -> bool:
+    ids, resumed, again = cached["id"], cached["resumed"], cached["all_tokens"]
+    if ids != seen.ids:
+        return False
+    if seen.computed is not UNSET and cached["computed"] != seen.computed:
+        return False
+    if seen.num_output is not UNSET and cached["num_output"] != seen.num_output:
+        return False
+    known = [r for r, yes in zip(ids, resumed, strict=True) if yes] if True in resumed else []
+    if known != seen.resumed:
+        return False
+    if seen.all_tokens is not UNSET:
+        told = again.count(None) == len(again)
+        sent = [] if told else [(r, n) for r, n in zip(ids, again, strict=True) if n is not None]
+        if sent != seen.all_tokens:
+            return False
+    if seen.blocks is UNSET:
+        return True
+    blocks = cached["new_blocks"]
+    given = list(compress(zip(ids, blocks, strict=True), blocks))
+    return len(given) == len(seen.blocks) and all(
+        r == q and len(groups) == 1 and same(ours, groups[0])
+        for (r, ours), (q, groups) in zip(given, seen.blocks, strict=True)
+    )

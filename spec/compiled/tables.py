@@ -1,0 +1,92 @@
+"""What the environment answers from the facts of a scope alone, as tables."""
+
+import ast
+import itertools
+from contextlib import suppress
+from typing import Any
+
+from nullblock.spec.compiled.context import Context
+from nullblock.spec.compiled.values import NONE, Num, Scope, Untranslatable, Value, encode
+
+FAILS, ROOM = -102, -103
+"""In tables: Python raises; nobody was to ask for this much."""
+TABLED = {
+    "want": "RI",
+    "truth": "RI",
+    "par": "H",
+    "depth": "H",
+    "order": "R",
+    "negligible": "RI",
+}
+"""What the environment answers from the facts of a scope alone: asked beforehand, for every
+argument.
+"""
+
+
+class Tables(Context):
+    """Questions that Python answers beforehand."""
+
+    def tabled(self, name: str, node: ast.Call, scope: Scope) -> Value:
+        """An answer from a table that Python filled in."""
+        arguments = [self.num(self.expr(a, scope), node, scope) for a in node.args]
+        sorts = TABLED[name]
+        answers = self.answers(name)
+        width = len(self.domain("I"))
+        at = []
+        for sort, a in zip(sorts, arguments, strict=True):
+            if sort == "I":
+                a = self.known(a)
+                at.append(f"index_at({a.c}, {width})")
+            else:
+                at.append(f"{'request' if sort == 'R' else 'hash'}_at({a.c})")
+        place = at[0] if len(at) == 1 else f"{at[0]} * {width} + {at[1]}"
+        text = f"answer({self.table(answers)}[{place}])"
+        fails = FAILS in answers or any(a.fails for a in arguments)
+        return Num(text, opt=NONE in answers, fails=self.mark(fails))
+
+    def domain(self, sort: str) -> list[Any]:
+        """The arguments for which a question is asked beforehand."""
+        if sort == "R":
+            return [None, *self.requests]
+        if sort == "H":
+            return [None, *range(len(self.env.parents))]
+        config, scale = self.env.config, self.sizes.scale
+        longest = max([config.max_model_len, *(q.prompt_len for q in self.env.requests.values())])
+        return list(range(-1, scale * (longest // config.block_size + 3)))
+
+    def reach(self, r: Any) -> int:
+        """How many blocks of a request may be asked for."""
+        q, config = self.env.requests[r], self.env.config
+        whole = min(q.prompt_len + q.max_tokens, config.max_model_len)
+        whole = config.max_model_len if q.min_tokens else whole
+        return self.sizes.scale * (max(q.prompt_len, whole) // config.block_size + 2)
+
+    def answers(self, name: str) -> list[int]:
+        """What the environment answers, for every argument."""
+        found: list[Any] = []
+        sorts = TABLED[name]
+        for arguments in itertools.product(*map(self.domain, sorts)):
+            if (
+                sorts == "RI"
+                and arguments[0] is not None
+                and arguments[1] > self.reach(arguments[0])
+            ):
+                found.append(ROOM)
+                continue
+            try:
+                found.append((getattr(self.env, name)(*arguments),))
+            except (LookupError, TypeError, ValueError, AttributeError):
+                found.append(FAILS)
+        values = [a[0] for a in found if isinstance(a, tuple)]
+        try:
+            codes = [encode(v, ()) for v in values]
+        except Untranslatable:
+            ranks: list[Any] = []
+            for v in values:
+                if v not in ranks:
+                    ranks.append(v)
+            with suppress(TypeError):
+                ranks.sort()
+            codes = [ranks.index(v) for v in values]
+        it = iter(codes)
+        return [next(it) if isinstance(a, tuple) else a for a in found]

@@ -1,0 +1,48 @@
+"""The syntax trees of functions, as they stand in their files."""
+
+import ast
+import inspect
+import textwrap
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from nullblock.spec.compiled.values import Untranslatable
+
+
+@cache
+def definition(f: Callable[..., Any]) -> ast.FunctionDef:
+    """The definition of a function or method, with the line numbers of its file."""
+    try:
+        lines, first = inspect.getsourcelines(f)
+    except (OSError, TypeError) as e:
+        raise Untranslatable(f"{f!r} has no text: {e}") from None
+    tree = ast.parse(textwrap.dedent("".join(lines)))
+    ast.increment_lineno(tree, first - 1)
+    found = tree.body[0]
+    if not isinstance(found, ast.FunctionDef):
+        raise Untranslatable(f"{f!r} is not defined with def")
+    return found
+
+
+def body(f: ast.FunctionDef) -> list[ast.stmt]:
+    """The statements of a function but for its docstring."""
+    first = f.body[0]
+    documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return f.body[1:] if documented else f.body
+
+
+def stored(f: ast.FunctionDef) -> dict[str, int]:
+    """How often a function sets each of its own names."""
+    return dict(
+        Counter(
+            n.id for n in ast.walk(f) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        )
+    )
+
+
+def place(file: str, node: ast.AST) -> str:
+    """Where a construct stands."""
+    _, found, inside = file.rpartition("/nullblock/")
+    return f"{inside if found else file}:{getattr(node, 'lineno', '?')}"

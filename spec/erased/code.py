@@ -1,0 +1,251 @@
+"""The residual program: statements, what is dead in it, and how it is written."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+Atom = str
+"""A name, or a constant as it is written."""
+
+
+@dataclass(slots=True, eq=False)
+class Let:
+    """A name for the value of an operation; given once."""
+
+    name: str
+    template: str
+    atoms: tuple[Atom, ...]
+    total: bool
+    """Whether it may be left out if nobody asks."""
+    memory: bool
+    """Whether it reads what a store may change."""
+    rule: str = ""
+    """Whose text it comes from."""
+
+
+@dataclass(slots=True, eq=False)
+class Set:
+    """Variables of a join or a loop get their values, all at once."""
+
+    moves: list[tuple[str, Atom]] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Do:
+    """An effect."""
+
+    template: str
+    atoms: tuple[Atom, ...] = ()
+    memory: bool = True
+    """Whether a map may change by it."""
+    rule: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class If:
+    """A branch."""
+
+    test: Atom
+    body: "list[Statement]"
+    orelse: "list[Statement]" = field(default_factory=list)
+    rule: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    """For ever, until a Break; or over an iterable."""
+
+    body: "list[Statement]"
+    name: str = ""
+    over: str = ""
+    """A template."""
+    atoms: tuple[Atom, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Break:
+    """Out of the innermost loop."""
+
+
+Statement = Let | Set | Do | If | Loop | Break
+
+
+def _used(block: Iterable[Statement]) -> Iterator[Atom]:
+    for s in block:
+        match s:
+            case Let() | Do():
+                yield from s.atoms
+            case Set():
+                yield from (atom for _, atom in s.moves)
+            case If():
+                yield s.test
+                yield from _used(s.body)
+                yield from _used(s.orelse)
+            case Loop():
+                yield from s.atoms
+                yield from _used(s.body)
+            case Break():
+                pass
+
+
+def _drop(block: list[Statement], used: Counter[Atom]) -> None:
+    kept: list[Statement] = []
+    for s in block:
+        match s:
+            case Let() if s.total and not used[s.name]:
+                continue
+            case Set():
+                s.moves = [(name, atom) for name, atom in s.moves if used[name] and name != atom]
+                if not s.moves:
+                    continue
+            case If():
+                _drop(s.body, used)
+                _drop(s.orelse, used)
+                if not s.body and not s.orelse:
+                    continue
+            case Loop():
+                _drop(s.body, used)
+            case _:
+                pass
+        kept.append(s)
+    block[:] = kept
+
+
+def prune(block: list[Statement]) -> None:
+    """Leave out what nobody asks for."""
+    before = -1
+    while True:
+        used = Counter(_used(block))
+        size = used.total()
+        if size == before:
+            return
+        before = size
+        _drop(block, used)
+
+
+@dataclass(slots=True)
+class _Pending:
+    text: str
+    reads: frozenset[str]
+    memory: bool
+    let: Let
+
+
+def fold(block: list[Statement], uses: Counter[Atom]) -> None:
+    """Write a value that is asked for once where it is asked for."""
+    out: list[Statement] = []
+    pending: dict[str, _Pending] = {}
+
+    def settle(names: Iterable[str]) -> None:
+        for name in names:
+            let = pending.pop(name).let
+            out.append(let)
+
+    def fill(template: str, atoms: Sequence[Atom]) -> tuple[str, frozenset[str], bool]:
+        texts, reads, memory = [], set[str](), False
+        for atom in atoms:
+            p = pending.pop(atom, None)
+            texts.append(f"({p.text})" if p else atom)
+            reads |= p.reads if p else {atom}
+            memory |= p is not None and p.memory
+        return template.format(*texts), frozenset(reads), memory
+
+    for s in block:
+        match s:
+            case Let():
+                text, reads, memory = fill(s.template, s.atoms)
+                let = Let(s.name, text, (), s.total, s.memory or memory, s.rule)
+                if s.total and uses[s.name] == 1:
+                    pending[s.name] = _Pending(text, reads, s.memory or memory, let)
+                else:
+                    out.append(let)
+            case Do():
+                text, _, _ = fill(s.template, s.atoms)
+                if s.memory:
+                    settle([n for n, p in pending.items() if p.memory])
+                out.append(Do(text, (), s.memory, s.rule))
+            case Set():
+                moves = [(name, fill("{}", (atom,))) for name, atom in s.moves]
+                settle([n for n, p in pending.items() if p.reads & {name for name, _ in moves}])
+                out.append(_Moves([(name, text, reads) for name, (text, reads, _) in moves]))
+            case If():
+                text, _, _ = fill("{}", (s.test,))
+                settle(list(pending))
+                fold(s.body, uses)
+                fold(s.orelse, uses)
+                out.append(If(text, s.body, s.orelse, s.rule))
+            case Loop():
+                over = fill(s.over, s.atoms)[0]
+                settle(list(pending))
+                fold(s.body, uses)
+                out.append(Loop(s.body, s.name, over))
+            case Break():
+                out.append(s)
+            case _:
+                out.append(s)
+    settle(list(pending))
+    block[:] = out
+
+
+@dataclass(slots=True, eq=False)
+class _Moves(Set):
+    """Moves as they are written: name, text, the names read."""
+
+    def __init__(self, moves: list[tuple[str, str, frozenset[str]]]) -> None:
+        self.written = moves
+        self.moves = []
+
+    written: list[tuple[str, str, frozenset[str]]] = field(default_factory=list)
+
+
+def counted(block: list[Statement]) -> Counter[Atom]:
+    """How often each name is asked for."""
+    return Counter(_used(block))
+
+
+def lines(block: Iterable[Statement], indent: int = 1) -> Iterator[tuple[str, str]]:
+    """The program as Python: each line, and the rule that it comes from, or nothing."""
+    pad = "    " * indent
+    empty = True
+    for s in block:
+        empty = False
+        match s:
+            case Let():
+                yield f"{pad}{s.name} = {s.template}", s.rule
+            case Do():
+                yield f"{pad}{s.template}", s.rule
+            case _Moves():
+                yield from ((line, "") for line in _moves(s.written, pad))
+            case If():
+                if s.body:
+                    yield f"{pad}if {s.test}:", s.rule
+                    yield from lines(s.body, indent + 1)
+                    if s.orelse:
+                        yield f"{pad}else:", ""
+                        yield from lines(s.orelse, indent + 1)
+                else:
+                    yield f"{pad}if not ({s.test}):", s.rule
+                    yield from lines(s.orelse, indent + 1)
+            case Loop():
+                yield (f"{pad}for {s.name} in {s.over}:" if s.over else f"{pad}while True:"), ""
+                yield from lines(s.body, indent + 1)
+            case Break():
+                yield f"{pad}break", ""
+            case _:
+                raise AssertionError(s)
+    if empty:
+        yield f"{pad}pass", ""
+
+
+def _moves(moves: list[tuple[str, str, frozenset[str]]], pad: str) -> Iterator[str]:
+    """One after another, in an order in which none reads what another has set; else at once."""
+    left = list(moves)
+    while left:
+        free = [m for m in left if not any(m[0] in o[2] for o in left if o is not m)]
+        if not free:
+            names, texts = ", ".join(m[0] for m in left), ", ".join(f"({m[1]})" for m in left)
+            yield f"{pad}{names} = {texts}"
+            return
+        for name, text, _ in free[:1]:
+            yield f"{pad}{name} = {text}"
+        left.remove(free[0])

@@ -1,0 +1,93 @@
+"""The erased form of a function of the machine, as a Python function."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from nullblock.spec.erased.coalesce import coalesce
+from nullblock.spec.erased.code import Do, counted, fold, lines, prune
+from nullblock.spec.erased.evaluator import BUILT_IN, FRESHLY_MADE, STATE, Frame, Known
+from nullblock.spec.erased.text import Unsupported
+from nullblock.spec.erased.walker import Walker
+from nullblock.spec.fields import FIELDS, GHOSTS
+from nullblock.spec.kernel import Broken, Disabled
+
+TAKEN = BUILT_IN | FRESHLY_MADE | {"k", "s", "fired", "answer", "range", "zip"}
+"""Names that the residual program has for something else than a field."""
+Erased = Callable[[Any, Counter[str]], Any]
+"""Called with a state and the counter of rules."""
+
+
+def disabled(rule: str, why: str) -> Disabled:
+    """A guard that does not hold."""
+    return Disabled(rule, why)
+
+
+def broken(rule: str, why: str) -> Broken:
+    """A promise that is not kept, with the rule that made it."""
+    error = Broken(why)
+    error.rule = rule  # type: ignore[attr-defined]
+    return error
+
+
+def erased(f: Callable[..., Any], k: Any) -> Erased:
+    """What `f(s)` does to states of the environment `k`, without what needs no doing."""
+    name, source, names = residual(f, k)
+    exec(compile(source, f"<erased {name}>", "exec"), names)
+    function: Erased = names[name]
+    return function
+
+
+def rule_at(error: BaseException) -> str:
+    """The ID of the rule in whose erased text an exception was raised, or nothing."""
+    found = ""
+    trace = error.__traceback__
+    while trace is not None:
+        by_line = trace.tb_frame.f_globals.get("rules_by_line")
+        found = by_line[trace.tb_lineno - 1] if by_line is not None else found
+        trace = trace.tb_next
+    return found
+
+
+def residual(f: Callable[..., Any], k: Any) -> tuple[str, str, dict[str, Any]]:
+    """The name, the text, and what the text names from outside."""
+    fired: dict[str, str] = {}
+    if k.checks:
+        raise Unsupported("loops that check their outline")
+    if taken := TAKEN & frozenset(FIELDS):
+        raise Unsupported(f"fields called {', '.join(sorted(taken))}")
+    walker = Walker(k, fired)
+    path = walker.path
+    for field, sort in FIELDS.items():
+        path.fields[field] = path.saved[field] = walker.values.var(field)
+        if sort not in ("I", "R", "B"):
+            path.versions[field] = 0
+            path.known[field] = {}
+    frame = Frame(f.__globals__, "", ())
+    result = walker.run(f, [Known(STATE)], {}, frame)
+    path = walker.path
+    walker.write_back(frozenset(FIELDS))
+    answer, atoms = walker.written_out(result)
+    block = path.block
+    block.append(Do(f"answer = {answer}", tuple(atoms)))
+    prune(block)
+    coalesce(block, (f for f in FIELDS if f not in GHOSTS))
+    prune(block)
+    uses = counted(block)
+    fold(block, uses)
+    name = f.__name__
+    used = set(uses)
+    head = [f"def {name}(s, fired):"]
+    head += [f"    {f} = s.{f}" for f in FIELDS if f in used and f not in GHOSTS]
+    head += [f"    {n} = {e}" for n, e in walker.loaded.items() if n in used]
+    head += [f"    {' = '.join(fired.values())} = 0"] if fired else []
+    head += ["    try:"]
+    body = list(lines(block, 2))
+    tail = ["    finally:"]
+    tail += [f"        if {c}: fired[{i!r}] += {c}" for i, c in fired.items()] or ["        pass"]
+    tail += ["    return answer", ""]
+    text = "\n".join([*head, *(line for line, _ in body), *tail])
+    by_line = [*("" for _ in head), *(rule for _, rule in body), *("" for _ in tail)]
+    names = {**walker.names, "k": k, "disabled": disabled, "broken": broken}
+    names["rules_by_line"] = by_line
+    return name, text, names

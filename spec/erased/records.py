@@ -1,0 +1,91 @@
+"""What is known of a request in one object, instead of in one map for each field.
+
+The text sees maps all the same; the erased form reads the object.
+"""
+
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any
+
+from nullblock.spec.concrete import State
+from nullblock.spec.facts import Config
+from nullblock.spec.fields import FIELDS
+from nullblock.spec.indexed import IndexedEnv, Stamps, Void
+
+_BY_REQUEST = tuple(f for f in FIELDS if FIELDS[f] == "R>I")
+
+
+class _Slots:
+    """Every map from requests to numbers has a slot."""
+
+    __slots__ = _BY_REQUEST
+
+    def __init__(self) -> None:
+        for f in _BY_REQUEST:
+            setattr(self, f, 0)
+
+
+class Records(dict[Any, Any]):
+    """The object of each request. Of one that has none everything is 0, and that is not kept:
+    only a rule that writes something else makes it known.
+    """
+
+    def __missing__(self, key: Any) -> _Slots:
+        return _Slots()
+
+
+class View:
+    """One field of all requests, as a map whose absent keys read as 0."""
+
+    __slots__ = ("field", "records")
+
+    def __init__(self, records: Records, field: str) -> None:
+        self.records, self.field = records, field
+
+    def __getitem__(self, key: Any) -> Any:
+        return getattr(self.records[key], self.field)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        record = self.records.get(key)
+        if record is None:
+            if not value:
+                return
+            record = self.records[key] = _Slots()
+        setattr(record, self.field, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (r for r, record in self.records.items() if getattr(record, self.field))
+
+    def __len__(self) -> int:
+        return len(list(filter(None, map(attrgetter(self.field), self.records.values()))))
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """Requests and what is not 0 of them."""
+        return ((r, self[r]) for r in self)
+
+    def pop(self, key: Any, default: Any = None) -> Any:
+        """Forget the request; all views of it go together."""
+        record = self.records.get(key)
+        if record is None:
+            return default
+        value = getattr(record, self.field)
+        setattr(record, self.field, 0)
+        return value
+
+
+class RecordEnv(IndexedEnv):
+    """An indexed environment that keeps what is known of a request together."""
+
+    def __init__(self, config: Config) -> None:
+        self.records = Records()
+        super().__init__(config)
+
+    def start(self) -> State:
+        self.records.clear()
+        return super().start()
+
+    def blank(self, field: str) -> Any:
+        found = super().blank(field)
+        if field in _BY_REQUEST and not isinstance(found, (Stamps, Void)):
+            return View(self.records, field)
+        return found

@@ -1,0 +1,87 @@
+"""The checker says the same, to the letter, whichever form of the text it runs."""
+
+import copy
+import io
+import math
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alterations import ALTERATIONS, first
+from traces import BUSY, documents, trace_of, unsealed
+
+from nullblock.conformance import bundled
+from nullblock.conformance.checker import Verdict, check, fast
+from nullblock.conformance.trace import source
+
+Lines = list[dict[str, Any]]
+
+
+def verdict(lines: Lines, after: float, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What is said of a trace when the text is erased after so many requests."""
+    monkeypatch.setattr(fast, "AFTER", after)
+    stream = io.BytesIO(unsealed(copy.deepcopy(lines)))
+    return said(check(Path("trace"), stream=stream))
+
+
+def said(found: Verdict) -> dict[str, Any]:
+    """All that a verdict says."""
+    return {f.name: getattr(found, f.name) for f in fields(found) if f.name != "replay"}
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Lines:
+    """The first 700 steps that vLLM decided in a crowd."""
+    with bundled.CROWDED.open("rb") as stream:
+        lines = documents(b"\n".join(source.lines(stream)))
+    return lines[: next(i for i, line in enumerate(lines) if line.get("step") == 700)]
+
+
+@pytest.mark.parametrize("trace", [bundled.TRACE, bundled.CROWDED], ids=lambda p: p.name)
+def test_real_recordings(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same verdict, the same decisions compared, the same count of every rule."""
+    verdicts = []
+    for after in (0, 5000, math.inf):
+        monkeypatch.setattr(fast, "AFTER", after)
+        verdicts.append(said(check(trace)))
+    assert verdicts[0] == verdicts[1] == verdicts[2]
+    assert verdicts[0]["verdict"] == "CONFORMS"
+
+
+@pytest.mark.parametrize("name", ALTERATIONS)
+def test_altered_recordings(recorded: Lines, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same line, rule, expectation and story for a decision that was changed."""
+    _, kind, suits, alter = ALTERATIONS[name]
+    try:
+        at = first(recorded, kind, suits)
+    except (StopIteration, LookupError):
+        pytest.skip("the recording has no such decision")
+    lines = copy.deepcopy(recorded[: at + 3])
+    alter(lines[at])
+    plain, quick = (verdict(lines, after, monkeypatch) for after in (math.inf, 0))
+    assert plain == quick
+    assert plain["verdict"] == "VIOLATION"
+
+
+@pytest.mark.parametrize("profile", ["normative", "vllm-0.22.1"])
+def test_every_kind_of_event(profile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same verdict on our own engine's trace, and on it under the other profile."""
+    for spec in ("normative", "vllm-0.22.1"):
+        lines = documents(trace_of(BUSY, "spec", profile))
+        lines[0]["spec"] = spec
+        assert verdict(lines, math.inf, monkeypatch) == verdict(lines, 0, monkeypatch)
+
+
+def test_the_erased_form_is_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long trace is not judged by the text as it is: the switch happens, and is noticed here."""
+    made: list[fast.Machine] = []
+    start = fast.Machine.__init__
+
+    def spied(self: fast.Machine, k: Any, **options: Any) -> None:
+        start(self, k, **options)
+        made.append(self)
+
+    monkeypatch.setattr(fast.Machine, "__init__", spied)
+    check(bundled.CROWDED)
+    assert [machine.erased for machine in made] == [True]

@@ -1,0 +1,197 @@
+"""The erased form and the text itself over the same random events: exit code 1 where they part,
+2 where the eraser refuses the text.
+
+python tests/spec/erased_lockstep.py SEEDS
+"""
+
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+from nullblock.spec.concrete import State
+from nullblock.spec.erased.program import erased
+from nullblock.spec.erased.records import RecordEnv, View
+from nullblock.spec.erased.rows import Rows
+from nullblock.spec.erased.text import Unsupported
+from nullblock.spec.facts import Config, Request
+from nullblock.spec.fields import EOS, FIELDS, GHOSTS, IDLE, PLAIN, STOP_ID
+from nullblock.spec.indexed import IndexedEnv, Stamps
+from nullblock.spec.kernel import Broken, Disabled, Engines
+from nullblock.spec.machine import events
+from nullblock.spec.machine.schedule import schedule
+from nullblock.spec.machine.update import update_from_output
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics
+
+CAUGHT = (Disabled, Broken, LookupError, TypeError, ValueError, AttributeError)
+
+
+class _Facts(IndexedEnv):
+    """Requests of three kinds share prefixes; now and then a token ends one."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.noted: list[tuple[Any, Any]] = []
+
+    def want(self, r: Any, i: int) -> tuple[str, ...]:
+        return tuple("shared" if j == 0 else r[0] for j in range(i + 1))
+
+    def last_token(self, s: State, r: Any) -> int:
+        tokens: int = s.ntok[r]  # type: ignore[attr-defined]
+        return (PLAIN, PLAIN, PLAIN, STOP_ID, PLAIN, PLAIN, EOS)[(tokens + len(r)) % 7]
+
+    def note(self, s: State, r: Any, why: Any) -> None:
+        self.noted.append((r, why))
+
+
+class Maps(_Facts):
+    """A map for each field."""
+
+
+class Objects(_Facts, RecordEnv):
+    """An object for each request."""
+
+
+class Form:
+    """One state and one form of the text that moves it."""
+
+    def __init__(self, config: Config, env: type[_Facts], *, plain: bool) -> None:
+        self.fired: Counter[str] = Counter()
+        k = env(config)
+        self.s: Any = k.start()
+        self.schedule: Callable[[Any], Any] = schedule
+        self.update: Callable[[Any], Any] = update_from_output
+        if not plain:
+            step, update = erased(schedule, k), erased(update_from_output, k)
+            self.schedule = lambda s: step(s, self.fired)
+            self.update = lambda s: update(s, self.fired)
+
+    def did(self, what: Callable[[Any], Any]) -> Any:
+        """What an operation returns or raises, in a form that can be compared."""
+        Engines.after_rule = lambda s, rule: self.fired.update([rule])
+        try:
+            return _plain(what(self.s))
+        except CAUGHT as error:
+            return type(error).__name__, str(error)
+        finally:
+            Engines.after_rule = None
+
+    def state(self) -> dict[str, Any]:
+        """Everything that decides something, and what was noted and counted."""
+        found = {f: _plain(getattr(self.s, f)) for f in FIELDS if f not in GHOSTS}
+        return found | {"noted": self.s.k.noted, "fired": dict(self.fired)}
+
+
+def in_flight(s: Any) -> int:
+    """Steps in flight."""
+    many: int = s.steps - s.oldest
+    return many
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, View):
+        return sorted(value.items(), key=str)
+    if isinstance(value, dict):
+        ordered = isinstance(value, Stamps)
+        members = value.items() if ordered else sorted(value.items(), key=str)
+        return [(k, v) for k, v in members if v not in (0, None)]
+    if hasattr(value, "num_scheduled_tokens"):
+        return {
+            f.name: tuple(part) if isinstance(part, Rows) else part
+            for f in fields(value)
+            for part in [getattr(value, f.name)]
+        }
+    return value
+
+
+def random_config(r: random.Random) -> Config:
+    """A small engine, any switch either way."""
+    switches = {f.name: r.random() < 0.5 for f in fields(Semantics)}
+    semantics = r.choice((NORMATIVE, VLLM_0_22_1, replace(NORMATIVE, **switches)))
+    return Config(
+        num_blocks=r.choice((5, 8, 12)),
+        block_size=r.choice((1, 2, 3)),
+        max_num_scheduled_tokens=r.choice((3, 6, 16)),
+        max_num_seqs=r.choice((2, 4)),
+        max_model_len=r.choice((8, 14)),
+        long_prefill_token_threshold=r.choice((0, 0, 2)),
+        enable_chunked_prefill=r.random() < 0.8,
+        enable_prefix_caching=r.random() < 0.8,
+        policy=r.choice(("fcfs", "priority")),
+        scheduler_reserve_full_isl=r.random() < 0.5,
+        async_scheduling=r.random() < 0.4,
+        semantics=semantics,
+    )
+
+
+def first_difference(seed: int, reached: Counter[str], events_each: int = 80) -> str | None:
+    """Where the two forms part, in words. `reached` counts rules and errors, by run."""
+    r = random.Random(seed)
+    config = random_config(r)
+    env = r.choice((Maps, Objects))
+    forms = Form(config, Maps, plain=True), Form(config, env, plain=False)
+    ids: list[str] = []
+    for n in range(events_each):
+        name, what = _event(r, n, ids, in_flight(forms[0].s))
+        plain, fast = (
+            form.did(getattr(form, what) if isinstance(what, str) else what) for form in forms
+        )
+        if plain != fast:
+            return f"seed {seed} event {n} {name}: {plain} and {fast}"
+        ours, theirs = (form.state() for form in forms)
+        for field, value in ours.items():
+            if value != theirs[field]:
+                return f"seed {seed} event {n} {name}: {field} is {value} and {theirs[field]}"
+        reached.update(forms[0].fired.keys())
+        if isinstance(plain, tuple):
+            reached.update([plain[1]])
+            if forms[0].s.phase != IDLE:
+                return None
+    return None
+
+
+def _event(r: random.Random, n: int, ids: list[str], flying: int) -> tuple[str, Any]:
+    if r.random() < 0.3:
+        id = f"{r.choice('abc')}{n}"
+        ids.append(id)
+        length = r.randrange(0 if r.random() < 0.02 else 1, 9)
+        q = Request(id, length, r.randrange(1, 6), priority=r.randrange(3), arrival=n)
+
+        def add(s: Any) -> Any:
+            s.k.requests[id] = q
+            return events.add(s, id)
+
+        return "add", add
+    if r.random() < 0.1 and ids:
+        gone = r.choice(ids)
+        return "abort", lambda s: events.abort(s, gone)
+    if r.random() < 0.05:
+        running = r.random() < 0.5
+        return "reset", lambda s: events.reset_prefix_cache(s, running)
+    if r.random() < 0.01:
+        turn = r.choice(("schedule", "update"))
+    else:
+        turn = "schedule" if not flying or (flying < 3 and r.random() < 0.3) else "update"
+    return turn, turn
+
+
+def main() -> int:
+    """Compare until the first difference."""
+    reached: Counter[str] = Counter()
+    for seed in range(int(sys.argv[1])):
+        try:
+            found = first_difference(seed, reached)
+        except Unsupported as why:
+            print(f"refused: {why}")
+            return 2
+        if found:
+            print(found)
+            return 1
+    print(dict(sorted(reached.items())))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,214 @@
+"""The compiled explorer finds what the readable one finds: it is never trusted on its own."""
+
+import json
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nullblock.conformance.cli import main
+from nullblock.conformance.strength.mutants import BY_NAME
+from nullblock.conformance.strength.plant import ask, planted
+from nullblock.spec.compiled import build, search
+from nullblock.spec.compiled.context import Sizes
+from nullblock.spec.compiled.translate import Program
+from nullblock.spec.compiled.values import Const, Untranslatable
+from nullblock.spec.departures import DEPARTURES, Defect
+from nullblock.spec.explorer.model import beginning
+from nullblock.spec.explorer.result import Result
+from nullblock.spec.explorer.scopes import STANDARD
+from nullblock.spec.explorer.search import Search, explore
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_explorer import PINNED  # noqa: E402  (a module beside this one)
+
+SMALL = ("keys", "nocache", "pauses", "resets", "rules-ahead", "rules-priority")
+LOOKED_AT = ("keys", "resets", "rules-priority")
+PLANTED = (
+    "touch-keeps-queue",
+    "hit-covers-last-token",
+    "withdrawn-hashes-stay",
+    "stale-token-taken",
+)
+"""Mutants whose defects show in different ways: a broken promise, invariants, a guard."""
+
+
+def has_compiler() -> str:
+    """Why there is nothing to test here, if so."""
+    try:
+        build.compiler()
+    except build.NoCompiler as e:
+        return str(e)
+    return ""
+
+
+needs_compiler = pytest.mark.skipif(bool(has_compiler()), reason=has_compiler())
+
+
+def differences(a: Result, b: Result) -> list[str]:
+    """In what two results differ, but for the time they took."""
+    names = [f.name for f in fields(Result) if f.name != "seconds"]
+    return [name for name in names if getattr(a, name) != getattr(b, name)]
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", STANDARD)
+def test_every_scope_has_the_same_counts(name: str) -> None:
+    """States, transitions and depth of every standard scope are those pinned for the readable
+    form, and every promised witness is reached.
+    """
+    result = search.explore(STANDARD[name])
+    assert (result.states, result.transitions, result.depth) == PINNED[name]
+    assert result.passed and result.witnesses >= STANDARD[name].witnesses
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", SMALL)
+def test_small_scopes_are_the_same_in_everything(name: str) -> None:
+    """Witnesses reached, rules fired and verdict are equal too, in both profiles."""
+    for semantics in (NORMATIVE, VLLM_0_22_1):
+        readable = explore(STANDARD[name], semantics)
+        assert differences(readable, search.explore(STANDARD[name], semantics)) == []
+
+
+@needs_compiler
+@pytest.mark.parametrize("defect", DEPARTURES, ids=lambda d: d.name)
+def test_departures_are_found_by_the_same_way(defect: Defect) -> None:
+    """A departure's counterexample is the same, action for action: a guard, an invariant, a
+    statement about steps, or a cycle on which nobody is served.
+    """
+    claims = frozenset({defect.breaks})
+    readable = explore(defect.scope, VLLM_0_22_1, claims=claims)
+    compiled = search.explore(defect.scope, VLLM_0_22_1, claims=claims)
+    assert readable.counterexample is not None
+    assert differences(readable, compiled) == []
+    assert differences(explore(defect.scope), search.explore(defect.scope)) == []
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_mutant_of_the_text_changes_both_alike(name: str) -> None:
+    """There is no second copy of the rules: with a line of the text changed the compiled form
+    objects as the readable one does, after as many states, by the same way.
+    """
+    with planted(BY_NAME[name]) as folder:
+        done = ask(folder, __file__, *LOOKED_AT, seconds=300)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert [row["differ"] for row in rows] == [[], [], []]
+    assert any(row["breaks"] for row in rows)
+
+
+@needs_compiler
+def test_without_canonical_names_there_are_more_states() -> None:
+    """Blocks that keep their names make as many states as in the readable form."""
+    scope = next(d.scope for d in DEPARTURES if d.name == "next-owner")
+    plain = Search(scope, NORMATIVE, canonical=False)
+    plain.run(None, None)
+    result = search.explore(scope, canonical=False)
+    assert (result.states, result.transitions) == (len(plain.origin), plain.count)
+    assert result.states > search.explore(scope).states
+
+
+@needs_compiler
+def test_room_is_made_where_there_is_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too small a map is noticed, never a wrong answer: the search begins again with more room,
+    and gives up by name if it is never enough.
+    """
+    asked: list[int] = []
+
+    def small(indices: int) -> Sizes:
+        asked.append(indices)
+        return Sizes(max(1, indices // 4))
+
+    monkeypatch.setattr(search, "Sizes", small)
+    assert differences(explore(STANDARD["nocache"]), search.explore(STANDARD["nocache"])) == []
+    assert asked
+    monkeypatch.setattr(search, "ATTEMPTS", 1)
+    with pytest.raises(Untranslatable, match="nocache needs more room"):
+        search.explore(STANDARD["nocache"])
+
+
+@needs_compiler
+def test_a_limit_ends_the_search() -> None:
+    """As in the readable form a search that was stopped does not pass."""
+    scope = STANDARD["nocache"]
+    assert differences(explore(scope, limit=50), search.explore(scope, limit=50)) == []
+
+
+def odd(s: object, r: int) -> int:
+    """What no rule may contain."""
+    while r:
+        r -= 1
+    return r
+
+
+def test_an_unknown_construct_is_refused_with_its_place() -> None:
+    """What has no C form is refused, by file and line."""
+    scope = STANDARD["nocache"]
+    first: Any = beginning(scope, NORMATIVE)
+    program = Program(Search(scope, NORMATIVE), first.k, Sizes(8))
+    line = odd.__code__.co_firstlineno + 2
+    with pytest.raises(Untranslatable, match=rf"test_compiled\.py:{line}: While has no C form"):
+        program.outer("void f(void)", lambda: str(program.applied(odd, Const(None), Const(1))))
+
+
+def test_without_a_compiler_the_readable_form_searches(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`explore --compiled` says in one line why it is not compiled, and goes on."""
+    from nullblock.conformance.commands import explore as command
+
+    scope = next(d.scope for d in DEPARTURES if d.name == "next-owner")
+    monkeypatch.setattr(command, "STANDARD", {"a": scope, "b": replace(scope, name="b")})
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert main(["explore", "--compiled", "--json"]) == 0
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1 and "no-such-compiler" in said.err
+    assert [s["states"] for s in json.loads(said.out)["scopes"]] == [30, 30]
+
+
+@needs_compiler
+def test_a_counterexample_is_told_by_the_readable_form(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The story and the exit code are those of the search that is not compiled."""
+    from nullblock.conformance.commands import explore as command
+
+    scope = next(d.scope for d in DEPARTURES if d.name == "next-owner")
+    monkeypatch.setattr(command, "STANDARD", {scope.name: scope})
+    told = []
+    for more in ([], ["--compiled"]):
+        assert main(["explore", "--profile", "vllm-0.22.1", "--json", *more]) == 1
+        told.append(json.loads(capsys.readouterr().out)["counterexample"])
+    assert told[0] == told[1] and told[0]["story"]
+
+
+@needs_compiler
+def test_a_cache_that_cannot_be_written_is_done_without(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where there is no folder for compiled programs they are compiled and thrown away."""
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    assert build.cache() is None
+    scope = next(d.scope for d in DEPARTURES if d.name == "outgrown-pool")
+    assert search.explore(scope).passed
+
+
+def compare(names: list[str]) -> None:
+    """Search with both forms, for a planted mutant, and print how the results differ."""
+    rows = []
+    for name in names:
+        readable, compiled = explore(STANDARD[name]), search.explore(STANDARD[name])
+        found = readable.counterexample
+        rows.append({"differ": differences(readable, compiled), "breaks": found and found.breaks})
+    print(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    compare(sys.argv[1:])

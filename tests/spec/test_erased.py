@@ -1,0 +1,135 @@
+"""The erased form of the text does what the text does."""
+
+from collections import Counter
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from erased_lockstep import Maps, first_difference
+
+from nullblock.spec import kernel
+from nullblock.spec.erased.program import erased, residual
+from nullblock.spec.erased.text import Unsupported
+from nullblock.spec.facts import Config
+from nullblock.spec.kernel import RULES
+from nullblock.spec.machine.schedule import schedule
+from nullblock.spec.machine.update import update_from_output
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics
+from nullblock.spec.rules.lookup import begin_lookup
+from nullblock.spec.rules.pool import evict_block, push_new
+from nullblock.spec.state import fits
+
+SMALL = Config(
+    num_blocks=9,
+    block_size=2,
+    max_num_scheduled_tokens=8,
+    max_num_seqs=3,
+    max_model_len=16,
+    semantics=NORMATIVE,
+)
+ELSEWHERE = {"LIFE-1", "LIFE-2", "LIFE-3", "LIFE-4", "LIFE-5", "LIFE-7", "LIFE-8", "LIFE-9"}
+"""Rules that fire between steps, from text that is never erased."""
+ELSEWHERE |= {"HASH-13", "HASH-14"}
+
+
+def test_both_forms_go_the_same_way() -> None:
+    """Over random events, configurations and switches: equal outputs, equal states after every
+    event, equal counts of rules, equal errors in equal places; and nearly every rule fired.
+    """
+    reached: Counter[str] = Counter()
+    for seed in range(60):
+        assert first_difference(seed, reached) is None
+    fired = {rule.id for rule in RULES.values() if reached[rule.id]}
+    assert fired - ELSEWHERE >= {rule.id for rule in RULES.values()} - ELSEWHERE - {"PREEMPT-3"}
+    assert any("is not enabled" in what for what in reached)
+
+
+@pytest.mark.parametrize("switch", [f.name for f in fields(Semantics)])
+@pytest.mark.parametrize("base", [NORMATIVE, VLLM_0_22_1], ids=["normative", "vllm"])
+def test_every_switch_has_an_erased_form(base: Semantics, switch: str) -> None:
+    """Nothing that any profile switches on keeps the text from being erased."""
+    semantics = replace(base, **{switch: not getattr(base, switch)})
+    for policy in ("fcfs", "priority"):
+        k = Maps(replace(SMALL, semantics=semantics, policy=policy))
+        k.start()
+        assert callable(erased(schedule, k))
+        assert callable(erased(update_from_output, k))
+
+
+def _text(f: Any, **changes: Any) -> str:
+    k = Maps(replace(SMALL, **changes))
+    k.start()
+    return residual(f, k)[1]
+
+
+def test_guards_that_follow_from_the_text_are_gone_and_others_stay() -> None:
+    """That the phase is open follows from the machine; that a table is told the truth does not."""
+    text = _text(schedule)
+    assert "'the running phase is open'" not in text
+    assert "'the number of tokens is the one decided'" not in text.partition("RUN-7")[0]
+    assert "'a block from the free queue is unreferenced'" in text
+    assert "'a step is in flight'" in _text(update_from_output)
+
+
+def test_what_a_configuration_rules_out_is_gone() -> None:
+    """Without prefix caching nothing is looked up or hashed, and no counter is kept for it."""
+    assert "HASH-12" in _text(schedule)
+    assert "HASH-12" not in _text(schedule, enable_prefix_caching=False)
+
+
+def test_ghosts_are_gone() -> None:
+    """No ghost field is read or written."""
+    from nullblock.spec.fields import GHOSTS
+
+    text = _text(schedule) + _text(update_from_output)
+    assert not [g for g in GHOSTS if f"s.{g} " in text or f"{g}[" in text.replace("nprev", "")]
+
+
+def test_a_rule_keeps_its_guard_where_nothing_says_that_it_holds() -> None:
+    """Fired out of the blue, a rule tests what it asks for, in its own words."""
+
+    def careless(s: Any) -> None:
+        push_new(s, s.run[0], 1)
+
+    text = _text(careless)
+    for words in ("the request is being given slots", "a block is still missing"):
+        assert words in text
+
+
+def test_unknown_constructs_are_refused() -> None:
+    """What the eraser does not know it does not guess."""
+
+    def tries(s: Any) -> Any:
+        try:
+            return fits(s, s.actor)
+        finally:
+            begin_lookup(s, s.actor)
+
+    def counts(s: Any) -> None:
+        for i in range(3):
+            evict_block(s, i)
+
+    def ghostly(s: Any) -> Any:
+        return s.used
+
+    def writes(s: Any) -> None:
+        while s.nr > 0:
+            s.nr -= 1
+
+    for f in (tries, counts, ghostly, writes):
+        with pytest.raises(Unsupported):
+            _text(f)
+
+
+def test_loops_that_check_their_outline_are_left_alone() -> None:
+    """An environment that asks for the checks gets the text that has them."""
+    k = Maps(SMALL)
+    k.start()
+    k.checks = True
+    with pytest.raises(Unsupported):
+        erased(schedule, k)
+
+
+def test_nothing_is_left_attached() -> None:
+    """Neither erasing nor the lockstep leaves an observer behind."""
+    assert kernel.Engines.after_rule is None and kernel.Engines.prover is None
