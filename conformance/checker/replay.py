@@ -12,22 +12,19 @@ from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.facts import NotRecorded, Recorded, constants
 from nullblock.conformance.checker.names import names
 from nullblock.conformance.checker.restore import contradictions, restore
-from nullblock.conformance.trace.decode import Unknown
+from nullblock.conformance.trace.decode import Passed, Shown, Unknown
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
-    End,
     Error,
     Evict,
     Gap,
     Header,
     Lost,
     Output,
-    Part,
     Pause,
     PostState,
-    Record,
     Reset,
     Schedule,
     State,
@@ -90,11 +87,8 @@ class Replay:
         elif rule == "WAIT-8":
             self.k.held_back = True
 
-    def take(self, record: Record | Unknown) -> None:
+    def take(self, record: Shown) -> None:
         """The next record. Raises Unexplained or NotRecorded, after which nothing can be said."""
-        if not self.known and not isinstance(record, State | Gap | Lost | Unknown):
-            self.skipped += not isinstance(record, Part | End)
-            return
         match record:
             case Add():
                 self._add(record)
@@ -114,6 +108,8 @@ class Replay:
                 self._evict(record)
             case State():
                 self._state(record)
+            case Passed():
+                self.skipped += 1
             case Gap(records=n, reason=why):
                 self.known = False
                 self.lost.append(

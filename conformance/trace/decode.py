@@ -26,6 +26,14 @@ class Unknown(Struct, frozen=True):
     kind: str
 
 
+class Passed(Struct, frozen=True):
+    """A record before anything is known of the run: what it stands for cannot be told."""
+
+
+Shown = Record | Unknown | Passed
+"""What a reader shows of a line."""
+
+
 class _Start(Struct):
     """What of a header every version has."""
 

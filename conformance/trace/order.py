@@ -10,6 +10,7 @@ from typing import assert_never
 from msgspec import UNSET
 
 from nullblock.conformance.trace.decode import Unknown
+from nullblock.conformance.trace.deltas import Delta, ScheduleDelta
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Abort,
@@ -54,6 +55,15 @@ class Order:
         self.lost_track = header.start != "empty"
         """What is in flight is not known; the next state may tell."""
         self.state_is_due = False
+        self.told = self.from_the_start
+        """Whether anything is known of the run."""
+
+    def passes_over(self, line: Record | Delta) -> bool:
+        """Whether nothing is known of the run yet, and the line tells nothing of that."""
+        if self.told or isinstance(line, Header | State | Gap | Lost | End | Part):
+            return False
+        self.scheduled += isinstance(line, Schedule | ScheduleDelta)
+        return True
 
     def take(self, record: Record | Unknown) -> None:
         """The next record; :class:`Malformed`, without a line number, if it cannot stand here."""
@@ -138,6 +148,7 @@ class Order:
 
     def _state(self, record: State) -> None:
         self.state_is_due = False
+        self.told |= record.in_flight is not UNSET
         for _, chain in record.chains or ():
             self.chains = max(self.chains, chain + 1)
         for request in record.requests:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET
 
 from nullblock.conformance.trace import source
-from nullblock.conformance.trace.decode import Decoder, Unknown
+from nullblock.conformance.trace.decode import Decoder, Passed, Shown, Unknown
 from nullblock.conformance.trace.deltas import Delta
 from nullblock.conformance.trace.errors import Cut, Malformed
 from nullblock.conformance.trace.expand import Expander
@@ -26,7 +26,7 @@ _OPEN = "if the recorder was killed, nullblock trace --reseal makes a trace of w
 class Located:
     """A record and where it stands."""
 
-    record: Record | Unknown
+    record: Shown
     line: int
     """From 1, inside ``file``."""
     file: str
@@ -72,7 +72,7 @@ class TraceReader:
         for part, count, file, line in self._lines:
             try:
                 written: Record | Delta | Unknown
-                record: Record | Unknown
+                record: Shown
                 if order is None:
                     written = record = header = self._first(decoder, line)
                     order, expander = Order(header), Expander(header)
@@ -109,7 +109,7 @@ class TraceReader:
         line: bytes,
         part: int,
         count: int,
-    ) -> Record | Unknown:
+    ) -> Shown:
         """A whole record that may stand here."""
         if isinstance(written, Header) and count == 1:
             written = self._next_part(written, line, order)
@@ -119,6 +119,8 @@ class TraceReader:
         if isinstance(written, Unknown):
             order.take(written)
             return written
+        if order.passes_over(written):
+            return Passed()
         record = expander.whole(written, order.oldest)
         order.take(record)
         return record
