@@ -58,7 +58,7 @@ def check(
             if verdict.verdict == "VIOLATION":
                 reader.drain()
                 break
-            if until == (located.line, located.file):
+            if until is not None and until == (located.line, located.file):
                 break
     except Malformed as damage:
         judge.damaged(damage)

@@ -3,12 +3,11 @@
 import hashlib
 import hmac
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from nullblock.conformance.trace import source
 from nullblock.conformance.trace.decode import Decoder, Unknown
@@ -22,8 +21,7 @@ _RESEAL = "if it was changed on purpose: nullblock trace --reseal"
 _OPEN = "if the recorder was killed, nullblock trace --reseal makes a trace of what there is"
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(Struct, frozen=True):
     """A record and where it stands."""
 
     record: Record | Unknown
@@ -111,7 +109,7 @@ class TraceReader:
         count: int,
     ) -> Record | Unknown:
         """A whole record that may stand here."""
-        if isinstance(written, Header) and count == 1:
+        if count == 1 and isinstance(written, Header):
             written = self._next_part(written, line, order)
         elif isinstance(written, Part) or (part > 1 and count == 1):
             assert self._header is not None
@@ -155,9 +153,10 @@ class TraceReader:
         """Part number, line number, file and bytes of every line."""
         for part, path in enumerate(self._files, start=1):
             try:
+                name = str(path)
                 with self._stream or path.open("rb") as stream:
                     for number, line in enumerate(source.lines(stream), start=1):
-                        yield part, number, str(path), line
+                        yield part, number, name, line
             except Malformed as error:
                 if self._lax and isinstance(error, Cut):
                     self._cut = error.at(file=str(path))

@@ -9,11 +9,12 @@ from nullblock.spec import kernel
 from nullblock.spec.erased import text
 from nullblock.spec.erased.calls import Calls, Dead, bound
 from nullblock.spec.erased.code import Break, Do, If, Loop, Set
-from nullblock.spec.erased.evaluator import Frame, Known
+from nullblock.spec.erased.evaluator import CLEARED, Frame, Known
 from nullblock.spec.erased.paths import FRESH, RETURN, Path, join
 from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.erased.values import Value
 from nullblock.spec.fields import GHOSTS
+from nullblock.spec.indexed import Void
 
 
 class Walker(Calls):
@@ -71,16 +72,30 @@ class Walker(Calls):
         if not isinstance(value, Value):
             raise Unsupported(f"line {target.lineno}: {ast.unparse(target)} is no value")
         if isinstance(target, ast.Subscript):
-            key = self.value(target.slice, frame)
-            base = self.record(key) if field in self.slotted else self.path.fields[field]
-            atoms = tuple(map(self.path.atom, (base, key, value)))
-            form = f"{{0}}.{field} = {{2}}" if field in self.slotted else "{}[{}] = {}"
-            self.path.block.append(Do(form, atoms, True, self.rule))
-            self.path.stored(field, {key: value})
+            self.store(field, self.value(target.slice, frame), value)
         else:
             self.path.fields[field] = value
             if field in self.path.versions:
                 self.path.stored(field, {})
+
+    def store(self, field: str, key: Value, value: Value) -> None:
+        """A field that is a map, at a key."""
+        carrier = self.carriers[field]
+        if carrier is Void:
+            self.path.stored(field, {})
+            return
+        base, form = self.path.fields[field], "{}[{}] = {}"
+        place = key
+        if field in self.slotted:
+            base, form = self.record(key), f"{{0}}.{field} = {{2}}"
+        elif self.windowed(field):
+            base, place = self.cell(field, key)
+            self.makes_room = True
+        elif carrier in CLEARED and value is self.values.const(CLEARED[carrier][0]):
+            form = CLEARED[carrier][1]
+        atoms = tuple(map(self.path.atom, (base, place, value)))
+        self.path.block.append(Do(form, atoms, True, self.rule))
+        self.path.stored(field, {key: value})
 
     def ghostly(self, target: ast.expr, frame: Frame) -> bool:
         """Whether a ghost field is written, which decides nothing."""
@@ -166,6 +181,52 @@ class Walker(Calls):
         if frame.breaks is not None and any(isinstance(n, ast.Return) for n in ast.walk(s)):
             raise Unsupported(f"line {s.lineno}: a return from a loop in a loop")
         until = next(k.value for k in s.iter.keywords if k.arg == "until")
+        if any(isinstance(n, ast.Return) for n in ast.walk(s)) and self.enters(until, frame):
+            self.peeled(s, until, frame)
+        else:
+            self.turns(s, until, frame)
+
+    def enters(self, until: ast.expr, frame: Frame) -> bool:
+        """Whether it is known that a loop has a first turn."""
+        assert isinstance(until, ast.Lambda)
+        outer, self.path = self.path, self.path.copy()
+        try:
+            c = self.condition(self.value(until.body, frame))
+        finally:
+            self.path = outer
+        return bool(c.constant and not c.args[0])
+
+    def peeled(self, s: ast.For, until: ast.expr, frame: Frame) -> None:
+        """The first turn by itself, with all that is known before it; most often it is the last,
+        by a return. What is left of the loop comes after it.
+        """
+        start = self.path
+        once = Loop([])
+        self.path = start.copy()
+        self.path.block = once.body
+        inner = Frame(frame.globals, frame.rule, (*frame.place, id(s), 0), [], frame.again)
+        exits: list[Path] = []
+        try:
+            if self.block(s.body, inner):
+                self.turns(s, until, frame)
+                exits.append(self.path)
+        except Dead:
+            pass
+        start.block.append(once)
+        self.left(start, [*(inner.breaks or []), *exits])
+
+    def left(self, start: Path, exits: list[Path]) -> None:
+        """Go on behind a loop that paths have left."""
+        if not exits:
+            self.path = start
+            raise Dead
+        blocks = [path.block for path in exits]
+        self.onward(start, exits)
+        for block in blocks:
+            block.append(Break())
+
+    def turns(self, s: ast.For, until: ast.expr, frame: Frame) -> None:
+        """A loop whose head is met again and again."""
         place = (*frame.place, id(s))
         phis = self.phis.setdefault(place, {})
         while True:
@@ -240,13 +301,7 @@ class Walker(Calls):
         if end is not None:
             again = [(name, end.atom(end.fields[f])) for f, name in carried.items()]
             end.block.append(Set(again))
-        if not exits:
-            self.path = start
-            raise Dead
-        blocks = [path.block for path in exits]
-        self.onward(start, exits)
-        for block in blocks:
-            block.append(Break())
+        self.left(start, exits)
 
     def counted(self, s: ast.While, frame: Frame) -> None:
         """A loop of a reading: it changes nothing but its own locals."""
