@@ -10,7 +10,7 @@ from nullblock.conformance.trace.records import Add, Header, Output
 from nullblock.spec import facts
 from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
 from nullblock.spec.concrete import MAPS, State
-from nullblock.spec.erased.records import RecordEnv
+from nullblock.spec.erased.records import RecordEnv, View
 from nullblock.spec.erased.windows import Window
 from nullblock.spec.fields import CONTINUE, EOS, FIELDS, PLAIN, STOP_ID, UNBORN
 from nullblock.spec.profiles import Semantics
@@ -168,7 +168,9 @@ class Recorded(RecordEnv):
             del self.requests[r], self.chains[r]
             self.records.pop(r, None)
             for f in OF_REQUESTS:
-                getattr(s, f).pop(r, None)
+                carrier = getattr(s, f)
+                if carrier.__class__ is not View:
+                    carrier.pop(r, None)
             i = 0
             while s.tab.pop((r, i), None) is not None:
                 i += 1

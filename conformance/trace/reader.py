@@ -18,6 +18,9 @@ from nullblock.conformance.trace.order import Order
 from nullblock.conformance.trace.records import End, Header, Part, Record, TraceConfig
 
 _RESEAL = "if it was changed on purpose: nullblock trace --reseal"
+_AT_ONCE = 16
+"""Lines that are digested together, none of them a long one but the last."""
+_LONG = 2**14
 _OPEN = "if the recorder was killed, nullblock trace --reseal makes a trace of what there is"
 
 
@@ -56,6 +59,7 @@ class TraceReader:
         self._lax = lax
         self._lines = self._numbered()
         self._digest = hashlib.sha256()
+        self._undigested: list[bytes] = []
         self._records = 0
         self._header: Header | None = None
         self._end: End | None = None
@@ -81,8 +85,9 @@ class TraceReader:
                     self._check_end(record)
             except Malformed as error:
                 raise error.on(count, file) from None
-            self._digest.update(line)
-            self._digest.update(b"\n")
+            self._undigested.append(line)
+            if len(self._undigested) >= _AT_ONCE or len(line) > _LONG:
+                self._digest_lines()
             self._records += 1
             if not (isinstance(record, End) and record.continued):
                 yield Located(record, count, file, written)
@@ -138,6 +143,7 @@ class TraceReader:
             raise Malformed("the part before does not say that the recording goes on", _RESEAL)
         self._header, self._end = header, None
         self._digest, self._records = hashlib.sha256(), 0
+        self._undigested.clear()
         order.next_file()
         return Part(number=header.part, recording=str(header.recording))
 
@@ -181,8 +187,15 @@ class TraceReader:
             what = f"{self._records} records, and the end record counts {end.records}"
             raise Malformed(what, _RESEAL)
         if end.sha256 is not UNSET:
+            self._digest_lines()
             fits = hmac.compare_digest(self._digest.hexdigest(), str(end.sha256))
             self.seal = fits and self.seal is not False
+
+    def _digest_lines(self) -> None:
+        """Digest the lines that have been read since the last time."""
+        if self._undigested:
+            self._digest.update(b"\n".join(self._undigested) + b"\n")
+            self._undigested.clear()
 
     def _check_closed(self, order: Order, count: int) -> None:
         """Nothing may be missing at the end of the last file."""

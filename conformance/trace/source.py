@@ -49,17 +49,17 @@ def lines(stream: BinaryIO) -> Iterator[bytes]:
     """
     number, rest = 1, bytearray()
     try:
-        for chunk in _expanded(stream):
-            rest += chunk
-            start = 0
-            while (end := rest.find(b"\n", start)) >= 0:
-                if end - start >= MAX_LINE:
-                    raise _too_long(number)
-                yield bytes(rest[start:end])
-                number, start = number + 1, end + 1
-            del rest[:start]
+        for piece in _sliced(_expanded(stream)):
+            first, *others = piece.split(b"\n")
+            rest += first
             if len(rest) >= MAX_LINE:
                 raise _too_long(number)
+            if others:
+                # A piece is shorter than a line may be, so the others are, too.
+                yield bytes(rest)
+                rest = bytearray(others.pop())
+                yield from others
+                number += 1 + len(others)
     except _Damaged as damage:
         raise Cut(str(damage), _CUT, number) from None
     except seal.Unsealed:
@@ -68,6 +68,16 @@ def lines(stream: BinaryIO) -> Iterator[bytes]:
         raise Cut("the last line has no end: the file was cut", _CUT, number, len(rest) + 1)
     if number == 1:
         raise Malformed("the file is empty", _REMEDY, 1)
+
+
+def _sliced(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same bytes, at most as many at once as are read at once."""
+    for chunk in chunks:
+        if len(chunk) <= _READ:
+            yield chunk
+        else:
+            for start in range(0, len(chunk), _READ):
+                yield chunk[start : start + _READ]
 
 
 def _too_long(line: int) -> Malformed:

@@ -178,10 +178,10 @@ class Walker(Calls):
             kernel.loop
         ):
             raise Unsupported(f"line {s.lineno}: a loop without loop()")
-        if frame.breaks is not None and any(isinstance(n, ast.Return) for n in ast.walk(s)):
+        if frame.breaks is not None and text.returns(s):
             raise Unsupported(f"line {s.lineno}: a return from a loop in a loop")
         until = next(k.value for k in s.iter.keywords if k.arg == "until")
-        if any(isinstance(n, ast.Return) for n in ast.walk(s)) and self.enters(until, frame):
+        if text.returns(s) and self.enters(until, frame):
             self.peeled(s, until, frame)
         else:
             self.turns(s, until, frame)

@@ -19,16 +19,16 @@ class Windows:
 
     def open(self, first: int, many: int) -> None:
         """Make room for `many` members from `first` on; what every map has trimmed goes."""
-        gone = min(w.low for w in self.all) - self.base
+        gone = min([w.low for w in self.all]) - self.base
         self.base += gone
+        # The last two are never filled: the keys just before the first one read as 0 too.
+        size = first + many + 2 - self.base
         for w in self.all:
             cells = w.cells
             if gone > 0:
                 del cells[:gone]
-            # The last two are never filled: the keys just before the first one read as 0 too.
-            short = first + many + 2 - self.base - len(cells)
-            if short > 0:
-                cells.extend([0] * short)
+            if len(cells) < size:
+                cells.extend([0] * (size - len(cells)))
 
 
 class Window:
