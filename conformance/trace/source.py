@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from nullblock.conformance.compression import BOM, GZIP, ZSTD, Damage, Foreign, expanded
+from nullblock.conformance.compression import BOM, GZIP, READ, ZSTD, Damage, Foreign, expanded
 from nullblock.conformance.trace import seal
 from nullblock.conformance.trace.errors import Cut, Malformed
 
@@ -29,17 +29,17 @@ def lines(stream: BinaryIO) -> Iterator[bytes]:
     """
     number, rest = 1, bytearray()
     try:
-        for chunk in _expanded(stream):
-            rest += chunk
-            start = 0
-            while (end := rest.find(b"\n", start)) >= 0:
-                if end - start >= MAX_LINE:
-                    raise _too_long(number)
-                yield bytes(rest[start:end])
-                number, start = number + 1, end + 1
-            del rest[:start]
+        for piece in _sliced(_expanded(stream)):
+            first, *others = piece.split(b"\n")
+            rest += first
             if len(rest) >= MAX_LINE:
                 raise _too_long(number)
+            if others:
+                # A piece is shorter than a line may be, so the others are, too.
+                yield bytes(rest)
+                rest = bytearray(others.pop())
+                yield from others
+                number += 1 + len(others)
     except Foreign as found:
         raise Malformed(str(found), _REMEDY, 1) from None
     except Damage as damage:
@@ -50,6 +50,16 @@ def lines(stream: BinaryIO) -> Iterator[bytes]:
         raise Cut("the last line has no end: the file was cut", _CUT, number, len(rest) + 1)
     if number == 1:
         raise Malformed("the file is empty", _REMEDY, 1)
+
+
+def _sliced(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same bytes, at most as many at once as are read at once."""
+    for chunk in chunks:
+        if len(chunk) <= READ:
+            yield chunk
+        else:
+            for start in range(0, len(chunk), READ):
+                yield chunk[start : start + READ]
 
 
 def _too_long(line: int) -> Malformed:
