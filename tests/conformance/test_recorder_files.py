@@ -126,6 +126,24 @@ def test_what_goes_wrong_in_the_writer_is_told_once(
     assert sink.close()
 
 
+def test_a_device_without_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's own full disk: the writer ends with its error, whoever puts is never told."""
+    opened = os.open
+
+    def full(path: Any, flags: int, mode: int = 0o777) -> int:
+        if Path(path).suffix != ".gz":
+            return opened(path, flags, mode)
+        return opened("/dev/full", os.O_WRONLY)
+
+    monkeypatch.setattr(os, "open", full)
+    told: list[BaseException] = []
+    sink = Sink(Files(str(tmp_path / "t.jsonl.gz"), 0, 0), 1000, 0.001, told.append)
+    assert sink.put(LINE)
+    assert sink.close()
+    (error,) = told
+    assert isinstance(error, OSError) and error.errno == errno.ENOSPC and sink.error is error
+
+
 def test_settings() -> None:
     """Each variable sets what it says; without the first one nothing is asked."""
     assert settings.from_environment({"NULLBLOCK_TRACE_KEEP": "2"}, pytest.fail) is None
