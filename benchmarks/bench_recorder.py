@@ -2,12 +2,12 @@
 
     python benchmarks/bench_recorder.py [--rounds N] [--running N] [--quick]
 
-needs the real engine (``make oracle``). Both schedulers run the same decode steps in turns, in one
-process. Counted is all processor time of the process, ``schedule`` and ``update_from_output``, on
-every thread: the recorder's encoding, compressing and writing included, and waited for. A figure
-is the median of the rounds, each a ratio of two neighbours, with its quartiles; and the ratio of
-the quickest rounds, which is the one that others on the machine disturb least. As vLLM does once
-an engine is up, the heap is frozen before.
+needs the real engine (``make oracle``). Both schedulers run the same decode steps in one process,
+in turns, step by step, so that whatever else the machine does meets both alike. Counted is all
+processor time of the process, ``schedule`` and ``update_from_output``, on every thread: the
+recorder's encoding, compressing and writing included, and waited for. A figure is the median of
+the rounds' ratios, with its quartiles; and the ratio of the quickest rounds, which others on the
+machine disturb least. As vLLM does once an engine is up, the heap is frozen before.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 STEPS = 40
-"""A round: so many steps of one scheduler, then of the other."""
+"""A round: so many steps of each scheduler, and what was recorded of them is written."""
 PROMPT = 100
 EOS, STOP = 10**9, 10**9 + 1
 
@@ -87,15 +87,19 @@ class Bench:
                 self.add()
 
     def timed(self) -> float:
-        """Processor seconds a step, until everything that was recorded is written."""
+        """Processor seconds of a step."""
         start = time.process_time()
-        self.steps(STEPS)
-        sink = getattr(getattr(self.scheduler, "_tape", None), "_sink", None)
-        if sink is not None:
-            sink._wake.set()
-            while sink.waiting:
-                time.sleep(0.001)
-        return (time.process_time() - start) / STEPS
+        self.steps(1)
+        return time.process_time() - start
+
+    def written(self) -> float:
+        """Processor seconds until everything that was recorded is written."""
+        start = time.process_time()
+        sink = self.scheduler._tape._sink
+        sink._wake.set()
+        while sink.waiting:
+            time.sleep(0.005)
+        return time.process_time() - start
 
 
 def inside(rounds: int, running: int) -> None:
@@ -116,6 +120,7 @@ def inside(rounds: int, running: int) -> None:
                 os.environ.pop("NULLBLOCK_TRACE", None)
                 one = Bench(plain[depth - 1], running, depth, turnover)
                 os.environ["NULLBLOCK_TRACE"] = folder
+                os.environ["NULLBLOCK_TRACE_FLUSH_SECONDS"] = "3600"  # a round ends with one
                 other = Bench(recorded[depth - 1], running, depth, turnover)
                 compare(one, other, rounds, turnover)
                 other.scheduler.shutdown()
@@ -126,10 +131,13 @@ def compare(one: Bench, other: Bench, rounds: int, turnover: bool) -> None:
     gc.collect()
     gc.freeze()
     pairs = []
-    for _ in range(rounds // 2):  # each is first as often as second
-        pairs.append((one.timed(), other.timed()))
-        recorded, plain = other.timed(), one.timed()
-        pairs.append((plain, recorded))
+    for _ in range(rounds):
+        plain = recorded = 0.0
+        for _ in range(STEPS // 2):  # each is first as often as second
+            plain += one.timed()
+            recorded += other.timed() + other.timed()
+            plain += one.timed()
+        pairs.append((plain / STEPS, (recorded + other.written()) / STEPS))
     gc.unfreeze()
     assert other.scheduler._tape.running
     bare = statistics.median(a for a, _ in pairs)
