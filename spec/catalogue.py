@@ -25,9 +25,10 @@ FAMILIES = (
     "UPD",
     "LIFE",
     "EVENT",
+    "THEOREM",
 )
 F = TypeVar("F", bound=Callable[..., Any])
-Kind = Literal["rule", "clause", "invariant", "witness"]
+Kind = Literal["rule", "clause", "invariant", "theorem", "witness"]
 _ID = re.compile(rf"(?:{'|'.join(FAMILIES)})-[1-9][0-9]*")
 
 
@@ -109,6 +110,7 @@ MODULES = (
     "nullblock.spec.explorer.transitions",
     "nullblock.spec.explorer.liveness",
     "nullblock.spec.kv_events.law",
+    "nullblock.spec.theorems",
 )
 """Where statements are defined."""
 
