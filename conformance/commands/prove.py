@@ -8,16 +8,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nullblock.conformance.console import usage_error
 from nullblock.spec.lint import lint
-from nullblock.spec.profiles import PROFILES, Semantics, UnknownSwitch, profile, with_switches
+from nullblock.spec.profiles import (
+    NORMATIVE,
+    PROFILES,
+    Semantics,
+    UnknownSwitch,
+    profile,
+    with_switches,
+)
 from nullblock.spec.prover import Checked, JobReport, Report, UnknownJob, prove
 from nullblock.spec.prover.claims import UNREACHED, broken, proved_invariants
-from nullblock.spec.prover.vacuity import Vacuity, dead, vacuity
+
+if TYPE_CHECKING:  # it loads Z3, which --help need not wait for
+    from nullblock.spec.prover.vacuity import Vacuity
 
 
 def command(
@@ -59,7 +68,7 @@ def command(
         raise usage_error(str(error), where) from None
     if vacuous and wanted:
         raise usage_error("--vacuity is about everything: name no rule or invariant", "--vacuity")
-    found = _vacuity(sem) if vacuous or not wanted else None
+    found = _vacuity(sem) if vacuous or (not wanted and sem == NORMATIVE) else None
     report = None if vacuous else _proved(wanted or [], sem)
     wrong = _wrong(report, found)
     if as_json:
@@ -76,7 +85,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _wrong(report: Report | None, found: Vacuity | None) -> list[str]:
+def _wrong(report: Report | None, found: "Vacuity | None") -> list[str]:
     wrong = [*lint(), *(broken(report) if report is not None else ())]
     if found is not None:
         wrong += found.problems()
@@ -87,15 +96,20 @@ def _wrong(report: Report | None, found: Vacuity | None) -> list[str]:
     return wrong
 
 
-def _vacuity(sem: Semantics) -> Vacuity:
+def _vacuity(sem: Semantics) -> "Vacuity":
+    from nullblock.spec.prover.vacuity import vacuity
+
     with _interruptible():
         return vacuity(sem)
 
 
-def _whole(report: Report | None, found: Vacuity | None, wrong: list[str]) -> dict[str, object]:
-    whole = found is not None and not wrong
-    document = _document(report, wrong, whole) if report is not None else {"broken_claims": wrong}
+def _whole(report: Report | None, found: "Vacuity | None", wrong: list[str]) -> dict[str, object]:
+    document: dict[str, object] = {"broken_claims": wrong}
+    if report is not None:
+        document = _document(report, wrong, found is not None and not wrong)
     if found is not None:
+        from nullblock.spec.prover.vacuity import dead
+
         document["paths"] = [
             asdict(p) | {"dead": None if p.witness else dead(p)} for p in found.paths
         ]
