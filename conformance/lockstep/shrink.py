@@ -38,13 +38,17 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
         for start in range(0, len(events), size):
             yield {**scenario, "events": events[:start] + events[start + size :]}
         size //= 2
-    for key in scenario["config"]:
-        yield {**scenario, "config": {k: v for k, v in scenario["config"].items() if k != key}}
+    config = scenario["config"]
+    for key in config:
+        yield {**scenario, "config": {k: v for k, v in config.items() if k != key}}
     for index, event in enumerate(events):
         for smaller in _smaller_events(event):
             changed = copy.copy(events)
             changed[index] = smaller
             yield {**scenario, "events": changed}
+    for key, value in config.items():
+        for number in _smaller_numbers(value):
+            yield {**scenario, "config": {**config, key: number}}
 
 
 def _smaller_events(event: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -54,8 +58,14 @@ def _smaller_events(event: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield {k: v for k, v in event.items() if k != key}
         if key == "prompt":
             yield from ({**event, "prompt": smaller} for smaller in _smaller_prompts(value))
-        elif isinstance(value, int) and not isinstance(value, bool) and value > 1:
-            yield from ({**event, key: smaller} for smaller in {1, value // 2, value - 1})
+        yield from ({**event, key: number} for number in _smaller_numbers(value))
+
+
+def _smaller_numbers(value: Any) -> list[int]:
+    """Numbers between 1 and a larger one."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return []
+    return [n for n in dict.fromkeys((1, value // 2, value - 1)) if 1 <= n < value]
 
 
 def _smaller_prompts(prompt: Any) -> Iterator[Any]:
