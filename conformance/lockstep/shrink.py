@@ -6,8 +6,8 @@ from typing import Any
 
 Scenario = dict[str, Any]
 Holds = Callable[[Scenario], bool]
-REQUIRED = {"op", "id", "prompt", "ids", "state"}
-"""Keys of an event that cannot be left out."""
+REQUIRED = {"op", "id", "prompt", "ids", "state", "max_tokens"}
+"""Keys of an event that cannot be left out, or would stand for more if they were."""
 
 
 def shrink(scenario: Scenario, holds: Holds, budget: int = 600) -> Scenario:
