@@ -249,14 +249,23 @@ def _arguments(classes: Modules, config: Config) -> dict[str, Any]:
 
 
 def _keywords(function: Callable[..., Any]) -> set[str] | None:
-    """The keywords that a callable takes; None: any, or nobody knows."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return None
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return None
-    return {p.name for p in parameters}
+    """The keywords that a callable takes; None: any, or nobody knows.
+
+    A constructor with ``**kwargs`` passes them on to that of the next class.
+    """
+    makers = [
+        vars(c)["__init__"] for c in getattr(function, "__mro__", ()) if "__init__" in vars(c)
+    ]
+    found: set[str] = set()
+    for each in makers or [function]:
+        try:
+            parameters = inspect.signature(each).parameters.values()
+        except (TypeError, ValueError):
+            return None
+        found |= {p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            return found
+    return None
 
 
 @contextmanager

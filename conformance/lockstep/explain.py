@@ -4,6 +4,7 @@ The engine is recorded, and the recording is judged like any other trace: what t
 and what ``nullblock check`` would say of the engine in production is one explanation.
 """
 
+import json
 import re
 import tempfile
 from collections import deque
@@ -22,7 +23,7 @@ from nullblock.conformance.checker.verdict import Verdict
 from nullblock.conformance.compare import Difference
 from nullblock.conformance.engine import Engine
 from nullblock.conformance.errors import InputError
-from nullblock.conformance.lockstep.beside import Document, Subject, limited
+from nullblock.conformance.lockstep.beside import Document, Ran, Subject, limited
 from nullblock.conformance.lockstep.taped_states import StateTape
 from nullblock.conformance.scenario_format import Scenario
 from nullblock.conformance.trace.tape import Tape, header
@@ -98,16 +99,18 @@ class Why:
 
 
 def explain(
-    document: Document, difference: Difference, subject: Subject, semantics: Semantics, label: str
+    document: Document, ran: Ran, subject: Subject, semantics: Semantics, label: str
 ) -> Why:
     """Why an engine departs. `label`: what the semantics is called."""
+    difference = ran.difference
+    assert difference is not None
     with tempfile.TemporaryDirectory(prefix="nullblock-") as folder:
         path = Path(folder) / "run.jsonl"
         with suppress(InputError):
             _record(document, subject, semantics, label, path)
         verdict = check(path, semantics, label, deep=False) if path.exists() else None
         if verdict is not None and verdict.verdict == "VIOLATION":
-            return _of_a_trace(verdict, path, difference, semantics, label)
+            return _of_a_trace(verdict, path, _entered(ran, difference), semantics, label)
     rule = _by_path(difference)
     statement = next(s for s in catalogue() if s.id == rule)
     step = int(difference.event.rpartition(" ")[2]) if " " in difference.event else 0
@@ -128,12 +131,21 @@ def _record(
             deque(driver.run(taken, tape, dump="none"), maxlen=0)
 
 
+def _entered(ran: Ran, difference: Difference) -> list[bool]:
+    """Of the requests that the rules schedule where the two part, which ones had waited."""
+    line = json.loads(ran.rules[difference.line - 1])
+    if line["ev"] != "schedule":
+        return []
+    known = {one["id"] for one in line["cached"] if not one["resumed"]}
+    return [id not in known for id in line["order"]]
+
+
 def _of_a_trace(
-    verdict: Verdict, path: Path, difference: Difference, semantics: Semantics, label: str
+    verdict: Verdict, path: Path, entered: list[bool], semantics: Semantics, label: str
 ) -> Why:
     first, replay = verdict.first, verdict.replay
     assert first is not None and first.mismatch is not None and replay is not None
-    mismatch = _refined(first.mismatch, difference, replay.s)
+    mismatch = _refined(first.mismatch, entered, replay.s)
     last = tuple(verdict.last)[-BEFORE - 1 : -1]
     case = story.Case(mismatch, replay, semantics, label, path, first.line, first.file, last)
     told = story.explain(case)
@@ -149,7 +161,7 @@ def _of_a_trace(
     )
 
 
-def _refined(m: Mismatch, difference: Difference, s: Any) -> Mismatch:
+def _refined(m: Mismatch, entered: list[bool], s: Any) -> Mismatch:
     """A rule closer to the cause, where a state shows it."""
     both = (m.expected, m.actual)
     if m.rule == "QUEUE-10" and all(isinstance(queue, list) for queue in both):
@@ -165,6 +177,10 @@ def _refined(m: Mismatch, difference: Difference, s: Any) -> Mismatch:
         blocks = [[block for block, _ in pairs] for pairs in both]
         if blocks[0] == blocks[1]:
             return replace(m, rule="HASH-1", what="what the cached blocks stand for")
+    if m.rule == "OUT-1" and all(isinstance(order, list) for order in both):
+        parts = [new for new, a, b in zip(entered, *both, strict=False) if a != b]
+        if parts and all(parts):
+            return replace(m, rule="WAIT-1", what="the order in which requests enter")
     lost = m.rule == "UPD-1" and m.request is not None and s.comp[m.request] == 0
     if lost and s.npre[m.request] and not s.tlen[m.request]:
         return replace(m, rule="PREEMPT-4")

@@ -20,6 +20,8 @@ TRIES, TRIES_THAT_HANG = 1200, 12
 """Scenarios that are tried to make one smaller, in all or as far as the engine hangs in them."""
 MOST_REFUSED = 50
 """Scenarios that an engine may refuse before it counts as one that cannot be asked."""
+SECONDS = 10.0
+"""After which an engine counts as hanging."""
 PATIENCE = 0.5
 """Seconds after which an engine counts as hanging, in a scenario that is being made smaller."""
 
@@ -62,7 +64,7 @@ def hunt(
         number = done.scenarios + done.refused.total()
         document = scenario_of(subject, family, f"{done.seed}:{number}")
         try:
-            ran = run(document, subject, semantics)
+            ran = run(document, subject, semantics, SECONDS)
         except Refused as refusal:
             done.refused[refusal.what] += 1
             if done.refused.total() >= MOST_REFUSED:
@@ -104,10 +106,12 @@ def departure(
             small = candidate
             break
     last = run(small, subject, semantics, PATIENCE)
-    found = last.difference or ran.difference
-    assert found is not None
-    why = explain(small, found, subject, semantics, label)
-    return Departure(small, found, why, document, last.raised)
+    if last.difference is None:
+        # It decides otherwise each time: what was seen first is told as it was.
+        small, last = document, ran
+    assert last.difference is not None
+    why = explain(small, last, subject, semantics, label)
+    return Departure(small, last.difference, why, document, last.raised)
 
 
 def _hangs(ran: Ran) -> bool:

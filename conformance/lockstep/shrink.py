@@ -10,45 +10,82 @@ REQUIRED = {"op", "id", "prompt", "ids", "state", "max_tokens"}
 """Keys of an event that cannot be left out, or would stand for more if they were."""
 
 
+class _Spent(Exception):
+    """As many scenarios were tried as may be."""
+
+
 def shrink(scenario: Scenario, holds: Holds, budget: int = 600) -> Scenario:
     """A smaller scenario for which ``holds`` is true as it is for the given one.
 
-    Greedy: the first smaller one that still holds is taken, until none does or ``budget`` were
-    tried. The result is the same whenever ``holds`` is.
+    Greedy: a smaller one that still holds is taken, until there is none or ``budget`` were tried.
+    The result is the same whenever ``holds`` is.
     """
-    best, tried = scenario, 0
-    progress = True
-    while progress:
-        progress = False
-        for candidate in _smaller(best):
-            tried += 1
-            if tried > budget:
-                return best
-            if holds(candidate):
-                best, progress = candidate, True
-                break
-    return best
+    return _Search(scenario, holds, budget).best_there_is()
 
 
-def _smaller(scenario: Scenario) -> Iterator[Scenario]:
-    """Candidates, those that leave out most first."""
-    events = scenario["events"]
-    size = len(events)
-    while size:
-        for start in range(0, len(events), size):
-            yield {**scenario, "events": events[:start] + events[start + size :]}
-        size //= 2
-    config = scenario["config"]
-    for key in config:
-        yield {**scenario, "config": {k: v for k, v in config.items() if k != key}}
-    for index, event in enumerate(events):
-        for smaller in _smaller_events(event):
-            changed = copy.copy(events)
-            changed[index] = smaller
-            yield {**scenario, "events": changed}
-    for key, value in config.items():
-        for number in _smaller_numbers(value):
-            yield {**scenario, "config": {**config, key: number}}
+class _Search:
+    def __init__(self, scenario: Scenario, holds: Holds, budget: int) -> None:
+        self.best, self.holds, self.left = scenario, holds, budget
+
+    def best_there_is(self) -> Scenario:
+        """Turn by turn, until a turn changes nothing."""
+        try:
+            before = None
+            while before != self.best:
+                before = self.best
+                self.fewer_events()
+                self.smaller_parts()
+        except _Spent:
+            pass
+        return self.best
+
+    def takes(self, candidate: Scenario) -> bool:
+        """Whether a candidate holds; it is the best one then. Raises _Spent."""
+        if self.left == 0:
+            raise _Spent
+        self.left -= 1
+        if self.holds(candidate):
+            self.best = candidate
+            return True
+        return False
+
+    def fewer_events(self) -> None:
+        """Leave out runs of events, half as long each time."""
+        size = len(self.best["events"])
+        while size:
+            # From the end: what comes after a difference is of no use.
+            stop = len(self.best["events"])
+            while stop > 0:
+                events = self.best["events"]
+                start = max(0, stop - size)
+                self.takes({**self.best, "events": events[:start] + events[stop:]})
+                stop = start
+            size //= 2
+
+    def smaller_parts(self) -> None:
+        """Leave out settings, then keys of events; make numbers and prompts smaller."""
+        for key in list(self.best["config"]):
+            config = self.best["config"]
+            self.takes({**self.best, "config": {k: v for k, v in config.items() if k != key}})
+        for index in range(len(self.best["events"])):
+            while any(map(self.takes, self.with_event(index))):
+                pass
+        for key in list(self.best["config"]):
+            while any(map(self.takes, self.with_number(key))):
+                pass
+
+    def with_event(self, index: int) -> Iterator[Scenario]:
+        """Scenarios with a smaller event in that place."""
+        for smaller in _smaller_events(self.best["events"][index]):
+            events = copy.copy(self.best["events"])
+            events[index] = smaller
+            yield {**self.best, "events": events}
+
+    def with_number(self, key: str) -> Iterator[Scenario]:
+        """Scenarios with a smaller number in that setting."""
+        config = self.best["config"]
+        for number in _smaller_numbers(config[key]):
+            yield {**self.best, "config": {**config, key: number}}
 
 
 def _smaller_events(event: dict[str, Any]) -> Iterator[dict[str, Any]]:

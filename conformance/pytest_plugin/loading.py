@@ -16,6 +16,7 @@ from nullblock.spec.profiles import Semantics
 
 PLAIN: dict[str, Any] = {"enable_prefix_caching": False}
 PROBES: dict[Feature, dict[str, Any]] = {
+    Feature.async_scheduling: {"async_scheduling": True},
     Feature.priority: {"policy": "priority"},
     Feature.prefix_caching: {"enable_prefix_caching": True},
     Feature.unchunked: {"enable_chunked_prefill": False},

@@ -36,18 +36,23 @@ class Conformance:
         except (InputError, UnknownSwitch) as error:
             raise pytest.UsageError(str(error)) from None
         self.subject = self.loaded.subject
-        if options.nullblock_seed is None:
-            # Kept as an option, so that every worker of pytest-xdist has the same.
-            options.nullblock_seed = secrets.randbelow(10**9)
-        self.seed: int = options.nullblock_seed
+        # A worker of pytest-xdist is told what the session that started it has decided.
+        told: dict[str, Any] = getattr(config, "workerinput", {})
+        chosen = options.nullblock_seed
+        fresh = secrets.randbelow(10**9) if chosen is None else chosen
+        self.seed: int = told.get("nullblock_seed", fresh)
+        named = config.args_source == pytest.Config.ArgsSource.ARGS
+        self.alone: bool = told.get("nullblock_alone", not named)
         self.steps: int = options.nullblock_steps
         self.out: Path = self.root / options.nullblock_out
         self.replays = [self.root / name for name in options.nullblock_replay]
-        if not hasattr(options, "nullblock_alone"):
-            source = getattr(config, "args_source", None)
-            options.nullblock_alone = source != pytest.Config.ArgsSource.ARGS
-        self.alone: bool = options.nullblock_alone
         self.commands = _commands(options)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker of pytest-xdist what it cannot know."""
+        node.workerinput["nullblock_seed"] = self.seed
+        node.workerinput["nullblock_alone"] = self.alone
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_make_collect_report(
