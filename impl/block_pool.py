@@ -3,8 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from nullblock.impl.free_queue import Blocks, FreeQueue
-from nullblock.impl.prefix_cache import Chain, PrefixCache
+from nullblock.impl.arrays import Blocks
+from nullblock.impl.free_queue import FreeQueue
+from nullblock.impl.prefix_cache import ROOT, PrefixCache
 
 
 class BlockPool:
@@ -26,10 +27,7 @@ class BlockPool:
         """The first n free blocks, each with one holder; they cache nothing any more (POOL-10)."""
         blocks = self.free.popleft_n(n)
         self.ref_cnt[blocks] = 1
-        evict, carried = self.cache.evict, self.cache.carried
-        for block in blocks.tolist():
-            if carried[block] is not None:
-                evict(block)
+        self.cache.evict(blocks)
         return blocks
 
     def touch(self, blocks: Blocks) -> None:
@@ -44,20 +42,10 @@ class BlockPool:
         self.ref_cnt[blocks] -= 1
         freed = blocks[self.ref_cnt[blocks] == 0]
         if self._unhashed_first:
-            carried = self.cache.carried
-            hashed = np.array([carried[b] is not None for b in freed.tolist()], np.bool_)
+            hashed = self.cache.carried[freed] != ROOT
             self.free.prepend(freed[~hashed])
             freed = freed[hashed]
         self.free.append(freed)
-
-    def cached_prefix(self, chains: list[Chain]) -> list[int]:
-        """The blocks of the longest cached prefix of these chains (HASH-11)."""
-        found = []
-        for chain in chains:
-            if not chain.blocks:
-                break
-            found.append(chain.blocks[0])
-        return found
 
     def reset(self) -> bool:
         """Forget what is cached, unless a block is held; whether it was done (LIFE-10)."""

@@ -1,14 +1,15 @@
 """The queue of free blocks, next one to be given out first: a ring of positions with holes.
 
-A pop, a push and a removal from the middle are each a few array operations however many blocks they
-are for, and the order is vLLM's to the block. `ring[p % capacity]` is the block at position p, or
-`HOLE`; `position[b]` is where block b stands. Positions only grow, or, at the front, only fall.
+A pop, a push and a removal from the middle are each a few array operations however many blocks
+they are for, and the order is vLLM's to the block. `ring[p % capacity]` is the block at position
+p, or `HOLE`; `position[b]` is where block b stands. Positions grow at the back and fall at the
+front.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-Blocks = NDArray[np.int32]
+from nullblock.impl.arrays import Blocks
+
 HOLE = -1
 ABSENT = -1
 """The position of a block that is not free. Positions are never negative."""

@@ -2,19 +2,15 @@
 
 import itertools
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from nullblock.conformance.adapters.spec import constants
 from nullblock.conformance.engine import Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario_format import Config
+from nullblock.spec.fields import CONTINUE, LENGTH, STOPPED_BY_ID
 from nullblock.spec.keys import extra_keys
 from nullblock.spec.names import PAUSE
 from nullblock.spec.profiles import Semantics
-
-if TYPE_CHECKING:
-    from nullblock.impl.prefix_cache import Chain, Extra
 
 FEATURES: frozenset[Feature] = frozenset()
 
@@ -36,9 +32,8 @@ class _Impl:
         from nullblock.impl.scheduler import Scheduler
 
         self.engine = Scheduler(constants(config, semantics))
-        self.numbers: dict[tuple[int, bytes, Extra], int] = {}
-        """Of every content there ever was: the same one may come again."""
-        self.known: WeakKeyDictionary[Chain, int] = WeakKeyDictionary()
+        self.numbers: dict[tuple[int, object], int] = {}
+        """Of every content there ever was: the same one may come again under another name."""
         self.chunks: set[str] = set()
 
     @property
@@ -47,23 +42,19 @@ class _Impl:
         return FEATURES
 
     def add(self, request: NewRequest) -> None:
-        """Queue a request. Raises :class:`OutOfScope` for one that vLLM cannot serve either."""
+        """Queue a request."""
         import numpy as np
 
         from nullblock.impl.requests import NO_EOS, Request
 
         if request.max_tokens < 1 or not 0 <= request.min_tokens <= request.max_tokens:
             raise ValueError("max_tokens is at least 1 and min_tokens between 0 and max_tokens")
-        sem, n = self.engine.semantics, len(request.prompt)
-        if not sem.reject_unservable and not 0 < n < self.engine.config.max_model_len:
-            limit = self.engine.config.max_model_len
-            what = f"a prompt of {n} tokens, with max_model_len {limit}, is out of scope"
-            raise OutOfScope(what, "the engine impl serves prompts that vLLM's front end lets by")
+        sem = self.engine.semantics
         self.engine.add_request(
             Request(
                 id=request.id,
                 tokens=np.array(request.prompt, np.int64),
-                num_prompt_tokens=n,
+                num_prompt_tokens=len(request.prompt),
                 max_tokens=request.max_tokens,
                 min_tokens=request.min_tokens,
                 priority=request.priority,
@@ -71,8 +62,10 @@ class _Impl:
                 eos=NO_EOS if request.eos is None else request.eos,
                 stop=frozenset(request.stop or ()),
                 skip_reading_prefix_cache=bool(request.skip_cache_read),
-                extra_first=extra_keys(sem, request.lora, request.salt, True),
-                extra_rest=extra_keys(sem, request.lora, request.salt, False),
+                extras=(
+                    extra_keys(sem, request.lora, request.salt, first=True),
+                    extra_keys(sem, request.lora, request.salt, first=False),
+                ),
             )
         )
 
@@ -130,7 +123,6 @@ class _Impl:
         """Take in what the step sampled."""
         import numpy as np
 
-        from nullblock.impl.step import CONTINUE, LENGTH, STOPPED_BY_ID
         from nullblock.impl.update import update_from_output
 
         step = self.engine.step
@@ -170,9 +162,7 @@ class _Impl:
 
     def evict_blocks(self, ids: list[int]) -> None:
         """Take blocks out of the prefix cache."""
-        for block in ids:
-            assert block < self.engine.pool.num_blocks, f"no block {block}"
-            self.engine.evict_blocks([block])
+        self.engine.evict_blocks(ids)
 
     def kv_events(self) -> list[Fields]:
         """None: they are out of scope."""
@@ -200,11 +190,10 @@ class _Impl:
         if dump == "none":
             return None
         engine = self.engine
-        running = [engine.seats.requests[seat] for seat in engine.seats.taken.tolist()]
         fields: Fields = {
             "waiting": [request.id for request in engine.waiting],
             "skipped_waiting": [],
-            "running": [request.id for request in running if request is not None],
+            "running": engine.running.ids.copy(),
             "num_free": engine.pool.num_free,
             "finished_req_ids": sorted(set(engine.finished)),
             "requests": {id: self.request(id) for id in engine.requests},
@@ -214,12 +203,10 @@ class _Impl:
     def request(self, id: str) -> Fields:
         """One request in the driver's words."""
         engine = self.engine
-        request, seats = engine.requests[id], engine.seats
-        seat = request.seat
+        request, running = engine.requests[id], engine.running
         tokens = engine.num_tokens(request)
-        preempted = request.num_preemptions > 0
         fields: Fields = {
-            "status": "PREEMPTED" if preempted else "WAITING",
+            "status": "PREEMPTED" if request.num_preemptions else "WAITING",
             "computed": 0,
             "tokens": tokens,
             "output": tokens - request.num_prompt_tokens,
@@ -230,38 +217,43 @@ class _Impl:
             "blocks": [[]],
             "num_cached_block": [None],
         }
-        if seat is None:
+        if not request.is_running:
             return fields
+        place = running.index(request)
         return fields | {
             "status": "RUNNING",
-            "computed": int(seats.num_computed[seat]),
-            "placeholders": int(seats.placeholders[seat]),
-            "blocks": [seats.table[seat, : seats.num_blocks[seat]].tolist()],
-            "num_cached_block": [int(seats.num_cached[seat]) or None],
+            "computed": int(running.num_computed[place]),
+            "placeholders": int(running.placeholders[place]),
+            "blocks": [running.blocks(place).tolist()],
+            "num_cached_block": [int(running.num_cached[place]) or None],
         }
 
-    def number(self, chain: "Chain") -> int:
-        """Of a chain, by its content and the number of the one before it."""
-        path: list[Chain] = []
-        before: Chain | None = chain
-        while before is not None and before not in self.known:
-            path.append(before)
-            before = before.content[0]
-        number = 0 if before is None else self.known[before]
-        for one in reversed(path):
-            _, tokens, extra = one.content
-            number = self.numbers.setdefault((number, tokens, extra), len(self.numbers) + 1)
-            self.known[one] = number
+    def number(self, name: int, known: dict[int, int]) -> int:
+        """Of a content, by what it is itself and the number of the one before it."""
+        cache = self.engine.pool.cache
+        path = []
+        while name not in known:
+            path.append(name)
+            name = int(cache.parent[name])
+        number = known[name]
+        for name in reversed(path):
+            content = cache.contents[name]
+            # The first word is the name before, which may be another one the next time.
+            text, extra = content if isinstance(content, tuple) else (content, ())
+            assert text is not None
+            number = self.numbers.setdefault((number, (text[8:], extra)), len(self.numbers) + 1)
+            known[name] = number
         return number
 
     def pool(self) -> Fields:
-        """The block pool in the driver's words; a hash is the number of its chain."""
+        """The block pool in the driver's words; a hash is the number of its content."""
         pool = self.engine.pool
-        cached = {b: chain for b, chain in enumerate(pool.cache.carried) if chain is not None}
-        names = {chain: f"{self.number(chain):012x}:0" for chain in cached.values()}
+        known = {0: 0}
+        carried = {b: name for b, name in enumerate(pool.cache.carried.tolist()) if name}
+        hashes = {name: f"{self.number(name, known):012x}:0" for name in carried.values()}
         return {
             "free_queue": pool.free.in_order(),
             "ref_cnt": {str(b): n for b, n in enumerate(pool.ref_cnt.tolist()) if n},
-            "block_hash": {str(b): names[chain] for b, chain in cached.items()},
-            "cached_map": {name: list(chain.blocks) for chain, name in names.items()},
+            "block_hash": {str(b): hashes[name] for b, name in carried.items()},
+            "cached_map": {hashes[name]: pool.cache.blocks_of(name) for name in hashes},
         }
