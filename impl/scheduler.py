@@ -17,16 +17,28 @@ from nullblock.spec.facts import Config
 from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, UNPAUSED
 from nullblock.spec.rejection import why_unservable
 
+MOST = 1 << 53
+"""Of tokens, blocks and requests: their sums have to fit 64 bits."""
+LIMITS = (
+    "block_size",
+    "max_num_scheduled_tokens",
+    "max_model_len",
+    "long_prefill_token_threshold",
+)
+
 
 class Scheduler(State):
     """Synchronous scheduling of one full-attention group, with one step in flight at most.
 
-    Raises ValueError for asynchronous scheduling.
+    Raises ValueError for asynchronous scheduling, and for numbers that are too large.
     """
 
     def __init__(self, config: Config) -> None:
         if config.async_scheduling:
             raise ValueError("this engine schedules synchronously: async_scheduling=False")
+        for limit in LIMITS:
+            if getattr(config, limit) > MOST:
+                raise ValueError(f"{limit} is more than {MOST}")
         super().__init__(config)
 
     def schedule(self) -> Step:

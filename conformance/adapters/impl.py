@@ -2,6 +2,7 @@
 
 import itertools
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from nullblock.conformance.adapters.spec import constants
 from nullblock.conformance.engine import Dump, Engine, Feature, Fields, NewRequest
@@ -12,26 +13,32 @@ from nullblock.spec.keys import extra_keys
 from nullblock.spec.names import PAUSE
 from nullblock.spec.profiles import Semantics
 
+if TYPE_CHECKING:
+    from nullblock.impl import Scheduler
+
 FEATURES: frozenset[Feature] = frozenset()
 
 
 def create(config: Config, semantics: Semantics) -> Engine:
     """The fast engine under a scenario's configuration.
 
-    Raises :class:`OutOfScope` where NumPy is not installed.
+    Raises :class:`OutOfScope` where NumPy is not installed, and for numbers beyond its range.
     """
     if find_spec("numpy") is None:
         raise OutOfScope("the engine impl needs NumPy", "pip install 'nullblock[impl]'")
-    return _Impl(config, semantics)
+    from nullblock.impl import Scheduler
+
+    try:
+        return _Impl(Scheduler(constants(config, semantics)))
+    except ValueError as error:
+        raise OutOfScope(f"for the engine impl {error}", place="config") from error
 
 
 class _Impl:
     """Implements :class:`nullblock.conformance.engine.Engine`."""
 
-    def __init__(self, config: Config, semantics: Semantics) -> None:
-        from nullblock.impl.scheduler import Scheduler
-
-        self.engine = Scheduler(constants(config, semantics))
+    def __init__(self, engine: "Scheduler") -> None:
+        self.engine = engine
         self.numbers: dict[tuple[int, object], int] = {}
         """Of every content there ever was: the same one may come again under another name."""
         self.chunks: set[str] = set()
@@ -42,19 +49,14 @@ class _Impl:
         return FEATURES
 
     def add(self, request: NewRequest) -> None:
-        """Queue a request."""
-        import numpy as np
-
+        """Queue a request. Raises :class:`OutOfScope` for a token of more than 64 bits."""
         from nullblock.impl.requests import NO_EOS, Request
 
-        if request.max_tokens < 1 or not 0 <= request.min_tokens <= request.max_tokens:
-            raise ValueError("max_tokens is at least 1 and min_tokens between 0 and max_tokens")
         sem = self.engine.semantics
-        self.engine.add_request(
-            Request(
+        try:
+            made = Request(
                 id=request.id,
-                tokens=np.array(request.prompt, np.int64),
-                num_prompt_tokens=len(request.prompt),
+                prompt=request.prompt,
                 max_tokens=request.max_tokens,
                 min_tokens=request.min_tokens,
                 priority=request.priority,
@@ -67,7 +69,11 @@ class _Impl:
                     extra_keys(sem, request.lora, request.salt, first=False),
                 ),
             )
-        )
+        except OverflowError as error:
+            raise OutOfScope(
+                f"a token of more than 64 bits, for the engine impl: {error}"
+            ) from error
+        self.engine.add_request(made)
 
     def schedule(self) -> Fields:
         """Decide one step."""

@@ -28,6 +28,7 @@ from fuzz import lockstep, reach, shrink, sources  # noqa: E402  (only found fro
 from oracle.client import Oracle  # noqa: E402
 from oracle.install import InstallError, ensure  # noqa: E402
 
+from nullblock.conformance.engines import EngineName  # noqa: E402
 from nullblock.spec.profiles import PROFILES, VLLM_0_22_1, Semantics  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -150,7 +151,7 @@ def replay(
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--engine", action="append", choices=lockstep.ENGINES)
+    parser.add_argument("--engine", action="append", choices=[*EngineName])
     parser.add_argument("--profile", choices=PROFILES, default="vllm-0.22.1")
     parser.add_argument("--seed", type=int, help="default: a fresh one, printed first")
     parser.add_argument("--steps", type=int, default=50_000, help="default: %(default)s")

@@ -15,7 +15,7 @@ from nullblock.conformance.errors import InputError
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 Scenario = dict[str, Any]
-ENGINES = ("spec", "reference", "impl")
+ENGINES = ("spec", "reference")
 EXACT = frozenset({"reference"})
 """Engines whose hashes equal the real ones byte for byte."""
 NOT_COMPARED_BYTEWISE = ("header", "trailer", "EXCEPTION")
