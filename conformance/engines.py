@@ -18,6 +18,7 @@ class EngineName(enum.StrEnum):
 
     spec = "spec"
     reference = "reference"
+    impl = "impl"
 
 
 def features_of(name: EngineName | str) -> frozenset[Feature]:

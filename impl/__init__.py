@@ -1,1 +1,36 @@
-"""The fast engine: structure-of-arrays state on a device. Not built yet."""
+"""The fast engine: vLLM's decisions over structures of arrays.
+
+    from nullblock.impl import Request, Scheduler, update_from_output
+
+One full-attention group, synchronous, one step in flight. Needs NumPy, which a base install leaves
+out: ``pip install 'nullblock[impl]'``. How it works: README.md beside this file.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nullblock.impl.requests import Request
+    from nullblock.impl.scheduler import Scheduler
+    from nullblock.impl.step import Outputs, Step
+    from nullblock.impl.update import update_from_output
+
+__all__ = ["Outputs", "Request", "Scheduler", "Step", "update_from_output"]
+
+_HOME = {
+    "Outputs": "step",
+    "Request": "requests",
+    "Scheduler": "scheduler",
+    "Step": "step",
+    "update_from_output": "update",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is asked for. Raises ImportError where there is no NumPy."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if find_spec("numpy") is None:
+        raise ImportError(f"{__name__}.{name} needs NumPy: pip install 'nullblock[impl]'")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -28,6 +28,7 @@ from fuzz import lockstep, reach  # noqa: E402  (only found from here on)
 from oracle.client import Oracle  # noqa: E402
 from oracle.install import InstallError, ensure  # noqa: E402
 
+from nullblock.conformance.engines import EngineName  # noqa: E402
 from nullblock.conformance.lockstep.generator import seeded  # noqa: E402
 from nullblock.conformance.lockstep.reach import table  # noqa: E402
 from nullblock.conformance.lockstep.shrink import shrink  # noqa: E402
@@ -153,7 +154,7 @@ def replay(
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--engine", action="append", choices=lockstep.ENGINES)
+    parser.add_argument("--engine", action="append", choices=[*EngineName])
     parser.add_argument("--profile", choices=PROFILES, default="vllm-0.22.1")
     parser.add_argument("--seed", type=int, help="default: a fresh one, printed first")
     parser.add_argument("--steps", type=int, default=50_000, help="default: %(default)s")

@@ -1,0 +1,164 @@
+"""The running list as arrays: what is known of the i-th request stands at index i of a column.
+
+Columns have one number a request and no holes, so that a step over all of them reads memory from
+left to right. What is long (tokens, block table, names) stands in a row that is the request's as
+long as it runs, `row[i]`; when somebody leaves the list numbers move, rows never do.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nullblock.impl.arrays import Blocks, Flags, Ints, Tokens
+from nullblock.impl.requests import Request
+
+FIRST_ROWS, FIRST_TOKENS = 16, 64
+"""Rows, and tokens that a row has room for, at first; both double when that is not enough."""
+_NUM_COLUMNS = 15
+_MOST = 1 << 62
+"""More tokens than any request has."""
+
+
+class Running:
+    """At most `max_num_seqs` requests, in the order of their admission (vLLM's `running`).
+
+    Tokens and blocks are counted. Memory: 8 bytes a token of `tokens`, 4 a block of `table` and 8
+    a block of `names`, in each row. There are as many rows as ever ran at once, and they are as
+    wide as the longest request that ever ran, both up to a factor of 2.
+    """
+
+    row: Ints
+    """Which row of `tokens`, `table` and `names` is the request's."""
+    num_tokens: Ints
+    """Prompt and output."""
+    num_computed: Ints
+    num_prompt: Ints
+    limit: Ints
+    """Tokens at which it ends, by max_tokens or max_model_len."""
+    at_least: Ints
+    """Tokens below which it does not stop, by min_tokens."""
+    eos: Ints
+    has_stop: Ints
+    """1: it has stop tokens besides eos."""
+    placeholders: Ints
+    num_blocks: Ints
+    num_cached: Ints
+    """Leading blocks that were hit or cached."""
+    num_named: Ints
+    """Leading blocks whose content has a name."""
+    granted: Ints
+    """Tokens that the step being decided gives it."""
+    told: Ints
+    """Blocks that the worker knows of."""
+    in_previous: Ints
+    """1: the step before had it."""
+
+    def __init__(self, max_num_seqs: int, max_model_len: int, block_size: int) -> None:
+        self._most, self._longest, self._block_size = max_num_seqs, max_model_len, block_size
+        self.count = 0
+        self.requests: list[Request] = []
+        self.ids: list[str] = []
+        n, width = min(max_num_seqs, FIRST_ROWS), min(max_model_len, FIRST_TOKENS)
+        self.tokens: Tokens = np.zeros((n, width), np.int64)
+        self.table: Blocks = np.zeros((n, self._blocks(width)), np.int32)
+        self.names: Ints = np.zeros((n, self._blocks(width)), np.int64)
+        self._free_rows = list(range(n - 1, -1, -1))
+        self._set_columns(np.zeros((_NUM_COLUMNS, n), np.int64))
+
+    def _set_columns(self, columns: Ints) -> None:
+        self._columns = columns
+        self.row, self.num_tokens, self.num_computed, self.num_prompt = columns[:4]
+        self.limit, self.at_least, self.eos, self.has_stop = columns[4:8]
+        self.placeholders, self.num_blocks, self.num_cached, self.num_named = columns[8:12]
+        self.granted, self.told, self.in_previous = columns[12:]
+
+    def _blocks(self, tokens: int) -> int:
+        return -(-tokens // self._block_size)
+
+    def make_room(self, num_tokens: int) -> None:
+        """See that so many tokens, and their blocks, have a place in every row."""
+        n, have = self.tokens.shape
+        if num_tokens > have:
+            width = max(num_tokens, min(2 * have, self._longest))
+            self._resize(n, width)
+
+    def _resize(self, n: int, width: int) -> None:
+        """Rows, and tokens in each."""
+        self.tokens = _grown(self.tokens, n, width)
+        self.table = _grown(self.table, n, self._blocks(width))
+        self.names = _grown(self.names, n, self._blocks(width))
+
+    def enter(self, request: Request, num_computed: int) -> int:
+        """Append a request, without blocks as yet; its index."""
+        i, n = self.count, request.num_tokens
+        if not self._free_rows:
+            self._add_rows()
+        row = self._free_rows.pop()
+        self.make_room(n)
+        self.tokens[row, :n] = request.tokens
+        self.names[row, : len(request.names)] = request.names
+        prompt = request.num_prompt_tokens
+        self._columns[:, i] = (
+            *(row, n, num_computed, prompt),
+            min(prompt + request.max_tokens, self._longest),
+            min(prompt + request.min_tokens, _MOST),
+            request.eos,
+            bool(request.stop),
+            request.num_output_placeholders,
+            *(0, 0, len(request.names)),
+            *(0, 0, 0),
+        )
+        self.requests.append(request)
+        self.ids.append(request.id)
+        request.is_running = True
+        self.count += 1
+        return i
+
+    def _add_rows(self) -> None:
+        """Twice as many, or as many as may run."""
+        have, width = self.tokens.shape
+        n = min(2 * have, self._most)
+        self._resize(n, width)
+        self._set_columns(_grown(self._columns, _NUM_COLUMNS, n))
+        self._free_rows.extend(range(n - 1, have - 1, -1))
+
+    def leave(self, i: int) -> Request:
+        """Empty the row of the i-th, which knows its tokens again. It still stands in the list."""
+        request, row = self.requests[i], int(self.row[i])
+        request.tokens = self.tokens[row, : self.num_tokens[i]].copy()
+        request.names = self.names[row, : self.num_named[i]].copy()
+        request.num_output_placeholders = int(self.placeholders[i])
+        request.is_running = False
+        self._free_rows.append(row)
+        return request
+
+    def remove(self, gone: list[int]) -> None:
+        """Take those who left off the list; indices in ascending order."""
+        n = self.count
+        if len(gone) == 1:
+            i = gone[0]
+            self._columns[:, i : n - 1] = self._columns[:, i + 1 : n]
+        else:
+            stay: Flags = np.ones(n, np.bool_)
+            stay[gone] = False
+            self._columns[:, : n - len(gone)] = self._columns[:, :n][:, stay]
+        for i in reversed(gone):
+            del self.requests[i], self.ids[i]
+        self.count = n - len(gone)
+
+    def index(self, request: Request) -> int:
+        """Where a running request stands."""
+        return self.requests.index(request)
+
+    def blocks(self, i: int, first: int = 0) -> Blocks:
+        """The block table of the i-th, from its block number `first` on."""
+        held: Blocks = self.table[self.row[i], first : self.num_blocks[i]]
+        return held
+
+
+def _grown(array: NDArray[Any], n: int, width: int) -> NDArray[Any]:
+    """The same numbers in a larger array."""
+    larger = np.zeros((n, width), array.dtype)
+    larger[: array.shape[0], : array.shape[1]] = array
+    return larger
