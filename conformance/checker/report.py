@@ -9,6 +9,7 @@ from rich.text import Text
 
 from nullblock.conformance.checker.verdict import Verdict
 from nullblock.conformance.minimal.document import written
+from nullblock.conformance.page.html import clean
 from nullblock.spec.catalogue import catalogue
 
 STYLE = {
@@ -119,11 +120,3 @@ def _place(v: Verdict) -> dict[str, str]:
     if v.first is None or not v.first.line:
         return {}
     return {"file": clean(v.first.file), "line": str(v.first.line)}
-
-
-def clean(text: str) -> str:
-    """Without the characters that XML cannot hold: names and values may come from anywhere."""
-    return "".join(
-        c if c in "\n\t" or (c.isprintable() and not 0xD800 <= ord(c) <= 0xDFFF) else "\ufffd"
-        for c in text
-    )
