@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from types import FrameType
 from typing import Annotated
 
@@ -14,7 +15,7 @@ import typer
 from nullblock.conformance.console import usage_error
 from nullblock.spec.lint import lint
 from nullblock.spec.profiles import PROFILES, UnknownSwitch, profile
-from nullblock.spec.prover import JobReport, Report, UnknownJob, prove
+from nullblock.spec.prover import Checked, JobReport, Report, UnknownJob, prove
 from nullblock.spec.prover.claims import UNREACHED, broken, proved_invariants
 
 
@@ -96,11 +97,16 @@ def _document(report: Report, wrong: list[str], whole: bool) -> dict[str, object
         "obligations": report.obligations,
         "proved": report.proved,
         "seconds": round(report.seconds, 1),
-        "open": [{"where": o.where, "what": o.what, "policy": o.policy} for o in report.open],
+        "open": [_obligation(c) for c in report.open],
         "vacuous": [v for v in report.vacuous if v not in UNREACHED],
         "broken_claims": wrong,
         "texts": [_row(r) for r in report.per_rule.values()],
+        "checked": [_obligation(c) for c in report.checked],
     }
+
+
+def _obligation(c: Checked) -> dict[str, object]:
+    return asdict(c) | {"seconds": round(c.seconds, 3)}
 
 
 def _row(r: JobReport) -> dict[str, object]:

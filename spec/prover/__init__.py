@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable
 
 from nullblock.spec.profiles import NORMATIVE, Semantics
-from nullblock.spec.prover.report import JobReport, Open, Report
+from nullblock.spec.prover.report import Checked, JobReport, Report
 
-__all__ = ["JobReport", "Open", "Report", "UnknownJob", "names", "prove"]
+__all__ = ["Checked", "JobReport", "Report", "UnknownJob", "names", "prove"]
 
 
 class UnknownJob(ValueError):

@@ -22,7 +22,7 @@ from nullblock.spec.prover.environment import SymbolicEnv
 from nullblock.spec.prover.jobs import Job, anything
 from nullblock.spec.prover.obligations import Hypothesis, Obligations
 from nullblock.spec.prover.paths import Forks, PathEnd, Undecidable, attached
-from nullblock.spec.prover.report import JobReport, Open
+from nullblock.spec.prover.report import Checked, JobReport, Status
 from nullblock.spec.prover.symbols import (
     SORTS,
     SymbolicState,
@@ -111,21 +111,22 @@ class Prover:
 
     def prove(self, goal: Term, what: str) -> None:
         """Show `goal`. Raises Refuted in a hurry."""
+        began = time.process_time()
         answer = self.obligations.decide(goal, self.hypotheses, f"{self.job.name}: {what}")
         key = (self.priority, term(goal).get_id(), frozenset(self.hypotheses))
         if key in self.posed:
             return
         self.posed.add(key)
-        self.report.obligations += 1
         self.report.asked += answer.asked
-        if answer.proved:
-            return
-        self._open(what)
+        self._enter(what, answer.proved, time.process_time() - began)
 
-    def _open(self, what: str) -> None:
+    def _enter(self, what: str, proved: bool, seconds: float = 0.0) -> None:
         policy = "priority" if self.priority else "fcfs"
-        self.report.open.append(Open(self.job.name, what, policy))
-        if self.stop_at_first:
+        status: Status = "proved" if proved else "unknown"
+        self.report.add(Checked(self.job.name, what, policy, status, seconds))
+        self.report.obligations += 1
+        self.report.proved += proved
+        if not proved and self.stop_at_first:
             raise Refuted
 
     def branch(self, condition: Term) -> bool:
@@ -212,7 +213,6 @@ class Prover:
         except PathEnd:
             pass
         except (TypeError, z3.Z3Exception, Undecidable) as error:
-            self.report.obligations += 1
-            self._open(f"the text cannot be followed: {error}")
+            self._enter(f"the text cannot be followed: {error}", False)
         if not self.stop_at_first and not self.report.reached:
             self.report.reached = not self.obligations.contradictory(self.hypotheses)
