@@ -1,0 +1,139 @@
+"""The matrices: statements × engines, mutants × checkers, and the table of departures."""
+
+from collections.abc import Iterator, Sequence
+
+from nullblock.conformance.ledger.groups import GROUPS, family
+from nullblock.conformance.ledger.judge import Ledger
+from nullblock.conformance.ledger.page.panels import Panels, slug
+from nullblock.conformance.ledger.rows import Cell, Engine, Row
+from nullblock.conformance.ledger.sources.departures import Departures
+from nullblock.conformance.ledger.sources.mutants import Mutants
+from nullblock.conformance.page.html import Child, Element, el
+
+SHORT = {"Z3": "for any size", "CrossHair": ""}
+"""What stands below the word where there is no extent."""
+
+
+def matrices(ledger: Ledger, panels: Panels) -> Iterator[Child]:
+    """A table a group of statements."""
+    for name, (title, about) in GROUPS.items():
+        rows = ledger.group(name)
+        engines = [e for e in ledger.engines if any((r.id, e.name) in ledger.cells for r in rows)]
+        if engines:
+            yield el("h3", title, id=f"group-{name}")
+            yield _matrix(ledger, rows, engines, about, panels)
+
+
+def _matrix(
+    ledger: Ledger, rows: Sequence[Row], engines: Sequence[Engine], about: str, panels: Panels
+) -> Element:
+    falling = any(ledger.falling(r) for r in rows)
+    head = ["", "statement", *(e.name for e in engines), *(["falls under"] if falling else [])]
+    body: list[Child] = []
+    last = ""
+    for row in rows:
+        if (title := family(row.id)) != last:
+            wide = el("th", title, colspan=len(head), scope="rowgroup")
+            body.append(el("tr", wide, class_="family"))
+            last = title
+        cells = [_cell(ledger.cells.get((row.id, e.name)), row, panels) for e in engines]
+        if falling:
+            cells.append(el("td", *_falls(ledger.falling(row))))
+        id = el("th", row.id, scope="row", id=f"row-{row.id}")
+        body.append(el("tr", id, el("td", row.sentence, title=row.place), *cells))
+    return el(
+        "div",
+        el(
+            "table",
+            el("caption", about),
+            el("thead", el("tr", *(el("th", h, scope="col") for h in head))),
+            el("tbody", *body),
+            class_="matrix",
+        ),
+        class_="scroll",
+    )
+
+
+def _cell(cell: Cell | None, row: Row, panels: Panels) -> Element:
+    if cell is None:
+        return el("td", el("span", "says nothing", class_="none"))
+    extent = cell.words.removeprefix(cell.word.value).strip() or SHORT.get(cell.engine, "")
+    return el(
+        "td",
+        el(
+            "a",
+            el("b", cell.word.value),
+            el("small", extent) if extent and cell.word.shown else None,
+            href=f"#{panels.of(cell, row)}",
+            class_=f"word {slug(cell.word.value)}",
+        ),
+    )
+
+
+def _falls(names: Sequence[str]) -> list[Child]:
+    links: list[Child] = []
+    for name in names:
+        links += [el("a", name, href=f"#{slug(f'departure-{name}')}"), " "]
+    return links
+
+
+def departures(found: Departures, sentences: dict[str, str], panels: Panels) -> Element:
+    """What a released engine does otherwise."""
+    rows = (
+        el(
+            "tr",
+            el("th", _link(panels.departure(d, sentences.get(d.breaks, "")), d.name), scope="row"),
+            el("td", d.sentence),
+            el("td", d.upstream),
+            el("td", d.breaks),
+            el("td", str(len(d.story.beats)) if d.story else "not found"),
+            el("td", "passes" if d.normative_passes else "does not pass"),
+        )
+        for d in found.departures
+    )
+    head = ("departure", "what happens", "upstream", "breaks", "actions", "normative")
+    return el(
+        "div",
+        el(
+            "table",
+            el("caption", "Each opens with its shortest counterexample, action by action."),
+            el("thead", el("tr", *(el("th", h, scope="col") for h in head))),
+            el("tbody", *rows),
+        ),
+        class_="scroll",
+    )
+
+
+def _link(name: str, text: str) -> Element:
+    return el("a", text, href=f"#{name}")
+
+
+def mutants(found: Mutants) -> Element:
+    """Who notices which planted defect."""
+    head = [el("th", "mutant", scope="col"), el("th", "the defect", scope="col")]
+    names = (c.removeprefix("explorer ") for c in found.checkers)
+    head += [el("th", el("span", c), scope="col", class_="upright") for c in names]
+    rows = (
+        el(
+            "tr",
+            el("th", m.name, scope="row", title=m.command),
+            el("td", f"{m.defect} ({m.rule})"),
+            *(
+                el("td", "✓" if c in m.noticed else "·", class_="yes" if c in m.noticed else "no")
+                for c in found.checkers
+            ),
+        )
+        for m in found.mutants
+    )
+    caption = "✓ it objects, · it does not. Most columns are scopes of the explorer."
+    return el(
+        "div",
+        el(
+            "table",
+            el("caption", caption),
+            el("thead", el("tr", *head)),
+            el("tbody", *rows),
+            class_="ticks",
+        ),
+        class_="scroll",
+    )

@@ -1,0 +1,25 @@
+"""Every source of evidence, in the order of the ledger."""
+
+from typing import Any
+
+from nullblock.conformance.ledger.sources import (
+    departures,
+    fuzz,
+    mutants,
+    proofs,
+    scopes,
+    traces,
+)
+from nullblock.conformance.ledger.sources.base import Source
+
+SOURCES: dict[str, Source[Any]] = {
+    source.name: source
+    for source in (
+        proofs.SOURCE,
+        scopes.SOURCE,
+        departures.SOURCE,
+        traces.SOURCE,
+        fuzz.SOURCE,
+        mutants.SOURCE,
+    )
+}

@@ -1,0 +1,85 @@
+"""What a ledger is made of: statements, and what each engine showed of them."""
+
+from dataclasses import dataclass
+
+from nullblock.conformance.ledger.told import Told
+from nullblock.conformance.ledger.words import Word, phrase
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One item of what a cell rests on."""
+
+    name: str
+    value: str
+    good: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What stands behind a cell."""
+
+    title: str
+    says: tuple[str, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    of: str = ""
+    """What the facts are, as a heading."""
+    stories: tuple[Told, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one engine showed of one statement."""
+
+    row: str
+    engine: str
+    word: Word
+    command: str
+    """Makes it again."""
+    detail: Detail
+    extent: str = ""
+    """How far: scopes, steps, decisions."""
+    claimed: bool = True
+    """Whether it has to be shown."""
+    because: str = ""
+    """Why it is not shown."""
+
+    @property
+    def words(self) -> str:
+        """As it reads."""
+        return phrase(self.word, self.extent)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A statement."""
+
+    id: str
+    group: str
+    sentence: str
+    place: str
+    """File and line of its definition, or what it is a part of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fall:
+    """Something under which a statement falls: it is no statement that nothing could break."""
+
+    row: str
+    by: str
+    """Name of the departure or mutant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What shows things, explained to somebody who never saw it."""
+
+    name: str
+    title: str
+    does: str
+    """In two sentences."""
+    rests: str
+    """What has to be right for its word to count."""
+    cannot: str
+    """What it cannot show."""
+    command: str
