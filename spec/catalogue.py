@@ -24,10 +24,11 @@ FAMILIES = (
     "OUT",
     "UPD",
     "LIFE",
+    "LIVE",
     "EVENT",
 )
 F = TypeVar("F", bound=Callable[..., Any])
-Kind = Literal["rule", "clause", "invariant", "witness"]
+Kind = Literal["rule", "clause", "invariant", "witness", "liveness"]
 _ID = re.compile(rf"(?:{'|'.join(FAMILIES)})-[1-9][0-9]*")
 
 
@@ -108,6 +109,7 @@ MODULES = (
     "nullblock.spec.invariants",
     "nullblock.spec.explorer.transitions",
     "nullblock.spec.explorer.liveness",
+    "nullblock.spec.liveness.properties",
     "nullblock.spec.kv_events.law",
 )
 """Where statements are defined."""
