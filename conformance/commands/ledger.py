@@ -29,9 +29,13 @@ def command(
         bool,
         typer.Option(
             "--refresh",
-            help="Run the engines again (two minutes) and rewrite the evidence and LEDGER.md.",
+            help="Run the engines again (minutes) and rewrite the evidence and LEDGER.md.",
         ),
     ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SOURCE", help="With --refresh: only this; the rest stays."),
+    ] = None,
 ) -> None:
     """Show what each engine showed of each statement, and who notices which planted defect.
 
@@ -42,7 +46,9 @@ def command(
         raise usage_error("one of them: JSON, or a page", "--json, --html, --markdown")
     check_output(html, (), "--html")
     check_output(md, (), "--markdown")
-    ledger = _refreshed() if refreshing else _recorded()
+    if only and not refreshing:
+        raise usage_error("needs --refresh", "--only")
+    ledger = _refreshed(only or []) if refreshing else _recorded()
     if as_json:
         from nullblock.conformance.ledger.document import document
 
@@ -80,14 +86,21 @@ def _recorded() -> "Ledger":
         raise usage_error(f"{error}; nullblock ledger --refresh writes it anew") from None
 
 
-def _refreshed() -> "Ledger":
+def _refreshed(only: list[str]) -> "Ledger":
+    from nullblock.conformance.ledger.evidence import Damaged
     from nullblock.conformance.ledger.refresh import Failed, checkout, refresh
+    from nullblock.conformance.ledger.registry import SOURCES
 
     if not checkout():
         raise usage_error("the evidence is recorded in a checkout of nullblock", "--refresh")
+    for name in only:
+        if name not in SOURCES:
+            raise usage_error(f"no {name!r}: choose from {', '.join(SOURCES)}", "--only")
     try:
         with _progress() as say:
-            return refresh(say)
+            return refresh(only, say)
+    except Damaged as error:
+        raise usage_error(f"{error}; without --only everything is written anew") from None
     except Failed as error:
         raise OSError(f"nothing is written: {error}") from None
 

@@ -33,7 +33,7 @@ def _row(ledger: Ledger, row: Row) -> dict[str, Any]:
         "kind": row.group,
         "sentence": row.sentence,
         "place": row.place,
-        "falls_under": ledger.falling(row),
+        "falls_under": [f.by for f in ledger.falling(row)],
         "shown": {c.engine: _cell(c) for c in cells},
     }
 

@@ -1,5 +1,6 @@
 """How statements are put together: groups of rows, and families within a group."""
 
+from dataclasses import dataclass
 from typing import Final
 
 GROUPS: Final[dict[str, tuple[str, str]]] = {
@@ -16,6 +17,35 @@ GROUPS: Final[dict[str, tuple[str, str]]] = {
 }
 """In the order in which they are shown."""
 
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """How exhibits of one kind are shown."""
+
+    title: str
+    about: str
+    head: tuple[str, ...]
+    command: str
+
+
+EXHIBITS: Final[dict[str, Table]] = {
+    "departure": Table(
+        "Departures of vLLM 0.22.1, found again from the rules",
+        "Where that release breaks a statement: the explorer finds each by itself, by a shortest "
+        "way, and in the normative profile none of them.",
+        ("departure", "what happens", "upstream", "breaks", "actions", "normative"),
+        "nullblock explore --departures",
+    ),
+    "condition": Table(
+        "What progress takes",
+        "Everybody is served in the end under these conditions. Each is needed: where it alone is "
+        "violated, somebody is never served.",
+        ("condition", "what it says", "upheld by", "without it falls"),
+        "nullblock explore --liveness --preconditions",
+    ),
+}
+"""In the order in which they are shown."""
+
 FAMILIES: Final[dict[str, str]] = {
     "POOL": "the block pool",
     "QUEUE": "the free queue",
@@ -28,6 +58,8 @@ FAMILIES: Final[dict[str, str]] = {
     "OUT": "what the worker is told",
     "UPD": "outputs that come back",
     "LIFE": "arrival, end, and everything from outside",
+    "LIVE": "what happens in the end",
+    "THEOREM": "theorems",
     "EVENT": "KV events",
 }
 

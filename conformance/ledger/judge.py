@@ -9,7 +9,7 @@ from nullblock.conformance.ledger.digest import digest
 from nullblock.conformance.ledger.engines import ENGINES
 from nullblock.conformance.ledger.evidence import Evidence, record
 from nullblock.conformance.ledger.registry import SOURCES
-from nullblock.conformance.ledger.rows import Cell, Engine, Fall, Row
+from nullblock.conformance.ledger.rows import Cell, Engine, Exhibit, Fall, Row
 from nullblock.conformance.ledger.words import Word
 from nullblock.spec.catalogue import catalogue
 
@@ -22,6 +22,7 @@ class Ledger:
     cells: dict[tuple[str, str], Cell]
     """By statement and engine."""
     falls: tuple[Fall, ...]
+    exhibits: tuple[Exhibit, ...]
     records: dict[str, Any]
     """What each source found, as it found it."""
     stale: tuple[str, ...]
@@ -43,9 +44,9 @@ class Ledger:
         """The rows of a group."""
         return [r for r in self.rows if r.group == name]
 
-    def falling(self, row: Row) -> list[str]:
+    def falling(self, row: Row) -> list[Fall]:
         """Under what a statement falls."""
-        return [f.by for f in self.falls if f.row == row.id]
+        return [f for f in self.falls if f.row == row.id]
 
     def count(self, word: Word, group: str) -> int:
         """In how many rows of a group some engine says this word."""
@@ -62,14 +63,19 @@ def judge(evidence: Evidence) -> Ledger:
     cells: dict[tuple[str, str], Cell] = {}
     rows = list(statements())
     falls: list[Fall] = []
+    exhibits: list[Exhibit] = []
     for name, found in records.items():
         source = SOURCES[name]
         rows += source.rows(found)
         falls += source.falls(found)
+        exhibits += source.exhibits(found)
         for cell in source.cells(found):
             cells[cell.row, cell.engine] = _aged(cell) if name in stale else cell
     shortfalls = tuple(_shortfalls(records, stale, cells.values()))
-    return Ledger(tuple(rows), cells, tuple(falls), records, tuple(stale), shortfalls)
+    return Ledger(
+        *(tuple(rows), cells, tuple(falls), tuple(exhibits)),
+        *(records, tuple(stale), shortfalls),
+    )
 
 
 def _aged(cell: Cell) -> Cell:

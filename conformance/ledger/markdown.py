@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from nullblock.conformance.ledger.groups import GROUPS
+from nullblock.conformance.ledger.groups import EXHIBITS, GROUPS
 from nullblock.conformance.ledger.judge import Ledger
 from nullblock.conformance.ledger.rows import Cell, Row
 from nullblock.conformance.ledger.summary import sentences
@@ -39,7 +39,7 @@ def _lines(ledger: Ledger) -> Iterator[str]:
     yield from _engines(ledger)
     for name, (title, about) in GROUPS.items():
         yield from _group(ledger, name, title, about)
-    yield from _departures(ledger)
+    yield from _exhibits(ledger)
     yield from _mutants(ledger)
 
 
@@ -70,7 +70,12 @@ def _group(ledger: Ledger, name: str, title: str, about: str) -> Iterator[str]:
 
 def _row(ledger: Ledger, row: Row, engines: Sequence[str], falling: bool) -> list[str]:
     cells = [_cell(ledger.cells.get((row.id, e))) for e in engines]
-    return [row.id, row.sentence, *cells, *([_names(ledger.falling(row))] if falling else [])]
+    return [
+        row.id,
+        row.sentence,
+        *cells,
+        *([_names([f.by for f in ledger.falling(row)])] if falling else []),
+    ]
 
 
 def _names(names: Sequence[str]) -> str:
@@ -84,26 +89,16 @@ def _cell(cell: Cell | None) -> str:
     return cell.words if cell.word.shown else f"**{cell.words}**: {cell.because}"
 
 
-def _departures(ledger: Ledger) -> Iterator[str]:
-    found = ledger.records.get("departures")
-    if found is None:
-        return
-    yield "## Departures"
-    yield ""
-    yield "Where vLLM 0.22.1 breaks an invariant: the explorer finds each by itself, by a shortest"
-    yield "way, and in the normative profile none of them. `nullblock explore --departures NAME`"
-    yield "tells the story."
-    yield ""
-    rows = [
-        [
-            *(d.name, d.sentence, d.upstream, d.breaks),
-            str(len(d.story.beats)) if d.story else "**not found**",
-            "passes" if d.normative_passes else "**does not pass**",
-        ]
-        for d in found.departures
-    ]
-    head = ["departure", "what happens", "upstream", "breaks", "actions", "normative"]
-    yield from _table(head, rows)
+def _exhibits(ledger: Ledger) -> Iterator[str]:
+    for kind, shown in EXHIBITS.items():
+        found = [x for x in ledger.exhibits if x.kind == kind]
+        if found:
+            yield f"## {shown.title}"
+            yield ""
+            yield f"{shown.about} Again: `{shown.command}`."
+            yield ""
+            rows = [[x.name + (" **(not so)**" if x.wrong else ""), *x.cells] for x in found]
+            yield from _table(shown.head, rows)
 
 
 def _mutants(ledger: Ledger) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,8 @@ def checkout() -> bool:
     return (ROOT / "tests" / "mutants").is_dir()
 
 
-def gathered(say: Callable[[str], None]) -> dict[str, Any]:
-    """The record of every source, two engines at a time. Raises Failed."""
+def gathered(names: Collection[str], say: Callable[[str], None]) -> dict[str, Any]:
+    """The records of some sources, two engines at a time. Raises Failed."""
 
     def one(name: str) -> Any:
         done = subprocess.run(
@@ -43,19 +43,27 @@ def gathered(say: Callable[[str], None]) -> dict[str, Any]:
         return msgspec.json.decode(done.stdout, type=SOURCES[name].record)
 
     with ThreadPoolExecutor(2) as pool:
-        return dict(zip(SOURCES, pool.map(one, SOURCES), strict=True))
+        return dict(zip(names, pool.map(one, names), strict=True))
 
 
 def refresh(
+    names: Collection[str] = (),
     say: Callable[[str], None] = lambda name: None,
     file: Path = evidence.FILE,
     page: Path = PAGE,
 ) -> Ledger:
-    """Run every engine, write both files, and return the new ledger. Raises Failed, OSError."""
-    kept = {name: evidence.kept(name, found) for name, found in gathered(say).items()}
-    new = evidence.Evidence("nullblock-ledger", 1, kept)
-    ledger = judge(new)
-    data, text = evidence.dump(new), markdown(ledger).encode()
+    """Run the engines, write both files, and return the new ledger.
+
+    `names`: only these sources; the others stay as they are recorded. Raises Failed, OSError, and
+    Damaged if something is to stay that cannot be read.
+    """
+    old = evidence.load().sources if names else {}
+    found = gathered(names or SOURCES, say)
+    new = {name: evidence.kept(name, found[name]) for name in found}
+    kept = {name: new[name] if name in new else old[name] for name in SOURCES if name in new | old}
+    whole = evidence.Evidence("nullblock-ledger", 1, kept)
+    ledger = judge(whole)
+    data, text = evidence.dump(whole), markdown(ledger).encode()
     with atomic_writer(file) as first, atomic_writer(page) as second:
         first.write(data)
         second.write(text)

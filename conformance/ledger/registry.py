@@ -5,6 +5,7 @@ from typing import Any
 from nullblock.conformance.ledger.sources import (
     departures,
     fuzz,
+    liveness,
     mutants,
     proofs,
     scopes,
@@ -16,6 +17,7 @@ SOURCES: dict[str, Source[Any]] = {
     source.name: source
     for source in (
         proofs.SOURCE,
+        liveness.SOURCE,
         scopes.SOURCE,
         departures.SOURCE,
         traces.SOURCE,

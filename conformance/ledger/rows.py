@@ -67,7 +67,24 @@ class Fall:
 
     row: str
     by: str
-    """Name of the departure or mutant."""
+    """What it is called."""
+    exhibit: str = ""
+    """The exhibit that shows it, if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """Something with a counterexample of its own: a departure, a condition of progress."""
+
+    name: str
+    kind: str
+    cells: tuple[str, ...]
+    """What its line in a table says, after the name."""
+    commands: tuple[str, ...]
+    """Make it again."""
+    detail: Detail
+    wrong: str = ""
+    """Why it is not borne out."""
 
 
 @dataclass(frozen=True, slots=True)

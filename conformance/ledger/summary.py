@@ -22,6 +22,12 @@ def sentences(ledger: Ledger) -> Iterator[str]:
             f"{ledger.count(Word.EXHAUSTIVE, 'invariant')} of {whole} hold in every one of "
             f"{found['scopes'].states:,} states of {len(found['scopes'].scopes)} scopes."
         )
+    if "liveness" in found:
+        live = len(ledger.group("liveness"))
+        yield (
+            f"{ledger.count(Word.EXHAUSTIVE, 'liveness')} of {live} statements about what happens "
+            f"in the end hold on every fair path of {len(found['liveness'].scopes)} scopes."
+        )
     if "departures" in found:
         borne_out = [d for d in found["departures"].departures if not d.wrong]
         yield f"{len(borne_out)} departures of vLLM 0.22.1 were found again from the rules."

@@ -305,7 +305,7 @@ def test_refreshing_writes_both_files_or_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the engines say again becomes both files; without a place for one, none is written."""
-    monkeypatch.setattr(refresh, "gathered", lambda say: LEDGER.records)
+    monkeypatch.setattr(refresh, "gathered", lambda names, say: LEDGER.records)
     new, page = tmp_path / "evidence.json", tmp_path / "LEDGER.md"
     assert refresh.refresh(file=new, page=page).shortfalls == ()
     assert new.read_bytes() == file.FILE.read_bytes()

@@ -109,7 +109,7 @@ def test_a_counterexample_is_shown_action_by_action() -> None:
     it.
     """
     for d in LEDGER.records["departures"].departures:
-        panel = BY_ID[f"departure-{d.name}"]
+        panel = BY_ID[f"exhibit-{d.name}"]
         beats = panel.findall("ol[@class='beats']/li")
         assert [b.findtext("h4") for b in beats] == [b.action for b in d.story.beats]
         for drawn, beat in zip(beats, d.story.beats, strict=True):
@@ -126,9 +126,9 @@ def test_a_counterexample_is_shown_action_by_action() -> None:
             assert all(change in words(drawn) for change in map(plain, beat.changes))
         seen = words(panel)
         assert plain(d.story.sentence) in seen and d.command in seen
-    framed = BY_ID["departure-uncomputed-hit"].findall("ol/li/ol/li[@class='held about']")
+    framed = BY_ID["exhibit-uncomputed-hit"].findall("ol/li/ol/li[@class='held about']")
     assert [str(item.text)[0] for item in framed] == ["1", "2", "3"]
-    lasso = words(BY_ID["departure-start-over"])
+    lasso = words(BY_ID["exhibit-start-over"])
     assert "Actions 6 to 7 lead back to the same state" in lasso
 
 

@@ -1,12 +1,11 @@
-"""The matrices: statements × engines, mutants × checkers, and the table of departures."""
+"""The matrices: statements × engines, mutants × checkers, and the tables of exhibits."""
 
 from collections.abc import Iterator, Sequence
 
-from nullblock.conformance.ledger.groups import GROUPS, family
+from nullblock.conformance.ledger.groups import GROUPS, Table, family
 from nullblock.conformance.ledger.judge import Ledger
-from nullblock.conformance.ledger.page.panels import Panels, slug
-from nullblock.conformance.ledger.rows import Cell, Engine, Row
-from nullblock.conformance.ledger.sources.departures import Departures
+from nullblock.conformance.ledger.page.panels import Panels, exhibit, slug
+from nullblock.conformance.ledger.rows import Cell, Engine, Exhibit, Fall, Row
 from nullblock.conformance.ledger.sources.mutants import Mutants
 from nullblock.conformance.page.html import Child, Element, el
 
@@ -70,34 +69,30 @@ def _cell(cell: Cell | None, row: Row, panels: Panels) -> Element:
     )
 
 
-def _falls(names: Sequence[str]) -> list[Child]:
-    links: list[Child] = []
-    for name in names:
-        links += [el("a", name, href=f"#{slug(f'departure-{name}')}"), " "]
-    return links
+def _falls(found: Sequence[Fall]) -> list[Child]:
+    shown: list[Child] = []
+    for fall in found:
+        shown += [_link(exhibit(fall.exhibit), fall.by) if fall.exhibit else fall.by, " "]
+    return shown
 
 
-def departures(found: Departures, sentences: dict[str, str], panels: Panels) -> Element:
-    """What a released engine does otherwise."""
+def exhibits(found: Sequence[Exhibit], about: Table, panels: Panels) -> Element:
+    """A table of what has a counterexample of its own."""
     rows = (
         el(
             "tr",
-            el("th", _link(panels.departure(d, sentences.get(d.breaks, "")), d.name), scope="row"),
-            el("td", d.sentence),
-            el("td", d.upstream),
-            el("td", d.breaks),
-            el("td", str(len(d.story.beats)) if d.story else "not found"),
-            el("td", "passes" if d.normative_passes else "does not pass"),
+            el("th", _link(panels.exhibit(x), x.name), scope="row"),
+            *(el("td", cell) for cell in x.cells),
+            class_="wrong" if x.wrong else None,
         )
-        for d in found.departures
+        for x in found
     )
-    head = ("departure", "what happens", "upstream", "breaks", "actions", "normative")
     return el(
         "div",
         el(
             "table",
-            el("caption", "Each opens with its shortest counterexample, action by action."),
-            el("thead", el("tr", *(el("th", h, scope="col") for h in head))),
+            el("caption", f"{about.about} Each opens, action by action."),
+            el("thead", el("tr", *(el("th", h, scope="col") for h in about.head))),
             el("tbody", *rows),
         ),
         class_="scroll",

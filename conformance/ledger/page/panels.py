@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator
 
 from nullblock.conformance.ledger.page import story
-from nullblock.conformance.ledger.rows import Cell, Detail, Fact, Row
-from nullblock.conformance.ledger.sources.departures import Departure
+from nullblock.conformance.ledger.rows import Cell, Detail, Exhibit, Fact, Row
 from nullblock.conformance.page.html import Child, Element, el
 
 
@@ -28,11 +27,16 @@ class Panels:
             self.drawn.append(panel(name, cell.detail.title, *_cell(cell, about)))
         return self.names[cell.detail]
 
-    def departure(self, d: Departure, sentence: str) -> str:
-        """The panel of a departure."""
-        name = slug(f"departure-{d.name}")
-        self.drawn.append(panel(name, f"Departure {d.name}", *_departure(d, sentence)))
+    def exhibit(self, x: Exhibit) -> str:
+        """The panel of an exhibit."""
+        name = exhibit(x.name)
+        self.drawn.append(panel(name, x.detail.title, *_exhibit(x)))
         return name
+
+
+def exhibit(name: str) -> str:
+    """The name of the panel of an exhibit."""
+    return slug(f"exhibit-{name}")
 
 
 def slug(text: str) -> str:
@@ -70,7 +74,9 @@ def _cell(cell: Cell, about: str) -> Iterator[Child]:
 
 
 def _detail(detail: Detail) -> Iterator[Child]:
-    yield from (el("p", text) if "\n" not in text else el("pre", text) for text in detail.says)
+    yield from (
+        el("p", text) if "\n" not in text else el("pre", text) for text in detail.says if text
+    )
     if detail.facts:
         yield el("h4", detail.of)
         yield el("dl", *map(_fact, detail.facts), class_="facts")
@@ -84,20 +90,8 @@ def _fact(fact: Fact) -> Element:
     )
 
 
-def _departure(d: Departure, sentence: str) -> Iterator[Child]:
-    yield el("p", f"{d.sentence[0].upper()}{d.sentence[1:]}.", class_="sentence")
-    if d.wrong:
-        yield el("p", d.wrong, class_="why")
-    yield el(
-        "p",
-        f"Breaks {d.breaks}{': ' if sentence else ''}{sentence} Upstream: {d.upstream}. The "
-        f"switch is {d.switch}; in the normative profile all {d.normative_states:,} states of "
-        "this scope satisfy every statement."
-        if d.normative_passes
-        else f"Breaks {d.breaks}. Upstream: {d.upstream}. The switch is {d.switch}.",
-    )
-    yield command(d.command)
-    yield command(f"{d.command} --save fault.json; nullblock run --profile vllm-0.22.1 fault.json")
-    if d.story is not None:
-        yield el("h4", f"A shortest way, found among {d.states:,} states")
-        yield from story.draw(d.story)
+def _exhibit(x: Exhibit) -> Iterator[Child]:
+    if x.wrong:
+        yield el("p", x.wrong, class_="why")
+    yield from map(command, x.commands)
+    yield from _detail(x.detail)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from nullblock.conformance.ledger.groups import EXHIBITS
 from nullblock.conformance.ledger.judge import Ledger
 from nullblock.conformance.ledger.page import matrix
 from nullblock.conformance.ledger.page.overview import overview
@@ -47,10 +48,12 @@ def _parts(ledger: Ledger, panels: Panels) -> Iterator[Child]:
     yield el("div", *map(_engine, ledger.engines), class_="engines")
     yield el("h2", "Statements × engines", id="matrix")
     yield from matrix.matrices(ledger, panels)
-    said = {r.id: r.sentence for r in ledger.rows}
-    if "departures" in ledger.records:
-        yield el("h2", "Departures of vLLM 0.22.1, found again from the rules", id="departures")
-        yield matrix.departures(ledger.records["departures"], said, panels)
+    for kind, about in EXHIBITS.items():
+        found = [x for x in ledger.exhibits if x.kind == kind]
+        if found:
+            yield el("h2", about.title, id=f"{kind}s")
+            yield matrix.exhibits(found, about, panels)
+            yield command(about.command)
     if "mutants" in ledger.records:
         yield el("h2", "Mutants × engines: who notices a planted defect", id="mutants")
         yield el(

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from nullblock.conformance.ledger.rows import Cell, Fall, Row
+from nullblock.conformance.ledger.rows import Cell, Exhibit, Fall, Row
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -38,5 +38,7 @@ class Source(Generic[R]):
     """Statements of its own, beside those of the catalogue."""
     falls: Callable[[R], Iterable[Fall]] = nothing
     """Under what statements fall."""
+    exhibits: Callable[[R], Iterable[Exhibit]] = nothing
+    """What has a counterexample of its own."""
     of: Callable[[R], str] | None = None
     """The digest of the files that a long run was of; None: it runs when it is gathered."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from nullblock.conformance.ledger.rows import Fall
+from nullblock.conformance.ledger.rows import Detail, Exhibit, Fall
 from nullblock.conformance.ledger.sources.base import Record, Source
 from nullblock.conformance.ledger.sources.scopes import FILES
 from nullblock.conformance.ledger.told import Told, told
+from nullblock.spec.catalogue import catalogue
 from nullblock.spec.departures import DEPARTURES, Defect, clear, find
 from nullblock.spec.explorer.story import tell
 from nullblock.spec.profiles import VLLM_0_22_1
@@ -77,9 +78,42 @@ def broken(found: Departures) -> Iterator[str]:
 
 def falls(found: Departures) -> Iterator[Fall]:
     """The invariants that they break."""
-    yield from (Fall(d.breaks, d.name) for d in found.departures if not d.wrong)
+    yield from (Fall(d.breaks, d.name, d.name) for d in found.departures if not d.wrong)
+
+
+def exhibits(found: Departures) -> Iterator[Exhibit]:
+    """The departures, each with its counterexample."""
+    said = {s.id: s.sentence for s in catalogue()}
+    for d in found.departures:
+        breaks = f"{d.breaks}: {said[d.breaks]}" if d.breaks in said else d.breaks
+        passes = "passes" if d.normative_passes else "does not pass"
+        actions = str(len(d.story.beats)) if d.story else "not found"
+        yield Exhibit(
+            d.name,
+            "departure",
+            (d.sentence, d.upstream, d.breaks, actions, passes),
+            (
+                d.command,
+                f"{d.command} --save fault.json; nullblock run --profile vllm-0.22.1 fault.json",
+            ),
+            Detail(
+                f"Departure {d.name}",
+                (
+                    f"{d.sentence[0].upper()}{d.sentence[1:]}.",
+                    f"It breaks {breaks} Upstream: {d.upstream}. The switch is {d.switch}. The "
+                    f"normative profile {passes} in this scope ({d.normative_states:,} states), "
+                    "with every statement checked.",
+                    f"Below is a shortest way, found among {d.states:,} states.",
+                ),
+                stories=(d.story,) if d.story else (),
+            ),
+            d.wrong,
+        )
 
 
 SOURCE = Source(
-    "departures", Departures, (*FILES, "spec/departures.py"), gather, broken=broken, falls=falls
+    *("departures", Departures, (*FILES, "spec/departures.py"), gather),
+    broken=broken,
+    falls=falls,
+    exhibits=exhibits,
 )

@@ -117,7 +117,7 @@ def cells(found: Scopes) -> Iterator[Cell]:
             elif s.id in found.statements:
                 yield Cell(
                     *(s.id, ENGINE, Word.EMPTY if wrong else Word.EXHAUSTIVE, COMMAND, shared),
-                    extent=_scopes(len(found.scopes)),
+                    extent=counted(len(found.scopes)),
                     because="; ".join(wrong),
                 )
         elif s.kind == "rule":
@@ -125,12 +125,13 @@ def cells(found: Scopes) -> Iterator[Cell]:
             yield Cell(
                 *(s.id, ENGINE, Word.EXHAUSTIVE if where and not wrong else Word.EMPTY, COMMAND),
                 _fired(s.id, where),
-                extent=_scopes(len(where)),
+                extent=counted(len(where)),
                 because="; ".join(wrong) or ("" if where else "it fires in no scope"),
             )
 
 
-def _scopes(number: int) -> str:
+def counted(number: int) -> str:
+    """So many scopes."""
     return f"{number} scope" + "s" * (number != 1)
 
 
