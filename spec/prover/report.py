@@ -57,6 +57,8 @@ class JobReport:
     """
     found: dict[tuple[str, str], Checked] = field(default_factory=dict)
     """By what is to hold, and the policy."""
+    used: dict[str, set[str]] = field(default_factory=dict)
+    """By what is to hold: the invariants that the proofs found use, besides guards and axioms."""
     paths: int = 0
     reached: bool = False
     """Whether the hypotheses at the end of some path are not refuted: what was shown is not shown
@@ -85,6 +87,8 @@ class JobReport:
         self.proved += other.proved
         self.asked += other.asked
         self.found |= other.found
+        for what, used in other.used.items():
+            self.used.setdefault(what, set()).update(used)
         self.paths += other.paths
         self.reached = self.reached and other.reached
         self.fired |= other.fired
