@@ -68,5 +68,17 @@ ENGINES: dict[str, Engine] = {
             "Anything that the recorded runs did not do.",
             "nullblock check conformance/bundled/*.zst",
         ),
+        Engine(
+            "streams",
+            "KV events: what a server publishes",
+            "A vLLM server announces which blocks its prefix cache gains and loses. Recorded "
+            "streams of the real vLLM 0.22.1 were judged event by event, by the law that such a "
+            "stream has to obey.",
+            "The law alone: it is checked against a model of a cache as well, and each stream "
+            "was recorded whole.",
+            "That a server is right: a stream tells too little, and its best verdict is "
+            "INCONCLUSIVE.",
+            "nullblock import kv-events FILE",
+        ),
     )
 }

@@ -9,6 +9,7 @@ from nullblock.conformance.ledger.sources import (
     mutants,
     proofs,
     scopes,
+    streams,
     traces,
 )
 from nullblock.conformance.ledger.sources.base import Source
@@ -21,6 +22,7 @@ SOURCES: dict[str, Source[Any]] = {
         scopes.SOURCE,
         departures.SOURCE,
         traces.SOURCE,
+        streams.SOURCE,
         fuzz.SOURCE,
         mutants.SOURCE,
     )

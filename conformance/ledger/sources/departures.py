@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+from nullblock.conformance.ledger.digest import TEXT
 from nullblock.conformance.ledger.rows import Detail, Exhibit, Fall
 from nullblock.conformance.ledger.sources.base import Record, Source
-from nullblock.conformance.ledger.sources.scopes import FILES
+from nullblock.conformance.ledger.sources.scopes import SEARCH, STORY
 from nullblock.conformance.ledger.told import Told, told
 from nullblock.spec.catalogue import catalogue
 from nullblock.spec.departures import DEPARTURES, Defect, clear, find
@@ -112,7 +113,7 @@ def exhibits(found: Departures) -> Iterator[Exhibit]:
 
 
 SOURCE = Source(
-    *("departures", Departures, (*FILES, "spec/departures.py"), gather),
+    *("departures", Departures, (*TEXT, *SEARCH, *STORY, "spec/departures.py"), gather),
     broken=broken,
     falls=falls,
     exhibits=exhibits,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nullblock.conformance.ledger.digest import TEXT
 from nullblock.conformance.ledger.rows import Cell, Detail, Exhibit, Fact, Fall
 from nullblock.conformance.ledger.sources.base import Record, Source
-from nullblock.conformance.ledger.sources.scopes import ENGINE, counted
+from nullblock.conformance.ledger.sources.scopes import ENGINE, SEARCH, STORY, counted
 from nullblock.conformance.ledger.told import Told, told
 from nullblock.conformance.ledger.words import Word
 from nullblock.spec.catalogue import catalogue
@@ -201,8 +201,8 @@ def _length(c: Cycles) -> int:
 
 
 FILES = (
-    *(*TEXT, "spec/explorer/*.py", "spec/liveness/*.py", "spec/departures.py"),
-    "conformance/liveness.py",
+    *(*TEXT, *SEARCH, *STORY, "spec/liveness/*.py"),
+    *("spec/departures.py", "conformance/liveness.py"),
 )
 SOURCE = Source(
     *("liveness", Progress, FILES, gather, cells, broken),
