@@ -110,6 +110,7 @@ MODULES = (
     "nullblock.spec.explorer.transitions",
     "nullblock.spec.explorer.liveness",
     "nullblock.spec.liveness.properties",
+    "nullblock.spec.liveness.ranking",
     "nullblock.spec.kv_events.law",
 )
 """Where statements are defined."""

@@ -31,9 +31,12 @@ from nullblock.spec.prover.symbols import (
 class Prover(Follower):
     """Decides the obligations of one text after another."""
 
-    def __init__(self, sem: Semantics, stop_at_first: bool) -> None:
+    def __init__(
+        self, sem: Semantics, stop_at_first: bool, only: frozenset[str] = frozenset()
+    ) -> None:
+        """Show everything, or just what is named in `only`."""
         super().__init__()
-        self.sem, self.stop_at_first = sem, stop_at_first
+        self.sem, self.stop_at_first, self.only = sem, stop_at_first, only
         self.hints = hints()
         self.hypotheses: dict[int, Hypothesis] = {}
         self.settled: set[int] = set()
@@ -118,6 +121,8 @@ class Prover(Follower):
 
     def prove(self, goal: Term, what: str) -> None:
         """Show `goal`. Raises Enough in a hurry."""
+        if self.only and what not in self.only:
+            return
         if self.forks.again:
             return  # posed already, with the same hypotheses, on the path that came this way first
         began = time.process_time()

@@ -156,6 +156,7 @@ class FiniteEnv:
             both(*(s.ref[b] == 0 for b in self.instance.members["B"][1:])),
             both(*(s.hsh[b] == -1 for b in self.instance.members["B"][1:])),
             self.share == 0,
+            both(*(within(s.done[b], 0, 1) for b in self.instance.members["B"])),
         ]
 
     # quantifiers -----------------------------------------------------------------------------
