@@ -26,7 +26,7 @@ from typer.core import TyperGroup
 
 COMMANDS = (
     *("explore", "prove", "ledger", "run", "check", "trace", "replay", "import"),
-    *("schema", "rules", "profiles"),
+    *("schema", "rules", "profiles", "workflow"),
 )
 """In the order in which ``--help`` shows them."""
 

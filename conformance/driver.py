@@ -81,7 +81,7 @@ def run(
         InputError: an event turns out to be unusable when its turn comes. Lines that were taken
             already are then worth nothing.
     """
-    scope.check_engine(scenario.config, "at hand", engine.features)
+    scope.check_run(scenario, "at hand", engine.features)
     digest, count = hashlib.sha256(), 0
     for fields in _Run(scenario, engine, dump).lines(version):
         line = _json(fields)

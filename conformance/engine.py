@@ -18,6 +18,16 @@ class Feature(enum.StrEnum):
     several_in_flight = "a second step in flight"
     pipeline = "pipeline parallelism"
     kv_events = "the KV event stream"
+    priority = "the PRIORITY policy"
+    prefix_caching = "prefix caching"
+    adapters = "adapters and cache salts"
+    unchunked = "chunked prefill switched off"
+    stop_tokens = "stop tokens, end tokens and min_tokens"
+    abort = "aborting requests"
+    pause = "pausing"
+    reset = "resetting the prefix cache"
+    evict = "evicting named blocks"
+    unchecked_input = "input that a front end refuses"
 
 
 ALL_FEATURES = frozenset(Feature)

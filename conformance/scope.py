@@ -4,12 +4,22 @@ Some features not every engine has: an engine says what it does
 (:attr:`nullblock.conformance.engine.Engine.features`), and the rest is refused by name.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib.util import find_spec
 
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.errors import OutOfScope, ScenarioError
-from nullblock.conformance.scenario_format import Add, Config, KvDone, Scenario
+from nullblock.conformance.scenario_format import (
+    Abort,
+    Add,
+    Config,
+    Event,
+    EvictBlocks,
+    KvDone,
+    Pause,
+    ResetPrefixCache,
+    Scenario,
+)
 
 IN_SCOPE = "in scope: one full-attention group, no drafts, no KV connector"
 
@@ -23,14 +33,74 @@ def check(scenario: Scenario) -> None:
 
 def check_engine(config: Config, engine: str, features: frozenset[Feature]) -> None:
     """Raise for the first feature of the configuration that the engine of that name lacks."""
-    used = (
+    for feature, place in _configured(config):
+        if feature not in features:
+            raise _lacking(feature, place, f"the engine {engine} does without")
+
+
+def check_run(scenario: Scenario, engine: str, features: frozenset[Feature]) -> None:
+    """Raise for the first feature that a scenario uses and the engine of that name lacks.
+
+    Whether a second step is in flight shows only while it runs (:func:`check_in_flight`).
+    """
+    for feature, place in used(scenario):
+        if feature not in features:
+            raise _lacking(feature, place, f"the engine {engine} does without")
+
+
+def used(scenario: Scenario) -> Iterator[tuple[Feature, str]]:
+    """Each feature that a scenario uses, with its place, in the scenario's order."""
+    yield from _configured(scenario.config)
+    ids: set[str] = set()
+    for index, event in enumerate(scenario.events):
+        for feature in _asked(event, scenario.config, ids):
+            yield feature, f"events[{index}]"
+        if isinstance(event, Add):
+            ids.add(event.id)
+
+
+def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
+    switches = (
         (Feature.async_scheduling, "async_scheduling", config.async_scheduling),
         (Feature.pipeline, "pipeline_parallel_size", config.pipeline_parallel_size > 1),
         (Feature.kv_events, "kv_events", config.kv_events),
+        (Feature.priority, "policy", config.policy == "priority"),
+        (Feature.prefix_caching, "enable_prefix_caching", config.enable_prefix_caching),
+        (Feature.unchunked, "enable_chunked_prefill", not config.enable_chunked_prefill),
+        (Feature.unchecked_input, "num_blocks", config.num_blocks < 2),
     )
-    for feature, key, is_used in used:
-        if is_used and feature not in features:
-            raise _lacking(feature, f"config.{key}", f"the engine {engine} does without")
+    for feature, key, is_used in switches:
+        if is_used:
+            yield feature, f"config.{key}"
+
+
+def _asked(event: Event, config: Config, ids: Collection[str]) -> Iterator[Feature]:
+    """What one event asks for; ``ids`` are those of the requests that were added before."""
+    match event:
+        case Add():
+            if event.lora or event.salt:
+                yield Feature.adapters
+            if event.stop or event.eos is not None or event.min_tokens:
+                yield Feature.stop_tokens
+            if _is_refused_by_a_front_end(event, config) or event.id in ids:
+                yield Feature.unchecked_input
+        case Abort(status=status):
+            yield Feature.abort
+            if not status.startswith("FINISHED_"):
+                yield Feature.unchecked_input
+        case Pause():
+            yield Feature.pause
+        case ResetPrefixCache():
+            yield Feature.reset
+        case EvictBlocks(ids=blocks):
+            yield Feature.evict
+            if any(not 0 <= block < config.num_blocks for block in blocks):
+                yield Feature.unchecked_input
+
+
+def _is_refused_by_a_front_end(event: Add, config: Config) -> bool:
+    possible = event.max_tokens >= 1 and 0 <= event.min_tokens <= event.max_tokens
+    return not (possible and 1 <= len(event.prompt) < config.max_model_len)
 
 
 def check_in_flight(features: frozenset[Feature], place: str) -> None:

@@ -3,7 +3,7 @@
 A prompt's tokens are all zero, and nobody looks at them: what is hashed is what a prompt shares.
 """
 
-from nullblock.conformance.adapters import reference as adapter
+from nullblock.conformance.adapters.reference import Reference
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.replaying.engine import Pool, ReplayEngine
 from nullblock.conformance.replaying.engine import Request as ReplayRequest
@@ -44,7 +44,7 @@ class _Hasher:
         return [BlockHash(number.to_bytes(_BYTES, "big")) for number in numbers]
 
 
-class _Reference(adapter._Reference):
+class _Reference(Reference):
     """Implements :class:`nullblock.conformance.replaying.engine.ReplayEngine`."""
 
     def __init__(self, config: Config, semantics: Semantics) -> None:

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from fuzz import sources
-
+from nullblock.conformance.lockstep.choices import Seeded
+from nullblock.conformance.lockstep.generator import seeded
 from nullblock.spec.kv_events import Cleared, Event, Removed, Stored
 
 Scenario = dict[str, Any]
@@ -53,8 +53,8 @@ def scenario(seed: str, groups: str, *, evict: bool = True, connector: bool = Tr
         evict: blocks may be evicted by their number.
         connector: some seeds have a KV connector.
     """
-    choices = sources.Seeded(f"kv events {seed}")
-    made = sources.seeded(seed, 40)
+    choices = Seeded(f"kv events {seed}")
+    made = seeded(seed, 40)
     config = made["config"]
     config |= {"kv_events": True, "groups": GROUPS[groups], "enable_prefix_caching": True}
     config["max_num_batched_tokens"] = max(8, config["max_num_batched_tokens"])

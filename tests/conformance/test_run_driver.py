@@ -188,6 +188,18 @@ NEEDS: dict[str, dict[str, Any]] = {
     "async_scheduling": {"async_scheduling": True},
     "pipeline": {"pipeline_parallel_size": 2},
     "kv_events": {"kv_events": True},
+    "priority": {"policy": "priority"},
+    "prefix_caching": {"enable_prefix_caching": True},
+    "unchunked": {"enable_chunked_prefill": False},
+}
+ASKS: dict[str, dict[str, Any]] = {
+    "adapters": {**ADD, "salt": "s"},
+    "stop_tokens": {**ADD, "eos": 1},
+    "abort": {"op": "abort", "ids": None},
+    "pause": {"op": "pause", "state": "PAUSED_NEW"},
+    "reset": {"op": "reset_prefix_cache"},
+    "evict": {"op": "evict_blocks", "ids": [1]},
+    "unchecked_input": {**ADD, "prompt": {"range": [0, 256]}},
 }
 
 
@@ -201,7 +213,26 @@ def test_an_engine_may_do_without_a_feature(name: str) -> None:
         run(engine, ADD, **NEEDS[name])
     assert caught.value.place == f"config.{key}"
     assert not engine.calls
-    assert kinds(run(FakeEngine(features=frozenset({feature})), ADD, **NEEDS[name]))
+    least = {"enable_prefix_caching": False, **NEEDS[name]}
+    assert kinds(run(FakeEngine(features=frozenset({feature})), ADD, **least))
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_an_engine_may_do_without_an_event(name: str) -> None:
+    """An event that needs a feature is refused before anything runs, by name and place."""
+    feature = Feature[name]
+    engine = FakeEngine(features=ALL_FEATURES - {feature})
+    with pytest.raises(OutOfScope, match=feature.value) as caught:
+        run(engine, {"op": "step"}, ASKS[name])
+    assert caught.value.place == "events[1]"
+    assert not engine.calls
+    least = FakeEngine(features=frozenset({feature}))
+    assert kinds(run(least, ASKS[name], enable_prefix_caching=False))
+
+
+def test_every_feature_can_be_refused() -> None:
+    """No feature is named that nothing asks for."""
+    assert {*NEEDS, *ASKS, "several_in_flight"} == {feature.name for feature in Feature}
 
 
 @pytest.mark.parametrize("engine", EngineName)
@@ -211,7 +242,7 @@ def test_an_engine_is_not_made_for_what_it_does_without(
 ) -> None:
     """What an adapter does not list is refused with its engine's name; nothing is left out."""
     adapter = import_module(f"nullblock.conformance.adapters.{engine}")
-    monkeypatch.setattr(adapter, "FEATURES", frozenset())
+    monkeypatch.setattr(adapter, "FEATURES", ALL_FEATURES - {Feature[name]})
     config = scenario.from_dict({"config": NEEDS[name], "events": []}).config
     with pytest.raises(OutOfScope, match=f"{Feature[name].value}.*{engine}"):
         make_engine(engine, config, profile("normative"))

@@ -24,10 +24,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fuzz import lockstep, reach, shrink, sources  # noqa: E402  (only found from here on)
+from fuzz import lockstep, reach  # noqa: E402  (only found from here on)
 from oracle.client import Oracle  # noqa: E402
 from oracle.install import InstallError, ensure  # noqa: E402
 
+from nullblock.conformance.lockstep.generator import seeded  # noqa: E402
+from nullblock.conformance.lockstep.reach import table  # noqa: E402
+from nullblock.conformance.lockstep.shrink import shrink  # noqa: E402
 from nullblock.spec.profiles import PROFILES, VLLM_0_22_1, Semantics  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,7 +92,7 @@ class Bulk:
 
     def one(self, number: int) -> None:
         """The scenario of that number."""
-        scenario = sources.seeded(f"{self.seed}:{number}", self.size, self.features)
+        scenario = seeded(f"{self.seed}:{number}", self.size, self.features)
         outcome = self.compare(scenario)
         self.totals.steps += outcome.num_steps
         self.totals.exceptions += outcome.has_raised
@@ -108,7 +111,7 @@ class Bulk:
             return bool(self.compare(candidate).differences)
 
         print(f"seed {self.seed}, scenario {number}: a difference; shrinking", flush=True)
-        small = shrink.shrink(scenario, differs)
+        small = shrink(scenario, differs)
         path = FOUND / f"{self.seed}-{number}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(small) + "\n")
@@ -183,7 +186,7 @@ def main() -> int:
         except KeyboardInterrupt:
             print()
         print(f"of {bulk.totals.watched} scenarios that were watched:")
-        print(reach.table(bulk.totals.reached, bulk.totals.watched))
+        print(table(bulk.totals.reached, bulk.totals.watched))
         print(f"seed {seed}: {bulk.totals}")
         return bool(bulk.totals.differences)
 

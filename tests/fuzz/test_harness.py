@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzz import bulk, lockstep, reach, shrink, sources
+from fuzz import bulk, lockstep, reach
 from oracle.client import Oracle
 
+from nullblock.conformance.lockstep.generator import seeded
+from nullblock.conformance.lockstep.shrink import shrink
 from nullblock.conformance.scenario import from_dict
 from nullblock.conformance.scope import check_engine
 from nullblock.reference.block_pool import BlockPool
@@ -17,14 +19,14 @@ from nullblock.reference.sched.running_phase import RunningPhase
 from nullblock.reference.single_type_kv_cache_manager import SingleTypeKVCacheManager
 
 BOTH = lockstep.features(lockstep.ENGINES)
-SCENARIOS = [sources.seeded(f"harness:{number}", features=BOTH) for number in range(60)]
-AHEAD = [sources.seeded(f"harness:{number}") for number in range(60)]
+SCENARIOS = [seeded(f"harness:{number}", features=BOTH) for number in range(60)]
+AHEAD = [seeded(f"harness:{number}") for number in range(60)]
 
 
 def test_a_seed_names_one_scenario() -> None:
     """The same seed gives the same scenario, another one gives another."""
-    assert sources.seeded("5:1") == sources.seeded("5:1")
-    assert sources.seeded("5:1") != sources.seeded("5:2")
+    assert seeded("5:1") == seeded("5:1")
+    assert seeded("5:1") != seeded("5:2")
 
 
 def test_every_scenario_is_in_scope() -> None:
@@ -36,7 +38,7 @@ def test_every_scenario_is_in_scope() -> None:
 def test_no_feature_is_asked_for_that_is_not_allowed() -> None:
     """Scenarios made for an engine that does the least run on it, to the end."""
     for number in range(60):
-        scenario = sources.seeded(f"harness:{number}", features=frozenset())
+        scenario = seeded(f"harness:{number}", features=frozenset())
         taken = from_dict(scenario)
         check_engine(taken.config, "fake", frozenset())
         in_flight = 0
@@ -128,7 +130,7 @@ def test_shrinking_keeps_what_it_was_asked_to_keep() -> None:
         return ops.count("add") >= 2 and "reset_prefix_cache" in ops
 
     start = next(s for s in SCENARIOS if two_arrivals_then_a_reset(s))
-    small = shrink.shrink(start, two_arrivals_then_a_reset)
+    small = shrink(start, two_arrivals_then_a_reset)
     assert sorted(event["op"] for event in small["events"]) == ["add", "add", "reset_prefix_cache"]
     assert small["config"] == {}
     from_dict(small)

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fuzz import lockstep, sources
+from fuzz import lockstep
 from oracle.client import Oracle
 
+from nullblock.conformance.lockstep.generator import seeded
 from nullblock.reference.block_pool import BlockPool
 from nullblock.reference.kv_cache_manager import KVCacheManager
 from nullblock.reference.request import Request, RequestStatus
@@ -128,7 +129,7 @@ def real(oracle: Oracle) -> dict[int, list[str]]:
 
 def is_noticed(number: int, oracle: Oracle, real: dict[int, list[str]]) -> bool:
     """Whether the reference, as it is now, parts from the real engine in that scenario."""
-    scenario = sources.seeded(f"ahead:{number}")
+    scenario = seeded(f"ahead:{number}")
     if number not in real:
         real[number] = oracle.lines(scenario)
     ours = lockstep.lines_of("reference", scenario)

@@ -7,6 +7,8 @@ from fuzz import lockstep, reach, sources
 from hypothesis import HealthCheck, given, seed, settings
 from oracle.client import Oracle
 
+from nullblock.conformance.lockstep.generator import seeded
+from nullblock.conformance.lockstep.reach import table
 from nullblock.spec.profiles import PROFILES
 
 ROUNDS = 6
@@ -113,7 +115,7 @@ def test_ours_print_what_the_real_one_prints_for_seeded_scenarios(
     """
     features = lockstep.features(engines)
     for number in range(part * 60, (part + 1) * 60):
-        scenario = sources.seeded(f"{len(engines) == 1:d}:{number}", features=features)
+        scenario = seeded(f"{len(engines) == 1:d}:{number}", features=features)
         outcome = lockstep.run(scenario, engines, oracle)
         assert not outcome.refused and not outcome.differences, (number, outcome.differences)
 
@@ -124,7 +126,7 @@ def test_spec_and_reference_agree_where_there_is_no_real_engine(name: str) -> No
     """In each profile, for the same scenarios, neither parts from the other."""
     features = lockstep.features(lockstep.ENGINES)
     for number in range(0, 240, 2):
-        scenario = sources.seeded(f"0:{number}", features=features)
+        scenario = seeded(f"0:{number}", features=features)
         outcome = lockstep.run(scenario, lockstep.ENGINES, None, PROFILES[name])
         assert not outcome.differences, (number, outcome.differences)
 
@@ -134,9 +136,9 @@ def test_the_seeded_scenarios_reach_what_they_are_for() -> None:
     """Every case that is easy to miss is met again and again."""
     counts: Counter[str] = Counter()
     for number in range(0, 240):
-        counts.update(reach.reached(sources.seeded(f"0:{number}")))
+        counts.update(reach.reached(seeded(f"0:{number}")))
     missing = {w: counts[w] for w in MUST_REACH_WITH_A_SEED if counts[w] < PLENTY}
-    assert not missing, f"seldom reached: {missing}\n{reach.table(counts, 240)}"
+    assert not missing, f"seldom reached: {missing}\n{table(counts, 240)}"
 
 
 @pytest.mark.slow
@@ -162,4 +164,4 @@ def test_the_drawn_scenarios_reach_what_they_are_for() -> None:
         missing = [what for what in MUST_REACH if not counts[what]]
         if not missing:
             return
-    pytest.fail(f"not reached: {missing}\n{reach.table(counts, counts['scenarios'])}")
+    pytest.fail(f"not reached: {missing}\n{table(counts, counts['scenarios'])}")

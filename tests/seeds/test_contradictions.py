@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 from fuzz.lockstep import lines_of
-from fuzz.sources import seeded
 from seeds.scenarios import RUN, Play, add, batch, schedules, step
+
+from nullblock.conformance.lockstep.generator import seeded
 
 SMALL = {"block_size": 4, "num_blocks": 9, "max_model_len": 64}
 

@@ -29,6 +29,8 @@ IN_VLLM = {"vllm", "msgspec", "zmq", "numpy", "zstandard"}
 """What the recorder may use: it runs where vLLM is and this project need not be. The last one is
 used where it happens to be installed.
 """
+IN_PYTEST = "conformance/pytest_plugin/"
+"""Runs inside pytest and nowhere else."""
 RECORDER = "conformance/adapters/vllm/"
 RECORDER_PACKAGE = "nullblock.conformance.adapters.vllm"
 
@@ -69,6 +71,7 @@ def test_layers_need_only_what_is_installed_for_them() -> None:
         for found in every_import()
         if found.top not in sys.stdlib_module_names | {"nullblock", *LAYERS}
         and found.top not in THIRD_PARTY[layer_of(found.file)]
+        and not (found.top == "pytest" and found.file.startswith(IN_PYTEST))
     ]
     assert offending == []
 

@@ -15,14 +15,16 @@ Each of them synchronously and asynchronously, with one step in flight or severa
 engines can: a scenario asks for no feature that it was not allowed.
 """
 
+import json
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, cast
 
 from nullblock.conformance.engine import ALL_FEATURES, Feature
+from nullblock.conformance.lockstep.choices import Choices, Seeded
+from nullblock.conformance.lockstep.configurations import NONE, make_config
+from nullblock.conformance.lockstep.restriction import restricted
 
-T = TypeVar("T")
 Event = dict[str, Any]
 Scenario = dict[str, Any]
 
@@ -37,22 +39,6 @@ PAUSES = ("UNPAUSED", "UNPAUSED", "PAUSED_NEW", "PAUSED_ALL")
 ARRIVALS = (0, 1, 1, 2, 2.5, 7, -1)
 FAMILY_STRIDE = 1000
 """First tokens of two families of prompts are that far apart: no prefix in common."""
-
-
-class Choices(Protocol):
-    """Answers questions. The smaller the answer, the simpler the scenario."""
-
-    def integer(self, low: int, high: int) -> int:
-        """From ``low`` to ``high``, both included."""
-        ...
-
-    def pick(self, options: Sequence[T]) -> T:
-        """One of the options; the first is the simplest."""
-        ...
-
-    def chance(self, percent: float) -> bool:
-        """True that often; False is simpler."""
-        ...
 
 
 @dataclass(slots=True)
@@ -71,6 +57,7 @@ class Generator:
     ask: Choices
     size: int
     features: frozenset[Feature] = ALL_FEATURES
+    wanted: frozenset[Feature] = NONE
     mood: str = field(init=False)
     config: dict[str, Any] = field(init=False)
     requests: list[Made] = field(default_factory=list)
@@ -78,88 +65,20 @@ class Generator:
     def scenario(self) -> Scenario:
         """A configuration, and arrivals, steps and disturbances under it."""
         self.mood = self.ask.pick(MOODS)
-        self.config = self.make_config()
+        self.config = make_config(self.ask, self.mood, self.features, self.wanted)
         events: list[Event] = []
         for _ in range(self.ask.integer(4, self.size)):
             events += self.some_events()
         if self.is_ahead or self.ask.chance(30):
             events.append({"op": "drain"})
         events += [{"op": "pause", "state": "UNPAUSED"}, {"op": "run", "max_steps": 40}]
-        return {"config": self.config, "events": events}
-
-    # ---- configuration -------------------------------------------------------
-
-    def make_config(self) -> dict[str, Any]:
-        """A small engine: sizes are tied to one another so that limits are met."""
-        ask = self.ask
-        block_size = ask.pick((4, 2, 1, 3, 2, 4, 8, 5, 16, 7, 11))
-        num_blocks = ask.integer(3, 14) + 1
-        if self.mood == "roomy":
-            num_blocks = ask.integer(20, 160)
-        elif self.mood == "wild":
-            num_blocks = ask.pick((2, 1, 3, 5, 8, 20, 60))
-        config = {
-            "block_size": block_size,
-            "num_blocks": num_blocks,
-            "max_model_len": self.make_max_model_len(max(1, num_blocks - 1) * block_size),
-            "max_num_batched_tokens": ask.pick((64, 8, 12, 16, 24, 32, 5, 128, 3, 1)),
-            "max_num_seqs": 32 if self.mood == "roomy" else ask.pick((8, 4, 3, 2, 1, 16)),
-            "policy": ask.pick(("fcfs", "priority", "priority")),
-            "enable_prefix_caching": not ask.chance(12),
-            "scheduler_reserve_full_isl": ask.chance(45),
-            "vocab": ask.pick((1000, 2, 3, 5)),
-            "seed": ask.integer(0, 3),
-        }
-        if ask.chance(15):
-            config["max_num_scheduled_tokens"] = ask.pick((None, 0, 2, 6, 10, 40, 200))
-        if ask.chance(35):
-            config["long_prefill_token_threshold"] = ask.pick((4, 1, 2, 3, 6, 9, 300, -1))
-        if ask.chance(20):
-            config["enable_chunked_prefill"] = False
-            # A budget below the prompts would only hold everything back.
-            config["max_num_batched_tokens"] = ask.pick((128, 128, 32, 16))
-        if ask.chance(30):
-            config["hash_algo"] = "sha256_cbor"
-        if ask.chance(20):
-            config["hash_seed"] = ask.pick(("1", 7, "", "random"))
-        if ask.chance(10):
-            config["log_stats"] = True
-        return config | self.make_mode()
-
-    def make_mode(self) -> dict[str, Any]:
-        """How far the engine is ahead, and what it tells."""
-        mode: dict[str, Any] = {}
-        if self.may(Feature.async_scheduling, 60):
-            mode["async_scheduling"] = True
-            mode["queue_depth"] = self.ask.pick((2, 2, 3, 4, 3, 2, 1, 6))
-        if self.may(Feature.pipeline, 15):
-            mode["pipeline_parallel_size"] = 2
-        if self.may(Feature.kv_events, 40):
-            mode["kv_events"] = True
-        return mode
-
-    def may(self, feature: Feature, percent: float) -> bool:
-        """Whether to use a feature: that often, if it is allowed at all."""
-        return self.ask.chance(percent) and feature in self.features
+        scenario = {"config": self.config, "events": events}
+        return restricted(scenario, self.features) if self.features < ALL_FEATURES else scenario
 
     @property
     def is_ahead(self) -> bool:
         """Whether steps stay in flight without being left there on purpose."""
         return bool(self.config.get("async_scheduling"))
-
-    def make_max_model_len(self, slots: int) -> int:
-        """A length limit around what the pool holds."""
-        match self.mood:
-            case "growing":
-                return slots + self.ask.integer(4, 40)
-            case "roomy":
-                return self.ask.pick((100, 40, 256))
-            case "cornered":
-                return max(3, slots // self.ask.pick((2, 3, 4)))
-            case "wild":
-                return self.ask.pick((32, 4, 8, 2, 1, 16, 64, 256))
-            case _:
-                return self.ask.pick((slots, slots + 9, max(6, slots // 2), 12, 48, 256))
 
     @property
     def slots(self) -> int:
@@ -389,7 +308,22 @@ class Generator:
 
 
 def make(
-    choices: Choices, size: int = 30, features: frozenset[Feature] = ALL_FEATURES
+    choices: Choices,
+    size: int = 30,
+    features: frozenset[Feature] = ALL_FEATURES,
+    wanted: frozenset[Feature] = NONE,
 ) -> Scenario:
     """A scenario. ``size`` bounds the number of groups of events."""
-    return Generator(choices, size, features).scenario()
+    scenario = Generator(choices, size, features, wanted).scenario()
+    # By way of JSON, as an engine gets it: no value is shared between two places.
+    return cast(Scenario, json.loads(json.dumps(scenario)))
+
+
+def seeded(
+    seed: str,
+    size: int = 30,
+    features: frozenset[Feature] = ALL_FEATURES,
+    wanted: frozenset[Feature] = NONE,
+) -> Scenario:
+    """The scenario of a seed."""
+    return make(Seeded(seed), size, features, wanted)

@@ -1,0 +1,1 @@
+"""A ready CI job for people who write an engine."""
