@@ -26,7 +26,7 @@ from typer.core import TyperGroup
 
 COMMANDS = (
     *("explore", "prove", "run", "check", "trace", "replay", "import"),
-    *("schema", "rules", "profiles"),
+    *("schema", "rules", "profiles", "mutate"),
 )
 """In the order in which ``--help`` shows them."""
 
