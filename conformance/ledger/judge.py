@@ -10,6 +10,7 @@ from nullblock.conformance.ledger.engines import ENGINES
 from nullblock.conformance.ledger.evidence import Evidence, record
 from nullblock.conformance.ledger.registry import SOURCES
 from nullblock.conformance.ledger.rows import Cell, Engine, Exhibit, Fall, Row
+from nullblock.conformance.ledger.sources.proofs import ENGINE as Z3
 from nullblock.conformance.ledger.words import Word
 from nullblock.spec.catalogue import catalogue
 
@@ -71,11 +72,28 @@ def judge(evidence: Evidence) -> Ledger:
         exhibits += source.exhibits(found)
         for cell in source.cells(found):
             cells[cell.row, cell.engine] = _aged(cell) if name in stale else cell
+    cells |= _leaning(rows, cells)
     shortfalls = tuple(_shortfalls(records, stale, cells.values()))
     return Ledger(
         *(tuple(rows), cells, tuple(falls), tuple(exhibits)),
         *(records, tuple(stale), shortfalls),
     )
+
+
+def _leaning(
+    rows: Iterable[Row], cells: dict[tuple[str, str], Cell]
+) -> dict[tuple[str, str], Cell]:
+    """The cells that rest on proofs of the invariants which are not there."""
+    ids = {r.id for r in rows if r.group == "invariant"}
+    proofs = [c for (row, engine), c in cells.items() if row in ids and engine == Z3]
+    if proofs and all(c.word == Word.PROVED for c in proofs if c.claimed):
+        return {}
+    why = "it assumes the invariants, and not all of them are proved"
+    return {
+        key: replace(c, word=Word.OPEN, because=why)
+        for key, c in cells.items()
+        if c.assumes and c.word.shown
+    }
 
 
 def _aged(cell: Cell) -> Cell:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from nullblock.conformance.ledger.groups import EXHIBITS, GROUPS
 from nullblock.conformance.ledger.judge import Ledger
 from nullblock.conformance.ledger.rows import Cell, Row
+from nullblock.conformance.ledger.sources.systematic import Survivors
 from nullblock.conformance.ledger.summary import sentences
 from nullblock.conformance.ledger.words import MEANING, SHOWN, Word
 
@@ -41,6 +42,7 @@ def _lines(ledger: Ledger) -> Iterator[str]:
         yield from _group(ledger, name, title, about)
     yield from _exhibits(ledger)
     yield from _mutants(ledger)
+    yield from _systematic(ledger)
 
 
 def _engines(ledger: Ledger) -> Iterator[str]:
@@ -122,6 +124,31 @@ def _mutants(ledger: Ledger) -> Iterator[str]:
         for m in found.mutants
     ]
     yield from _table(["mutant", "the defect", "in", "explorer", *others], rows)
+
+
+def _systematic(ledger: Ledger) -> Iterator[str]:
+    found = ledger.records.get("systematic")
+    if found is None:
+        return
+    yield "## Systematic mutants"
+    yield ""
+    yield "Every small change of the text, generated from it. Not every engine is asked about each:"
+    yield "`nullblock mutate` says who was, `nullblock mutate ID` plants one and asks anew."
+    yield ""
+    rows = [
+        [k.name, str(k.mutants), *(str(k.rates[e]) for e in found.engines), str(k.noticed)]
+        for k in found.kinds
+    ]
+    whole = [str(found.rate(e)) for e in found.engines]
+    rows.append(["**all**", str(found.mutants), *whole, str(found.noticed)])
+    yield from _table(["kind", "mutants", *found.engines, "some engine"], rows)
+    for s in found.survivors:
+        yield f"* {len(s.ids)} that nobody notices: {_why(s)}"
+    yield ""
+
+
+def _why(s: Survivors) -> str:
+    return f"*{s.verdict}*: {s.why}." if s.why else "**not explained**."
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -8,8 +8,10 @@ from nullblock.conformance.ledger.sources import (
     liveness,
     mutants,
     proofs,
+    ranking,
     scopes,
     streams,
+    systematic,
     traces,
 )
 from nullblock.conformance.ledger.sources.base import Source
@@ -19,11 +21,13 @@ SOURCES: dict[str, Source[Any]] = {
     for source in (
         proofs.SOURCE,
         liveness.SOURCE,
+        ranking.SOURCE,
         scopes.SOURCE,
         departures.SOURCE,
         traces.SOURCE,
         streams.SOURCE,
         fuzz.SOURCE,
         mutants.SOURCE,
+        systematic.SOURCE,
     )
 }

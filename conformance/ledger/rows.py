@@ -43,6 +43,8 @@ class Cell:
     """Whether it has to be shown."""
     because: str = ""
     """Why it is not shown."""
+    assumes: bool = False
+    """Whether it is shown of states in which all invariants hold, and so rests on their proofs."""
 
     @property
     def words(self) -> str:

@@ -23,10 +23,11 @@ def sentences(ledger: Ledger) -> Iterator[str]:
             f"{found['scopes'].states:,} states of {len(found['scopes'].scopes)} scopes."
         )
     if "liveness" in found:
-        live = len(ledger.group("liveness"))
+        hold, proved = (ledger.count(w, "liveness") for w in (Word.EXHAUSTIVE, Word.PROVED))
         yield (
-            f"{ledger.count(Word.EXHAUSTIVE, 'liveness')} of {live} statements about what happens "
-            f"in the end hold on every fair path of {len(found['liveness'].scopes)} scopes."
+            f"{hold} of {len(ledger.group('liveness'))} statements about progress hold on every "
+            f"fair path of {len(found['liveness'].scopes)} scopes, {proved} are proved for any "
+            "size."
         )
     if "departures" in found:
         borne_out = [d for d in found["departures"].departures if not d.wrong]
@@ -34,6 +35,13 @@ def sentences(ledger: Ledger) -> Iterator[str]:
     if "mutants" in found:
         noticed = [m for m in found["mutants"].mutants if m.noticed]
         yield f"{len(noticed)} of {len(found['mutants'].mutants)} planted defects were noticed."
+    if "systematic" in found:
+        s = found["systematic"]
+        left = s.mutants - s.noticed
+        yield (
+            f"{s.noticed:,} of {s.mutants:,} mutants that were generated from the text were "
+            f"noticed; {s.explained:,} of the other {left:,} are explained."
+        )
     if "traces" in found:
         conform = [t for t in found["traces"].traces if t.verdict == "CONFORMS"]
         yield (

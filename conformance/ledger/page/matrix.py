@@ -7,7 +7,8 @@ from nullblock.conformance.ledger.judge import Ledger
 from nullblock.conformance.ledger.page.panels import Panels, exhibit, slug
 from nullblock.conformance.ledger.rows import Cell, Engine, Exhibit, Fall, Row
 from nullblock.conformance.ledger.sources.mutants import Mutants
-from nullblock.conformance.page.html import Child, Element, el
+from nullblock.conformance.ledger.sources.systematic import Systematic
+from nullblock.conformance.page.html import Child, Element, el, table
 
 SHORT = {"Z3": "for any size", "CrossHair": ""}
 """What stands below the word where there is no extent."""
@@ -132,3 +133,26 @@ def mutants(found: Mutants) -> Element:
         ),
         class_="scroll",
     )
+
+
+def systematic(found: Systematic) -> Element:
+    """How many of the generated mutants each engine notices, kind by kind."""
+    rows = [
+        [k.name, str(k.mutants), *(str(k.rates[e]) for e in found.engines), str(k.noticed)]
+        for k in found.kinds
+    ]
+    whole = [str(found.rate(e)) for e in found.engines]
+    rows.append(["all", str(found.mutants), *whole, str(found.noticed)])
+    head = ["kind", "mutants", *found.engines, "some engine"]
+    return el("div", table(head, [list(r) for r in rows], "Noticed, of those asked about"))
+
+
+def survivors(found: Systematic) -> Iterator[Child]:
+    """Those that nobody notices, by the reason."""
+    for s in found.survivors:
+        why = f"{s.verdict}: {s.why}" if s.why else "not explained"
+        yield el(
+            "details",
+            el("summary", f"{len(s.ids)} that nobody notices, {why}"),
+            el("p", ", ".join(s.ids), class_="ids"),
+        )

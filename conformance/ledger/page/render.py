@@ -63,6 +63,16 @@ def _parts(ledger: Ledger, panels: Panels) -> Iterator[Child]:
         )
         yield matrix.mutants(ledger.records["mutants"])
         yield command("make pytest T=tests/mutants")
+    if "systematic" in ledger.records:
+        yield el("h2", "Mutants generated from the text", id="systematic")
+        yield el(
+            "p",
+            "Every guard dropped, every write skipped, every comparison weakened, every order "
+            "turned round, one at a time. Not every engine is asked about every one.",
+        )
+        yield matrix.systematic(ledger.records["systematic"])
+        yield from matrix.survivors(ledger.records["systematic"])
+        yield command("nullblock mutate")
     yield el("h2", "What all of it rests on")
     yield items(list(RESTS))
     yield command("nullblock ledger --refresh")

@@ -63,6 +63,7 @@ a.word:hover { outline: 2px solid var(--fg); } a { color: inherit; }
 .facts dt { font: 13px/1.5 ui-monospace, monospace; flex: 0 0 auto; }
 .facts dd { color: var(--dim); margin-left: auto; text-align: right; }
 .facts .bad dd, .facts .bad dt { color: var(--bad); font-weight: 700; }
+.ids { font: 11px/1.6 ui-monospace, monospace; overflow-wrap: anywhere; }
 .beats { padding-left: 1.6rem; } .beats > li { border-top: 1px solid var(--line);
   padding: .3rem 0 .5rem .3rem; } .beats h4 { display: inline; } .beats ul { margin: .3rem 0; }
 .requests { width: auto; margin: .4rem 0; } .requests td, .requests th { border: 0;

@@ -1,6 +1,9 @@
 """Z3: obligations, each a text and what has to hold of it, for any size."""
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from nullblock.conformance.ledger.digest import TEXT
 from nullblock.conformance.ledger.rows import Cell, Detail, Fact
@@ -10,6 +13,9 @@ from nullblock.spec.catalogue import catalogue
 from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import RULES
 from nullblock.spec.prover.claims import UNREACHED, proved_invariants, proved_rules
+
+if TYPE_CHECKING:
+    from nullblock.spec.prover import Checked
 
 ENGINE = "Z3"
 
@@ -78,28 +84,50 @@ class Proofs(Record, frozen=True):
 
 def gather() -> Proofs:
     """Prove everything. About a minute."""
-    import z3  # type: ignore[import-untyped]
-
-    from nullblock.spec.prover import JobReport, prove
-
-    def text(r: JobReport) -> Text:
-        opened = [c for c in r.found.values() if c.status != "proved"]
-        names = {c.what for c in opened}
-        proved: dict[str, Proved] = {}
-        for c in r.found.values():
-            if c.what not in names:
-                was = proved.get(c.what, Proved(0, 0.0))
-                proved[c.what] = Proved(was.times + c.times, round(was.seconds + c.seconds, 2))
-        if r.kind == "rule":
-            for id in INVARIANTS:
-                if id not in names:
-                    proved.setdefault(id, Proved(0, 0.0))
-        left = tuple(Left(c.what, c.policy, c.status, c.counterexample) for c in opened)
-        return Text(r.name, r.kind, r.paths, r.reached, proved, left, tuple(sorted(r.never)))
+    from nullblock.spec.prover import prove
 
     report = prove()
-    texts = tuple(map(text, report.per_rule.values()))
-    return Proofs(f"Z3 {z3.get_version_string()}", round(report.seconds, 1), texts)
+    texts = (
+        text(r.name, r.kind, r.paths, r.reached, r.found.values(), tuple(sorted(r.never)))
+        for r in report.per_rule.values()
+    )
+    return Proofs(solver(), round(report.seconds, 1), tuple(map(_asked_of_all, texts)))
+
+
+def solver() -> str:
+    """The solver and its version."""
+    import z3  # type: ignore[import-untyped]
+
+    return f"Z3 {z3.get_version_string()}"
+
+
+def text(
+    name: str,
+    kind: str,
+    paths: int,
+    reached: bool,
+    checked: Iterable["Checked"],
+    never: tuple[str, ...] = (),
+) -> Text:
+    """The record of what was found of a text."""
+    found = list(checked)
+    opened = [c for c in found if c.status != "proved"]
+    names = {c.what for c in opened}
+    proved: dict[str, Proved] = {}
+    for c in found:
+        if c.what not in names:
+            was = proved.get(c.what, Proved(0, 0.0))
+            proved[c.what] = Proved(was.times + c.times, round(was.seconds + c.seconds, 2))
+    left = tuple(Left(c.what, c.policy, c.status, c.counterexample) for c in opened)
+    return Text(name, kind, paths, reached, proved, left, never)
+
+
+def _asked_of_all(t: Text) -> Text:
+    """A rule with an entry for every invariant, those with nothing to ask included."""
+    if t.kind != "rule":
+        return t
+    rest = {id: Proved(0, 0.0) for id in INVARIANTS if id not in t.proved and not t.about(id)}
+    return msgspec.structs.replace(t, proved=t.proved | rest)
 
 
 def holes(found: Proofs) -> Iterator[str]:
