@@ -132,8 +132,8 @@ def _systematic(ledger: Ledger) -> Iterator[str]:
         return
     yield "## Systematic mutants"
     yield ""
-    yield "Every small change of the text, generated from it. Not every engine is asked about each:"
-    yield "`nullblock mutate` says who was, `nullblock mutate ID` plants one and asks anew."
+    yield "Every small change of the text, generated from it. Not every engine is asked about"
+    yield "every one: `nullblock mutate` says who was, `nullblock mutate ID` plants one again."
     yield ""
     rows = [
         [k.name, str(k.mutants), *(str(k.rates[e]) for e in found.engines), str(k.noticed)]

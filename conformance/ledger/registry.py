@@ -3,6 +3,7 @@
 from typing import Any
 
 from nullblock.conformance.ledger.sources import (
+    crosshair,
     departures,
     fuzz,
     liveness,
@@ -16,18 +17,18 @@ from nullblock.conformance.ledger.sources import (
 )
 from nullblock.conformance.ledger.sources.base import Source
 
-SOURCES: dict[str, Source[Any]] = {
-    source.name: source
-    for source in (
-        proofs.SOURCE,
-        liveness.SOURCE,
-        ranking.SOURCE,
-        scopes.SOURCE,
-        departures.SOURCE,
-        traces.SOURCE,
-        streams.SOURCE,
-        fuzz.SOURCE,
-        mutants.SOURCE,
-        systematic.SOURCE,
-    )
-}
+_ALWAYS: tuple[Source[Any], ...] = (
+    proofs.SOURCE,
+    liveness.SOURCE,
+    ranking.SOURCE,
+    scopes.SOURCE,
+    departures.SOURCE,
+    traces.SOURCE,
+    streams.SOURCE,
+    fuzz.SOURCE,
+    mutants.SOURCE,
+    systematic.SOURCE,
+)
+_LONG: tuple[Source[Any], ...] = (crosshair.SOURCE,) if crosshair.RESULT.exists() else ()
+"""Of long runs that there may be, or not."""
+SOURCES: dict[str, Source[Any]] = {source.name: source for source in (*_ALWAYS, *_LONG)}

@@ -1,9 +1,16 @@
 """What a ledger is made of: statements, and what each engine showed of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nullblock.conformance.ledger.told import Told
 from nullblock.conformance.ledger.words import Word, phrase
+
+
+def few(reasons: Sequence[str], most: int = 3) -> str:
+    """Some of the reasons why something is not shown, and how many more there are."""
+    more = f", and {len(reasons) - most} more" if len(reasons) > most else ""
+    return "; ".join(reasons[:most]) + more
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,9 @@
-"""The ledger is current and says what the engines say; a lie in its evidence changes its words."""
+"""The ledger is current and says what the engines say."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
+from ledger_evidence import LEDGER, RECORDED, altered
 
 from nullblock.conformance import bundled
 from nullblock.conformance.cli import main
@@ -17,30 +14,19 @@ from nullblock.conformance.ledger.evidence import Evidence, Kept, dump, load
 from nullblock.conformance.ledger.judge import Ledger, judge
 from nullblock.conformance.ledger.markdown import markdown
 from nullblock.conformance.ledger.registry import SOURCES
-from nullblock.conformance.ledger.sources import departures, mutants, scopes, traces
+from nullblock.conformance.ledger.sources import (
+    departures,
+    liveness,
+    mutants,
+    scopes,
+    streams,
+    traces,
+)
 from nullblock.conformance.ledger.words import Word
+from nullblock.conformance.liveness import CONDITIONS, SCOPES
 from nullblock.spec.catalogue import catalogue
 from nullblock.spec.evidence import evidence
 from nullblock.spec.prover.claims import proved_invariants, proved_rules
-
-Lie = Callable[[dict[str, Any]], None]
-"""Alters the records of the sources."""
-RECORDED = load()
-
-
-def altered(lie: Lie) -> Evidence:
-    """The evidence with a lie in it, as if it were of the present text."""
-    records = {name: msgspec.json.decode(k.record) for name, k in RECORDED.sources.items()}
-    lie(records)
-    kept = {
-        name: Kept(digest(SOURCES[name].files), msgspec.Raw(msgspec.json.encode(found)))
-        for name, found in records.items()
-    }
-    return Evidence("nullblock-ledger", 1, kept)
-
-
-LEDGER = judge(altered(lambda records: None))
-"""What is recorded, were it current: whether it is, one test says."""
 
 
 def word(ledger: Ledger, row: str, engine: str) -> Word | None:
@@ -109,6 +95,18 @@ def test_the_proofs_and_verdicts_are_those_of_now() -> None:
     judged = {t.name: t for t in LEDGER.records["traces"].traces}
     assert set(judged) == {p.name for p in bundled.traces()}
     assert traces.judged(bundled.CROWDED) == judged[bundled.CROWDED.name]
+    assert streams.gather() == LEDGER.records["streams"]
+
+
+def test_the_cycles_are_those_of_now() -> None:
+    """A scope searched again for cycles, and a condition dropped again, give the records."""
+    recorded = LEDGER.records["liveness"]
+    assert [s.name for s in recorded.scopes] == list(SCOPES)
+    assert [c.name for c in recorded.conditions] == list(CONDITIONS)
+    quick = "outgrown-pool"
+    assert liveness.searched(SCOPES[quick]) in recorded.scopes
+    for name in ("pool", "ranks"):
+        assert liveness.condition(CONDITIONS[name]) in recorded.conditions
 
 
 def test_every_rule_is_asked_about_every_invariant() -> None:
@@ -117,136 +115,6 @@ def test_every_rule_is_asked_about_every_invariant() -> None:
     pairs = [p.times for t in texts for p in t.proved.values()]
     assert len(pairs) >= len(texts) * len(proved_invariants())
     assert pairs.count(0) < len(pairs) / 50
-
-
-def unproved(r: dict[str, Any]) -> None:
-    """An obligation is open."""
-    text = named(r["proofs"]["texts"], "push_new")
-    del text["proved"]["POOL-3"]
-    text["left"] = [{"what": "POOL-3", "policy": "fcfs", "status": "unknown"}]
-
-
-def refuted(r: dict[str, Any]) -> None:
-    """An obligation has a counterexample."""
-    unproved(r)
-    named(r["proofs"]["texts"], "push_new")["left"][0]["status"] = "refuted"
-
-
-def unguarded(r: dict[str, Any]) -> None:
-    """The machine fires a rule where it may not."""
-    text = named(r["proofs"]["texts"], "schedule")
-    text["left"] = [{"what": "look is enabled", "policy": "fcfs", "status": "unknown"}]
-
-
-def lost(r: dict[str, Any]) -> None:
-    """An obligation has vanished."""
-    del named(r["proofs"]["texts"], "wipe")["proved"]["POOL-3"]
-
-
-def unreached(r: dict[str, Any]) -> None:
-    """A text assumes what contradicts itself."""
-    named(r["proofs"]["texts"], "wipe")["reached"] = False
-
-
-def witness(r: dict[str, Any]) -> None:
-    """A scope does not reach what it promises."""
-    scope = named(r["scopes"]["scopes"], "core")
-    scope["reached"].remove("preempts-another")
-
-
-def cut(r: dict[str, Any]) -> None:
-    """A scope was not searched to the end."""
-    named(r["scopes"]["scopes"], "twins")["complete"] = False
-
-
-def dropped(r: dict[str, Any]) -> None:
-    """A scope was not searched."""
-    r["scopes"]["scopes"].pop()
-
-
-def broken(r: dict[str, Any]) -> None:
-    """A scope has a counterexample."""
-    story = dict(r["departures"]["departures"][0]["story"], breaks="POOL-3")
-    named(r["scopes"]["scopes"], "core")["story"] = story
-
-
-def violated(r: dict[str, Any]) -> None:
-    """A recorded run does something else."""
-    r["traces"]["traces"][0]["verdict"] = "VIOLATION"
-
-
-def differs(r: dict[str, Any]) -> None:
-    """The real engine does something else."""
-    r["lockstep"]["differences"] = 1
-
-
-def named(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    """The entry of that name."""
-    return next(x for x in found if x["name"] == name)
-
-
-@pytest.mark.parametrize(
-    ("lie", "row", "engine", "said"),
-    [
-        (unproved, "POOL-3", "Z3", Word.OPEN),
-        (unproved, "POOL-10", "Z3", Word.OPEN),  # the rule
-        (unproved, "RUN-8", "Z3", Word.OPEN),  # its proof assumes the other
-        (refuted, "POOL-3", "Z3", Word.REFUTED),
-        (unguarded, "POOL-3", "Z3", Word.OPEN),
-        (lost, "POOL-3", "Z3", Word.OPEN),
-        (unreached, "POOL-3", "Z3", Word.OPEN),
-        (witness, "POOL-3", "explorer", Word.EMPTY),
-        (cut, "POOL-3", "explorer", Word.EMPTY),
-        (dropped, "RUN-20", "explorer", Word.EMPTY),
-        (broken, "POOL-3", "explorer", Word.REFUTED),
-        (broken, "POOL-1", "explorer", Word.EMPTY),
-        (violated, "POOL-10", "traces", Word.REFUTED),
-        (differs, "POOL-10", "lockstep", Word.REFUTED),
-    ],
-)
-def test_a_lie_changes_the_word_and_the_exit_code(
-    lie: Lie,
-    row: str,
-    engine: str,
-    said: Word,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Evidence that does not bear out a claim takes the word away, in every output, and ends the
-    command with 1.
-    """
-    path = tmp_path / "evidence.json"
-    path.write_bytes(dump(altered(lie)))
-    monkeypatch.setattr(file, "FILE", path)
-    assert main(["ledger", "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    cell = named([{"name": s["id"], **s} for s in found["statements"]], row)["shown"][engine]
-    assert cell["word"] == said and not cell["shown"] and cell["because"]
-    assert any(row in line for line in found["shortfalls"]) or said == Word.REFUTED
-    assert main(["ledger"]) == 1
-    assert found["shortfalls"][0][:40] in capsys.readouterr().out
-    assert f"**{said}**" in markdown(judge(load()))
-
-
-@pytest.mark.parametrize(
-    ("lie", "line"),
-    [
-        (lambda r: r["departures"]["departures"][0].pop("story"), "unfit-prompt: it does not"),
-        (lambda r: r["departures"]["departures"].pop(0), "unfit-prompt: it is not recorded"),
-        (
-            lambda r: r["departures"]["departures"][0].update(normative_passes=False),
-            "unfit-prompt: normative does not pass",
-        ),
-        (lambda r: r["mutants"]["mutants"][0].update(noticed=[]), "nobody notices it"),
-        (lambda r: r["mutants"]["mutants"].pop(0), "touch-keeps-queue is not recorded"),
-        (lambda r: r["traces"]["traces"].pop(0), "no verdict is recorded"),
-        (lambda r: r.pop("traces"), "no evidence of traces is recorded"),
-    ],
-)
-def test_what_is_no_cell_counts_too(lie: Lie, line: str) -> None:
-    """Departures, mutants and traces that are not borne out, or not there, are shortfalls."""
-    assert any(line in shortfall for shortfall in judge(altered(lie)).shortfalls)
 
 
 def test_another_text_makes_cells_stale(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from nullblock.conformance.ledger.digest import TEXT, digest
-from nullblock.conformance.ledger.rows import Cell, Detail, Fact
+from nullblock.conformance.ledger.rows import Cell, Detail, Fact, few
 from nullblock.conformance.ledger.sources.base import Record, Source
 from nullblock.conformance.ledger.words import Word
 from nullblock.spec.catalogue import catalogue
@@ -89,7 +89,7 @@ def cells(found: Fuzzed) -> Iterator[Cell]:
             yield Cell(
                 *(s.id, ENGINE, word, f"{AGAIN} --seed {found.seed}", shown),
                 extent=steps,
-                because="; ".join(wrong),
+                because=few(wrong),
             )
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from nullblock.conformance.ledger.digest import TEXT
-from nullblock.conformance.ledger.rows import Cell, Detail, Exhibit, Fact, Fall
+from nullblock.conformance.ledger.rows import Cell, Detail, Exhibit, Fact, Fall, few
 from nullblock.conformance.ledger.sources.base import Record, Source
 from nullblock.conformance.ledger.sources.scopes import ENGINE, SEARCH, STORY, counted
 from nullblock.conformance.ledger.told import Told, told
 from nullblock.conformance.ledger.words import Word
-from nullblock.spec.catalogue import catalogue
+from nullblock.spec.liveness.properties import PROPERTIES
 
 if TYPE_CHECKING:
     from nullblock.spec.explorer.model import Scope
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from nullblock.spec.profiles import Semantics
 
 COMMAND = "nullblock explore --liveness"
-KIND = "liveness"
 
 
 class Cycles(Record, frozen=True):
@@ -135,21 +134,19 @@ def cells(found: Progress) -> Iterator[Cell]:
         f"Assumed of what goes on for ever: {'; '.join(found.assumed.values())}.",
     )
     shared = Detail("Every cycle of the scopes", says, facts, "scope")
-    for s in catalogue():
-        if s.kind != KIND:
-            continue
-        bad = [c for x in found.scopes if (c := x.found.get(s.id)) and c.story]
-        lost = [x.name for x in found.scopes if s.id not in x.found]
+    for id in PROPERTIES:
+        bad = [c for x in found.scopes if (c := x.found.get(id)) and c.story]
+        lost = [x.name for x in found.scopes if id not in x.found]
         why = wrong + [f"no search of {name} for it is recorded" for name in lost]
         if bad:
             told = tuple(c.story for c in bad if c.story)
-            shown = Detail(f"{s.id}: a lasso", tuple(c.fairness for c in bad), stories=told)
-            yield Cell(*(s.id, ENGINE, Word.REFUTED, COMMAND, shown), because="it has a lasso")
+            shown = Detail(f"{id}: a lasso", tuple(c.fairness for c in bad), stories=told)
+            yield Cell(*(id, ENGINE, Word.REFUTED, COMMAND, shown), because="it has a lasso")
         else:
             yield Cell(
-                *(s.id, ENGINE, Word.EMPTY if why else Word.EXHAUSTIVE, COMMAND, shared),
+                *(id, ENGINE, Word.EMPTY if why else Word.EXHAUSTIVE, COMMAND, shared),
                 extent=counted(len(found.scopes)),
-                because="; ".join(why),
+                because=few(why),
             )
 
 

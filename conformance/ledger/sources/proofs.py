@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from nullblock.conformance.ledger.digest import TEXT
-from nullblock.conformance.ledger.rows import Cell, Detail, Fact
+from nullblock.conformance.ledger.rows import Cell, Detail, Fact, few
 from nullblock.conformance.ledger.sources.base import Record, Source
 from nullblock.conformance.ledger.words import Word
 from nullblock.spec.catalogue import catalogue
@@ -175,10 +175,9 @@ def _word(own: list[str], left: list[tuple[Text, Left]], gaps: list[str]) -> tup
     """
     if own:
         refuted = any(o.status == "refuted" for _, o in left)
-        return Word.REFUTED if refuted else Word.OPEN, "; ".join(own)
+        return Word.REFUTED if refuted else Word.OPEN, few(own)
     if gaps:
-        more = f", and {len(gaps) - 1} more" if len(gaps) > 1 else ""
-        return Word.OPEN, f"every proof assumes what is not shown: {gaps[0]}{more}"
+        return Word.OPEN, f"every proof assumes what is not shown: {few(gaps, 1)}"
     return Word.PROVED, ""
 
 

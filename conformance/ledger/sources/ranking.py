@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from nullblock.conformance.ledger.rows import Cell, Detail, Fact
+from nullblock.conformance.ledger.rows import Cell, Detail, Fact, few
 from nullblock.conformance.ledger.sources import proofs
 from nullblock.conformance.ledger.sources.base import Record, Source
 from nullblock.conformance.ledger.words import Word
@@ -64,7 +64,7 @@ def cells(found: Ranking) -> Iterator[Cell]:
     for id in THEOREMS:
         yield Cell(
             *(id, proofs.ENGINE, Word.OPEN if gaps else Word.PROVED, COMMAND, shown),
-            because="; ".join(gaps[:3]),
+            because=few(gaps),
             assumes=True,
         )
 

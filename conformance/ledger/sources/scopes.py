@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from nullblock.conformance.ledger.digest import TEXT
-from nullblock.conformance.ledger.rows import Cell, Detail, Fact
+from nullblock.conformance.ledger.rows import Cell, Detail, Fact, few
 from nullblock.conformance.ledger.sources.base import Record, Source
 from nullblock.conformance.ledger.told import Told, told
 from nullblock.conformance.ledger.words import Word
@@ -122,7 +122,7 @@ def cells(found: Scopes) -> Iterator[Cell]:
                 yield Cell(
                     *(s.id, ENGINE, Word.EMPTY if wrong else Word.EXHAUSTIVE, COMMAND, shared),
                     extent=counted(len(found.scopes)),
-                    because="; ".join(wrong),
+                    because=few(wrong),
                 )
         elif s.kind == "rule":
             where = [f for f in found.scopes if s.id in f.fired]
@@ -130,7 +130,7 @@ def cells(found: Scopes) -> Iterator[Cell]:
                 *(s.id, ENGINE, Word.EXHAUSTIVE if where and not wrong else Word.EMPTY, COMMAND),
                 _fired(s.id, where),
                 extent=counted(len(where)),
-                because="; ".join(wrong) or ("" if where else "it fires in no scope"),
+                because=few(wrong) or ("" if where else "it fires in no scope"),
             )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nullblock.conformance.ledger.digest import ROOT
-from nullblock.conformance.ledger.rows import Cell, Detail, Fact, Fall
+from nullblock.conformance.ledger.rows import Cell, Detail, Fact, Fall, few
 from nullblock.conformance.ledger.sources.base import Record, Source
 from nullblock.conformance.ledger.words import Word
 from nullblock.spec.catalogue import catalogue
@@ -96,7 +96,7 @@ def cells(found: Streams) -> Iterator[Cell]:
             yield Cell(
                 *(s.id, ENGINE, Word.REFUTED if wrong else Word.NOT_REFUTED, COMMAND, shown),
                 extent=f"{times[s.id]:,} judgements",
-                because="; ".join(wrong),
+                because=few(wrong),
             )
 
 

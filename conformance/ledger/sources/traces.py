@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nullblock.conformance import bundled
 from nullblock.conformance.ledger.digest import TEXT
-from nullblock.conformance.ledger.rows import Cell, Detail, Fact
+from nullblock.conformance.ledger.rows import Cell, Detail, Fact, few
 from nullblock.conformance.ledger.sources.base import Record, Source
 from nullblock.conformance.ledger.words import Word
 from nullblock.spec.catalogue import catalogue
@@ -88,7 +88,7 @@ def cells(found: Traces) -> Iterator[Cell]:
             yield Cell(
                 *(s.id, ENGINE, Word.REFUTED if wrong else Word.NOT_REFUTED, COMMAND, shown),
                 extent=f"{times[s.id]:,} firings",
-                because="; ".join(wrong),
+                because=few(wrong),
             )
 
 
