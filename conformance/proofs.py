@@ -11,6 +11,8 @@ from nullblock.conformance.console import Screen
 from nullblock.spec.catalogue import CATALOGUE
 from nullblock.spec.kernel import RULES
 from nullblock.spec.prover import Checked, JobReport, Report
+from nullblock.spec.prover.claims import IMPLIED
+from nullblock.spec.prover.vacuity import Vacuity, dead
 
 STORIES = 8
 """Told in full; the others are in the JSON."""
@@ -120,3 +122,34 @@ def _texts(reports: list[JobReport]) -> Table:
             f"{r.seconds:.1f}",
         )
     return table
+
+
+def show_vacuity(found: Vacuity, wrong: list[str]) -> None:
+    """Print who goes which path, and what the invariants forbid."""
+    out = Screen()
+    table = Table(
+        title="Rules: the ways through each, and whether a state was found from which one is gone",
+        title_justify="left",
+        expand=True,
+    )
+    table.add_column("rule", no_wrap=True, min_width=22)
+    table.add_column("ways", justify="right")
+    table.add_column("gone", justify="right")
+    table.add_column("why nobody goes the others", ratio=1)
+    for rule in dict.fromkeys(p.rule for p in found.paths):
+        of = [p for p in found.paths if p.rule == rule]
+        reasons = dict.fromkeys(dead(p) or "NOT KNOWN" for p in of if not p.witness)
+        gone = sum(p.witness for p in of)
+        table.add_row(rule, str(len(of)), str(gone), "; ".join(reasons))
+    out.print(table)
+    alone = [b for b in found.bites if b.alone]
+    out.print(
+        f"{len(alone)} of {len(found.bites)} invariants forbid a state that all others allow.",
+        highlight=False,
+    )
+    for b in found.bites:
+        if not b.alone:
+            why = IMPLIED.get(b.invariant, "NOT KNOWN")
+            out.print(f"{b.invariant} follows from the others: {why}", highlight=False)
+    for line in wrong:
+        out.print(line, markup=False, style="bold red")

@@ -8,15 +8,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nullblock.conformance.console import usage_error
 from nullblock.spec.lint import lint
-from nullblock.spec.profiles import PROFILES, Semantics, UnknownSwitch, profile, with_switches
+from nullblock.spec.profiles import (
+    NORMATIVE,
+    PROFILES,
+    Semantics,
+    UnknownSwitch,
+    profile,
+    with_switches,
+)
 from nullblock.spec.prover import Checked, JobReport, Report, UnknownJob, prove
 from nullblock.spec.prover.claims import UNREACHED, broken, proved_invariants
+
+if TYPE_CHECKING:  # it loads Z3, which --help need not wait for
+    from nullblock.spec.prover.vacuity import Vacuity
 
 
 def command(
@@ -34,6 +44,12 @@ def command(
         list[str] | None,
         typer.Option("--set", metavar="SWITCH=VALUE", help="Set a switch of the profile."),
     ] = None,
+    vacuous: Annotated[
+        bool,
+        typer.Option(
+            "--vacuity", help="Instead: who goes which path of a rule, what an invariant forbids."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of tables.")] = False,
 ) -> None:
     """Prove that every rule keeps every invariant of a state, and that the machine fires only
@@ -41,25 +57,64 @@ def command(
 
     The proofs hold for any number of blocks, requests and tokens. An obligation that fails is
     refuted by a step of the rule, where one is found: from a state that satisfies every invariant
-    to one that does not. With invariants named, only what concerns them is proved. Exit code 1 if
-    something claimed is not proved.
+    to one that does not. With invariants named, only what concerns them is proved. A run of
+    everything asks as well whether anything is proved of nothing; --vacuity tells what it finds.
+    Exit code 1 if something claimed is not proved, or shows nothing.
     """
     try:
         sem = with_switches(profile(semantics), settings or [])
     except UnknownSwitch as error:
         where = "--set" if semantics in PROFILES else "--profile"
         raise usage_error(str(error), where) from None
-    report = _proved(wanted or [], sem)
-    wrong = [*lint(), *broken(report)]
+    if vacuous and wanted:
+        raise usage_error("--vacuity is about everything: name no rule or invariant", "--vacuity")
+    found = _vacuity(sem) if vacuous or (not wanted and sem == NORMATIVE) else None
+    report = None if vacuous else _proved(wanted or [], sem)
+    wrong = _wrong(report, found)
     if as_json:
-        whole = not wanted and not wrong
-        print(json.dumps(_document(report, wrong, whole), indent=1))
+        print(json.dumps(_whole(report, found, wrong), indent=1))
     else:
-        from nullblock.conformance.proofs import show
+        from nullblock.conformance import proofs
 
-        show(report, wrong)
+        if report is None:
+            assert found is not None
+            proofs.show_vacuity(found, wrong)
+        else:
+            proofs.show(report, wrong)
     if wrong:
         raise typer.Exit(1)
+
+
+def _wrong(report: Report | None, found: "Vacuity | None") -> list[str]:
+    wrong = [*lint(), *(broken(report) if report is not None else ())]
+    if found is not None:
+        wrong += found.problems()
+        if report is not None:
+            asked = {c.what for c in report.checked}
+            silent = (id for id in proved_invariants() if id not in asked)
+            wrong += (f"not proved: {id}: no rule was asked to keep it" for id in silent)
+    return wrong
+
+
+def _vacuity(sem: Semantics) -> "Vacuity":
+    from nullblock.spec.prover.vacuity import vacuity
+
+    with _interruptible():
+        return vacuity(sem)
+
+
+def _whole(report: Report | None, found: "Vacuity | None", wrong: list[str]) -> dict[str, object]:
+    document: dict[str, object] = {"broken_claims": wrong}
+    if report is not None:
+        document = _document(report, wrong, found is not None and not wrong)
+    if found is not None:
+        from nullblock.spec.prover.vacuity import dead
+
+        document["paths"] = [
+            asdict(p) | {"dead": None if p.witness else dead(p)} for p in found.paths
+        ]
+        document["bites"] = [asdict(b) for b in found.bites]
+    return document
 
 
 @contextmanager

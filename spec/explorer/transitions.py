@@ -235,9 +235,3 @@ def no_orphans(s: State) -> bool:
         return True
     hashes = {h for h in s.hsh.values() if h is not None}
     return all(s.k.par(h) == s.k.ROOT or s.k.par(h) in hashes for h in hashes)
-
-
-@claim("HASH-21")
-def cached_is_known(s: State) -> bool:
-    """The tokens of a request's cached blocks are known: none is cached for a token in flight."""
-    return all(s.ncached[r] <= s.k.full(s.ntok[r]) for r in s.k.requests)

@@ -10,7 +10,7 @@ What a state is made of, and what is done about an obligation, is left to who fo
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import z3  # type: ignore[import-untyped]
@@ -59,8 +59,12 @@ class Follower(ABC):
         """Whether a field's value is what it was; True if nobody wrote it."""
 
     @abstractmethod
-    def invariants(self, s: Any) -> list[tuple[str, Term]]:
+    def invariants(self, s: Any) -> Iterable[tuple[str, Term]]:
         """The invariants of s as terms."""
+
+    def goals(self, s: Any) -> Iterable[tuple[str, Term]]:
+        """The invariants that a rule has to keep."""
+        return self.invariants(s)
 
     @abstractmethod
     def settle(self, s: Any) -> None:
@@ -167,7 +171,7 @@ class Follower(ABC):
             if job.after is not anything:
                 self.prove(job.after(s, *args), "what holds after it is brought about")
             if job.keeps:
-                for id, goal in self.invariants(s):
+                for id, goal in self.goals(s):
                     self.prove(goal, id)
         except PathEnd:
             pass

@@ -15,12 +15,9 @@ from nullblock.spec.profiles import Semantics
 from nullblock.spec.prover.finite.counterexample import Counterexample, Fallen, setting, told
 from nullblock.spec.prover.finite.decode import Decoder
 from nullblock.spec.prover.finite.environment import Instance
-from nullblock.spec.prover.finite.search import Found, Seeker
+from nullblock.spec.prover.finite.search import INSTANCES, Found, Seeker
 from nullblock.spec.prover.jobs import Job
 from nullblock.spec.prover.paths import detached
-
-INSTANCES = (Instance(2, 3, 4), Instance(3, 4, 4))
-"""Where counterexamples are looked for, the smallest first."""
 
 
 class Refuter:

@@ -18,6 +18,8 @@ from nullblock.spec.prover.follower import Enough, Follower
 from nullblock.spec.prover.jobs import Job
 from nullblock.spec.prover.symbols import Term
 
+INSTANCES = (Instance(2, 3, 4), Instance(3, 4, 4))
+"""Where states are looked for, the smallest first."""
 UNITS = 30_000_000
 """Z3 resource units for one question; some ten seconds."""
 QUESTIONS = 60
@@ -88,7 +90,7 @@ class Seeker(Follower):
     def argument(self, number: int, sort: str) -> Term:
         """Any argument of a text."""
         x = z3.BitVec(f"arg{number}", BITS)
-        self.facts.append(self.start.k.limit(x, sort))
+        self.facts += [self.start.k.limit(x, sort)] + ([x != 0] if sort in "BR" else [])
         s, arguments = self.current
         self.current = s, (*arguments, x)
         return x
@@ -101,13 +103,18 @@ class Seeker(Follower):
             pairs = [(word(was), word(is_))]
         return z3.And(*(a == b for a, b in pairs)) if any(a is not b for a, b in pairs) else True
 
-    def invariants(self, s: FiniteState) -> Iterator[tuple[str, Term]]:  # type: ignore[override]
-        """The invariants of s as terms."""
+    def invariants(self, s: FiniteState, wanted: str = "") -> Iterator[tuple[str, Term]]:
+        """The invariants of s as terms, or the one that is wanted."""
         for id, holds in INVARIANTS.items():
-            self.forks.frozen = True
-            value = holds(s)
-            self.forks.frozen = False
-            yield id, value
+            if wanted in ("", id):
+                self.forks.frozen = True
+                value = holds(s)
+                self.forks.frozen = False
+                yield id, value
+
+    def goals(self, s: FiniteState) -> Iterator[tuple[str, Term]]:
+        """The invariants that a rule has to keep: just the one that is asked for."""
+        return self.invariants(s, self.wanted or "none of them")
 
     def settle(self, s: FiniteState) -> None:
         """Assume the invariants of s, once somebody asks."""
