@@ -2,12 +2,13 @@
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from nullblock.conformance import exploration, options
 from nullblock.conformance.console import Screen, usage_error
+from nullblock.spec.catalogue import CATALOGUE, catalogue
 from nullblock.spec.departures import DEPARTURES
 from nullblock.spec.explorer.model import Scope
 from nullblock.spec.explorer.scopes import STANDARD
@@ -22,6 +23,7 @@ from nullblock.spec.liveness.preconditions import (
 )
 from nullblock.spec.liveness.scopes import CONTENDED
 from nullblock.spec.profiles import Semantics
+from nullblock.spec.prover.report import JobReport
 
 Json = dict[str, Any]
 UNSERVED = ("reject_unservable", "length_before_min_tokens")
@@ -108,6 +110,69 @@ def conditions(chosen: list[Precondition], asked: Asked) -> int:
         if len(rows) == 1:
             print(f"\n{rows[0]['story']}")
     return 0 if all(r["alone"] and r["lasso"] for r in rows) else 1
+
+
+def proof(names: list[str], asked: Asked) -> int:
+    """Prove the ranking argument, or the texts of it that are named; the exit code."""
+    from nullblock.spec.liveness.proof import checked, jobs, ranking, shows_nothing
+
+    if asked.profile != options.NORMATIVE or asked.settings or asked.without or asked.save:
+        what = "the proof rests on the invariants of normative"
+        raise usage_error(what, "--profile, --set, --without, --save")
+    parts = {f"{part}: {job.name}": part for part, job in jobs()}
+    known = {*parts, *(name.partition(": ")[2] for name in parts)}
+    for name in names:
+        if name not in known:
+            raise usage_error(f"no text {name!r} in the argument; --list lists them", "[SCOPE]...")
+    if asked.listed:
+        exploration.listing([(name, part) for name, part in parts.items()], asked.as_json)
+        return 0
+    with exploration.progress("ranking") as seen:
+        done = 0
+
+        def count(report: JobReport) -> None:
+            nonlocal done
+            done += 1
+            if seen is not None:
+                seen(done, report.obligations)
+
+        reports = ranking(*names, progress=count)
+    found = checked(reports)
+    bad = [c for c in found if c.status != "proved"]
+    nothing = shows_nothing(reports)
+    if asked.as_json:
+        rows = [asdict(c) for c in found]
+        print(json.dumps({"obligations": rows, "shows_nothing": nothing}, indent=2))
+    else:
+        _proof_table(reports)
+        for c in bad:
+            print(f"not proved: {c}")
+        for name in nothing:
+            print(f"shows nothing: {name}")
+        print(f"{len(found)} statements about a rule and a policy, {len(bad)} of them not proved.")
+        print("Under PRIORITY, LIVE-7 and LIVE-8 are about a request that is first in the running")
+        print("list or waits while nobody runs; of the others --liveness looks for cycles.")
+    return 1 if bad or nothing else 0
+
+
+def _proof_table(reports: tuple[JobReport, ...]) -> None:
+    """What was proved of each part of the argument, and for how many rules."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from nullblock.spec.liveness.proof import SHOWN_BY, jobs
+
+    catalogue()
+    every = [part for part, _ in jobs()]
+    table = Table(title="Why everybody is served: for any size", title_justify="left")
+    for column in ("ID", "sentence", "part", "texts", "open"):
+        table.add_column(column, justify="right" if column in ("texts", "open") else "left")
+    for id, part in SHOWN_BY.items():
+        mine = [r for r in reports if r.name.startswith(f"{part}: ")]
+        open_ = sum(len(r.open) for r in mine)
+        sentence = Text(CATALOGUE[id].sentence)
+        table.add_row(id, sentence, part, f"{len(mine)} of {every.count(part)}", str(open_))
+    Screen().print(table)
 
 
 def _condition(p: Precondition, asked: Asked) -> Json:

@@ -61,6 +61,9 @@ def command(
             "--preconditions", help="With --liveness: what it takes, and who starves without it."
         ),
     ] = False,
+    ranking: Annotated[
+        bool, typer.Option("--ranking", help="With --liveness: prove that a step is progress.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of tables.")] = False,
 ) -> None:
     """Search every state that bounded scopes reach, for a broken statement.
@@ -74,12 +77,14 @@ def command(
         if departing or compiled:
             raise usage_error("cycles are looked for by the readable form", "--liveness")
         asked = liveness.Asked(profile_name, settings or [], without or [], listed, save, as_json)
-        if preconditions:
+        if ranking:
+            code = liveness.proof(names or [], asked)
+        elif preconditions:
             code = liveness.conditions(_chosen(liveness.CONDITIONS, names), asked)
         else:
             code = liveness.scopes(_chosen(liveness.SCOPES, names), asked)
-    elif without or preconditions:
-        raise usage_error("needs --liveness", "--without, --preconditions")
+    elif without or preconditions or ranking:
+        raise usage_error("needs --liveness", "--without, --preconditions, --ranking")
     elif departing:
         if profile_name != NORMATIVE or settings:
             raise usage_error("--departures has its own profiles", "--profile, --set")

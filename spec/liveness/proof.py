@@ -38,8 +38,20 @@ from nullblock.spec.state import at_rest, in_flight
 
 MARK = "RIIII"
 """The sorts of a mark: a request, and four numbers."""
-NEEDS_ROOM = ("preempt", "hold_back", "give_up")
-"""Rules that fire where slots are short: that is never so for a chief that is alone."""
+NEEDS_ROOM: dict[tuple[Piece, ...], tuple[str, ...]] = {
+    STEP_KEEPS: ("preempt", "hold_back", "give_up"),
+    RUN_KEEPS: ("preempt",),
+}
+"""Rules that fire where slots are short, and so never for a chief that is alone."""
+HINTS = {
+    what: frozenset(names.split())
+    for what, names in {
+        "others_hold_nothing": "ALLOC-2 ALLOC-3 LIFE-12 RUN-9 RUN-19 TABLE-1 TABLE-7 WAIT-12",
+        "stays_chief": "ALLOC-2 LIFE-12 LIFE-17 RUN-8 RUN-12 WAIT-12 WAIT-13 WAIT-15",
+        "comes_back": "UPD-19 UPD-20 UPD-21",
+    }.items()
+}
+"""Invariants to try first: they save time and decide nothing."""
 OUTSIDE: dict[str, str] = {
     "begin_step": "it begins the next step: the end of what is said",
     "begin_reset": "resets that preempt are assumed to end",
@@ -110,7 +122,7 @@ def _rule(name: str, pieces: tuple[Piece, ...]) -> Job:
     fired = RULES[name]
 
     def text(s: State, m: Mark, *args: Value) -> None:
-        if name in NEEDS_ROOM and pieces in (STEP_KEEPS, RUN_KEEPS):
+        if name in NEEDS_ROOM.get(pieces, ()):
             make_room(s, m.r)
         fired.body(s, *args)
         show(pieces, s, m)
@@ -195,6 +207,14 @@ def jobs() -> Iterator[tuple[str, Job]]:
 
 
 PARTS = ("step", "update", "running", "waiting")
+SHOWN_BY = {
+    "LIVE-7": "step",
+    "LIVE-8": "step",
+    "LIVE-9": "update",
+    "LIVE-10": "running",
+    "LIVE-11": "waiting",
+}
+"""The part of the argument that shows each statement, all of its texts together."""
 
 
 def ranking(
@@ -216,8 +236,10 @@ def ranking(
         if wanted and it.name not in wanted and name not in wanted:
             continue
         it = replace(it, name=name)
+        prover.hints = {**prover.hints, name: HINTS}
         report = prover.run(it, priority=True)
-        report.merge(prover.run(it, priority=False))
+        if not (stop_at_first and report.open):
+            report.merge(prover.run(it, priority=False))
         reports.append(report)
         progress(report)
     return tuple(reports)

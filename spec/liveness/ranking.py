@@ -6,7 +6,7 @@ the request that nobody comes before, the *chief*, every step that is begun lowe
 token for it is in flight; and every update that brings such a token lowers it too. Nothing else
 raises it, resets aside. So it finishes, somebody else becomes chief, and so on.
 
-Under PRIORITY that is said of a chief that is first in the running list, or that waits while nobody
+Under PRIORITY that is said of a chief that is first in the running list, or waits while nobody
 runs. Of any other one it is said that it keeps what it has once it runs, and that nobody else is
 admitted while it waits. What is missing there is a rank for the requests that run meanwhile, of
 which any number may preempt one another: a step may lower the rank of one and raise that of
@@ -243,6 +243,8 @@ UPDATE_KEEPS: tuple[Piece, ...] = (has_arrived, comes_back, has_come_back)
 def keeps_running(s: State, m: Mark) -> Value:
     """A request that runs, and that nobody comes before, goes on running until it is gone, and
     keeps what is computed of it.
+
+    As long as no reset preempts it and, under PRIORITY, nobody arrives that comes before it.
     """
     return either(
         gone(s, m),
@@ -261,7 +263,10 @@ def still_comes_first(s: State, m: Mark) -> Value:
 
 @theorem("LIVE-11")
 def is_let_by(s: State, m: Mark) -> Value:
-    """While a request waits that nobody comes before, no step admits anybody else."""
+    """While a request waits that nobody comes before, no step admits anybody else.
+
+    As long as, under PRIORITY, nobody arrives that comes before it.
+    """
     return implies(
         both(neg(gone(s, m)), waits(s, m), either(s.phase == RUN_PHASE, s.phase == WAIT_PHASE)),
         s.adm == 0,

@@ -16,9 +16,17 @@ from nullblock.spec.explorer.identity import Identity
 from nullblock.spec.explorer.model import Scope, beginning
 from nullblock.spec.facts import Config
 from nullblock.spec.fields import RUNNING, UNBORN
-from nullblock.spec.kernel import RULES, Engines, require
+from nullblock.spec.kernel import RULES, Engines
 from nullblock.spec.liveness import ranking as text
-from nullblock.spec.liveness.proof import NOT_MEANWHILE, OUTSIDE, PARTS, checked, jobs, ranking
+from nullblock.spec.liveness.proof import (
+    NOT_MEANWHILE,
+    OUTSIDE,
+    PARTS,
+    SHOWN_BY,
+    checked,
+    jobs,
+    ranking,
+)
 from nullblock.spec.liveness.ranking import (
     RUN_KEEPS,
     STEP_KEEPS,
@@ -31,12 +39,13 @@ from nullblock.spec.liveness.ranking import (
     mark,
 )
 from nullblock.spec.liveness.scopes import CONTENDED
+from nullblock.spec.prover import obligations
 from nullblock.spec.rules import queues
 from nullblock.spec.state import in_flight
 
 
 def test_the_ranking_argument_is_proved() -> None:
-    """LIVE-7 to LIVE-11, with every statement on the way, of every rule and under both policies."""
+    """LIVE-7 to LIVE-11, with every statement on the way, of every rule, under both policies."""
     reports = ranking(stop_at_first=True)
     found = checked(reports)
     assert [str(c) for c in found if c.status != "proved"] == []
@@ -55,7 +64,7 @@ def test_no_rule_is_left_out() -> None:
     for part, names in followed.items():
         missing = set(RULES) - names
         assert missing == (OUTSIDE if part in ("step", "update") else {"begin_reset": ""}).keys()
-    assert set(THEOREMS) == {"LIVE-7", "LIVE-8", "LIVE-9", "LIVE-10", "LIVE-11"}
+    assert set(THEOREMS) == set(SHOWN_BY) == {"LIVE-7", "LIVE-8", "LIVE-9", "LIVE-10", "LIVE-11"}
     assert NOT_MEANWHILE.keys() <= RULES.keys()
 
 
@@ -88,35 +97,45 @@ def lossy(name: str, field: str) -> Callable[..., None]:
 
 
 CANARIES: dict[str, tuple[str, str, str]] = {
-    "skips who has work": ("step: skip", "guards", "gains"),
+    "skips who has work": ("step: skip", "guards", "is_admitted"),
     "ends the running phase early": ("step: end_running", "guards", "gains"),
     "ends the waiting phase early": ("step: end_waiting", "guards", "is_admitted"),
     "counts nothing as computed": ("step: advance", "comp", "gains"),
     "grants nothing": ("step: schedule_running", "sched", "gains"),
-    "passes a token over": ("update: pass_over", "guards", "comes_back"),
     "takes a token and forgets it": ("update: take_token", "ntok", "comes_back"),
     "ends the update early": ("update: end_update", "guards", "has_come_back"),
 }
 """The text, what is wrong with it, and the first statement that is not proved."""
 
 
+@pytest.fixture
+def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Z3 tries only shortly: enough for what is true of these texts."""
+    monkeypatch.setattr(obligations, "LATE", ())
+
+
+@pytest.mark.usefixtures("briefly")
 @pytest.mark.parametrize("name", CANARIES)
 def test_a_rule_that_starves_somebody_is_not_proved(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rule without its guards, or one that forgets what it should count, leaves the statement
-    open that needs it.
+    open that needs it; with the same effort the rule as it is is proved.
     """
     where, damage, what = CANARIES[name]
     rule = where.partition(": ")[2]
+    (honest,) = ranking(where, stop_at_first=True)
+    assert honest.open == []
     body = guardless(rule) if damage == "guards" else lossy(rule, damage)
     monkeypatch.setattr(RULES[rule], "body", body)
     (report,) = ranking(where, stop_at_first=True)
     assert [c.what for c in report.open] == [what]
 
 
+@pytest.mark.usefixtures("briefly")
 def test_a_victim_that_came_first_is_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Preempting the first of the running list instead of the last: the chief does not stay."""
+    assert ranking("running: preempt", stop_at_first=True)[0].open == []
     monkeypatch.setattr(queues, "is_victim", lambda s, i: i == 0)
     (report,) = ranking("running: preempt", stop_at_first=True)
     assert [c.what for c in report.open] == ["keeps_running"]
@@ -232,8 +251,3 @@ def test_what_is_proved_is_what_happens(name: str) -> None:
     assert (seen["in flight"] > 0) == (name == "flying"), seen
     assert (seen["came back"] > 0) == (name == "flying"), seen
     assert seen["preempts"] or name == "halted", seen
-
-
-def test_a_guard_is_needed_by_the_argument() -> None:
-    """`guardless` takes away what it says: with it a rule fires where it may not."""
-    assert RULES["skip"].body.__globals__["require"] is require
