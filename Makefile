@@ -19,7 +19,7 @@ help: ## this list
 check: .venv/base ## model-check the spec, prove its rules, judge the bundled trace
 	@$(BIN)/python -m nullblock.conformance.headline
 
-ledger: .venv/base ## run every engine again; LEDGER.md and its evidence
+ledger: .venv/dev ## run every engine again; LEDGER.md and its evidence
 	@$(BIN)/nullblock ledger --refresh
 
 test: lint types pytest ## every test, the real vLLM included

@@ -40,7 +40,7 @@ EXHIBITS: Final[dict[str, Table]] = {
         "What progress takes",
         "Everybody is served in the end under these conditions. Each is needed: where it alone is "
         "violated, somebody is never served.",
-        ("condition", "what it says", "upheld by", "without it falls"),
+        ("condition", "what it says", "who sees to it", "without it falls"),
         "nullblock explore --liveness --preconditions",
     ),
 }

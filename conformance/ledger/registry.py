@@ -13,6 +13,7 @@ from nullblock.conformance.ledger.sources import (
     scopes,
     streams,
     systematic,
+    theorems,
     traces,
 )
 from nullblock.conformance.ledger.sources.base import Source
@@ -21,6 +22,7 @@ _ALWAYS: tuple[Source[Any], ...] = (
     proofs.SOURCE,
     liveness.SOURCE,
     ranking.SOURCE,
+    *([theorems.SOURCE] if theorems.there() else []),
     scopes.SOURCE,
     departures.SOURCE,
     traces.SOURCE,
@@ -28,7 +30,6 @@ _ALWAYS: tuple[Source[Any], ...] = (
     fuzz.SOURCE,
     mutants.SOURCE,
     systematic.SOURCE,
+    crosshair.SOURCE,
 )
-_LONG: tuple[Source[Any], ...] = (crosshair.SOURCE,) if crosshair.RESULT.exists() else ()
-"""Of long runs that there may be, or not."""
-SOURCES: dict[str, Source[Any]] = {source.name: source for source in (*_ALWAYS, *_LONG)}
+SOURCES: dict[str, Source[Any]] = {source.name: source for source in _ALWAYS}

@@ -11,6 +11,7 @@ from nullblock.conformance.cli import main
 from nullblock.conformance.ledger.evidence import load
 from nullblock.conformance.ledger.judge import judge
 from nullblock.conformance.ledger.page import render
+from nullblock.conformance.ledger.page.panels import anchor
 from nullblock.conformance.ledger.page.story import charted
 from nullblock.conformance.ledger.words import Word
 
@@ -71,7 +72,7 @@ def test_every_cell_opens_with_its_command() -> None:
     """
     opened = 0
     for row in LEDGER.rows:
-        head = BY_ID.get(f"row-{row.id}")
+        head = BY_ID.get(anchor(row))
         cells = [c for c in LEDGER.of(row) if c is not None]
         assert (head is not None) or not cells
         tr = next((tr for tr in ROOT.iter("tr") if tr.find("th") is head), None)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from nullblock.conformance.ledger.groups import GROUPS, Table, family
 from nullblock.conformance.ledger.judge import Ledger
-from nullblock.conformance.ledger.page.panels import Panels, exhibit, slug
+from nullblock.conformance.ledger.page.panels import Panels, anchor, exhibit, slug
 from nullblock.conformance.ledger.rows import Cell, Engine, Exhibit, Fall, Row
 from nullblock.conformance.ledger.sources.mutants import Mutants
 from nullblock.conformance.ledger.sources.systematic import Systematic
@@ -39,7 +39,7 @@ def _matrix(
         cells = [_cell(ledger.cells.get((row.id, e.name)), row, panels) for e in engines]
         if falling:
             cells.append(el("td", *_falls(ledger.falling(row))))
-        id = el("th", row.id, scope="row", id=f"row-{row.id}")
+        id = el("th", row.id, scope="row", id=anchor(row))
         body.append(el("tr", id, el("td", row.sentence, title=row.place), *cells))
     return el(
         "div",

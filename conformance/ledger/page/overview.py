@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from nullblock.conformance.ledger.groups import GROUPS, family
 from nullblock.conformance.ledger.judge import Ledger
-from nullblock.conformance.ledger.page.panels import slug
+from nullblock.conformance.ledger.page.panels import anchor, slug
 from nullblock.conformance.ledger.rows import Row
 from nullblock.conformance.ledger.words import Word
 from nullblock.conformance.page.html import Child, Element, el
@@ -35,11 +35,11 @@ def strongest(ledger: Ledger, row: Row) -> Word:
 
 
 def _mark(row: Row, word: Word) -> Element:
-    number = row.id.rpartition("-")[2]
+    number = row.id.rpartition("-")[2] if family(row.id) else "·"
     return el(
         "a",
         number,
-        href=f"#row-{row.id}",
+        href=f"#{anchor(row)}",
         class_=f"word dot {slug(word.value)}",
         title=f"{row.id} {word.value}: {row.sentence}",
         aria_label=f"{row.id}, {word.value}",

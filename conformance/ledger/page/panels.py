@@ -39,6 +39,11 @@ def exhibit(name: str) -> str:
     return slug(f"exhibit-{name}")
 
 
+def anchor(row: Row) -> str:
+    """The name of the line of a statement."""
+    return f"row-{re.sub(r'[^A-Za-z0-9_-]+', '-', row.id)}"
+
+
 def slug(text: str) -> str:
     """A name for an element."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

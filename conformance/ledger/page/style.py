@@ -39,7 +39,8 @@ a.word:hover { outline: 2px solid var(--fg); } a { color: inherit; }
 .dot { font: 11px/1.2 ui-monospace, monospace; min-width: 2.2rem; text-align: center; }
 .scroll { overflow-x: auto; }
 .matrix td, .matrix th, .ticks td, .ticks th { vertical-align: middle; }
-.matrix td:nth-child(2) { min-width: 18rem; } .matrix th[scope=row] { white-space: nowrap;
+.matrix td:nth-child(2) { min-width: 18rem; }
+.matrix th[scope=row] { min-width: 6.5rem; max-width: 20rem; overflow-wrap: anywhere;
   scroll-margin-top: 4rem; }
 .family th { padding-top: 1rem; color: var(--dim); font-weight: 600; }
 .none { color: var(--dim); font-size: .8rem; opacity: .7; }
@@ -57,6 +58,7 @@ a.word:hover { outline: 2px solid var(--fg); } a { color: inherit; }
 .close { position: sticky; top: 0; text-align: right; margin: 0; padding: .6rem 0;
   background: var(--bg); } .close a { border: 1px solid var(--line); border-radius: 4px;
   padding: .2rem .7rem; text-decoration: none; background: var(--card); }
+.panel pre { white-space: pre-wrap; }
 .sentence { font-size: 1.05rem; } .why { color: var(--bad); font-weight: 600; }
 .facts { columns: 2 20rem; column-gap: 1.5rem; font-size: .88rem; }
 .facts > div { break-inside: avoid; border-bottom: 1px solid var(--line); padding: .1rem 0; }

@@ -183,7 +183,7 @@ def exhibits(found: Progress) -> Iterator[Exhibit]:
             Detail(
                 f"Progress takes this: {c.name}",
                 (
-                    f"{c.sentence[0].upper()}{c.sentence[1:]}. Upheld by {c.upheld}.",
+                    f"{c.sentence[0].upper()}{c.sentence[1:]}. Who sees to it: {c.upheld}.",
                     f"In a scope that violates this and no other condition, {', '.join(c.found)} "
                     "fall: somebody is never served.",
                     shortest.fairness if shortest else "",
