@@ -11,13 +11,16 @@ SOURCES := spec reference impl kernels conformance tests benchmarks hatch_build.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help check test lint format types pytest oracle fuzz bench clean
+.PHONY: help check ledger test lint format types pytest oracle fuzz bench clean
 
 help: ## this list
 	@awk -F ': .*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 check: .venv/base ## model-check the spec, prove its rules, judge the bundled trace
 	@$(BIN)/python -m nullblock.conformance.headline
+
+ledger: .venv/dev ## run every engine again; LEDGER.md and its evidence
+	@$(BIN)/nullblock ledger --refresh
 
 test: lint types pytest ## every test, the real vLLM included
 

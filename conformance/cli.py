@@ -25,7 +25,7 @@ import typer
 from typer.core import TyperGroup
 
 COMMANDS = (
-    *("explore", "prove", "run", "check", "trace", "replay", "import"),
+    *("explore", "prove", "ledger", "mutate", "run", "check", "trace", "replay", "import"),
     *("schema", "rules", "profiles", "workflow"),
 )
 """In the order in which ``--help`` shows them."""

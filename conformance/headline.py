@@ -17,10 +17,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from nullblock.conformance import bundled
 from nullblock.conformance.console import Screen
 from nullblock.spec.catalogue import catalogue
 
-BUNDLED = Path(__file__).parent / "bundled"
 MAIN = "import sys; from nullblock.conformance.cli import main; sys.exit(main())"
 
 
@@ -56,14 +56,9 @@ def run(arguments: tuple[str, ...]) -> Job:
     return Job(arguments, done.returncode, document, time.monotonic() - begun, done.stderr.strip())
 
 
-def bundled_traces() -> list[Path]:
-    """The recordings that travel with the package."""
-    return sorted(p for p in BUNDLED.iterdir() if ".jsonl" in p.name)
-
-
 def jobs() -> list[tuple[str, ...]]:
     """What `make check` runs, longest first."""
-    traces = tuple(str(p) for p in bundled_traces())
+    traces = tuple(str(p) for p in bundled.traces())
     return [("explore",), ("prove",), ("check", *traces), ("explore", "--departures")]
 
 

@@ -6,3 +6,8 @@ TRACE = Path(__file__).with_name("mooncake-conversation.jsonl.zst")
 """The real vLLM 0.22.1 scheduler under the Mooncake conversation workload."""
 CROWDED = Path(__file__).with_name("crowded-priority.jsonl.zst")
 """The same scheduler with PRIORITY in a pool that is too small, under a made-up workload."""
+
+
+def traces() -> list[Path]:
+    """Every recording, in the order of their names."""
+    return sorted(p for p in Path(__file__).parent.iterdir() if ".jsonl" in p.name)

@@ -190,9 +190,15 @@ def named_constants(p: Program, checked: bool) -> Iterator[str]:
     yield f"static const int ORDER[NR] = {{{ranks}}};"
 
 
-def program(search: Search, first: Any, sizes: Sizes, checked: bool = True) -> tuple[str, Program]:
+def program(
+    search: Search,
+    first: Any,
+    sizes: Sizes,
+    checked: bool = True,
+    translator: type[Program] = Program,
+) -> tuple[str, Program]:
     """The C program of a search that begins in the state `first`. Raises Untranslatable."""
-    p = Program(search, first.k, sizes)
+    p = translator(search, first.k, sizes)
     p.write()
     tables = [f"static const int {name}[] = {{{text}}};" for text, name in p.tables.items()]
     parts = [

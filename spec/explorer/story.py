@@ -10,6 +10,7 @@ from typing import Any
 
 from nullblock.spec.concrete import Span
 from nullblock.spec.explorer.actions import Action, Schedule, Step, Update, perform
+from nullblock.spec.explorer.frame import Frame, RequestFrame, frame
 from nullblock.spec.explorer.model import Scope, beginning
 from nullblock.spec.explorer.narrator import Narrator
 from nullblock.spec.explorer.reads import reads
@@ -38,7 +39,12 @@ class Beat:
 
     action: Action
     changes: tuple[str, ...]
-    after: str
+    frame: Frame
+
+    @property
+    def after(self) -> str:
+        """The state in a line."""
+        return standing(self.frame)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,7 @@ class _Telling:
             for number, action in enumerate(self.found.actions, start=1):
                 self.last = number == len(self.found.actions)
                 values = self.act(action)
-                beats.append(Beat(action, tuple(self.narrator.told()), standing(self.s)))
+                beats.append(Beat(action, tuple(self.narrator.told()), frame(self.s)))
         finally:
             Engines.after_rule = outer
         repeats = self.found.repeats if isinstance(self.found, Lasso) else 0
@@ -174,21 +180,20 @@ class _Telling:
             raise _Stop(s)
 
 
-def standing(s: State) -> str:
+def standing(f: Frame) -> str:
     """The state between two actions, in a line."""
+    carries = {b.id for b in f.blocks if b.hash is not None}
 
-    def block(b: Any) -> str:
-        return f"{b}*" if s.hsh[b] is not None else str(b)
+    def block(b: int) -> str:
+        return f"{b}*" if b in carries else str(b)
 
-    def request(r: Any) -> str:
-        table = " ".join(block(s.tab[r, i]) for i in range(s.tlen[r]))
-        return f"{r} {s.comp[r]}/{s.ntok[r]} [{table}]"
+    def request(r: RequestFrame) -> str:
+        return f"{r.id} {r.computed}/{r.tokens} [{' '.join(map(block, r.table))}]"
 
-    running = ", ".join(request(s.run[i]) for i in range(s.nr)) or "nobody"
-    queue = sorted(s.waitset, key=s.k.order if s.k.priority else lambda r: s.rank[r])
-    waiting = ", ".join(f"{r} 0/{s.ntok[r]}" for r in queue) or "nobody"
-    free = sorted((b for b in s.k.domain("B") if s.stamp[b]), key=lambda b: s.stamp[b])
-    return f"running {running}; waiting {waiting}; free {' '.join(map(block, free)) or 'none'}"
+    running = ", ".join(map(request, f.running)) or "nobody"
+    waiting = ", ".join(f"{r.id} 0/{r.tokens}" for r in f.waiting) or "nobody"
+    free = " ".join(block(b.id) for b in f.free) or "none"
+    return f"running {running}; waiting {waiting}; free {free}"
 
 
 class _Asked:

@@ -12,14 +12,15 @@ from violations import altered
 
 from nullblock.conformance import bundled
 from nullblock.conformance.checker import Verdict, check
+from nullblock.conformance.checker.page import pool as page_pool
 from nullblock.conformance.checker.page import render
-from nullblock.conformance.checker.page.html import el
-from nullblock.conformance.checker.page.pool import runs
 from nullblock.conformance.checker.page.steps import ROWS, STEPS, chart
 from nullblock.conformance.checker.verdict import First
 from nullblock.conformance.checker.views import blocks
 from nullblock.conformance.cli import main
 from nullblock.conformance.minimal.ask import ask
+from nullblock.conformance.page.html import el
+from nullblock.conformance.page.pool import runs
 
 WINDOW = 400
 
@@ -203,7 +204,7 @@ def test_the_strip_shows_every_block_of_a_small_pool(tmp_path: Path) -> None:
     assert all(re.match(r"\d+ ref \d+", str(item.text)) for item in strip)
     found = blocks(verdict.replay)
     assert sum(b.place is not None for b in found) == verdict.replay.s.nfree
-    many = found * 40
+    many = page_pool.blocks(found) * 40
     put_together = list(runs(many, set()))
     assert sum(r.last.id - r.first.id + 1 for r in put_together) == len(many)
 

@@ -4,32 +4,20 @@ from collections.abc import Iterator, Sequence
 
 from nullblock.conformance.checker.explanation import Explanation, describe
 from nullblock.conformance.checker.page import pool, steps
-from nullblock.conformance.checker.page.html import Child, Element, el, items, join, table
-from nullblock.conformance.checker.page.style import STYLE
 from nullblock.conformance.checker.verdict import First, Verdict
 from nullblock.conformance.minimal.document import written
+from nullblock.conformance.page.html import Child, Element, document, el, items, join, table
+from nullblock.conformance.page.style import STYLE
 from nullblock.conformance.strength.measure import Notice
 from nullblock.spec.catalogue import catalogue
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""A browser loads nothing and runs nothing, whatever a trace has in it."""
 
 
 def render(verdicts: Sequence[Verdict], notices: Sequence[Sequence[Notice]] = ()) -> bytes:
     """The page of some verdicts, with their strength where that was measured."""
     strong = [*notices, *([()] * (len(verdicts) - len(notices)))]
     worst = ", ".join(dict.fromkeys(v.verdict for v in verdicts))
-    head = el(
-        "head",
-        el("meta", charset="utf-8"),
-        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        Element(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"/>'),
-        el("title", f"nullblock check: {worst}"),
-        Element(f"<style>{STYLE}</style>"),
-    )
     articles = (_article(v, n) for v, n in zip(verdicts, strong, strict=True))
-    page = el("html", head, el("body", el("main", *articles)), lang="en")
-    return f"<!doctype html>\n{page}\n".encode()
+    return document(f"nullblock check: {worst}", STYLE, *articles)
 
 
 def _article(v: Verdict, notices: Sequence[Notice]) -> Element:

@@ -4,34 +4,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from nullblock.conformance.checker.observations import waiting
-from nullblock.conformance.checker.page.html import Child, Element, el
 from nullblock.conformance.checker.verdict import Verdict
+from nullblock.conformance.page import chart as picture
+from nullblock.conformance.page.html import Element, el
 from nullblock.conformance.trace.records import Abort, Add, Schedule, Update
 
 STEPS, ROWS, IDLE_ROWS = 48, 60, 12
 """At most this many columns, rows, and rows of requests that only waited."""
-CELL, LABEL, TOP = 17, 74, 18
-
-KINDS = {
-    "n": "N new: prefill begins",
-    "p": "P prefill",
-    "d": "D decode",
-    "r": "R resumed",
-    "w": "W waiting",
-    "x": "X preempted",
-    "s": "· running, not scheduled",
-    "f": "F ended",
-}
-LETTER = {"s": "·"}
 
 
 @dataclass(slots=True)
-class Chart:
+class Chart(picture.Chart[int]):
     """What each request did in each step of a window."""
 
-    steps: list[int] = field(default_factory=list)
-    cells: dict[int, dict[int, tuple[str, str]]] = field(default_factory=dict)
-    """Request, then step: kind, and what it was in words."""
     standing: dict[int, str] = field(default_factory=dict)
     """What a request does while nothing is said of it."""
 
@@ -51,10 +36,6 @@ class Chart:
         for r, kind in self.standing.items():
             if step not in self.cells.setdefault(r, {}):
                 self.put(r, step, kind, "waits" if kind == "w" else "not scheduled")
-
-    def put(self, r: int, step: int, kind: str, what: str) -> None:
-        """Fill a cell."""
-        self.cells.setdefault(r, {})[step] = kind, what
 
     def end(self, r: int, reason: str) -> None:
         """A request is gone."""
@@ -115,52 +96,14 @@ def draw(verdict: Verdict, about: Iterable[int]) -> Element | None:
     most = min(most, ROWS)
     left_out = len(rows) - most
     rows = sorted(rows[:most])
-    drawn: list[Child] = []
-    for x, step in enumerate(found.steps):
-        if step == last:
-            end = LABEL + (x + 1) * CELL
-            drawn.append(el("text", str(step), x=end, y=12, text_anchor="end"))
-        elif step % 10 == 0 and step + 4 < last:
-            drawn.append(el("text", str(step), x=LABEL + x * CELL, y=12))
-    for y, r in enumerate(rows):
-        drawn.append(el("text", f"request {r}", x=0, y=TOP + y * CELL + 12))
-        drawn += _row(found, r, y)
-    fault = verdict.verdict == "VIOLATION"
-    if fault:
-        x = LABEL + (len(found.steps) - 1) * CELL
-        height = len(rows) * CELL
-        drawn.append(el("rect", x=x, y=TOP, width=CELL, height=height, class_="fault"))
-        for y, r in enumerate(rows):
-            if r in wanted:
-                place = {"x": 0, "y": TOP + y * CELL, "height": CELL}
-                drawn.append(el("rect", width=x + CELL, class_="fault", **place))
-    width, height = LABEL + len(found.steps) * CELL + 2, TOP + len(rows) * CELL + 2
     label = f"{len(rows)} requests in steps {found.steps[0]} to {last}"
+    fault = verdict.verdict == "VIOLATION"
     note = f"{label}, as recorded" + (f"; {left_out} more are left out" if left_out > 0 else "")
     note += "; the wrong decision is framed" if fault else ""
-    svg = el(
-        "svg",
-        *drawn,
-        role="img",
-        aria_label=label,
-        width=width,
-        height=height,
-        viewBox=f"0 0 {width} {height}",
+    svg = picture.draw(found, rows, label, wanted=wanted, fault=fault)
+    return el(
+        "figure",
+        el("div", svg, class_="wide"),
+        picture.legend(),
+        el("figcaption", note),
     )
-    legend = el("ul", *(el("li", text) for text in KINDS.values()), class_="legend")
-    return el("figure", el("div", svg, class_="wide"), legend, el("figcaption", note))
-
-
-def _row(found: Chart, r: int, y: int) -> list[Child]:
-    drawn: list[Child] = []
-    for x, step in enumerate(found.steps):
-        if step not in found.cells[r]:
-            continue
-        kind, what = found.cells[r][step]
-        left, top = LABEL + x * CELL, TOP + y * CELL
-        size = CELL - 1
-        title = el("title", f"request {r}, step {step}: {what}")
-        box = el("rect", title, x=left, y=top, width=size, height=size, class_=kind)
-        letter = LETTER.get(kind, kind.upper())
-        drawn += [box, el("text", letter, x=left + 5, y=top + 12)]
-    return drawn

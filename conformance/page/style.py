@@ -43,9 +43,13 @@ svg .fault { fill: none; stroke: var(--bad); stroke-width: 2; }
 .pool { display: flex; flex-wrap: wrap; gap: 3px; padding: 0; list-style: none; }
 .pool li { font: 11px/1.3 ui-monospace, monospace; padding: 2px 5px; border-radius: 3px;
   border: 1px solid var(--line); background: var(--free); }
-.pool .cached { background: var(--cached); } .pool .held { background: var(--held); }
-.pool .shared { background: var(--shared); }
-.pool .about { border: 2px solid var(--bad); padding: 1px 4px; }
+.legend.pool { gap: .3rem .6rem; } .legend.pool li { border: 0; padding: 0; background: none; }
+.legend.pool span { border: 1px solid var(--line); border-radius: 3px; padding: 2px 5px;
+  background: var(--free); }
+.pool .cached, .legend.pool .cached { background: var(--cached); }
+.pool .held, .legend.pool .held { background: var(--held); }
+.pool .shared, .legend.pool .shared { background: var(--shared); }
+.pool .about, .legend.pool .about { border: 2px solid var(--bad); padding: 1px 4px; }
 @media print { main { max-width: none; padding: 0; } pre { max-height: none;
   white-space: pre-wrap; } .wide { overflow: visible; } svg { max-width: 100%; height: auto; }
   h2 { break-after: avoid; } .card, .pool li, tr { break-inside: avoid; }

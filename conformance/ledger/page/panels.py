@@ -1,0 +1,102 @@
+"""What opens beside the matrix: the proof, the search or the counterexample behind a cell."""
+
+import re
+from collections.abc import Iterator
+
+from nullblock.conformance.ledger.page import story
+from nullblock.conformance.ledger.rows import Cell, Detail, Exhibit, Fact, Row
+from nullblock.conformance.page.html import Child, Element, el
+
+
+class Panels:
+    """Every panel of a page, each written once."""
+
+    def __init__(self) -> None:
+        self.names: dict[Detail, str] = {}
+        self.drawn: list[Element] = []
+
+    def of(self, cell: Cell, row: Row) -> str:
+        """The name of the panel of a cell; it is drawn if it is new. What several cells rest on
+        is one panel.
+        """
+        if cell.detail not in self.names:
+            name = slug(f"{cell.engine}-{cell.row}")
+            self.names[cell.detail] = name
+            # A title with the ID is about this row alone.
+            about = row.sentence if cell.row in cell.detail.title else ""
+            self.drawn.append(panel(name, cell.detail.title, *_cell(cell, about)))
+        return self.names[cell.detail]
+
+    def exhibit(self, x: Exhibit) -> str:
+        """The panel of an exhibit."""
+        name = exhibit(x.name)
+        self.drawn.append(panel(name, x.detail.title, *_exhibit(x)))
+        return name
+
+
+def exhibit(name: str) -> str:
+    """The name of the panel of an exhibit."""
+    return slug(f"exhibit-{name}")
+
+
+def anchor(row: Row) -> str:
+    """The name of the line of a statement."""
+    return f"row-{re.sub(r'[^A-Za-z0-9_-]+', '-', row.id)}"
+
+
+def slug(text: str) -> str:
+    """A name for an element."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def panel(name: str, title: str, *content: Child) -> Element:
+    """One panel. It is seen while the address ends with its name: no script is needed."""
+    return el(
+        "section",
+        el("p", el("a", "Close", href="#closed"), class_="close"),
+        el("h3", title, id=f"{name}-title"),
+        *content,
+        id=name,
+        class_="panel",
+        tabindex="-1",
+        aria_labelledby=f"{name}-title",
+    )
+
+
+def command(text: str) -> Element:
+    """A command line, selected as a whole with one click."""
+    return el("p", "Again: ", el("code", text, class_="command"))
+
+
+def _cell(cell: Cell, about: str) -> Iterator[Child]:
+    if about:
+        yield el("p", about, class_="sentence")
+    yield el("p", el("span", cell.words, class_=f"word {slug(cell.word.value)}"))
+    if cell.because:
+        yield el("p", cell.because, class_="why")
+    yield command(cell.command)
+    yield from _detail(cell.detail)
+
+
+def _detail(detail: Detail) -> Iterator[Child]:
+    yield from (
+        el("p", text) if "\n" not in text else el("pre", text) for text in detail.says if text
+    )
+    if detail.facts:
+        yield el("h4", detail.of)
+        yield el("dl", *map(_fact, detail.facts), class_="facts")
+    for told in detail.stories:
+        yield from story.draw(told)
+
+
+def _fact(fact: Fact) -> Element:
+    return el(
+        "div", el("dt", fact.name), el("dd", fact.value), class_=None if fact.good else "bad"
+    )
+
+
+def _exhibit(x: Exhibit) -> Iterator[Child]:
+    if x.wrong:
+        yield el("p", x.wrong, class_="why")
+    yield from map(command, x.commands)
+    yield from _detail(x.detail)

@@ -1,0 +1,77 @@
+"""A defect in lockstep with the reference, over the golden scenarios: in both profiles, and with a
+later switch.
+
+The reference is not mutated: what it prints is asked for once.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from nullblock.conformance import compare, driver, scenario
+from nullblock.conformance.engines import make_engine
+from nullblock.conformance.errors import InputError
+from nullblock.conformance.scenario_format import Scenario
+from nullblock.spec.mutation.forks import Json, with_defect
+from nullblock.spec.mutation.generate import Defect
+from nullblock.spec.profiles import PROFILES, VLLM_0_22_1, Semantics
+
+VECTORS = Path(__file__).parents[1] / "vectors"
+SECONDS = 60.0
+SEMANTICS = {**PROFILES, "later": replace(VLLM_0_22_1, freed_unhashed_first=True)}
+"""The profiles, and a switch that both leave alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Golden:
+    """A scenario, a profile, and what the reference prints."""
+
+    name: str
+    profile: str
+    given: Scenario
+    semantics: Semantics
+    lines: tuple[str, ...]
+
+
+@cache
+def golden() -> tuple[Golden, ...]:
+    """What both engines can run of the golden scenarios, shortest first."""
+    return tuple(sorted(_golden(), key=lambda g: len(g.lines)))
+
+
+def _golden() -> Iterator[Golden]:
+    for name in json.loads((VECTORS / "index.json").read_text()):
+        given = scenario.from_dict(json.loads((VECTORS / f"{name}.json").read_text()))
+        known: list[tuple[str, ...]] = []
+        for profile, semantics in SEMANTICS.items():
+            try:
+                _lines("spec", given, semantics)
+                lines = _lines("reference", given, semantics)
+            except InputError:
+                continue
+            # What both profiles print alike is asked for once; the header names the profile.
+            if lines[1:] not in known:
+                yield Golden(name, profile, given, semantics, lines)
+                known.append(lines[1:])
+
+
+def _lines(engine: str, given: Scenario, semantics: Semantics) -> tuple[str, ...]:
+    return tuple(driver.run(given, make_engine(engine, given.config, semantics)))
+
+
+def judge(defect: Defect | None) -> Json:
+    """Where a defect parts from the reference: the scenario, the profile and the place; nothing
+    if it does not.
+    """
+    wanted = golden()
+
+    def work() -> Json:
+        for g in wanted:
+            found = compare.first_difference(g.lines, _lines("spec", g.given, g.semantics))
+            if found is not None:
+                return {"by": g.name, "profile": g.profile, "line": found.line, "at": found.path}
+        return {}
+
+    return with_defect(defect, work, SECONDS)

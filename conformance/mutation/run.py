@@ -1,0 +1,136 @@
+"""Asks engines about mutants, and keeps what they say."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from hashlib import sha256
+
+from nullblock.conformance.mutation import lockstep, traces
+from nullblock.spec.departures import DEPARTURES, find
+from nullblock.spec.mutation import proving, statements
+from nullblock.spec.mutation.exploring import explorer
+from nullblock.spec.mutation.forks import Json
+from nullblock.spec.mutation.generate import Defect, Mutant, mutants
+from nullblock.spec.mutation.guards import asks_less
+from nullblock.spec.mutation.results import Engine, Results, current, load
+from nullblock.spec.zoo.specimens import SPECIMENS
+
+Judge = Callable[[Defect], Json]
+Progress = Callable[[Defect, Json], None]
+HARD = "hard"
+"""Under which is kept what the prover finds hard without any defect."""
+SAMPLED: dict[Engine, int] = {"prover": 4, "traces": 6}
+"""Engines that take long: they are asked about one mutant in so many, and about each that the
+explorer does not notice.
+"""
+EVERY = 20.0
+"""Seconds after which what was said so far is written."""
+
+
+@contextmanager
+def asking(engine: Engine, some: Iterable[Mutant] | None = None) -> Iterator[Judge]:
+    """Something that asks an engine about a defect: one of `some` mutants, or a specimen. Raises
+    build.NoCompiler.
+    """
+    match engine:
+        case "explorer":
+            with explorer(some) as found:
+                yield found.judge
+        case "prover":
+            yield lambda m: proving.judge(m, _hard())
+        case "lockstep":
+            lockstep.golden()
+            yield lockstep.judge
+        case "traces":
+            yield traces.judge
+
+
+@cache
+def _hard() -> frozenset[tuple[str, str]]:
+    """What the prover finds hard of the specification itself, as it is kept for this text."""
+    kept = current(HARD)
+    if not kept.said:
+        kept.said[HARD] = {"open": proving.hard()}
+        kept.save()
+    return frozenset((where, what) for where, what in kept.said[HARD]["open"])
+
+
+def wanted(engine: Engine) -> list[Defect]:
+    """The defects that an engine is asked about when all is run anew."""
+    some = [m for m in mutants() if not m.is_statement]
+    if engine != "prover":
+        some = [m for m in some if not asks_less(m)]
+    else:
+        some = [m for m in some if proving.concerned(m)]
+    if engine in SAMPLED:
+        explored = load("explorer")
+        some = [m for m in some if drawn(m, SAMPLED[engine]) or not explored.noticed(m)]
+        some.sort(key=lambda m: explored.noticed(m) is True)
+    return [*SPECIMENS, *some]
+
+
+def drawn(m: Mutant, of: int) -> bool:
+    """Whether a mutant is in the sample, one in so many: by its ID alone."""
+    return sha256(m.id.encode()).digest()[0] % of == 0
+
+
+def record(engine: Engine, progress: Progress) -> Results:
+    """Ask an engine about every mutant that it has not been asked about with this text."""
+    kept = current(engine)
+    if engine == "explorer":
+        _record_departures(kept)
+    some = [m for m in wanted(engine) if m.id not in kept.said]
+    return _record(engine, kept, some, progress) if some else kept
+
+
+def _record_departures(kept: Results) -> None:
+    for d in DEPARTURES:
+        name = f"departure.{d.name}"
+        if name not in kept.said:
+            found = find(d)
+            length = len(found.counterexample.actions) if found.counterexample else 0
+            counts = {
+                "states": found.states,
+                "actions": length,
+                "seconds": round(found.seconds, 4),
+            }
+            by = {"by": found.counterexample.breaks} if found.counterexample else {}
+            kept.said[name] = {**by, "scope": d.scope.name, **counts}
+            kept.save()
+
+
+def _record(engine: Engine, kept: Results, some: Iterable[Defect], progress: Progress) -> Results:
+    saved = time.monotonic()
+    with asking(engine) as ask:
+        for m in some:
+            kept.said[m.id] = ask(m)
+            progress(m, kept.said[m.id])
+            if time.monotonic() - saved > EVERY:
+                kept.save()
+                saved = time.monotonic()
+    kept.save()
+    return kept
+
+
+def record_statements(progress: Progress) -> Results:
+    """Ask the explorer about every defect of a statement. The explorer's results come first."""
+    kept, explored = current("statements"), current("explorer")
+    some = [m for m in mutants() if m.is_statement and m.id not in kept.said]
+    if not some:
+        return kept
+    with explorer() as found:
+        for id in statements.silenced():
+            if f"only {id}" not in kept.said:
+                kept.said[f"only {id}"] = {"of": statements.only(found, explored, id)}
+                kept.save()
+        soles = {i.removeprefix("only "): s["of"] for i, s in kept.said.items() if "of" in s}
+        saved = time.monotonic()
+        for m in some:
+            kept.said[m.id] = statements.judge(found, soles, m)
+            progress(m, kept.said[m.id])
+            if time.monotonic() - saved > EVERY:
+                kept.save()
+                saved = time.monotonic()
+    kept.save()
+    return kept

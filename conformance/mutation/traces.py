@@ -1,0 +1,36 @@
+"""A mutant judges the bundled recordings of the real vLLM: it has noticed the defect if it rejects
+one.
+"""
+
+from functools import cache
+from pathlib import Path
+
+from nullblock.conformance.checker import check
+from nullblock.spec.mutation.forks import Json, with_defect
+from nullblock.spec.mutation.generate import Defect
+from nullblock.spec.profiles import PROFILES
+
+BUNDLED = Path(__file__).parents[1] / "bundled"
+SECONDS = 120.0
+
+
+@cache
+def traces() -> tuple[Path, ...]:
+    """The recordings, smallest first."""
+    return tuple(sorted(BUNDLED.glob("*.jsonl.zst"), key=lambda p: p.stat().st_size))
+
+
+def judge(defect: Defect | None) -> Json:
+    """Which recording is rejected first, by which rule, at which step; nothing if none is."""
+
+    def work() -> Json:
+        for path in traces():
+            verdict = check(path, PROFILES["vllm-0.22.1"], deep=False)
+            first = verdict.first
+            if verdict.verdict == "VIOLATION" and first is not None:
+                return {"by": first.rule, "trace": path.name.split(".")[0], "step": first.step}
+            if verdict.verdict != "CONFORMS":
+                return {"by": verdict.verdict, "trace": path.name.split(".")[0], "step": 0}
+        return {}
+
+    return with_defect(defect, work, SECONDS)

@@ -1,0 +1,160 @@
+"""Every mutant in every scope: the compiled explorer, compiled once a scope from the text that
+holds them all.
+"""
+
+import ast
+import json
+import os
+import subprocess
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from nullblock.spec.compiled import build
+from nullblock.spec.compiled.context import Sizes
+from nullblock.spec.compiled.translate import Program
+from nullblock.spec.compiled.translate import program as translate
+from nullblock.spec.compiled.values import Num, Untranslatable, Value
+from nullblock.spec.compiled.values import Scope as Names
+from nullblock.spec.explorer.liveness import SERVED
+from nullblock.spec.explorer.model import Scope, beginning
+from nullblock.spec.explorer.search import GUARD, PROMISE, Search
+from nullblock.spec.mutation import schema
+from nullblock.spec.mutation.forks import Json, in_child
+from nullblock.spec.mutation.generate import Mutant
+from nullblock.spec.mutation.transplant import transplant
+from nullblock.spec.profiles import NORMATIVE, Semantics
+
+LIMIT = 60_000
+"""States; no scope of the specification itself has as many."""
+SECONDS = 60.0
+BUILDING = 900.0
+WITNESS = "witness"
+"""What is missing where a scope no longer reaches what it promises to."""
+CHOOSE = """#include <stdlib.h>
+static int mutant, other;
+static void __attribute__((constructor)) choose(void) {
+  const char *one = getenv("NULLBLOCK_MUTANT"), *two = getenv("NULLBLOCK_MUTANT_TOO");
+  mutant = one ? atoi(one) : 0;
+  other = two ? atoi(two) : 0;
+}
+"""
+
+
+class Schema(Program):
+    """The translation of a text that asks which mutant is chosen."""
+
+    def word(self, name: str, node: ast.Call, scope: Names) -> Value | None:
+        if name == schema.ASKED:
+            n = ast.literal_eval(node.args[0])
+            return Num(f"(mutant == {n} || other == {n})")
+        return super().word(name, node, scope)
+
+
+def mutated(number: int) -> bool:
+    """Whether a mutant is chosen, where nobody has chosen one."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A scope, and the semantics under which it is searched."""
+
+    name: str
+    scope: Scope
+    semantics: Semantics = NORMATIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the search of one scope says of a mutant."""
+
+    breaks: str
+    """The ID of what it breaks, `guard`, `promise` or `witness`; empty if it breaks nothing."""
+    states: int
+    transitions: int
+    seconds: float
+    actions: int
+    """Of the counterexample, if there is one."""
+    complete: bool
+    """Whether every state was seen."""
+
+
+GAVE_UP = Found("", 0, 0, 0.0, 0, False)
+"""It takes too long, or more room than there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A scope with every mutant in it."""
+
+    name: str
+    path: str
+    statements: list[str]
+    witnesses: dict[str, int]
+    """Those that it promises, and the bits that tell."""
+
+    def __call__(self, mutant: int, other: int = 0) -> Found:
+        """Search with a mutant chosen, and perhaps another; 0 chooses none."""
+        env = {**os.environ, "NULLBLOCK_MUTANT": str(mutant), "NULLBLOCK_MUTANT_TOO": str(other)}
+        command = [self.path, str(LIMIT)]
+        try:
+            done = subprocess.run(command, env=env, capture_output=True, timeout=SECONDS)
+            said: Json = json.loads(done.stdout)
+        except (subprocess.TimeoutExpired, ValueError):
+            return GAVE_UP
+        if said["outcome"] in ("no-room", "no-memory"):
+            return GAVE_UP
+        breaks, way = self._broken(said), len(said["way"]) - 1
+        return Found(
+            breaks,
+            said["states"],
+            said["transitions"],
+            said["seconds"],
+            way if breaks and breaks != WITNESS else 0,
+            said["outcome"] == "complete",
+        )
+
+    def _broken(self, said: Json) -> str:
+        match said["outcome"]:
+            case "violated":
+                return self.statements[said["statement"]]
+            case "guard" | "promise" as text:
+                return GUARD if text == "guard" else PROMISE
+            case "lasso":
+                return SERVED
+            case "complete":
+                missing = (not said["reached"] >> bit & 1 for bit in self.witnesses.values())
+                return WITNESS if any(missing) else ""
+        return ""
+
+
+def programs(some: Iterable[Mutant], scopes: Iterable[Bounds], folder: Path) -> list[Compiled]:
+    """Scopes, compiled with these mutants in them, as programs in a folder. Raises
+    build.NoCompiler and Untranslatable.
+    """
+    texts, compiler = schema.texts(some), build.compiler()
+
+    def work() -> Json:
+        transplant(texts, {schema.ASKED: mutated})
+        return {"programs": [asdict(_program(scope, folder, compiler)) for scope in scopes]}
+
+    said = in_child(work, BUILDING)
+    if "programs" not in said:
+        raise Untranslatable(f"the text that holds every mutant: {said.get('failed', 'too slow')}")
+    return [Compiled(**p) for p in said["programs"]]
+
+
+def _program(b: Bounds, folder: Path, compiler: list[str]) -> Compiled:
+    first = beginning(b.scope, b.semantics)
+    room = max(len(first.k.indices), len(b.scope.templates) * (b.scope.depth + 1) + 1)
+    sizes = Sizes(2 * room, "int16_t", 2)
+    text, p = translate(Search(b.scope, b.semantics), first, sizes, translator=Schema)
+    path, source = folder / b.name, folder / f"{b.name}.c"
+    if not path.exists() or not source.exists() or source.read_text() != CHOOSE + text:
+        path.unlink(missing_ok=True)
+        source.write_text(CHOOSE + text)
+        command = [*compiler, "-std=gnu11", "-O1", "-w", "-o", str(path), str(source)]
+        subprocess.run(command, check=True)
+    promised = {w: p.watched[w] for w in sorted(b.scope.witnesses)}
+    return Compiled(b.name, str(path), p.statements, promised)

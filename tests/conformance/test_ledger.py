@@ -1,0 +1,205 @@
+"""The ledger is current and says what the engines say."""
+
+from pathlib import Path
+
+import pytest
+from ledger_evidence import LEDGER, RECORDED, altered
+
+from nullblock.conformance import bundled
+from nullblock.conformance.cli import main
+from nullblock.conformance.ledger import evidence as file
+from nullblock.conformance.ledger import refresh
+from nullblock.conformance.ledger.digest import digest
+from nullblock.conformance.ledger.evidence import Evidence, Kept, dump, load
+from nullblock.conformance.ledger.judge import Ledger, judge
+from nullblock.conformance.ledger.markdown import markdown
+from nullblock.conformance.ledger.registry import SOURCES
+from nullblock.conformance.ledger.sources import (
+    departures,
+    liveness,
+    mutants,
+    scopes,
+    streams,
+    traces,
+)
+from nullblock.conformance.ledger.words import Word
+from nullblock.conformance.liveness import CONDITIONS, SCOPES
+from nullblock.spec.catalogue import catalogue
+from nullblock.spec.evidence import evidence
+from nullblock.spec.prover.claims import proved_invariants, proved_rules
+
+
+def word(ledger: Ledger, row: str, engine: str) -> Word | None:
+    """What a cell says."""
+    cell = ledger.cells.get((row, engine))
+    return cell.word if cell else None
+
+
+def test_it_is_current_and_whole() -> None:
+    """The evidence is of the text as it stands, nothing that is claimed lacks, and LEDGER.md is
+    what it makes. Otherwise: nullblock ledger --refresh.
+    """
+    ledger = judge(RECORDED)
+    assert ledger.stale == ()
+    assert ledger.shortfalls == ()
+    assert list(RECORDED.sources) == list(SOURCES)
+    assert refresh.PAGE.read_text() == markdown(ledger)
+    assert file.FILE.read_bytes() == dump(RECORDED)
+
+
+def test_what_is_proved_is_what_is_claimed() -> None:
+    """The proved cells are those of `spec/prover/claims.py`, and `nullblock rules` says the same
+    of each statement.
+    """
+    by_name = {s.id: s.definition.rpartition(".")[2] for s in catalogue()}
+    proved = {row for (row, e), c in LEDGER.cells.items() if e == "Z3" and c.word == Word.PROVED}
+    kinds = {s.id: s.kind for s in catalogue()}
+    theorems = {
+        cell.row
+        for name in ("theorems", "ranking")
+        if name in LEDGER.records
+        for cell in SOURCES[name].cells(LEDGER.records[name])
+    }
+    invariants = {r for r in proved if kinds.get(r) == "invariant"}
+    assert proved_invariants() <= invariants <= proved_invariants() | theorems
+    assert {by_name[r] for r in proved if kinds.get(r) == "rule"} == proved_rules()
+    for s in catalogue():
+        said = " ".join(evidence(s))
+        assert ("Z3: proved" in said) == (word(LEDGER, s.id, "Z3") == Word.PROVED), s.id
+        exhaustive = word(LEDGER, s.id, "explorer") == Word.EXHAUSTIVE
+        assert ("exhaustive" in said) == exhaustive, s.id
+        lockstep = word(LEDGER, s.id, "lockstep") == Word.NOT_REFUTED
+        assert ("lockstep" in said) == lockstep, s.id
+
+
+def test_only_the_prover_proves() -> None:
+    """No other engine says proved, whatever it found."""
+    assert {e for (_, e), c in LEDGER.cells.items() if c.word == Word.PROVED} == {"Z3"}
+
+
+def test_the_searches_are_those_of_now() -> None:
+    """The recorded scopes and departures are what the explorer finds now, state for state and
+    story for story; the recorded matrix is the one that its own tests verify.
+    """
+    assert scopes.gather() == LEDGER.records["scopes"]
+    assert departures.gather() == LEDGER.records["departures"]
+    assert mutants.gather() == LEDGER.records["mutants"]
+
+
+def test_the_proofs_and_verdicts_are_those_of_now() -> None:
+    """A rule proved again gives the recorded obligations, a trace judged again the recorded
+    verdict, each of them one that is quick.
+    """
+    from nullblock.spec.prover import prove
+
+    found = prove("evict_block").per_rule["evict_block"]
+    recorded = {t.name: t for t in LEDGER.records["proofs"].texts}["evict_block"]
+    asked = {what: p.times for what, p in recorded.proved.items() if p.times}
+    again: dict[str, int] = {}
+    for c in found.found.values():
+        again[c.what] = again.get(c.what, 0) + c.times
+    assert asked == again and recorded.left == ()
+    judged = {t.name: t for t in LEDGER.records["traces"].traces}
+    assert set(judged) == {p.name for p in bundled.traces()}
+    assert traces.judged(bundled.CROWDED) == judged[bundled.CROWDED.name]
+    assert streams.gather() == LEDGER.records["streams"]
+
+
+def test_the_cycles_are_those_of_now() -> None:
+    """A scope searched again for cycles, and a condition dropped again, give the records."""
+    recorded = LEDGER.records["liveness"]
+    assert [s.name for s in recorded.scopes] == list(SCOPES)
+    assert [c.name for c in recorded.conditions] == list(CONDITIONS)
+    quick = "outgrown-pool"
+    assert liveness.searched(SCOPES[quick]) in recorded.scopes
+    for name in ("pool", "ranks"):
+        assert liveness.condition(CONDITIONS[name]) in recorded.conditions
+
+
+def test_every_rule_is_asked_about_every_invariant() -> None:
+    """Where nothing was asked, the words were true by themselves: that is seldom."""
+    texts = [t for t in LEDGER.records["proofs"].texts if t.kind == "rule"]
+    pairs = [p.times for t in texts for p in t.proved.values()]
+    assert len(pairs) >= len(texts) * len(proved_invariants())
+    assert pairs.count(0) < len(pairs) / 50
+
+
+def test_another_text_makes_cells_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evidence of an earlier text says so in each cell that rests on it, and in no other."""
+    kept = dict(altered(lambda records: None).sources)
+    kept["proofs"] = Kept("0" * 64, kept["proofs"].record)
+    ledger = judge(Evidence("nullblock-ledger", 1, kept))
+    assert ledger.stale == ("proofs",)
+    cell = ledger.cells["POOL-3", "Z3"]
+    assert cell.word == Word.STALE and "proved of an earlier text" in cell.because
+    assert word(ledger, "POOL-3", "explorer") == Word.EXHAUSTIVE
+    assert any("--refresh" in line for line in ledger.shortfalls)
+
+
+def test_the_digest_is_of_what_runs(tmp_path: Path) -> None:
+    """Comments and blank lines do not count; a changed line, a new file and a new name do."""
+    (tmp_path / "spec").mkdir()
+    text = tmp_path / "spec" / "a.py"
+    text.write_text("x = 1\n")
+    first = digest(("spec/*.py",), tmp_path)
+    text.write_text("# why\n\nx = 1  \n")
+    assert digest(("spec/*.py",), tmp_path) == first
+    text.write_text("x = 2\n")
+    assert digest(("spec/*.py",), tmp_path) != first
+    text.write_text("x = 1\n")
+    (tmp_path / "spec" / "b.py").write_text("")
+    assert digest(("spec/*.py",), tmp_path) != first
+    with pytest.raises(ValueError, match="means no file"):
+        digest(("spec/*.c",), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b'{"format":"x"}', b'{"format":"nullblock-ledger","version":9}', None]
+)
+def test_damaged_evidence_is_one_line(
+    data: bytes | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Evidence that cannot be read is said in one line with the remedy; exit code 2."""
+    path = tmp_path / "evidence.json"
+    if data is not None:
+        path.write_bytes(data)
+    monkeypatch.setattr(file, "FILE", path)
+    assert main(["ledger"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "--refresh" in said and str(path) in said
+
+
+def test_a_damaged_record_names_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A field that nobody knows is damage, not evidence."""
+    with pytest.raises(file.Damaged, match="evidence of proofs"):
+        judge(altered(lambda r: r["proofs"].update(all_is="well")))
+
+
+def test_refreshing_writes_both_files_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the engines say again becomes both files; without a place for one, none is written."""
+    monkeypatch.setattr(refresh, "gathered", lambda names, say: LEDGER.records)
+    new, page = tmp_path / "evidence.json", tmp_path / "LEDGER.md"
+    written = refresh.refresh(file=new, page=page)
+    assert written.records == LEDGER.records
+    assert judge(load(new)).records == LEDGER.records
+    assert page.read_text() == markdown(written)
+    with pytest.raises(OSError, match="nowhere"):
+        refresh.refresh(file=tmp_path / "other.json", page=tmp_path / "nowhere" / "x.md")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["LEDGER.md", "evidence.json"]
+
+
+def test_an_engine_that_fails_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line says which engine, and no file is touched."""
+    before = file.FILE.read_bytes()
+    monkeypatch.setattr(refresh, "WORKER", "nullblock.no_such_module")
+    assert main(["ledger", "--refresh"]) == 74
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "nothing is written: proofs: " in said
+    assert file.FILE.read_bytes() == before

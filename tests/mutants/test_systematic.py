@@ -1,0 +1,183 @@
+"""What is recorded of the systematic mutants is of this text, is explained, and is still so."""
+
+import re
+from hashlib import sha256
+
+import pytest
+import systematic
+from lockstep import OUT_OF_SCOPE  # noqa: F401  (found beside this file)
+
+from nullblock.conformance.mutation import page, traces
+from nullblock.conformance.mutation.run import asking, wanted
+from nullblock.spec.catalogue import catalogue
+from nullblock.spec.departures import DEPARTURES
+from nullblock.spec.explorer.search import GUARD, PROMISE
+from nullblock.spec.kernel import RULES
+from nullblock.spec.mutation import statements
+from nullblock.spec.mutation.compiled import WITNESS
+from nullblock.spec.mutation.exploring import FIRST, explorer, readable, scopes
+from nullblock.spec.mutation.forks import Json
+from nullblock.spec.mutation.generate import Defect, Mutant, by_id, mutants
+from nullblock.spec.mutation.results import ENGINES, Engine, Results, load
+from nullblock.spec.mutation.survivors import ONE_BY_ONE, reason
+from nullblock.spec.zoo import ZOO
+from nullblock.spec.zoo.page import shown
+from nullblock.spec.zoo.specimens import SPECIMENS, Specimen
+
+KEPT: dict[str, Results] = {e: load(e) for e in (*ENGINES, "statements")}
+RERUN = "python tests/mutants/systematic.py"
+KNOWN = {s.id for s in catalogue()} | {GUARD, PROMISE, WITNESS}
+SAMPLE = 4
+"""Mutants an engine, of those it notices, and of those it does not."""
+
+
+def test_the_results_are_of_this_text() -> None:
+    """The rules, the machine, the readings and the invariants are those that were mutated."""
+    assert [e for e, k in KEPT.items() if k.stale] == [], f"run {RERUN}"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nobody_is_left_out(engine: Engine) -> None:
+    """Each engine was asked about every mutant that it is meant to be, and none ended badly."""
+    said = KEPT[engine].said
+    assert [d.id for d in wanted(engine) if d.id not in said] == [], f"run {RERUN}"
+    assert {id: s for id, s in said.items() if "failed" in s and "by" not in s} == {}
+
+
+def test_what_is_noticed_is_noticed_by_a_statement() -> None:
+    """The explorer names a statement, or a guard, promise or witness; and a scope that there is."""
+    for id, said in KEPT["explorer"].said.items():
+        if "by" in said:
+            assert said["by"] in KNOWN, id
+            assert said["scope"] in scopes(), id
+
+
+def test_whoever_goes_unnoticed_is_explained() -> None:
+    """Each mutant that no engine notices has a reason, and each reason is needed."""
+    left = page.unnoticed({e: KEPT[e] for e in ENGINES})
+    assert [m.id for m in left if reason(m) is None] == []
+    reasons = {reason(m) for m in left}
+    assert {pattern for pattern, r in ONE_BY_ONE.items() if r not in reasons} == set()
+
+
+def test_the_pages_are_what_is_recorded() -> None:
+    """`MUTATION.md` and `ZOO.md` were generated from the results."""
+    for path, text in systematic.pages().items():
+        assert path.read_text() == text, f"run {RERUN} --pages"
+
+
+# a sample, run again -----
+def sample(engine: Engine, noticed: bool, first_scopes: bool = False) -> list[Mutant]:
+    """A few mutants, drawn by their IDs."""
+    some = [
+        m
+        for m in mutants()
+        if m.id in KEPT[engine].said and KEPT[engine].noticed(m) is noticed
+        if not first_scopes or KEPT[engine].said[m.id]["scope"] in FIRST
+    ]
+    return sorted(some, key=lambda m: sha256(f"{engine} {m.id}".encode()).digest())[:SAMPLE]
+
+
+def verdict(said: Json) -> Json:
+    """What does not depend on the machine it is found on."""
+    return {k: v for k, v in said.items() if k != "seconds"}
+
+
+def test_the_explorer_notices_what_is_recorded() -> None:
+    """The same statement, in the same scope, after as many actions and states."""
+    some = sample("explorer", True, first_scopes=True)
+    with explorer(some, FIRST) as found:
+        for m in some:
+            assert verdict(found.judge(m)) == verdict(KEPT["explorer"].said[m.id]), m.id
+
+
+def test_the_explorer_does_not_notice_what_is_not_recorded() -> None:
+    """Those that it does not notice pass the scopes that check every rule."""
+    some = sample("explorer", False)
+    with explorer(some, FIRST) as found:
+        for m in some:
+            assert "by" not in found.judge(m), m.id
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+@pytest.mark.parametrize("engine", ["prover", "lockstep"])
+def test_the_others_notice_what_is_recorded(engine: Engine, noticed: bool) -> None:
+    """The same verdict, for those that are noticed and those that are not."""
+    with asking(engine) as ask:
+        for m in sample(engine, noticed):
+            assert verdict(ask(m)) == verdict(KEPT[engine].said[m.id]), m.id
+
+
+def test_the_traces_notice_what_is_recorded() -> None:
+    """The same trace, step and rule."""
+    for m in sample("traces", True):
+        assert traces.judge(m) == KEPT["traces"].said[m.id], m.id
+
+
+def test_a_statement_that_alone_catches_a_mutant_is_needed() -> None:
+    """Where the statement says nothing, the mutant passes the scope in which it is noticed."""
+    id, m = next(
+        (id.removeprefix("only "), by_id()[said["of"][0]])
+        for id, said in KEPT["statements"].said.items()
+        if id.startswith("only ") and said["of"]
+    )
+    noticed = KEPT["explorer"].said[m.id]
+    assert noticed["by"] == id
+    silent = statements.silenced()[id]
+
+    class Both:
+        """A mutant, and a statement that does not see it."""
+
+        id, what, functions = "both", "both", m.functions | silent.functions
+
+        def texts(self) -> dict[str, str]:
+            """The files of both."""
+            return m.texts() | silent.texts()
+
+    limit = noticed["states"] + 50
+    assert readable(m, noticed["scope"], limit).breaks == id
+    assert readable(Both(), noticed["scope"], limit).breaks != id
+
+
+# the zoo -----
+def test_every_entry_of_the_zoo_is_shown_or_says_what_is_missing() -> None:
+    """What it names exists, and an entry that nothing shows is of a layer that there is not."""
+    assert len({e.id for e in ZOO}) == len(ZOO) >= 88
+    assert {s.name for s in SPECIMENS} == {e.specimen for e in ZOO if e.specimen}
+    departures = {f"departure.{d.name}" for d in DEPARTURES}
+    for e in ZOO:
+        name = shown(e)
+        assert bool(name) or e.missing, e.id
+        assert not name or name in departures | set(by_id()) | {s.id for s in SPECIMENS}, e.id
+        assert set(re.findall(r"[A-Z]+-\d+", f"{e.changes} {e.falls}")) <= KNOWN, e.id
+
+
+@pytest.mark.parametrize("e", [e for e in ZOO if e.how != "nothing"], ids=lambda e: e.id)
+def test_an_entry_of_the_zoo_is_noticed(e) -> None:  # type: ignore[no-untyped-def]
+    """Some engine notices what shows it: where a statement is expected to fall, the explorer or
+    the prover.
+    """
+    said = {engine: KEPT[engine].said.get(shown(e), {}) for engine in ENGINES}
+    assert any("by" in s for s in said.values())
+    if e.falls:
+        assert "by" in said["explorer"] or "by" in said["prover"]
+
+
+@pytest.mark.parametrize("s", SPECIMENS, ids=lambda s: s.name)
+def test_a_specimen_is_noticed_as_recorded(s: Specimen) -> None:
+    """The readable explorer finds the same, if the explorer notices it at all."""
+    said = KEPT["explorer"].said[s.id]
+    if "by" in said:
+        found = readable(s, said["scope"], 20_000)
+        assert (found.breaks, found.states, found.actions) == (
+            said["by"],
+            said["states"],
+            said["actions"],
+        )
+
+
+def test_a_defect_is_what_the_engines_take(request: pytest.FixtureRequest) -> None:
+    """Mutants and specimens are defects alike: a name, a sentence, functions and texts."""
+    some: list[Defect] = [mutants()[0], SPECIMENS[0]]
+    assert all(d.id and d.what and d.functions and d.texts() for d in some)
+    assert set(RULES) > mutants()[3].functions - {"_dequeue"}
