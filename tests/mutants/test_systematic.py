@@ -45,7 +45,7 @@ def test_nobody_is_left_out(engine: Engine) -> None:
 
 
 def test_what_is_noticed_is_noticed_by_a_statement() -> None:
-    """The explorer names a statement, or a guard, promise or witness; and a scope that there is."""
+    """The explorer names a statement, guard, promise or witness, and a scope that there is."""
     for id, said in KEPT["explorer"].said.items():
         if "by" in said:
             assert said["by"] in KNOWN, id

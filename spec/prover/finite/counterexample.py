@@ -9,6 +9,7 @@ from typing import Any
 from nullblock.spec.catalogue import CATALOGUE
 from nullblock.spec.concrete import State
 from nullblock.spec.explorer.reads import reads
+from nullblock.spec.explorer.frame import frame
 from nullblock.spec.explorer.story import standing
 from nullblock.spec.fields import (
     ADVANCE,
@@ -122,7 +123,7 @@ def setting(s: State) -> str:
 
 def _before(s: Any) -> Iterator[str]:
     """The state, and who is half-way."""
-    yield standing(s)
+    yield standing(frame(s))
     half = [f"the phase is {PHASE[s.phase]}"]
     if s.leaving:
         held = " ".join(f"{b}*" if s.hsh[b] else str(b) for b in _table(s, s.leaver))
