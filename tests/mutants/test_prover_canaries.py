@@ -46,11 +46,11 @@ NOTICED: dict[str, Notice] = {
     "placeholder-stays": Notice("take_token", "UPD-19"),
     "stale-token-taken": Notice("preempt_for_reset", "UPD-20"),
     "one-step-too-many": Notice("ask_to_run", "RUN-26"),
+    "placeholder-cached": Notice("publish_known", "HASH-21"),
     "token-for-a-namesake": Notice("add_request", "UPD-20"),
 }
 UNNOTICED: dict[str, tuple[str, str]] = {
     "free-forward": ("pop_block", "its text moves a table up in a loop over blocks; see below"),
-    "placeholder-cached": ("publish_known", "HASH-21 forbids it, which scopes and traces check"),
     "reserve-ignored": ("ask_to_enter", "no invariant forbids it: a choice of policy"),
     "latest-duplicate": ("look", "any block with the hash holds the same content"),
     "stop-before-eos": ("go_on", "the reason for which a request stops is no part of the state"),

@@ -9,15 +9,19 @@ from typing import Any
 from nullblock.spec.catalogue import CATALOGUE
 from nullblock.spec.concrete import State, initial
 from nullblock.spec.explorer.story import at_fault
+from nullblock.spec.facts import Config
 from nullblock.spec.invariants import INVARIANTS, invariants
 from nullblock.spec.kernel import CONFUSED, RULES, Broken, Disabled, Rule
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.prover.finite.counterexample import Counterexample, Fallen, setting, told
-from nullblock.spec.prover.finite.decode import Decoder
+from nullblock.spec.prover.finite.decode import Decoder, World
 from nullblock.spec.prover.finite.environment import Instance
 from nullblock.spec.prover.finite.search import INSTANCES, Found, Seeker
 from nullblock.spec.prover.jobs import Job
 from nullblock.spec.prover.paths import detached
+
+FIRED = " is enabled: "
+"""What is said of a guard where the machine fires its rule."""
 
 
 class Refuter:
@@ -37,6 +41,10 @@ class Refuter:
         return self.known[key]
 
     def _refute(self, job: Job, what: str, priority: bool) -> Counterexample | None:
+        if job.kind == "initial":
+            return _first(self.sem, what, priority)
+        if job.kind == "machine" and FIRED not in what:
+            return None  # of a loop that was cut no state tells how it came there
         for instance in INSTANCES:
             seeker = self.seekers.get((instance, priority))
             if seeker is None:
@@ -57,7 +65,7 @@ def confirmed(found: Found, job: Job, what: str) -> Counterexample | None:
     s = decoder.state(found.state)
     rule = found.rule or RULES.get(job.name)
     if rule is None:
-        return _first(job, s, what)
+        return None
     arguments = decoder.arguments(rule.sorts)
     if not all(invariants(s).values()):
         return None
@@ -65,16 +73,15 @@ def confirmed(found: Found, job: Job, what: str) -> Counterexample | None:
     return told(s, rule, arguments, fell) if fell is not None else None
 
 
-def _first(job: Job, s: State, what: str) -> Counterexample | None:
+def _first(sem: Semantics, what: str, priority: bool) -> Counterexample | None:
     """The first state of all, which has no state before it."""
-    if job.kind != "initial" or what not in INVARIANTS:
-        return None
-    first: Any = initial(s.k)
-    if INVARIANTS[what](first):
+    policy = "priority" if priority else "fcfs"
+    first: Any = initial(World(Config(4, 2, 4, 2, 8, policy=policy, semantics=sem), 0, {}))
+    if what not in INVARIANTS or INVARIANTS[what](first):
         return None
     falls = f"{what}: {CATALOGUE[what].sentence}"
     nothing = "nothing has happened yet"
-    return Counterexample(setting(s), (), nothing, (), falls, tuple(at_fault(what, first)))
+    return Counterexample(setting(first), (), nothing, (), falls, tuple(at_fault(what, first)))
 
 
 def _fell(s: State, rule: Rule, arguments: tuple[Any, ...], what: str) -> Fallen | None:
