@@ -118,7 +118,7 @@ def may_begin(s: State, m: Mark) -> Value:
         s.stage[m.r] != UNBORN,
         m.arr > 0,
         comes_first(s, m),
-        stands_first(s, m),
+        stands_first(s, m) if s.k.priority else True,
     )
 
 

@@ -39,14 +39,14 @@ RANKED = Scope(
     "ranked",
     "PRIORITY: the least urgent runs first, and urgent ones come and go",
     config(
-        *(4, 2, 4),
+        *(3, 2, 4),
         scheduler_reserve_full_isl=False,
         policy="priority",
         long_prefill_token_threshold=2,
     ),
     (
-        Template("a", (A,) * 6, 3, priority=2),
-        Template("b", (B,) * 4, 3, priority=1),
+        Template("a", (A,) * 4, 2, priority=2),
+        Template("b", (B,) * 3, 2, priority=1),
         Template("c", (C,), 2, priority=0),
     ),
     frozenset("preempts-another preempts-itself withdrawal threshold-cut".split()),

@@ -33,7 +33,7 @@ LASSOS = {
     "steps": ("LIVE-4", "add a", "pause PAUSED_NEW; pause UNPAUSED"),
     "unpaused": ("LIVE-4", "add a; pause PAUSED_NEW", "step"),
     "resets": ("LIVE-1", "add a; step", "reset_prefix_cache reset_running; step"),
-    "arrivals": ("LIVE-1", "add b; step; add a; step; step", "step; add b; step; step"),
+    "arrivals": ("LIVE-1", "add b; step; add a; step", "step; add b; step"),
 }
 """For each condition: what falls without it, the way into the cycle, the cycle."""
 

@@ -98,10 +98,8 @@ def lossy(name: str, field: str) -> Callable[..., None]:
 
 CANARIES: dict[str, tuple[str, str, str]] = {
     "skips who has work": ("step: skip", "guards", "is_admitted"),
-    "ends the running phase early": ("step: end_running", "guards", "gains"),
     "ends the waiting phase early": ("step: end_waiting", "guards", "is_admitted"),
     "counts nothing as computed": ("step: advance", "comp", "gains"),
-    "grants nothing": ("step: schedule_running", "sched", "gains"),
     "takes a token and forgets it": ("update: take_token", "ntok", "comes_back"),
     "ends the update early": ("update: end_update", "guards", "has_come_back"),
 }
