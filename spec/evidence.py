@@ -6,6 +6,8 @@ Words: *proved* is unbounded; *exhaustive to scope S* is every reachable state o
 
 from nullblock.spec.catalogue import Statement
 from nullblock.spec.explorer.scopes import STANDARD
+from nullblock.spec.liveness.ranking import THEOREMS
+from nullblock.spec.liveness.scopes import CONTENDED
 from nullblock.spec.prover.claims import proved_invariants, proved_rules
 
 
@@ -25,6 +27,12 @@ def evidence(s: Statement) -> list[str]:
                     "Z3: proved, for any number of blocks, requests and tokens (nullblock prove)",
                 )
             return lines
+        case "liveness" if s.id in THEOREMS:
+            size = "for any number of blocks, requests, tokens and steps in flight"
+            return [f"Z3: proved, {size} (nullblock explore --liveness --ranking)"]
+        case "liveness":
+            where = ", ".join((*CONTENDED, *STANDARD))
+            return [f"cycles: exhaustive to scopes {where} (nullblock explore --liveness)"]
         case "rule":
             lines = [f"explorer: its guards and effects, exhaustive to scopes {scopes}", lockstep]
             if name in proved_rules():

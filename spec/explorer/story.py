@@ -19,7 +19,7 @@ from nullblock.spec.explorer.search import (
     PROMISE,
     STEP_SCALARS,
 )
-from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS, Before, before
+from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS
 from nullblock.spec.fields import FIELDS
 from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import CONFUSED, Broken, Disabled, Engines, State
@@ -128,24 +128,24 @@ class _Telling:
         try:
             self.perform(action)
         except _Stop as e:
-            return tuple(_values(self.found.breaks, e.state))
+            return tuple(at_fault(self.found.breaks, e.state))
         except (Disabled, Broken, *CONFUSED) as e:
             if not self.last:
                 raise Untold(f"{action} cannot happen: {e}") from e
             return ()
         if self.last and self.holds is not None and not self.holds(self.s):
-            return tuple(_values(self.found.breaks, self.s))
+            return tuple(at_fault(self.found.breaks, self.s))
         return None
 
     def perform(self, action: Action) -> None:
-        s, was = self.s, before(self.s)
+        s, was = self.s, self.s.copy()
         done = action
         if isinstance(action, Step):
 
             def half(t: State) -> None:
                 nonlocal was
                 self.check(was, t, Schedule())
-                was = before(t)
+                was = t.copy()
 
             perform(s, action, half)
             done = Update()
@@ -156,7 +156,7 @@ class _Telling:
             perform(s, action)
         self.check(was, s, done)
 
-    def check(self, was: Before, s: State, done: Action) -> None:
+    def check(self, was: State, s: State, done: Action) -> None:
         """Stop where a half step or event breaks the statement."""
         if not self.last:
             return
@@ -213,7 +213,7 @@ class _Asked:
 NAMES = {"B": "block", "R": "request", "I": "index", "H": "hash"}
 
 
-def _values(id: str, s: State) -> Iterator[str]:
+def at_fault(id: str, s: State) -> Iterator[str]:
     """What the statement reads where it is false: its members, and what is known of them."""
     statement: Any = INVARIANTS.get(id) or CLAIMS.get(id) or TRANSITIONS[id]
     fields = [f for f in FIELDS if f in reads(statement)]
