@@ -49,20 +49,35 @@ def first_difference(left: Iterable[str], right: Iterable[str]) -> Difference | 
 
     Raises ``ValueError`` for a line that is not JSON.
     """
-    left_names, right_names = HashNames(), HashNames()
-    for number, (left_line, right_line) in enumerate(zip_longest(left, right), start=1):
+    comparison = Comparison()
+    for left_line, right_line in zip_longest(left, right):
         a = {} if left_line is None else json.loads(left_line)
         b = {} if right_line is None else json.loads(right_line)
-        event = _event(a or b)
-        kinds = a.get("ev", ABSENT), b.get("ev", ABSENT)
-        if kinds[0] == kinds[1] == "EXCEPTION":
+        if a.get("ev") == b.get("ev") == "EXCEPTION":
             return None
-        if kinds[0] != kinds[1]:
-            return Difference(number, event, "", *kinds)
-        found = next(_differences(left_names.named(a), right_names.named(b), ""), None)
+        found = comparison.difference(a, b)
         if found is not None:
-            return Difference(number, event, *found)
+            return found
     return None
+
+
+class Comparison:
+    """Compares two runs line by line, as they come."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.left, self.right = HashNames(), HashNames()
+
+    def difference(self, a: dict[str, Any], b: dict[str, Any]) -> Difference | None:
+        """What differs in the next line; an empty one stands for none."""
+        self.number += 1
+        kinds = a.get("ev", ABSENT), b.get("ev", ABSENT)
+        if kinds[0] != kinds[1]:
+            return Difference(self.number, _event(a or b), "", *kinds)
+        if kinds[0] == "EXCEPTION":
+            return None
+        found = next(_differences(self.left.named(a), self.right.named(b), ""), None)
+        return None if found is None else Difference(self.number, _event(a), *found)
 
 
 class HashNames:

@@ -83,7 +83,7 @@ def run(
     """
     scope.check_run(scenario, "at hand", engine.features)
     digest, count = hashlib.sha256(), 0
-    for fields in _Run(scenario, engine, dump).lines(version):
+    for fields in Player(scenario, engine, dump).lines(version):
         line = _json(fields)
         digest.update(b"\n" * (count > 0) + line.encode())
         count += 1
@@ -95,8 +95,11 @@ def _json(fields: Fields) -> str:
     return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
 
-class _Run:
-    """The driver's own state: the clock, the model, and the steps in flight."""
+class Player:
+    """The driver's own state: the clock, the model, and the steps in flight.
+
+    ``lines`` plays its scenario; ``take`` plays one event more, whatever the scenario has.
+    """
 
     def __init__(self, scenario: Scenario, engine: Engine, dump: Dump) -> None:
         self.scenario = scenario

@@ -29,8 +29,10 @@ IN_VLLM = {"vllm", "msgspec", "zmq", "numpy", "zstandard"}
 """What the recorder may use: it runs where vLLM is and this project need not be. The last one is
 used where it happens to be installed.
 """
-IN_PYTEST = "conformance/pytest_plugin/"
-"""Runs inside pytest and nowhere else."""
+ELSEWHERE = {"pytest": "conformance/pytest_plugin/", "crosshair": "conformance/confirm.py"}
+"""What only one place uses, where it is installed: the first runs inside pytest, the second says
+so where CrossHair is not there.
+"""
 RECORDER = "conformance/adapters/vllm/"
 RECORDER_PACKAGE = "nullblock.conformance.adapters.vllm"
 
@@ -71,7 +73,7 @@ def test_layers_need_only_what_is_installed_for_them() -> None:
         for found in every_import()
         if found.top not in sys.stdlib_module_names | {"nullblock", *LAYERS}
         and found.top not in THIRD_PARTY[layer_of(found.file)]
-        and not (found.top == "pytest" and found.file.startswith(IN_PYTEST))
+        and not found.file.startswith(ELSEWHERE.get(found.top, "/"))
     ]
     assert offending == []
 
