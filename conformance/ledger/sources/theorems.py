@@ -11,10 +11,10 @@ from nullblock.conformance.ledger.sources.base import Record, Source
 from nullblock.conformance.ledger.words import Word
 from nullblock.spec.catalogue import catalogue
 
-COMMAND = "make pytest T=tests/spec/test_theorems.py"
+COMMAND = 'make pytest T="tests/spec -k theorem"'
 
 
-class Obligation(Record, frozen=True):
+class Obligation(Record, frozen=True, array_like=True):
     """One obligation."""
 
     where: str
