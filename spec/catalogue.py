@@ -26,9 +26,10 @@ FAMILIES = (
     "LIFE",
     "LIVE",
     "EVENT",
+    "THEOREM",
 )
 F = TypeVar("F", bound=Callable[..., Any])
-Kind = Literal["rule", "clause", "invariant", "witness", "liveness"]
+Kind = Literal["rule", "clause", "invariant", "theorem", "witness", "liveness"]
 _ID = re.compile(rf"(?:{'|'.join(FAMILIES)})-[1-9][0-9]*")
 
 
@@ -112,6 +113,7 @@ MODULES = (
     "nullblock.spec.liveness.properties",
     "nullblock.spec.liveness.ranking",
     "nullblock.spec.kv_events.law",
+    "nullblock.spec.theorems",
 )
 """Where statements are defined."""
 

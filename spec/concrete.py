@@ -154,6 +154,18 @@ class Env:
         """How many members pass `test`."""
         return sum(1 for x in self.domain(sort) if test(x))
 
+    def total(self, m: Any, low: int, high: int) -> int:
+        """The sum of m[low], …, m[high - 1]."""
+        return sum(m[i] for i in range(low, high))
+
+    def summed(self, sort: str, m: Any) -> int:
+        """The sum of a map over the members of a sort."""
+        return sum(m[x] for x in self.domain(sort))
+
+    def among(self, m: Any, low: int, high: int, x: Any) -> bool:
+        """Whether x is one of m[low], …, m[high - 1]."""
+        return any(m[i] == x for i in range(low, high))
+
     # sizes -----
     def blocks(self, tokens: int) -> int:
         """Blocks that `tokens` tokens need: rounded up."""

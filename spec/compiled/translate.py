@@ -17,13 +17,12 @@ from nullblock.spec.compiled.values import (
     Done,
     Hook,
     Num,
-    Record,
     Scope,
     StateRef,
     Untranslatable,
     Value,
 )
-from nullblock.spec.explorer import actions, identity, liveness, transitions
+from nullblock.spec.explorer import actions, identity, liveness
 from nullblock.spec.explorer.model import ModelEnv
 from nullblock.spec.explorer.search import Search
 from nullblock.spec.explorer.witnesses import WITNESSES, Watch
@@ -131,9 +130,7 @@ class Program(Functions):
 
     def _transitions(self) -> str:
         st = StateRef("st")
-        was = self.applied(transitions.before, StateRef("was"))
-        if not isinstance(was, Record):
-            raise Untranslatable("before() makes no record")
+        was = StateRef("was")
         found = [
             self.checked(id, self.applied(holds, was, st, Done()))
             for id, holds in self.search.transitions

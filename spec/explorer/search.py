@@ -20,7 +20,7 @@ from nullblock.spec.explorer.liveness import SERVED, STEPS, Edges, cycle, unserv
 from nullblock.spec.explorer.model import Scope, beginning
 from nullblock.spec.explorer.reads import Remembered, reads, writes
 from nullblock.spec.explorer.result import Counterexample, Lasso, Progress, Result
-from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS, Before, before
+from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS
 from nullblock.spec.explorer.witnesses import Watch
 from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import CONFUSED, RULES, Broken, Disabled, Engines, State
@@ -87,7 +87,7 @@ class Search:
             if not holds(s):
                 raise Violation(id, rule=rule)
 
-    def check_transition(self, was: Before, s: State, done: Action) -> None:
+    def check_transition(self, was: State, s: State, done: Action) -> None:
         """Raise Violation for the first statement that a half step or event breaks."""
         for id, holds in self.transitions:
             if not holds(was, s, done):
@@ -96,13 +96,13 @@ class Search:
 
     def perform(self, s: State, action: Action) -> None:
         """Let an action happen, and check it."""
-        was, last = before(s), action
+        was, last = s.copy(), action
         if isinstance(action, Step):
-            middle: list[Before] = []
+            middle: list[State] = []
 
             def half(t: State) -> None:
                 self.check_transition(was, t, Schedule())
-                middle.append(before(t))
+                middle.append(t.copy())
 
             perform(s, action, half)
             was, last = middle[0], Update()

@@ -20,7 +20,7 @@ from nullblock.spec.explorer.search import (
     PROMISE,
     STEP_SCALARS,
 )
-from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS, Before, before
+from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS
 from nullblock.spec.fields import FIELDS
 from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import CONFUSED, Broken, Disabled, Engines, State
@@ -144,14 +144,14 @@ class _Telling:
         return None
 
     def perform(self, action: Action) -> None:
-        s, was = self.s, before(self.s)
+        s, was = self.s, self.s.copy()
         done = action
         if isinstance(action, Step):
 
             def half(t: State) -> None:
                 nonlocal was
                 self.check(was, t, Schedule())
-                was = before(t)
+                was = t.copy()
 
             perform(s, action, half)
             done = Update()
@@ -162,7 +162,7 @@ class _Telling:
             perform(s, action)
         self.check(was, s, done)
 
-    def check(self, was: Before, s: State, done: Action) -> None:
+    def check(self, was: State, s: State, done: Action) -> None:
         """Stop where a half step or event breaks the statement."""
         if not self.last:
             return

@@ -1,66 +1,22 @@
-"""What holds of every step and event, and of every state in a finite scope.
+"""What holds of every half step and event, comparing the state before with the state after; and of
+every state between them, what takes the true content of blocks.
 
-The first need the state before, the second a finite domain or the true content of blocks; so they
-stand beside the invariants of `nullblock.spec.invariants`, which the prover handles. The explorer
-checks them all.
+They are written in the words of the kernel: the explorer evaluates them on every transition, and
+`nullblock.spec.theorems.steps` proves the same text for any size.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 from nullblock.spec.catalogue import register
 from nullblock.spec.explorer.actions import Action, Schedule, Update
 from nullblock.spec.fields import PAUSED_ALL, RUNNING, TOKEN, UNBORN, UNPAUSED, WAITING
-from nullblock.spec.kernel import State
+from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
 from nullblock.spec.state import ahead, begins, in_flight, last_in_flight, live
 
-
-@dataclass(frozen=True, slots=True)
-class Before:
-    """What is remembered of the state before an action."""
-
-    running: tuple[Any, ...]
-    table: dict[Any, tuple[int, ...]]
-    computed: dict[Any, int]
-    tokens: dict[Any, int]
-    stage: dict[Any, int]
-    owed: dict[Any, int]
-    """Of those who take a token from the oldest step in flight: the position it was sampled
-    for.
-    """
-
-
-def before(s: State) -> Before:
-    """What the statements below need to know of the state before."""
-    running = tuple(s.run[i] for i in range(s.nr))
-    return Before(
-        running,
-        {r: tuple([s.tab[r, i] for i in range(s.tlen[r])]) for r in running},
-        {r: s.comp[r] for r in running},
-        type(s.ntok)(s.ntok),
-        type(s.stage)(s.stage),
-        _owed(s),
-    )
-
-
-def _owed(s: State) -> dict[Any, int]:
-    if not in_flight(s):
-        return {}
-    entries = range(s.cur, s.fend[s.oldest])
-    return {
-        s.frame[i]: s.spot[i]
-        for i in entries
-        if s.due[i] == TOKEN
-        and s.stage[s.frame[i]] != UNBORN
-        and s.born[i] == s.arr[s.frame[i]]
-        and not s.drop[s.frame[i]]
-    }
-
-
-Transition = Callable[[Before, State, Action], bool]
+Transition = Callable[[State, State, Action], Value]
+"""Of the state before, the state after, and what happened between them."""
 TRANSITIONS: dict[str, Transition] = {}
-CLAIMS: dict[str, Callable[[State], bool]] = {}
+CLAIMS: dict[str, Callable[[State], Value]] = {}
 
 
 def transition(id: str) -> Callable[[Transition], Transition]:
@@ -74,10 +30,10 @@ def transition(id: str) -> Callable[[Transition], Transition]:
     return enter
 
 
-def claim(id: str) -> Callable[[Callable[[State], bool]], Callable[[State], bool]]:
+def claim(id: str) -> Callable[[Callable[[State], Value]], Callable[[State], Value]]:
     """Register a statement about states between events."""
 
-    def enter(f: Callable[[State], bool]) -> Callable[[State], bool]:
+    def enter(f: Callable[[State], Value]) -> Callable[[State], Value]:
         register(id, "invariant", f)
         CLAIMS[id] = f
         return f
@@ -85,117 +41,190 @@ def claim(id: str) -> Callable[[Callable[[State], bool]], Callable[[State], bool
     return enter
 
 
-def _entries(s: State) -> range:
-    """The entries of the step scheduled last."""
-    return range(begins(s, s.steps - 1), s.nframe)
+def _first(s: State) -> Value:
+    """The first entry of the step scheduled last; it goes on to `nframe`."""
+    return begins(s, s.steps - 1)
 
 
-def _frame(s: State) -> list[Any]:
-    return [s.frame[i] for i in _entries(s)]
+def _in_step(s: State, r: Value) -> Value:
+    """Whether r is scheduled in that step."""
+    return s.k.among(s.frame, _first(s), s.nframe, r)
+
+
+def _stays(was: State, s: State, r: Value) -> Value:
+    """Whether r stays in the running list."""
+    return both(was.stage[r] == RUNNING, s.stage[r] == RUNNING, neg(s.k.mem(s.preempted, r)))
+
+
+def _owed(s: State, i: Value) -> Value:
+    """Whether entry i of the oldest step in flight owes its request a token that it will take."""
+    r = s.frame[i]
+    return both(s.due[i] == TOKEN, s.stage[r] != UNBORN, s.born[i] == s.arr[r], s.drop[r] == 0)
+
+
+def _due(s: State) -> tuple[Value, Value]:
+    """The entries of the oldest step in flight."""
+    return s.cur, ite(in_flight(s) > 0, s.fend[s.oldest], s.cur)
 
 
 @transition("PREEMPT-7")
-def preempted_is_not_scheduled(was: Before, s: State, done: Action) -> bool:
+def preempted_is_not_scheduled(was: State, s: State, done: Action) -> Value:
     """No request is both preempted and scheduled in one step."""
-    return not isinstance(done, Schedule) or not any(map(s.preempted.__contains__, _frame(s)))
+    if not isinstance(done, Schedule):
+        return True
+    return s.k.forall(
+        "I",
+        lambda i: neg(s.k.mem(s.preempted, s.frame[i])),
+        span=lambda: (_first(s), s.nframe),
+    )
 
 
 @transition("RUN-20")
-def progress(was: Before, s: State, done: Action) -> bool:
+def progress(was: State, s: State, done: Action) -> Value:
     """A step that finds a request to serve, and no other step in flight, schedules a token or
     preempts somebody.
 
     Upstream: 39734, 35541, 51299, prompts of max_model_len: requests that wait or run for ever.
     """
-    if not isinstance(done, Schedule) or _frame(s) or s.turned > 0 or in_flight(s) > 1:
+    if not isinstance(done, Schedule):
         return True
-    if s.pause == UNPAUSED:
-        return bool(s.nr == 0 and s.nwait == 0)
-    return bool(s.pause == PAUSED_ALL or s.nr == 0)
+    return implies(
+        both(_first(s) >= s.nframe, s.turned == 0, in_flight(s) <= 1),
+        either(
+            s.pause == PAUSED_ALL,
+            both(s.nr == 0, either(s.pause != UNPAUSED, s.nwait == 0)),
+        ),
+    )
 
 
 @transition("RUN-21")
-def nobody_passed_over(was: Before, s: State, done: Action) -> bool:
+def nobody_passed_over(was: State, s: State, done: Action) -> Value:
     """While token budget is left the running phase schedules every request that has work.
 
     Unless a request preempted itself. Upstream: 49097.
     """
-    if not isinstance(done, Schedule) or s.budget == 0 or s.halted or s.pause == PAUSED_ALL:
+    if not isinstance(done, Schedule):
         return True
-    frame = _frame(s)
-    return all(
-        r in frame
-        or last_in_flight(s, r)
-        or min(s.ntok[r] + ahead(s, r), s.k.max_len - 1) <= s.comp[r]
-        for r in (s.run[i] for i in range(s.nr))
+
+    def served(r: Value) -> Value:
+        return either(
+            _in_step(s, r),
+            last_in_flight(s, r),
+            least(s.ntok[r] + ahead(s, r), s.k.max_len - 1) <= s.comp[r],
+        )
+
+    return implies(
+        both(s.budget != 0, s.halted == 0, s.pause != PAUSED_ALL),
+        s.k.forall("I", lambda i: served(s.run[i]), span=lambda: (0, s.nr)),
     )
 
 
 @transition("RUN-22")
-def running_order_is_kept(was: Before, s: State, done: Action) -> bool:
+def running_order_is_kept(was: State, s: State, done: Action) -> Value:
     """Requests leave the running list anywhere, join it at its end, and never change places."""
-    now = [s.run[i] for i in range(s.nr)]
-    stayed = [r for r in was.running if r in now]
-    return now[: len(stayed)] == stayed
+    return s.k.forall(
+        "II",
+        lambda i, j: implies(
+            both(i < j, was.stage[s.run[j]] == RUNNING),
+            both(was.stage[s.run[i]] == RUNNING, was.ix[s.run[i]] < was.ix[s.run[j]]),
+        ),
+        span=lambda: (0, s.nr),
+    )
 
 
 @transition("RUN-23")
-def budget_bounds_step(was: Before, s: State, done: Action) -> bool:
+def budget_bounds_step(was: State, s: State, done: Action) -> Value:
     """The tokens of a step are at least one a request and no more than the budget in all."""
     if not isinstance(done, Schedule):
         return True
-    grants = [s.grant[i] for i in _entries(s)]
-    return all(n > 0 for n in grants) and sum(grants) <= s.k.budget
+    return both(
+        s.k.forall("I", lambda i: s.grant[i] > 0, span=lambda: (_first(s), s.nframe)),
+        s.k.total(s.grant, _first(s), s.nframe) <= s.k.budget,
+    )
 
 
 @transition("RUN-24")
-def schedule_order(was: Before, s: State, done: Action) -> bool:
+def schedule_order(was: State, s: State, done: Action) -> Value:
     """Requests are scheduled once each, in the order of the running list."""
     if not isinstance(done, Schedule):
         return True
-    frame = _frame(s)
-    return frame == [s.run[i] for i in range(s.nr) if s.run[i] in frame]
+    return both(
+        s.k.forall(
+            "I",
+            lambda i: both(s.stage[s.frame[i]] == RUNNING, s.run[s.ix[s.frame[i]]] == s.frame[i]),
+            span=lambda: (_first(s), s.nframe),
+        ),
+        s.k.forall(
+            "II",
+            lambda i, j: implies(i < j, s.ix[s.frame[i]] < s.ix[s.frame[j]]),
+            span=lambda: (_first(s), s.nframe),
+        ),
+    )
 
 
 @transition("TABLE-10")
-def tables_grow(was: Before, s: State, done: Action) -> bool:
+def tables_grow(was: State, s: State, done: Action) -> Value:
     """While a request stays in the running list its block table is only appended to."""
-    return all(
-        tuple([s.tab[r, i] for i in range(min(len(table), s.tlen[r]))]) == table
-        for r, table in was.table.items()
-        if s.stage[r] == RUNNING and r not in s.preempted
+    return both(
+        s.k.forall("R", lambda r: implies(_stays(was, s, r), was.tlen[r] <= s.tlen[r])),
+        s.k.forall(
+            "RI",
+            lambda r, i: implies(_stays(was, s, r), s.tab[r, i] == was.tab[r, i]),
+            span=lambda r: (0, was.tlen[r]),
+        ),
     )
 
 
 @transition("UPD-14")
-def computed_grows(was: Before, s: State, done: Action) -> bool:
+def computed_grows(was: State, s: State, done: Action) -> Value:
     """A running request gains just the computed tokens it is granted, and loses none."""
-    entries = _entries(s) if isinstance(done, Schedule) else ()
-    granted = {s.frame[i]: s.grant[i] for i in entries}
-    return all(
-        s.comp[r] == n + granted.get(r, 0)
-        for r, n in was.computed.items()
-        if s.stage[r] == RUNNING and r not in s.preempted
+    if not isinstance(done, Schedule):
+        return s.k.forall("R", lambda r: implies(_stays(was, s, r), s.comp[r] == was.comp[r]))
+    return both(
+        s.k.forall(
+            "I",
+            lambda i: implies(
+                _stays(was, s, s.frame[i]),
+                s.comp[s.frame[i]] == was.comp[s.frame[i]] + s.grant[i],
+            ),
+            span=lambda: (_first(s), s.nframe),
+        ),
+        s.k.forall(
+            "R",
+            lambda r: implies(both(_stays(was, s, r), s.comp[r] != was.comp[r]), _in_step(s, r)),
+        ),
     )
 
 
 @transition("UPD-15")
-def tokens_have_owners(was: Before, s: State, done: Action) -> bool:
+def tokens_have_owners(was: State, s: State, done: Action) -> Value:
     """A request takes one token for an output it owes, and none that was never scheduled.
 
     Upstream: request ids used again while an output is in flight.
     """
     if not isinstance(done, Update):
         return True
-    return all(
-        s.ntok[r] == n + (r in was.owed) and (s.ntok[r] == n or was.stage[r] != WAITING)
-        for r, n in was.tokens.items()
-        if n and live(s, r)
+
+    def owes(r: Value) -> Value:
+        nothing = s.k.forall(
+            "I", lambda i: neg(both(was.frame[i] == r, _owed(was, i))), span=lambda: _due(was)
+        )
+        return neg(nothing)
+
+    return s.k.forall(
+        "R",
+        lambda r: implies(
+            both(was.ntok[r] != 0, live(s, r)),
+            either(
+                both(s.ntok[r] == was.ntok[r], neg(owes(r))),
+                both(s.ntok[r] == was.ntok[r] + 1, owes(r), was.stage[r] != WAITING),
+            ),
+        ),
     )
 
 
 @transition("UPD-23")
-def tokens_in_their_places(was: Before, s: State, done: Action) -> bool:
+def tokens_in_their_places(was: State, s: State, done: Action) -> Value:
     """A request takes the token that was sampled for the position it is given.
 
     Upstream: 38624: a request that is preempted and resumed with its output in flight samples a
@@ -203,35 +232,49 @@ def tokens_in_their_places(was: Before, s: State, done: Action) -> bool:
     """
     if not isinstance(done, Update):
         return True
-    return all(
-        (s.ntok[r] - 1 if live(s, r) else was.tokens[r]) == spot for r, spot in was.owed.items()
+
+    def position(r: Value) -> Value:
+        return ite(live(s, r), s.ntok[r] - 1, was.ntok[r])
+
+    return s.k.forall(
+        "I",
+        lambda i: implies(_owed(was, i), position(was.frame[i]) == was.spot[i]),
+        span=lambda: _due(was),
     )
 
 
 @claim("HASH-18")
-def sharing_agrees(s: State) -> bool:
+def sharing_agrees(s: State) -> Value:
     """Requests that share a block agree on all that identifies it: tokens, adapter and salt, from
     the start.
 
     Upstream: 44701.
     """
-    return all(
-        s.k.truth(q, j) == s.k.truth(r, i)
-        for r in s.k.requests
-        for i in range(s.tlen[r])
-        for q in s.k.requests
-        if q != r
-        for j in range(s.tlen[q])
-        if s.tab[q, j] == s.tab[r, i]
-    )
+
+    def agrees(r: Value, i: Value) -> Value:
+        return s.k.forall(
+            "RI",
+            lambda q, j: implies(
+                both(q != r, s.tab[q, j] == s.tab[r, i]), s.k.truth(q, j) == s.k.truth(r, i)
+            ),
+            span=lambda q: (0, s.tlen[q]),
+        )
+
+    return s.k.forall("RI", agrees, span=lambda r: (0, s.tlen[r]))
 
 
 @claim("HASH-19")
-def no_orphans(s: State) -> bool:
+def no_orphans(s: State) -> Value:
     """Every cached block has some cached block with its parent's hash, unless hashes were evicted
     from outside.
     """
-    if s.evicted:
-        return True
-    hashes = {h for h in s.hsh.values() if h is not None}
-    return all(s.k.par(h) == s.k.ROOT or s.k.par(h) in hashes for h in hashes)
+    return either(
+        s.evicted == 1,
+        s.k.forall(
+            "B",
+            lambda b: implies(
+                both(s.hsh[b] != s.k.NOHASH, s.k.par(s.hsh[b]) != s.k.ROOT),
+                s.k.exists("B", lambda c: s.hsh[c] == s.k.par(s.hsh[b])),
+            ),
+        ),
+    )

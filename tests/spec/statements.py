@@ -168,6 +168,19 @@ STATEMENTS = {
     "EVENT-10": "kv_events.law.one_kind",
     "EVENT-11": "kv_events.law.extra_keys_for_each",
     "EVENT-12": "kv_events.law.equal_hashes_equal_content",
+    "THEOREM-1": "theorems.chain.a_miss_stays_a_miss",
+    "THEOREM-2": "theorems.chain.a_lookup_returns_a_prefix",
+    "THEOREM-3": "theorems.pool.nothing_is_lost",
+    "THEOREM-4": "theorems.chain.equal_hash_equal_prefix",
+    "THEOREM-5": "theorems.conjecture.parents_have_references",
+    "THEOREM-6": "theorems.outputs.once_in_every_step",
+    "THEOREM-7": "theorems.content.publish_after_write",
+    "THEOREM-8": "theorems.content.finished_hold_nothing",
+    "THEOREM-9": "theorems.linked_list.surgery",
+    "THEOREM-10": "theorems.pool.queue_is_fifo",
+    "THEOREM-11": "theorems.pool.no_admission_after_preemption",
+    "THEOREM-12": "theorems.pool.all_or_nothing",
+    "THEOREM-13": "theorems.sliding_window.orphans_under_sliding_windows",
 }
 """ID to definition. A statement that goes leaves its ID behind in `RETIRED`; a new one gets a
 new number.

@@ -10,12 +10,12 @@ import pytest
 from nullblock.spec.explorer.actions import Action, Add, Schedule, Update, perform
 from nullblock.spec.explorer.model import beginning
 from nullblock.spec.explorer.scopes import STANDARD
-from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS, Before, before
-from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW
+from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS
+from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, TOKEN
 from nullblock.spec.profiles import NORMATIVE
 from nullblock.spec.state import begins
 
-Scene = tuple[Before, Any, Action]
+Scene = tuple[Any, Any, Action]
 Damage = Callable[[Any], None]
 
 
@@ -31,7 +31,7 @@ def after(steps: int, last: Action) -> Scene:
         perform(s, Update())
     if isinstance(last, Update):
         perform(s, Schedule())
-    was = before(s)
+    was = s.copy()
     perform(s, last)
     return was, s, last
 
@@ -140,6 +140,6 @@ def test_one_output_is_one_token() -> None:
     """UPD-15: a request that owes a token takes it, and one that owes none takes none."""
     was, s, done = updated()
     r = s.run[0]
-    assert r in was.owed
+    assert was.frame[was.cur] == r and was.due[was.cur] == TOKEN
     put(ntok={r: s.ntok[r] - 1})(s)
     assert not holds("UPD-15", (was, s, done))
