@@ -59,6 +59,11 @@ class Theorems(Record, frozen=True):
     solver: str
     theorems: tuple[Shown, ...]
 
+    @property
+    def obligations(self) -> int:
+        """How many are proved."""
+        return sum(o.status == "proved" for t in self.theorems for o in t.obligations)
+
 
 THEOREMS = "nullblock.spec.theorems"
 CODE = "nullblock.conformance.adapters.proofs"
