@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 from xml.etree import ElementTree
 
-from nullblock.conformance.page.html import clean
-
 Name = Literal["CONFORMS", "VIOLATION", "INCONCLUSIVE", "MALFORMED"]
 EXIT: dict[Name, int] = {"CONFORMS": 0, "VIOLATION": 1, "INCONCLUSIVE": 3, "MALFORMED": 4}
 STYLE: dict[Name, str] = {
@@ -70,3 +68,11 @@ def junit_report(name: str, cases: Sequence[Case]) -> bytes:
     ElementTree.indent(root)
     text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return text + b"\n"
+
+
+def clean(text: str) -> str:
+    """Without the characters that XML cannot hold: names and values may come from anywhere."""
+    return "".join(
+        c if c in "\n\t" or (c.isprintable() and not 0xD800 <= ord(c) <= 0xDFFF) else "\ufffd"
+        for c in text
+    )

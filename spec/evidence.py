@@ -6,9 +6,10 @@ Words: *proved* is unbounded; *exhaustive to scope S* is every reachable state o
 
 from nullblock.spec.catalogue import Statement
 from nullblock.spec.explorer.scopes import STANDARD
-from nullblock.spec.liveness.ranking import THEOREMS
+from nullblock.spec.liveness.ranking import THEOREMS as RANKING
 from nullblock.spec.liveness.scopes import CONTENDED
 from nullblock.spec.prover.claims import proved_invariants, proved_rules
+from nullblock.spec.theorems import THEOREMS, linked_list
 
 
 def evidence(s: Statement) -> list[str]:
@@ -26,8 +27,12 @@ def evidence(s: Statement) -> list[str]:
                     0,
                     "Z3: proved, for any number of blocks, requests and tokens (nullblock prove)",
                 )
+            elif s.id in THEOREMS:
+                lines.insert(0, _theorem(s.id))
             return lines
-        case "liveness" if s.id in THEOREMS:
+        case "theorem":
+            return [_theorem(s.id)]
+        case "liveness" if s.id in RANKING:
             size = "for any number of blocks, requests, tokens and steps in flight"
             return [f"Z3: proved, {size} (nullblock explore --liveness --ranking)"]
         case "liveness":
@@ -40,3 +45,11 @@ def evidence(s: Statement) -> list[str]:
             return lines
         case _:
             return [lockstep]
+
+
+def _theorem(id: str) -> str:
+    """What shows a theorem: `spec/THEOREMS.md` says what its proof rests on."""
+    engine = linked_list.ENGINE if id == linked_list.ID else THEOREMS[id].engine
+    how, _, more = engine.partition(", ")
+    shown = f"Z3: proved, {more}" if how == "Z3" else f"{engine}: exhaustive to it"
+    return f"{shown} (spec/theorems)"

@@ -5,7 +5,10 @@ from typing import Final
 
 GROUPS: Final[dict[str, tuple[str, str]]] = {
     "invariant": ("Invariants", "What holds in every state, or of every step."),
-    "theorem": ("Theorems", "What follows from the invariants."),
+    "theorem": (
+        "Theorems",
+        "What follows from the invariants and the rules; what a proof rests on stands behind it.",
+    ),
     "liveness": ("Progress", "What happens in the end."),
     "helper": ("Helpers", "Functions that rules and engines compute with."),
     "rule": (

@@ -107,8 +107,8 @@ def _shortfalls(records: dict[str, Any], stale: list[str], cells: Iterable[Cell]
             yield f"no evidence of {name} is recorded: nullblock ledger --refresh"
     for name in stale:
         again = "nullblock ledger --refresh"
-        if SOURCES[name].of is not None:
-            again = f"run it again, then {again}"
+        if SOURCES[name].again:
+            again = f"{SOURCES[name].again}, then {again}"
         yield f"the evidence of {name} is of an earlier text: {again}"
     for name, found in records.items():
         yield from SOURCES[name].broken(found)

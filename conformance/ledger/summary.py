@@ -13,9 +13,17 @@ def sentences(ledger: Ledger) -> Iterator[str]:
     found = ledger.records
     whole = len(ledger.group("invariant"))
     if "proofs" in found:
+        obligations = found["proofs"].obligations
+        if "theorems" in found:
+            obligations += found["theorems"].obligations
         yield (
             f"{ledger.count(Word.PROVED, 'invariant')} of {whole} invariants are proved for any "
-            f"number of blocks, requests and tokens: {found['proofs'].obligations:,} obligations."
+            f"number of blocks, requests and tokens: {obligations:,} obligations."
+        )
+    if theorems := ledger.group("theorem"):
+        yield (
+            f"{ledger.count(Word.PROVED, 'theorem')} of {len(theorems)} theorems are proved for "
+            "any size."
         )
     if "scopes" in found:
         yield (

@@ -3,6 +3,8 @@
 from html import escape
 from typing import Final
 
+from nullblock.conformance.verdicts import clean
+
 EMPTY: Final = frozenset({"meta", "rect", "br"})
 """Elements without an end tag, or with none needed."""
 
@@ -46,14 +48,6 @@ def table(head: list[str], rows: list[list[Child]], caption: str) -> Element:
         el("caption", caption),
         el("thead", el("tr", *(el("th", h, scope="col") for h in head))),
         el("tbody", *(el("tr", *(el("td", cell) for cell in row)) for row in rows)),
-    )
-
-
-def clean(text: str) -> str:
-    """Without the characters that XML cannot hold: names and values may come from anywhere."""
-    return "".join(
-        c if c in "\n\t" or (c.isprintable() and not 0xD800 <= ord(c) <= 0xDFFF) else "\ufffd"
-        for c in text
     )
 
 

@@ -76,6 +76,8 @@ a.word:hover { outline: 2px solid var(--fg); } a { color: inherit; }
 .slots.none { border-style: dashed; color: var(--dim); }
 @media (min-width: 110rem) { body:has(.panel:target) main { margin-left: 2rem;
   max-width: calc(100vw - 54rem); } }
+@media (max-width: 40rem) { .words > div { display: block; } .words dd { margin: .2rem 0 .6rem; }
+  .glance { grid-template-columns: 1fr; } .panel { padding: 0 .8rem 2rem; } }
 @media print { .panel { display: block; position: static; width: auto; box-shadow: none;
   border: 0; border-top: 2px solid var(--line); break-before: page; } .close { display: none; } }
 """

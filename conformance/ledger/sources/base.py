@@ -42,3 +42,5 @@ class Source(Generic[R]):
     """What has a counterexample of its own."""
     of: Callable[[R], str] | None = None
     """The digest of the files that a long run was of; None: it runs when it is gathered."""
+    again: str = ""
+    """The command that makes a long run again."""

@@ -93,4 +93,8 @@ def cells(found: Fuzzed) -> Iterator[Cell]:
             )
 
 
-SOURCE = Source("lockstep", Fuzzed, FILES, gather, cells, broken, of=lambda found: found.of)
+SOURCE = Source(
+    *("lockstep", Fuzzed, FILES, gather, cells, broken),
+    of=lambda found: found.of,
+    again=AGAIN,
+)

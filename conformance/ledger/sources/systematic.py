@@ -132,4 +132,5 @@ SOURCE = Source(
     *("systematic", Systematic, FILES, gather),
     falls=falls,
     of=lambda found: found.of,
+    again=AGAIN,
 )

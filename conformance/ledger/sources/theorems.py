@@ -11,10 +11,10 @@ from nullblock.conformance.ledger.sources.base import Record, Source
 from nullblock.conformance.ledger.words import Word
 from nullblock.spec.catalogue import catalogue
 
-COMMAND = "make pytest T=tests/spec/test_theorems.py"
+COMMAND = 'make pytest T="tests/spec -k theorem"'
 
 
-class Obligation(Record, frozen=True):
+class Obligation(Record, frozen=True, array_like=True):
     """One obligation."""
 
     where: str
@@ -58,6 +58,11 @@ class Theorems(Record, frozen=True):
 
     solver: str
     theorems: tuple[Shown, ...]
+
+    @property
+    def obligations(self) -> int:
+        """How many are proved."""
+        return sum(o.status == "proved" for t in self.theorems for o in t.obligations)
 
 
 THEOREMS = "nullblock.spec.theorems"

@@ -8,8 +8,8 @@ from typing import Any
 
 from nullblock.spec.catalogue import CATALOGUE
 from nullblock.spec.concrete import State
-from nullblock.spec.explorer.reads import reads
 from nullblock.spec.explorer.frame import frame
+from nullblock.spec.explorer.reads import reads
 from nullblock.spec.explorer.story import standing
 from nullblock.spec.fields import (
     ADVANCE,
