@@ -2,15 +2,17 @@
 
     python benchmarks/bench_impl.py [--rounds N] [--quick] [--json]
 
-The two take turns, each in an interpreter of its own, so that both meet the same machine; a figure
-is the best of the rounds. Of plain decodes it is the median step; where requests come and go, or
-are preempted, the mean. The decisions of both are compared: exit code 1 if they differ. Without a
-real vLLM the engine is measured alone, and that is said. Absolute times drift: compare ratios.
+The two take turns, each in an interpreter of its own, so that both meet the same machine. Rounds
+are alike step by step, so a step's time is its best of the rounds; a figure is the median step of
+plain decodes, and the mean step where requests come and go or are preempted. The decisions of
+both are compared: exit code 1 if they differ. Without a real vLLM the engine is measured alone,
+and that is said. Absolute times drift: compare ratios.
 """
 
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -41,14 +43,20 @@ def run_once(python: Path, engine: str, sizes: str, steps: int) -> Figures:
     return figures
 
 
+def step_time(name: str, rounds: list[Figures]) -> float:
+    """Seconds a step of a workload."""
+    best = [min(times) for times in zip(*(figures[name][0] for figures in rounds), strict=True)]
+    return statistics.median(best) if name.startswith("decodes") else statistics.mean(best)
+
+
 def result(ours: list[Figures], theirs: list[Figures]) -> list[dict[str, Any]]:
     """By workload: seconds a step of both, the ratio, and whether they decided the same."""
     rows = []
     for name, (_, digest, preempted) in ours[0].items():
-        mine = min(figures[name][0] for figures in ours)
+        mine = step_time(name, ours)
         row = {"workload": name, "impl_s": mine, "preemptions": preempted}
         if theirs:
-            real = min(figures[name][0] for figures in theirs)
+            real = step_time(name, theirs)
             same = all(figures[name][1] == digest for figures in (*ours, *theirs))
             row |= {"vllm_s": real, "faster": real / mine, "same_decisions": same}
         rows.append(row)
@@ -57,8 +65,8 @@ def result(ours: list[Figures], theirs: list[Figures]) -> list[dict[str, Any]]:
 
 def table(rows: list[dict[str, Any]], rounds: int) -> Table:
     """What a person reads."""
-    found = Table(title=f"a step, best of {rounds} rounds, microseconds")
-    found.add_column("what")
+    found = Table(title=f"a step, each best of {rounds} rounds, microseconds")
+    found.add_column("what, requests running")
     for column in ("impl", "vLLM 0.22.1", "faster by", "decisions"):
         found.add_column(column, justify="right")
     for row in rows:

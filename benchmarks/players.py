@@ -1,4 +1,4 @@
-"""Plays workloads on one engine and prints, as JSON, the seconds a step took.
+"""Plays workloads on one engine and prints, as JSON, the seconds that every step took.
 
     python benchmarks/players.py vllm|impl SIZES STEPS
 
@@ -11,7 +11,6 @@ import importlib
 import importlib.util
 import json
 import os
-import statistics
 import sys
 import time
 import zlib
@@ -158,16 +157,14 @@ def play(
 
 
 def measure(make: Callable[[int, int], Player], sizes: list[int], steps: int) -> dict[str, Any]:
-    """By workload, seconds a step, and the digest."""
+    """By workload, what :func:`play` tells of it."""
     figures: dict[str, Any] = {}
-    for running in sizes:
+    for n in sizes:
         enough = 1 + (PROMPT_TOKENS + max(steps, 512)) // BLOCK_SIZE
-        times, digest, _ = play(make, running, steps, blocks=enough, answers=(steps, steps + 1))
-        figures[f"decodes, {running} running"] = statistics.median(times), digest, 0
-        times, digest, _ = play(make, running, 3 * steps, blocks=enough, answers=(32, 512))
-        figures[f"ends and arrivals, {running} running"] = statistics.mean(times), digest, 0
-        times, digest, preempted = play(make, running, steps, blocks=10, answers=(32, 512))
-        figures[f"too few blocks, {running} running"] = statistics.mean(times), digest, preempted
+        long, mixed = (steps, steps + 1), (32, 512)
+        figures[f"decodes, {n}"] = play(make, n, steps, blocks=enough, answers=long)
+        figures[f"ends, arrivals, {n}"] = play(make, n, 2 * steps, blocks=enough, answers=mixed)
+        figures[f"too few blocks, {n}"] = play(make, n, steps, blocks=10, answers=mixed)
     return figures
 
 
