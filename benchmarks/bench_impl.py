@@ -65,7 +65,7 @@ def result(ours: list[Figures], theirs: list[Figures]) -> list[dict[str, Any]]:
 
 def table(rows: list[dict[str, Any]], rounds: int) -> Table:
     """What a person reads."""
-    found = Table(title=f"a step, each best of {rounds} rounds, microseconds")
+    found = Table(title=f"a step, each best of {rounds} rounds, microseconds of one core")
     found.add_column("what, requests running")
     for column in ("impl", "vLLM 0.22.1", "faster by", "decisions"):
         found.add_column(column, justify="right")
