@@ -47,8 +47,9 @@ oracle: .venv/dev
 fuzz: .venv/dev oracle ## spec, reference and the real vLLM in lockstep; ARGS="--steps 100000"
 	@$(BIN)/python tests/fuzz/bulk.py --engine spec --engine reference $(ARGS)
 
-bench: .venv/dev oracle ## reference, checker and recorder beside the real vLLM, the explorer beside SPIN
+bench: .venv/dev oracle ## reference, fast engine, checker and recorder beside the real vLLM, the explorer beside SPIN
 	@$(BIN)/python benchmarks/bench_reference.py $(ARGS)
+	@$(BIN)/python benchmarks/bench_impl.py $(ARGS)
 	@$(BIN)/python benchmarks/bench_checker.py $(ARGS)
 	@$(BIN)/python benchmarks/bench_recorder.py $(ARGS)
 	@$(BIN)/python benchmarks/bench_explorer.py $(ARGS)

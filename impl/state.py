@@ -4,6 +4,7 @@ import numpy as np
 
 from nullblock.impl.arrays import Ints
 from nullblock.impl.block_pool import BlockPool
+from nullblock.impl.prefix_cache import ROOT
 from nullblock.impl.requests import Request
 from nullblock.impl.running import Running
 from nullblock.impl.step import Step
@@ -58,7 +59,7 @@ class State:
             places, full = places[lacking], full[lacking]
             rows, block = running.row[places], running.num_named[places]
             # A request without a block before holds no name: what stands in its row is of old.
-            before = np.where(block > 0, running.names[rows, block - 1], 0)
+            before = np.where(block > 0, running.names[rows, block - 1], ROOT)
             tokens = running.tokens[rows[:, None], (block * size)[:, None] + np.arange(size)]
             requests = running.requests
             extras = {

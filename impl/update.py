@@ -16,7 +16,8 @@ def update_from_output(state: State, sampled: ArrayLike) -> Outputs:
     """Take in one token for each scheduled request, in the order of the step in flight; what is
     given for a chunk is ignored (UPD-2, UPD-3).
 
-    Raises IndexError if no step is in flight, ValueError for another number of tokens.
+    The outputs may refer to the array of tokens instead of copying it. Raises IndexError if no
+    step is in flight, ValueError for another number of tokens.
     """
     step = state.step
     if step is None:

@@ -4,7 +4,7 @@ import numpy as np
 
 from nullblock.impl.arrays import Blocks
 from nullblock.impl.requests import Request
-from nullblock.impl.running_phase import Open, grant
+from nullblock.impl.running_phase import Open
 from nullblock.impl.state import State
 
 _NO_BLOCKS: Blocks = np.empty(0, np.int32)
@@ -44,14 +44,20 @@ def _admit(state: State, request: Request, budget: int) -> int | None:
     in_queue = int((pool.ref_cnt[hits] == 0).sum()) if len(hits) else 0
     if whole - len(hits) + in_queue > pool.num_free:
         return None
-    place = running.enter(request, computed)
     if len(hits):
         pool.touch(hits)
-        running.table[running.row[place], : len(hits)] = hits
-        running.num_blocks[place] = running.num_cached[place] = len(hits)
-    needed = max(wanted - len(hits), 0)
-    part = slice(place, place + 1)
-    grant(state, part, np.array([tokens]), np.array([needed]), needed)
+    place = running.enter(request, computed)
+    table, names = running.table[running.row[place]], request.names
+    have = running.num_blocks[place] = max(wanted, len(hits))
+    table[: len(hits)] = hits
+    table[len(hits) : have] = pool.take(have - len(hits))
+    running.granted[place] = tokens
+    if config.enable_prefix_caching:
+        # HASH-12; as in `State.publish`, no more than there are blocks.
+        full = running.num_cached[place] = min(computed + tokens, n) // config.block_size
+        if full > len(hits):
+            cached = slice(len(hits), min(full, have))
+            pool.cache.insert(table[cached], names[cached])
     return tokens
 
 

@@ -127,14 +127,12 @@ class _Impl:
 
     def update(self, sampled: dict[str, list[int]]) -> list[Fields]:
         """Take in what the step sampled."""
-        import numpy as np
-
-        from nullblock.impl.update import update_from_output
+        from nullblock.impl import update_from_output
 
         step = self.engine.step
         if step is None:
             raise IndexError("no step is in flight")
-        tokens = np.array([(sampled.get(id) or [0])[0] for id in step.ids], np.int64)
+        tokens = [(sampled.get(id) or [0])[0] for id in step.ids]
         found = update_from_output(self.engine, tokens)
         rejected: list[Fields] = [
             {"id": id, "tokens": [], "finish": "rejected", "stop_reason": why}

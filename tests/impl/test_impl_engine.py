@@ -1,6 +1,7 @@
 """The fast engine as its users call it: what a worker and a client get, and what it refuses."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -321,3 +322,12 @@ def test_nothing_but_the_engine_needs_numpy() -> None:
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
     with pytest.raises(AttributeError, match="no attribute 'scheduler_of'"):
         _ = nullblock.impl.scheduler_of
+
+
+def test_the_example_in_the_readme_runs() -> None:
+    """As it stands, until everybody is served."""
+    text = Path(nullblock.impl.__file__).with_name("README.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    assert names["outputs"].why.tolist() == [LENGTH] and not names["scheduler"].requests
