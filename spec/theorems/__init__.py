@@ -13,6 +13,7 @@ from nullblock.spec.theorems import content as content
 from nullblock.spec.theorems import linked_list as linked_list
 from nullblock.spec.theorems import outputs as outputs
 from nullblock.spec.theorems import pool as pool
+from nullblock.spec.theorems import progress as progress
 from nullblock.spec.theorems import schedule as schedule
 from nullblock.spec.theorems import sliding_window as sliding_window
 from nullblock.spec.theorems.theorem import THEOREMS, Checked, Theorem
