@@ -1,4 +1,4 @@
-"""``nullblock prove``: the unbounded proofs, rule by rule."""
+"""``nullblock prove``: the unbounded proofs, rule by rule and invariant by invariant."""
 
 import json
 import os
@@ -6,44 +6,115 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nullblock.conformance.console import usage_error
 from nullblock.spec.lint import lint
-from nullblock.spec.profiles import PROFILES, UnknownSwitch, profile
-from nullblock.spec.prover import JobReport, Report, UnknownJob, prove
+from nullblock.spec.profiles import (
+    NORMATIVE,
+    PROFILES,
+    Semantics,
+    UnknownSwitch,
+    profile,
+    with_switches,
+)
+from nullblock.spec.prover import Checked, JobReport, Report, UnknownJob, prove
 from nullblock.spec.prover.claims import UNREACHED, broken, proved_invariants
+
+if TYPE_CHECKING:  # it loads Z3, which --help need not wait for
+    from nullblock.spec.prover.vacuity import Vacuity
 
 
 def command(
     wanted: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RULE|OPERATION]...", help="push_new, schedule; default all."),
+        typer.Argument(
+            metavar="[RULE|OPERATION|INVARIANT]...",
+            help="push_new, POOL-10, schedule, HASH-6; default everything.",
+        ),
     ] = None,
     semantics: Annotated[
         str, typer.Option("--profile", help=f"Semantics: {', '.join(PROFILES)}.")
     ] = "normative",
-    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SWITCH=VALUE", help="Set a switch of the profile."),
+    ] = None,
+    vacuous: Annotated[
+        bool,
+        typer.Option(
+            "--vacuity", help="Instead: who goes which path of a rule, what an invariant forbids."
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of tables.")] = False,
 ) -> None:
     """Prove that every rule keeps every invariant of a state, and that the machine fires only
     enabled rules.
 
-    The proofs hold for any number of blocks, requests and tokens. What is left open is not
-    refuted: `nullblock explore` looks for a counterexample. Exit code 1 if something claimed is
-    not proved.
+    The proofs hold for any number of blocks, requests and tokens. An obligation that fails is
+    refuted by a step of the rule, where one is found: from a state that satisfies every invariant
+    to one that does not. With invariants named, only what concerns them is proved. A run of
+    everything asks as well whether anything is proved of nothing; --vacuity tells what it finds.
+    Exit code 1 if something claimed is not proved, or shows nothing.
     """
-    report = _proved(wanted or [], semantics)
-    wrong = [*lint(), *broken(report)]
+    try:
+        sem = with_switches(profile(semantics), settings or [])
+    except UnknownSwitch as error:
+        where = "--set" if semantics in PROFILES else "--profile"
+        raise usage_error(str(error), where) from None
+    if vacuous and wanted:
+        raise usage_error("--vacuity is about everything: name no rule or invariant", "--vacuity")
+    found = _vacuity(sem) if vacuous or (not wanted and sem == NORMATIVE) else None
+    report = None if vacuous else _proved(wanted or [], sem)
+    wrong = _wrong(report, found)
     if as_json:
-        whole = not wanted and not wrong
-        print(json.dumps(_document(report, wrong, whole), indent=2))
+        print(json.dumps(_whole(report, found, wrong), indent=1))
     else:
-        _table(report, wrong)
+        from nullblock.conformance import proofs
+
+        if report is None:
+            assert found is not None
+            proofs.show_vacuity(found, wrong)
+        else:
+            proofs.show(report, wrong)
     if wrong:
         raise typer.Exit(1)
+
+
+def _wrong(report: Report | None, found: "Vacuity | None") -> list[str]:
+    wrong = [*lint(), *(broken(report) if report is not None else ())]
+    if found is not None:
+        wrong += found.problems()
+        if report is not None:
+            asked = {c.what for c in report.checked}
+            silent = (id for id in proved_invariants() if id not in asked)
+            wrong += (f"not proved: {id}: no rule was asked to keep it" for id in silent)
+    return wrong
+
+
+def _vacuity(sem: Semantics) -> "Vacuity":
+    from nullblock.spec.prover.vacuity import vacuity
+
+    with _interruptible():
+        return vacuity(sem)
+
+
+def _whole(report: Report | None, found: "Vacuity | None", wrong: list[str]) -> dict[str, object]:
+    document: dict[str, object] = {"broken_claims": wrong}
+    if report is not None:
+        document = _document(report, wrong, found is not None and not wrong)
+    if found is not None:
+        from nullblock.spec.prover.vacuity import dead
+
+        document["paths"] = [
+            asdict(p) | {"dead": None if p.witness else dead(p)} for p in found.paths
+        ]
+        document["bites"] = [asdict(b) for b in found.bites]
+    return document
 
 
 @contextmanager
@@ -68,13 +139,12 @@ def _interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _proved(wanted: list[str], semantics: str) -> Report:
+def _proved(wanted: list[str], sem: Semantics) -> Report:
     import sys
 
     from nullblock.conformance.console import Screen
 
     try:
-        sem = profile(semantics)
         with _interruptible():
             if not sys.stderr.isatty():
                 return prove(*wanted, sem=sem)
@@ -85,9 +155,7 @@ def _proved(wanted: list[str], semantics: str) -> Report:
                     progress=lambda done: status.update(f"proving: {done.name} done"),
                 )
     except UnknownJob as error:
-        raise usage_error(str(error), "[RULE|OPERATION]...") from None
-    except UnknownSwitch as error:
-        raise usage_error(str(error), "--profile") from None
+        raise usage_error(str(error), "[RULE|OPERATION|INVARIANT]...") from None
 
 
 def _document(report: Report, wrong: list[str], whole: bool) -> dict[str, object]:
@@ -96,11 +164,16 @@ def _document(report: Report, wrong: list[str], whole: bool) -> dict[str, object
         "obligations": report.obligations,
         "proved": report.proved,
         "seconds": round(report.seconds, 1),
-        "open": [{"where": o.where, "what": o.what, "policy": o.policy} for o in report.open],
+        "open": [_obligation(c) for c in report.open],
         "vacuous": [v for v in report.vacuous if v not in UNREACHED],
         "broken_claims": wrong,
         "texts": [_row(r) for r in report.per_rule.values()],
+        "checked": [_obligation(c) for c in report.checked],
     }
+
+
+def _obligation(c: Checked) -> dict[str, object]:
+    return asdict(c) | {"seconds": round(c.seconds, 3)}
 
 
 def _row(r: JobReport) -> dict[str, object]:
@@ -113,29 +186,3 @@ def _row(r: JobReport) -> dict[str, object]:
         "asked": r.asked,
         "seconds": round(r.seconds, 2),
     }
-
-
-def _table(report: Report, wrong: list[str]) -> None:
-    from rich.table import Table
-
-    from nullblock.conformance.console import Screen
-
-    out = Screen()
-    table = Table(
-        title="Proofs, for any number of blocks, requests and tokens", title_justify="left"
-    )
-    for name in ("text", "kind"):
-        table.add_column(name)
-    for name in ("paths", "obligations", "proved", "open", "seconds"):
-        table.add_column(name, justify="right")
-    for r in report.per_rule.values():
-        numbers = (r.paths, r.obligations, r.proved, len(r.open))
-        table.add_row(r.name, r.kind, *map(str, numbers), f"{r.seconds:.1f}")
-    out.print(table)
-    for line in wrong:
-        out.print(line, markup=False, style="bold red")
-    out.print(
-        f"{report.obligations} obligations, {report.proved} proved, {len(report.open)} open,"
-        f" {report.seconds:.1f} s",
-        highlight=False,
-    )

@@ -128,13 +128,13 @@ class _Telling:
         try:
             self.perform(action)
         except _Stop as e:
-            return tuple(_values(self.found.breaks, e.state))
+            return tuple(at_fault(self.found.breaks, e.state))
         except (Disabled, Broken, *CONFUSED) as e:
             if not self.last:
                 raise Untold(f"{action} cannot happen: {e}") from e
             return ()
         if self.last and self.holds is not None and not self.holds(self.s):
-            return tuple(_values(self.found.breaks, self.s))
+            return tuple(at_fault(self.found.breaks, self.s))
         return None
 
     def perform(self, action: Action) -> None:
@@ -213,7 +213,7 @@ class _Asked:
 NAMES = {"B": "block", "R": "request", "I": "index", "H": "hash"}
 
 
-def _values(id: str, s: State) -> Iterator[str]:
+def at_fault(id: str, s: State) -> Iterator[str]:
     """What the statement reads where it is false: its members, and what is known of them."""
     statement: Any = INVARIANTS.get(id) or CLAIMS.get(id) or TRANSITIONS[id]
     fields = [f for f in FIELDS if f in reads(statement)]

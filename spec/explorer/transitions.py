@@ -278,9 +278,3 @@ def no_orphans(s: State) -> Value:
             ),
         ),
     )
-
-
-@claim("HASH-21")
-def cached_is_known(s: State) -> Value:
-    """The tokens of a request's cached blocks are known: none is cached for a token in flight."""
-    return s.k.forall("R", lambda r: s.ncached[r] <= s.k.full(s.ntok[r]))

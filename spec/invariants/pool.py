@@ -146,3 +146,9 @@ def free_child_has_computed_parent(s: State) -> Value:
             ),
         ),
     )
+
+
+@invariant("HASH-21")
+def cached_is_known(s: State) -> Value:
+    """The tokens of a request's cached blocks are known: none is cached for a token in flight."""
+    return s.k.forall("R", lambda r: s.ncached[r] <= s.k.full(s.ntok[r]))

@@ -1,26 +1,30 @@
 """The unbounded prover: rules and machine over Z3 terms.
 
     from nullblock.spec.prover import prove
-    report = prove()                  # everything
-    report = prove("push_new")        # one rule
+    report = prove()                      # everything
+    report = prove("push_new")            # one rule
+    report = prove("POOL-3")              # one invariant, over the first state and all rules
+    report = prove("push_new", "POOL-3")  # that invariant, of that rule
 
 It shows, for any number of blocks, requests and tokens, by induction: the first state satisfies
 every invariant; every rule keeps every invariant; the machine changes the state by rules only
 (`nullblock.spec.lint`) and fires each of them where it is enabled; every loop ends. Trusted are
-the kernel, the symbolic environment, the axioms, the lint and Z3.
+the kernel, the symbolic environment, the axioms, the lint and Z3. What it refutes it shows by a
+step that the concrete rule takes (`nullblock.spec.prover.finite`).
 """
 
 import time
 from collections.abc import Callable
+from difflib import get_close_matches
 
 from nullblock.spec.profiles import NORMATIVE, Semantics
-from nullblock.spec.prover.report import JobReport, Open, Report
+from nullblock.spec.prover.report import Checked, JobReport, Report
 
-__all__ = ["JobReport", "Open", "Report", "UnknownJob", "names", "prove"]
+__all__ = ["Checked", "JobReport", "Report", "UnknownJob", "names", "prove"]
 
 
 class UnknownJob(ValueError):
-    """There is no rule and no operation with that name; the text says what there is."""
+    """There is no rule, operation or invariant with that name; the text says what is near."""
 
 
 def names() -> list[str]:
@@ -30,31 +34,53 @@ def names() -> list[str]:
     return [job.name for job in jobs()]
 
 
+def selected(wanted: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
+    """The texts and the invariants that are named: by name, by a rule's ID, by an invariant's ID.
+    Raises UnknownJob.
+    """
+    from nullblock.spec.invariants import INVARIANTS
+    from nullblock.spec.kernel import RULES
+
+    texts = {name: name for name in names()} | {rule.id: n for n, rule in RULES.items()}
+    for name in wanted:
+        if name not in texts and name not in INVARIANTS:
+            near = get_close_matches(name, [*texts, *INVARIANTS], 4, 0.4)
+            raise UnknownJob(
+                f"no rule, operation or invariant of a state is called {name}: "
+                + (f"is it {', '.join(near)}? " if near else "")
+                + "nullblock rules lists them"
+            )
+    return (
+        frozenset(texts[name] for name in wanted if name in texts),
+        frozenset(name for name in wanted if name in INVARIANTS),
+    )
+
+
 def prove(
     *wanted: str,
     sem: Semantics = NORMATIVE,
     stop_at_first: bool = False,
     progress: Callable[[JobReport], None] = lambda report: None,
 ) -> Report:
-    """Prove the named rules and operations, or everything, under both policies.
+    """Prove the named rules, operations and invariants, or everything, under both policies.
 
-    `stop_at_first` ends at the first open obligation, and skips the check for contradictory
-    hypotheses. Raises UnknownJob.
+    With texts and invariants named, just these invariants of just these texts; with invariants
+    alone, those of the first state and of every rule. `stop_at_first` ends at the first open
+    obligation, and skips the check for contradictory hypotheses. Raises UnknownJob.
     """
-    from nullblock.spec.prover.jobs import jobs
+    texts, only = selected(wanted)
+    from nullblock.spec.prover.jobs import Job, jobs
     from nullblock.spec.prover.prover import Prover
 
-    unknown = sorted(set(wanted) - set(names()))
-    if unknown:
-        raise UnknownJob(
-            f"nothing is called {', '.join(unknown)}: choose from {', '.join(names())}"
-        )
+    def asked_for(job: Job) -> bool:
+        if texts:
+            return job.name in texts
+        return job.keeps if only else not job.part
+
     began = time.process_time()
-    prover = Prover(sem, stop_at_first)
+    prover = Prover(sem, stop_at_first, only)
     reports: dict[str, JobReport] = {}
-    for job in jobs():
-        if job.name not in wanted if wanted else job.part:
-            continue
+    for job in filter(asked_for, jobs()):
         report = prover.run(job, priority=True)
         if not (stop_at_first and report.open):
             report.merge(prover.run(job, priority=False))

@@ -10,10 +10,32 @@ from nullblock.spec.prover.report import Report
 UNPROVED: dict[str, str] = {}
 """Rules, operations and invariants of which nothing is claimed, each with the reason."""
 
+SHIFTS = "if both(i < s.at, either(s.k.sem.victim_shifts_index, s.sched[v] != 0))"
 UNREACHED: dict[str, str] = {
     "schedule_running_requests: adopt": "only the waiting phase looks prefixes up",
 }
 """Rules in the text of an operation that can never fire there, each with the reason."""
+
+DEAD: dict[tuple[str, str], str] = {
+    ("publish", "if i < s.tlen[r]: no"): "a complete table has every block that the step fills",
+    ("publish_known", "if i < s.tlen[r]: no"): "what is computed has a slot",
+    ("preempt", f"{SHIFTS}: yes"): (
+        "a victim before the index is not the one that asks, and under FCFS there is none"
+    ),
+    ("finish", "guard: it stops"): "the check says that it goes on",
+    ("finish_waiting", "guard: it stops"): "the check says that it goes on",
+    ("go_on", "guard: it does not stop"): "the check says that it stops",
+    ("look", "guard: the scan is not over"): "without caching it is over at once",
+    ("ask_to_run", "guard: there is something to do"): "its last token is in flight",
+    ("hold_back", "guard: it may not enter"): "nothing keeps it out",
+}
+"""Ways through a rule that nothing goes, each with the reason: by the rule, and by the guard or
+decision on the way that contradicts the rest.
+"""
+IMPLIED: dict[str, str] = {
+    "POOL-1": "POOL-2 says that a reference count is a cardinality",
+}
+"""Invariants that follow from the others, each with the reason."""
 
 
 def proved_invariants() -> frozenset[str]:

@@ -40,6 +40,16 @@ class Forks:
         self.taken = {}
         self.conditions = []
 
+    @property
+    def again(self) -> bool:
+        """Whether another path has come this way: the next decision was taken before."""
+        return self.at < len(self.decisions)
+
+    @property
+    def way(self) -> tuple[bool, ...]:
+        """The decisions so far."""
+        return tuple(self.decisions[: self.at])
+
     def next_path(self) -> bool:
         """Turn to the next path. False when all have been followed."""
         del self.decisions[self.at :]
@@ -84,3 +94,14 @@ def attached(prover: Any) -> Iterator[None]:
         yield
     finally:
         Engines.prover, z3.BoolRef.__bool__ = before, testing
+
+
+@contextmanager
+def detached() -> Iterator[None]:
+    """Run texts on ordinary values, whoever follows one at the moment."""
+    before = Engines.prover, Engines.after_rule
+    Engines.prover = Engines.after_rule = None
+    try:
+        yield
+    finally:
+        Engines.prover, Engines.after_rule = before

@@ -12,10 +12,6 @@ TABLES = (
     *("TABLE-1", "TABLE-2", "TABLE-3", "TABLE-4", "TABLE-5", "TABLE-6", "POOL-2", "POOL-3"),
     *("HASH-2", "HASH-7", "HASH-8", "ALLOC-2", "ALLOC-3"),
 )
-KNOWN = (
-    *("ALLOC-2", "ALLOC-3", "HASH-7", "LIFE-13", "LIFE-17", "RUN-14", "RUN-16", "TABLE-1"),
-    *("TABLE-7", "UPD-19", "WAIT-12"),
-)
 PUBLISHED = (
     *("ALLOC-2", "HASH-2", "HASH-5", "HASH-6", "LIFE-12", "POOL-1", "POOL-2", "RUN-12"),
     "TABLE-3",
@@ -117,21 +113,6 @@ def no_orphans() -> Found:
         *followed("HASH-19", _without_orphans, "B", CHAIN),
         *followed("HASH-19", _orphans_or_not, "", ("RUN-12",)),
     )
-
-
-@theorem(
-    "HASH-21",
-    engine="Z3, unbounded; induction over the rules",
-    rests_on=KNOWN,
-    canaries={
-        "nothing is known of outputs in flight": lambda: kept_by_every_rule(
-            "canary", (CLAIMS["HASH-21"],), ("TABLE-1", "TABLE-7")
-        ),
-    },
-)
-def cached_is_known() -> Found:
-    """No block is cached for a token that is not known."""
-    return kept_by_every_rule("HASH-21", (CLAIMS["HASH-21"],), KNOWN)
 
 
 def published_after_writing(s: State, b: Value) -> None:

@@ -29,7 +29,7 @@ STATEMENTS = {
     "HASH-15": "rules.lookup.look",
     "HASH-16": "rules.lookup.end_lookup",
     "HASH-17": "invariants.pool.free_child_has_computed_parent",
-    "HASH-21": "explorer.transitions.cached_is_known",
+    "HASH-21": "invariants.pool.cached_is_known",
     "HASH-20": "rules.pool.publish_known",
     "HASH-18": "explorer.transitions.sharing_agrees",
     "HASH-19": "explorer.transitions.no_orphans",

@@ -104,6 +104,7 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "HASH-8": (busy, after_looking(nhit=1, hit={0: 6})),
     "HASH-9": (idle, lambda s: put(looking=1, evset=frozenset({hashed_free(s)}), nevict=1)(s)),
     "HASH-17": (idle, lambda s: s.pos.update({("a0", s.pw[hashed_free(s)]): 5})),
+    "HASH-21": (busy, lambda s: s.ntok.update({"a0": 1})),
     "TABLE-1": (busy, put(ncached={"a0": 9})),
     "TABLE-2": (busy, lambda s: s.tab.update({("a0", 1): s.tab["a0", 0]})),
     "TABLE-3": (busy, put(pos={("a0", 6): 0})),

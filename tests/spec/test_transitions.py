@@ -103,7 +103,6 @@ BREAKS: dict[str, tuple[Callable[[], Scene], Damage]] = {
     "UPD-23": (updated, lambda s: put(ntok={s.run[0]: s.ntok[s.run[0]] + 1})(s)),
     "HASH-18": (scheduled, lambda s: put(tab={("b", 1): s.tab["a", 0]})(s)),
     "HASH-19": (freed, orphan),
-    "HASH-21": (scheduled, lambda s: put(ntok={s.run[0]: 1})(s)),
 }
 
 
