@@ -56,7 +56,7 @@ def _stays(was: State, s: State, r: Value) -> Value:
     return both(was.stage[r] == RUNNING, s.stage[r] == RUNNING, neg(s.k.mem(s.preempted, r)))
 
 
-def _owed(s: State, i: Value) -> Value:
+def owed(s: State, i: Value) -> Value:
     """Whether entry i of the oldest step in flight owes its request a token that it will take."""
     r = s.frame[i]
     return both(s.due[i] == TOKEN, s.stage[r] != UNBORN, s.born[i] == s.arr[r], s.drop[r] == 0)
@@ -207,7 +207,7 @@ def tokens_have_owners(was: State, s: State, done: Action) -> Value:
 
     def owes(r: Value) -> Value:
         nothing = s.k.forall(
-            "I", lambda i: neg(both(was.frame[i] == r, _owed(was, i))), span=lambda: _due(was)
+            "I", lambda i: neg(both(was.frame[i] == r, owed(was, i))), span=lambda: _due(was)
         )
         return neg(nothing)
 
@@ -238,7 +238,7 @@ def tokens_in_their_places(was: State, s: State, done: Action) -> Value:
 
     return s.k.forall(
         "I",
-        lambda i: implies(_owed(was, i), position(was.frame[i]) == was.spot[i]),
+        lambda i: implies(owed(was, i), position(was.frame[i]) == was.spot[i]),
         span=lambda: _due(was),
     )
 

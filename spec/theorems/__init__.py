@@ -7,14 +7,16 @@ Those about the code of an engine are in `nullblock.conformance.adapters.proofs`
 imports no engine.
 """
 
+from nullblock.spec.prover.report import Checked
 from nullblock.spec.theorems import chain as chain
 from nullblock.spec.theorems import conjecture as conjecture
 from nullblock.spec.theorems import content as content
 from nullblock.spec.theorems import linked_list as linked_list
 from nullblock.spec.theorems import outputs as outputs
 from nullblock.spec.theorems import pool as pool
+from nullblock.spec.theorems import progress as progress
 from nullblock.spec.theorems import schedule as schedule
 from nullblock.spec.theorems import sliding_window as sliding_window
-from nullblock.spec.theorems.theorem import THEOREMS, Checked, Theorem
+from nullblock.spec.theorems.theorem import THEOREMS, Theorem
 
 __all__ = ["THEOREMS", "Checked", "Theorem"]

@@ -29,7 +29,7 @@ LINES = tuple(
     Line(claim, tuple(ids.split()))
     for claim, ids in (
         ("a reference count is never negative", "POOL-1"),
-        ("a block is in the free queue iff its count is 0 and it is not the null block", "POOL-3"),
+        ("a block, other than the null block, is in the free queue iff its count is 0", "POOL-3"),
         ("a reference count is the number of holders", "POOL-2 TABLE-4"),
         ("free + held + null = all blocks", "THEOREM-3"),
         ("no block is twice in a table, or in the queue", "TABLE-2 QUEUE-2"),

@@ -2,7 +2,7 @@
 
 import z3  # type: ignore[import-untyped]
 
-from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, require
+from nullblock.spec.kernel import State, Value, both, ensure, ite, neg, require
 from nullblock.spec.prover.symbols import Term
 from nullblock.spec.state import is_hit
 from nullblock.spec.theorems.theorem import Found, Text, entailed, followed, theorem
@@ -136,15 +136,6 @@ def a_lookup_returns_a_prefix() -> Found:
     return followed("THEOREM-2", scan_ends_at_a_miss, "I", ("HASH-8",))
 
 
-def sharing(s: State, r: Value, q: Value, b: Value) -> None:
-    """Two holders of one block want the same hash there, as long as it is there."""
-    require(both(s.pos[r, b] >= 0, s.pos[q, b] >= 0, s.hsh[b] != s.k.NOHASH), "they hold it")
-    ensure(
-        either(r == q, s.k.want(r, s.pos[r, b]) == s.k.want(q, s.pos[q, b])),
-        "both want the hash that it carries",
-    )
-
-
 def _prefixes(injective: bool = True, outside: bool = True) -> Found:
     """By induction over the length of one chain: two chains with one hash have equal lengths and
     equal blocks.
@@ -216,6 +207,5 @@ def collision(table: dict[tuple[int, str], int], none: int, longest: int) -> str
 STATE_TEXTS: tuple[tuple[Text, str], ...] = (
     (no_orphan, "B"),
     (scan_ends_at_a_miss, "I"),
-    (sharing, "RRB"),
 )
 """What the explorer's states are held against, too."""

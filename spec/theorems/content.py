@@ -1,10 +1,10 @@
 """What blocks hold: sharing, publishing, and whose tokens are known."""
 
 from nullblock.spec.explorer.transitions import CLAIMS
-from nullblock.spec.fields import LEAVING, UNBORN
+from nullblock.spec.fields import LEAVING, RUNNING, UNBORN
 from nullblock.spec.kernel import State, Value, both, either, ensure, implies, require
 from nullblock.spec.state import kept
-from nullblock.spec.theorems.chain import CHAIN, IDEAL, UNTOUCHED, no_orphan
+from nullblock.spec.theorems.chain import CHAIN, IDEAL, UNTOUCHED, has_parent, no_orphan
 from nullblock.spec.theorems.outline import kept_by_every_rule
 from nullblock.spec.theorems.theorem import Found, followed, theorem
 
@@ -87,10 +87,8 @@ def _orphans_or_not(s: State) -> None:
     """The statement as it stands, from that."""
 
     def fine(b: Value) -> Value:
-        return implies(
-            both(s.hsh[b] != s.k.NOHASH, s.k.par(s.hsh[b]) != s.k.ROOT),
-            s.k.exists("B", lambda c: s.hsh[c] == s.k.par(s.hsh[b])),
-        )
+        there = s.k.exists("B", lambda c: s.hsh[c] == s.k.par(s.hsh[b]))
+        return implies(has_parent(s, b), there)
 
     require(implies(s.evicted == 0, s.k.forall("B", fine)), "THEOREM-1, for any block")
     ensure(CLAIMS["HASH-19"](s), "HASH-19")
@@ -175,7 +173,7 @@ def gone_holds_nothing(s: State, r: Value, b: Value) -> None:
 
 def waiting_holds_nothing(s: State, r: Value) -> None:
     """False: who does not run holds nothing, on its way in included."""
-    require(s.stage[r] < 3, "the request does not run")
+    require(s.stage[r] < RUNNING, "the request does not run")
     ensure(s.tlen[r] == 0, "its table is empty")
 
 

@@ -22,6 +22,7 @@ import z3  # type: ignore[import-untyped]
 
 from nullblock.spec.catalogue import register
 from nullblock.spec.prover.paths import Forks, PathEnd, attached
+from nullblock.spec.prover.report import Checked, Status
 from nullblock.spec.prover.symbols import Term
 from nullblock.spec.theorems.sequence import (
     HEAD,
@@ -34,7 +35,7 @@ from nullblock.spec.theorems.sequence import (
     linked,
     order,
 )
-from nullblock.spec.theorems.theorem import ANY, Checked, Effort, Found, Status, follows
+from nullblock.spec.theorems.theorem import ANY, Effort, Found, follows
 
 GLANCE = ((0, 0.05),)
 """Enough to see that a way cannot be gone; if it is not seen, the way is followed all the same."""

@@ -9,6 +9,7 @@ statement follows wherever it ends.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import z3  # type: ignore[import-untyped]
@@ -16,9 +17,10 @@ import z3  # type: ignore[import-untyped]
 from nullblock.spec.fields import FIELDS
 from nullblock.spec.kernel import RULES, Rule, State, Value, ensure, require
 from nullblock.spec.prover.jobs import INITIAL, Job
-from nullblock.spec.prover.symbols import SymbolicState, TermMap, sort_of
+from nullblock.spec.prover.report import Checked
+from nullblock.spec.prover.symbols import SymbolicState, Term, TermMap, sort_of
 from nullblock.spec.theorems.sums import laws
-from nullblock.spec.theorems.theorem import Checked, Follower, Found, fired, run
+from nullblock.spec.theorems.theorem import Found, TheoremProver, fired, run
 
 Relation = Callable[[State, State], Value]
 """Of the state before the first rule, and the state now."""
@@ -30,10 +32,15 @@ def remembered(s: State) -> State:
     """A state of which nothing is known, in the environment of s: what was before."""
     was = SymbolicState()
     was.k = s.k
-    for f, sort in FIELDS.items():
-        x = z3.Const(f"was.{f}", sort_of(sort))
-        setattr(was, f, TermMap(x) if ">" in sort else x)
+    for f, x in _past().items():
+        setattr(was, f, TermMap(x) if ">" in FIELDS[f] else x)
     return was
+
+
+@cache
+def _past() -> dict[str, Term]:
+    """A constant for each field."""
+    return {f: z3.Const(f"was.{f}", sort_of(sort)) for f, sort in FIELDS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,7 @@ class Outline:
 
     def shown(self, where: str, goals: Mapping[str, Relation]) -> Found:
         """Every obligation of the outline, and the goals at its end."""
-        follower, found = Follower(self.given), list[Checked]()
+        follower, found = TheoremProver(self.given), list[Checked]()
         for name, sorts, text in self.texts(goals):
             job = Job(f"{where}: {name}", "rule", text, sorts)
             found += run(follower, job, vacuity=False)
@@ -101,7 +108,7 @@ class Outline:
         return text
 
     def _assume(self, s: State) -> None:
-        require(laws(s.k), "the laws of sums")
+        require(laws(), "the laws of sums")
         for holds in self.known:
             require(holds(s), sentence(holds))
 
@@ -150,7 +157,7 @@ def kept_by_every_rule(
 
         return text
 
-    follower, found = Follower(given), list[Checked]()
+    follower, found = TheoremProver(given), list[Checked]()
     first = Job(f"{where}: initial", "initial", begin, before=INITIAL.before, given=False)
     found += run(follower, first, vacuity=False)
     for rule in RULES.values():
@@ -171,7 +178,7 @@ def every_rule(where: str, relations: tuple[Relation, ...], given: tuple[str, ..
 
         return text
 
-    follower, found = Follower(given), list[Checked]()
+    follower, found = TheoremProver(given), list[Checked]()
     for rule in RULES.values():
         job = Job(f"{where}: {rule.name}", "rule", alone(rule), rule.sorts)
         found += run(follower, job, vacuity=False)

@@ -3,8 +3,8 @@
 from functools import partial
 
 from nullblock.spec.explorer.actions import Update
-from nullblock.spec.explorer.transitions import TRANSITIONS
-from nullblock.spec.fields import ADVANCE, BACK, LEAVING, RUNNING, TOKEN, UNBORN, UPDATE, WAITING
+from nullblock.spec.explorer.transitions import TRANSITIONS, owed
+from nullblock.spec.fields import ADVANCE, BACK, LEAVING, RUNNING, UNBORN, UPDATE, WAITING
 from nullblock.spec.kernel import State, Value, both, either, implies, neg
 from nullblock.spec.rules.steps import begin_update, end_update
 from nullblock.spec.state import begins
@@ -89,12 +89,6 @@ def once_in_every_step() -> Found:
 def under_way(s: State) -> Value:
     """An output is being applied."""
     return s.phase == UPDATE
-
-
-def owed(s: State, i: Value) -> Value:
-    """Whether entry i owes its request a token that it will take."""
-    r = s.frame[i]
-    return both(s.due[i] == TOKEN, s.stage[r] != UNBORN, s.born[i] == s.arr[r], s.drop[r] == 0)
 
 
 def same_entries(was: State, s: State) -> Value:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import z3  # type: ignore[import-untyped]
 
@@ -21,32 +21,16 @@ from nullblock.spec.profiles import NORMATIVE, Semantics
 from nullblock.spec.prover.jobs import Job
 from nullblock.spec.prover.obligations import UNIT
 from nullblock.spec.prover.prover import Prover
+from nullblock.spec.prover.report import Checked, Status
 from nullblock.spec.prover.symbols import SymbolicState, Term, term
 from nullblock.spec.theorems.sums import TheoremEnv
 
-Status = Literal["proved", "refuted", "unknown"]
 Text = Callable[..., Any]
 Attempts = tuple[tuple[int, float], ...]
 POLICIES = {"fcfs": False, "priority": True}
 ANY = "any"
 """The policy of an obligation in which none is mentioned."""
 CONTRADICTION = "its hypotheses contradict each other"
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """One obligation and what became of it."""
-
-    where: str
-    what: str
-    policy: str
-    status: Status
-    seconds: float = 0.0
-    """Processor time."""
-    counterexample: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what} ({self.policy})"
 
 
 Found = tuple[Checked, ...]
@@ -139,7 +123,7 @@ def follows(given: Iterable[Term], goal: Term, attempts: Attempts) -> bool:
     return False
 
 
-class Follower(Prover):
+class TheoremProver(Prover):
     """The prover, given some of the invariants, that remembers every obligation of a text.
 
     Of the invariants it takes what both policies have in common; so a text that does not ask for
@@ -182,14 +166,13 @@ class Follower(Prover):
 
     def prove(self, goal: Term, what: str) -> None:
         """Show `goal`, and remember whether it was shown."""
-        if self.trusting:
-            return
+        if self.trusting or self.forks.again:
+            return  # shown elsewhere, or on the path that came this way first
         began = time.process_time()
         holds = self.entails(term(goal))
         took = time.process_time() - began
-        policy = "priority" if self.priority else "fcfs"
         status: Status = "proved" if holds else "unknown"
-        self.found.append(Checked(self.job.name, what, policy, status, took))
+        self.found.append(Checked(self.job.name, what, self.policy, status, took))
 
     def perform(self, rule: Rule, s: State, args: tuple[Any, ...]) -> None:
         """Let a rule fire. Its own promises are shown where it is proved, and trusted here."""
@@ -245,11 +228,11 @@ def followed(
     """The obligations of a text about any state in which some invariants are given, under both
     policies. With `vacuity` one is added where the hypotheses contradict each other.
     """
-    follower = Follower(given)
+    follower = TheoremProver(given)
     return tuple(run(follower, Job(where, "rule", text, sorts), vacuity))
 
 
-def run(follower: Follower, job: Job, vacuity: bool) -> Iterator[Checked]:
+def run(follower: TheoremProver, job: Job, vacuity: bool) -> Iterator[Checked]:
     """Follow one text under both policies, or once if it asks for none; equal obligations of
     several paths are told once.
     """
@@ -287,7 +270,7 @@ def shown(where: str, what: str, holds: bool, story: str | None = None) -> Check
 
 def fired(rule: Rule, s: State, args: tuple[Any, ...]) -> None:
     """Let a rule fire inside a text: on terms without showing its promises again."""
-    if isinstance(Engines.prover, Follower):
+    if isinstance(Engines.prover, TheoremProver):
         Engines.prover.perform(rule, s, args)
     else:
         rule(s, *args)

@@ -24,6 +24,7 @@ from nullblock.spec.theorems import (
     content,
     outputs,
     pool,
+    progress,
     schedule,
     sliding_window,
     steps,
@@ -133,7 +134,7 @@ def test_false_texts_are_seen_to_be_false() -> None:
 
 
 RELATIONS = tuple(
-    dict.fromkeys(r for plan in schedule.PLANS for r in plan.relations if r is not steps.accounts)
+    dict.fromkeys((*(r for p in schedule.PLANS for r in p.relations), *progress.RELATIONS))
 )
 
 
@@ -147,7 +148,8 @@ def test_outlines_hold_on_what_happens() -> None:
     def look(s: Any, id: str) -> None:
         was, kind = begun.get("was"), begun.get("kind")
         if kind == "schedule" and steps.under_way(s):
-            assert [r.__name__ for r in (*RELATIONS, steps.accounts) if not r(was, s)] == []
+            assert [r.__name__ for r in RELATIONS if not r(was, s)] == []
+            assert progress.idle_pool_is_free(s) and progress.no_output_owed(s)
         elif kind == "update" and outputs.under_way(s):
             assert [r.__name__ for r in outputs.RELATIONS if not r(was, s)] == []
             assert all(holds(s) for holds in outputs.KEPT)
@@ -349,7 +351,12 @@ def forget_a_block(s: Any, r: Any, b: Any) -> None:
     s.nfree = s.nfree - 1
 
 
+def block(s: Any) -> None:
+    s.blocked = s.nr * 0 + 1
+
+
 DEFECTS = [
+    ("RUN-20", "begin_step", block),
     ("TABLE-10", "push_new", overwrite),
     ("RUN-22", "admit", jump),
     ("RUN-23", "schedule_running", spend_more),
