@@ -7,6 +7,8 @@ Words: *proved* is unbounded; *exhaustive to scope S* is every reachable state o
 from nullblock.spec.catalogue import Statement
 from nullblock.spec.explorer.scopes import STANDARD
 from nullblock.spec.prover.claims import proved_invariants, proved_rules
+from nullblock.spec.theorems import THEOREMS
+from nullblock.spec.theorems.audit import row
 
 
 def evidence(s: Statement) -> list[str]:
@@ -17,9 +19,12 @@ def evidence(s: Statement) -> list[str]:
     if s.id.startswith("EVENT-"):
         return ["streams of the real vLLM, and of a model cache (tests/conformance): not refuted"]
     match s.kind:
+        case "theorem":
+            how = row("", s.id).engine
+            return [f"proved: {how} (spec/THEOREMS.md says what it takes for granted)"]
         case "invariant":
             lines = [f"explorer: exhaustive to scopes {scopes} (nullblock explore)"]
-            if s.id in proved_invariants():
+            if s.id in proved_invariants() | THEOREMS.keys():
                 lines.insert(
                     0,
                     "Z3: proved, for any number of blocks, requests and tokens (nullblock prove)",
