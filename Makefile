@@ -46,9 +46,9 @@ fuzz: .venv/dev oracle ## spec, reference and the real vLLM in lockstep; ARGS="-
 
 bench: .venv/dev oracle ## reference, checker and recorder beside the real vLLM, the explorer beside SPIN
 	@$(BIN)/python benchmarks/bench_reference.py $(ARGS)
-	@$(BIN)/python benchmarks/bench_checker.py
-	@$(BIN)/python benchmarks/bench_recorder.py
-	@$(BIN)/python benchmarks/bench_explorer.py
+	@$(BIN)/python benchmarks/bench_checker.py $(ARGS)
+	@$(BIN)/python benchmarks/bench_recorder.py $(ARGS)
+	@$(BIN)/python benchmarks/bench_explorer.py $(ARGS)
 
 clean: ## remove all that make has made
 	rm -rf .venv .src .oracle .oracle.lock dist .cache

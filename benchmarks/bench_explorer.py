@@ -1,6 +1,6 @@
 """The explorer on one core: readable, compiled, and SPIN on the same model of the pool.
 
-    python benchmarks/bench_explorer.py [--rounds N]
+    python benchmarks/bench_explorer.py [--rounds N] [--quick]
 
 A figure is distinct states between steps in a second of one core's time, of the best round,
 without the time that translating and compiling take (which is shown). SPIN searches
@@ -141,7 +141,9 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="the explorer beside SPIN")
     parser.add_argument("--rounds", type=int, default=3)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--quick", action="store_true", help="one round: a look, no figures")
+    arguments = parser.parse_args()
+    rounds = 1 if arguments.quick else arguments.rounds
     where = one_core()
     table = Table(title=f"distinct states a processor second, best of {rounds} rounds, {where}")
     table.add_column("what")

@@ -1,14 +1,17 @@
 """What recording costs: the real vLLM 0.22.1 scheduler, plain and recorded, side by side.
 
-    python benchmarks/bench_recorder.py [--rounds N] [--running N]
+    python benchmarks/bench_recorder.py [--rounds N] [--running N] [--quick]
 
-needs the real engine (``make oracle``). Both schedulers run the same decode steps in turns, in one
-process; a figure is the median of the rounds. Counted is all processor time of the process,
-``schedule`` and ``update_from_output``, on every thread: the recorder's encoding, compressing and
-writing included, and waited for. Absolute times drift from machine to machine: compare ratios.
+needs the real engine (``make oracle``). Both schedulers run the same decode steps in one process,
+in turns, step by step, so that whatever else the machine does meets both alike. Counted is all
+processor time of the process, ``schedule`` and ``update_from_output``, on every thread: the
+recorder's encoding, compressing and writing included, and waited for. A figure is the median of
+the rounds' ratios, with its quartiles; and the ratio of the quickest rounds, which others on the
+machine disturb least. As vLLM does once an engine is up, the heap is frozen before.
 """
 
 import argparse
+import gc
 import os
 import statistics
 import subprocess
@@ -21,7 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 STEPS = 40
-"""A round: so many steps of one scheduler, then of the other."""
+"""A round: so many steps of each scheduler, and what was recorded of them is written."""
 PROMPT = 100
 EOS, STOP = 10**9, 10**9 + 1
 
@@ -84,15 +87,19 @@ class Bench:
                 self.add()
 
     def timed(self) -> float:
-        """Processor seconds a step, until everything that was recorded is written."""
+        """Processor seconds of a step."""
         start = time.process_time()
-        self.steps(STEPS)
-        sink = getattr(getattr(self.scheduler, "_tape", None), "_sink", None)
-        if sink is not None:
-            sink._wake.set()
-            while sink.waiting:
-                time.sleep(0.001)
-        return (time.process_time() - start) / STEPS
+        self.steps(1)
+        return time.process_time() - start
+
+    def written(self) -> float:
+        """Processor seconds until everything that was recorded is written."""
+        start = time.process_time()
+        sink = self.scheduler._tape._sink
+        sink._wake.set()
+        while sink.waiting:
+            time.sleep(0.005)
+        return time.process_time() - start
 
 
 def inside(rounds: int, running: int) -> None:
@@ -113,6 +120,7 @@ def inside(rounds: int, running: int) -> None:
                 os.environ.pop("NULLBLOCK_TRACE", None)
                 one = Bench(plain[depth - 1], running, depth, turnover)
                 os.environ["NULLBLOCK_TRACE"] = folder
+                os.environ["NULLBLOCK_TRACE_FLUSH_SECONDS"] = "3600"  # a round ends with one
                 other = Bench(recorded[depth - 1], running, depth, turnover)
                 compare(one, other, rounds, turnover)
                 other.scheduler.shutdown()
@@ -120,16 +128,28 @@ def inside(rounds: int, running: int) -> None:
 
 def compare(one: Bench, other: Bench, rounds: int, turnover: bool) -> None:
     """Take turns, and print a line."""
-    pairs = [(one.timed(), other.timed()) for _ in range(rounds)]
+    gc.collect()
+    gc.freeze()
+    pairs = []
+    for _ in range(rounds):
+        plain = recorded = 0.0
+        for _ in range(STEPS // 2):  # each is first as often as second
+            plain += one.timed()
+            recorded += other.timed() + other.timed()
+            plain += one.timed()
+        pairs.append((plain / STEPS, (recorded + other.written()) / STEPS))
+    gc.unfreeze()
     assert other.scheduler._tape.running
     bare = statistics.median(a for a, _ in pairs)
-    more = statistics.median(b - a for a, b in pairs)
+    low, middle, high = statistics.quantiles([b / a - 1 for a, b in pairs], n=4)
+    quickest = min(b for _, b in pairs) / min(a for a, _ in pairs) - 1
     mode = "sync" if one.depth == 1 else f"async, depth {one.depth}"
     what = "ends and arrivals" if turnover else "decodes"
     running = len(one.scheduler.running)
     print(
-        f"{mode}, {running} {what}: {bare * 1e6:,.0f} us a step, recording {more * 1e6:+,.0f} us"
-        f" = {more / bare:+.1%}"
+        f"{mode}, {running} {what}: {bare * 1e6:,.0f} us a step, recording {middle:+.1%}"
+        f" (half of the rounds {low:+.1%} to {high:+.1%}; the quickest {quickest:+.1%})",
+        flush=True,
     )
 
 
@@ -139,6 +159,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--running", type=int, default=256)
     parser.add_argument("--python", type=Path, default=ROOT / ".oracle" / "bin" / "python")
+    parser.add_argument("--quick", action="store_true", help="few rounds: a look, no figures")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.inside:
@@ -146,7 +167,8 @@ def main() -> None:
         return
     if not arguments.python.exists():
         sys.exit(f"no real vLLM at {arguments.python}: make oracle")
-    numbers = ["--rounds", str(arguments.rounds), "--running", str(arguments.running)]
+    rounds = 4 if arguments.quick else arguments.rounds
+    numbers = ["--rounds", str(rounds), "--running", str(arguments.running)]
     command = [str(arguments.python), "-B", __file__, "--inside", *numbers]
     sys.exit(subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": "0"}).returncode)
 

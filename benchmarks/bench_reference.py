@@ -63,7 +63,9 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="the reference beside the real vLLM")
     parser.add_argument("--rounds", type=int, default=3)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--quick", action="store_true", help="one round: a look, no figures")
+    arguments = parser.parse_args()
+    rounds = 1 if arguments.quick else arguments.rounds
     oracle = oracle_python()
     ours, theirs = [], []
     for _ in range(rounds):

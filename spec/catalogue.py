@@ -24,11 +24,12 @@ FAMILIES = (
     "OUT",
     "UPD",
     "LIFE",
+    "LIVE",
     "EVENT",
     "THEOREM",
 )
 F = TypeVar("F", bound=Callable[..., Any])
-Kind = Literal["rule", "clause", "invariant", "theorem", "witness"]
+Kind = Literal["rule", "clause", "invariant", "theorem", "witness", "liveness"]
 _ID = re.compile(rf"(?:{'|'.join(FAMILIES)})-[1-9][0-9]*")
 
 
@@ -109,6 +110,8 @@ MODULES = (
     "nullblock.spec.invariants",
     "nullblock.spec.explorer.transitions",
     "nullblock.spec.explorer.liveness",
+    "nullblock.spec.liveness.properties",
+    "nullblock.spec.liveness.ranking",
     "nullblock.spec.kv_events.law",
     "nullblock.spec.theorems",
 )

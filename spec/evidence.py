@@ -6,6 +6,8 @@ Words: *proved* is unbounded; *exhaustive to scope S* is every reachable state o
 
 from nullblock.spec.catalogue import Statement
 from nullblock.spec.explorer.scopes import STANDARD
+from nullblock.spec.liveness.ranking import THEOREMS as RANKED
+from nullblock.spec.liveness.scopes import CONTENDED
 from nullblock.spec.prover.claims import proved_invariants, proved_rules
 from nullblock.spec.theorems import THEOREMS
 from nullblock.spec.theorems.audit import row
@@ -20,8 +22,9 @@ def evidence(s: Statement) -> list[str]:
         return ["streams of the real vLLM, and of a model cache (tests/conformance): not refuted"]
     match s.kind:
         case "theorem":
-            how = row("", s.id).engine
-            return [f"proved: {how} (spec/THEOREMS.md says what it takes for granted)"]
+            known = row("", s.id)
+            granted = "spec/THEOREMS.md says what it takes for granted"
+            return [f"{known.word or 'known: '}{known.engine} ({granted})".removeprefix("shown: ")]
         case "invariant":
             lines = [f"explorer: exhaustive to scopes {scopes} (nullblock explore)"]
             if s.id in proved_invariants() | THEOREMS.keys():
@@ -30,6 +33,12 @@ def evidence(s: Statement) -> list[str]:
                     "Z3: proved, for any number of blocks, requests and tokens (nullblock prove)",
                 )
             return lines
+        case "liveness" if s.id in RANKED:
+            size = "for any number of blocks, requests, tokens and steps in flight"
+            return [f"Z3: proved, {size} (nullblock explore --liveness --ranking)"]
+        case "liveness":
+            where = ", ".join((*CONTENDED, *STANDARD))
+            return [f"cycles: exhaustive to scopes {where} (nullblock explore --liveness)"]
         case "rule":
             lines = [f"explorer: its guards and effects, exhaustive to scopes {scopes}", lockstep]
             if name in proved_rules():

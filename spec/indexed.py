@@ -22,12 +22,13 @@ class Stamps(OrderedDict[Any, int]):
 
     def __setitem__(self, key: Any, value: int) -> None:
         self.pop(key, 0)
-        if value:
-            before = list(takewhile(lambda k: self[k] < value, self)) if value < 0 else []
+        if value > 0:
             _PUT(self, key, value)
-            if value < 0:
-                for k in (key, *reversed(before)):
-                    self.move_to_end(k, last=False)
+        elif value:
+            before = list(takewhile(lambda k: self[k] < value, self))
+            _PUT(self, key, value)
+            for k in (key, *reversed(before)):
+                self.move_to_end(k, last=False)
 
 
 _PUT = OrderedDict.__setitem__

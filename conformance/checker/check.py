@@ -1,5 +1,6 @@
 """A verdict on a trace, record by record, in memory that does not grow with its length."""
 
+import gc
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +17,8 @@ from nullblock.conformance.trace.records import Header
 from nullblock.spec.kernel import Engines
 from nullblock.spec.profiles import Semantics, UnknownSwitch, profile, with_switches
 
+YOUNG = 20_000
+"""Objects made before the collector of cycles looks for some: a check makes next to none."""
 BEFORE = 4
 """Records that a story looks back on."""
 FOREIGN = ("abort", "pause", "reset", "evict")
@@ -49,6 +52,8 @@ def check(
     verdict = Verdict(trace=str(path), profile=label)
     judge = _Judge(verdict, semantics, window, path if deep and stream is None else None)
     outer, Engines.after_rule = Engines.after_rule, judge.after_rule
+    thresholds = gc.get_threshold()
+    gc.set_threshold(max(thresholds[0], YOUNG) if thresholds[0] else 0, *thresholds[1:])
     try:
         reader = TraceReader(path, stream=stream)
         for number, located in enumerate(reader, start=1):
@@ -58,12 +63,13 @@ def check(
             if verdict.verdict == "VIOLATION":
                 reader.drain()
                 break
-            if until == (located.line, located.file):
+            if until is not None and until == (located.line, located.file):
                 break
     except Malformed as damage:
         judge.damaged(damage)
     finally:
         Engines.after_rule = outer
+        gc.set_threshold(*thresholds)
     judge.conclude()
     if deep:
         judge.explain()

@@ -10,7 +10,8 @@ from nullblock.conformance.trace.records import Add, Header, Output
 from nullblock.spec import facts
 from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
 from nullblock.spec.concrete import MAPS, State
-from nullblock.spec.erased.records import RecordEnv
+from nullblock.spec.erased.records import RecordEnv, View
+from nullblock.spec.erased.windows import Window
 from nullblock.spec.fields import CONTINUE, EOS, FIELDS, PLAIN, STOP_ID, UNBORN
 from nullblock.spec.profiles import Semantics
 
@@ -52,6 +53,8 @@ class Chain:
         self.length += many
 
     def __getitem__(self, i: int) -> int:
+        if i >= self.starts[-1]:
+            return self.shifts[-1] + i
         return self.shifts[bisect_right(self.starts, i) - 1] + i
 
 
@@ -82,7 +85,8 @@ class Recorded(RecordEnv):
         self.chains: dict[int, Chain] = {}
         self.kinds: dict[int, int] = {}
         """Of the tokens in the frame: those that are not PLAIN."""
-        self.counts: dict[int, int] = {}
+        self.counts: dict[int, int] | None = {}
+        """Of the requests in the frame: how many tokens; None: one for each of them."""
         self.taken: list[int] = []
         """Of the update under way: whose token was taken."""
         self.ends: list[tuple[int, int]] = []
@@ -137,11 +141,21 @@ class Recorded(RecordEnv):
 
     def sampled(self, output: Output) -> None:
         """Learn what a frame tells."""
+        ids, counts = output.ids, output.counts
         self.kinds = {r: STOP_ID for r, _ in output.stop} | {r: EOS for r, _ in output.eos}
-        self.counts = dict(zip(output.ids, output.counts, strict=True))
+        everyone = counts.count(1) == len(counts) and ids == self.next_frame()
+        self.counts = None if everyone else dict(zip(ids, counts, strict=True))
         for r, number in () if output.chain is UNSET else output.chain:
             if r in self.chains:
                 self.chains[r].extend(number)
+
+    def next_frame(self) -> list[int]:
+        """Who is in the oldest step in flight."""
+        s: Any = self.state
+        first, end, frame = s.cur, s.fend[s.oldest], s.frame
+        if isinstance(frame, Window):
+            return frame.members(first, end)
+        return [frame[i] for i in range(first, end)]
 
     def forget(self, s: Any, gone: Collection[int]) -> None:
         """Drop everything about those of `gone` that are gone for good."""
@@ -154,7 +168,9 @@ class Recorded(RecordEnv):
             del self.requests[r], self.chains[r]
             self.records.pop(r, None)
             for f in OF_REQUESTS:
-                getattr(s, f).pop(r, None)
+                carrier = getattr(s, f)
+                if carrier.__class__ is not View:
+                    carrier.pop(r, None)
             i = 0
             while s.tab.pop((r, i), None) is not None:
                 i += 1
@@ -169,11 +185,15 @@ class Recorded(RecordEnv):
         return NO_CHAIN
 
     def on_token(self, s: State, r: Any) -> None:
+        if self.counts is None:
+            return
         if self.counts.get(r) != 1:
             counted = self.counts.get(r, "no")
             raise NotRecorded(f"one token of request {r}, which has {counted} in its output")
 
     def last_token(self, s: State, r: Any) -> int:
+        if not self.kinds:
+            return PLAIN
         return self.kinds.get(r, PLAIN)
 
     def note(self, s: State, r: Any, why: Any) -> None:

@@ -6,20 +6,29 @@ is only how to see quickly that there is nothing to explain.
 
 import math
 from collections import Counter
+from dataclasses import fields
 from itertools import compress
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
+from nullblock.conformance.checker.facts import Recorded
 from nullblock.conformance.checker.names import Same
-from nullblock.conformance.trace.records import CachedRequests, NewRequest, Schedule
+from nullblock.conformance.trace.records import (
+    CachedRequests,
+    NewRequest,
+    PostState,
+    Schedule,
+    Update,
+)
 from nullblock.spec.erased.program import erased
 from nullblock.spec.erased.rows import Rows
 from nullblock.spec.erased.text import Unsupported
-from nullblock.spec.machine.output import SchedulerOutput
+from nullblock.spec.machine.output import CachedRequest, SchedulerOutput
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
 
+CACHED = tuple(f.name for f in fields(CachedRequest))
 AFTER = 1024
 """Requests scheduled as the text says before it is worth the while to erase it: a short trace is
 judged sooner without.
@@ -77,6 +86,22 @@ class Machine:
             update_from_output(s)
 
 
+def passed_on_alike(k: Recorded, seen: Update) -> bool:
+    """Whether a recorded update is plainly the rules' own: nobody ends, a token for each."""
+    if k.refused or k.ends or seen.finish or k.taken != seen.ids:
+        return False
+    return seen.tokens.count(1) == len(k.taken)
+
+
+def left_alike(s: Any, seen: PostState | UnsetType) -> bool:
+    """Whether the counts that a decision carries are the rules' own, and it carries no more."""
+    if isinstance(seen, UnsetType):
+        return True
+    if seen.num_free != s.nfree or seen.num_running != s.nr or seen.num_waiting != s.nwait:
+        return False
+    return seen.running is UNSET and seen.waiting is UNSET
+
+
 def alike(out: SchedulerOutput, seen: Schedule, same: Same) -> bool:
     """Whether a recorded step is plainly the rules' own. If not, `decisions` has the word."""
     order, new, cached = out.num_scheduled_tokens, out.new, out.cached
@@ -95,7 +120,7 @@ def alike(out: SchedulerOutput, seen: Schedule, same: Same) -> bool:
         return False
     if seen.cached is UNSET:
         return not len(cached)
-    return _cached_alike(cached.columns, seen.cached, same)
+    return _cached_alike(cached, seen.cached, same)
 
 
 def _new_alike(new: dict[str, list[Any]], seen: list[NewRequest], same: Same) -> bool:
@@ -107,13 +132,13 @@ def _new_alike(new: dict[str, list[Any]], seen: list[NewRequest], same: Same) ->
     )
 
 
-def _cached_alike(cached: dict[str, list[Any]], seen: CachedRequests, same: Same) -> bool:
-    ids, resumed, again = cached["id"], cached["resumed"], cached["all_tokens"]
-    if ids != seen.ids:
+def _cached_alike(cached: Rows, seen: CachedRequests, same: Same) -> bool:
+    ids, blocks, computed, outputs, resumed, again = cached.lists
+    if cached.names != CACHED or ids != seen.ids:
         return False
-    if seen.computed is not UNSET and cached["computed"] != seen.computed:
+    if seen.computed is not UNSET and computed != seen.computed:
         return False
-    if seen.num_output is not UNSET and cached["num_output"] != seen.num_output:
+    if seen.num_output is not UNSET and outputs != seen.num_output:
         return False
     known = [r for r, yes in zip(ids, resumed, strict=True) if yes] if True in resumed else []
     if known != seen.resumed:
@@ -125,9 +150,10 @@ def _cached_alike(cached: dict[str, list[Any]], seen: CachedRequests, same: Same
             return False
     if seen.blocks is UNSET:
         return True
-    blocks = cached["new_blocks"]
     given = list(compress(zip(ids, blocks, strict=True), blocks))
-    return len(given) == len(seen.blocks) and all(
-        r == q and len(groups) == 1 and same(ours, groups[0])
-        for (r, ours), (q, groups) in zip(given, seen.blocks, strict=True)
-    )
+    if len(given) != len(seen.blocks):
+        return False
+    for (r, ours), (q, groups) in zip(given, seen.blocks, strict=True):
+        if r != q or len(groups) != 1 or not same(ours, groups[0]):
+            return False
+    return True

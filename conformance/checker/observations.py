@@ -100,6 +100,10 @@ def events(heard: list[Heard], seen: list[Event]) -> Iterator[Mismatch]:
         if ours != theirs:
             yield Mismatch(TOLD_BY[(ours or theirs)[0]], "the next KV event", ours, theirs)
             return
+    for event in seen:
+        if not isinstance(event, Cleared) and event.group:
+            rule = "OUT-8" if isinstance(event, Stored) else "OUT-9"
+            yield Mismatch(rule, "the group of a KV event", 0, event.group)
 
 
 def _told(event: Event) -> Heard:

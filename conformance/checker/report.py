@@ -2,21 +2,14 @@
 
 from collections.abc import Sequence
 from typing import Any
-from xml.etree import ElementTree
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from nullblock.conformance.checker.verdict import Verdict
 from nullblock.conformance.minimal.document import written
+from nullblock.conformance.verdicts import STYLE, Case, junit_report
 from nullblock.spec.catalogue import catalogue
-
-STYLE = {
-    "CONFORMS": "bold green",
-    "VIOLATION": "bold red",
-    "INCONCLUSIVE": "bold yellow",
-    "MALFORMED": "bold magenta",
-}
 
 
 def document(v: Verdict) -> dict[str, Any]:
@@ -83,47 +76,24 @@ def _exercised(v: Verdict) -> RenderableType:
 
 
 def junit(verdicts: Sequence[Verdict]) -> bytes:
-    """All verdicts as a JUnit report: VIOLATION fails, MALFORMED errs, INCONCLUSIVE is skipped."""
-    tag = {"VIOLATION": "failure", "MALFORMED": "error", "INCONCLUSIVE": "skipped"}
-    count = {t: sum(tag.get(v.verdict) == t for v in verdicts) for t in tag.values()}
-    suite = ElementTree.Element(
-        "testsuite",
-        name="nullblock check",
-        tests=str(len(verdicts)),
-        failures=str(count["failure"]),
-        errors=str(count["error"]),
-        skipped=str(count["skipped"]),
-    )
-    for v in verdicts:
-        named = {"classname": f"nullblock.{clean(v.profile or 'check')}", "name": clean(v.trace)}
-        case = ElementTree.SubElement(suite, "testcase", named | _place(v))
-        if v.verdict in tag:
-            message = v.first.what if v.first else "; ".join(v.missing)
-            note = ElementTree.SubElement(case, tag[v.verdict], message=clean(message))
-            note.text = clean("\n".join(v.first.story if v.first else v.missing))
-        out = ElementTree.SubElement(case, "system-out")
-        out.text = f"{v.verdict}: {v.steps} steps, {v.decisions} decisions"
-        if v.scenario is not None:
-            out.text += f"\nscenario: {clean(v.scenario.note)}"
-            if v.scenario.document is not None:
-                out.text += f"\n{written(v.scenario.document)}"
-    root = ElementTree.Element("testsuites")
-    root.append(suite)
-    ElementTree.indent(root)
-    text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-    return text + b"\n"
+    """All verdicts as a JUnit report."""
+    return junit_report("nullblock check", [_case(v) for v in verdicts])
 
 
-def _place(v: Verdict) -> dict[str, str]:
-    """The attributes by which CI servers show a place."""
-    if v.first is None or not v.first.line:
-        return {}
-    return {"file": clean(v.first.file), "line": str(v.first.line)}
-
-
-def clean(text: str) -> str:
-    """Without the characters that XML cannot hold: names and values may come from anywhere."""
-    return "".join(
-        c if c in "\n\t" or (c.isprintable() and not 0xD800 <= ord(c) <= 0xDFFF) else "\ufffd"
-        for c in text
+def _case(v: Verdict) -> Case:
+    out = f"{v.verdict}: {v.steps} steps, {v.decisions} decisions"
+    if v.scenario is not None:
+        out += f"\nscenario: {v.scenario.note}"
+        if v.scenario.document is not None:
+            out += f"\n{written(v.scenario.document)}"
+    return Case(
+        classname=f"nullblock.{v.profile or 'check'}",
+        name=v.trace,
+        verdict=v.verdict,
+        message=v.first.what if v.first else "; ".join(v.missing),
+        text="\n".join(v.first.story if v.first else v.missing),
+        out=out,
+        place={"file": v.first.file, "line": str(v.first.line)}
+        if v.first is not None and v.first.line
+        else {},
     )

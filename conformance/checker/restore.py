@@ -89,6 +89,9 @@ def contradictions(s: Any, seen: State) -> Iterator[Mismatch]:
         if not 0 <= s.comp[r] <= s.ntok[r] + s.ph[r]:
             what = f"the computed tokens of request {r}"
             yield Mismatch("RUN-16", what, f"0 to {s.ntok[r] + s.ph[r]}", s.comp[r], r)
+        if s.ncached[r] > s.tlen[r]:
+            what = f"the cached blocks of request {r}"
+            yield Mismatch("TABLE-5", what, f"0 to {s.tlen[r]}", s.ncached[r], r)
 
 
 def _complete(k: Recorded, seen: State) -> None:

@@ -1,17 +1,13 @@
 """What a check says."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.explanation import Explanation
 from nullblock.conformance.checker.replay import Replay
 from nullblock.conformance.trace.reader import Located
-
-Name = Literal["CONFORMS", "VIOLATION", "INCONCLUSIVE", "MALFORMED"]
-EXIT: dict[Name, int] = {"CONFORMS": 0, "VIOLATION": 1, "INCONCLUSIVE": 3, "MALFORMED": 4}
-_WORST_FIRST = (1, 4, 3, 0)
+from nullblock.conformance.verdicts import EXIT, Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +71,3 @@ class Verdict:
     def exit_code(self) -> int:
         """0 CONFORMS, 1 VIOLATION, 3 INCONCLUSIVE, 4 MALFORMED."""
         return EXIT[self.verdict]
-
-
-def worst(verdicts: Iterable[Verdict]) -> int:
-    """The exit code for several traces: 1 before 4 before 3 before 0."""
-    codes = {v.exit_code for v in verdicts}
-    return next((code for code in _WORST_FIRST if code in codes), 0)

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from nullblock.conformance import options
-from nullblock.conformance.checker.verdict import Verdict, worst
+from nullblock.conformance.checker.verdict import Verdict
 from nullblock.conformance.console import (
     STANDARD_INPUT,
     Screen,
@@ -23,6 +23,7 @@ from nullblock.conformance.console import (
 )
 from nullblock.conformance.options import Settings
 from nullblock.conformance.strength.measure import Asked, Notice
+from nullblock.conformance.verdicts import worst
 from nullblock.spec.profiles import Semantics
 
 WINDOW = 400
@@ -112,7 +113,7 @@ def command(
 
         Screen(highlight=False, soft_wrap=True).print(together([n for n in notices if n]))
     _write(verdicts, notices, scenario, page, junit)
-    raise typer.Exit(worst(verdicts))
+    raise typer.Exit(worst(v.verdict for v in verdicts))
 
 
 def _semantics(name: str | None, settings: list[str]) -> tuple[Semantics | None, str]:

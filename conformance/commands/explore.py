@@ -2,22 +2,19 @@
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
-from nullblock.conformance import options
+from nullblock.conformance import exploration, liveness, options
 from nullblock.conformance.console import Screen, check_output, usage_error
-from nullblock.conformance.files import write_atomically
+from nullblock.conformance.exploration import progress
 from nullblock.conformance.options import NORMATIVE, ProfileName, Settings
 from nullblock.spec.compiled.build import NoCompiler
 from nullblock.spec.compiled.search import explore as explore_compiled
 from nullblock.spec.compiled.values import Untranslatable
 from nullblock.spec.departures import DEPARTURES, Defect, Finding, clear, find
-from nullblock.spec.explorer.export import scenario
 from nullblock.spec.explorer.model import Scope
 from nullblock.spec.explorer.result import Counterexample, Progress, Result
 from nullblock.spec.explorer.scopes import STANDARD
@@ -50,6 +47,23 @@ def command(
     compiled: Annotated[
         bool, typer.Option("--compiled", help="Search with the text compiled, if there is cc.")
     ] = False,
+    in_the_end: Annotated[
+        bool,
+        typer.Option("--liveness", help="Look for cycles on which somebody is never served."),
+    ] = False,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="With --liveness: drop an assumption of fairness."),
+    ] = None,
+    preconditions: Annotated[
+        bool,
+        typer.Option(
+            "--preconditions", help="With --liveness: what it takes, and who starves without it."
+        ),
+    ] = False,
+    ranking: Annotated[
+        bool, typer.Option("--ranking", help="With --liveness: prove that a step is progress.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of tables.")] = False,
 ) -> None:
     """Search every state that bounded scopes reach, for a broken statement.
@@ -59,7 +73,19 @@ def command(
     promises to; 2 command line. `nullblock run` replays what --save writes.
     """
     check_output(save, (), "--save")
-    if departing:
+    if in_the_end:
+        if departing or compiled:
+            raise usage_error("cycles are looked for by the readable form", "--liveness")
+        asked = liveness.Asked(profile_name, settings or [], without or [], listed, save, as_json)
+        if ranking:
+            code = liveness.proof(names or [], asked)
+        elif preconditions:
+            code = liveness.conditions(_chosen(liveness.CONDITIONS, names), asked)
+        else:
+            code = liveness.scopes(_chosen(liveness.SCOPES, names), asked)
+    elif without or preconditions or ranking:
+        raise usage_error("needs --liveness", "--without, --preconditions, --ranking")
+    elif departing:
         if profile_name != NORMATIVE or settings:
             raise usage_error("--departures has its own profiles", "--profile, --set")
         if compiled:
@@ -92,18 +118,18 @@ def _scopes(
     semantics = options.semantics(profile_name, settings)
     name = options.label(profile_name, settings)
     if listed:
-        _list([(s.name, s.purpose) for s in scopes], as_json)
+        exploration.listing([(s.name, s.purpose) for s in scopes], as_json)
         return 0
     search = Searcher(compiled)
     results: list[tuple[Scope, Result]] = []
     story: Story | None = None
     for scope in scopes:
-        with _progress(scope.name) as progress:
-            result = search(scope, semantics, progress)
+        with progress(scope.name) as seen:
+            result = search(scope, semantics, seen)
         results.append((scope, result))
         if result.counterexample is not None:
             story = tell(result.counterexample, scope, semantics)
-            _save(save, scope, result.counterexample)
+            exploration.save(save, scope, result.counterexample.actions)
             break
     if save is not None and story is None:
         print(f"{save} is not written: there is no counterexample", file=sys.stderr)
@@ -204,7 +230,7 @@ def _result(r: Result) -> str:
 def _departures(defects: list[Defect], listed: bool, save: Path | None, as_json: bool) -> int:
     """Find departures in vllm-0.22.1, and show that normative has none; the exit code."""
     if listed:
-        _list([(d.name, d.story) for d in defects], as_json)
+        exploration.listing([(d.name, d.story) for d in defects], as_json)
         return 0
     if save is not None and len(defects) != 1:
         raise usage_error("name the one departure whose counterexample is wanted", "--save")
@@ -217,12 +243,12 @@ def _departures(defects: list[Defect], listed: bool, save: Path | None, as_json:
 
 
 def _departure(d: Defect, save: Path | None) -> Json:
-    with _progress(d.name) as progress:
-        finding = find(d, progress=progress)
-        normative = clear(d, progress)
+    with progress(d.name) as seen:
+        finding = find(d, progress=seen)
+        normative = clear(d, seen)
     found = _expected(d, finding)
     if found is not None:
-        _save(save, d.scope, found)
+        exploration.save(save, d.scope, found.actions)
     return {
         "name": d.name,
         "switch": d.switch,
@@ -270,38 +296,3 @@ def _departure_table(rows: list[Json]) -> None:
     Screen().print(table)
     if len(rows) == 1:
         print(f"\n{rows[0]['story']}")
-
-
-def _list(lines: list[tuple[str, str]], as_json: bool) -> None:
-    if as_json:
-        print(
-            json.dumps([{"name": name, "purpose": purpose} for name, purpose in lines], indent=2)
-        )
-        return
-    width = max(len(name) for name, _ in lines)
-    for name, purpose in lines:
-        print(f"{name:{width}}  {purpose}")
-
-
-def _save(path: Path | None, scope: Scope, found: Counterexample) -> None:
-    """Write the counterexample as a scenario, whole or not at all."""
-    if path is None:
-        return
-    document = json.dumps(scenario(scope, found.actions), indent=1)
-    try:
-        write_atomically(path, f"{document}\n".encode())
-    except OSError as error:
-        raise usage_error(f"{path}: {error.strerror or error}", "--save") from None
-
-
-@contextmanager
-def _progress(name: str) -> Iterator[Progress | None]:
-    """How far a search has come, on standard error, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-
-    with Screen(stderr=True).status(name) as status:
-        yield lambda states, transitions: status.update(
-            f"{name}: {states:,} states, {transitions:,} transitions"
-        )

@@ -18,7 +18,8 @@ from nullblock.conformance.console import (
     usage_error,
 )
 from nullblock.conformance.kv_events.check import Options, check
-from nullblock.conformance.kv_events.verdict import Verdict, worst
+from nullblock.conformance.kv_events.verdict import Verdict
+from nullblock.conformance.verdicts import worst
 from nullblock.spec.kv_events import Premises
 
 _EVERY = 500
@@ -99,7 +100,7 @@ def kv_events(
     if junit is not None:
         with output_to(junit, "--junit") as sink:
             sink.write(report.junit(verdicts))
-    raise typer.Exit(worst(verdicts))
+    raise typer.Exit(worst(v.verdict for v in verdicts))
 
 
 def _judge(name: str, options: Options, as_json: bool) -> Verdict:

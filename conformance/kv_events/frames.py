@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from nullblock.conformance.compression import BOM, Damage, Foreign, expanded
 from nullblock.conformance.kv_events.errors import Cut, Damaged
-from nullblock.conformance.kv_events.expand import AGAIN, REMEDY, expanded
 from nullblock.conformance.kv_events.walk import Short, end_of
 
 FORMATS = ("auto", "msgpack", "prefixed", "jsonl")
@@ -20,6 +20,8 @@ MAX_BATCH = 16 * 2**20
 """Bytes that a batch may have."""
 END_OF_REPLAY = b"\xff" * 8
 _PREFIX = 4
+REMEDY = "KV events are read plain, gzip or zstd (conformance/kv_events/FORMAT.md)"
+AGAIN = "copy or record it again"
 _BATCH = "write each batch as vLLM publishes it (conformance/kv_events/FORMAT.md)"
 
 
@@ -73,6 +75,8 @@ def _detected(source: "_Source") -> str:
     first = source.first()
     if not first:
         raise Damaged("the file is empty", REMEDY, "byte 1")
+    if first == BOM[:1]:
+        raise Damaged("this is UTF-8 with a byte order mark", REMEDY, "byte 1")
     if first in b"{[ \t\r\n":
         return "jsonl"
     if first in b"\x00\x01":
@@ -121,8 +125,10 @@ class _Source:
         while len(self.buffer) < wanted:
             try:
                 chunk = next(self._chunks, None)
-            except Damaged as damage:
-                raise damage.at(place=damage.place or self._read) from None
+            except Foreign as found:
+                raise Damaged(str(found), REMEDY, "byte 1") from None
+            except Damage as damage:
+                raise Cut(str(damage), AGAIN, self._read) from None
             if chunk is None:
                 return False
             self.buffer += chunk

@@ -3,20 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
-from xml.etree import ElementTree
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from nullblock.conformance.kv_events.verdict import Evidence, Verdict
+from nullblock.conformance.verdicts import STYLE, Case, junit_report
 from nullblock.spec.catalogue import order
 from nullblock.spec.kv_events import NEVER_TOLD
 
-STYLE = {
-    "VIOLATION": "bold red",
-    "INCONCLUSIVE": "bold yellow",
-    "MALFORMED": "bold magenta",
-}
 _ABSENT = (
     "after a parent that was not cached any more: a KV connector evicted it (--no-connector "
     "calls that a violation)"
@@ -107,42 +102,22 @@ def _listed(numbers: dict[str, int]) -> str:
 
 
 def junit(verdicts: Sequence[Verdict]) -> bytes:
-    """All verdicts as a JUnit report: VIOLATION fails, MALFORMED errs, INCONCLUSIVE is skipped."""
-    tag = {"VIOLATION": "failure", "MALFORMED": "error", "INCONCLUSIVE": "skipped"}
-    count = {t: sum(tag[v.verdict] == t for v in verdicts) for t in tag.values()}
-    suite = ElementTree.Element(
-        "testsuite",
-        name="nullblock import kv-events",
-        tests=str(len(verdicts)),
-        failures=str(count["failure"]),
-        errors=str(count["error"]),
-        skipped=str(count["skipped"]),
+    """All verdicts as a JUnit report."""
+    return junit_report("nullblock import kv-events", [_case(v) for v in verdicts])
+
+
+def _case(v: Verdict) -> Case:
+    return Case(
+        classname="nullblock.kv-events",
+        name=v.stream,
+        verdict=v.verdict,
+        message=v.first.what if v.first else "nothing in it is against the law",
+        text="\n".join(_said(v)),
+        out="\n".join([v.verdict, *counts(v.evidence)]),
     )
-    for v in verdicts:
-        case = ElementTree.SubElement(
-            suite, "testcase", classname="nullblock.kv-events", name=_clean(v.stream)
-        )
-        message = v.first.what if v.first else "nothing in it is against the law"
-        note = ElementTree.SubElement(case, tag[v.verdict], message=_clean(message))
-        note.text = _clean("\n".join(_said(v)))
-        out = ElementTree.SubElement(case, "system-out")
-        out.text = _clean("\n".join([v.verdict, *counts(v.evidence)]))
-    root = ElementTree.Element("testsuites")
-    root.append(suite)
-    ElementTree.indent(root)
-    text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-    return text + b"\n"
 
 
 def _said(v: Verdict) -> list[str]:
     if v.first is None:
         return v.missing
     return [*v.first.story, *(f"next: {line}" for line in v.first.next)]
-
-
-def _clean(text: str) -> str:
-    """Without the characters that XML cannot hold: names may come from anywhere."""
-    return "".join(
-        c if c in "\n\t" or (c.isprintable() and not 0xD800 <= ord(c) <= 0xDFFF) else "\ufffd"
-        for c in text
-    )

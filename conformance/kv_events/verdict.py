@@ -1,13 +1,9 @@
 """What can be said about a stream of KV events."""
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
 
-Name = Literal["VIOLATION", "INCONCLUSIVE", "MALFORMED"]
-"""There is no CONFORMS: a stream says too little about the engine to confirm anything."""
-EXIT: dict[Name, int] = {"VIOLATION": 1, "INCONCLUSIVE": 3, "MALFORMED": 4}
+from nullblock.conformance.verdicts import EXIT, Name
 
 
 @dataclass(slots=True)
@@ -86,7 +82,10 @@ class First:
 
 @dataclass(slots=True)
 class Verdict:
-    """A verdict on one file, and what it rests on."""
+    """A verdict on one file, and what it rests on.
+
+    It is never CONFORMS: a stream says too little about the engine to confirm anything.
+    """
 
     stream: str
     verdict: Name = "INCONCLUSIVE"
@@ -99,9 +98,3 @@ class Verdict:
     def exit_code(self) -> int:
         """1 VIOLATION, 3 INCONCLUSIVE, 4 MALFORMED."""
         return EXIT[self.verdict]
-
-
-def worst(verdicts: Iterable[Verdict]) -> int:
-    """The exit code for several files: 1 before 4 before 3."""
-    codes = {v.exit_code for v in verdicts}
-    return next((code for code in (1, 4, 3) if code in codes), 0)

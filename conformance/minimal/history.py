@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import UNSET
 
-from nullblock.conformance.trace.decode import Unknown
+from nullblock.conformance.trace.decode import Passed, Shown, Unknown
 from nullblock.conformance.trace.reader import Located, TraceReader
 from nullblock.conformance.trace.records import (
     Abort,
@@ -107,13 +107,13 @@ def read(path: Path, line: int, file: str, step: int) -> History:
     if header.start != "empty":
         raise Impossible("the recording begins in the middle of a run")
     reading = _Reading(step - HORIZON)
-    last: Record | Unknown = header
+    last: Shown = header
     for located in records:
         if located.line == line and located.file == file:
             last = located.record
             break
         reading.take(located.record)
-    assert not isinstance(last, Unknown)
+    assert not isinstance(last, Unknown | Passed)
     if isinstance(last, Update):
         reading.sampled()
     history = History(header, last, reading.events, reading.lives, reading.scheduled)
@@ -142,7 +142,7 @@ class _Reading:
         self.chains = 0
         """Chain numbers given so far: 0 up to this one."""
 
-    def take(self, record: Record | Unknown) -> None:
+    def take(self, record: Shown) -> None:
         """The next record."""
         match record:
             case Add():
@@ -167,7 +167,7 @@ class _Reading:
                     self.end(r)
             case Pause() | Reset() | Evict():
                 self.events.append(record)
-            case Header() | Part() | State() | Error() | Lost() | End() | Unknown():
+            case Header() | Part() | State() | Error() | Lost() | End() | Unknown() | Passed():
                 pass
 
     def update(self, record: Update) -> None:

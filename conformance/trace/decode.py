@@ -26,6 +26,14 @@ class Unknown(Struct, frozen=True):
     kind: str
 
 
+class Passed(Struct, frozen=True):
+    """A record before anything is known of the run: what it stands for cannot be told."""
+
+
+Shown = Record | Unknown | Passed
+"""What a reader shows of a line."""
+
+
 class _Start(Struct):
     """What of a header every version has."""
 
@@ -68,17 +76,23 @@ class Decoder:
     def record(self, line: bytes) -> Record | Delta | Unknown:
         """Any line, short forms as they are. Raises :class:`Malformed`, without a line number."""
         try:
-            record: Record | Delta = _decoded(self._decode, line)
-        except _UnknownKind as unknown:
-            if not self._lenient:
-                raise unknown.malformed from None
-            _parsed(line)
-            return Unknown(unknown.kind)
+            record: Record | Delta = self._decode(line)
+        except _REFUSALS as error:
+            return self._refused(line, error)
         if self._encode(record) != line:
             document = _parsed(line)
             if not self._lenient:
                 _check_keys(document, record, line)
         return record
+
+    def _refused(self, line: bytes, error: Exception) -> Unknown:
+        try:
+            raise _explained(line, error) from None
+        except _UnknownKind as unknown:
+            if not self._lenient:
+                raise unknown.malformed from None
+            _parsed(line)
+            return Unknown(unknown.kind)
 
 
 class _UnknownKind(Exception):
@@ -91,28 +105,39 @@ class _UnknownKind(Exception):
         )
 
 
+_REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What a decoder raises."""
+
+
 def _decoded(decode: Any, line: bytes) -> Any:
     """``decode(line)``; whatever it finds wrong becomes one line."""
-    if not line.strip():
-        raise Malformed("an empty line", "remove it")
     try:
         return decode(line)
-    except msgspec.ValidationError as error:
-        what, _, path = str(error).rpartition(" - at `")
-        what, path = (what, path.rstrip("`")) if what else (str(error), "$")
-        if path == "$.ev" and what.startswith("Invalid value"):
-            raise _UnknownKind(what.partition("'")[2].rstrip("'"), line) from None
-        place = "" if path == "$" else f"{path.removeprefix('$.')}: "
-        what = what[:1].lower() + what[1:]
-        raise Malformed(f"{place}{what}", _RECORD, column=_column(line, _last_key(path))) from None
-    except msgspec.DecodeError as error:
-        what, _, position = str(error).partition(" (byte ")
-        column = int(position.rstrip(")")) + 1 if position else len(line) + 1
-        raise _not_json(what.removeprefix("JSON is malformed: "), column) from None
-    except UnicodeDecodeError as error:
-        raise _not_utf8(line, error) from None
-    except RecursionError:
-        raise Malformed("nested too deeply", _RECORD) from None
+    except _REFUSALS as error:
+        raise _explained(line, error) from None
+
+
+def _explained(line: bytes, error: Exception) -> Exception:
+    """What a decoder finds wrong, as a :class:`Malformed` or an :class:`_UnknownKind`."""
+    if not line.strip():
+        return Malformed("an empty line", "remove it")
+    match error:
+        case msgspec.ValidationError():
+            what, _, path = str(error).rpartition(" - at `")
+            what, path = (what, path.rstrip("`")) if what else (str(error), "$")
+            if path == "$.ev" and what.startswith("Invalid value"):
+                return _UnknownKind(what.partition("'")[2].rstrip("'"), line)
+            place = "" if path == "$" else f"{path.removeprefix('$.')}: "
+            what = what[:1].lower() + what[1:]
+            return Malformed(f"{place}{what}", _RECORD, column=_column(line, _last_key(path)))
+        case msgspec.DecodeError():
+            what, _, position = str(error).partition(" (byte ")
+            column = int(position.rstrip(")")) + 1 if position else len(line) + 1
+            return _not_json(what.removeprefix("JSON is malformed: "), column)
+        case UnicodeDecodeError():
+            return _not_utf8(line, error)
+        case _:
+            return Malformed("nested too deeply", _RECORD)
 
 
 def _not_json(what: str, column: int) -> Malformed:

@@ -67,13 +67,17 @@ class Expander:
     def _state_after(self, told: PostState | UnsetType) -> PostState | UnsetType:
         """The state with what is as it was."""
         before = self._state
+        if told is UNSET:
+            return before
         if isinstance(told, UnsetType) or isinstance(before, UnsetType):
-            self._state = before if isinstance(told, UnsetType) else told
-            return self._state
-        names = ("num_free", "num_running", "num_waiting")
-        known = {name: getattr(before, name) for name in names}
-        known |= {n: getattr(told, n) for n in names if getattr(told, n) is not UNSET}
-        self._state = PostState(**known)
+            self._state = told
+            return told
+        free, running, waiting = told.num_free, told.num_running, told.num_waiting
+        self._state = PostState(
+            num_free=before.num_free if free is UNSET else free,
+            num_running=before.num_running if running is UNSET else running,
+            num_waiting=before.num_waiting if waiting is UNSET else waiting,
+        )
         return self._state
 
     def _schedule(self, line: ScheduleDelta) -> Schedule:

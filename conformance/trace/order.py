@@ -10,6 +10,7 @@ from typing import assert_never
 from msgspec import UNSET
 
 from nullblock.conformance.trace.decode import Unknown
+from nullblock.conformance.trace.deltas import Delta, ScheduleDelta
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Abort,
@@ -32,6 +33,10 @@ from nullblock.conformance.trace.records import (
 )
 
 _RECORDER = "record it again: a recorder writes what happens, in its order"
+_AFTER_OUTPUT = (Update, Error, Lost, Gap, End, Part)
+"""What may stand where an update is due."""
+_AFTER_GAP = (State, Gap, Lost, End, Part)
+"""What may stand where a state is due."""
 
 
 class Order:
@@ -54,33 +59,42 @@ class Order:
         self.lost_track = header.start != "empty"
         """What is in flight is not known; the next state may tell."""
         self.state_is_due = False
+        self.told = self.from_the_start
+        """Whether anything is known of the run."""
+        self.distinct: list[int] | None = None
+        """The last ids found to be different from one another: steps may share their list."""
+
+    def passes_over(self, line: Record | Delta) -> bool:
+        """Whether nothing is known of the run yet, and the line tells nothing of that."""
+        if self.told or isinstance(line, Header | State | Gap | Lost | End | Part):
+            return False
+        self.scheduled += isinstance(line, Schedule | ScheduleDelta)
+        return True
 
     def take(self, record: Record | Unknown) -> None:
         """The next record; :class:`Malformed`, without a line number, if it cannot stand here."""
-        if self.over is not None and not isinstance(record, End | Part):
+        if self.over is not None and not isinstance(record, (End, Part)):
             raise Malformed(f"a record after {self.over}", "remove it")
-        if self.awaiting is not None and not isinstance(
-            record, Update | Error | Lost | Gap | End | Part
-        ):
+        if self.awaiting is not None and not isinstance(record, _AFTER_OUTPUT):
             raise Malformed(
                 f"{_kind(record)} between the output and the update of step {self.awaiting}",
                 _RECORDER,
             )
-        if self.state_is_due and not isinstance(record, State | Gap | Lost | End | Part):
+        if self.state_is_due and not isinstance(record, _AFTER_GAP):
             raise Malformed(f"{_kind(record)} after a gap, where a state is due", _RECORDER)
-        match record:
-            case Header():
-                raise Malformed("a second header", "one trace a file; check the files one by one")
-            case Part():
-                pass
-            case Add():
-                self._add(record)
+        match record:  # the most frequent ones first
             case Schedule():
                 self._schedule(record)
             case Output():
                 self._output(record)
             case Update():
                 self._update(record)
+            case Add():
+                self._add(record)
+            case Header():
+                raise Malformed("a second header", "one trace a file; check the files one by one")
+            case Part():
+                pass
             case Abort():
                 self._abort(record)
             case Pause() | Reset() | Evict() | Unknown():
@@ -138,6 +152,7 @@ class Order:
 
     def _state(self, record: State) -> None:
         self.state_is_due = False
+        self.told |= record.in_flight is not UNSET
         for _, chain in record.chains or ():
             self.chains = max(self.chains, chain + 1)
         for request in record.requests:
@@ -169,8 +184,11 @@ class Order:
                 f"output of step {record.step} where step {step.step} is the oldest in flight",
                 _RECORDER,
             )
-        if record.ids != step.ids or len(set(step.ids)) != len(step.ids):
-            _check_scheduled(record, step)
+        ids = step.ids
+        if record.ids is not self.distinct or ids is not self.distinct:
+            if record.ids != ids or len(set(ids)) != len(ids):
+                _check_scheduled(record, step)
+            self.distinct = ids if record.ids is ids else None
         if not (record.eos or record.stop or record.chain):
             self.awaiting = record.step
             return

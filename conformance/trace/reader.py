@@ -3,15 +3,14 @@
 import hashlib
 import hmac
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from nullblock.conformance.trace import source
-from nullblock.conformance.trace.decode import Decoder, Unknown
+from nullblock.conformance.trace.decode import Decoder, Passed, Shown, Unknown
 from nullblock.conformance.trace.deltas import Delta
 from nullblock.conformance.trace.errors import Cut, Malformed
 from nullblock.conformance.trace.expand import Expander
@@ -19,14 +18,16 @@ from nullblock.conformance.trace.order import Order
 from nullblock.conformance.trace.records import End, Header, Part, Record, TraceConfig
 
 _RESEAL = "if it was changed on purpose: nullblock trace --reseal"
+_AT_ONCE = 16
+"""Lines that are digested together, none of them a long one but the last."""
+_LONG = 2**14
 _OPEN = "if the recorder was killed, nullblock trace --reseal makes a trace of what there is"
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(Struct, frozen=True):
     """A record and where it stands."""
 
-    record: Record | Unknown
+    record: Shown
     line: int
     """From 1, inside ``file``."""
     file: str
@@ -58,6 +59,7 @@ class TraceReader:
         self._lax = lax
         self._lines = self._numbered()
         self._digest = hashlib.sha256()
+        self._undigested: list[bytes] = []
         self._records = 0
         self._header: Header | None = None
         self._end: End | None = None
@@ -72,7 +74,7 @@ class TraceReader:
         for part, count, file, line in self._lines:
             try:
                 written: Record | Delta | Unknown
-                record: Record | Unknown
+                record: Shown
                 if order is None:
                     written = record = header = self._first(decoder, line)
                     order, expander = Order(header), Expander(header)
@@ -83,8 +85,9 @@ class TraceReader:
                     self._check_end(record)
             except Malformed as error:
                 raise error.on(count, file) from None
-            self._digest.update(line)
-            self._digest.update(b"\n")
+            self._undigested.append(line)
+            if len(self._undigested) >= _AT_ONCE or len(line) > _LONG:
+                self._digest_lines()
             self._records += 1
             if not (isinstance(record, End) and record.continued):
                 yield Located(record, count, file, written)
@@ -109,9 +112,9 @@ class TraceReader:
         line: bytes,
         part: int,
         count: int,
-    ) -> Record | Unknown:
+    ) -> Shown:
         """A whole record that may stand here."""
-        if isinstance(written, Header) and count == 1:
+        if count == 1 and isinstance(written, Header):
             written = self._next_part(written, line, order)
         elif isinstance(written, Part) or (part > 1 and count == 1):
             assert self._header is not None
@@ -119,6 +122,8 @@ class TraceReader:
         if isinstance(written, Unknown):
             order.take(written)
             return written
+        if order.passes_over(written):
+            return Passed()
         record = expander.whole(written, order.oldest)
         order.take(record)
         return record
@@ -140,6 +145,7 @@ class TraceReader:
             raise Malformed("the part before does not say that the recording goes on", _RESEAL)
         self._header, self._end = header, None
         self._digest, self._records = hashlib.sha256(), 0
+        self._undigested.clear()
         order.next_file()
         return Part(number=header.part, recording=str(header.recording))
 
@@ -155,9 +161,10 @@ class TraceReader:
         """Part number, line number, file and bytes of every line."""
         for part, path in enumerate(self._files, start=1):
             try:
+                name = str(path)
                 with self._stream or path.open("rb") as stream:
                     for number, line in enumerate(source.lines(stream), start=1):
-                        yield part, number, str(path), line
+                        yield part, number, name, line
             except Malformed as error:
                 if self._lax and isinstance(error, Cut):
                     self._cut = error.at(file=str(path))
@@ -182,8 +189,15 @@ class TraceReader:
             what = f"{self._records} records, and the end record counts {end.records}"
             raise Malformed(what, _RESEAL)
         if end.sha256 is not UNSET:
+            self._digest_lines()
             fits = hmac.compare_digest(self._digest.hexdigest(), str(end.sha256))
             self.seal = fits and self.seal is not False
+
+    def _digest_lines(self) -> None:
+        """Digest the lines that have been read since the last time."""
+        if self._undigested:
+            self._digest.update(b"\n".join(self._undigested) + b"\n")
+            self._undigested.clear()
 
     def _check_closed(self, order: Order, count: int) -> None:
         """Nothing may be missing at the end of the last file."""

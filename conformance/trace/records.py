@@ -155,10 +155,11 @@ class CachedRequests(Piece, frozen=True, kw_only=True):
     """How many tokens are sent again, of those that were not scheduled in the step before."""
 
     def __post_init__(self) -> None:
-        for name in ("computed", "num_output"):
-            values = getattr(self, name)
-            if values is not UNSET and len(values) != len(self.ids):
-                raise ValueError(f"`{name}` and `ids` differ in length")
+        many, computed, outputs = len(self.ids), self.computed, self.num_output
+        if computed is not UNSET and len(computed) != many:
+            raise ValueError("`computed` and `ids` differ in length")
+        if outputs is not UNSET and len(outputs) != many:
+            raise ValueError("`num_output` and `ids` differ in length")
 
 
 class Schedule(Line, frozen=True, kw_only=True, tag="schedule"):

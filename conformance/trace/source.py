@@ -1,44 +1,24 @@
 """The lines of a trace file, plain or compressed, in bounded memory.
 
 What a file is, its first bytes say, never its name. A line longer than :data:`MAX_LINE` ends the
-reading, which also bounds what a decompression bomb can do: input is expanded piece by piece.
+reading.
 """
 
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-import zstandard
-
+from nullblock.conformance.compression import BOM, GZIP, READ, ZSTD, Damage, Foreign, expanded
 from nullblock.conformance.trace import seal
 from nullblock.conformance.trace.errors import Cut, Malformed
 
 MAX_LINE = 16 * 2**20
 """Bytes that a line may have, its end included."""
-_PIECE = 1024
-"""Compressed bytes expanded at once. Zstandard makes at most 2**15 of one byte, so 32 MiB."""
-_READ = 2**16
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 """Of the names of traces in a folder."""
-_MAX_WINDOW = 2**27
-
-GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_OTHER_FORMATS = {
-    b"\xfd7zXZ": "xz",
-    b"BZh": "bzip2",
-    b"PK\x03\x04": "a zip archive",
-    b"\x04\x22\x4d\x18": "lz4",
-    b"\xff\xfe": "UTF-16",
-    b"\xfe\xff": "UTF-16",
-    b"\xef\xbb\xbf": "UTF-8 with a byte order mark",
-}
+_SEALS = {GZIP: seal.GZIP, ZSTD: seal.ZSTD}
 _REMEDY = "a trace is lines of JSON: plain UTF-8, gzip or zstd"
 _CUT = "copy or record it again; what comes before can be judged after nullblock trace --reseal"
-
-
-class _Damaged(Exception):
-    """The compressed stream is broken; carries the words for it."""
 
 
 def lines(stream: BinaryIO) -> Iterator[bytes]:
@@ -49,18 +29,20 @@ def lines(stream: BinaryIO) -> Iterator[bytes]:
     """
     number, rest = 1, bytearray()
     try:
-        for chunk in _expanded(stream):
-            rest += chunk
-            start = 0
-            while (end := rest.find(b"\n", start)) >= 0:
-                if end - start >= MAX_LINE:
-                    raise _too_long(number)
-                yield bytes(rest[start:end])
-                number, start = number + 1, end + 1
-            del rest[:start]
+        for piece in _sliced(_expanded(stream)):
+            first, *others = piece.split(b"\n")
+            rest += first
             if len(rest) >= MAX_LINE:
                 raise _too_long(number)
-    except _Damaged as damage:
+            if others:
+                # A piece is shorter than a line may be, so the others are, too.
+                yield bytes(rest)
+                rest = bytearray(others.pop())
+                yield from others
+                number += 1 + len(others)
+    except Foreign as found:
+        raise Malformed(str(found), _REMEDY, 1) from None
+    except Damage as damage:
         raise Cut(str(damage), _CUT, number) from None
     except seal.Unsealed:
         raise Cut("the file does not match the digest at its end", _CUT, number) from None
@@ -70,71 +52,36 @@ def lines(stream: BinaryIO) -> Iterator[bytes]:
         raise Malformed("the file is empty", _REMEDY, 1)
 
 
+def _sliced(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same bytes, at most as many at once as are read at once."""
+    for chunk in chunks:
+        if len(chunk) <= READ:
+            yield chunk
+        else:
+            for start in range(0, len(chunk), READ):
+                yield chunk[start : start + READ]
+
+
 def _too_long(line: int) -> Malformed:
     return Malformed(f"a line of more than {MAX_LINE} bytes", _REMEDY, line, MAX_LINE + 1)
 
 
 def _expanded(stream: BinaryIO) -> Iterator[bytes]:
-    head = stream.read(_READ)
-    if head.startswith(GZIP):
-        return _inflated(seal.checked(_pieces(head, stream), seal.GZIP))
-    if head.startswith(ZSTD):
-        return _unzstd(seal.checked(_pieces(head, stream), seal.ZSTD))
-    for magic, name in _OTHER_FORMATS.items():
-        if head.startswith(magic):
-            raise Malformed(f"this is {name}", _REMEDY, 1)
-    if head and not head.lstrip(b" \t\r\n").startswith(b"{"):
-        raise Malformed("neither JSON nor gzip nor zstd", _REMEDY, 1)
-    return _chunks(head, stream)
+    """The content, the digest at its end compared. Raises Foreign for what is no JSON at all."""
+    kinds = []
 
+    def sealed(pieces: Iterator[bytes], kind: bytes) -> Iterator[bytes]:
+        kinds.append(kind)
+        return seal.checked(pieces, _SEALS[kind])
 
-def _chunks(head: bytes, stream: BinaryIO) -> Iterator[bytes]:
-    while head:
-        yield head
-        head = stream.read(_READ)
-
-
-def _pieces(head: bytes, stream: BinaryIO) -> Iterator[bytes]:
-    for chunk in _chunks(head, stream):
-        for start in range(0, len(chunk), _PIECE):
-            yield chunk[start : start + _PIECE]
-
-
-def _inflated(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Gzip members one after another; each carries its checksum."""
-    member = None
-    for piece in pieces:
-        while piece:
-            if member is None:
-                member = zlib.decompressobj(wbits=31)
-            try:
-                yield member.decompress(piece)
-            except zlib.error as error:
-                raise _Damaged(f"the gzip stream is damaged ({error})") from None
-            piece = member.unused_data
-            if member.eof:
-                member = None
-    if member is not None:
-        raise _Damaged("the gzip stream is cut")
-
-
-def _unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Zstandard frames one after another; those that we write carry a checksum."""
-    engine = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
-    frame = None
-    for piece in pieces:
-        while piece:
-            if frame is None:
-                frame = engine.decompressobj()
-            try:
-                yield frame.decompress(piece)
-            except zstandard.ZstdError as error:
-                raise _Damaged(f"the zstd stream is damaged ({error})") from None
-            piece = b""
-            if frame.eof:
-                piece, frame = frame.unused_data, None
-    if frame is not None:
-        raise _Damaged("the zstd stream is cut")
+    chunks = expanded(stream, sealed)
+    head = next(chunks, b"")
+    if head.startswith(BOM):
+        raise Foreign("this is UTF-8 with a byte order mark")
+    if head and not kinds and not head.lstrip(b" \t\r\n").startswith(b"{"):
+        raise Foreign("neither JSON nor gzip nor zstd")
+    yield head
+    yield from chunks
 
 
 def recordings(path: Path) -> list[Path]:

@@ -14,7 +14,9 @@ from nullblock.spec.erased.paths import Path
 from nullblock.spec.erased.records import View
 from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.erased.values import PLAIN, Value, Values, written
+from nullblock.spec.erased.windows import Window
 from nullblock.spec.fields import FIELDS, GHOSTS
+from nullblock.spec.indexed import Hashes, Stamps
 
 
 @dataclass(slots=True)
@@ -56,6 +58,11 @@ OPERATORS = {
 READ_ONLY = frozenset({"get", "values", "items", "keys", "index", "count"})
 """Methods of carriers that change nothing."""
 BUILT_IN = frozenset({"next", "iter", "len", "min", "max", "list", "tuple", "sorted", "frozenset"})
+CLEARED: dict[type, tuple[Any, str]] = {
+    Stamps: (0, "{0}.pop({1}, 0)"),
+    Hashes: (None, "if {1} in {0}: {0}[{1}] = None"),
+}
+"""Of some carriers: the value that removes a key, and how that is written."""
 FRESHLY_MADE = frozenset({"set", "dict", "list", "frozenset"})
 
 
@@ -70,8 +77,11 @@ class Evaluator:
             for name, value in (everywhere | vars(Env(k.config))).items()
             if isinstance(value, PLAIN) or name == "sem"
         }
-        self.slotted = frozenset(f for f in FIELDS if isinstance(getattr(k.state, f), View))
+        self.carriers = {f: type(getattr(k.state, f)) for f in FIELDS}
+        self.slotted = frozenset(f for f in FIELDS if self.carriers[f] is View)
         """Fields that are slots of a request's object."""
+        self.makes_room = False
+        """Whether entries are added to a window."""
         self.values = Values()
         self.path = Path()
         self.names: dict[str, Any] = {}
@@ -89,14 +99,17 @@ class Evaluator:
         """The value, once it has a name; raises Unsupported where it cannot be had any more."""
         if self.path.has(value):
             return value
-        if value.op in ("get", "slot") and self.path.versions[value.args[0]] != value.args[1]:
+        if (
+            value.op in ("get", "slot", "cell")
+            and self.path.versions[value.args[0]] != value.args[1]
+        ):
             raise Unsupported(f"{value} is lost")
         form, parts = written(value)
         for part in parts:
             self.computed(part)
         self.fresh += 1
         name = f"t{self.fresh}"
-        memory = value.op in ("get", "slot", "item", "attr", "call", "in")
+        memory = value.op in ("get", "slot", "cell", "item", "attr", "call", "in")
         atoms = tuple(map(self.path.atom, parts))
         self.path.block.append(Let(name, form, atoms, value.total, memory, self.rule))
         self.path.names[value] = name
@@ -224,7 +237,22 @@ class Evaluator:
         version = self.path.versions[field]
         if field in self.slotted:
             return self.computed(v.make("slot", field, version, self.record(key)))
+        if self.windowed(field):
+            cells, place = self.cell(field, key)
+            return self.computed(v.make("cell", field, version, cells, place))
         return self.computed(v.make("get", field, version, base, key))
+
+    def windowed(self, field: str) -> bool:
+        """Whether a field still is the window that it was at the start."""
+        here = self.path.fields[field] is self.values.var(field)
+        return here and self.carriers[field] is Window
+
+    def cell(self, field: str, key: Value) -> tuple[Value, Value]:
+        """A list and the place in it where a window has a key."""
+        self.loaded["k_base"] = "k.windows.base"
+        self.loaded[f"cells_{field}"] = f"s.{field}.cells"
+        place = self.values.binary("-", key, self.values.var("k_base"))
+        return self.values.var(f"cells_{field}"), self.computed(place)
 
     def record(self, key: Value) -> Value:
         """The object that has the slots of a request."""

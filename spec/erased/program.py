@@ -78,6 +78,7 @@ def residual(f: Callable[..., Any], k: Any) -> tuple[str, str, dict[str, Any]]:
     name = f.__name__
     used = set(uses)
     head = [f"def {name}(s, fired):"]
+    head += ["    k.make_room(s)"] if walker.makes_room else []
     head += [f"    {f} = s.{f}" for f in FIELDS if f in used and f not in GHOSTS]
     head += [f"    {n} = {e}" for n, e in walker.loaded.items() if n in used]
     head += [f"    {' = '.join(fired.values())} = 0"] if fired else []

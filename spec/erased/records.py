@@ -8,10 +8,13 @@ from operator import attrgetter
 from typing import Any
 
 from nullblock.spec.concrete import State
+from nullblock.spec.erased.windows import Window, Windows
 from nullblock.spec.facts import Config
 from nullblock.spec.fields import FIELDS
-from nullblock.spec.indexed import IndexedEnv, Stamps, Void
+from nullblock.spec.indexed import LONGEST_ROW, IndexedEnv, Stamps, Void
 
+ENTRIES = ("frame", "born", "grant", "due")
+"""The maps from the entries of the steps in flight."""
 _BY_REQUEST = tuple(f for f in FIELDS if FIELDS[f] == "R>I")
 
 
@@ -57,7 +60,8 @@ class View:
         return (r for r, record in self.records.items() if getattr(record, self.field))
 
     def __len__(self) -> int:
-        return len(list(filter(None, map(attrgetter(self.field), self.records.values()))))
+        values = list(map(attrgetter(self.field), self.records.values()))
+        return len(values) - values.count(0)
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Requests and what is not 0 of them."""
@@ -74,17 +78,33 @@ class View:
 
 
 class RecordEnv(IndexedEnv):
-    """An indexed environment that keeps what is known of a request together."""
+    """An indexed environment that keeps what is known of a request together, and the entries of
+    steps in flight in lists.
+    """
 
     def __init__(self, config: Config) -> None:
         self.records = Records()
+        self.windows = Windows()
         super().__init__(config)
 
     def start(self) -> State:
         self.records.clear()
+        self.windows = Windows()
         return super().start()
 
+    def make_room(self, s: Any) -> None:
+        """Room for the entries of one more step: at most one for each place in the list."""
+        self.windows.open(s.nframe, len(s.run))
+
+    def trim(self, m: Any, i: int) -> Any:
+        if isinstance(m, Window):
+            m.low = i
+            return m
+        return super().trim(m, i)
+
     def blank(self, field: str) -> Any:
+        if field in ENTRIES and self.max_seqs <= LONGEST_ROW:
+            return self.windows.make()
         found = super().blank(field)
         if field in _BY_REQUEST and not isinstance(found, (Stamps, Void)):
             return View(self.records, field)

@@ -3,6 +3,7 @@
 import ast
 import linecache
 from collections.abc import Callable
+from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -73,7 +74,13 @@ def tailed(block: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _returns(block: list[ast.stmt]) -> bool:
-    return any(isinstance(n, ast.Return) for s in block for n in ast.walk(s))
+    return any(map(returns, block))
+
+
+@cache
+def returns(s: ast.stmt) -> bool:
+    """Whether a statement may return."""
+    return any(isinstance(n, ast.Return) for n in ast.walk(s))
 
 
 def always_returns(block: list[ast.stmt]) -> bool:
@@ -90,6 +97,7 @@ def always_returns(block: list[ast.stmt]) -> bool:
             return False
 
 
+@cache
 def decides(d: ast.FunctionDef) -> bool:
     """Whether a function returns on every path, and only constants."""
     returned = [n.value for n in ast.walk(d) if isinstance(n, ast.Return)]

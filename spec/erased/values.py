@@ -171,7 +171,7 @@ def template(value: Value) -> str:
             return f" {value.op} ".join("{}" for _ in values)
         case "tuple":
             return "(" + "".join("{}, " for _ in values) + ")"
-        case "get" | "item":
+        case "get" | "item" | "cell":
             return "{}[{}]"
         case "slot":
             return f"{{}}.{value.args[0]}"

@@ -9,11 +9,12 @@ from nullblock.spec import kernel
 from nullblock.spec.erased import text
 from nullblock.spec.erased.calls import Calls, Dead, bound
 from nullblock.spec.erased.code import Break, Do, If, Loop, Set
-from nullblock.spec.erased.evaluator import Frame, Known
+from nullblock.spec.erased.evaluator import CLEARED, Frame, Known
 from nullblock.spec.erased.paths import FRESH, RETURN, Path, join
 from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.erased.values import Value
 from nullblock.spec.fields import GHOSTS
+from nullblock.spec.indexed import Void
 
 
 class Walker(Calls):
@@ -71,16 +72,30 @@ class Walker(Calls):
         if not isinstance(value, Value):
             raise Unsupported(f"line {target.lineno}: {ast.unparse(target)} is no value")
         if isinstance(target, ast.Subscript):
-            key = self.value(target.slice, frame)
-            base = self.record(key) if field in self.slotted else self.path.fields[field]
-            atoms = tuple(map(self.path.atom, (base, key, value)))
-            form = f"{{0}}.{field} = {{2}}" if field in self.slotted else "{}[{}] = {}"
-            self.path.block.append(Do(form, atoms, True, self.rule))
-            self.path.stored(field, {key: value})
+            self.store(field, self.value(target.slice, frame), value)
         else:
             self.path.fields[field] = value
             if field in self.path.versions:
                 self.path.stored(field, {})
+
+    def store(self, field: str, key: Value, value: Value) -> None:
+        """A field that is a map, at a key."""
+        carrier = self.carriers[field]
+        if carrier is Void:
+            self.path.stored(field, {})
+            return
+        base, form = self.path.fields[field], "{}[{}] = {}"
+        place = key
+        if field in self.slotted:
+            base, form = self.record(key), f"{{0}}.{field} = {{2}}"
+        elif self.windowed(field):
+            base, place = self.cell(field, key)
+            self.makes_room = True
+        elif carrier in CLEARED and value is self.values.const(CLEARED[carrier][0]):
+            form = CLEARED[carrier][1]
+        atoms = tuple(map(self.path.atom, (base, place, value)))
+        self.path.block.append(Do(form, atoms, True, self.rule))
+        self.path.stored(field, {key: value})
 
     def ghostly(self, target: ast.expr, frame: Frame) -> bool:
         """Whether a ghost field is written, which decides nothing."""
@@ -163,9 +178,23 @@ class Walker(Calls):
             kernel.loop
         ):
             raise Unsupported(f"line {s.lineno}: a loop without loop()")
-        if frame.breaks is not None and any(isinstance(n, ast.Return) for n in ast.walk(s)):
+        if frame.breaks is not None and text.returns(s):
             raise Unsupported(f"line {s.lineno}: a return from a loop in a loop")
         until = next(k.value for k in s.iter.keywords if k.arg == "until")
+        self.turns(s, until, frame)
+
+    def left(self, start: Path, exits: list[Path]) -> None:
+        """Go on behind a loop that paths have left."""
+        if not exits:
+            self.path = start
+            raise Dead
+        blocks = [path.block for path in exits]
+        self.onward(start, exits)
+        for block in blocks:
+            block.append(Break())
+
+    def turns(self, s: ast.For, until: ast.expr, frame: Frame) -> None:
+        """A loop whose head is met again and again."""
         place = (*frame.place, id(s))
         phis = self.phis.setdefault(place, {})
         while True:
@@ -240,13 +269,7 @@ class Walker(Calls):
         if end is not None:
             again = [(name, end.atom(end.fields[f])) for f, name in carried.items()]
             end.block.append(Set(again))
-        if not exits:
-            self.path = start
-            raise Dead
-        blocks = [path.block for path in exits]
-        self.onward(start, exits)
-        for block in blocks:
-            block.append(Break())
+        self.left(start, exits)
 
     def counted(self, s: ast.While, frame: Frame) -> None:
         """A loop of a reading: it changes nothing but its own locals."""

@@ -75,9 +75,11 @@ class Row:
     assumes: tuple[str, ...]
 
     @property
-    def proved(self) -> bool:
-        """Whether it is shown for any size, or by a witness that is all it asks for."""
-        return self.engine != BOUNDED
+    def word(self) -> str:
+        """What may be said of it: proved for any size, or shown by one counterexample."""
+        if self.engine == BOUNDED:
+            return ""
+        return "proved: " if self.engine.startswith("Z3") else "shown: "
 
 
 def row(claim: str, id: str) -> Row:
@@ -110,15 +112,15 @@ def markdown() -> str:
         "",
         "What is shown of the specification in the normative profile, and how. Generated:",
         "`python -m nullblock.spec.theorems > spec/THEOREMS.md`; a test holds the page to that.",
-        "*Proved* is said of what holds for any number of blocks, requests and tokens; the rest",
-        "says how far it was searched.",
+        "*Proved* is said of what holds for any number of blocks, requests and tokens, *shown* of",
+        "a counterexample that was found; the rest says how far it was searched.",
         "",
         "| claim | statement | says | shown by | rests on | takes for granted |",
         "|---|---|---|---|---|---|",
     ]
     for r in rows():
         cells = (
-            *(r.claim, r.id, r.sentence, ("proved: " if r.proved else "") + r.engine),
+            *(r.claim, r.id, r.sentence, r.word + r.engine),
             ", ".join(r.rests_on) or "–",
             "; ".join(r.assumes) or "–",
         )

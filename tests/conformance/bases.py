@@ -1,6 +1,8 @@
 """Small traces that together have every field of every record in them."""
 
+import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from traces import BUSY, documents, trace_of
@@ -150,4 +152,15 @@ def bases() -> dict[str, Lines]:
     for line in found["busy"]:
         if line["ev"] == "add":
             line["name"] = f"request {line['id']}"
+    return found
+
+
+def midway() -> dict[str, Lines]:
+    """Recordings of the real vLLM that begin in the middle of a run (`record_process.py
+    starts_late_and_crowded`), unsealed.
+    """
+    found = {}
+    for path in sorted(Path(__file__).with_name("data").joinpath("midway").glob("*.jsonl")):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        found[path.stem] = [lines[0] | {"sealed": False}, *lines[1:-1]]
     return found

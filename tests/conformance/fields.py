@@ -93,6 +93,12 @@ PUT: dict[str, Any] = {
     "preempted": [0],
     "finished": [0],
     "resumed": [0],
+    "placeholders": 1,
+    "discard": 1,
+    "gone": [0],
+    "name": "r",
+    "tie": 1.0,
+    "skip_reading_prefix_cache": True,
 }
 """What is put where a field is left out."""
 EMPTY: dict[str, Any] = {
@@ -121,6 +127,8 @@ def other(value: Any, name: str = "") -> Any:
     if name == "chain" and value:
         *kept, [first, second] = value
         return [*kept, [first, second - 1] if second > 1 else [first + 1, second]]
+    if name == "min_tokens":
+        return value + 30
     if name in CHOICES:
         return next(v for v in CHOICES[name] if v != value)
     match value:

@@ -10,6 +10,7 @@ where, the environment says. Prints how many steps were decided before it ends, 
 
 import json
 import os
+import random
 import signal
 import sys
 import threading
@@ -63,10 +64,18 @@ class Service:
         self.flying: deque[Any] = deque()
         self.added = 0
 
-    def add(self, name: str = "", prompt: list[int] | None = None, **others: Any) -> None:
+    def add(
+        self,
+        name: str = "",
+        prompt: list[int] | None = None,
+        min_tokens: int = 0,
+        **others: Any,
+    ) -> None:
         """A request."""
         self.added += 1
-        parameters = SamplingParams(max_tokens=40, stop_token_ids=[SECRET_TOKENS[-1]])
+        parameters = SamplingParams(
+            max_tokens=40, min_tokens=min_tokens, stop_token_ids=[SECRET_TOKENS[-1]]
+        )
         parameters.update_from_generation_config({}, SECRET_TOKENS[-2])
         self.engine.add_request(
             Request(
@@ -176,6 +185,44 @@ def how_starts_late(service: Service, folder: Path) -> None:
     service.engine.start_recording(str(folder / "late.jsonl"))
     service.steps(60)
     service.engine.shutdown()
+
+
+def how_starts_late_and_crowded(service: Service, folder: Path) -> None:
+    """Recording begins where there is everything to tell: preempted requests, and, with steps
+    in flight, chunks and outputs to be dropped (a reset, while it waits for steps that it saw).
+    """
+    dice = random.Random(5)
+    engine = service.engine
+    service.depth += service.depth > 1
+
+    def arrive() -> None:
+        kind = dice.randrange(3)
+        prompt = [kind] * dice.randrange(5, 30) + [dice.randrange(9)] * dice.randrange(1, 6)
+        others: dict[str, Any] = {"priority": dice.randrange(3)} if dice.random() < 0.7 else {}
+        service.add(prompt=prompt, min_tokens=dice.randrange(4), **others)
+
+    def step() -> None:
+        while len(engine.requests) < 6:
+            arrive()
+        service.step(SECRET_TOKENS[-1] if dice.random() < 0.08 else 7)
+
+    def rich() -> bool:
+        alive = engine.requests.values()
+        chunk = any([] in output.sampled_token_ids for _, output in service.flying)
+        return len({r.num_preemptions for r in alive}) > 2 and chunk == bool(service.flying)
+
+    for n in range(3000):
+        step()
+        if n > 60 and rich():
+            break
+    else:
+        raise SystemExit("no moment at which there is everything to tell")
+    engine.start_recording(str(folder / "late.jsonl"))
+    for n in range(60):
+        if service.flying and n == 2:
+            engine.reset_prefix_cache(reset_running_requests=True)
+        step()
+    engine.shutdown()
 
 
 def how_writes_slowly(service: Service, folder: Path) -> None:

@@ -1,6 +1,7 @@
 """The checker says the same, to the letter, whichever form of the text it runs."""
 
 import copy
+import gc
 import io
 import math
 from dataclasses import fields
@@ -71,6 +72,21 @@ def test_every_kind_of_event(profile: str, monkeypatch: pytest.MonkeyPatch) -> N
         lines = documents(trace_of(BUSY, "spec", profile))
         lines[0]["spec"] = spec
         assert verdict(lines, math.inf, monkeypatch) == verdict(lines, 0, monkeypatch)
+
+
+def test_a_check_leaves_the_collector_of_cycles_as_it_was(recorded: Lines) -> None:
+    """Also where it ends with a violation, and where nothing is collected at all."""
+    before = gc.get_threshold()
+    alike = copy.deepcopy(recorded[:40])
+    wrong = [*alike[:-1], {**next(q for q in alike if q["ev"] == "update"), "step": 9}]
+    try:
+        for thresholds in ((700, 10, 10), (0, 10, 10), (50_000, 5, 5)):
+            gc.set_threshold(*thresholds)
+            for lines in (alike, wrong):
+                check(Path("trace"), stream=io.BytesIO(unsealed(copy.deepcopy(lines))))
+                assert gc.get_threshold() == thresholds
+    finally:
+        gc.set_threshold(*before)
 
 
 def test_the_erased_form_is_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:

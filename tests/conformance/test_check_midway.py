@@ -182,3 +182,17 @@ def test_parts_that_repeat_the_state_are_compared(record: Any) -> None:
         verdict = check(folder)
         assert verdict.verdict == "VIOLATION" and verdict.first is not None, field
         assert verdict.first.rule in ("OUT-6", "OUT-3", "LIFE-7")
+
+
+def test_what_ties_parts_together(record: Any) -> None:
+    """A part's number, and that it goes on in another: altered, the recording is MALFORMED."""
+    (folder,) = record("ends", {}, NULLBLOCK_TRACE_PART_MB="0.004").iterdir()
+    second, last = sorted(folder.iterdir())[1], sorted(folder.iterdir())[-1]
+    for path, at, field, value in ((second, 0, "part", 7), (last, -1, "continued", True)):
+        whole = path.read_bytes()
+        lines = [json.loads(line) for line in gzip.decompress(whole).splitlines()]
+        lines[at][field] = value
+        path.write_bytes(gzip.compress(b"".join(json.dumps(x).encode() + b"\n" for x in lines)))
+        verdict = check(folder)
+        path.write_bytes(whole)
+        assert verdict.verdict == "MALFORMED", (field, verdict)

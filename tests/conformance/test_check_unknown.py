@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bases import bases
 from traces import BUSY, documents, gzipped, trace_of, unsealed, written, zstd
 
 from nullblock.conformance import bundled
@@ -286,3 +287,14 @@ def test_every_bit_of_a_compressed_trace_counts(sealed: bytes, name: str) -> Non
 def test_other_compressors_are_as_good(sealed: bytes, form: Any) -> None:
     """A file that was compressed by other means has no digest at its end, and is read."""
     assert judge(form(sealed)).verdict == "CONFORMS"
+
+
+@pytest.mark.parametrize("name", ["busy", "ahead"])
+def test_cut_out_of_the_middle(name: str) -> None:
+    """Wherever a trace of unknown start begins, nothing is judged before a state tells."""
+    head, *lines = bases()[name]
+    head = {k: v for k, v in head.items() if k not in ("sealed", "config_sha256")}
+    for at in range(1, len(lines), 3):
+        verdict = judge(unsealed([head | {"start": "unknown"}, *lines[at:-1]]))
+        assert verdict.verdict == "INCONCLUSIVE" and verdict.decisions == 0
+        assert "the state in which the recording began" in verdict.missing[0]

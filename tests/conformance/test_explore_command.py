@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from nullblock.conformance import exploration
 from nullblock.conformance.cli import main
 from nullblock.conformance.commands import explore as explore_command
 from nullblock.conformance.scenario import load
@@ -222,11 +223,11 @@ def test_progress_is_for_terminals(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     assert main(["explore", "next-owner", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["counterexample"] is None
-    with explore_command._progress("somewhere") as progress:
+    with exploration.progress("somewhere") as progress:
         assert progress is not None
         progress(12, 34)
     monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
-    with explore_command._progress("somewhere") as progress:
+    with exploration.progress("somewhere") as progress:
         assert progress is None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from bases import Lines, bases
+from bases import Lines, bases, midway
 from fields import alterations, every_field
 
 from nullblock.conformance.checker import Verdict, check
@@ -161,7 +161,7 @@ TABLE: dict[str, Expected] = {
     "update.finish.why": caught("LIFE-2"),
     **post("update", "UPD-5"),
     **{f"update.events.{n}": caught("OUT-8", "OUT-9", "OUT-10") for n in EVENT},
-    "update.events.group": Unobserved("there is one group"),
+    "update.events.group": caught("OUT-8", "OUT-9"),
     "state.step": caught("UPD-7"),
     "state.running": caught("RUN-19", "RUN-22"),
     "state.waiting": caught("WAIT-12", "WAIT-1"),
@@ -179,18 +179,28 @@ TABLE: dict[str, Expected] = {
     **{f"end.{name}": Damage() for name in ("steps", "records", "sha256")},
 }
 """Each field, and what becomes of a trace in which it is altered."""
-OF_REQUESTS = (
-    *("prompt", "max_tokens", "min_tokens", "priority", "arrival", "tie", "chain", "features"),
-    *("skip_reading_prefix_cache", "placeholders", "discard", "preemptions", "num_cached", "name"),
-)
-IN_THE_MIDDLE = (
-    *(f"state.requests.{name}" for name in OF_REQUESTS),
-    *(f"state.in_flight.{name}" for name in ("step", "ids", "tokens", "owed", "gone")),
-    *("state.finished", "state.previous", "state.pause_state"),
-    *("header.part", "gap.records", "gap.reason", "end.continued"),
-)
-"""Only a recording that begins in the middle of a run, or goes on in another file or after a gap,
-has them: what it says is what the rules go on from. Not altered here."""
+MIDDLE: dict[str, Expected] = {
+    **{
+        f"state.requests.{name}": INPUT
+        for name in (
+            *("prompt", "max_tokens", "min_tokens", "priority", "arrival", "chain"),
+            *("skip_reading_prefix_cache", "placeholders", "discard", "num_cached"),
+        )
+    },
+    "state.requests.tie": Unobserved("no two arrived at one time here; add.tie has its cases"),
+    "state.requests.preemptions": Unobserved("no decision depends on it"),
+    "state.requests.features": Unsaid(),
+    "state.requests.name": Unobserved("a request's own id is for people"),
+    **{f"state.in_flight.{name}": INPUT for name in ("step", "ids", "owed")},
+    "state.in_flight.tokens": Unobserved("computed counts them already"),
+    "state.in_flight.gone": Unsaid(),
+    **{f"state.{name}": INPUT for name in ("finished", "previous", "pause_state")},
+}
+"""What a recording that begins in the middle of a run says of it, and the rules go on from."""
+IN_FILES = ("header.part", "gap.records", "gap.reason", "end.continued")
+"""Only a recording that goes on in another file, or after a gap, has them: test_check_midway.py,
+and below.
+"""
 IN_PARTS = ("header.recording", "part.number", "part.recording")
 """Only a recording of several files has them."""
 
@@ -214,7 +224,7 @@ def opened(name: str, path: str) -> Lines:
 
 def test_no_field_is_forgotten() -> None:
     """The table has every field that the types have, and no other; it names rules that exist."""
-    assert sorted([*TABLE, *IN_THE_MIDDLE]) == sorted(".".join(path) for path in every_field())
+    assert sorted([*TABLE, *MIDDLE, *IN_FILES]) == sorted(".".join(path) for path in every_field())
     named = [rule for e in TABLE.values() if isinstance(e, Caught) for rule in e.rules]
     assert set(named) <= {s.id for s in catalogue()}
 
@@ -244,6 +254,21 @@ def test_an_altered_field(path: str) -> None:
         assert "VIOLATION" in found
 
 
+@pytest.mark.parametrize("path", MIDDLE)
+def test_an_altered_field_of_a_state_to_go_on_from(path: str) -> None:
+    """Of the first state of a recording, which the rules take for granted."""
+    expected, found = MIDDLE[path], []
+    for lines in midway().values():
+        assert judge(lines).verdict == "CONFORMS"
+        for at, told in alterations(lines, tuple(path.split("."))):
+            verdict = judge(told)
+            meets(verdict, at, expected)
+            found.append(verdict.verdict)
+    assert found, "no trace has it"
+    if isinstance(expected, Input):
+        assert set(found) != {"CONFORMS"}
+
+
 def meets(verdict: Verdict, at: int, expected: Expected) -> None:
     """Whether a verdict is the expected one."""
     first, said = verdict.first, verdict.verdict
@@ -263,6 +288,17 @@ def meets(verdict: Verdict, at: int, expected: Expected) -> None:
             assert said in ("VIOLATION", "INCONCLUSIVE"), verdict
         case Unobserved():
             assert said == "CONFORMS", verdict
+
+
+def test_an_altered_gap() -> None:
+    """What is lost is told, and nothing more is concluded from it."""
+    header, *rest = midway()["fcfs"]
+    for records, reason in ((3, "full"), (4, "full"), (3, "")):
+        gap = {"ev": "gap", "records": records, "reason": reason}
+        verdict = judge([header, gap, *rest])
+        assert verdict.verdict == "INCONCLUSIVE" and verdict.first is None
+        said = f"{records} records that the recorder lost"
+        assert verdict.missing == [said + f" ({reason})" * bool(reason)]
 
 
 @pytest.mark.parametrize("path", IN_PARTS)

@@ -66,8 +66,8 @@ class TestChainNumbers:
         chains = ChainNumbers(num_blocks=8)
         assert chains.add("a", [b"1", b"2", b"3"]) == [[0, 3]]
         assert chains.add("b", [b"1", b"2", b"4"]) == [[0, 2], [3, 1]]
-        assert chains.extend("a", b"5") == 4
-        assert chains.extend("b", b"5") == 4
+        assert chains.each([b"5", b"1", b"5"]) == [4, 0, 4]
+        assert chains.number(b"6") == 5
 
     def test_a_hash_is_forgotten_only_once_every_block_was_given_out_again(self) -> None:
         """As long as a block may still be cached, and for live requests, numbers stay."""

@@ -53,7 +53,7 @@ def test_what_was_flushed_can_be_read(
     found = Files(str(tmp_path), 0, 0)
     assert found.file.path.suffix == f".{ending}"
     for many in (1, 5):
-        found.file.write([LINE] * many)
+        found.file.write(LINE * many)
         lines: list[bytes] = []
         with found.file.path.open("rb") as stream, pytest.raises(source.Cut):
             for line in source.lines(stream):
@@ -65,7 +65,7 @@ def test_old_parts_are_removed(tmp_path: Path) -> None:
     """Of many parts as many are kept as asked for, the newest ones."""
     made = Files(str(tmp_path), 0, keep=3)
     for _ in range(6):
-        made.file.write([LINE])
+        made.file.write(LINE)
         made.next_part()
     made.file.close(continued=False)
     names = sorted(path.name.partition(".")[0] for path in made.path.iterdir())
@@ -80,7 +80,7 @@ class Slow(Files):
         self.go_on = threading.Event()
         write = self.file.write
 
-        def wait(lines: list[bytes]) -> None:
+        def wait(lines: bytes) -> None:
             self.go_on.wait(10)
             write(lines)
 
@@ -124,6 +124,24 @@ def test_what_goes_wrong_in_the_writer_is_told_once(
     assert isinstance(sink.error, OSError) and told == [sink.error]
     assert made.path.read_bytes() == LINE * 2
     assert sink.close()
+
+
+def test_a_device_without_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's own full disk: the writer ends with its error, whoever puts is never told."""
+    opened = os.open
+
+    def full(path: Any, flags: int, mode: int = 0o777) -> int:
+        if Path(path).suffix != ".gz":
+            return opened(path, flags, mode)
+        return opened("/dev/full", os.O_WRONLY)
+
+    monkeypatch.setattr(os, "open", full)
+    told: list[BaseException] = []
+    sink = Sink(Files(str(tmp_path / "t.jsonl.gz"), 0, 0), 1000, 0.001, told.append)
+    assert sink.put(LINE)
+    assert sink.close()
+    (error,) = told
+    assert isinstance(error, OSError) and error.errno == errno.ENOSPC and sink.error is error
 
 
 def test_settings() -> None:

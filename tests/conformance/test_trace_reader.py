@@ -118,6 +118,15 @@ def test_what_is_no_trace_is_named(data: bytes, words: str) -> None:
     assert words in said.what and said.line == 1 and said.remedy
 
 
+@pytest.mark.parametrize("packed", [bytes, zstd])
+def test_a_line_may_end_anywhere(packed: type[bytes]) -> None:
+    """Also just before, at and after the places where what is read at once ends."""
+    for length in (1, 2**16 - 2, 2**16 - 1, 2**16, 2**16 + 1, 3 * 2**16):
+        written = [b"{" + b"x" * length, b"y", b"", b"z" * 40_000]
+        data = packed(b"\n".join(written) + b"\n")
+        assert list(source.lines(io.BytesIO(data))) == written
+
+
 def test_a_giant_line_is_refused_before_it_fills_the_memory() -> None:
     """A line without end, or a bomb of zeros, costs the line limit and no more."""
     zeros = zstandard.ZstdCompressor(level=19).compress(bytes(2**30))

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from traces import BUSY, documents, read, refused, trace_of, unsealed
 
+from nullblock.conformance.trace.decode import Passed
 from nullblock.conformance.trace.errors import Cut, Malformed
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import End, Gap, Output, Part, Schedule, State, Update
 from nullblock.conformance.trace.writer import reseal
 
 HEAD = documents(trace_of(BUSY))[0] | {"start": "unknown"}
+NOBODY = {"ev": "state", "step": 0, "running": [], "waiting": [], "requests": [], "in_flight": []}
 NUMBERS = {"num_free": 9, "num_running": 3, "num_waiting": 0}
 
 
@@ -28,12 +30,12 @@ def first(**others: Any) -> dict[str, Any]:
 
 def told(*lines: dict[str, Any]) -> list[Any]:
     """The records that lines stand for, after a header and one step."""
-    return read(unsealed([HEAD, first(), *lines]))[2:]
+    return read(unsealed([HEAD, NOBODY, first(), *lines]))[3:]
 
 
 def wrong(*lines: dict[str, Any]) -> str:
     """What is said about lines, likewise."""
-    return refused(unsealed([HEAD, first(), *lines])).what
+    return refused(unsealed([HEAD, NOBODY, first(), *lines])).what
 
 
 def test_an_empty_short_step_is_everybody_once_more() -> None:
@@ -80,14 +82,14 @@ def test_short_outputs_and_updates() -> None:
 def test_what_a_short_form_refers_to_must_be_there() -> None:
     """A step before it, an output before it, the requests that it names."""
     short = {"ev": "schedule+", "step": 2}
-    assert "refers to a step" in refused(unsealed([HEAD, {**short, "step": 1}])).what
+    assert "refers to a step" in refused(unsealed([HEAD, NOBODY, {**short, "step": 1}])).what
     assert "request 9" in wrong({**short, "gone": [9]})
     assert "request 9" in wrong({**short, "odd": [[9, 1, 1, 1]]})
     assert "request 9" in wrong({"ev": "output+", "step": 1, "odd": [[9, 1]]})
     assert "before its output" in wrong({"ev": "update+", "step": 1})
     output = {"ev": "output+", "step": 1, "chain": []}
     assert "request 9" in wrong(output, {"ev": "update+", "step": 1, "gone": [9]})
-    assert "not scheduled" in refused(unsealed([HEAD, output])).what
+    assert "not scheduled" in refused(unsealed([HEAD, NOBODY, output])).what
     assert "does not tell" in wrong({**short, "ids": [9], "tokens": [1]}, {**short, "step": 3})
     assert "differ in length" in wrong({**short, "ids": [9]})
 
@@ -109,6 +111,13 @@ def test_after_a_gap_a_state_says_where_it_goes_on() -> None:
     assert "after a gap" in wrong(gap, first(step=2))
     assert "step 12 where step 9" in wrong(gap, STATE, first(step=12))
     assert "refers to a step" in wrong(gap, STATE, {"ev": "schedule+", "step": 9})
+
+
+def test_before_a_state_nothing_is_read_into_a_line() -> None:
+    """A recording cut out of the middle: short forms and steps in flight refer to what is gone."""
+    lines = [{"ev": "update+", "step": 7}, {"ev": "schedule+", "step": 8}]
+    found = read(unsealed([HEAD, *lines, STATE, {"ev": "output+", "step": 8, "chain": []}]))
+    assert [type(record) for record in found[1:]] == [Passed, Passed, State, Output]
 
 
 def parts(folder: Path, many: int, **last: Any) -> list[Path]:

@@ -16,6 +16,7 @@ from nullblock.spec.erased.program import erased
 from nullblock.spec.erased.records import RecordEnv, View
 from nullblock.spec.erased.rows import Rows
 from nullblock.spec.erased.text import Unsupported
+from nullblock.spec.erased.windows import Window
 from nullblock.spec.facts import Config, Request
 from nullblock.spec.fields import EOS, FIELDS, GHOSTS, IDLE, PLAIN, STOP_ID
 from nullblock.spec.indexed import IndexedEnv, Stamps
@@ -91,7 +92,7 @@ def in_flight(s: Any) -> int:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, View):
+    if isinstance(value, View | Window):
         return sorted(value.items(), key=str)
     if isinstance(value, dict):
         ordered = isinstance(value, Stamps)

@@ -31,6 +31,13 @@ class RequestNumbers:
             self._next += 1
         return self.of[id]
 
+    def each(self, ids: list[str]) -> list[int]:
+        """The numbers of ids."""
+        try:
+            return list(map(self.of.__getitem__, ids))
+        except KeyError:
+            return list(map(self.number, ids))
+
     def finished(self, step: int, ids: Iterable[str], live: Any) -> None:
         """Step ``step`` reports that these ended: they will be forgotten if they stay away."""
         if ids:
@@ -61,7 +68,8 @@ class ChainNumbers:
         self._least_sweep = self._sweep_above = sweep_above
         self._live: dict[str, tuple[list[Run], int, Sequence[bytes]]] = {}
         """Of each request: the runs of its prompt, of how many blocks, and all its hashes."""
-        self._gone: deque[tuple[int, list[Run]]] = deque()
+        self._gone: deque[tuple[int, Sequence[bytes]]] = deque()
+        """The hashes of those that ended, and how many blocks were given out before that."""
         self.given_out = 0
         """Blocks taken from the free queue so far: at least that many."""
 
@@ -74,19 +82,11 @@ class ChainNumbers:
         self._live[id] = (runs, len(hashes), hashes)
         return runs
 
-    def extend(self, id: str, hash: bytes) -> int:
-        """A request fills one more block, and nobody else has a list of them; its number."""
-        hashes = self._live.setdefault(id, ([], 0, []))[2]
-        assert isinstance(hashes, list)
-        hashes.append(hash)
-        return self.number(hash)
-
     def remove(self, id: str) -> None:
         """A request ends."""
-        runs = self.runs(id)
-        self._live.pop(id, None)
-        if runs:
-            self._gone.append((self.given_out, runs))
+        live = self._live.pop(id, None)
+        if live is not None and live[2]:
+            self._gone.append((self.given_out, tuple(live[2])))
 
     def runs(self, id: str) -> list[Run]:
         """The numbers of a live request's blocks so far."""
@@ -98,8 +98,8 @@ class ChainNumbers:
         return runs
 
     def _extend(self, runs: list[Run], hashes: Iterable[bytes]) -> None:
-        for hash in hashes:
-            _append(runs, self.number(hash))
+        for number in self.each(hashes):
+            _append(runs, number)
 
     def known(self, hash: bytes | int) -> int | None:
         """The number of a hash, if it has one; a whole number is its last 64 bits."""
@@ -112,32 +112,39 @@ class ChainNumbers:
         number = self._of.get(hash)
         if number is None:
             number = self.number(hash)
-            self._gone.append((self.given_out, [[number, 1]]))
+            self._gone.append((self.given_out, (hash,)))
         return number
 
     def number(self, hash: bytes) -> int:
         """The number of a hash, a new one if it has none."""
-        number = self._of.get(hash)
-        if number is None:
-            number = self._of[hash] = self._next
-            self._next += 1
-            if self._short is not None:
-                self._short[int.from_bytes(hash[-8:], "big")] = number
-        return number
+        return self.each((hash,))[0]
+
+    def each(self, hashes: Iterable[bytes]) -> list[int]:
+        """The numbers of hashes, new ones for those that have none."""
+        of, fresh = self._of, self._next
+        told = []
+        for hash in hashes:
+            number = of.setdefault(hash, fresh)
+            if number == fresh:
+                fresh += 1
+                if self._short is not None:
+                    self._short[int.from_bytes(hash[-8:], "big")] = number
+            told.append(number)
+        self._next = fresh
+        return told
 
     def _sweep(self) -> None:
         while self._gone and self._gone[0][0] + self._num_blocks <= self.given_out:
             self._gone.popleft()
-        kept: set[int] = set()
-        for id in self._live:
-            for first, count in self.runs(id):
-                kept.update(range(first, first + count))
-        for _, runs in self._gone:
-            for first, count in runs:
-                kept.update(range(first, first + count))
-        self._of = {hash: number for hash, number in self._of.items() if number in kept}
+        kept: set[bytes] = set()
+        for _, _, hashes in self._live.values():
+            kept.update(hashes)
+        for _, hashes in self._gone:
+            kept.update(hashes)
+        self._of = {hash: number for hash, number in self._of.items() if hash in kept}
         if self._short is not None:
-            self._short = {h: number for h, number in self._short.items() if number in kept}
+            numbers = set(self._of.values())
+            self._short = {h: number for h, number in self._short.items() if number in numbers}
         self._sweep_above = max(self._least_sweep, 2 * len(self._of))
 
 

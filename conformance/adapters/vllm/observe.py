@@ -3,12 +3,14 @@
 Steps have a module of their own; what both know is here.
 """
 
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
 from nullblock.conformance.adapters.vllm.configuration import events_are_on, request_features
 from nullblock.conformance.adapters.vllm.numbering import ChainNumbers, RequestNumbers, Ties
 from nullblock.conformance.adapters.vllm.settings import Settings
+from nullblock.conformance.adapters.vllm.wheel import Filling
 
 Fields = dict[str, Any]
 COUNTS = ("num_free", "num_running", "num_waiting")
@@ -28,8 +30,8 @@ class Observer:
         self.numbers = RequestNumbers()
         self.chains = ChainNumbers(scheduler.kv_cache_config.num_blocks, events=self.events)
         self.ties = Ties()
-        self.filled: dict[str, int] = {}
-        """Blocks of each live request whose chain is recorded."""
+        self.filling: dict[str, Filling] = {}
+        """Each live request, where chains are recorded."""
         self.facts: dict[str, Fields] = {}
         """Of each live request, what its ``add`` told besides its chain."""
         self.unusual = False
@@ -37,6 +39,9 @@ class Observer:
         self.end_tokens: set[int] = set()
         """Every token that ends some request: eos or stop id."""
         self.first_arrival: float | None = None
+        queues = (scheduler.waiting, scheduler.skipped_waiting)
+        self._many = deque.__len__ if all(isinstance(q, deque) for q in queues) else len
+        """How many wait in a queue: those of vLLM take their time to say so."""
         self.requests: dict[str, Any] = {}
         """Those alive, by id."""
         self.arrived: dict[str, int] = {}
@@ -54,10 +59,12 @@ class Observer:
         self.requests[id], self.arrived[id] = request, self.steps
         self.ids_return |= id in self.numbers.of
         record = self.facts[id] = self._facts(request)
-        record = {"ev": "add", "id": self.numbers.number(id), **record}
+        number = self.numbers.number(id)
+        record = {"ev": "add", "id": number, **record}
         if self.caching:
-            record["chain"] = self.chains.add(id, request.block_hashes)
-            self.filled[id] = len(request.block_hashes)
+            hashes = request.block_hashes
+            record["chain"] = self.chains.add(id, hashes)
+            self.filling[id] = Filling(number, request, len(hashes))
         return record
 
     def _facts(self, request: Any) -> Fields:
@@ -95,7 +102,9 @@ class Observer:
         id = request.request_id
         self.requests.pop(id, None)
         self.arrived.pop(id, None)
-        self.filled.pop(id, None)
+        filling = self.filling.pop(id, None)
+        if filling is not None:
+            filling.alive = False
         facts = self.facts.pop(id, None)
         self.chains.remove(id)
         if facts is not None and self.by_priority:
@@ -134,15 +143,18 @@ class Observer:
         ``short``: only what is not as it was told last.
         """
         if self.tells_counts:
-            scheduler = self.scheduler
+            scheduler, told = self.scheduler, self.told
             free = self.pool.get_num_free_blocks()
             running = len(scheduler.running)
-            waiting = len(scheduler.waiting) + len(scheduler.skipped_waiting)
+            waiting = self._many(scheduler.waiting) + self._many(scheduler.skipped_waiting)
             counts = (free, running, waiting)
-            if not short or self.told is None:
+            if not short or told is None:
                 record["state"] = dict(zip(COUNTS, counts, strict=True))
-            elif counts != self.told:
-                pairs = zip(COUNTS, counts, self.told, strict=True)
-                record["state"] = {name: now for name, now, before in pairs if now != before}
+            elif counts != told:
+                if counts[1:] == told[1:]:
+                    record["state"] = {"num_free": free}
+                else:
+                    pairs = zip(COUNTS, counts, told, strict=True)
+                    record["state"] = {name: now for name, now, before in pairs if now != before}
             self.told = counts
         return record

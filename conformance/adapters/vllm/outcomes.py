@@ -6,7 +6,7 @@ from typing import Any
 
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
 from nullblock.conformance.adapters.vllm.steps import ODD_SHARE, Step
-from nullblock.conformance.adapters.vllm.wheel import Wheel
+from nullblock.conformance.adapters.vllm.wheel import Filling, Wheel
 
 
 class Outcomes:
@@ -17,10 +17,8 @@ class Outcomes:
         self.scheduler = observer.scheduler
         self._frames: Any = ()
         """Tokens sampled, by the output last recorded."""
-        self._counts: list[int] = []
-        """How many."""
-        self._single = True
-        """Whether nobody got more than one."""
+        self._counts: list[int] | None = None
+        """How many; None: one each."""
 
     def output(self, step: Step, sampled: Any) -> Fields:
         """An ``output`` record: what the model sampled."""
@@ -29,26 +27,20 @@ class Outcomes:
             frames = [()] * len(step.ids)
         elif sampled.req_ids != step.ids:
             frames = [frames[sampled.req_id_to_index[r]] for r in step.ids]
-        many, odd = len(step.ids), 0
-        self._single = True
+        self._frames = frames
+        record: Fields = {"ev": "output+", "step": step.number}
         try:
             tokens = [token for (token,) in frames]
-            self._counts = [1] * many
+            self._counts = None
         except ValueError:
             tokens = list(chain.from_iterable(frames))
-            self._counts = list(map(len, frames))
-            odd = many - self._counts.count(1)
-            self._single = max(self._counts) <= 1
-        self._frames = frames
-        if odd * ODD_SHARE > many:
-            record: Fields = {"ev": "output", "step": step.number}
-            record |= {"ids": step.numbers, "counts": self._counts}
-        else:
-            record = {"ev": "output+", "step": step.number}
-            if odd:
-                record["odd"] = [
-                    pair for pair in zip(step.numbers, self._counts, strict=True) if pair[1] != 1
-                ]
+            self._counts = counts = list(map(len, frames))
+            odd = [pair for pair in zip(step.numbers, counts, strict=True) if pair[1] != 1]
+            if len(odd) * ODD_SHARE > len(counts):
+                record = {"ev": "output", "step": step.number}
+                record |= {"ids": step.numbers, "counts": counts}
+            else:
+                record["odd"] = odd
         if not self.observer.end_tokens.isdisjoint(tokens):
             eos, stop = self._ends(step, frames)
             if eos:
@@ -75,35 +67,40 @@ class Outcomes:
 
     def _filled_blocks(self, step: Step) -> list[tuple[int, int]]:
         """Request and chain number of every block that was filled since the step before."""
-        observer = self.observer
-        filled, of, number = observer.filled, observer.numbers.of, observer.chains.number
+        observer, counts = self.observer, self._counts
         due, next_round = self.wheel.turn()
-        if observer.ids_return or not self._single:
-            due = [(r, observer.requests.get(r)) for r in step.ids]
-            next_round = []
-        untold: set[str] = set()
+        if observer.ids_return or (counts is not None and max(counts) > 1):
+            everybody = filter(None, map(observer.filling.get, step.ids))
+            due, next_round = list(dict.fromkeys(chain(everybody, due))), []
         if observer.unusual:  # more input for a session fills blocks, too
-            sampled = set(compress(step.ids, self._counts))
-            untold = {r for r, _ in due if r not in sampled}
-        found: list[tuple[int, int]] = []
+            sampled = set(step.ids if counts is None else compress(step.ids, counts))
+            for entry in due:
+                if entry.request.request_id not in sampled:
+                    entry.known = len(entry.request.block_hashes)
+        numbers: list[int] = []
+        filled: list[bytes] = []
         for entry in due:
-            r, request = entry
-            known = filled.get(r)
-            if known is None or request is None:
-                continue  # it has ended
-            if r in untold:
-                known = filled[r] = len(request.block_hashes)
-            hashes = request.block_hashes
+            hashes, known = entry.request.block_hashes, entry.known
             many = len(hashes)
+            if not entry.alive:
+                continue
             if many == known + 1:
-                filled[r] = many
-                found.append((of[r], number(hashes[known])))
+                entry.known = many
+                numbers.append(entry.number)
+                filled.append(hashes[known])
                 next_round.append(entry)
             else:
-                filled[r] = many
-                found += [(of[r], number(hash)) for hash in hashes[known:]]
-                self.wheel.watch(r, request)
-        return found
+                self._catch_up(entry, numbers, filled)
+        return list(zip(numbers, observer.chains.each(filled), strict=True))
+
+    def _catch_up(self, entry: Filling, numbers: list[int], filled: list[bytes]) -> None:
+        """A request that has filled no block, or several."""
+        hashes = entry.request.block_hashes
+        new = hashes[entry.known :]
+        entry.known = len(hashes)
+        filled += new
+        numbers += [entry.number] * len(new)
+        self.wheel.watch(entry)
 
     def update(self, step: Step, result: Any) -> Fields:
         """An ``update`` record: what the engine made of the output just recorded."""
@@ -111,7 +108,8 @@ class Outcomes:
         ids = [output.request_id for output in outputs]
         passed_on = [output.new_token_ids for output in outputs]
         record: Fields = {"ev": "update+", "step": step.number}
-        if ids != step.ids or passed_on != self._frames:
+        frames, self._frames = self._frames, ()
+        if ids != step.ids or passed_on != frames:
             tokens = list(map(len, passed_on))
             gone = self._not_passed_on(step, ids, tokens)
             if gone is None:
@@ -135,10 +133,10 @@ class Outcomes:
     def _not_passed_on(self, step: Step, ids: list[str], tokens: list[int]) -> list[int] | None:
         """Who sampled something and gets nothing; None if that does not explain the outputs."""
         got = set(ids)
-        if self._counts.count(1) == len(step.ids) == len(got) + len(step.ids) - len(ids):
+        if self._counts is None:
             stays = list(map(got.__contains__, step.ids))
-            if list(compress(step.ids, stays)) == ids and tokens.count(1) == len(ids):
-                return list(compress(step.numbers, map(not_, stays)))
+            same = list(compress(step.ids, stays)) == ids and tokens.count(1) == len(ids)
+            return list(compress(step.numbers, map(not_, stays))) if same else None
         expected: list[str] = []
         counts: list[int] = []
         gone: list[int] = []
@@ -164,7 +162,8 @@ def _in_order(result: Any, step: Step) -> list[Any]:
     """The outputs for all clients, in schedule order."""
     if len(result) == 1:
         (of_client,) = result.values()
-        return list(of_client.outputs)
+        outputs: list[Any] = of_client.outputs
+        return outputs
     outputs = list(chain.from_iterable(result[client].outputs for client in sorted(result)))
     place = {r: i for i, r in enumerate(step.ids)}
     outputs.sort(key=lambda output: place[output.request_id])

@@ -59,21 +59,23 @@ class Recording:
         """Seal the recording; serving goes on."""
         self._tape.stop()
 
-    def _observed(self, kind: str, call: Callable[[], Any], after: Callable[..., Any]) -> Any:
-        """``call()``, and then ``after`` with its result; only for calls from outside."""
+    def _observed(
+        self, kind: str, call: Callable[..., Any], after: Callable[..., Any], *args: Any
+    ) -> Any:
+        """``call``, and then ``after`` with its result, too; only for calls from outside."""
         tape = self._tape
         if tape.inside or not tape.running:
-            return call()
+            return call(*args)
         tape.inside = True
         try:
-            result = call()
+            result = call(*args)
         except BaseException as error:
             tape.safely(tape.raised, kind, error)
             raise
         finally:
             tape.inside = False
         if tape.running:
-            tape.safely(after, result)
+            tape.safely(after, result, *args)
         return result
 
     def add_request(self, request: Any) -> None:
@@ -102,14 +104,8 @@ class Recording:
         engine: Any = super()
         tape = self._tape
         tape.unreturned -= 1
-        step: Any = None
-        if tape.running:
-            step = tape.safely(tape.steps.before_update, scheduler_output)
-        return self._observed(
-            "update",
-            lambda: engine.update_from_output(scheduler_output, model_runner_output),
-            lambda result: tape.updated(step, model_runner_output, result),
-        )
+        call = engine.update_from_output
+        return self._observed("update", call, tape.updated, scheduler_output, model_runner_output)
 
     def finish_requests(self, request_ids: Any, finished_status: Any) -> Any:
         """End requests from outside."""

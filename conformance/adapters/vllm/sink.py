@@ -48,14 +48,15 @@ class Sink:
         """Bytes that are not written."""
         return self._put - self._taken
 
-    def put(self, line: bytes) -> bool:
-        """Take a line; whether there was room. An empty queue takes any."""
+    def put(self, lines: bytes) -> bool:
+        """Take lines; whether there was room. An empty queue takes any."""
         waiting = self._put - self._taken
-        if waiting and waiting + len(line) > self._limit:
+        many = len(lines)
+        if waiting and waiting + many > self._limit:
             self._wake.set()
             return False
-        self._queue.append(line)
-        self._put += len(line)
+        self._queue.append(lines)
+        self._put += many
         if waiting > self._limit // 2 and not self._wake.is_set():
             self._wake.set()
         return True
@@ -90,18 +91,17 @@ class Sink:
 
     def _drain(self) -> None:
         """Write all that is in the queue by now."""
-        batch: list[bytes] = []
-        for _ in range(len(self._queue)):
-            line = self._queue.popleft()
-            if line is NEXT_PART:
-                self._write(batch)
-                batch = []
-                self.files.next_part()
-            else:
-                batch.append(line)
+        take = self._queue.popleft
+        batch = [take() for _ in range(len(self._queue))]
+        while NEXT_PART in batch:
+            place = batch.index(NEXT_PART)
+            self._write(batch[:place])
+            self.files.next_part()
+            del batch[: place + 1]
         self._write(batch)
 
     def _write(self, batch: list[bytes]) -> None:
-        if batch:
-            self.files.file.write(batch)
-            self._taken += sum(map(len, batch))
+        data = b"".join(batch)
+        if data:
+            self.files.file.write(data)
+            self._taken += len(data)

@@ -31,7 +31,7 @@ def adopt(observer: Observer, steps: Steps) -> None:
     for id, request in observer.scheduler.requests.items():
         observer.add(request)
         observer.arrived[id] = -1
-        steps.wheel.watch(id, request)
+        steps.watch(id)
     observer.ids_return = False  # the ids of steps in flight were known already
     for _, hash in _cached(observer):
         observer.chains.cached(hash)
@@ -97,10 +97,10 @@ def _request(observer: Observer, request: Any, managers: Any) -> Fields:
 def _in_flight(observer: Observer, step: Step) -> Fields:
     """A step whose output has not come, and whom it owes a token."""
     owed, gone = [], []
-    if not step.computed:
+    if step.counts is None:
         step.learn()  # it was decided before recording began
-    computed = step.computed or [0] * len(step.ids)
-    outputs = step.outputs or [0] * len(step.ids)
+    nothing = [0] * len(step.ids)
+    computed, outputs = (nothing, nothing) if step.counts is None else step.lists()
     rows = zip(step.ids, step.numbers, step.tokens, computed, outputs, strict=True)
     for id, number, tokens, before, told in rows:
         request = observer.requests.get(id)

@@ -5,12 +5,12 @@ before it, so lists are compared in one go and requests are looked at one by one
 differ. What short forms leave out is what FORMAT.md says a reader fills in, and nothing else.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, compress
-from operator import not_, sub
 from typing import Any
 
+from nullblock.conformance.adapters.vllm.expected import after, packed, unpacked
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
 from nullblock.conformance.adapters.vllm.wheel import Wheel
 
@@ -24,27 +24,41 @@ ODD_SHARE = 4
 class Step:
     """What is kept of a decided step until its output has come, and the next step is decided.
 
-    Lists run in parallel. They are never changed: steps that are alike share them.
+    Lists run in parallel. They are never changed: steps that are alike share them. Nothing of the
+    engine's is held longer than the engine itself would hold it: memory is quickest used again.
     """
 
     number: int
     decided: Any
-    """The scheduler's output: kept, so that its identity is nobody else's."""
+    """The scheduler's output, until its update: kept, so that its identity is nobody else's."""
     ids: list[str]
     numbers: list[int]
     tokens: list[int]
-    computed: Sequence[int] = ()
-    """Before the step; empty where it is not known of everybody."""
-    outputs: Sequence[int] = ()
+    counts: int | tuple[list[int], list[int]] | None = None
+    """Computed tokens and outputs before the step: packed, or as lists where that cannot be;
+    None where they are not known of everybody."""
 
     def learn(self) -> None:
         """Take what was computed, and what had come out, from the decision itself."""
         known = dict(_facts(self.decided, self.decided.scheduled_cached_reqs, 0))
+        self.counts = None
         if all(map(known.__contains__, self.ids)):
-            self.computed = [known[r][0] for r in self.ids]
-            self.outputs = [known[r][1] for r in self.ids]
-        else:
-            self.computed = self.outputs = ()
+            self.take([known[r][0] for r in self.ids], [known[r][1] for r in self.ids])
+
+    def take(self, computed: list[int], outputs: list[int]) -> None:
+        """Know the counts."""
+        numbers = packed(computed, outputs)
+        self.counts = (computed, outputs) if numbers is None else numbers
+
+    def lists(self) -> tuple[list[int], list[int]]:
+        """Computed tokens and outputs, where they are known."""
+        counts = self.counts
+        assert counts is not None
+        return unpacked(counts, len(self.ids)) if isinstance(counts, int) else counts
+
+    def next_counts(self) -> int | None:
+        """What is expected of the step after it, if everybody stays; None: that has no number."""
+        return after(self.counts, self.tokens) if isinstance(self.counts, int) else None
 
 
 class Steps:
@@ -63,18 +77,22 @@ class Steps:
         self._prefix: list[int] = []
         """The common prefix told last."""
 
+    def watch(self, id: str) -> None:
+        """Look at a request when it can have filled a block."""
+        filling = self.observer.filling.get(id)
+        if filling is not None:
+            self.wheel.watch(filling)
+
     def note(self, decided: Any) -> Step:
         """Remember a step until its output has come."""
-        self.count += 1
-        self.observer.steps = self.count
+        self.observer.steps = self.count = count = self.count + 1
         scheduled = decided.num_scheduled_tokens
         ids, tokens = list(scheduled), list(scheduled.values())
         before = self.before
         if before is not None and ids == before.ids:
-            step = Step(self.count, decided, before.ids, before.numbers, tokens)
+            step = Step(count, decided, before.ids, before.numbers, tokens)
         else:
-            number = self.observer.numbers.number
-            step = Step(self.count, decided, ids, list(map(number, ids)), tokens)
+            step = Step(count, decided, ids, self.observer.numbers.each(ids), tokens)
         self.in_flight[id(decided)] = step
         if len(self.in_flight) > MAX_IN_FLIGHT:
             raise RuntimeError(f"{MAX_IN_FLIGHT} steps without an update")
@@ -82,38 +100,32 @@ class Steps:
 
     def schedule(self, decided: Any) -> Fields:
         """A ``schedule`` record."""
-        before = self.before
-        step = self.note(decided)
+        before, observer = self.before, self.observer
+        self.before = step = self.note(decided)
         cached = decided.scheduled_cached_reqs
         grown = self._grown(cached, step)
-        record = None
-        if before is not None and step.ids is before.ids and cached.req_ids == step.ids:
-            record = self._alike(before, step, cached)
-        if record is None:
+        if before is not None and self._alike(before, step, cached):
+            record: Fields = {"ev": "schedule+", "step": step.number}
+            short = True
+        else:
             record = self._different(before, step, cached)
-        self.before = step
-        self._rest(record, decided, cached, grown)
-        finished = decided.finished_req_ids
-        self.observer.numbers.finished(self.count, finished, self.scheduler.requests)
-        return self.observer.with_counts(record, short=record["ev"] == "schedule+")
+            short = record["ev"] == "schedule+"
+        self._rest(record, decided, grown, record if short else record.pop("cached", None))
+        observer.numbers.finished(step.number, decided.finished_req_ids, self.scheduler.requests)
+        return observer.with_counts(record, short=short)
 
-    def _alike(self, before: Step, step: Step, cached: Any) -> Fields | None:
-        """The shortest form: everybody as expected; None if not."""
-        computed, outputs = cached.num_computed_tokens, cached.num_output_tokens
-        many = len(step.ids)
-        step.computed, step.outputs = computed, outputs
-        if (
-            len(before.computed) != many
-            or step.tokens.count(1) != many
-            or list(map(sub, computed, before.computed)) != before.tokens
-            or list(map(sub, outputs, before.outputs)).count(1) != many
-        ):
-            return None
-        return {"ev": "schedule+", "step": step.number}
+    def _alike(self, before: Step, step: Step, cached: Any) -> bool:
+        """Whether everybody is there once more and as expected: told by nothing at all."""
+        if step.ids is not before.ids or cached.req_ids != step.ids:
+            return False
+        step.counts = packed(cached.num_computed_tokens, cached.num_output_tokens)
+        if step.counts is None or step.counts != before.next_counts():
+            return False
+        return step.tokens.count(1) == len(step.ids)
 
     def _different(self, before: Step | None, step: Step, cached: Any) -> Fields:
         """Told by the differences, if there are few; else whole."""
-        if before is not None and before.computed:
+        if before is not None and before.counts is not None:
             record = self._changed(before, step, cached)
             if record is not None:
                 return record
@@ -122,26 +134,29 @@ class Steps:
 
     def _changed(self, before: Step, step: Step, cached: Any) -> Fields | None:
         """The short form, if those that stay come first and most of them are as expected."""
-        stays = list(map(step.decided.num_scheduled_tokens.__contains__, before.ids))
-        staying = list(compress(before.ids, stays))
-        many = len(staying)
-        if not many or step.ids[:many] != staying or cached.req_ids[:many] != staying:
+        left = _left(before, step)
+        kept = _without(before, left) if left else before
+        many = len(kept.ids)
+        if not many or step.ids[:many] != kept.ids or cached.req_ids[:many] != kept.ids:
             return None
+        tail = step.ids[many:]
         further = dict(_facts(step.decided, cached, many))
-        if not all(map(further.__contains__, step.ids[many:])):
+        if not all(map(further.__contains__, tail)):
             return None
-        odd = _odd(before, step, cached, stays, many)
+        odd = _odd(kept, step, cached)
         if len(odd) * ODD_SHARE > many:
             return None
-        tail = [further[r] for r in step.ids[many:]]
-        step.computed = cached.num_computed_tokens[:many] + [computed for computed, _ in tail]
-        step.outputs = cached.num_output_tokens[:many] + [outputs for _, outputs in tail]
+        facts = [further[r] for r in tail]
+        step.take(
+            cached.num_computed_tokens[:many] + [computed for computed, _ in facts],
+            cached.num_output_tokens[:many] + [outputs for _, outputs in facts],
+        )
         record: Fields = {"ev": "schedule+", "step": step.number}
-        if many != len(stays):
-            record["gone"] = list(compress(before.numbers, map(not_, stays)))
+        if left:
+            record["gone"] = [before.numbers[place] for place in left]
         if odd:
             record["odd"] = odd
-        if many != len(step.ids):
+        if tail:
             record["ids"] = step.numbers[many:]
             record["tokens"] = step.tokens[many:]
         if len(cached.req_ids) > many:
@@ -157,10 +172,9 @@ class Steps:
             "tokens": step.tokens,
         }
         if cached.req_ids:
-            of = self.observer.numbers.of
             same = cached.req_ids == step.ids
             record["cached"] = {
-                "ids": step.numbers if same else [of[r] for r in cached.req_ids],
+                "ids": step.numbers if same else self.observer.numbers.each(cached.req_ids),
                 "computed": cached.num_computed_tokens,
                 "num_output": cached.num_output_tokens,
             }
@@ -169,37 +183,35 @@ class Steps:
     def _grown(self, cached: Any, step: Step) -> list[tuple[int, Any]]:
         """Who gets blocks, and which. Counts what is given out."""
         groups = cached.new_block_ids
-        places = list(compress(range(len(groups)), groups))
-        if not places:
+        given = list(compress(groups, groups))
+        if not given:
             return []
-        given = list(map(groups.__getitem__, places))
         observer, ids = self.observer, cached.req_ids
-        observer.chains.given_out += sum(map(len, chain.from_iterable(given)))
-        for r in cached.resumed_req_ids:
-            hits = cached.num_computed_tokens[ids.index(r)] // self.scheduler.block_size
-            observer.chains.given_out -= hits * len(self.managers)
-        numbers = step.numbers
-        if ids != step.ids:
-            numbers = list(map(observer.numbers.of.__getitem__, ids))
-        return [(numbers[place], blocks) for place, blocks in zip(places, given, strict=True)]
+        if step.tokens.count(1) == len(ids):
+            observer.chains.given_out += len(given)  # at least
+        else:
+            observer.chains.given_out += sum(map(len, chain.from_iterable(given)))
+            for r in cached.resumed_req_ids:
+                hits = cached.num_computed_tokens[ids.index(r)] // self.scheduler.block_size
+                observer.chains.given_out -= hits * len(self.managers)
+        if ids == step.ids:
+            numbers: Iterable[int] = compress(step.numbers, groups)
+        else:
+            numbers = map(observer.numbers.of.__getitem__, compress(ids, groups))
+        return list(zip(numbers, given, strict=True))
 
-    def _count_given_out(self, groups: Any, computed: int) -> None:
-        hits = computed // self.scheduler.block_size
-        self.observer.chains.given_out += sum(len(ids) - hits for ids in groups)
-
-    def _rest(self, record: Fields, decided: Any, cached: Any, grown: list[Any]) -> None:
-        """The parts of a step that both forms have."""
-        of, blocks = self.observer.numbers.of, self.observer.tells_blocks
-        lists = record if record["ev"] == "schedule+" else record.pop("cached", None)
+    def _rest(self, record: Fields, decided: Any, grown: list[Any], lists: Fields | None) -> None:
+        """The parts of a step that both forms have; ``lists`` takes those of known requests."""
+        of, cached = self.observer.numbers.of, decided.scheduled_cached_reqs
+        short = lists is record
         if decided.scheduled_new_reqs:
             record["new"] = [self._new(new) for new in decided.scheduled_new_reqs]
         if lists is not None:
-            short = lists is record
+            resumed, sent = cached.resumed_req_ids, cached.all_token_ids
             if not short:
                 record["cached"] = lists
-            if blocks and (grown or not short):
+            if self.observer.tells_blocks and (grown or not short):
                 lists["blocks"] = grown
-            resumed, sent = cached.resumed_req_ids, cached.all_token_ids
             if resumed:
                 lists["resumed"] = [of[r] for r in cached.req_ids if r in resumed]
             if sent or not short:
@@ -209,12 +221,13 @@ class Steps:
         if decided.finished_req_ids:
             record["finished"] = sorted(of[r] for r in decided.finished_req_ids if r in of)
         prefix = decided.num_common_prefix_blocks
-        if lists is not record or prefix != self._prefix:
+        if not short or prefix != self._prefix:
             record["common_prefix"] = self._prefix = prefix
 
     def _new(self, new: Any) -> Fields:
-        self._count_given_out(new.block_ids, new.num_computed_tokens)
-        self.wheel.watch(new.req_id, self.observer.requests[new.req_id])
+        hits = new.num_computed_tokens // self.scheduler.block_size
+        self.observer.chains.given_out += sum(len(ids) - hits for ids in new.block_ids)
+        self.watch(new.req_id)
         fields = {"id": self.observer.numbers.of[new.req_id], "computed": new.num_computed_tokens}
         if self.observer.tells_blocks:
             fields["blocks"] = new.block_ids
@@ -222,7 +235,10 @@ class Steps:
 
     def before_update(self, decided: Any) -> Step | None:
         """The step that an output belongs to; None: not one that was seen."""
-        return self.in_flight.pop(id(decided), None)
+        step = self.in_flight.pop(id(decided), None)
+        if step is not None:
+            step.decided = None
+        return step
 
 
 def _facts(decided: Any, cached: Any, start: int) -> Iterator[tuple[str, tuple[int, int]]]:
@@ -233,22 +249,42 @@ def _facts(decided: Any, cached: Any, start: int) -> Iterator[tuple[str, tuple[i
     yield from zip(cached.req_ids[start:], zip(computed, outputs, strict=True), strict=True)
 
 
-def _odd(
-    before: Step, step: Step, cached: Any, stays: list[bool], many: int
-) -> list[tuple[int, int, int, int]]:
-    """Of those that stay, the ones that are not as expected."""
-    computed, outputs = cached.num_computed_tokens[:many], cached.num_output_tokens[:many]
-    c0, o0 = list(compress(before.computed, stays)), list(compress(before.outputs, stays))
-    n0, tokens = list(compress(before.tokens, stays)), step.tokens[:many]
-    if (
-        tokens.count(1) == many
-        and list(map(sub, computed, c0)) == n0
-        and list(map(sub, outputs, o0)).count(1) == many
-    ):
+def _left(before: Step, step: Step) -> list[int]:
+    """The places of those in a step that are not in the next one."""
+    many = len(before.ids)
+    if step.ids[:many] == before.ids:
         return []
-    rows = zip(step.numbers[:many], tokens, computed, outputs, c0, n0, o0, strict=True)
+    stays = list(map(step.decided.num_scheduled_tokens.__contains__, before.ids))
+    places: list[int] = []
+    for _ in range(stays.count(False)):
+        places.append(stays.index(False, places[-1] + 1 if places else 0))
+    return places
+
+
+def _without(step: Step, places: list[int]) -> Step:
+    """A step as if some had not been in it."""
+    computed, outputs = map(list, step.lists())
+    ids, tokens = step.ids.copy(), step.tokens.copy()
+    for part in (ids, tokens, computed, outputs):
+        for place in reversed(places):
+            del part[place]
+    kept = Step(step.number, None, ids, [], tokens)
+    kept.take(computed, outputs)
+    return kept
+
+
+def _odd(kept: Step, step: Step, cached: Any) -> list[tuple[int, int, int, int]]:
+    """Of those that stay, and come first, the ones that are not as expected."""
+    many = len(kept.ids)
+    computed, outputs = cached.num_computed_tokens[:many], cached.num_output_tokens[:many]
+    tokens, expected = step.tokens[:many], kept.next_counts()
+    if tokens.count(1) == many and expected is not None and packed(computed, outputs) == expected:
+        return []
+    before_computed, before_outputs = kept.lists()
+    before = zip(before_computed, kept.tokens, before_outputs, strict=True)
+    rows = zip(step.numbers[:many], tokens, computed, outputs, before, strict=True)
     return [
         (number, n, c, o)
-        for number, n, c, o, before_c, before_n, before_o in rows
+        for number, n, c, o, (before_c, before_n, before_o) in rows
         if n != 1 or c != before_c + before_n or o != before_o + 1
     ]

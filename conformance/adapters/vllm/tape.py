@@ -17,13 +17,13 @@ from nullblock.conformance.adapters.vllm.outcomes import Outcomes
 from nullblock.conformance.adapters.vllm.settings import Settings
 from nullblock.conformance.adapters.vllm.sink import Sink
 from nullblock.conformance.adapters.vllm.snapshot import adopt, snapshot
-from nullblock.conformance.adapters.vllm.steps import Step, Steps
+from nullblock.conformance.adapters.vllm.steps import Steps
 
 logger = logging.getLogger("vllm.nullblock")
 
 SNAPSHOTS = 8
 """A part is at least so many times as long as the state that opens it."""
-_encode = json.Encoder().encode
+_lines = json.Encoder().encode_lines
 
 
 class Tape:
@@ -43,7 +43,7 @@ class Tape:
         """One that is to finish by itself."""
         self._tap: EventTap | None = None
         self._dropped = 0
-        self._part_size = self._least_part = 0
+        self._part_size = self._part_full = 0
 
     def start(
         self, scheduler: Any, settings: Settings, engine: dict[str, str], *, late: bool
@@ -80,7 +80,8 @@ class Tape:
 
     def _begin(self) -> None:
         self.waiting_for_start = False
-        self._put(_encode(self._header) + b"\n")
+        self._part_full = self.settings.part_bytes
+        self._put(_lines([self._header]))
         if self._header["start"] == "unknown":
             adopt(self.observer, self.steps)
             self._put(snapshot(self.observer, self.steps))
@@ -93,10 +94,11 @@ class Tape:
         self.write(self.steps.schedule(decided))
         every = self.settings.state_every
         if every and self.steps.count % every == 0:
-            self._write_lines([snapshot(self.observer, self.steps)])
+            self._write_lines(snapshot(self.observer, self.steps))
 
-    def updated(self, step: Step | None, sampled: Any, result: Any) -> None:
-        """An output was taken in; ``step`` is the one it belongs to."""
+    def updated(self, result: Any, decided: Any, sampled: Any) -> None:
+        """An output was taken in."""
+        step = self.steps.before_update(decided)
         if self.waiting_for_start:
             # Outputs come in order: the first one that is known was preceded by all others.
             if step is not None:
@@ -115,34 +117,29 @@ class Tape:
     def write(self, *records: dict[str, Any]) -> None:
         """Add records that belong together."""
         if not self.waiting_for_start:
-            self._write_lines([_encode(record) + b"\n" for record in records])
+            self._write_lines(_lines(records))
 
-    def _write_lines(self, lines: list[bytes]) -> None:
+    def _write_lines(self, lines: bytes) -> None:
         if self._dropped:
-            self._resume(len(lines))
-            return
-        for place, line in enumerate(lines):
-            if not self._put(line):
-                # An output without its update is no harm: a gap may follow it.
-                self._dropped = len(lines) - place
-                self._forget()
-                return
-        if self._part_size < max(self.settings.part_bytes, self._least_part):
-            return
-        sink = self._sink
-        if self._files.in_parts and sink and sink.waiting < self.settings.queue_bytes // 2:
-            self._next_part()
+            self._resume(lines.count(b"\n"))
+        elif not self._put(lines):
+            self._dropped = lines.count(b"\n")
+            self._forget()
+        elif self._part_size >= self._part_full and self._files.in_parts:
+            sink = self._sink
+            if sink is not None and sink.waiting < self.settings.queue_bytes // 2:
+                self._next_part()
 
     def _forget(self) -> None:
         """The next records may not refer to those before."""
         self.steps.before = None
         self.observer.told = None
 
-    def _put(self, line: bytes) -> bool:
+    def _put(self, lines: bytes) -> bool:
         sink = self._sink
-        if sink is None or not sink.put(line):
+        if sink is None or not sink.put(lines):
             return False
-        self._part_size += len(line)
+        self._part_size += len(lines)
         return True
 
     def _resume(self, many: int) -> None:
@@ -153,7 +150,7 @@ class Tape:
             return
         gap = {"ev": "gap", "records": self._dropped, "reason": "the writer was too slow"}
         state = snapshot(self.observer, self.steps)
-        if self._put(_encode(gap) + b"\n"):
+        if self._put(_lines([gap])):
             logger.warning("recording is too slow: %d records are missing", self._dropped)
             self._dropped = 0 if self._put(state) else 1
             self._forget()
@@ -167,8 +164,8 @@ class Tape:
         self._forget()
         self._part_size = 0
         state = snapshot(self.observer, self.steps)
-        self._least_part = SNAPSHOTS * len(state)
-        if not (self._put(_encode(self._header) + b"\n") and self._put(state)):
+        self._part_full = max(self.settings.part_bytes, SNAPSHOTS * len(state))
+        if not (self._put(_lines([self._header])) and self._put(state)):
             self._dropped = 1
 
     def raised(self, during: str, error: BaseException) -> None:
@@ -189,7 +186,7 @@ class Tape:
             )
             try:
                 if not self._dropped:
-                    self._put(_encode({"ev": "lost", "reason": type(error).__name__}) + b"\n")
+                    self._put(_lines([{"ev": "lost", "reason": type(error).__name__}]))
             except Exception:
                 logger.debug("the recording ends without a word", exc_info=True)
             self._end(wait=0.0)

@@ -3,7 +3,7 @@
 from html import escape
 from typing import Final
 
-from nullblock.conformance.checker.report import clean
+from nullblock.conformance.verdicts import clean
 
 EMPTY: Final = frozenset({"meta", "rect", "br"})
 """Elements without an end tag, or with none needed."""

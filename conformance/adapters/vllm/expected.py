@@ -1,0 +1,46 @@
+"""The counts of everybody in a step, compared in one go with what they are expected to be.
+
+Two counts a request, a machine word each, make one long number for hundreds of requests: adding
+to all of them is one addition, and comparing all of them is one comparison.
+"""
+
+from array import array
+from collections.abc import Sequence
+from functools import lru_cache
+from sys import byteorder
+
+WORD = 8 * array("I").itemsize
+"""Bits."""
+
+
+@lru_cache(64)
+def _every(word: int, many: int) -> int:
+    """The number with ``word`` in each of so many words."""
+    return int.from_bytes(array("I", [word]) * many, byteorder)
+
+
+def packed(computed: Sequence[int], outputs: Sequence[int]) -> int | None:
+    """All counts as one number; None where one of them is none: negative, or too large.
+
+    Every word has its highest bit free, so that adding to one does not reach the next.
+    """
+    try:
+        found = int.from_bytes(array("I", [*computed, *outputs]), byteorder)
+    except OverflowError:
+        return None
+    return None if found & _every(1 << (WORD - 1), 2 * len(computed)) else found
+
+
+def unpacked(counts: int, many: int) -> tuple[list[int], list[int]]:
+    """The counts that one number stands for, of so many requests: computed, outputs."""
+    words = array("I", counts.to_bytes(2 * many * WORD // 8, byteorder)).tolist()
+    return words[:many], words[many:]
+
+
+def after(counts: int, tokens: Sequence[int]) -> int | None:
+    """The counts expected after a step of so many tokens each, and an output each."""
+    many = len(tokens)
+    if tokens.count(1) == many:
+        return counts + _every(1, 2 * many)
+    added = packed(tokens, [1] * many)
+    return None if added is None else counts + added

@@ -1,0 +1,1 @@
+"""What must happen in the end, checked on every fair path of bounded scopes."""

@@ -1,0 +1,161 @@
+"""What the engine and the world around it are assumed to do for ever, and what they need not do.
+
+Steps are the engine's own; everything else is the world's, which may do anything at any time or
+never. An assumption says what even the world does not do, or always does again. Each is needed:
+`nullblock.spec.liveness.preconditions` has a scope where, without it, somebody starves.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from nullblock.spec.explorer.actions import (
+    Abort,
+    Action,
+    Add,
+    Evict,
+    Pause,
+    Reset,
+    Schedule,
+    Step,
+    Update,
+)
+from nullblock.spec.fields import PAUSED_ALL, UNPAUSED
+from nullblock.spec.liveness.cycles import Way
+from nullblock.spec.liveness.graph import Edge, Explored
+
+
+class Assumption(Enum):
+    """One thing that is taken for granted about what happens for ever."""
+
+    STEPS = "steps"
+    UNPAUSED = "unpaused"
+    RESETS = "resets"
+    ARRIVALS = "arrivals"
+
+
+SENTENCE = {
+    Assumption.STEPS: "the engine goes on taking steps",
+    Assumption.UNPAUSED: "no pause is for ever: again and again a step finds the engine unpaused",
+    Assumption.RESETS: "resets that preempt the running requests come to an end",
+    Assumption.ARRIVALS: "under PRIORITY, requests that go before it stop arriving",
+}
+EVERY = frozenset(Assumption)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One action in a cycle: how often it could happen, how often it does, and what of that."""
+
+    action: str
+    enabled: int
+    """States of the cycle in which it may happen."""
+    taken: int
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Why a cycle may go on for ever."""
+
+    states: int
+    lines: tuple[Line, ...]
+
+    def __str__(self) -> str:
+        width = max(len(line.action) for line in self.lines)
+        rows = [
+            f"  {line.action:{width}}  enabled in {line.enabled} of {self.states}, "
+            f"taken {line.taken}: {line.note}"
+            for line in self.lines
+        ]
+        return "\n".join(["Why this may go on for ever, action by action:", *rows])
+
+
+def account(graph: Explored, way: Way[Edge], assumed: frozenset[Assumption]) -> Account:
+    """The account of a cycle, from what is enabled in its states and what is taken."""
+    numbers = [source for source, _, _ in way]
+    taken: dict[str, int] = {}
+    enabled: dict[str, int] = {}
+    example: dict[str, Action] = {}
+    for number in set(numbers):
+        for edge, _ in graph.out[number]:
+            example.setdefault(_kind(edge.action), edge.action)
+        kinds = {_kind(edge.action) for edge, _ in graph.out[number]}
+        for kind in kinds:
+            enabled[kind] = enabled.get(kind, 0) + numbers.count(number)
+    for _, edge, _ in way:
+        taken[_kind(edge.action)] = taken.get(_kind(edge.action), 0) + 1
+    unpaused = sum(
+        edge.schedules and graph.standing[source].pause == UNPAUSED for source, edge, _ in way
+    )
+    lines = [
+        Line(kind, enabled[kind], taken.get(kind, 0), note)
+        for kind, action in example.items()
+        for note in [_note(action, taken.get(kind, 0), unpaused, assumed)]
+    ]
+    lines.sort(key=lambda line: (not line.taken, line.action not in ENGINE, line.action))
+    return Account(len(numbers), tuple(lines))
+
+
+ENGINE = ("step", "schedule", "update")
+
+
+def _kind(action: Action) -> str:
+    return "evict_blocks" if isinstance(action, Evict) else str(action)
+
+
+def _note(action: Action, taken: int, unpaused: int, assumed: frozenset[Assumption]) -> str:
+    """What fairness asks of an action, and whether the cycle does it."""
+    match action:
+        case Step() | Schedule():
+            if not taken:
+                return "never taken, because it is not assumed that the engine steps"
+            return f"the engine keeps stepping, {unpaused} of them unpaused, as it must"
+        case Update():
+            return "what is in flight comes back, as it must" if taken else "nothing is in flight"
+        case Reset(reset_running) if reset_running and Assumption.RESETS in assumed:
+            return "left out: such resets are assumed to end"
+        case Add() if not taken:
+            return "nobody need arrive"
+        case Abort() if not taken:
+            return "nobody need be aborted"
+        case Add() | Abort() | Reset() | Evict() | Pause():
+            return "the world may do so for ever" if taken else "need never happen"
+
+
+def steps(graph: Explored, assumed: frozenset[Assumption], source: int, edge: Edge) -> bool:
+    """Whether an edge is a step that a fair run takes again and again."""
+    if Assumption.STEPS not in assumed:
+        return True
+    if not edge.schedules:
+        return False
+    return Assumption.UNPAUSED not in assumed or graph.standing[source].pause == UNPAUSED
+
+
+def steps_for_runners(
+    graph: Explored, assumed: frozenset[Assumption], source: int, edge: Edge
+) -> bool:
+    """The same for those who run: pausing admissions does not stop them."""
+    if Assumption.STEPS not in assumed:
+        return True
+    if not edge.schedules:
+        return False
+    return Assumption.UNPAUSED not in assumed or graph.standing[source].pause != PAUSED_ALL
+
+
+def allowed(graph: Explored, assumed: frozenset[Assumption], who: str, edge: Edge) -> bool:
+    """Whether the world may take an edge again and again while `who` hopes to be served."""
+    match edge.action:
+        case Reset(reset_running):
+            return not reset_running or Assumption.RESETS not in assumed
+        case Add(other):
+            if graph.scope.config.policy != "priority" or Assumption.ARRIVALS not in assumed:
+                return True
+            return place(graph, other) > place(graph, who)
+        case _:
+            return True
+
+
+def place(graph: Explored, id: str) -> tuple[int, float, str]:
+    """Where a request stands in a PRIORITY queue."""
+    t = next(t for t in graph.scope.templates if t.id == id)
+    return (t.priority, t.arrival, t.id)

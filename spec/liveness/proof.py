@@ -1,0 +1,256 @@
+"""The ranking argument, proved: for any number of blocks, requests, tokens and steps in flight.
+
+By induction over the rules, like the invariants: what `nullblock.spec.liveness.ranking` says from
+the beginning of a step to the beginning of the next holds when the step has begun, and every rule
+that may fire meanwhile keeps it. That the machine fires only rules that are enabled, and that its
+loops end, is proved elsewhere (`nullblock prove`).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from nullblock.spec.fields import IDLE, RUNNING, UNBORN
+from nullblock.spec.kernel import RULES, Engines, State, Value, both, ensure
+from nullblock.spec.liveness.ranking import (
+    RUN_KEEPS,
+    STEP_KEEPS,
+    UPDATE_KEEPS,
+    WAIT_KEEPS,
+    Mark,
+    Piece,
+    awaits_nothing,
+    comes_first,
+    is_bounded,
+    is_lower,
+    is_strictly_lower,
+    mark,
+    may_begin,
+    others_hold_nothing,
+    pigeonhole,
+    room_for_one,
+    the_rest_is_free,
+)
+from nullblock.spec.profiles import NORMATIVE, Semantics
+from nullblock.spec.prover.jobs import Job
+from nullblock.spec.prover.prover import Prover
+from nullblock.spec.prover.report import Checked, JobReport
+from nullblock.spec.state import at_rest, in_flight
+
+MARK = "RIIII"
+"""The sorts of a mark: a request, and four numbers."""
+NEEDS_ROOM: dict[tuple[Piece, ...], tuple[str, ...]] = {
+    STEP_KEEPS: ("preempt", "hold_back", "give_up"),
+    RUN_KEEPS: ("preempt",),
+}
+"""Rules that fire where slots are short, and so never for a chief that is alone."""
+HINTS = {
+    what: frozenset(names.split())
+    for what, names in {
+        "others_hold_nothing": "ALLOC-2 ALLOC-3 LIFE-12 RUN-9 RUN-19 TABLE-1 TABLE-7 WAIT-12",
+        "stays_chief": "ALLOC-2 LIFE-12 LIFE-17 RUN-8 RUN-12 WAIT-12 WAIT-13 WAIT-15",
+        "comes_back": "UPD-19 UPD-20 UPD-21",
+    }.items()
+}
+"""Invariants to try first: they save time and decide nothing."""
+OUTSIDE: dict[str, str] = {
+    "begin_step": "it begins the next step: the end of what is said",
+    "begin_reset": "resets that preempt are assumed to end",
+}
+"""Rules that do not fire from one step to the next."""
+NOT_MEANWHILE: dict[str, str] = {
+    "preempt_for_reset": "no reset is under way",
+    "end_reset": "no reset is under way",
+}
+"""Rules whose guards are false there: nothing is shown of them, and nothing need be."""
+
+
+def same(s: State, m: Mark) -> Value:
+    """The mark is that of the request now."""
+    now = mark(s, m.r)
+    return both(m.arr == now.arr, m.ntok == now.ntok, m.comp == now.comp, m.entry == now.entry)
+
+
+def all_of(pieces: tuple[Piece, ...]) -> Callable[[State, Mark], Value]:
+    """The conjunction of some statements."""
+    return lambda s, m: both(*(piece(s, m) for piece in pieces))
+
+
+def show(pieces: tuple[Piece, ...], s: State, m: Mark) -> None:
+    """Each statement is an obligation of its own, and may be used for the next."""
+    for piece in pieces:
+        ensure(piece(s, m), piece.__name__)
+
+
+def make_room(s: State, r: Value) -> None:
+    """Lemmas, one after the other: alone, a request has the whole pool, and so its slots."""
+    for lemma in (others_hold_nothing, the_rest_is_free):
+        ensure(lemma(s, r), lemma.__name__)
+    if Engines.prover is not None:
+        Engines.prover.assume(pigeonhole(s, r))
+    ensure(room_for_one(s, r), room_for_one.__name__)
+
+
+def job(
+    name: str,
+    text: Callable[..., None],
+    sorts: str,
+    before: Callable[[State, Mark], Value],
+    also: Callable[..., Value] = lambda s, m, *args: True,
+) -> Job:
+    """A text with a mark: `before` and `also` are assumed, and it shows what it shows."""
+    n = len(sorts)
+
+    def follow(s: State, *args: Value) -> None:
+        text(s, Mark(*args[n:]), *args[:n])
+
+    def given(s: State, *args: Value) -> Value:
+        m = Mark(*args[n:])
+        return both(before(s, m), also(s, m, *args[:n]))
+
+    return Job(name, "rule", follow, sorts + MARK, before=given)
+
+
+def _arrives_after(s: State, m: Mark, r: Value) -> Value:
+    """Under PRIORITY whoever arrives comes after the chief: an assumption of fairness."""
+    if not s.k.priority:
+        return True
+    return both(s.k.negligible(r, 1) <= s.k.negligible(m.r, 0), s.k.order(m.r) <= s.k.order(r))
+
+
+def _rule(name: str, pieces: tuple[Piece, ...]) -> Job:
+    """A rule keeps what is said from one step, or update, to the next."""
+    fired = RULES[name]
+
+    def text(s: State, m: Mark, *args: Value) -> None:
+        if name in NEEDS_ROOM.get(pieces, ()):
+            make_room(s, m.r)
+        fired.body(s, *args)
+        show(pieces, s, m)
+
+    also = _arrives_after if name == "add_request" else lambda s, m, *args: True
+    return job(name, text, fired.sorts, all_of(pieces), also)
+
+
+def step_jobs() -> Iterator[Job]:
+    """A step that is begun lowers the rank of the chief, or a token is in flight for it."""
+
+    def begins(s: State, m: Mark) -> None:
+        RULES["begin_step"].body(s)
+        show(STEP_KEEPS, s, m)
+
+    yield job("a step begins", begins, "", lambda s, m: both(same(s, m), may_begin(s, m)))
+    for name in RULES:
+        if name not in OUTSIDE:
+            yield _rule(name, STEP_KEEPS)
+
+    def ends(s: State, m: Mark) -> None:
+        show((is_lower, is_bounded), s, m)
+
+    def drained(s: State, m: Mark) -> None:
+        show((awaits_nothing, is_strictly_lower), s, m)
+
+    def between(s: State, m: Mark) -> Value:
+        return both(s.phase == IDLE, at_rest(s), s.open == 0, all_of(STEP_KEEPS)(s, m))
+
+    yield job("the next step may begin", ends, "", between)
+    yield job(
+        "nothing is in flight",
+        drained,
+        "",
+        lambda s, m: both(between(s, m), in_flight(s) == 0),
+    )
+
+
+def update_jobs() -> Iterator[Job]:
+    """An update that brings the chief a token lowers its rank."""
+
+    def begins(s: State, m: Mark) -> None:
+        RULES["begin_update"].body(s)
+        show(UPDATE_KEEPS, s, m)
+
+    def due(s: State, m: Mark) -> Value:
+        return both(same(s, m), m.arr > 0, s.ph[m.r] > 0, m.entry < s.fend[s.oldest])
+
+    yield job("an update begins", begins, "", due)
+    for name in RULES:
+        if name not in OUTSIDE:
+            yield _rule(name, UPDATE_KEEPS)
+
+
+def chief_jobs(pieces: tuple[Piece, ...], begins: Callable[[State, Mark], Value]) -> Iterator[Job]:
+    """Over any number of steps: what holds of a chief between steps goes on holding."""
+
+    def starts(s: State, m: Mark) -> None:
+        show(pieces, s, m)
+
+    def given(s: State, m: Mark) -> Value:
+        first = both(m.arr > 0, comes_first(s, m), begins(s, m))
+        return both(s.phase == IDLE, at_rest(s), same(s, m), first)
+
+    yield job("between steps", starts, "", given)
+    for name in RULES:
+        if name != "begin_reset":
+            yield _rule(name, pieces)
+
+
+def jobs() -> Iterator[tuple[str, Job]]:
+    """Everything that is proved, each under the name of its part."""
+    parts = {
+        "step": step_jobs(),
+        "update": update_jobs(),
+        "running": chief_jobs(RUN_KEEPS, lambda s, m: s.stage[m.r] == RUNNING),
+        "waiting": chief_jobs(WAIT_KEEPS, lambda s, m: s.stage[m.r] != UNBORN),
+    }
+    for part, them in parts.items():
+        for it in them:
+            yield part, it
+
+
+PARTS = ("step", "update", "running", "waiting")
+SHOWN_BY = {
+    "LIVE-7": "step",
+    "LIVE-8": "step",
+    "LIVE-9": "update",
+    "LIVE-10": "running",
+    "LIVE-11": "waiting",
+}
+"""The part of the argument that shows each statement, all of its texts together."""
+
+
+def ranking(
+    *wanted: str,
+    sem: Semantics = NORMATIVE,
+    stop_at_first: bool = False,
+    progress: Callable[[JobReport], None] = lambda report: None,
+) -> tuple[JobReport, ...]:
+    """Prove the ranking argument, or of each part the named texts, under both policies. A report
+    is called after its part and its text: `step: preempt`.
+
+    `stop_at_first` ends a text at its first open obligation, and skips the check for contradictory
+    hypotheses.
+    """
+    prover = Prover(sem, stop_at_first)
+    reports = []
+    for part, it in jobs():
+        name = f"{part}: {it.name}"
+        if wanted and it.name not in wanted and name not in wanted:
+            continue
+        it = replace(it, name=name)
+        prover.hints = {**prover.hints, name: HINTS}
+        report = prover.run(it, priority=True)
+        if not (stop_at_first and report.open):
+            report.merge(prover.run(it, priority=False))
+        reports.append(report)
+        progress(report)
+    return tuple(reports)
+
+
+def checked(reports: tuple[JobReport, ...]) -> tuple[Checked, ...]:
+    """Every obligation of some reports."""
+    return tuple(c for report in reports for c in report.found.values())
+
+
+def shows_nothing(reports: tuple[JobReport, ...]) -> list[str]:
+    """Texts whose hypotheses contradict each other, though they should not."""
+    expected = {f"{part}: {name}" for part in PARTS for name in NOT_MEANWHILE}
+    return [r.name for r in reports if not r.reached and r.name not in expected]
