@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from rich.table import Table
 
 from nullblock.conformance.console import Screen
+from nullblock.conformance.theorems import Shown, known
 from nullblock.spec.catalogue import CATALOGUE
 from nullblock.spec.kernel import RULES
 from nullblock.spec.prover import Checked, JobReport, Report
@@ -63,6 +64,35 @@ def show(report: Report, wrong: list[str]) -> None:
         highlight=False,
         style="dim",
     )
+
+
+def show_theorems(shown: Shown) -> None:
+    """A row a theorem: what it says, and how it is shown."""
+    out = Screen()
+    table = Table(
+        title="Theorems: what follows from the invariants, and statements about whole steps",
+        title_justify="left",
+        expand=True,
+    )
+    table.add_column("theorem", no_wrap=True, min_width=10)
+    table.add_column("what it says", no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column("verdict", no_wrap=True, min_width=7)
+    table.add_column("asked", justify="right")
+    table.add_column("seconds", justify="right")
+    for id, found in shown.items():
+        seconds = sum(c.seconds for c in found)
+        verdict = _worst(found)
+        if verdict == "proved" and not known()[id].engine.startswith("Z3"):
+            verdict = "shown"  # by a counterexample that was found
+        table.add_row(id, known()[id].sentence, verdict, str(len(found)), f"{seconds:.1f}")
+    out.print(table)
+
+
+def show_wrong(wrong: list[str]) -> None:
+    """What is claimed and was not shown."""
+    out = Screen()
+    for line in wrong:
+        out.print(line, markup=False, style="bold red")
 
 
 def _worst(found: Iterable[Checked]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nullblock.conformance.console import usage_error
+from nullblock.conformance.theorems import Shown, check, documents, known, unshown
 from nullblock.spec.lint import lint
 from nullblock.spec.profiles import (
     NORMATIVE,
@@ -33,8 +34,8 @@ def command(
     wanted: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[RULE|OPERATION|INVARIANT]...",
-            help="push_new, POOL-10, schedule, HASH-6; default everything.",
+            metavar="[RULE|OPERATION|INVARIANT|THEOREM]...",
+            help="push_new, POOL-10, schedule, HASH-6, THEOREM-1; default everything.",
         ),
     ] = None,
     semantics: Annotated[
@@ -58,7 +59,8 @@ def command(
     The proofs hold for any number of blocks, requests and tokens. An obligation that fails is
     refuted by a step of the rule, where one is found: from a state that satisfies every invariant
     to one that does not. With invariants named, only what concerns them is proved. A run of
-    everything asks as well whether anything is proved of nothing; --vacuity tells what it finds.
+    everything discharges the theorems too (spec/THEOREMS.md), and asks whether anything is proved
+    of nothing; --vacuity tells what it finds.
     Exit code 1 if something claimed is not proved, or shows nothing.
     """
     try:
@@ -68,21 +70,43 @@ def command(
         raise usage_error(str(error), where) from None
     if vacuous and wanted:
         raise usage_error("--vacuity is about everything: name no rule or invariant", "--vacuity")
-    found = _vacuity(sem) if vacuous or (not wanted and sem == NORMATIVE) else None
-    report = None if vacuous else _proved(wanted or [], sem)
-    wrong = _wrong(report, found)
+    ids, texts = _apart(wanted or [], sem)
+    found = _vacuity(sem) if vacuous or not wanted else None
+    report = None if vacuous or (wanted and not texts) else _proved(texts, sem)
+    shown = {} if vacuous else _theorems(ids)
+    wrong = _wrong(report, found) + unshown(shown)
     if as_json:
-        print(json.dumps(_whole(report, found, wrong), indent=1))
+        document = _whole(report, found, wrong) | {"theorems": documents(shown)}
+        print(json.dumps(document, indent=1))
     else:
         from nullblock.conformance import proofs
 
-        if report is None:
+        if report is not None:
+            proofs.show(report, wrong)
+        if shown:
+            proofs.show_theorems(shown)
+        if vacuous:
             assert found is not None
             proofs.show_vacuity(found, wrong)
-        else:
-            proofs.show(report, wrong)
+        elif report is None:
+            proofs.show_wrong(wrong)
     if wrong:
         raise typer.Exit(1)
+
+
+def _apart(wanted: list[str], sem: Semantics) -> tuple[list[str], list[str]]:
+    """Theorems, and everything else. Without names all theorems, which are about normative."""
+    if not wanted:
+        return (list(known()) if sem == NORMATIVE else []), []
+    ids = [name for name in wanted if name in known()]
+    if ids and sem != NORMATIVE:
+        raise usage_error(f"{ids[0]} is a theorem of the profile normative", "--profile, --set")
+    return ids, [name for name in wanted if name not in ids]
+
+
+def _theorems(ids: list[str]) -> Shown:
+    with _interruptible():
+        return check(ids)
 
 
 def _wrong(report: Report | None, found: "Vacuity | None") -> list[str]:
@@ -155,7 +179,7 @@ def _proved(wanted: list[str], sem: Semantics) -> Report:
                     progress=lambda done: status.update(f"proving: {done.name} done"),
                 )
     except UnknownJob as error:
-        raise usage_error(str(error), "[RULE|OPERATION|INVARIANT]...") from None
+        raise usage_error(str(error), "[RULE|OPERATION|INVARIANT|THEOREM]...") from None
 
 
 def _document(report: Report, wrong: list[str], whole: bool) -> dict[str, object]:
