@@ -28,7 +28,7 @@ class FreeQueue:
         self._mask = capacity - 1
         self._ring = np.full(capacity, HOLE, np.int32)
         self.position = np.full(num_blocks, ABSENT, np.int64)
-        self._head = self._tail = FIRST & ~self._mask
+        self._head = self._tail = FIRST
         self.append(np.arange(1, num_blocks, dtype=np.int32))
         self.num_free = num_blocks - 1
 
@@ -104,6 +104,5 @@ class FreeQueue:
             return
         blocks = np.array(self.in_order(), np.int32)
         self._ring.fill(HOLE)
-        self._head = (self._head + self._mask) & ~self._mask
         self._tail = self._head + len(blocks)
         self._put(blocks, self._head)

@@ -65,7 +65,7 @@ class AgainstAList(RuleBasedStateMachine):
 
 
 AgainstAList.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=30, derandomize=True, database=None, deadline=None
+    max_examples=35, stateful_step_count=30, derandomize=True, database=None, deadline=None
 )
 test_any_calls_give_the_order_of_a_list = AgainstAList.TestCase
 

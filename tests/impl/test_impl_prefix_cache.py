@@ -126,7 +126,7 @@ class AgainstADictionary(RuleBasedStateMachine):
 
 
 AgainstADictionary.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=25, derandomize=True, database=None, deadline=None
+    max_examples=40, stateful_step_count=25, derandomize=True, database=None, deadline=None
 )
 test_any_calls_find_what_a_dictionary_finds = AgainstADictionary.TestCase
 
