@@ -105,7 +105,7 @@ def _shortfalls(records: dict[str, Any], stale: list[str], cells: Iterable[Cell]
     for name in SOURCES:
         if name not in records:
             yield f"no evidence of {name} is recorded: nullblock ledger --refresh"
-    for name in stale:
+    for name in filter(lambda name: SOURCES[name].claimed, stale):
         again = "nullblock ledger --refresh"
         if SOURCES[name].again:
             again = f"{SOURCES[name].again}, then {again}"

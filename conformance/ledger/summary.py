@@ -46,9 +46,10 @@ def sentences(ledger: Ledger) -> Iterator[str]:
     if "systematic" in found:
         s = found["systematic"]
         left = s.mutants - s.noticed
+        of = ", in an earlier text" if "systematic" in ledger.stale else ""
         yield (
             f"{s.noticed:,} of {s.mutants:,} mutants that were generated from the text were "
-            f"noticed; {s.explained:,} of the other {left:,} are explained."
+            f"noticed{of}; {s.explained:,} of the other {left:,} are explained."
         )
     if "traces" in found:
         conform = [t for t in found["traces"].traces if t.verdict == "CONFORMS"]

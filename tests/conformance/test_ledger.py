@@ -40,7 +40,7 @@ def test_it_is_current_and_whole() -> None:
     what it makes. Otherwise: nullblock ledger --refresh.
     """
     ledger = judge(RECORDED)
-    assert ledger.stale == ()
+    assert [name for name in ledger.stale if SOURCES[name].claimed] == []
     assert ledger.shortfalls == ()
     assert list(RECORDED.sources) == list(SOURCES)
     assert refresh.PAGE.read_text() == markdown(ledger)
@@ -134,6 +134,11 @@ def test_another_text_makes_cells_stale(monkeypatch: pytest.MonkeyPatch) -> None
     assert cell.word == Word.STALE and "proved of an earlier text" in cell.because
     assert word(ledger, "POOL-3", "explorer") == Word.EXHAUSTIVE
     assert any("--refresh" in line for line in ledger.shortfalls)
+    kept = dict(altered(lambda records: None).sources)
+    kept["systematic"] = Kept("0" * 64, kept["systematic"].record)
+    ledger = judge(Evidence("nullblock-ledger", 1, kept))
+    assert ledger.stale == ("systematic",) and ledger.shortfalls == ()
+    assert "in an earlier text" in markdown(ledger)
 
 
 def test_the_digest_is_of_what_runs(tmp_path: Path) -> None:

@@ -44,3 +44,5 @@ class Source(Generic[R]):
     """The digest of the files that a long run was of; None: it runs when it is gathered."""
     again: str = ""
     """The command that makes a long run again."""
+    claimed: bool = True
+    """Whether anything that is claimed rests on it. The rest is shown, and marked when stale."""

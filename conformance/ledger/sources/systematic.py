@@ -133,4 +133,5 @@ SOURCE = Source(
     falls=falls,
     of=lambda found: found.of,
     again=AGAIN,
+    claimed=False,
 )
