@@ -162,28 +162,20 @@ def _count(k: Results, some: list[Defect]) -> dict[str, int]:
 
 def _print(some: list[Defect], kept: dict[Engine, Results], one_by_one: bool) -> None:
     from rich.table import Table
-    from rich.text import Text
 
     if any(k.stale for k in kept.values()):
-        print(
-            "recorded of another text than this: python tests/mutants/systematic.py",
-            file=sys.stderr,
-        )
+        text = "recorded of another text than this: run python tests/mutants/systematic.py"
+        print(text, file=sys.stderr)
     if one_by_one:
-        table = Table(title="Mutants, and what noticed them", title_justify="left")
-        table.add_column("mutant", overflow="fold")
-        table.add_column("the defect", ratio=1)
-        for e in kept:
-            table.add_column(e, no_wrap=True)
         for d in some:
             said = _kept(d, kept)
-            cells = (said[e].get("by", "·") if e in said else "" for e in kept)
-            table.add_row(Text(d.id), Text(d.what), *map(Text, cells))
-    else:
-        table = Table(title=f"{len(some)} mutants of the specification", title_justify="left")
-        for column in ("engine", "asked", "noticed"):
-            table.add_column(column, justify="left" if column == "engine" else "right")
-        for e, k in kept.items():
-            n = _count(k, some)
-            table.add_row(e, f"{n['asked']:,}", f"{n['noticed']:,}")
+            print(f"{d.id}: {d.what}")
+            print("    " + ", ".join(f"{e} {s.get('by', 'nothing')}" for e, s in said.items()))
+        return
+    table = Table(title=f"{len(some):,} mutants", title_justify="left")
+    for column in ("engine", "asked", "noticed"):
+        table.add_column(column, justify="left" if column == "engine" else "right")
+    for e, k in kept.items():
+        n = _count(k, some)
+        table.add_row(e, f"{n['asked']:,}", f"{n['noticed']:,}")
     Screen().print(table)

@@ -3,13 +3,12 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from hashlib import sha256
 
 from nullblock.conformance.mutation import lockstep, traces
 from nullblock.spec.departures import DEPARTURES, find
 from nullblock.spec.mutation import proving, statements
-from nullblock.spec.mutation.exploring import explorer
+from nullblock.spec.mutation.exploring import Explorer, explorer
 from nullblock.spec.mutation.forks import Json
 from nullblock.spec.mutation.generate import Defect, Mutant, mutants
 from nullblock.spec.mutation.guards import asks_less
@@ -18,9 +17,7 @@ from nullblock.spec.zoo.specimens import SPECIMENS
 
 Judge = Callable[[Defect], Json]
 Progress = Callable[[Defect, Json], None]
-HARD = "hard"
-"""Under which is kept what the prover finds hard without any defect."""
-SAMPLED: dict[Engine, int] = {"prover": 4, "traces": 6}
+SAMPLED: dict[Engine, int] = {"prover": 8, "lockstep": 4, "traces": 16}
 """Engines that take long: they are asked about one mutant in so many, and about each that the
 explorer does not notice.
 """
@@ -38,22 +35,12 @@ def asking(engine: Engine, some: Iterable[Mutant] | None = None) -> Iterator[Jud
             with explorer(some) as found:
                 yield found.judge
         case "prover":
-            yield lambda m: proving.judge(m, _hard())
+            yield proving.judge
         case "lockstep":
             lockstep.golden()
             yield lockstep.judge
         case "traces":
             yield traces.judge
-
-
-@cache
-def _hard() -> frozenset[tuple[str, str]]:
-    """What the prover finds hard of the specification itself, as it is kept for this text."""
-    kept = current(HARD)
-    if not kept.said:
-        kept.said[HARD] = {"open": proving.hard()}
-        kept.save()
-    return frozenset((where, what) for where, what in kept.said[HARD]["open"])
 
 
 def wanted(engine: Engine) -> list[Defect]:
@@ -63,10 +50,15 @@ def wanted(engine: Engine) -> list[Defect]:
         some = [m for m in some if not asks_less(m)]
     else:
         some = [m for m in some if proving.concerned(m)]
+    if engine == "explorer":
+        # What a worker is told is read from the state when the explorer has no use for it.
+        some = [m for m in some if m.file != "machine/output.py"]
     if engine in SAMPLED:
         explored = load("explorer")
         some = [m for m in some if drawn(m, SAMPLED[engine]) or not explored.noticed(m)]
-        some.sort(key=lambda m: explored.noticed(m) is True)
+        # The hardest first: a run that is broken off has asked what matters most.
+        seen = [explored] if engine == "lockstep" else [explored, load("lockstep")]
+        some.sort(key=lambda m: (sum(k.noticed(m) is True for k in seen), m.kind == "guard"))
     return [*SPECIMENS, *some]
 
 
@@ -117,20 +109,29 @@ def record_statements(progress: Progress) -> Results:
     """Ask the explorer about every defect of a statement. The explorer's results come first."""
     kept, explored = current("statements"), current("explorer")
     some = [m for m in mutants() if m.is_statement and m.id not in kept.said]
-    if not some:
-        return kept
-    with explorer() as found:
-        for id in statements.silenced():
-            if f"only {id}" not in kept.said:
-                kept.said[f"only {id}"] = {"of": statements.only(found, explored, id)}
-                kept.save()
-        soles = {i.removeprefix("only "): s["of"] for i, s in kept.said.items() if "of" in s}
-        saved = time.monotonic()
-        for m in some:
-            kept.said[m.id] = statements.judge(found, soles, m)
-            progress(m, kept.said[m.id])
-            if time.monotonic() - saved > EVERY:
-                kept.save()
-                saved = time.monotonic()
-    kept.save()
+    if some:
+        with explorer() as found:
+            _record_statements(found, explored, kept, some, progress)
     return kept
+
+
+def _record_statements(
+    found: Explorer,
+    explored: Results,
+    kept: Results,
+    some: Iterable[Mutant],
+    progress: Progress,
+) -> None:
+    for id in statements.silenced():
+        if f"only {id}" not in kept.said:
+            kept.said[f"only {id}"] = {"of": statements.only(found, explored, id)}
+            kept.save()
+    soles = {i.removeprefix("only "): s["of"] for i, s in kept.said.items() if "of" in s}
+    saved = time.monotonic()
+    for m in some:
+        kept.said[m.id] = statements.judge(found, explored, soles, m)
+        progress(m, kept.said[m.id])
+        if time.monotonic() - saved > EVERY:
+            kept.save()
+            saved = time.monotonic()
+    kept.save()

@@ -6,18 +6,20 @@ from functools import cache
 from pathlib import Path
 
 from nullblock.conformance.checker import check
-from nullblock.spec.mutation.forks import Json, with_defect
+from nullblock.spec.mutation.forks import LATE, Json, with_defect
 from nullblock.spec.mutation.generate import Defect
 from nullblock.spec.profiles import PROFILES
 
 BUNDLED = Path(__file__).parents[1] / "bundled"
-SECONDS = 120.0
+SECONDS = 60.0
+NEVER_ENDS = "never ends"
+FEW = 2
 
 
 @cache
 def traces() -> tuple[Path, ...]:
-    """The recordings, smallest first."""
-    return tuple(sorted(BUNDLED.glob("*.jsonl.zst"), key=lambda p: p.stat().st_size))
+    """The smallest recordings: the others show little that these do not, and take longer."""
+    return tuple(sorted(BUNDLED.glob("*.jsonl.zst"), key=lambda p: p.stat().st_size)[:FEW])
 
 
 def judge(defect: Defect | None) -> Json:
@@ -33,4 +35,5 @@ def judge(defect: Defect | None) -> Json:
                 return {"by": verdict.verdict, "trace": path.name.split(".")[0], "step": 0}
         return {}
 
-    return with_defect(defect, work, SECONDS)
+    said = with_defect(defect, work, SECONDS)
+    return {"by": NEVER_ENDS} if said == LATE else said

@@ -35,6 +35,7 @@ FIRST = ("rules", "rules-ahead", "rules-priority")
 """Where the invariants are checked after every rule."""
 
 
+LATER_SCOPES = ("rules", "core", "nocache")
 LATER = replace(NORMATIVE, freed_unhashed_first=True)
 """A switch that both profiles leave alone, so that no other scope sees what it does."""
 
@@ -45,7 +46,7 @@ def scopes() -> dict[str, Bounds]:
     in which they are searched.
     """
     first = [Bounds(name, STANDARD[name]) for name in dict.fromkeys((*FIRST, *STANDARD))]
-    later = [Bounds(f"{name}-later", STANDARD[name], LATER) for name in ("rules", "core")]
+    later = [Bounds(f"{name}-later", STANDARD[name], LATER) for name in LATER_SCOPES]
     departing = [Bounds(d.scope.name, d.scope) for d in DEPARTURES]
     return {b.name: b for b in (*first, *later, *departing)}
 
@@ -90,10 +91,13 @@ class Explorer:
                 unlike.append(c.name)
         return {"same": not unlike} | ({"unlike": unlike} if unlike else {})
 
-    def together(self, mutant: Mutant, statement: Mutant) -> str:
-        """What notices a mutant where a statement has a defect too; empty if nothing does."""
+    def together(self, mutant: Mutant, statement: Mutant, scope: str) -> str:
+        """What notices a mutant where a statement has a defect too; empty if nothing does. The
+        scope that notices it without is asked first.
+        """
         one, other = numbers()[mutant.id], numbers()[statement.id]
-        return next((f.breaks for c in self.scopes() if (f := c(one, other)).breaks), "")
+        every = sorted(self.scopes(), key=lambda c: c.name != scope)
+        return next((f.breaks for c in every if (f := c(one, other)).breaks), "")
 
 
 def _figures(f: Found) -> Json:

@@ -4,6 +4,7 @@ text, its parent's stays as it is.
 
 import json
 import os
+import resource
 import select
 import signal
 import sys
@@ -17,6 +18,8 @@ from nullblock.spec.mutation.transplant import transplant
 Json = dict[str, Any]
 LATE: Json = {"late": True}
 """What is said where a child took too long."""
+PATIENCE = 30.0
+"""How many times as long as a child may compute it may take: the machine has other work."""
 
 
 def with_defect(defect: Defect | None, work: Callable[[], Json], seconds: float) -> Json:
@@ -31,16 +34,20 @@ def with_defect(defect: Defect | None, work: Callable[[], Json], seconds: float)
 
 
 def in_child(work: Callable[[], Json], seconds: float) -> Json:
-    """What `work` returns; LATE after that many seconds; `{"failed": …}` where it raises."""
+    """What `work` returns; LATE after that many seconds of processor time; `{"failed": …}` where
+    it raises.
+    """
     sys.stdout.flush()
     receive, send = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(receive)
+        limit = max(1, round(seconds))
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
         _say(send, work)
     os.close(send)
     try:
-        return _heard(receive, time.monotonic() + seconds)
+        return _heard(receive, time.monotonic() + PATIENCE * seconds)
     finally:
         os.close(receive)
         os.kill(child, signal.SIGKILL)
@@ -66,6 +73,6 @@ def _heard(where: int, until: float) -> Json:
             return LATE
         part = os.read(where, 1 << 16)
         if not part:
-            said: Json = json.loads(b"".join(parts) or b"{}")
+            said: Json = json.loads(b"".join(parts)) if parts else LATE
             return said
         parts.append(part)

@@ -2,21 +2,22 @@
 noticed it.
 
 Z3 is given less time an obligation than `nullblock prove` gives it, because what is false stays
-open for as long as it is given. What it cannot prove of the specification itself within that time
-is not counted against a mutant.
+open for as long as it is given: as much as it takes to prove the specification itself.
 """
 
 import ast
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from functools import cache
 
 from nullblock.spec.kernel import RULES
 from nullblock.spec.mutation.forks import Json, with_defect
 from nullblock.spec.mutation.generate import DECISIONS, Defect, source
 
-ATTEMPTS = 3
-"""Attempts an obligation, of those that `obligations.py` lists."""
-SECONDS = 60.0
+LATE, LATE_WHERE_HARD = 0, 2
+"""Long attempts an obligation, of those that `obligations.py` lists."""
+HARD = frozenset({"pop_block", "finish", "take_token"})
+"""Rules of which the specification itself needs more attempts."""
+SECONDS = 120.0
 
 
 @cache
@@ -41,46 +42,29 @@ def concerned(defect: Defect) -> list[str]:
     return [name for name in RULES if defect.functions & uses()[name]]
 
 
-def judge(defect: Defect, hard: Container[tuple[str, str]]) -> Json:
-    """Which statement stays open of the rules that a defect changes; nothing if all are proved.
-
-    What is `hard` for the specification too is asked again with all the time there is.
-    """
+def judge(defect: Defect) -> Json:
+    """Which statement stays open of the rules that a defect changes; nothing if all are proved."""
     names = concerned(defect)
     said = prove(defect, names)
-    if said.get("open") and tuple(said["open"]) in hard:
-        said = prove(defect, names, full=True)
     if "open" not in said:
         return said
-    where, what = (said["open"] or ["", ""])[:2]
+    where, what = said["open"] or ["", ""]
     return {"by": what, "job": where} if where else {"jobs": len(names)}
 
 
-def hard() -> list[list[str]]:
-    """What Z3 cannot prove of the specification itself in so little time."""
-    found: list[list[str]] = prove(None, RULES, every=True)["every"]
-    return found
-
-
-def prove(
-    defect: Defect | None, jobs: Iterable[str], full: bool = False, every: bool = False
-) -> Json:
-    """The first that stays open of some rules and operations, `{"open": [job, what]}`; or
-    `{"every": [[job, what], …]}`. `full`: with all the time that `nullblock prove` has.
-    """
+def prove(defect: Defect | None, jobs: Iterable[str]) -> Json:
+    """The first that stays open of some rules: `{"open": [rule, what]}`, or `{"open": []}`."""
     names = list(jobs)
 
     def work() -> Json:
         from nullblock.spec.prover import obligations
         from nullblock.spec.prover import prove as ask
 
-        if not full:
-            obligations.ATTEMPTS = obligations.ATTEMPTS[:ATTEMPTS]
-        found: list[list[str]] = []
+        every = obligations.LATE
         for name in names:
-            found += [[o.where, o.what] for o in ask(name, stop_at_first=not every).open]
-            if found and not every:
-                return {"open": found[0]}
-        return {"every": found} if every else {"open": []}
+            obligations.LATE = every[: LATE_WHERE_HARD if name in HARD else LATE]
+            for o in ask(name, stop_at_first=True).open:
+                return {"open": [o.where, o.what]}
+        return {"open": []}
 
-    return with_defect(defect, work, SECONDS * (1 + 9 * every))
+    return with_defect(defect, work, SECONDS)

@@ -15,9 +15,9 @@ from nullblock.spec.mutation.forks import Json
 from nullblock.spec.mutation.generate import STATEMENTS, Mutant, by_id, mutants, source
 from nullblock.spec.mutation.results import Results
 
-TRIED = 40
+TRIED = 12
 """Defects that a statement caught, of which is asked whether others catch them too."""
-KEPT = 3
+KEPT = 1
 """Defects that only one statement catches, as many as are wanted of each."""
 
 
@@ -65,14 +65,16 @@ def only(explorer: Explorer, explored: Results, id: str) -> list[str]:
     """Defects of the rules that nothing but this statement catches."""
     found: list[str] = []
     for m in caught(explored, id):
-        if not explorer.together(m, silenced()[id]):
+        if not explorer.together(m, silenced()[id], explored.said[m.id]["scope"]):
             found.append(m.id)
         if len(found) == KEPT:
             break
     return found
 
 
-def judge(explorer: Explorer, soles: Mapping[str, list[str]], statement: Mutant) -> Json:
+def judge(
+    explorer: Explorer, explored: Results, soles: Mapping[str, list[str]], statement: Mutant
+) -> Json:
     """How a defect of a statement is noticed: `by` what it says of the specification itself, or
     `without` it a defect of the rules passes; nothing if it is not.
     """
@@ -81,6 +83,6 @@ def judge(explorer: Explorer, soles: Mapping[str, list[str]], statement: Mutant)
         return said
     for id in concerned(statement.function):
         for m in soles.get(id, ()):
-            if not explorer.together(by_id()[m], statement):
+            if not explorer.together(by_id()[m], statement, explored.said[m]["scope"]):
                 return {"by": id, "without": m}
     return {"same": True}

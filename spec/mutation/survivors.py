@@ -41,5 +41,165 @@ def reason(m: Mutant) -> Reason | None:
     return WEAKER_GUARD if asks_less(m) else None
 
 
-ONE_BY_ONE: dict[str, Reason] = {}
-"""By the IDs, which may contain `*`."""
+PLACES = Reason(
+    "equivalent",
+    "stamps, places and times of arrival need only rise, and a counter that is only compared with "
+    "none need only count: by how much is nobody's business",
+)
+GHOST = Reason(
+    "equivalent",
+    "a ghost field is written for the invariants alone, and decides nothing; what they say of it "
+    "still holds, or says less",
+)
+APART = Reason("equivalent", "the two write and read different fields, so their order is free")
+NO_GUARD = Reason(
+    "equivalent", "only guards stand behind the condition: without them less is asked, see above"
+)
+SETTLED = Reason(
+    "equivalent",
+    "what is settled is never looked at again: forgetting it keeps the state small, and no more",
+)
+REFUSALS = Reason(
+    "unobserved",
+    "who was refused is told by what `add` returns; the list is kept for stories alone",
+)
+EMPTY_TURN = Reason(
+    "equivalent", "the first turn is for nobody, who is not scheduled; the next is as before"
+)
+WITHIN_STEP = Reason(
+    "equivalent",
+    "the field is set in the step that admits, and emptied when that step is advanced; a request "
+    "is forgotten only between steps and in updates, when it is empty",
+)
+ONE_LEAVER = Reason(
+    "equivalent", "it is asked between operations, when nobody is half-way out (LIFE-12)"
+)
+
+IN_THE_LIST = Reason(
+    "equivalent",
+    "indices begin at 0, the running list has no entries beyond its length, and nobody stands in "
+    "it twice (RUN-10)",
+)
+ONLY_A_GUARD = Reason(
+    "equivalent",
+    "it is asked in guards alone and is true more often: see the guards that ask for less; who is "
+    "the victim, and how far a step is, others say",
+)
+ANEW = Reason(
+    "equivalent", "what a request that is gone leaves behind is set anew when its id arrives again"
+)
+NONE_HELD = Reason(
+    "equivalent",
+    "whoever is admitted holds nothing (TABLE-7), and no hit is adopted while it is asked whether "
+    "blocks are free: the term is 0 there, and elsewhere only a loop's outline reads it",
+)
+OUTLINE = Reason(
+    "equivalent",
+    "only the proof outline of a loop reads it, where it says less than it did, and still enough",
+)
+NOTHING_TO_WITHDRAW = Reason(
+    "equivalent",
+    "between steps every cached block is computed or in flight (HASH-5): there is nothing to "
+    "withdraw, so when it is tried does not matter",
+)
+ENDED = Reason(
+    "equivalent",
+    "with no token in flight a request that has all its tokens has stopped already (LIFE-14)",
+)
+SAME_CUT = Reason("equivalent", "a prompt as long as the threshold is cut to its own length")
+NO_HASHES = Reason("equivalent", "with caching off no block carries a hash, so nothing is hit")
+BORN_LATER = Reason(
+    "equivalent",
+    "a request that is gone has arrival 0, and every entry's is above it; a later owner of the id "
+    "has arrived later: only equality is left",
+)
+FROM_NOUGHT = Reason(
+    "equivalent",
+    "it is asked only whether any step is in flight, or of the step scheduled last, which the "
+    "explorer numbers from 0",
+)
+SKIPPED_ONE_BY_ONE = Reason(
+    "equivalent", "with no budget left everybody gets 0 tokens, and is passed over one by one"
+)
+KNOWN_ALREADY = Reason(
+    "equivalent",
+    "not ahead, a computed token is a known one, and its block was cached as it was scheduled; a "
+    "request that does not run has nothing computed (RUN-17): there is nothing to publish",
+)
+BY_INDEX = Reason(
+    "unobserved",
+    "where outputs are made an index answers how many hold blocks, and not this text; that the "
+    "index answers as the text does is shown in `tests/spec/test_indexed.py`",
+)
+TOLD_NOTHING = Reason(
+    "equivalent",
+    "of a request that waits the worker knows no block (OUT-7): from the first one that it does "
+    "not know is from the first",
+)
+PIPELINE = Reason(
+    "unreached",
+    "it takes several steps in flight without scheduling ahead, a request preempted with its last "
+    "token in flight, and resumed in chunks: no scope has all three",
+)
+
+ONE_BY_ONE: dict[str, Reason] = {
+    "state.index_of.*": IN_THE_LIST,
+    "state.victim.conjunct-1": IN_THE_LIST,
+    "state.victim.twin-*": IN_THE_LIST,
+    "state.is_victim.*": ONLY_A_GUARD,
+    "state.turn.conjunct-1": ONLY_A_GUARD,
+    "state.at_rest.conjunct-*": ONLY_A_GUARD,
+    "rules.queues._forget.skip-3": ANEW,
+    "rules.queues._forget.constant-3": ANEW,
+    "rules.queues._forget.constant-9": ANEW,
+    "rules.queues._forget.constant-10": ANEW,
+    "rules.pool.wipe.constant-1": GHOST,
+    "state.fits.sign-4": NONE_HELD,
+    "state.fits_whole.sign-[34]": NONE_HELD,
+    "machine.blocks.settled.condition-*": OUTLINE,
+    "machine.schedule.schedule_or_preempt.sign-1": OUTLINE,
+    "machine.events.reset_prefix_cache.*": NOTHING_TO_WITHDRAW,
+    "state.last_in_flight.conjunct-1": ENDED,
+    "state.last_in_flight.boundary-1": ENDED,
+    "state.last_in_flight.condition-2": PIPELINE,
+    "state.cut.boundary-2": SAME_CUT,
+    "state.lookup_over.condition-2": NO_HASHES,
+    "state.answers.*": BORN_LATER,
+    "state.in_flight.sign-1": FROM_NOUGHT,
+    "state.begins.*": FROM_NOUGHT,
+    "machine.schedule.schedule_running_requests.conjunct-2": SKIPPED_ONE_BY_ONE,
+    "machine.update.publish_what_is_known.conjunct-*": KNOWN_ALREADY,
+    "machine.update.settle.order-1": APART,
+    "machine.output.common_prefix.*": BY_INDEX,
+    "rules.pool._publish.constant-1": PLACES,
+    "rules.queues.add_request.constant-[12]": PLACES,
+    "rules.queues.requeue.constant-8": PLACES,
+    "rules.pool._enqueue.constant-2": PLACES,
+    "rules.queues._leave_running.condition-1": PLACES,
+    "rules.queues._leave_running.constant-1": PLACES,
+    "machine.output._cached.condition-2": TOLD_NOTHING,
+    "rules.queues.preempt.constant-8": PLACES,
+    "rules.pool.pop_block.constant-5": GHOST,
+    "rules.pool.pop_block.condition-[57]": GHOST,
+    "rules.pool.pop_block.boundary-[34]": GHOST,
+    "rules.pool.pop_block.constant-1[045]": GHOST,
+    "rules.pool.wipe.skip-4": GHOST,
+    "rules.lookup.admit.skip-9": GHOST,
+    "rules.lookup.admit.constant-5": GHOST,
+    "rules.steps.begin_step.skip-[57]": GHOST,
+    "rules.lookup.admit.order-1": APART,
+    "rules.queues.*_waiting.order-1": APART,
+    "rules.lookup.*.condition-2": NO_GUARD,
+    "rules.pool.pop_block.condition-2": NO_GUARD,
+    "rules.pool.wipe.negate-2": WEAKER_GUARD,
+    "rules.pool.wipe.conjunct-2": WEAKER_GUARD,
+    "rules.pool.wipe.off-by-one-2": WEAKER_GUARD,
+    "rules.steps.end_update.skip-[34567]": SETTLED,
+    "rules.queues.reject.*": REFUSALS,
+    "rules.steps.begin_update.skip-3": REFUSALS,
+    "rules.steps.begin_update.constant-[12]": REFUSALS,
+    "rules.steps.begin_advance.constant-2": EMPTY_TURN,
+    "rules.queues._forget.skip-6": WITHIN_STEP,
+    "state.live.conjunct-2": ONE_LEAVER,
+}
+"""By the IDs, which may contain `*` and `[…]`."""

@@ -42,10 +42,9 @@ def test_no_rule_is_without_a_mutant() -> None:
     """Every rule, every function of the machine, every reading, and every invariant has some."""
     have = {name for _, name in by_function()}
     assert set(RULES) <= have
-    for file in (*DECISIONS, *STATEMENTS):
-        for f in source(file).functions():
-            bare = all(not isinstance(n, ast.Call | ast.Compare | ast.BinOp) for n in ast.walk(f))
-            assert f.name in have or bare or file == "explorer/transitions.py", f.name
+    some = [f for file in DECISIONS for f in source(file).functions()]
+    some += [f for file in STATEMENTS for f in source(file).functions() if f.decorator_list]
+    assert {f.name for f in some} - have == {"table"}  # nothing but a call
 
 
 @pytest.mark.parametrize("file", [f for f in DECISIONS if f.startswith("rules/")])

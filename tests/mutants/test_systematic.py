@@ -5,14 +5,12 @@ from hashlib import sha256
 
 import pytest
 import systematic
-from lockstep import OUT_OF_SCOPE  # noqa: F401  (found beside this file)
 
 from nullblock.conformance.mutation import page, traces
 from nullblock.conformance.mutation.run import asking, wanted
 from nullblock.spec.catalogue import catalogue
 from nullblock.spec.departures import DEPARTURES
 from nullblock.spec.explorer.search import GUARD, PROMISE
-from nullblock.spec.kernel import RULES
 from nullblock.spec.mutation import statements
 from nullblock.spec.mutation.compiled import WITNESS
 from nullblock.spec.mutation.exploring import FIRST, explorer, readable, scopes
@@ -21,13 +19,14 @@ from nullblock.spec.mutation.generate import Defect, Mutant, by_id, mutants
 from nullblock.spec.mutation.results import ENGINES, Engine, Results, load
 from nullblock.spec.mutation.survivors import ONE_BY_ONE, reason
 from nullblock.spec.zoo import ZOO
+from nullblock.spec.zoo.entry import Entry
 from nullblock.spec.zoo.page import shown
 from nullblock.spec.zoo.specimens import SPECIMENS, Specimen
 
 KEPT: dict[str, Results] = {e: load(e) for e in (*ENGINES, "statements")}
 RERUN = "python tests/mutants/systematic.py"
 KNOWN = {s.id for s in catalogue()} | {GUARD, PROMISE, WITNESS}
-SAMPLE = 4
+SAMPLE = 3
 """Mutants an engine, of those it notices, and of those it does not."""
 
 
@@ -36,12 +35,21 @@ def test_the_results_are_of_this_text() -> None:
     assert [e for e, k in KEPT.items() if k.stale] == [], f"run {RERUN}"
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_nobody_is_left_out(engine: Engine) -> None:
-    """Each engine was asked about every mutant that it is meant to be, and none ended badly."""
-    said = KEPT[engine].said
-    assert [d.id for d in wanted(engine) if d.id not in said] == [], f"run {RERUN}"
-    assert {id: s for id, s in said.items() if "failed" in s and "by" not in s} == {}
+def test_nobody_is_left_out() -> None:
+    """The explorer was asked about every mutant that can show there, and the lockstep about all
+    that it does not notice.
+    """
+    explored = KEPT["explorer"].said
+    assert [d.id for d in wanted("explorer") if d.id not in explored] == [], f"run {RERUN}"
+    rest = [d.id for d in wanted("lockstep") if "by" not in explored.get(d.id, {})]
+    assert [id for id in rest if id not in KEPT["lockstep"].said] == [], f"run {RERUN}"
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, "statements"])
+def test_nothing_ended_badly(engine: str) -> None:
+    """No answer is that an engine failed or took too long."""
+    said = KEPT[engine].said.items()
+    assert {id: s for id, s in said if "by" not in s and ("failed" in s or "late" in s)} == {}
 
 
 def test_what_is_noticed_is_noticed_by_a_statement() -> None:
@@ -102,10 +110,9 @@ def test_the_explorer_does_not_notice_what_is_not_recorded() -> None:
 @pytest.mark.parametrize("noticed", [True, False])
 @pytest.mark.parametrize("engine", ["prover", "lockstep"])
 def test_the_others_notice_what_is_recorded(engine: Engine, noticed: bool) -> None:
-    """The same verdict, for those that are noticed and those that are not."""
+    """Those that are noticed, and not the others; by what is a matter of the order of asking."""
     with asking(engine) as ask:
-        for m in sample(engine, noticed):
-            assert verdict(ask(m)) == verdict(KEPT[engine].said[m.id]), m.id
+        assert [m.id for m in sample(engine, noticed) if ("by" in ask(m)) is not noticed] == []
 
 
 def test_the_traces_notice_what_is_recorded() -> None:
@@ -114,13 +121,17 @@ def test_the_traces_notice_what_is_recorded() -> None:
         assert traces.judge(m) == KEPT["traces"].said[m.id], m.id
 
 
-def test_a_statement_that_alone_catches_a_mutant_is_needed() -> None:
+ALONE = [
+    (id.removeprefix("only "), said["of"][0])
+    for id, said in KEPT["statements"].said.items()
+    if id.startswith("only ") and said["of"]
+][:2]
+
+
+@pytest.mark.parametrize(("id", "mutant"), ALONE)
+def test_a_statement_that_alone_catches_a_mutant_is_needed(id: str, mutant: str) -> None:
     """Where the statement says nothing, the mutant passes the scope in which it is noticed."""
-    id, m = next(
-        (id.removeprefix("only "), by_id()[said["of"][0]])
-        for id, said in KEPT["statements"].said.items()
-        if id.startswith("only ") and said["of"]
-    )
+    m = by_id()[mutant]
     noticed = KEPT["explorer"].said[m.id]
     assert noticed["by"] == id
     silent = statements.silenced()[id]
@@ -153,7 +164,7 @@ def test_every_entry_of_the_zoo_is_shown_or_says_what_is_missing() -> None:
 
 
 @pytest.mark.parametrize("e", [e for e in ZOO if e.how != "nothing"], ids=lambda e: e.id)
-def test_an_entry_of_the_zoo_is_noticed(e) -> None:  # type: ignore[no-untyped-def]
+def test_an_entry_of_the_zoo_is_noticed(e: Entry) -> None:
     """Some engine notices what shows it: where a statement is expected to fall, the explorer or
     the prover.
     """
@@ -176,8 +187,7 @@ def test_a_specimen_is_noticed_as_recorded(s: Specimen) -> None:
         )
 
 
-def test_a_defect_is_what_the_engines_take(request: pytest.FixtureRequest) -> None:
+def test_a_defect_is_what_the_engines_take() -> None:
     """Mutants and specimens are defects alike: a name, a sentence, functions and texts."""
     some: list[Defect] = [mutants()[0], SPECIMENS[0]]
     assert all(d.id and d.what and d.functions and d.texts() for d in some)
-    assert set(RULES) > mutants()[3].functions - {"_dequeue"}
