@@ -63,7 +63,7 @@ class Attempt:
 
 
 SOON = (Attempt("hint", 0, 1), Attempt("now", 0, 1), Attempt("all", 0, 2))
-LATE = (
+LATE: tuple[Attempt, ...] = (
     *(Attempt("hint", 7, 4), Attempt("all", 7, 4), Attempt("now", 23, 8)),
     *(Attempt("all", 41, 16), Attempt("all", 3, 32)),
 )

@@ -28,7 +28,10 @@ from nullblock.spec.prover.finite.environment import FiniteEnv
 sys.path.insert(0, str(Path(__file__).parent))
 from finite_replay import performed, replayed  # noqa: E402  (a module beside this one)
 
-SCOPES = ("rules", "rules-ahead", "rules-priority", "resets", "orphans", "inflight", "pauses")
+SCOPES = (
+    *("rules", "rules-ahead", "rules-priority", "resets", "orphans", "inflight", "pauses"),
+    "uncut",
+)
 """Where states are taken from: among them every rule fires."""
 Fired = tuple[Rule, tuple[Any, ...]]
 
