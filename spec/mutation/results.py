@@ -15,6 +15,8 @@ from nullblock.spec.mutation.generate import Mutant, digest
 Json = dict[str, Any]
 Engine = Literal["explorer", "prover", "lockstep", "traces"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
+COMPARING = frozenset({"lockstep", "traces"})
+"""Engines that compare decisions, whatever the statements say."""
 FOLDER = Path(__file__).parent / "results"
 UNNOTICED: Json = {}
 
@@ -31,7 +33,7 @@ class Results:
     @property
     def stale(self) -> bool:
         """Whether the text is another by now."""
-        return self.digest != digest()
+        return self.digest != _digest(self.engine)
 
     def noticed(self, m: Mutant) -> bool | None:
         """Whether the engine notices a mutant; None if it was not asked."""
@@ -53,7 +55,7 @@ def load(engine: str, folder: Path = FOLDER) -> Results:
     """What is kept of an engine."""
     path = folder / f"{engine}.json"
     if not path.exists():
-        return Results(engine, digest())
+        return Results(engine, _digest(engine))
     kept = json.loads(path.read_text())
     return Results(engine, kept["digest"], kept["mutants"])
 
@@ -61,7 +63,12 @@ def load(engine: str, folder: Path = FOLDER) -> Results:
 def current(engine: str, folder: Path = FOLDER) -> Results:
     """What is kept of an engine for the text as it is: nothing, if it is stale."""
     kept = load(engine, folder)
-    return Results(engine, digest()) if kept.stale else kept
+    return Results(engine, _digest(engine)) if kept.stale else kept
+
+
+def _digest(engine: str) -> str:
+    """Of the text that an engine's answers depend on."""
+    return digest(statements=engine not in COMPARING)
 
 
 def every(folder: Path = FOLDER) -> Iterator[Results]:
