@@ -5,8 +5,10 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
+from multiprocessing import get_context
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,9 +73,10 @@ def command(
     if vacuous and wanted:
         raise usage_error("--vacuity is about everything: name no rule or invariant", "--vacuity")
     ids, texts = _apart(wanted or [], sem)
-    found = _vacuity(sem) if vacuous or not wanted else None
-    report = None if vacuous or (wanted and not texts) else _proved(texts, sem)
-    shown = {} if vacuous else _theorems(ids)
+    shown: Shown = {}
+    with _theorems([] if vacuous else ids, shown):
+        found = _vacuity(sem) if vacuous or not wanted else None
+        report = None if vacuous or (wanted and not texts) else _proved(texts, sem)
     wrong = _wrong(report, found) + unshown(shown)
     if as_json:
         document = _whole(report, found, wrong) | {"theorems": documents(shown)}
@@ -104,9 +107,16 @@ def _apart(wanted: list[str], sem: Semantics) -> tuple[list[str], list[str]]:
     return ids, [name for name in wanted if name not in ids]
 
 
-def _theorems(ids: list[str]) -> Shown:
-    with _interruptible():
-        return check(ids)
+@contextmanager
+def _theorems(ids: list[str], shown: Shown) -> Iterator[None]:
+    """Fill in what is found of theorems, by another process, beside what is done meanwhile."""
+    if not ids:
+        yield
+        return
+    with _interruptible(), ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        found = pool.submit(check, ids)
+        yield
+        shown.update(found.result())
 
 
 def _wrong(report: Report | None, found: "Vacuity | None") -> list[str]:
