@@ -79,7 +79,7 @@ def test_results_of_another_text_are_called_stale(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the text is not the one that was mutated, that is said, and how to run it anew."""
-    monkeypatch.setattr(results, "digest", lambda: "another")
+    monkeypatch.setattr(results, "digest", lambda statements: "another")
     assert Results("explorer", "this").stale
     assert main(["mutate"]) == 0
     assert "python tests/mutants/systematic.py" in capsys.readouterr().err
