@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from nullblock.conformance.adapters.spec import constants
-from nullblock.conformance.engine import Dump, Engine, Feature, Fields, NewRequest
+from nullblock.conformance.engine import ALL_FEATURES, Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec.fields import CONTINUE, LENGTH, STOPPED_BY_ID
@@ -16,7 +16,12 @@ from nullblock.spec.profiles import Semantics
 if TYPE_CHECKING:
     from nullblock.impl import Scheduler
 
-FEATURES: frozenset[Feature] = frozenset()
+FEATURES = ALL_FEATURES - {
+    Feature.async_scheduling,
+    Feature.several_in_flight,
+    Feature.pipeline,
+    Feature.kv_events,
+}
 
 
 def create(config: Config, semantics: Semantics) -> Engine:

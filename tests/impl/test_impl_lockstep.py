@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 from audit import audited_lines
-from fuzz import lockstep, sources
+from fuzz import lockstep
 from oracle.client import Oracle
 from planted import planted
 
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.engines import features_of
 from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.lockstep import generator
 from nullblock.spec.profiles import NORMATIVE, PROFILES, VLLM_0_22_1, Semantics
 
 VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"
@@ -35,7 +36,7 @@ def vector(name: str) -> dict[str, Any]:
 @cache
 def made(number: int) -> dict[str, Any]:
     """A random scenario that asks for nothing that the engine does not do."""
-    return sources.seeded(f"impl:{number}", features=features_of("impl"))
+    return generator.seeded(f"impl:{number}", features=features_of("impl"))
 
 
 @cache
