@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -155,6 +156,7 @@ def _holds(subject: Subject, seconds: float) -> tuple[Words, int, str]:
 
 def _agree(subject: Subject, seconds: float) -> tuple[Words, int, str]:
     """Whether two functions return, or raise, the same for all arguments."""
+    import_module("crosshair.core_and_libs")  # it sets up what both need
     from crosshair.diff_behavior import diff_behavior
     from crosshair.fnutil import FunctionInfo
     from crosshair.options import DEFAULT_OPTIONS, AnalysisOptionSet
