@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+# Kernels are interpreted; where there is a GPU, TRITON_INTERPRET=0 compiles them. Triton reads
+# this when it is imported, so it is said before anything is.
+os.environ.setdefault("TRITON_INTERPRET", "1")
+
 # Support modules are imported by the folder they live in: `from oracle.client import Oracle`.
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -22,7 +22,7 @@ THIRD_PARTY = {
     # xxhash only if it is there: two of vLLM's hash functions need it.
     "reference": {"msgspec", "cbor2", "xxhash"},
     "impl": BASE | {"torch", "numpy"},
-    "kernels": {"torch", "triton"},
+    "kernels": {"torch", "triton", "numpy"},
     "conformance": BASE,
 }
 IN_VLLM = {"vllm", "msgspec", "zmq", "numpy", "zstandard"}
