@@ -172,6 +172,7 @@ def measure(make: Callable[[int, int], Player], sizes: list[int], steps: int) ->
 def main() -> None:
     """Measure the engine named on the command line."""
     name, sizes, steps = sys.argv[1:4]
+    sys.path.insert(0, str(Path(__file__).parents[1] / ".src"))
     if name == "vllm" and importlib.util.find_spec("torch") is None:
         # The scheduler needs nothing of torch: stand-ins for it come with the oracle's tests.
         sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
