@@ -40,10 +40,14 @@ class Step:
     finished: list[str]
     """Who ended since the step before."""
     num_common_prefix_blocks: int
+    requests: list[Request] = field(repr=False)
+    """Who is scheduled; `ids` are theirs."""
     places: Part = field(repr=False)
-    """Where they stand in the running list, as long as that stays as it is."""
-    requests: list[Request] | None = field(default=None, repr=False)
-    """Who was scheduled, once somebody has left the running list with the step in flight."""
+    """Where they stand in the running list, until somebody leaves it."""
+    visits: Ints = field(repr=False)
+    """Their stays in those rows."""
+    departures: int = field(repr=False)
+    """How many had left the running list when this was decided."""
 
 
 @dataclass(slots=True)

@@ -14,14 +14,9 @@ from nullblock.spec.names import PAUSE
 from nullblock.spec.profiles import Semantics
 
 if TYPE_CHECKING:
-    from nullblock.impl import Scheduler
+    from nullblock.impl import Scheduler, Step
 
-FEATURES = ALL_FEATURES - {
-    Feature.async_scheduling,
-    Feature.several_in_flight,
-    Feature.pipeline,
-    Feature.kv_events,
-}
+FEATURES = ALL_FEATURES - {Feature.kv_events}
 
 
 def create(config: Config, semantics: Semantics) -> Engine:
@@ -34,7 +29,8 @@ def create(config: Config, semantics: Semantics) -> Engine:
     from nullblock.impl import Scheduler
 
     try:
-        return _Impl(Scheduler(constants(config, semantics)))
+        pipeline = config.pipeline_parallel_size > 1 and not config.async_scheduling
+        return _Impl(Scheduler(constants(config, semantics)), pipeline)
     except ValueError as error:
         raise OutOfScope(f"for the engine impl {error}", place="config") from error
 
@@ -42,8 +38,8 @@ def create(config: Config, semantics: Semantics) -> Engine:
 class _Impl:
     """Implements :class:`nullblock.conformance.engine.Engine`."""
 
-    def __init__(self, engine: "Scheduler") -> None:
-        self.engine = engine
+    def __init__(self, engine: "Scheduler", pipeline: bool) -> None:
+        self.engine, self.pipeline = engine, pipeline
         self.numbers: dict[tuple[int, object], int] = {}
         """Of every content there ever was: the same one may come again under another name."""
         self.chunks: set[str] = set()
@@ -122,13 +118,19 @@ class _Impl:
                 }
                 for i in [*range(step.running), *resumed]
             ],
-            "new_token_ids": [],
+            "new_token_ids": self.tokens_to_compute(step) if self.pipeline else [],
             "spec": {},
             "preempted": sorted(step.preempted),
             "finished": sorted(set(step.finished)),
             "num_common_prefix_blocks": [step.num_common_prefix_blocks],
             "new_block_ids_to_zero": None,
         }
+
+    def tokens_to_compute(self, step: "Step") -> list[list[int]]:
+        """Known requests that ran before, then resumed ones, as they are reported."""
+        from nullblock.impl.output_phase import tokens_to_compute
+
+        return tokens_to_compute(self.engine, step)
 
     def update(self, sampled: dict[str, list[int]]) -> list[Fields]:
         """Take in what the step sampled."""
@@ -220,7 +222,7 @@ class _Impl:
             "tokens": tokens,
             "output": tokens - request.num_prompt_tokens,
             "placeholders": request.num_output_placeholders,
-            "discard": 0,
+            "discard": request.num_discarded,
             "spec": 0,
             "preemptions": request.num_preemptions,
             "blocks": [[]],
@@ -233,6 +235,7 @@ class _Impl:
             "status": "RUNNING",
             "computed": int(running.num_computed[place]),
             "placeholders": int(running.placeholders[place]),
+            "discard": int(running.discarded[place]),
             "blocks": [running.blocks(place).tolist()],
             "num_cached_block": [int(running.num_cached[place]) or None],
         }

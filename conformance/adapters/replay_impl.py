@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 def create(config: Config, semantics: Semantics) -> ReplayEngine:
     """The fast engine under a configuration. Raises OutOfScope, as the adapter it builds on."""
     made = cast(adapter._Impl, adapter.create(config, semantics))
-    return _Replayed(made.engine)
+    return _Replayed(made.engine, made.pipeline)
 
 
 class _Replayed(adapter._Impl):
     """Implements :class:`nullblock.conformance.replaying.engine.ReplayEngine`."""
 
-    def __init__(self, engine: "Scheduler") -> None:
-        super().__init__(engine)
+    def __init__(self, engine: "Scheduler", pipeline: bool) -> None:
+        super().__init__(engine, pipeline)
         self._evictions = 0
         self._count_evictions()
 

@@ -90,7 +90,7 @@ def test_engines_agree_and_their_traces_conform(
 
 
 ASYNCHRONOUS = [
-    name for name in ("spec", "reference") if Feature.async_scheduling in features_of(name)
+    name for name in ("spec", "reference", "impl") if Feature.async_scheduling in features_of(name)
 ]
 
 
