@@ -96,6 +96,8 @@ def blocks_needed(state: State, part: slice, tokens: Ints) -> Ints:
     needed //= size
     needed -= running.num_blocks[part]
     np.maximum(needed, 0, out=needed)
+    # Who is passed over asks for nothing, even if, longer than max_model_len, it lacks blocks.
+    needed *= tokens != 0
     return needed
 
 

@@ -262,6 +262,11 @@ DEFECTS: dict[str, tuple[str, str, str]] = {
         "(full > running.num_cached[part]) & (tokens != 0)",
         "(full > running.num_cached[part])",
     ),
+    "one that is passed over gets blocks": (
+        "running_phase.py",
+        "    needed *= tokens != 0\n",
+        "",
+    ),
     "a table is no longer than the tokens known": (
         "running_phase.py",
         "        running.make_room(int((running.num_blocks[lacking] + counts).max()) * "
