@@ -9,13 +9,13 @@ rows that are ABSENT, fills in the columns, and appends the row to the waiting q
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from nullblock.kernels.control import words
-from nullblock.kernels.control.keys import Weights, new_weights
 from nullblock.kernels.control.sizes import Sizes
+from nullblock.kernels.control.weights import Weights, new_weights
 
 NO_EOS = -1
 """No token is called that: tokens are not negative."""
@@ -104,8 +104,7 @@ class Cache(NamedTuple):
     """
 
     slots: torch.Tensor
-    """int32 [index_capacity + 1]: a block, EMPTY or DELETED. The last one is nobody's: it stays
-    0, and idle lanes may try in vain to take it."""
+    """int32 [index_capacity]: a block, EMPTY or DELETED."""
     carried: torch.Tensor
     """int64 [N, 2]: the key that a block is cached under; (0, 0): it is not cached."""
     slot: torch.Tensor
@@ -156,7 +155,7 @@ class Scratch(NamedTuple):
     run_column: torch.Tensor
     """int32 [S]: see `runs.py`."""
     run_front: torch.Tensor
-    """int32 [S, 2]: of each request that is freed, where its blocks without a key go in front."""
+    """int32 [S]: see `release.py`."""
     releases: torch.Tensor
     """int32 [N]: how often each block is released; 0 between kernels."""
     last: torch.Tensor
@@ -190,6 +189,14 @@ class State:
     def device(self) -> torch.device:
         """Where all of it is."""
         return self.arrays.words.device
+
+    def word(self, word: Any) -> int:
+        """A control word, of those in `words.py`; waits for the device."""
+        return int(self.arrays.words[word.value])
+
+    def set_word(self, word: Any, value: int) -> None:
+        """Write a control word."""
+        self.arrays.words[word.value] = value
 
 
 def new_state(sizes: Sizes, device: torch.device | str = "cpu", seed: int | None = None) -> State:
@@ -247,8 +254,7 @@ def _pool(sizes: Sizes, device: torch.device) -> Pool:
 
 
 def _cache(sizes: Sizes, device: torch.device) -> Cache:
-    slots = _ints(device, sizes.index_capacity + 1, fill=words.EMPTY.value)
-    slots[-1] = 0
+    slots = _ints(device, sizes.index_capacity, fill=words.EMPTY.value)
     n = sizes.num_blocks
     return Cache(slots, _longs(device, n, 2), _ints(device, n), _longs(device, n))
 
@@ -269,7 +275,7 @@ def _scratch(sizes: Sizes, device: torch.device) -> Scratch:
         run_row=_ints(device, most),
         run_start=_ints(device, most),
         run_column=_ints(device, most),
-        run_front=_ints(device, most, 2),
+        run_front=_ints(device, most),
         releases=_ints(device, blocks),
         last=_ints(device, blocks, fill=-1),
     )
