@@ -98,8 +98,8 @@ def find(a, key, second, there, z: tl.constexpr):
     """
     slot = first_slot(key, z)
     todo = there
-    best = tl.zeros([z.lanes], tl.int32)
-    earliest = tl.full([z.lanes], NEVER, tl.int64)
+    best = slot * 0
+    earliest = key * 0 + NEVER
     turns = tl.zeros([], tl.int32)
     while (tl.max(todo.to(tl.int32), 0) > 0) & (turns <= z.index_capacity):
         held = tl.load(a.cache.slots + slot, mask=todo, other=EMPTY)

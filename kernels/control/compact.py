@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from nullblock.kernels.arguments import launches
+from nullblock.kernels.arguments import Backend, use_triton
 from nullblock.kernels.control.ring import (
     close_holes,
     close_holes_torch,
@@ -13,9 +13,9 @@ from nullblock.kernels.control.ring import (
 from nullblock.kernels.control.state import State
 
 
-def compact_queue(state: State) -> None:
+def compact_queue(state: State, backend: Backend = "auto") -> None:
     """Move all free blocks together, in their order (QUEUE-10)."""
-    if not launches(state.arrays.words):
+    if not use_triton(state.arrays.words, backend):
         return close_holes_torch(state)
     compact_kernel[(1,)](state.arrays, state.sizes)
 

@@ -16,7 +16,7 @@ import torch
 import triton
 import triton.language as tl
 
-from nullblock.kernels.arguments import check, launches
+from nullblock.kernels.arguments import Backend, check, use_triton
 from nullblock.kernels.control.faults import REFERENCES, Fault
 from nullblock.kernels.control.ring import (
     append_torch,
@@ -31,7 +31,7 @@ from nullblock.kernels.control.state import State
 from nullblock.kernels.index import row_entry
 
 
-def release_rows(state: State, rows: torch.Tensor) -> None:
+def release_rows(state: State, rows: torch.Tensor, backend: Backend = "auto") -> None:
     """Take all blocks of these requests from them, int32 [at most max_num_seqs], one request after
     another; what they computed is lost with it (POOL-12, RUN-17).
 
@@ -40,7 +40,7 @@ def release_rows(state: State, rows: torch.Tensor) -> None:
     check("rows", rows, (torch.int32,), (None,), state.device)
     if len(rows) > state.sizes.max_num_seqs:
         raise ValueError(f"{len(rows)} rows: at most {state.sizes.max_num_seqs} requests run")
-    if not launches(rows):
+    if not use_triton(rows, backend):
         return release_rows_torch(state, rows)
     release_kernel[(1,)](state.arrays, rows, len(rows), state.sizes)
 
@@ -52,7 +52,7 @@ def release_rows_torch(state: State, rows: torch.Tensor) -> None:
         blocks = requests.table[row, : int(requests.num_blocks[row])].flip(0).long()
         pool.ref_cnt[blocks] -= 1
         if bool((pool.ref_cnt[blocks] < 0).any()):
-            state.arrays.error |= int(Fault.REFERENCES)
+            state.report(Fault.REFERENCES)
         freed = blocks[pool.ref_cnt[blocks] == 0]
         if state.sizes.freed_unhashed_first:
             cached = state.arrays.cache.carried[freed, 0] != 0

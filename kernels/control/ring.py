@@ -132,7 +132,7 @@ def pop_front_torch(state: State, n: int) -> torch.Tensor:
     """The first n blocks, which leave; as many as there are, and POOL, if there are fewer."""
     blocks = free_blocks(state)[:n]
     if len(blocks) < n:
-        state.arrays.error |= int(Fault.POOL)
+        state.report(Fault.POOL)
     if len(blocks):
         last = int(state.arrays.pool.position[int(blocks[-1])])
         take_out_torch(state, blocks)

@@ -33,7 +33,7 @@ def run_of(a, item, there, runs, z: tl.constexpr):
     """The run of each item of the lanes `there`: by halving, no wider than there are runs."""
     low = item * 0
     high = low + runs
-    for _ in tl.static_range(z.run_bits):
+    for _ in range(z.run_bits):
         middle = (low + high) // 2
         open_ = there & (high - low > 1)
         start = tl.load(a.scratch.run_start + middle, mask=open_, other=0)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from nullblock.kernels.control import words
+from nullblock.kernels.control.faults import Fault
 from nullblock.kernels.control.sizes import Sizes
 from nullblock.kernels.control.weights import Weights, new_weights
 
@@ -83,6 +84,9 @@ class Queues(NamedTuple):
     waiting: torch.Tensor
     """int32 [waiting_capacity]: rows, from WAITING_HEAD to WAITING_TAIL, position p at p modulo
     the capacity. FCFS: in order, next one first. PRIORITY: in any order."""
+    ended: torch.Tensor
+    """int32 [R]: rows of requests that ended, in order; NUM_ENDED of them. The next step tells of
+    them (LIFE-6), and until it is decided the rows are not used again."""
 
 
 class Pool(NamedTuple):
@@ -139,8 +143,7 @@ class Decision(NamedTuple):
     preempted: torch.Tensor
     """int32 [S]: rows, in order; NUM_PREEMPTED of them."""
     finished: torch.Tensor
-    """int32 [R]: rows of requests that ended since the step before; NUM_FINISHED of them. Their
-    rows are not used again before the step that tells."""
+    """int32 [R]: rows of requests that ended since the step before; NUM_FINISHED of them."""
 
 
 class Scratch(NamedTuple):
@@ -198,6 +201,10 @@ class State:
         """Write a control word."""
         self.arrays.words[word.value] = value
 
+    def report(self, fault: Fault) -> None:
+        """Set a bit of the error word."""
+        self.arrays.error.bitwise_or_(int(fault))
+
 
 def new_state(sizes: Sizes, device: torch.device | str = "cpu", seed: int | None = None) -> State:
     """An engine without requests, its blocks free in order of id.
@@ -208,7 +215,7 @@ def new_state(sizes: Sizes, device: torch.device | str = "cpu", seed: int | None
     place = torch.device(device)
     arrays = Arrays(
         requests=_requests(sizes, place),
-        queues=Queues(_ints(place, sizes.max_num_seqs), _ints(place, sizes.waiting_capacity)),
+        queues=_queues(sizes, place),
         pool=_pool(sizes, place),
         cache=_cache(sizes, place),
         weights=new_weights(sizes, place, seed),
@@ -242,6 +249,14 @@ def _requests(sizes: Sizes, device: torch.device) -> Requests:
         "tie": _longs(device, rows),
     }
     return Requests(**{name: wide.get(name, _ints(device, rows)) for name in Requests._fields})
+
+
+def _queues(sizes: Sizes, device: torch.device) -> Queues:
+    return Queues(
+        running=_ints(device, sizes.max_num_seqs),
+        waiting=_ints(device, sizes.waiting_capacity),
+        ended=_ints(device, sizes.num_rows),
+    )
 
 
 def _pool(sizes: Sizes, device: torch.device) -> Pool:

@@ -4,20 +4,20 @@ import torch
 import triton
 import triton.language as tl
 
-from nullblock.kernels.arguments import launches
+from nullblock.kernels.arguments import Backend, use_triton
 from nullblock.kernels.control.cache import forget, forget_torch
 from nullblock.kernels.control.ring import load_queue, pop_front, pop_front_torch, store_queue
 from nullblock.kernels.control.state import State
 
 
-def take_blocks(state: State, n: int) -> torch.Tensor:
+def take_blocks(state: State, n: int, backend: Backend = "auto") -> torch.Tensor:
     """The first n free blocks, next one first, held once and cached no more: int32 [n] (POOL-10).
 
     Sets POOL if there are fewer. Raises ValueError for more than the pool has.
     """
     if not 0 <= n < state.sizes.num_blocks:
         raise ValueError(f"n is {n}: 0 to {state.sizes.num_blocks - 1}")
-    if not launches(state.arrays.words):
+    if not use_triton(state.arrays.words, backend):
         return take_blocks_torch(state, n)
     take_kernel[(1,)](state.arrays, n, state.sizes)
     return state.arrays.scratch.blocks[:n].clone()

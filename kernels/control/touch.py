@@ -4,15 +4,15 @@ import torch
 import triton
 import triton.language as tl
 
-from nullblock.kernels.arguments import check, launches
+from nullblock.kernels.arguments import Backend, check, use_triton
 from nullblock.kernels.control.ring import load_queue, store_queue, take_out, take_out_torch
 from nullblock.kernels.control.state import State
 
 
-def touch_blocks(state: State, blocks: torch.Tensor) -> None:
+def touch_blocks(state: State, blocks: torch.Tensor, backend: Backend = "auto") -> None:
     """Hold blocks, int32 [any], no two the same and none of them the null block (POOL-11)."""
     check("blocks", blocks, (torch.int32,), (None,), state.device)
-    if not launches(blocks):
+    if not use_triton(blocks, backend):
         return touch_blocks_torch(state, blocks)
     touch_kernel[(1,)](state.arrays, blocks, len(blocks), state.sizes)
 

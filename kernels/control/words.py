@@ -34,6 +34,10 @@ NUM_PREEMPTED = tl.constexpr(15)
 NUM_COMMON_PREFIX_BLOCKS = tl.constexpr(16)
 NUM_FINISHED = tl.constexpr(17)
 """Requests that ended since the step before: entries of `Decision.finished`."""
+NUM_ENDED = tl.constexpr(18)
+"""Requests that ended and that no step has told of: entries of `Queues.ended`."""
+RESET_DONE = tl.constexpr(19)
+"""1: the last reset emptied the cache (LIFE-10)."""
 NUM_WORDS = tl.constexpr(32)
 
 UNPAUSED = tl.constexpr(0)
