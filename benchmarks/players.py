@@ -119,7 +119,7 @@ class Ours:
         decided = self.scheduler.schedule()
         seconds = time.process_time() - start
         if len(self.scheduler.in_flight) == self.depth:
-            sampled = self.numpy.full(len(self.scheduler.in_flight[0].ids), TOKEN)
+            sampled = self.numpy.full(len(self.scheduler.step.ids), TOKEN)
             start = time.process_time()
             self.impl.update_from_output(self.scheduler, sampled)
             seconds += time.process_time() - start

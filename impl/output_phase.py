@@ -5,10 +5,10 @@ import numpy as np
 from nullblock.impl.arrays import Blocks, Ints, Part, cells
 from nullblock.impl.requests import Request
 from nullblock.impl.state import State
-from nullblock.impl.step import Step
+from nullblock.impl.step import InFlight, Step
 
 
-def decide(state: State, ran: int, admitted: list[Request], preempted: list[str]) -> Step:
+def decide(state: State, ran: int, admitted: list[Request], preempted: list[str]) -> InFlight:
     """Turn what was granted into a step, and count it as computed (UPD-1).
 
     `ran`: how many of the running list ran before the step.
@@ -47,25 +47,22 @@ def decide(state: State, ran: int, admitted: list[Request], preempted: list[str]
         preempted=preempted,
         finished=list(dict.fromkeys(state.finished)),
         num_common_prefix_blocks=_common_prefix(state),
-        requests=requests,
-        places=places,
-        visits=running.visit[rows],
-        departures=running.departures,
     )
     running.num_computed[places] = after
     running.in_previous[: running.count] = granted != 0
     if state.counts_outputs:
         running.placeholders[places] += samples
     state.finished = []
-    return step
+    return InFlight(step, requests, places, running.visit[rows], running.departures)
 
 
-def tokens_to_compute(state: State, step: Step) -> list[list[int]]:
+def tokens_to_compute(state: State) -> list[list[int]]:
     """The tokens of the step just decided, of each request that the worker knows: the first of
     several pipeline stages does not sample them itself.
     """
-    running, known = state.running, [request.num_preemptions > 0 for request in step.admitted]
-    places: list[int] = np.arange(running.count)[step.places].tolist()
+    decided, running = state.in_flight[-1], state.running
+    step, known = decided.step, [request.num_preemptions > 0 for request in decided.step.admitted]
+    places: list[int] = np.arange(running.count)[decided.places].tolist()
     first, counts = step.num_computed_tokens.tolist(), step.num_scheduled_tokens.tolist()
     found = list[list[int]]()
     for i, place in enumerate(places):

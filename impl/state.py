@@ -9,7 +9,7 @@ from nullblock.impl.block_pool import BlockPool
 from nullblock.impl.prefix_cache import ROOT
 from nullblock.impl.requests import Request
 from nullblock.impl.running import Running
-from nullblock.impl.step import Step
+from nullblock.impl.step import InFlight, Step
 from nullblock.impl.waiting import FCFS, Priority, WaitingQueue
 from nullblock.spec.facts import Config
 from nullblock.spec.fields import UNPAUSED
@@ -30,7 +30,7 @@ class State:
         self.finished: list[str] = []
         """Ended, and not yet told to the worker."""
         self.pause_state = UNPAUSED
-        self.in_flight: deque[Step] = deque()
+        self.in_flight: deque[InFlight] = deque()
         """Steps whose output has not come, oldest first."""
         self.counts_outputs = config.async_scheduling or self.semantics.outputs_owed_once
         """Whether each request's tokens in flight are counted (UPD-17)."""
@@ -38,7 +38,7 @@ class State:
     @property
     def step(self) -> Step | None:
         """The oldest step in flight."""
-        return self.in_flight[0] if self.in_flight else None
+        return self.in_flight[0].step if self.in_flight else None
 
     def blocks(self, tokens: int) -> int:
         """Blocks that so many tokens take."""

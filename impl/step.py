@@ -1,6 +1,6 @@
 """What one step decides, and what comes of its output: arrays, and lists of ids beside them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,14 +40,21 @@ class Step:
     finished: list[str]
     """Who ended since the step before."""
     num_common_prefix_blocks: int
-    requests: list[Request] = field(repr=False)
-    """Who is scheduled; `ids` are theirs."""
-    places: Part = field(repr=False)
+
+
+@dataclass(slots=True)
+class InFlight:
+    """A step whose output has not come, and what the engine needs to find its requests again."""
+
+    step: Step
+    requests: list[Request]
+    """Who is scheduled, in the step's order."""
+    places: Part
     """Where they stand in the running list, until somebody leaves it."""
-    visits: Ints = field(repr=False)
-    """Their stays in those rows."""
-    departures: int = field(repr=False)
-    """How many had left the running list when this was decided."""
+    visits: Ints
+    """Their stays in the rows of the step."""
+    departures: int
+    """How many had left the running list when the step was decided."""
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from nullblock.impl.arrays import Ints, Part, Tokens
 from nullblock.impl.requests import NO_EOS, Request
 from nullblock.impl.state import State
-from nullblock.impl.step import Outputs, Step
+from nullblock.impl.step import InFlight, Outputs
 from nullblock.spec.fields import CONTINUE, LENGTH, STOPPED, STOPPED_BY_ID
 
 Codes = NDArray[np.int8]
@@ -31,19 +31,19 @@ def update_from_output(state: State, sampled: ArrayLike) -> Outputs:
     tokens: Tokens = np.asarray(sampled, np.int64)
     if tokens.shape != (len(step.ids),):
         raise ValueError(f"{tokens.shape} tokens for {len(step.ids)} scheduled requests")
-    state.in_flight.popleft()
+    oldest = state.in_flight.popleft()
     if len(step.ids):
         least = int(step.num_scheduled_tokens.min())
         assert least > 0, f"{least} tokens were scheduled"
-    taken = _all_at_once(state, step, tokens) or _as_they_stand(state, step, tokens)
+    taken = _all_at_once(state, oldest, tokens) or _as_they_stand(state, oldest, tokens)
     rejected, state.rejected = state.rejected, []
     return Outputs(*taken, rejected)
 
 
-def _all_at_once(state: State, step: Step, sampled: Tokens) -> Taken | None:
+def _all_at_once(state: State, oldest: InFlight, sampled: Tokens) -> Taken | None:
     """Everybody takes a token, if nobody has left the list since."""
-    running, places = state.running, step.places
-    if running.departures != step.departures:
+    running, step, places = state.running, oldest.step, oldest.places
+    if running.departures != oldest.departures:
         return None
     if step.samples.all():
         return step.ids.copy(), sampled, _take_all(state, places, sampled)
@@ -52,16 +52,16 @@ def _all_at_once(state: State, step: Step, sampled: Tokens) -> Taken | None:
     return ids, tokens, _take_all(state, np.arange(running.count)[places][some], tokens)
 
 
-def _as_they_stand(state: State, step: Step, sampled: Tokens) -> Taken:
+def _as_they_stand(state: State, oldest: InFlight, sampled: Tokens) -> Taken:
     """Who has run ever since takes a token with the neighbours of whom that is true too; all
     others, one after another, are looked for.
 
     Outputs come in the order of their steps: what is to be discarded is of an earlier stay.
     """
-    running = state.running
+    running, step = state.running, oldest.step
     some = step.samples.nonzero()[0]
     rows = step.rows[some]
-    stayed = running.visit[rows] == step.visits[some]
+    stayed = running.visit[rows] == oldest.visits[some]
     ids, tokens, why = list[str](), list[Tokens](), list[Codes]()
     bounds = (np.flatnonzero(stayed[1:] != stayed[:-1]) + 1).tolist()
     for start, stop in itertools.pairwise([0, *bounds, len(some)]):
@@ -75,7 +75,7 @@ def _as_they_stand(state: State, step: Step, sampled: Tokens) -> Taken:
             continue
         for i in part.tolist():
             token = sampled[i : i + 1]
-            code = _take_by_id(state, step, i, int(token[0]))
+            code = _take_by_id(state, oldest, i, int(token[0]))
             if code is not None:
                 ids.append(step.ids[i])
                 tokens.append(token)
@@ -144,14 +144,14 @@ def _stop_by_id(state: State, places: Part, sampled: Tokens, has_stop: Ints, why
             why[i] = STOPPED_BY_ID
 
 
-def _take_by_id(state: State, step: Step, i: int, token: int) -> int | None:
+def _take_by_id(state: State, oldest: InFlight, i: int, token: int) -> int | None:
     """The i-th of a step takes its token, wherever it is by now; how it stops. None: there is
     nobody to take it, or it is discarded.
     """
-    request = state.requests.get(step.ids[i])
+    request = state.requests.get(oldest.step.ids[i])
     # vLLM 0.22.1 finds whoever has the id now (UPD-16).
     if request is None or (
-        state.semantics.frames_match_request and request is not step.requests[i]
+        state.semantics.frames_match_request and request is not oldest.requests[i]
     ):
         return None
     running = state.running

@@ -3,6 +3,8 @@
 from typing import TYPE_CHECKING, cast
 
 from nullblock.conformance.adapters import impl as adapter
+from nullblock.conformance.engine import Feature
+from nullblock.conformance.engines import DeviceName
 from nullblock.conformance.replaying.engine import Pool, ReplayEngine
 from nullblock.conformance.replaying.engine import Request as ReplayRequest
 from nullblock.conformance.scenario_format import Config
@@ -15,22 +17,23 @@ if TYPE_CHECKING:
 
 def create(config: Config, semantics: Semantics) -> ReplayEngine:
     """The fast engine under a configuration. Raises OutOfScope, as the adapter it builds on."""
-    made = cast(adapter._Impl, adapter.create(config, semantics))
-    return _Replayed(made.engine, made.pipeline)
+    made = cast(adapter._Impl, adapter.create(config, semantics, DeviceName.cpu))
+    return _Replayed(cast("Scheduler", made.engine), config, made.features)
 
 
 class _Replayed(adapter._Impl):
     """Implements :class:`nullblock.conformance.replaying.engine.ReplayEngine`."""
 
-    def __init__(self, engine: "Scheduler", pipeline: bool) -> None:
-        super().__init__(engine, pipeline)
+    def __init__(self, engine: "Scheduler", config: Config, features: frozenset[Feature]) -> None:
+        super().__init__(engine, config, features)
+        self.pool = engine.pool
         self._evictions = 0
         self._count_evictions()
 
     def _count_evictions(self) -> None:
         from nullblock.impl.prefix_cache import ROOT
 
-        cache = self.engine.pool.cache
+        cache = self.pool.cache
         evict = cache.evict
 
         def counted(blocks: "Blocks") -> None:
@@ -59,13 +62,13 @@ class _Replayed(adapter._Impl):
 
     def num_free_blocks(self) -> int:
         """Blocks that no request holds."""
-        return self.engine.pool.num_free
+        return self.pool.num_free
 
     def pool_use(self) -> Pool:
         """How the pool is used."""
         from nullblock.impl.prefix_cache import ROOT
 
-        pool = self.engine.pool
+        pool = self.pool
         free = pool.ref_cnt[1:] == 0
         cached = int((pool.cache.carried[1:][free] != ROOT).sum())
         return Pool(held=pool.num_blocks - 1 - pool.num_free, cached=cached)

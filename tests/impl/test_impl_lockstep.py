@@ -239,7 +239,7 @@ DEFECTS: dict[str, tuple[str, str, str]] = {
     ),
     "an output goes to whoever has the id": (
         "update.py",
-        "state.semantics.frames_match_request and request is not step.requests[i]",
+        "state.semantics.frames_match_request and request is not oldest.requests[i]",
         "False",
     ),
     "a reset forgets that a block is held": (
@@ -305,7 +305,7 @@ DEFECTS: dict[str, tuple[str, str, str]] = {
     ),
     "nobody notices that somebody left": (
         "update.py",
-        "running.departures != step.departures",
+        "running.departures != oldest.departures",
         "False",
     ),
     "tokens in flight are not told": (
