@@ -1,4 +1,4 @@
-"""Attention over a paged cache. Layouts and faults: ``context.py``.
+"""Attention over a paged cache. Layouts: ``context.py``.
 
 | wrapper | what | twin |
 |---|---|---|
@@ -14,19 +14,17 @@ wrappers take the twins, on a GPU the kernels; ``backend`` overrides that.
 """
 
 from nullblock.kernels.attention.cascade import cascade_attention, cascade_attention_torch
-from nullblock.kernels.attention.context import Backend, Fault, PagedContext, raise_faults
+from nullblock.kernels.attention.context import PagedContext, Results
 from nullblock.kernels.attention.decode import paged_decode_attention, paged_decode_attention_torch
 from nullblock.kernels.attention.mixed import paged_attention, paged_attention_torch
 
 __all__ = [
-    "Backend",
-    "Fault",
     "PagedContext",
+    "Results",
     "cascade_attention",
     "cascade_attention_torch",
     "paged_attention",
     "paged_attention_torch",
     "paged_decode_attention",
     "paged_decode_attention_torch",
-    "raise_faults",
 ]

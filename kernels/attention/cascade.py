@@ -4,13 +4,13 @@ import dataclasses
 
 import torch
 
+from nullblock.kernels.arguments import Backend, use_triton
 from nullblock.kernels.attention.context import (
-    Backend,
     PagedContext,
+    Results,
     check,
     check_query_start_loc,
-    check_results,
-    use_triton,
+    results,
 )
 from nullblock.kernels.attention.twin import attend_torch
 
@@ -22,7 +22,6 @@ def cascade_attention(
     num_common_prefix_blocks: int,
     *,
     softmax_scale: float,
-    max_seq_len: int | None = None,
     out: torch.Tensor | None = None,
     lse: torch.Tensor | None = None,
     error: torch.Tensor | None = None,
@@ -34,30 +33,22 @@ def cascade_attention(
     request are equal; those of row 0 are read. A query inside the prefix sees no further than
     itself. Other shapes and arguments: ``context.py`` and ``mixed.py``.
 
-    Raises ``ValueError`` for shapes, dtypes and devices that do not fit.
+    Raises ValueError for shapes, dtypes and devices that do not fit.
     """
     check(query, context, softmax_scale)
-    check_results(query, out, lse, error)
     check_query_start_loc(query_start_loc, context)
-    if not 0 <= num_common_prefix_blocks <= context.block_table.shape[1]:
+    width = context.block_table.shape[1]
+    if not 0 <= num_common_prefix_blocks <= width:
         raise ValueError(
-            f"num_common_prefix_blocks has to be 0 to {context.block_table.shape[1]}, the width "
-            f"of block_table; it is {num_common_prefix_blocks}"
+            f"num_common_prefix_blocks is {num_common_prefix_blocks}: block_table has {width}"
         )
-    out = torch.zeros_like(query) if out is None else out
+    where = results(query, out, lse, error)
     if use_triton(query, backend):
         raise NotImplementedError
     cascade_attention_torch(
-        query,
-        context,
-        query_start_loc,
-        num_common_prefix_blocks,
-        softmax_scale,
-        out,
-        lse,
-        error,
+        query, context, query_start_loc, num_common_prefix_blocks, softmax_scale, where
     )
-    return out
+    return where.out
 
 
 def cascade_attention_torch(
@@ -66,12 +57,10 @@ def cascade_attention_torch(
     query_start_loc: torch.Tensor,
     num_common_prefix_blocks: int,
     softmax_scale: float,
-    out: torch.Tensor,
-    lse: torch.Tensor | None = None,
-    error: torch.Tensor | None = None,
+    results: Results,
 ) -> None:
     """The twin: attention without any cascade, the prefix of every row taken from row 0."""
     block_table = context.block_table.clone()
     block_table[:, :num_common_prefix_blocks] = block_table[:1, :num_common_prefix_blocks]
     shared = dataclasses.replace(context, block_table=block_table)
-    attend_torch(query, shared, query_start_loc, softmax_scale, out, lse, error)
+    attend_torch(query, shared, query_start_loc, softmax_scale, results)

@@ -2,13 +2,12 @@
 
 import torch
 
+from nullblock.kernels.arguments import Backend, use_triton
 from nullblock.kernels.attention.context import (
-    Backend,
     PagedContext,
     check,
     check_query_start_loc,
-    check_results,
-    use_triton,
+    results,
 )
 from nullblock.kernels.attention.twin import attend_torch
 
@@ -19,7 +18,6 @@ def paged_attention(
     query_start_loc: torch.Tensor,
     *,
     softmax_scale: float,
-    max_seq_len: int | None = None,
     out: torch.Tensor | None = None,
     lse: torch.Tensor | None = None,
     error: torch.Tensor | None = None,
@@ -31,16 +29,15 @@ def paged_attention(
     padded request. Rows past the last request are padding: they keep what ``out`` holds, zeros if
     ``out`` is made here. Other shapes and arguments: ``context.py`` and ``decode.py``.
 
-    Raises ``ValueError`` for shapes, dtypes and devices that do not fit.
+    Raises ValueError for shapes, dtypes and devices that do not fit.
     """
     check(query, context, softmax_scale)
-    check_results(query, out, lse, error)
     check_query_start_loc(query_start_loc, context)
-    out = torch.zeros_like(query) if out is None else out
+    where = results(query, out, lse, error)
     if use_triton(query, backend):
         raise NotImplementedError
-    paged_attention_torch(query, context, query_start_loc, softmax_scale, out, lse, error)
-    return out
+    paged_attention_torch(query, context, query_start_loc, softmax_scale, where)
+    return where.out
 
 
 paged_attention_torch = attend_torch
