@@ -4,7 +4,7 @@ import dataclasses
 
 import torch
 
-from nullblock.kernels.arguments import Backend, use_triton
+from nullblock.kernels.attention.backend import Backend, use_triton
 from nullblock.kernels.attention.context import (
     PagedContext,
     Results,

@@ -2,7 +2,7 @@
 
 import torch
 
-from nullblock.kernels.arguments import Backend, use_triton
+from nullblock.kernels.attention.backend import Backend, use_triton
 from nullblock.kernels.attention.context import PagedContext, Results, check, results
 from nullblock.kernels.attention.twin import attend_torch
 
