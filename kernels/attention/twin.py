@@ -59,7 +59,7 @@ def _refuse(wrong: Error, rows: slice, results: Results) -> None:
     if results.lse is not None:
         results.lse[rows] = float("nan")
     if results.error is not None:
-        results.error |= int(wrong)
+        results.error.bitwise_or_(int(wrong))
 
 
 def _attend_one(
