@@ -1,10 +1,12 @@
 """What every wrapper asks of its arguments, and whether it launches a kernel or its twin."""
 
 from collections.abc import Collection
+from typing import Literal
 
 import torch
-import triton
 
+Backend = Literal["auto", "triton", "torch"]
+"""``auto``: Triton on a GPU, the twin on a CPU. On a CPU ``triton`` needs the interpreter."""
 INTEGERS = (torch.int32, torch.int64)
 
 
@@ -34,19 +36,21 @@ def check(
         raise ValueError(f"{name} is strided in its last dimension: call .contiguous()")
 
 
-def check_word(name: str, tensor: torch.Tensor, device: torch.device) -> None:
-    """Raise ValueError unless a tensor is one integer on the device: a count, an error word."""
-    check(name, tensor, (torch.int32,), (1,), device)
+def check_count(name: str, tensor: torch.Tensor, device: torch.device) -> None:
+    """Raise ValueError unless a tensor is one integer on the device."""
+    check(name, tensor, INTEGERS, (1,), device)
 
 
-def launches(tensor: torch.Tensor) -> bool:
-    """Whether a wrapper launches its kernel: on a GPU, and anywhere in Triton's interpreter.
+def check_error(tensor: torch.Tensor, device: torch.device) -> None:
+    """Raise ValueError unless a tensor is an error word on the device."""
+    check("error", tensor, (torch.int32,), (1,), device)
 
-    On a CPU the twin runs, unless TRITON_INTERPRET was set before the kernels were imported.
-    """
-    return tensor.is_cuda or bool(triton.knobs.runtime.interpret)
+
+def use_triton(tensor: torch.Tensor, backend: Backend) -> bool:
+    """Whether a wrapper launches its kernel, rather than its twin."""
+    return backend == "triton" or (backend == "auto" and tensor.device.type != "cpu")
 
 
 def lanes(size: int, most: int) -> int:
     """How many lanes work on `size` things at once: a power of two, at least 16."""
-    return max(16, min(most, triton.next_power_of_2(max(size, 1))))
+    return max(16, min(most, 1 << (max(size, 1) - 1).bit_length()))

@@ -9,6 +9,7 @@ negative: there ``//`` and ``%`` mean the same on a device, in Python and in log
 """
 
 import triton
+import triton.language as tl  # noqa: F401  (the interpreter wants to see it here)
 
 
 @triton.jit
