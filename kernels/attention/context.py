@@ -106,7 +106,7 @@ def results(
         if not lse.is_contiguous():
             raise ValueError("lse has rows that lie apart: give a contiguous tensor")
     if error is not None:
-        arguments.check("error", error, (torch.int32,), (1,), query.device)
+        arguments.check_error(error, query.device)
     return Results(out, lse, error)
 
 

@@ -11,20 +11,13 @@ The query heads that share a key/value head stand in the rows of one tile: each 
 
 import torch
 
-from nullblock.kernels.attention.backend import Backend, use_triton
+from nullblock.kernels.arguments import Backend, use_triton
+from nullblock.kernels.attention.call import Call
 from nullblock.kernels.attention.context import PagedContext, Results, check, results
 from nullblock.kernels.attention.decode_kernels import combine_kernel, decode_kernel
-from nullblock.kernels.attention.launch import (
-    decode_tile,
-    num_splits,
-    numbers,
-    processors,
-    split_size,
-)
+from nullblock.kernels.attention.launch import decode_tile, num_splits
 from nullblock.kernels.attention.partials import Partials
 from nullblock.kernels.attention.twin import attend_torch
-
-LOG2_E = 1.4426950408889634
 
 
 def paged_decode_attention(
@@ -55,7 +48,7 @@ def paged_decode_attention(
     if not use_triton(query, backend):
         paged_decode_attention_torch(query, context, softmax_scale, where)
     elif query.numel():
-        launch_decodes(query, context, None, softmax_scale, where)
+        launch_decodes(Call(query, context, None, softmax_scale, where))
     return where.out
 
 
@@ -67,108 +60,50 @@ def paged_decode_attention_torch(
     attend_torch(query, context, offsets, softmax_scale, results)
 
 
-def own_split(query: torch.Tensor, context: PagedContext) -> int:
-    """Tokens of a split in a call."""
-    heads, kv_heads = query.shape[1], context.num_kv_heads
-    return split_size(context.capacity, heads, kv_heads, processors(query.device))
-
-
-def launch_decodes(
-    query: torch.Tensor,
-    context: PagedContext,
-    query_start_loc: torch.Tensor | None,
-    softmax_scale: float,
-    results: Results,
-) -> None:
-    """Compute the requests with one token in the query; check the metadata of all.
-
-    Without ``query_start_loc`` token ``i`` is request ``i``'s.
-    """
-    split = own_split(query, context)
-    slots = num_splits(context.longest, split)
+def launch_decodes(call: Call) -> None:
+    """Compute the requests with one token in the query; check the metadata of all."""
+    slots = num_splits(call.context.longest, call.split)
     # Requests of one split never look at partials: where there are no others, none are made.
-    partials = Partials.of(query, slots if slots > 1 else 0)
-    launch_splits(
-        query, context, query_start_loc, softmax_scale, results, partials, slots, split, 0, 0
-    )
-    if slots == 1:
-        return
-    sizes = numbers(query, context)
-    num_tokens, num_heads, _ = query.shape
-    combine_kernel[num_heads, context.num_reqs](
-        partials.acc,
-        partials.top,
-        partials.total,
-        context.seq_lens,
-        query_start_loc,
-        results.out,
-        results.lse,
-        context.v_scale,
-        num_tokens,
-        num_heads,
-        context.longest,
-        split,
-        slots,
-        *results.out.stride()[:2],
-        HEAD_SIZE=sizes.head_size,
-        HEAD_PAD=sizes.head_pad,
-        num_warps=4,
-    )
+    partials = Partials.of(call.query, slots if slots > 1 else 0)
+    launch_splits(call, partials, slots)
+    if slots > 1:
+        numbers, where = call.numbers, call.results
+        combine_kernel[call.num_heads, call.context.num_reqs](
+            partials.acc,
+            partials.top,
+            partials.total,
+            call.context.seq_lens,
+            call.query_start_loc,
+            where.out,
+            where.lse,
+            call.context.v_scale,
+            call.query.shape[0],
+            call.num_heads,
+            call.context.longest,
+            call.split,
+            slots,
+            *where.out.stride()[:2],
+            HEAD_SIZE=numbers.head_size,
+            HEAD_PAD=numbers.head_pad,
+            num_warps=4,
+        )
 
 
 def launch_splits(
-    query: torch.Tensor,
-    context: PagedContext,
-    query_start_loc: torch.Tensor | None,
-    softmax_scale: float,
-    results: Results,
-    partials: Partials,
-    own_slots: int,
-    split: int,
-    prefix: int,
-    prefix_slots: int,
+    call: Call, partials: Partials, own_slots: int, prefix: int = 0, prefix_slots: int = 0
 ) -> None:
     """Attend to splits of the keys from token ``prefix`` on; those before it are not looked at.
 
     With a prefix every request writes partials, from slot ``prefix_slots`` on.
     """
-    sizes = numbers(query, context)
-    tile = decode_tile(sizes)
-    decode_kernel[context.num_kv_heads, own_slots, context.num_reqs](
-        query,
-        context.key_cache,
-        context.value_cache,
-        context.block_table,
-        context.seq_lens,
-        query_start_loc,
-        results.out,
-        results.lse,
-        results.error,
-        partials.acc,
-        partials.top,
-        partials.total,
-        softmax_scale * context.k_scale * LOG2_E,
-        context.v_scale,
-        *query.shape[:2],
-        context.num_blocks,
-        context.longest,
-        split,
-        prefix,
-        prefix_slots,
-        prefix_slots + own_slots,
-        *query.stride()[:2],
-        *context.key_cache.stride()[:3],
-        *context.value_cache.stride()[:3],
-        context.block_table.stride(0),
-        *results.out.stride()[:2],
-        GROUP=sizes.group,
-        BLOCK_SIZE=sizes.block_size,
-        HEAD_SIZE=sizes.head_size,
-        HEAD_PAD=sizes.head_pad,
-        ROWS=tile.rows,
-        TILE=tile.keys,
-        COMPUTE=sizes.compute,
+    grid = (call.context.num_kv_heads, own_slots, call.context.num_reqs)
+    decode_kernel[grid](
+        **call.tensors(partials),
+        **call.scalars(),
+        **call.constants(decode_tile(call.numbers)),
+        split=call.split,
+        prefix=prefix,
+        prefix_slots=prefix_slots,
+        slots=partials.slots,
         CASCADE=prefix_slots > 0,
-        num_warps=tile.num_warps,
-        num_stages=tile.num_stages,
     )

@@ -12,9 +12,12 @@ from nullblock.kernels.attention.tiles import attend, load_rows, store_rows
 def query_of(request, starts):
     """The first token of a request in the query, and how many it has there."""
     if starts is None:
-        return request, 1
-    start = tl.load(starts + request)
-    return start, tl.load(starts + request + 1) - start
+        start = request
+        count = request * 0 + 1
+    else:
+        start = tl.load(starts + request)
+        count = tl.load(starts + request + 1) - start
+    return start, count
 
 
 @triton.jit
@@ -89,6 +92,6 @@ def combine_kernel(
     splits = splits_of(tl.where(refused, 0, length), 0, split)
     if (count == 1) & (splits > 1):
         combine_row(
-            partial_acc, partial_top, partial_total, splits, slots, start, head, num_heads,
+            partial_acc, partial_top, partial_total, 0, splits, slots, start, head, num_heads,
             out, lse, value_scale, out_token, out_head, HEAD_SIZE, HEAD_PAD,
         )  # fmt: skip

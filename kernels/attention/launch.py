@@ -1,7 +1,7 @@
 """Sizes of launches: pure functions of shapes, so that company changes no bit of a result.
 
-What a request computes, and in which order it adds, follows from its own length, the model's heads,
-the width of the block table and the device. None of it follows from the batch.
+What a request computes, and in which order it adds, follows from its own length, the model's
+heads, the width of the block table and the device. None of it follows from the batch.
 """
 
 from dataclasses import dataclass
@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import torch
 import triton
 import triton.language as tl
-
-from nullblock.kernels.attention.context import PagedContext
 
 PROCESSORS_OF_A_CPU = 132
 """Where there is no device to ask, sizes are those of an H200."""
@@ -48,18 +46,6 @@ class Numbers:
     """What products are made of; sums are float32."""
 
 
-def numbers(query: torch.Tensor, context: PagedContext) -> Numbers:
-    """Of a call whose arguments were checked."""
-    _, num_heads, head_size = query.shape
-    return Numbers(
-        group=num_heads // context.num_kv_heads,
-        block_size=context.block_size,
-        head_size=head_size,
-        head_pad=max(16, triton.next_power_of_2(head_size)),
-        compute=compute_dtype(query.dtype, context.key_cache.dtype),
-    )
-
-
 def compute_dtype(query: torch.dtype, cache: torch.dtype) -> tl.dtype:
     """The type of products: the query's, unless that would lose what the cache holds.
 
@@ -82,7 +68,9 @@ def decode_tile(sizes: Numbers) -> Tile:
     width = sizes.head_pad * (4 if sizes.compute is tl.float32 else 2)
     # A stage is two tiles of keys * width bytes: 32 KiB at 64 tokens of 128 16-bit columns.
     keys = 64 if width <= 256 else 32 if width <= 512 else 16
-    return Tile(rows, keys, num_warps=4 if rows <= 64 else 8, num_stages=3)
+    # Keys are found by block ids that are loaded too, so five stages keep two tiles on their way:
+    # 70 KiB, three programs to a processor of an H200.
+    return Tile(rows, keys, num_warps=4 if rows <= 64 else 8, num_stages=5)
 
 
 def prefill_tile(sizes: Numbers) -> Tile:
@@ -114,6 +102,17 @@ def split_size(capacity: int, num_heads: int, num_kv_heads: int, num_processors:
 def num_splits(num_tokens: int, size: int) -> int:
     """How many splits hold so many tokens: at least one, which also says that there is none."""
     return max(1, -(-num_tokens // size))
+
+
+def prefix_split_size(prefix: int, num_programs: int, num_processors: int, tile: Tile) -> int:
+    """Tokens of a split of a common prefix of ``prefix`` tokens: whole tiles.
+
+    ``num_programs`` is how many there are for each split. Together they are to occupy every
+    processor about twice: few splits if the queries are many, so that partials stay few.
+    """
+    wanted = max(1, 2 * num_processors // num_programs)
+    size = max(-(-prefix // wanted), MOST_SPLIT)
+    return -(-size // tile.keys) * tile.keys
 
 
 def processors(device: torch.device) -> int:

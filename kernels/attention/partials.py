@@ -30,6 +30,11 @@ class Partials:
     total: torch.Tensor
     """float32 ``[num_tokens, H, slots]``"""
 
+    @property
+    def slots(self) -> int:
+        """Partials that a row has room for."""
+        return int(self.top.shape[2])
+
     @staticmethod
     def of(query: torch.Tensor, slots: int) -> "Partials":
         """Room that holds nothing yet: ``num_tokens * H * slots * (head_size + 2) * 4`` bytes."""
@@ -55,15 +60,15 @@ def store_partial(
 
 @triton.jit
 def combine_row(
-    partial_acc, partial_top, partial_total, count, slots, token, head, num_heads,
+    partial_acc, partial_top, partial_total, first, count, slots, token, head, num_heads,
     out, lse, value_scale, token_stride, head_stride,
     HEAD_SIZE: tl.constexpr, HEAD_PAD: tl.constexpr,
 ):  # fmt: skip
-    """The result of one row from its first ``count`` partials; ``count`` is at most ``slots``."""
+    """The result of one row from its partials ``first`` to ``count - 1``, at most ``slots``."""
     column = tl.arange(0, HEAD_PAD)
     row = (token.to(tl.int64) * num_heads + head) * slots
     top, total, acc = nothing_seen(1, HEAD_PAD)
-    for at in range(0, count, SLOTS):
+    for at in range(first, count, SLOTS):
         slot = at + tl.arange(0, SLOTS)
         there = slot < count
         tops = tl.load(partial_top + row + slot, mask=there, other=float("-inf"))

@@ -10,9 +10,9 @@ from nullblock.kernels.errors import BLOCK, COUNT
 def request_of(place, starts, last, WIDTH: tl.constexpr, STEP: tl.constexpr, BITS: tl.constexpr):
     """The last request ``r`` in 0 to ``last`` with ``starts[r] // WIDTH + r * STEP <= place``.
 
-    With WIDTH 1 and STEP 0 that is whose token ``place`` is. With STEP 1 it is whose tile: request
-    ``r`` takes at most one tile more than its tokens fill, so its first one is that expression, and
-    no two requests share one. A search by bits; ``last < 2**BITS``.
+    With WIDTH 1 and STEP 0 that is whose token ``place`` is. With STEP 1 it is whose tile: a
+    request takes at most one tile more than its tokens fill, so that its first one is given by
+    that expression, and no two requests share one. A search by bits; ``last < 2**BITS``.
     """
     found = place * 0
     for bit in tl.static_range(BITS):

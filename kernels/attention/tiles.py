@@ -119,6 +119,19 @@ def attend(
 
 
 @triton.jit
+def rounded(x, DTYPE: tl.constexpr):
+    """float32 to another type, to nearest, ties to even: also bfloat16 in the interpreter, whose
+    own conversion cuts off."""
+    if DTYPE == tl.bfloat16:
+        bits = x.to(tl.uint32, bitcast=True)
+        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+        # A NaN's bits may be all ones, and would wrap around.
+        bits = tl.where(x == x, bits, 0x7FC0)
+        return bits.to(tl.uint16).to(tl.bfloat16, bitcast=True)
+    return x.to(DTYPE)
+
+
+@triton.jit
 def store_rows(
     out, lse, top, total, acc, refused, token, head, valid, value_scale,
     token_stride, head_stride, num_heads, HEAD_SIZE: tl.constexpr, HEAD_PAD: tl.constexpr,
@@ -131,7 +144,9 @@ def store_rows(
     result = acc * share[:, None] + poison
     row = token.to(tl.int64) * token_stride + head.to(tl.int64) * head_stride
     mask = valid[:, None] & (column < HEAD_SIZE)[None, :]
-    tl.store(out + row[:, None] + column[None, :], result.to(out.dtype.element_ty), mask=mask)
+    tl.store(
+        out + row[:, None] + column[None, :], rounded(result, out.dtype.element_ty), mask=mask
+    )
     if lse is not None:
         logs = (top + tl.log2(something)) * LN_2 + poison
         tl.store(lse + token.to(tl.int64) * num_heads + head, logs, mask=valid)
