@@ -102,6 +102,7 @@ def attend(
     """
     top, total, acc = nothing_seen(ROWS, HEAD_PAD)
     wrong = tl.zeros([TILE], tl.int32)
+    seen = tl.minimum(seen, end)
     full = begin + tl.maximum(tl.minimum(least, end) - begin, 0) // TILE * TILE
     for at in range(begin, full, TILE):
         top, total, acc, wrong = absorb(
