@@ -2,26 +2,12 @@
 
 import pytest
 import torch
+from checks import cascade, lse_of
 from criterion import assert_right
-from paged import Batch, Shape, batch_of, with_context
+from paged import Shape, batch_of, with_context
 
-from nullblock.kernels.attention import cascade_attention, paged_attention
+from nullblock.kernels.attention import paged_attention
 from nullblock.kernels.errors import Error, new_error
-
-
-def attend(
-    batch: Batch, blocks: int, lse: torch.Tensor | None = None, **options: object
-) -> torch.Tensor:
-    """The kernels, whatever the device."""
-    return cascade_attention(
-        batch.query,
-        batch.context,
-        batch.query_start_loc,
-        blocks,
-        softmax_scale=batch.shape.softmax_scale,
-        lse=lse,
-        **{"backend": "triton", **options},
-    )
 
 
 @pytest.mark.parametrize(
@@ -38,18 +24,18 @@ def test_it_is_attention(shape: Shape, device: torch.device) -> None:
     batch = batch_of(
         shape, (60, 49, 0, 61, 20, 190), (1, 2, 1, 14, 3, 1), shared=48, device=device
     )
-    lse = torch.full(batch.query.shape[:2], torch.nan, device=device)
+    lse = lse_of(batch)
     error = new_error(device)
-    assert_right(batch, attend(batch, 3, lse, error=error), lse)
+    assert_right(batch, cascade(batch, 3, lse, error=error), lse)
     assert error.item() == 0
-    assert_right(batch, attend(batch, 3, lse, backend="torch"), lse)
+    assert_right(batch, cascade(batch, 3, lse, backend="torch"), lse)
 
 
 def test_several_splits_of_the_prefix(device: torch.device) -> None:
     """A prefix longer than one split comes together again."""
     batch = batch_of(Shape(kv_heads=1, group=1), (560, 545), shared=544, width=40, device=device)
-    lse = torch.full((2, 1), torch.nan, device=device)
-    assert_right(batch, attend(batch, 34, lse), lse)
+    lse = lse_of(batch)
+    assert_right(batch, cascade(batch, 34, lse), lse)
 
 
 def test_the_prefix_is_read_once(device: torch.device) -> None:
@@ -59,7 +45,7 @@ def test_the_prefix_is_read_once(device: torch.device) -> None:
     table[1, :2] = -7
     error = new_error(device)
     only = with_context(batch, block_table=table)
-    assert_right(batch, attend(only, 2, error=error))
+    assert_right(batch, cascade(only, 2, error=error))
     assert error.item() == 0
 
 
@@ -73,7 +59,7 @@ def test_no_common_prefix_is_plain_attention(device: torch.device) -> None:
         softmax_scale=batch.shape.softmax_scale,
         backend="triton",
     )
-    assert torch.equal(attend(batch, 0), plain)
+    assert torch.equal(cascade(batch, 0), plain)
 
 
 def test_faults_are_told(device: torch.device) -> None:
@@ -82,10 +68,10 @@ def test_faults_are_told(device: torch.device) -> None:
     lengths, table = batch.context.seq_lens.clone(), batch.context.block_table.clone()
     lengths[1] = batch.context.capacity + 1
     error = new_error(device)
-    found = attend(with_context(batch, seq_lens=lengths), 2, error=error)
-    assert found[1].isnan().all() and torch.equal(found[[0, 2]], attend(batch, 2)[[0, 2]])
+    found = cascade(with_context(batch, seq_lens=lengths), 2, error=error)
+    assert found[1].isnan().all() and torch.equal(found[[0, 2]], cascade(batch, 2)[[0, 2]])
     assert error.item() == Error.COUNT
     table[0, 1] = 0
     error = new_error(device)
-    assert attend(with_context(batch, block_table=table), 2, error=error).isnan().all()
+    assert cascade(with_context(batch, block_table=table), 2, error=error).isnan().all()
     assert error.item() == Error.BLOCK

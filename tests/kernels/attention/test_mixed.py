@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 import triton
+from checks import attend, lse_of
 from criterion import assert_right
 from paged import NOWHERE, Batch, Shape, batch_of, with_context
 
@@ -18,23 +19,6 @@ SHAPES = {
         kv_heads=1, head_size=96, dtype=torch.float16, cache_dtype=torch.float8_e4m3fn
     ),
 }
-
-
-def attend(batch: Batch, lse: torch.Tensor | None = None, **options: object) -> torch.Tensor:
-    """The kernels, whatever the device."""
-    return paged_attention(
-        batch.query,
-        batch.context,
-        batch.query_start_loc,
-        softmax_scale=batch.shape.softmax_scale,
-        lse=lse,
-        **{"backend": "triton", **options},
-    )
-
-
-def lse_of(batch: Batch) -> torch.Tensor:
-    """Room for an lse, with NaN in it."""
-    return torch.full(batch.query.shape[:2], torch.nan, device=batch.query.device)
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
