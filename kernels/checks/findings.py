@@ -152,6 +152,9 @@ class Report:
     """Accesses by single lanes that were compared."""
     interpreted: bool = True
     """False on a device: nothing is checked there, and ``launches`` stays empty."""
+    barriers: dict[Site, Finding | None] = field(default_factory=dict)
+    """The barriers passed, each with what would be found without it, where it is known. Two
+    accesses show it between which a program passed this barrier alone."""
     used: list[Allowed] = field(default_factory=list)
     """Of what is allowed, what was seen."""
     _found: dict[tuple[Any, ...], Finding] = field(default_factory=dict)

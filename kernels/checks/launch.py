@@ -65,8 +65,12 @@ class Launch:
 
     def barrier(self) -> None:
         """A ``tl.debug_barrier()``, unless it is the one to be left out."""
-        if self._without is None or not _same_place(self.site(), self._without):
-            self.races.barrier()
+        site = self.site()
+        place = Site(site.file, site.line, site.function)
+        if self._without is None or not _same_place(place, self._without):
+            self.races.barrier(place)
+        if self.run.watched:
+            self.report.barriers.setdefault(place, None)
 
     def site(self) -> Site:
         """The line of the kernel that is being interpreted."""
@@ -206,7 +210,11 @@ class Launch:
             Access(op.action, op.site, op.program, _lane(lane)),
         )
         index = (address - extent.low) // extent.size
-        self.add(conflict.kind, extent, index, pair, count=conflict.count)
+        if conflict.barrier is None:
+            self.add(conflict.kind, extent, index, pair, count=conflict.count)
+        elif self.report.barriers.get(conflict.barrier) is None:
+            parted = Finding(conflict.kind, self.kernel, extent.name, index, pair)
+            self.report.barriers[conflict.barrier] = parted
 
     def _lane_names(self, lanes: Ints, shape: tuple[int, ...]) -> NDArray[np.int32]:
         """Lanes of blocks of one shape have the same names; scalars have none."""

@@ -16,6 +16,7 @@ other data would lead to, and same-lane accesses of blocks narrower than the pro
 which several hold one lane.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,9 +50,11 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Lanes of an operation that conflict with earlier ones."""
+    """Lanes of an operation that conflict with earlier ones, or would but for one barrier."""
 
     kind: Kind
+    barrier: Site | None
+    """The only barrier in the source that stands between the two; None: none does."""
     lane: int
     """The position, among those given, of one of them."""
     earlier: Operation
@@ -67,14 +70,21 @@ class Races:
         # By operation; grown as needed. Operation 0 is none, of no program and no epoch.
         self._program = np.full(1024, -1, np.int32)
         self._epoch = np.full(1024, -1, np.int32)
+        # The program and its epoch, both counted over the whole launch.
         self._now = (0, 0)
+        # The barrier passed last, and the first epoch that no other barrier parts from now.
+        self._last: Site | None = None
+        self._since = 0
 
     def begin_program(self) -> None:
         """From here on another program runs."""
         self._now = (self._now[0] + 1, self._now[1] + 1)
+        self._last, self._since = None, self._now[1]
 
-    def barrier(self) -> None:
-        """All threads of the program have come here."""
+    def barrier(self, site: Site) -> None:
+        """All threads of the program have come to this barrier."""
+        if site != self._last:
+            self._last, self._since = site, self._now[1]
         self._now = (self._now[0], self._now[1] + 1)
 
     def access(
@@ -91,16 +101,36 @@ class Races:
         stands there already.
         """
         number = self._number(operation)
-        rows, conflicts = shadow[elements], []
-        for kind, slot, bad in self._rules(operation.action, rows, lanes, unchanged):
-            if bad.any():
-                at = int(np.argmax(bad))
-                earlier, lane = (int(word) for word in rows[at, slot[at]])
-                found = self._operations[earlier]
-                assert found is not None
-                conflicts.append(Conflict(kind, at, found, lane, int(bad.sum())))
+        rows = shadow[elements]
+        conflicts = [
+            self._conflict(kind, barrier, rows, slots, bad)
+            for kind, slots, concerns in self._rules(operation.action, rows, lanes, unchanged)
+            for barrier, bad in self._apart(kind, rows, slots, concerns)
+            if bad.any()
+        ]
         self._note(shadow, elements, lanes, rows, number, operation.action)
         return conflicts
+
+    def _apart(
+        self, kind: Kind, rows: Words, slots: Ints, concerns: Bools
+    ) -> Iterator[tuple[Site | None, Bools]]:
+        """Of the lanes that a rule concerns, those with no barrier, and with one, between."""
+        if kind is Kind.PROGRAMS:
+            yield None, concerns
+            return
+        epochs = self._epoch[rows[:, slots[0], 0]]
+        yield None, concerns & (epochs == self._now[1])
+        if self._last is not None:
+            yield self._last, concerns & (epochs >= self._since) & (epochs < self._now[1])
+
+    def _conflict(
+        self, kind: Kind, barrier: Site | None, rows: Words, slots: Ints, bad: Bools
+    ) -> Conflict:
+        at = int(np.argmax(bad))
+        earlier, lane = (int(word) for word in rows[at, slots[at]])
+        found = self._operations[earlier]
+        assert found is not None
+        return Conflict(kind, barrier, at, found, lane, int(bad.sum()))
 
     def _number(self, operation: Operation) -> int:
         number = len(self._operations)
@@ -114,38 +144,33 @@ class Races:
     def _rules(
         self, action: str, rows: Words, lanes: Words, unchanged: Bools | None
     ) -> list[tuple[Kind, Ints, Bools]]:
-        """For each rule: what it finds, the slot of the earlier access, and for which lanes."""
+        """For each rule: what it finds, the slot of the earlier access, which lanes it concerns.
+
+        Rules about barriers concern lanes wherever the earlier access was: see `_apart`.
+        """
+        every = np.ones(len(lanes), bool)
+        changed = every if unchanged is None else ~unchanged
         found = []
-        changed = np.ones(len(lanes), bool) if unchanged is None else ~unchanged
         if action != "atomic":
-            found.append(self._elsewhere(rows, FIRST_ATOMIC, OTHER_ATOMIC))
-            found.append(self._this_epoch(rows, LAST_ATOMIC))
-        for rule in (
-            self._elsewhere(rows, FIRST_STORE, OTHER_STORE),
-            self._this_epoch(rows, LAST_STORE),
-        ):
-            found.append((rule[0], rule[1], rule[2] & changed))
+            found.append(self._elsewhere(rows, FIRST_ATOMIC, OTHER_ATOMIC, every))
+            found.append((Kind.BARRIER, np.full(len(rows), LAST_ATOMIC), every))
+        found.append(self._elsewhere(rows, FIRST_STORE, OTHER_STORE, changed))
+        found.append((Kind.BARRIER, np.full(len(rows), LAST_STORE), changed))
         if action in ("store", "atomic"):
-            found.append(self._elsewhere(rows, FIRST_LOAD, OTHER_LOAD))
+            found.append(self._elsewhere(rows, FIRST_LOAD, OTHER_LOAD, every))
             for slot in (EPOCH_LOAD, EPOCH_LOAD_2):
-                kind, slots, bad = self._this_epoch(rows, slot)
                 other = (rows[:, slot, 1] != lanes) | (lanes == SCALAR)
-                found.append((kind, slots, bad & other))
+                found.append((Kind.BARRIER, np.full(len(rows), slot), other))
         return found
 
-    def _elsewhere(self, rows: Words, first: int, other: int) -> tuple[Kind, Ints, Bools]:
+    def _elsewhere(
+        self, rows: Words, first: int, other: int, concerns: Bools
+    ) -> tuple[Kind, Ints, Bools]:
         """Accesses of another program."""
         by = self._program[rows[:, [first, other], 0]]
         foreign = (by >= 0) & (by != self._now[0])
-        return Kind.PROGRAMS, np.where(foreign[:, 0], first, other), foreign.any(1)
-
-    def _this_epoch(self, rows: Words, slot: int) -> tuple[Kind, Ints, Bools]:
-        """Accesses of this program since its last barrier."""
-        return (
-            Kind.BARRIER,
-            np.full(len(rows), slot),
-            self._epoch[rows[:, slot, 0]] == self._now[1],
-        )
+        slots = np.where(foreign[:, 0], first, other)
+        return Kind.PROGRAMS, slots, foreign.any(1) & concerns
 
     def _note(
         self, shadow: Words, elements: Ints, lanes: Words, rows: Words, number: int, action: str

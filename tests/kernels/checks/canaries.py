@@ -46,6 +46,15 @@ def read_after_write(x, out, WIDTH: tl.constexpr, BARRIER: tl.constexpr):
 
 
 @triton.jit
+def one_barrier_too_many(x, out, WIDTH: tl.constexpr):
+    """Nothing is shared across this barrier."""
+    i = tl.arange(0, WIDTH)
+    value = tl.load(x + i)
+    tl.debug_barrier()
+    tl.store(out + i, value)
+
+
+@triton.jit
 def _shift(x, WIDTH: tl.constexpr):
     i = tl.arange(0, WIDTH)
     value = tl.load(x + i)

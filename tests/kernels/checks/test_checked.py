@@ -7,7 +7,7 @@ import pytest
 import torch
 from canaries import ints, zeros
 
-from nullblock.kernels.checks import Allowed, KernelDefects, Kind, Site, checked, watched
+from nullblock.kernels.checks import Allowed, KernelDefects, Kind, checked, watched
 
 W = 8
 Launch = Callable[[], object]
@@ -117,18 +117,28 @@ def test_the_report_names_both_accesses() -> None:
     assert "canaries.py" in str(report) and f"element {finding.index}" in str(report)
 
 
-def test_a_removed_barrier_counts() -> None:
-    """A barrier that is left out by its line is missed, although it stands in the source."""
-    kernel = canaries.read_after_write
+def test_a_barrier_is_known_by_what_it_orders() -> None:
+    """Each barrier that a program passes is told with what would be found without it; and that is
+    found when it is left out, although it stands in the source."""
 
     def launch() -> None:
-        kernel[(1,)](zeros(W), zeros(W), WIDTH=W, BARRIER=True)
+        canaries.read_after_write[(1,)](zeros(W), zeros(W), WIDTH=W, BARRIER=True)
+        canaries.one_barrier_too_many[(1,)](zeros(W), zeros(W), WIDTH=W)
 
-    file, first = kernel.fn.__code__.co_filename, kernel.fn.__code__.co_firstlineno
-    for line in (first + 6, first + 9):
-        with watched(without_barrier=Site(file, line, "")) as report:
+    with checked() as report:
+        launch()
+    shown = [finding for finding in report.barriers.values() if finding is not None]
+    assert [[a.action for a in f.accesses] for f in shown] == [
+        ["store", "load"],
+        ["load", "store"],
+    ]
+    assert [b.function for b, found in report.barriers.items() if found is None] == [
+        "one_barrier_too_many"
+    ]
+    for barrier, expected in report.barriers.items():
+        with watched(without_barrier=barrier) as without:
             launch()
-        assert report.kinds() == {Kind.BARRIER}, line
+        assert [f.key for f in without.findings] == ([expected.key] if expected else [])
 
 
 def test_out_of_bounds_does_no_harm() -> None:
