@@ -1,4 +1,4 @@
-"""``python -m nullblock.kernels.checks.aot``: compile every kernel, with no GPU, within its budget.
+"""``python -m nullblock.kernels.checks.aot``: compile all kernels without a GPU, within a budget.
 
 Exit code 1 if a kernel does not compile, needs more than its budget, or is not declared; 2 for a
 mistake on the command line.
@@ -16,7 +16,7 @@ import triton
 
 from nullblock.kernels.checks import budget
 from nullblock.kernels.checks.compiling import TARGETS, USUAL, Compiled, compile_all
-from nullblock.kernels.checks.shipped import shipped, undeclared
+from nullblock.kernels.checks.shipped import launches, undeclared
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,10 +29,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = parser.parse_args(arguments)
     if wanted.write and (wanted.kernels or wanted.target):
         parser.error("--write is for all kernels and the usual targets")
-    targets, declared = wanted.target or USUAL, shipped()
-    chosen = [k for k in declared if not wanted.kernels or any(w in k.name for w in wanted.kernels)]
+    targets, declared = wanted.target or USUAL, launches()
+    chosen = [
+        k for k in declared if not wanted.kernels or any(w in k.name for w in wanted.kernels)
+    ]
     if not chosen:
-        parser.error(f"no kernel is called so; there are {', '.join(k.name for k in declared)}")
+        names = sorted({launch.name for launch in declared})
+        parser.error(f"no kernel is called so; there are {', '.join(names)}")
     start = time.perf_counter()
     results = []
     for result in compile_all(chosen, targets):
@@ -43,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         budget.write(triton.__version__, results)
     limits = budget.read(triton.__version__)
     if limits is not None and wanted.kernels:
-        limits = {key: n for key, n in limits.items() if key.split(" | ")[0] in _names(chosen)}
+        those = {launch.name for launch in chosen}
+        limits = {key: n for key, n in limits.items() if key.split(" | ")[0] in those}
     wrong = budget.complaints(results, limits, undeclared(declared), targets)
     if wanted.json:
         print(json.dumps(_document(results, wrong, limits is not None), indent=1))
@@ -54,17 +58,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(bool(wrong))
 
 
-def _names(chosen: Sequence[object]) -> set[str]:
-    return {getattr(kernel, "name", "") for kernel in chosen}
-
-
 def _ruled(limits: budget.Budget | None) -> str:
     version = f"Triton {triton.__version__}"
     return f"{version}, within a budget" if limits is not None else f"{version} has no budget"
 
 
 def _row(result: Compiled) -> str:
-    where = f"{result.kernel:<34} {result.build:<16} {result.integers:<16} {result.target:<7}"
+    where = f"{result.kernel:<34} {result.example:<18} {result.integers:<16} {result.target:<7}"
     if result.needs is None:
         return f"{where} does not compile"
     needs = result.needs

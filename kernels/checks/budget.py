@@ -54,7 +54,7 @@ def complaints(
 
     Without a budget (another release of Triton) only compiling and shared memory count.
     """
-    said = [f"{name}: no module called shipped declares how it is compiled" for name in undeclared]
+    said = [f"{name}: no example in a module called shipped launches it" for name in undeclared]
     seen, wanted = set(), tuple(targets)
     for result in results:
         seen.add(result.key)

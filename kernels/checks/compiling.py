@@ -2,7 +2,7 @@
 
 Triton brings NVIDIA's assembler and AMD's code generator. An integer argument is compiled in up to
 three ways: for whatever it may be, for a multiple of 16, and for 1, which becomes a constant. All
-three are compiled for sm_90; the others get the multiples of 16, which is what sizes usually are.
+three are compiled once for each kernel, for sm_90; else multiples of 16, which sizes usually are.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from nullblock.kernels.checks.shipped import Build, Shipped
+from nullblock.kernels.checks.shipped import NOTHING, Launch
 
 TARGETS = {
     "sm_90": GPUTarget("cuda", 90, 32),
@@ -61,7 +61,7 @@ class Compiled:
     """One kernel, compiled in one way for one target."""
 
     kernel: str
-    build: str
+    example: str
     integers: str
     target: str
     needs: Needs | None
@@ -71,73 +71,57 @@ class Compiled:
     @property
     def key(self) -> str:
         """What the budget calls it."""
-        return " | ".join([self.kernel, self.build, self.integers, self.target])
+        return " | ".join([self.kernel, self.example, self.integers, self.target])
 
 
-def compile_all(kernels: Iterable[Shipped], targets: Iterable[str]) -> Iterator[Compiled]:
-    """Compile every build of every kernel, anew."""
-    wanted = list(targets)
+def compile_all(launches: Iterable[Launch], targets: Iterable[str]) -> Iterator[Compiled]:
+    """Compile every launch for every target, anew."""
+    wanted, known = list(targets), set()
     with tempfile.TemporaryDirectory() as cache:
         triton.knobs.cache.dir = cache
         triton.knobs.nvidia.dump_ptxas_log = True
-        for kernel in kernels:
-            for name, build in kernel.builds.items():
-                for target in wanted:
-                    for integers in _integers(kernel, build, target):
-                        yield _compiled(kernel, name, build, integers, target)
+        for launch in launches:
+            first = launch.name not in known and _specialised(launch)
+            known.add(launch.name)
+            for target in wanted:
+                every = first and target == "sm_90"
+                for integers in (ALIGNED, ANY, ONE) if every else (ALIGNED,):
+                    yield _compiled(launch, integers, target)
 
 
-def _integers(kernel: Shipped, build: Build, target: str) -> tuple[str, ...]:
-    """In which ways its integers are compiled."""
-    if not _specialised(kernel, build):
-        return (ALIGNED,)
-    return (ALIGNED, ANY, ONE) if target == "sm_90" else (ALIGNED,)
-
-
-def _types(kernel: Shipped, build: Build) -> dict[str, str]:
-    """The type of each parameter, in order. Raises ValueError if they are not those declared."""
-    declared = {**kernel.types, **build.types, **dict.fromkeys(build.constants, "constexpr")}
-    names = kernel.kernel.arg_names
-    if set(declared) != set(names):
-        odd = sorted(set(declared) ^ set(names))
-        raise ValueError(f"{kernel.name}: declared otherwise than written: {', '.join(odd)}")
-    return {name: declared[name] for name in names}
-
-
-def _specialised(kernel: Shipped, build: Build) -> list[str]:
+def _specialised(launch: Launch) -> list[str]:
     """The integers that Triton compiles in several ways."""
-    types, free = _types(kernel, build), {p.name for p in kernel.kernel.params}
-    kept = {p.name for p in kernel.kernel.params if p.do_not_specialize}
-    return [n for n, kind in types.items() if kind in ("i32", "i64") and n in free - kept]
+    return [
+        parameter.name
+        for parameter in launch.kernel.params
+        if launch.types[parameter.name] in ("i32", "i64") and not parameter.do_not_specialize
+    ]
 
 
-def _compiled(kernel: Shipped, name: str, build: Build, integers: str, target: str) -> Compiled:
-    types, constants = _types(kernel, build), dict(build.constants)
-    special = _specialised(kernel, build)
-    aligned = [n for n, kind in types.items() if kind.startswith("*")]
+def _compiled(launch: Launch, integers: str, target: str) -> Compiled:
+    types, constants = dict(launch.types), dict(launch.constants)
+    special = _specialised(launch)
+    aligned = [name for name, kind in types.items() if kind.startswith("*")]
     if integers == ALIGNED:
         aligned += special
     if integers == ONE:
         constants |= dict.fromkeys(special, 1)
-        types |= dict.fromkeys(special, "constexpr")
+        types |= dict.fromkeys(special, NOTHING)
     order = list(types)
     source = ASTSource(
-        fn=kernel.kernel,
+        fn=launch.kernel,
         signature=types,
-        constexprs={(order.index(n),): value for n, value in constants.items()},
-        attrs={(order.index(n),): DIVISIBLE for n in aligned},
+        constexprs={(order.index(name),): value for name, value in constants.items()},
+        attrs={(order.index(name),): DIVISIBLE for name in aligned},
     )
-    options: dict[str, Any] = {"num_warps": build.num_warps}
-    if build.num_stages is not None:
-        options["num_stages"] = build.num_stages
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(said):
-            made = triton.compile(source, target=TARGETS[target], options=options)
+            made = triton.compile(source, target=TARGETS[target], options=launch.options)
         needs, error = _needs(made, target, said.getvalue()), ""
     except Exception as caught:  # whatever a compiler raises
         needs, error = None, " ".join(f"{type(caught).__name__}: {caught}".split())[-400:]
-    return Compiled(kernel.name, name, integers, target, needs, error)
+    return Compiled(launch.name, launch.example, integers, target, needs, error)
 
 
 def _needs(made: Any, target: str, said: str) -> Needs:

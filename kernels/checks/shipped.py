@@ -1,56 +1,65 @@
-"""How a kernel ships: with which types, constants and warps it is compiled on a GPU.
+"""What ships: every kernel, in the sizes and types in which wrappers launch it.
 
-A package of kernels declares its own beside them, in a module ``shipped`` with a tuple
-``KERNELS``. What is launched and not declared is found by `undeclared`.
+A package of kernels says so in a module ``shipped`` beside them:
+
+    def decode_256() -> None:
+        place_tokens(requests, batch, inputs, error, backend="triton", …)
+
+    EXAMPLES = (decode_256, …)      each calls wrappers with what a user would give them
+    ALLOWED = (Allowed(…), …)       findings of `checked` that are meant to be so; may be left out
+
+An example is not run: what it launches is written down, with the types, constants and options that
+the wrapper chose, and can then be compiled. Its tensors may be on the device ``meta``, where they
+take no memory. A kernel that no example launches is found by `undeclared`.
 """
 
 import ast
 import inspect
 import pkgutil
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
-from triton.runtime import KernelInterface
+import torch
+from triton.runtime import JITFunction, KernelInterface
+from triton.runtime.jit import mangle_type
 
 import nullblock.kernels
 from nullblock.kernels.checks.findings import Allowed
 
-
-@dataclass(frozen=True, slots=True)
-class Build:
-    """One way in which a kernel is compiled."""
-
-    constants: Mapping[str, Any]
-    """Every ``tl.constexpr`` parameter."""
-    num_warps: int = 4
-    num_stages: int | None = None
-    """Of software pipelining; None: what Triton takes."""
-    types: Mapping[str, str] = field(default_factory=dict)
-    """Where it differs from the kernel's."""
+NOTHING = "constexpr"
+"""The type of what is a constant, or None."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shipped:
-    """A kernel and all builds of it that a user may meet."""
+class Launch:
+    """A launch that an example makes."""
 
     kernel: Any
     """The jit function."""
-    types: Mapping[str, str]
-    """Of the other parameters, as Triton spells them: ``*i32``, ``i64``, ``*bf16``."""
-    builds: Mapping[str, Build]
-    """By a name for people: the size, or the element type."""
-    allowed: tuple[Allowed, ...] = ()
-    """Findings of `checked` that are meant to be so."""
+    example: str
+    types: dict[str, str]
+    """Of every parameter, in order, as Triton spells it: ``*i32``, ``i64``, ``constexpr``."""
+    constants: dict[str, Any]
+    """What the constants among them are."""
+    options: dict[str, Any]
+    """``num_warps`` and the like."""
 
     @property
     def name(self) -> str:
         """The kernel's module, from ``kernels`` on, and its name."""
         module = self.kernel.fn.__module__.removeprefix(f"{nullblock.kernels.__name__}.")
         return f"{module}.{self.kernel.fn.__name__}"
+
+    def same_as(self, other: "Launch") -> bool:
+        """Whether one binary serves both."""
+        return (self.kernel, self.types, self.constants, self.options) == (
+            (other.kernel, other.types, other.constants, other.options)
+        )
 
 
 def modules(package: ModuleType = nullblock.kernels) -> Iterator[ModuleType]:
@@ -60,25 +69,58 @@ def modules(package: ModuleType = nullblock.kernels) -> Iterator[ModuleType]:
             yield import_module(found.name)
 
 
-def shipped(package: ModuleType = nullblock.kernels) -> list[Shipped]:
-    """What all modules called ``shipped`` declare."""
-    return [
-        kernel
-        for module in modules(package)
-        if module.__name__.endswith(".shipped")
-        for kernel in module.KERNELS
-    ]
+def launches(package: ModuleType = nullblock.kernels) -> list[Launch]:
+    """What all examples launch, each binary once. Needs kernels that are not interpreted."""
+    found: list[Launch] = []
+    for module in modules(package):
+        if module.__name__.endswith(".shipped"):
+            for example in module.EXAMPLES:
+                new = recorded(example)
+                found += [one for one in new if not any(one.same_as(other) for other in found)]
+    return found
 
 
 def allowed(package: ModuleType = nullblock.kernels) -> list[Allowed]:
     """What has been reviewed, of all kernels that ship."""
-    return [reviewed for kernel in shipped(package) for reviewed in kernel.allowed]
+    return [
+        reviewed
+        for module in modules(package)
+        if module.__name__.endswith(".shipped")
+        for reviewed in getattr(module, "ALLOWED", ())
+    ]
 
 
-def undeclared(
-    declared: Iterable[Shipped], package: ModuleType = nullblock.kernels
-) -> list[str]:
-    """Kernels in a package that no declaration names.
+def recorded(example: Callable[[], None]) -> list[Launch]:
+    """What an example launches, each binary once."""
+    found: list[Launch] = []
+
+    def record(kernel: Any, *args: Any, grid: Any, warmup: bool, **named: Any) -> None:
+        launch = _launch(kernel, example.__name__, args, named)
+        if not any(launch.same_as(other) for other in found):
+            found.append(launch)
+
+    with patch.object(JITFunction, "run", record), torch.no_grad():
+        example()
+    return found
+
+
+def _launch(kernel: Any, example: str, args: tuple[Any, ...], named: dict[str, Any]) -> Launch:
+    given = dict(zip(kernel.arg_names, args, strict=False))
+    options = {name: value for name, value in named.items() if name not in kernel.arg_names}
+    given |= {name: value for name, value in named.items() if name in kernel.arg_names}
+    types, constants = {}, {}
+    for parameter in kernel.params:
+        value = given[parameter.name] if parameter.name in given else parameter.default
+        if parameter.is_constexpr or value is None:
+            types[parameter.name] = NOTHING
+            constants[parameter.name] = value
+        else:
+            types[parameter.name] = mangle_type(value)
+    return Launch(kernel, example, types, constants, options)
+
+
+def undeclared(declared: Iterable[Launch], package: ModuleType = nullblock.kernels) -> list[str]:
+    """Kernels in a package that no example launches.
 
     A kernel is a jit function that no other one calls and that returns nothing.
     """
@@ -89,7 +131,7 @@ def undeclared(
         if isinstance(value, KernelInterface) and value.fn.__module__ == module.__name__
     }
     called = {id(callee) for function in functions.values() for callee in _callees(function)}
-    known = {id(kernel.kernel) for kernel in declared}
+    known = {id(launch.kernel) for launch in declared}
     return sorted(
         f"{function.fn.__module__}.{function.fn.__name__}"
         for number, function in functions.items()
