@@ -119,8 +119,10 @@ class Interpreter:
     def _register(self, name: str, value: Any) -> None:
         assert self.launch is not None
         if isinstance(value, tuple | list):
+            fields = getattr(value, "_fields", None)
             for number, part in enumerate(value):
-                self._register(f"{name}[{number}]", part)
+                known = f"{name}.{fields[number]}" if fields else f"{name}[{number}]"
+                self._register(known, part)
         elif hasattr(value, "base") and hasattr(value, "block_shape"):
             self._register(name, value.base)
         elif hasattr(value, "data_ptr"):
