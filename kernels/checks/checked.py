@@ -15,6 +15,7 @@ def watched(
     seed: int = 0,
     allow: Sequence[Allowed] = (),
     without_barrier: Site | None = None,
+    narrow: bool = False,
     **tensors: Any,
 ) -> Iterator[Report]:
     """Look at every kernel that is launched inside, and collect what is found.
@@ -25,6 +26,8 @@ def watched(
 
     ``seed`` is of the shuffling and the arbitrary values. ``allow`` lists what is meant to be so.
     ``without_barrier`` names the line of a ``tl.debug_barrier()`` that counts as removed.
+    ``narrow``: blocks that have fewer lanes than the launch has threads count as what they are on
+    a device, where several threads hold a lane; the interpreter is often given small ones.
     ``tensors`` are those that kernels reach by other ways than their arguments. On a device
     nothing is checked, and the report says so. Raises ValueError for tensors on a device.
     """
@@ -36,7 +39,7 @@ def watched(
     from nullblock.kernels.checks.interpreter import Interpreter
 
     try:
-        with Interpreter(report, without_barrier, tensors).installed():
+        with Interpreter(report, without_barrier, tensors, narrow).installed():
             yield report
     except KernelDefects:
         raise

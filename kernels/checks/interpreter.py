@@ -20,11 +20,16 @@ from nullblock.kernels.checks.launch import Launch, Run, Values
 
 BUILDER = triton_interpreter.InterpreterBuilder
 EXECUTOR = triton_interpreter.GridExecutor
+SEMANTIC = triton_interpreter.TritonSemantic
 POINTERS = (
     *("create_addptr", "create_splat", "create_unsplat", "create_broadcast", "create_bitcast"),
     *("create_expand_dims", "create_reshape", "create_trans", "create_select"),
 )
 """What makes pointers of pointers."""
+ATOMICS = (
+    *("atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min"),
+    *("atomic_or", "atomic_xchg", "atomic_xor"),
+)
 WATCHED = Run(watched=True, poison=False, shuffle=False)
 DISTURBED = Run(watched=False, poison=True, shuffle=True)
 APART = {
@@ -36,14 +41,18 @@ APART = {
 class Interpreter:
     """Watches all launches while it is installed."""
 
-    def __init__(self, report: Report, without: Site | None, extra: dict[str, Any]) -> None:
+    def __init__(
+        self, report: Report, without: Site | None, extra: dict[str, Any], narrow: bool
+    ) -> None:
         self.report, self.without, self.extra = report, without, extra
+        self.narrow = narrow
         self.rng = np.random.default_rng(report.seed)
         self.launch: Launch | None = None
         self._origins: dict[int, Any] = {}
         self._order: list[int] = []
         self._grid = (1, 1, 1)
         self._dummy = np.zeros(1, np.uint64)
+        self._other_given = self._scalar = False
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -63,6 +72,9 @@ class Interpreter:
             wrap(BUILDER, name, self._pointers)
         wrap(BUILDER, "set_grid_dim", self._grids)
         wrap(BUILDER, "set_grid_idx", self._programs)
+        wrap(SEMANTIC, "load", self._semantic_loads)
+        for name in ("store", *ATOMICS):
+            wrap(SEMANTIC, name, self._semantic_writes)
         wrap(BUILDER, "create_masked_load", self._loads)
         wrap(BUILDER, "create_masked_store", self._stores)
         wrap(BUILDER, "create_atomic_rmw", self._atomics)
@@ -80,7 +92,8 @@ class Interpreter:
         def call(executor: Any, *args: Any, **kwargs: Any) -> None:
             name = executor.fn.__name__
             self.report.launches[name] = self.report.launches.get(name, 0) + 1
-            launch = Launch(name, self.report, self.rng, self.without)
+            threads = 32 * int(kwargs.get("num_warps", 4))
+            launch = Launch(name, self.report, self.rng, self.without, threads * self.narrow)
 
             def run(how: Run) -> Values:
                 launch.start(how)
@@ -175,6 +188,26 @@ class Interpreter:
 
         return program
 
+    def _semantic_loads(self, original: Any) -> Any:
+        """Here it is known whether a load has an ``other``: for a block of one element the
+        interpreter takes an ``other`` of 0 for none, which to it is the same."""
+
+        def load(semantic: Any, pointer: Any, mask: Any, other: Any, *rest: Any) -> Any:
+            self._other_given = other is not None
+            self._scalar = not pointer.type.is_block()
+            return original(semantic, pointer, mask, other, *rest)
+
+        return load
+
+    def _semantic_writes(self, original: Any) -> Any:
+        """Here it is known whether a scalar is written, or a block that has one element."""
+
+        def write(semantic: Any, pointer: Any, *rest: Any) -> Any:
+            self._scalar = not pointer.type.is_block()
+            return original(semantic, pointer, *rest)
+
+        return write
+
     def _loads(self, original: Any) -> Any:
         def load(builder: Any, ptrs: Any, mask: Any, other: Any, *rest: Any, **named: Any) -> Any:
             if self.launch is None:
@@ -182,8 +215,9 @@ class Interpreter:
             volatile = rest[2] if len(rest) > 2 else named.get("is_volatile")
             kind = triton_interpreter._get_np_dtype(ptrs.get_element_ty())
             action = "volatile load" if volatile else "load"
-            allowed = self.launch.access(ptrs, mask.data, action, kind.itemsize)
-            if other is None and self.launch.run.poison and not np.all(mask.data):
+            allowed = self._access(ptrs, mask.data, action, kind.itemsize)
+            missing = other is None and not self._other_given and not np.all(mask.data)
+            if missing and self.launch.run.poison:
                 other = _handle(self._poison(np.shape(ptrs.data), kind), ptrs.get_element_ty())
             return original(builder, ptrs, _handle(allowed, tl.int1), other, *rest, **named)
 
@@ -194,7 +228,7 @@ class Interpreter:
             if self.launch is None:
                 return original(builder, ptrs, value, mask, *rest)
             data = value.data
-            allowed = self.launch.access(ptrs, mask.data, "store", data.dtype.itemsize, data)
+            allowed = self._access(ptrs, mask.data, "store", data.dtype.itemsize, data)
             return original(builder, ptrs, value, _handle(allowed, tl.int1), *rest)
 
         return store
@@ -204,7 +238,7 @@ class Interpreter:
             if self.launch is None:
                 return original(builder, op, ptr, value, mask, *rest)
             size = value.data.dtype.itemsize
-            allowed = self.launch.access(ptr, mask.data, "atomic", size)
+            allowed = self._access(ptr, mask.data, "atomic", size)
             order = self._lanes(allowed.size)
             made = original(
                 builder,
@@ -228,7 +262,7 @@ class Interpreter:
                 return original(builder, ptr, compare, value, *rest)
             every = np.ones(np.shape(ptr.data), bool)
             size = value.data.dtype.itemsize
-            allowed = self.launch.access(ptr, every, "atomic", size)
+            allowed = self._access(ptr, every, "atomic", size)
             # It takes no mask: what is out of bounds is led to a place of our own.
             data = np.where(allowed, ptr.data, np.uint64(self._dummy.ctypes.data))
             order = self._lanes(every.size)
@@ -274,6 +308,11 @@ class Interpreter:
             return made
 
         return cast
+
+    def _access(self, pointers: Any, mask: Any, *what: Any) -> Any:
+        assert self.launch is not None
+        self.launch.scalar = self._scalar
+        return self.launch.access(pointers, mask, *what)
 
     def _say(self, kind: Kind, detail: str, count: int) -> None:
         assert self.launch is not None

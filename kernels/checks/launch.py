@@ -42,9 +42,17 @@ class Launch:
     """One launch, which may be run several times from the same start."""
 
     def __init__(
-        self, kernel: str, report: Report, rng: np.random.Generator, without: Site | None
+        self,
+        kernel: str,
+        report: Report,
+        rng: np.random.Generator,
+        without: Site | None,
+        threads: int,
     ) -> None:
         self.kernel, self.report, self.rng = kernel, report, rng
+        self.scalar = False
+        """Whether what is accessed next is a scalar, and not a block of one element."""
+        self._threads = threads
         self.memory, self.races = Memory(), Races()
         self.run = Run(watched=False, poison=False, shuffle=False)
         self.program = (0, 0, 0)
@@ -153,7 +161,7 @@ class Launch:
                 detail = f"{extent.name} has {(extent.high - extent.low) // extent.size} elements"
                 other = self.memory.owner(int(addresses[at]))
                 detail += f"; that is in {other.name}" if other else ""
-            lane = None if len(addresses) == 1 else at
+            lane = None if self.scalar else at
             access = Access(op.action, op.site, op.program, lane)
             self.add(Kind.BOUNDS, extent, index, (access,), detail, int(bad.sum()))
         return ~bad
@@ -217,8 +225,8 @@ class Launch:
             self.report.barriers[conflict.barrier] = parted
 
     def _lane_names(self, lanes: Ints, shape: tuple[int, ...]) -> NDArray[np.int32]:
-        """Lanes of blocks of one shape have the same names; scalars have none."""
-        if int(np.prod(shape)) == 1:
+        """Lanes of blocks of one shape have the same names; what several threads hold has none."""
+        if self.scalar or int(np.prod(shape)) < self._threads:
             return np.full(len(lanes), SCALAR, np.int32)
         number = self._shapes.setdefault(shape, len(self._shapes))
         return (lanes + (number << SHAPE)).astype(np.int32)

@@ -10,10 +10,10 @@ program does between two barriers. Two accesses to an element conflict if one of
 * they are of one epoch, the first is a load, and another lane than it writes.
 
 A lane that writes what it has read itself is ordered by the flow of data. A scalar is read by
-every thread and written by one of them: there no data flows from the others, and it conflicts. A
-store of the value that stands there already harms no other store. What is not seen: accesses that
-other data would lead to, and same-lane accesses of blocks narrower than the program's threads, of
-which several hold one lane.
+every thread and written by one of them: there no data flows from the others, and it conflicts. So
+does each lane of a block that has fewer lanes than the program has threads, if that is asked for.
+A store of the value that stands there already harms no load and no other store. What other data
+would lead to is not seen.
 """
 
 from collections.abc import Iterator
@@ -157,9 +157,9 @@ class Races:
         found.append(self._elsewhere(rows, FIRST_STORE, OTHER_STORE, changed))
         found.append((Kind.BARRIER, np.full(len(rows), LAST_STORE), changed))
         if action in ("store", "atomic"):
-            found.append(self._elsewhere(rows, FIRST_LOAD, OTHER_LOAD, every))
+            found.append(self._elsewhere(rows, FIRST_LOAD, OTHER_LOAD, changed))
             for slot in (EPOCH_LOAD, EPOCH_LOAD_2):
-                other = (rows[:, slot, 1] != lanes) | (lanes == SCALAR)
+                other = changed & ((rows[:, slot, 1] != lanes) | (lanes == SCALAR))
                 found.append((Kind.BARRIER, np.full(len(rows), slot), other))
         return found
 

@@ -135,6 +135,12 @@ def sums_masked_lanes(x, out, n, WIDTH: tl.constexpr):
 
 
 @triton.jit
+def masked_scalar(x, out, n):
+    """A scalar that is masked off, with an ``other`` of 0: the interpreter drops that."""
+    tl.store(out, tl.load(x, mask=n > 0, other=0))
+
+
+@triton.jit
 def asserts(x, n):
     """An assertion of the kernel's own that does not hold."""
     tl.device_assert(tl.load(x) < n, "x must be below n")
@@ -157,6 +163,11 @@ def probe_and_claim(slot, WIDTH: tl.constexpr):
 def ints(*values: int) -> torch.Tensor:
     """A tensor of 32-bit integers."""
     return torch.tensor(values, dtype=torch.int32)
+
+
+def ramp(n: int) -> torch.Tensor:
+    """The 32-bit integers from 1 to n."""
+    return torch.arange(1, n + 1, dtype=torch.int32)
 
 
 def zeros(n: int) -> torch.Tensor:

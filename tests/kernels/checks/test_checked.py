@@ -5,7 +5,7 @@ from collections.abc import Callable
 import canaries
 import pytest
 import torch
-from canaries import ints, zeros
+from canaries import ints, ramp, zeros
 
 from nullblock.kernels.checks import Allowed, KernelDefects, Kind, checked, watched
 
@@ -31,7 +31,7 @@ DEFECTS: dict[str, tuple[Kind, str, Launch]] = {
     "write_after_read": (
         Kind.BARRIER,
         "x",
-        lambda: canaries.write_after_read[(1,)](zeros(W), WIDTH=W),
+        lambda: canaries.write_after_read[(1,)](ramp(W), WIDTH=W),
     ),
     "scalar_counter": (Kind.BARRIER, "counter", lambda: canaries.scalar_counter[(1,)](zeros(1))),
     "duplicate_store": (
@@ -71,10 +71,11 @@ DEFECTS: dict[str, tuple[Kind, str, Launch]] = {
 CLEAN: dict[str, Launch] = {
     "clean": lambda: canaries.clean[(3,)](zeros(20), zeros(20), zeros(1), 20, WIDTH=W),
     "read_after_write": lambda: canaries.read_after_write[(1,)](
-        zeros(W), zeros(W), WIDTH=W, BARRIER=True
+        ramp(W), zeros(W), WIDTH=W, BARRIER=True
     ),
     "same_lane": lambda: canaries.same_lane[(1,)](zeros(W), WIDTH=W),
     "duplicate_store": lambda: canaries.duplicate_store[(1,)](zeros(1), 1, WIDTH=W),
+    "masked_scalar": lambda: canaries.masked_scalar[(1,)](ints(3), zeros(1), 0),
     "says_so_twice": lambda: canaries.says_so_twice[(3,)](zeros(1)),
     "sums_masked_lanes": lambda: canaries.sums_masked_lanes[(1,)](zeros(W), zeros(1), W, WIDTH=W),
 }
@@ -107,7 +108,7 @@ def test_every_kind_has_a_canary() -> None:
 def test_the_report_names_both_accesses() -> None:
     """A missing barrier is told with the two lines, the lanes, the element and the way there."""
     with watched() as report:
-        canaries.write_after_read[(1,)](zeros(W), WIDTH=W)
+        canaries.write_after_read[(1,)](ramp(W), WIDTH=W)
     (finding,) = report.findings
     load, store = finding.accesses
     assert (load.action, store.action) == ("load", "store")
@@ -122,8 +123,8 @@ def test_a_barrier_is_known_by_what_it_orders() -> None:
     found when it is left out, although it stands in the source."""
 
     def launch() -> None:
-        canaries.read_after_write[(1,)](zeros(W), zeros(W), WIDTH=W, BARRIER=True)
-        canaries.one_barrier_too_many[(1,)](zeros(W), zeros(W), WIDTH=W)
+        canaries.read_after_write[(1,)](ramp(W), zeros(W), WIDTH=W, BARRIER=True)
+        canaries.one_barrier_too_many[(1,)](ramp(W), zeros(W), WIDTH=W)
 
     with checked() as report:
         launch()
@@ -139,6 +140,20 @@ def test_a_barrier_is_known_by_what_it_orders() -> None:
         with watched(without_barrier=barrier) as without:
             launch()
         assert [f.key for f in without.findings] == ([expected.key] if expected else [])
+
+
+def test_blocks_narrower_than_a_program() -> None:
+    """A lane that overwrites what it has read is ordered, unless several threads hold it: that
+    counts if it is asked for."""
+    for lanes, threads, kinds in (
+        (1, 64, {Kind.BARRIER}),
+        (32, 64, {Kind.BARRIER}),
+        (64, 64, set()),
+    ):
+        for narrow in (False, True):
+            with watched(narrow=narrow) as report:
+                canaries.same_lane[(1,)](zeros(64), WIDTH=lanes, num_warps=threads // 32)
+            assert report.kinds() == (kinds if narrow else set()), (lanes, threads, narrow)
 
 
 def test_out_of_bounds_does_no_harm() -> None:
