@@ -16,7 +16,9 @@ MUTANTS = {
         "tiles", "token[None, :] < seen[:, None]", "token[None, :] <= seen[:, None]",
         checks.chunks,
     ),
-    "the mask of keys is off by one": ("tiles", "token < end", "token <= end", checks.decodes),
+    "the mask of keys is off by one": (
+        "tiles", "inside = token < end", "inside = token <= end", checks.decodes
+    ),
     "a decode at a stale position": (
         "decode_kernels", "tl.minimum(begin + split, length)",
         "tl.minimum(begin + split, length - 1)", checks.decodes,
