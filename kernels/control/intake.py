@@ -88,6 +88,7 @@ def _arrive(a, mail, at, row, z: tl.constexpr):
     room = tail - tl.load(a.words + WAITING_HEAD) < z.waiting_capacity
     inside = (row >= 0) & (row < z.num_rows) & (n >= 0) & (n <= z.row_tokens)
     stage = tl.load(a.requests.stage + row, mask=inside, other=RUNNING)
+    tl.debug_barrier()  # everybody has seen the row as it was
     if stage != ABSENT:
         tl.atomic_or(a.error, ROW)
     elif not room:
