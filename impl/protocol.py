@@ -57,7 +57,7 @@ class Engine(Protocol):
         """Decide one step: running requests first, then admissions.
 
         Raises RuntimeError for more steps in flight than there may be, AssertionError where vLLM
-        0.22.1 does.
+        0.22.1 does, and OverflowError for what does not fit the numbers of this backend.
         """
         ...
 
@@ -72,7 +72,8 @@ class Engine(Protocol):
     def add_request(self, request: Request) -> None:
         """Queue a request, or note its rejection (LIFE-2).
 
-        Raises ValueError if its id belongs to one that is alive.
+        Raises ValueError if its id belongs to one that is alive, OverflowError for what does not
+        fit the numbers of this backend.
         """
         ...
 
