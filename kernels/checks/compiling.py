@@ -84,6 +84,8 @@ def compile_all(launches: Iterable[Launch], targets: Iterable[str]) -> Iterator[
             first = launch.name not in known and _specialised(launch)
             known.add(launch.name)
             for target in wanted:
+                if launch.targets and target not in launch.targets:
+                    continue
                 every = first and target == "sm_90"
                 for integers in (ALIGNED, ANY, ONE) if every else (ALIGNED,):
                     yield _compiled(launch, integers, target)

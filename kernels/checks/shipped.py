@@ -6,6 +6,7 @@ A package of kernels says so in a module ``shipped`` beside them:
         place_tokens(requests, batch, inputs, error, backend="triton", …)
 
     EXAMPLES = (decode_256, …)      each calls wrappers with what a user would give them
+    decode_256.targets = ("sm_90",) where wrappers choose by the GPU: those that this one is for
     ALLOWED = (Allowed(…), …)       findings of `checked` that are meant to be so; may be left out
 
 An example is not run: what it launches is written down, with the types, constants and options that
@@ -18,7 +19,7 @@ import inspect
 import pkgutil
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -48,6 +49,8 @@ class Launch:
     """What the constants among them are."""
     options: dict[str, Any]
     """``num_warps`` and the like."""
+    targets: tuple[str, ...] = ()
+    """For which GPUs a wrapper would launch it so; none: for all."""
 
     @property
     def name(self) -> str:
@@ -57,8 +60,8 @@ class Launch:
 
     def same_as(self, other: "Launch") -> bool:
         """Whether one binary serves both."""
-        return (self.kernel, self.types, self.constants, self.options) == (
-            (other.kernel, other.types, other.constants, other.options)
+        return (self.kernel, self.types, self.constants, self.options, self.targets) == (
+            (other.kernel, other.types, other.constants, other.options, other.targets)
         )
 
 
@@ -93,9 +96,10 @@ def allowed(package: ModuleType = nullblock.kernels) -> list[Allowed]:
 def recorded(example: Callable[[], None]) -> list[Launch]:
     """What an example launches, each binary once."""
     found: list[Launch] = []
+    targets = getattr(example, "targets", ())
 
     def record(kernel: Any, *args: Any, grid: Any, warmup: bool, **named: Any) -> None:
-        launch = _launch(kernel, example.__name__, args, named)
+        launch = replace(_launch(kernel, example.__name__, args, named), targets=targets)
         if not any(launch.same_as(other) for other in found):
             found.append(launch)
 

@@ -86,10 +86,12 @@ def batch_of(
     shared: int = 0,
     width: int = 24,
     seed: int = 0,
+    slope: tuple[float, float] = (1, 1),
     device: torch.device | str = "cpu",
 ) -> Batch:
     """Random requests in random blocks; the first ``shared`` tokens, whole blocks, are common.
 
+    ``slope`` is what the first and the last key are multiplied by; in between it grows steadily.
     A request's numbers depend on the seed and on its place, a block's place on the seed.
     """
     counts = [1] * len(lengths) if counts is None else counts
@@ -97,7 +99,10 @@ def batch_of(
     for place, (length, count) in enumerate(zip(lengths, counts, strict=True)):
         draw = torch.Generator().manual_seed(1000 * seed + place)
         wide = (shape.kv_heads, shape.head_size)
-        both = torch.randn((2, length, *wide), generator=draw).to(shape.stored)
+        both = torch.randn((2, length, *wide), generator=draw)
+        steps = torch.linspace(*(math.log(end) for end in slope), length).exp()
+        both[0] *= steps[:, None, None]
+        both = both.to(shape.stored)
         common = min(shared, length)
         if place and common:
             both[0, :common], both[1, :common] = keys[0][:common], values[0][:common]

@@ -1,7 +1,9 @@
 """Paged decode attention: the answer, and what it may not depend on."""
 
+import checks
 import pytest
 import torch
+from checks import decode, lse_of
 from criterion import assert_right
 from paged import NOWHERE, Batch, Shape, batch_of, with_context
 
@@ -25,19 +27,6 @@ SHAPES = {
 }
 
 
-def decode(batch: Batch, lse: torch.Tensor | None = None, **options: object) -> torch.Tensor:
-    """The kernel, whatever the device."""
-    scale = batch.shape.softmax_scale
-    return paged_decode_attention(
-        batch.query, batch.context, softmax_scale=scale, lse=lse, backend="triton", **options
-    )
-
-
-def lse_of(batch: Batch) -> torch.Tensor:
-    """Room for an lse, with NaN in it."""
-    return torch.full(batch.query.shape[:2], torch.nan, device=batch.query.device)
-
-
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
 def test_it_is_attention(shape: Shape, device: torch.device) -> None:
     """Kernel and twin are within the bound of the whole softmax in float64, their lse too, for
@@ -55,10 +44,7 @@ def test_it_is_attention(shape: Shape, device: torch.device) -> None:
 
 def test_scales_of_the_cache_are_applied(device: torch.device) -> None:
     """Stored keys count times ``k_scale``, stored values times ``v_scale``; in both paths."""
-    batch = batch_of(Shape(kv_heads=1, group=1), (150, 20), device=device)
-    batch = with_context(batch, k_scale=0.25, v_scale=3.0)
-    lse = lse_of(batch)
-    assert_right(batch, decode(batch, lse), lse)
+    checks.scales(device)
 
 
 def test_company_changes_no_bit(device: torch.device) -> None:
@@ -167,22 +153,10 @@ def test_a_bound_that_does_not_hold_is_told(device: torch.device) -> None:
 
 
 def test_a_pool_may_pass_two_to_the_31_elements() -> None:
-    """Blocks past 2**31 elements are read where they are.
+    """Blocks past 2**31 elements are read where they are."""
+    checks.far_pool()
 
-    The pool is 4 GiB of memory of which a few pages exist. It starts in the middle of it, so that
-    an offset that wraps around finds zeros there and not another program's memory.
-    """
-    shape = Shape(kv_heads=1, group=1, cache_dtype=torch.float8_e4m3fn)
-    per_block = shape.block_size * shape.head_size
-    small = batch_of(shape, (40, 7))
-    used = small.context.num_blocks
-    far = 2**31 // per_block - 1
-    room = torch.empty(2**31 + (far + used) * per_block, dtype=torch.uint8)
-    pool = room.view(shape.stored)[2**31 :].view(-1, shape.block_size, 1, shape.head_size)
-    assert (pool.shape[0] - 1) * per_block > 2**31
-    pool[far:] = small.context.key_cache
-    table = torch.where(small.context.block_table == NOWHERE, 0, small.context.block_table + far)
-    context = PagedContext(pool, pool, table.to(torch.int32), small.context.seq_lens)
-    keys = small.keys
-    batch = Batch(shape, small.lengths, small.counts, small.queries, keys, keys, context)
-    assert_right(batch, decode(batch))
+
+def test_more_splits_than_are_added_at_once(device: torch.device) -> None:
+    """Eighteen splits: the second handful is rescaled to the first."""
+    checks.many_splits(device)
