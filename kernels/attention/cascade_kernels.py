@@ -4,11 +4,11 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.attention.partials import combine_row, store_partial
-from nullblock.kernels.attention.requests import is_refused, report, request_of, splits_of
+from nullblock.kernels.attention.requests import COUNTS, is_refused, report, request_of, splits_of
 from nullblock.kernels.attention.tiles import attend, load_rows
 
 
-@triton.jit
+@triton.jit(do_not_specialize=COUNTS)
 def prefix_kernel(
     query, keys, values, block_table, seq_lens, starts, out, lse, error,
     partial_acc, partial_top, partial_total,
@@ -59,7 +59,7 @@ def prefix_kernel(
     )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=COUNTS)
 def cascade_combine_kernel(
     partial_acc, partial_top, partial_total, seq_lens, starts, out, lse,
     value_scale, num_tokens, num_heads, num_reqs, longest, split, prefix, prefix_slots, slots,

@@ -4,11 +4,11 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.attention.partials import store_partial
-from nullblock.kernels.attention.requests import is_refused, report, request_of
+from nullblock.kernels.attention.requests import COUNTS, is_refused, report, request_of
 from nullblock.kernels.attention.tiles import attend, load_rows, store_rows
 
 
-@triton.jit
+@triton.jit(do_not_specialize=COUNTS)
 def prefill_kernel(
     query, keys, values, block_table, seq_lens, starts, out, lse, error,
     partial_acc, partial_top, partial_total,

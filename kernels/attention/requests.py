@@ -5,6 +5,20 @@ import triton.language as tl
 
 from nullblock.kernels.errors import BLOCK, COUNT
 
+COUNTS = (
+    "num_tokens",
+    "num_heads",
+    "num_blocks",
+    "num_reqs",
+    "longest",
+    "split",
+    "prefix",
+    "prefix_slots",
+    "slots",
+)
+"""What changes from step to step. No kernel is compiled anew because one of them is 1, or a
+multiple of 16; strides are what alignment is read from."""
+
 
 @triton.jit
 def request_of(place, starts, last, WIDTH: tl.constexpr, STEP: tl.constexpr, BITS: tl.constexpr):

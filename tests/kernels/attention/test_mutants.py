@@ -115,6 +115,7 @@ def test_a_defect_is_noticed(
         check()
 
 
+@pytest.mark.usefixtures("checked_kernels")
 @pytest.mark.parametrize(
     "check",
     [checks.decodes, checks.chunks, checks.prefixes, checks.null_block, checks.steep],
@@ -123,5 +124,6 @@ def test_a_defect_is_noticed(
 def test_the_batches_pass_without_a_defect(
     check: Callable[[torch.device], None], device: torch.device
 ) -> None:
-    """So that what fails above fails for its defect."""
+    """So that what fails above fails for its defect; and no race, stray access, overflow or
+    masked lane is found on the way."""
     check(device)
