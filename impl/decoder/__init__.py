@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nullblock.impl.decoder.criterion import Outcome, Verdict, judge
     from nullblock.impl.decoder.serving import Server, Token
     from nullblock.impl.decoder.shape import Shape
-    from nullblock.impl.decoder.weights import Weights, random_weights
+    from nullblock.impl.decoder.weights import Weights, place, random_weights
     from nullblock.impl.decoder.worker import UnwrittenRead, Worker
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Weights",
     "Worker",
     "judge",
+    "place",
     "random_weights",
 ]
 
@@ -40,6 +41,7 @@ _HOME = {
     "Weights": "weights",
     "Worker": "worker",
     "judge": "criterion",
+    "place": "weights",
     "random_weights": "weights",
 }
 

@@ -6,11 +6,17 @@ from nullblock.impl.decoder.batch import Inputs
 from nullblock.impl.decoder.shape import Shape
 
 
+def size_in_bytes(shape: Shape, num_blocks: int, block_size: int, bytes_each: int = 4) -> int:
+    """Of the cache of a model, keys and values of all layers."""
+    slot = shape.num_kv_heads * shape.head_size * bytes_each
+    return 2 * shape.num_layers * num_blocks * block_size * slot
+
+
 class KVCache:
     """Two tensors a layer, [num_blocks, block_size, num_kv_heads, head_size].
 
-    A slot holds NaN until somebody writes it, and `poison` makes it so again: whoever reads what
-    nobody wrote gets NaN for an answer.
+    With `poisoned`, a slot holds NaN until somebody writes it; `poison` makes it so again. Whoever
+    reads what nobody wrote gets NaN for an answer.
     """
 
     def __init__(
@@ -20,11 +26,13 @@ class KVCache:
         block_size: int,
         dtype: torch.dtype = torch.float32,
         device: str = "cpu",
+        *,
+        poisoned: bool = True,
     ) -> None:
         size = (num_blocks, block_size, shape.num_kv_heads, shape.head_size)
         self.keys, self.values = (
             [
-                torch.full(size, float("nan"), dtype=dtype, device=device)
+                torch.full(size, float("nan") if poisoned else 0.0, dtype=dtype, device=device)
                 for _ in range(shape.num_layers)
             ]
             for _ in range(2)

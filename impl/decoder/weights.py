@@ -78,6 +78,16 @@ class Weights:
         )
 
 
+def place(weights: Weights, device: str, dtype: str) -> Weights:
+    """The weights on a device ("cpu", "cuda") in a type ("float32", "bfloat16").
+
+    Raises ValueError where there is no such device.
+    """
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise ValueError("this torch finds no GPU")
+    return weights.to(device, getattr(torch, dtype))
+
+
 class _Source:
     """One tensor after another; each has a stream of its own."""
 

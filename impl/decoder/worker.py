@@ -16,13 +16,19 @@ class UnwrittenRead(RuntimeError):
 
 
 class Worker:
-    """One decoder, its cache and its persistent batch, where its weights are and of their type."""
+    """One decoder, its cache and its persistent batch, where its weights are and of their type.
 
-    def __init__(self, weights: Weights, num_blocks: int, block_size: int) -> None:
+    With `poison` a block that is given out holds NaN until somebody writes it.
+    """
+
+    def __init__(
+        self, weights: Weights, num_blocks: int, block_size: int, *, poison: bool = True
+    ) -> None:
         device, dtype = str(weights.embedding.device), weights.embedding.dtype
         self.decoder = Decoder(weights)
-        self.cache = KVCache(weights.shape, num_blocks, block_size, dtype, device)
+        self.cache = KVCache(weights.shape, num_blocks, block_size, dtype, device, poisoned=poison)
         self.batch = Batch(block_size, device)
+        self.poison = poison
 
     def execute(self, step: Step) -> Ints:
         """Take a step and compute it."""
@@ -34,7 +40,8 @@ class Worker:
         it admits live on.
         """
         self.batch.take(step)
-        self._forget(step)
+        if self.poison:
+            self._forget(step)
 
     def compute(self, step: Step) -> Ints:
         """Compute the step taken last; one token for each scheduled request, of which a chunk's

@@ -82,6 +82,7 @@ class Case:
             "long_prefill_token_threshold": draw.choice([0, 0, 0, 3, 7]),
             "enable_chunked_prefill": chunked,
             "enable_prefix_caching": draw.random() < 0.9,
+            "scheduler_reserve_full_isl": draw.random() < 0.6,
             "max_num_seqs": draw.randrange(1, 9),
             "max_model_len": 64,
             "policy": draw.choice(["fcfs", "priority"]),
@@ -114,17 +115,18 @@ MANY_STEPS = 1500
 
 
 class Play:
-    """A case played by the fast engine and a worker; a block that is free and caches nothing
-    holds NaN, so that whoever reads it shows.
+    """A case played by the fast engine and a worker.
+
+    With `poison` a block that is free and caches nothing holds NaN: reading it shows.
     """
 
-    def __init__(self, case: Case, seen: Counter[str]) -> None:
+    def __init__(self, case: Case, seen: Counter[str], *, poison: bool = True) -> None:
         # By name: a planted defect is in the modules that are imported now.
         impl, worker = import_module("nullblock.impl"), import_module("nullblock.impl.decoder")
         self.case, self.seen, self.impl = case, seen, impl
         self.scheduler = impl.Scheduler(Config(**case.constants))
         sizes = case.constants["num_blocks"], case.constants["block_size"]
-        self.worker = worker.Worker(weights(), *sizes)
+        self.worker = worker.Worker(weights(), *sizes, poison=poison)
         self.tokens: dict[str, list[int]] = {}
         self.aborted: set[str] = set()
 
@@ -150,7 +152,8 @@ class Play:
             for id, token in zip(outputs.ids, outputs.tokens.tolist(), strict=True):
                 self.tokens[id].append(token)
             assert not outputs.rejected
-            self.poison()
+            if self.worker.poison:
+                self.poison()
         raise AssertionError(f"case {self.case.seed}: not served after {MANY_STEPS} steps")
 
     def happen(self, event: str) -> None:
@@ -192,9 +195,9 @@ class Play:
         self.worker.cache.poison(torch.from_numpy(dead.nonzero()[0]))
 
 
-def differing(case: Case, seen: Counter[str]) -> list[str]:
+def differing(case: Case, seen: Counter[str], *, poison: bool = True) -> list[str]:
     """The requests of a case whose tokens are not those of the unpaged decoder."""
-    play = Play(case, seen)
+    play = Play(case, seen, poison=poison)
     tokens = play.run()
     return [
         id
