@@ -1,125 +1,181 @@
-"""The persistent batch: what a worker remembers of requests, by the row that each has as long as
-it runs, and what it makes of that for one step.
+"""The persistent batch of a worker: what it remembers of requests, a row for each that runs.
 
-It hears of nothing but steps. Only what a step changes is touched: the blocks that were appended,
-and the tokens and the table of who is new, resumed, or was not in the step before.
+It hears of nothing but steps. Only what a step changes is written: who left, the blocks that were
+appended, and the tokens of who is new, resumed, or was not in the step before (OUT-2, OUT-3).
 """
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from nullblock.impl.arrays import Ints
 from nullblock.impl.step import Step
+from nullblock.kernels.arguments import Backend
+from nullblock.kernels.batch.append import Growth, Scratch, append_rows
+from nullblock.kernels.batch.gather import gather_block_tables
+from nullblock.kernels.batch.layout import Batch, Inputs, Requests
+from nullblock.kernels.batch.lengths import compute_lengths
+from nullblock.kernels.batch.rows import advance
+from nullblock.kernels.batch.slots import place_tokens
+from nullblock.kernels.batch.update import Delta, Scratches, update_batch
 
 FIRST_ROWS, FIRST_TOKENS = 8, 64
 """Rows, and tokens that a row has room for, at first; both double when that is not enough."""
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
-    """One step for the model: all scheduled tokens in one row, request after request."""
+class Prepared:
+    """One step for the model: all scheduled tokens behind one another, request after request."""
 
-    input_ids: torch.Tensor
-    """[tokens], int64."""
-    positions: torch.Tensor
-    """[tokens], int64, from 0."""
-    slot_mapping: torch.Tensor
-    """[tokens], int64: where in the cache keys and values go, block * block_size + offset."""
-    query_start_loc: torch.Tensor
-    """[requests + 1], int32: where each request's tokens begin."""
-    seq_lens: torch.Tensor
-    """[requests], int32: tokens to be seen by each, those of this step included."""
-    block_table: torch.Tensor
-    """[requests, blocks], int32; behind a request's blocks stands anything."""
-    max_query_len: int
-    max_seq_len: int
+    batch: Batch
+    inputs: Inputs
+    block_tables: torch.Tensor
+    """``[requests, columns]``, in the order of the step."""
+    num_common_prefix_blocks: int
 
 
-class Batch:
-    """Tokens and block tables of the requests that run, a row for each."""
+class PersistentBatch:
+    """Rows of requests, and the steps that change them. A pool of `num_blocks` blocks."""
 
-    def __init__(self, block_size: int, device: str = "cpu") -> None:
-        self.block_size, self.device = block_size, device
-        self.tokens = torch.zeros(0, 0, dtype=torch.int64, device=device)
-        """[rows, tokens]: prompt and output."""
-        self.table = torch.zeros(0, 0, dtype=torch.int32, device=device)
-        """[rows, blocks]."""
-        self.num_blocks = torch.zeros(0, dtype=torch.int64)
-        """[rows], on the host: how many of the table are the request's."""
+    def __init__(
+        self, num_blocks: int, block_size: int, device: str, error: torch.Tensor, backend: Backend
+    ) -> None:
+        self.num_blocks, self.block_size, self.device = num_blocks, block_size, device
+        self.error, self.backend = error, backend
+        self.requests = Requests.empty(FIRST_ROWS, FIRST_TOKENS, block_size, device)
+        self.rows: dict[str, int] = {}
+        """Of those who run."""
 
     def take(self, step: Step) -> None:
-        """Apply what a step tells (OUT-2, OUT-3)."""
-        counts = step.new_block_counts.tolist()
-        after = step.num_computed_tokens + step.num_scheduled_tokens
-        self._make_room(int(step.rows.max(initial=-1)) + 1, int(after.max(initial=0)) + 1)
-        sent = dict(step.all_token_ids)
-        for request in step.admitted:
-            if not request.num_preemptions:
-                sent[request.id] = request.tokens.tolist()
-        first = 0
-        blocks = torch.from_numpy(step.new_block_ids).to(self.device)
-        for i, (id, row) in enumerate(zip(step.ids, step.rows.tolist(), strict=True)):
-            if i >= step.running:
-                self.num_blocks[row] = 0
-            if counts[i]:
-                self._append_blocks(row, blocks[first : first + counts[i]])
-                first += counts[i]
-            if id in sent:
-                self._make_room(row + 1, len(sent[id]) + 1)
-                self.tokens[row, : len(sent[id])] = torch.tensor(sent[id], device=self.device)
+        """Apply what a step tells."""
+        gone = [self.rows.pop(id) for id in (*step.preempted, *step.finished) if id in self.rows]
+        self.rows.update(zip(step.ids, step.rows.tolist(), strict=True))
+        sent = _sent(step)
+        longest = max((len(tokens) for tokens in sent.values()), default=0)
+        after = int((step.num_computed_tokens + step.num_scheduled_tokens).max(initial=0))
+        self._make_room(int(step.rows.max(initial=0)) + 1, max(longest, after) + 1)
+        places = np.array(list(sent), np.int64)
+        delta = Delta(
+            gone=self._tensor(np.array(gone, np.int64)),
+            num_gone=self._count(len(gone)),
+            blocks=self._blocks(step),
+            tokens=self._growth(
+                step.rows[places],
+                np.array([len(tokens) for tokens in sent.values()], np.int64),
+                np.ones(len(places), np.int32),
+                np.array([token for tokens in sent.values() for token in tokens], np.int32),
+            ),
+            num_computed_tokens=self._tensor(step.num_computed_tokens[places]),
+        )
+        scratches = Scratches(self._scratch(delta.blocks), self._scratch(delta.tokens))
+        update_batch(self.requests, delta, scratches, self.error, backend=self.backend)
 
-    def inputs(self, step: Step) -> Inputs:
+    def prepare(self, step: Step) -> Prepared:
         """What the model computes in this step; `take` comes first."""
-        rows = torch.from_numpy(step.rows).to(self.device)
-        computed = torch.from_numpy(step.num_computed_tokens).to(self.device)
-        scheduled = torch.from_numpy(step.num_scheduled_tokens).to(self.device)
-        start = torch.zeros(len(rows) + 1, dtype=torch.int64, device=self.device)
-        torch.cumsum(scheduled, 0, out=start[1:])
-        which = torch.repeat_interleave(torch.arange(len(rows), device=self.device), scheduled)
-        offset = torch.arange(len(which), device=self.device) - start[:-1][which]
-        positions, row = computed[which] + offset, rows[which]
-        block = self.table[row, positions // self.block_size].long()
-        seq_lens = step.num_computed_tokens + step.num_scheduled_tokens
-        longest = int(seq_lens.max(initial=0))
-        return Inputs(
-            input_ids=self.tokens[row, positions],
-            positions=positions,
-            slot_mapping=block * self.block_size + positions % self.block_size,
-            query_start_loc=start.int(),
-            seq_lens=(computed + scheduled).int(),
-            block_table=self.table[rows, : -(-longest // self.block_size)],
-            max_query_len=int(step.num_scheduled_tokens.max(initial=0)),
-            max_seq_len=longest,
+        n, total = len(step.ids), int(step.num_scheduled_tokens.sum())
+        batch = Batch(
+            self._tensor(step.rows), self._count(n), self._tensor(step.num_scheduled_tokens)
+        )
+        inputs = Inputs.empty(n, total, self.device)
+        requests, error, backend = self.requests, self.error, self.backend
+        compute_lengths(requests, batch, inputs, error, backend=backend)
+        place_tokens(
+            requests,
+            batch,
+            inputs,
+            error,
+            block_size=self.block_size,
+            num_blocks=self.num_blocks,
+            backend=backend,
+        )
+        tables = torch.zeros(
+            (n, requests.block_table.shape[1]), dtype=torch.int32, device=self.device
+        )
+        gather_block_tables(requests, batch, tables, error, backend=backend)
+        return Prepared(batch, inputs, tables, step.num_common_prefix_blocks)
+
+    def sampled(self, step: Step, prepared: Prepared, tokens: torch.Tensor) -> None:
+        """Count what was computed (UPD-1), and note the tokens, one for each request; that of a
+        chunk is none (UPD-2).
+        """
+        advance(self.requests, prepared.batch, self.error, backend=self.backend)
+        samples = self._tensor(step.samples)
+        n = int(step.samples.sum())
+        growth = Growth(
+            prepared.batch.rows[samples],
+            self._count(n),
+            torch.ones(n, dtype=torch.int32, device=self.device),
+            torch.zeros(n, dtype=torch.int32, device=self.device),
+            tokens[samples].int(),
+        )
+        requests = self.requests
+        append_rows(
+            requests.token_ids,
+            requests.num_tokens,
+            growth,
+            self._scratch(growth),
+            self.error,
+            backend=self.backend,
         )
 
-    def append(self, step: Step, sampled: torch.Tensor) -> None:
-        """Note the tokens that the step sampled, one for each request; a chunk's is none."""
-        after = step.num_computed_tokens + step.num_scheduled_tokens
-        rows = torch.from_numpy(step.rows[step.samples]).to(self.device)
-        at = torch.from_numpy(after[step.samples]).to(self.device)
-        self.tokens[rows, at] = sampled[torch.from_numpy(step.samples).to(self.device)]
+    def _blocks(self, step: Step) -> Growth:
+        """Blocks appended; of those admitted, their whole table."""
+        admitted = np.arange(len(step.ids)) >= step.running
+        grows = admitted | (step.new_block_counts > 0)
+        return self._growth(
+            step.rows[grows],
+            step.new_block_counts[grows],
+            admitted[grows].astype(np.int32),
+            step.new_block_ids,
+        )
 
-    def _append_blocks(self, row: int, blocks: torch.Tensor) -> None:
-        have = int(self.num_blocks[row])
-        self.num_blocks[row] = have + len(blocks)
-        self._make_room(row + 1, (have + len(blocks)) * self.block_size)
-        self.table[row, have : have + len(blocks)] = blocks
+    def _growth(
+        self, rows: Ints, counts: Ints, replaces: NDArray[np.int32], values: NDArray[Any]
+    ) -> Growth:
+        return Growth(
+            self._tensor(rows),
+            self._count(len(rows)),
+            self._tensor(counts),
+            self._tensor(replaces),
+            self._tensor(values),
+        )
+
+    def _scratch(self, growth: Growth) -> Scratch:
+        return Scratch.empty(len(self.requests.num_tokens), len(growth.rows), self.device)
+
+    def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
+        return torch.from_numpy(array).to(self.device)
+
+    def _count(self, n: int) -> torch.Tensor:
+        return torch.tensor([n], dtype=torch.int32, device=self.device)
 
     def _make_room(self, rows: int, tokens: int) -> None:
         """See that there are so many rows, with room for so many tokens and their blocks."""
-        have_rows, have_tokens = self.tokens.shape
+        old = self.requests
+        have_rows, have_tokens = old.token_ids.shape
         if rows <= have_rows and tokens <= have_tokens:
             return
-        n = max(FIRST_ROWS, have_rows if rows <= have_rows else max(rows, 2 * have_rows))
-        wide = tokens <= have_tokens
-        width = max(FIRST_TOKENS, have_tokens if wide else max(tokens, 2 * have_tokens))
-        self.tokens = _grown(self.tokens, n, width)
-        self.table = _grown(self.table, n, -(-width // self.block_size))
-        self.num_blocks = _grown(self.num_blocks[:, None], n, 1)[:, 0]
+        rows = have_rows if rows <= have_rows else max(rows, 2 * have_rows)
+        tokens = have_tokens if tokens <= have_tokens else max(tokens, 2 * have_tokens)
+        self.requests = Requests.empty(rows, tokens, self.block_size, self.device)
+        for name in Requests.__slots__:
+            before: torch.Tensor = getattr(old, name)
+            getattr(self.requests, name)[tuple(map(slice, before.shape))] = before
 
 
-def _grown(tensor: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
-    """The same numbers in a larger tensor."""
-    larger = tensor.new_zeros(rows, columns)
-    larger[: tensor.shape[0], : tensor.shape[1]] = tensor
-    return larger
+def _sent(step: Step) -> dict[int, list[int]]:
+    """All tokens of those whom a worker does not know, or does not know enough of, by their place
+    in the step.
+    """
+    sent = {
+        place: request.tokens.tolist()
+        for place, request in enumerate(step.admitted, start=step.running)
+        if not request.num_preemptions
+    }
+    if step.all_token_ids:
+        known = step.all_token_ids
+        sent |= {place: known[id] for place, id in enumerate(step.ids) if id in known}
+    return sent

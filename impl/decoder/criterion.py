@@ -51,9 +51,8 @@ def judge(weights: Weights, prompt: list[int], served: list[int]) -> Verdict:
     exact, least = weights.embedding.dtype == torch.float32, float("inf")
     if not served:
         return Verdict(Outcome.RIGHT, least)
-    with torch.inference_mode():
-        wide = weights.to(str(weights.embedding.device), torch.float32)
-        logits = all_logits(wide, prompt + served[:-1])[len(prompt) - 1 :].cpu()
+    wide = weights.to(str(weights.embedding.device), torch.float32)
+    logits = all_logits(wide, prompt + served[:-1])[len(prompt) - 1 :].cpu()
     best = logits.topk(2)
     short = best.values[:, 0] - logits[torch.arange(len(served)), torch.tensor(served)]
     for at, (first, second) in enumerate(best.values.tolist()):

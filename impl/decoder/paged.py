@@ -2,8 +2,11 @@
 
 import torch
 
-from nullblock.impl.decoder.batch import Inputs
+from nullblock.impl.decoder.batch import Prepared
 from nullblock.impl.decoder.shape import Shape
+from nullblock.kernels.arguments import Backend
+from nullblock.kernels.attention import PagedContext, cascade_attention
+from nullblock.kernels.cache.write import write_kv
 
 
 def size_in_bytes(shape: Shape, num_blocks: int, block_size: int, bytes_each: int = 4) -> int:
@@ -13,7 +16,7 @@ def size_in_bytes(shape: Shape, num_blocks: int, block_size: int, bytes_each: in
 
 
 class KVCache:
-    """Two tensors a layer, [num_blocks, block_size, num_kv_heads, head_size].
+    """Two tensors a layer, ``[num_blocks, block_size, num_kv_heads, head_size]``.
 
     With `poisoned`, a slot holds NaN until somebody writes it; `poison` makes it so again. Whoever
     reads what nobody wrote gets NaN for an answer.
@@ -24,52 +27,43 @@ class KVCache:
         shape: Shape,
         num_blocks: int,
         block_size: int,
-        dtype: torch.dtype = torch.float32,
-        device: str = "cpu",
+        like: torch.Tensor,
+        error: torch.Tensor,
+        backend: Backend,
         *,
-        poisoned: bool = True,
+        poisoned: bool,
     ) -> None:
-        size = (num_blocks, block_size, shape.num_kv_heads, shape.head_size)
-        self.keys, self.values = (
-            [
-                torch.full(size, float("nan") if poisoned else 0.0, dtype=dtype, device=device)
-                for _ in range(shape.num_layers)
-            ]
-            for _ in range(2)
-        )
-        self.scale = shape.head_size**-0.5
+        size = (shape.num_layers, num_blocks, block_size, shape.num_kv_heads, shape.head_size)
+        first = float("nan") if poisoned else 0.0
+        self.keys, self.values = (like.new_full(size, first).unbind() for _ in range(2))
+        self.scale, self.error, self.backend = shape.head_size**-0.5, error, backend
 
     def poison(self, blocks: torch.Tensor) -> None:
         """Forget what stands in these blocks."""
         for tensor in (*self.keys, *self.values):
             tensor[blocks.long()] = float("nan")
 
-    def write(
-        self, layer: int, key: torch.Tensor, value: torch.Tensor, slot_mapping: torch.Tensor
-    ) -> None:
-        """Put keys and values [tokens, num_kv_heads, head_size] into their slots."""
-        self.keys[layer].flatten(0, 1)[slot_mapping] = key
-        self.values[layer].flatten(0, 1)[slot_mapping] = value
+    def attend(
+        self,
+        prepared: Prepared,
+        layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+    ) -> torch.Tensor:
+        """Write keys and values of the tokens at hand into their slots; then, of each token, what
+        it gets from all that its request has in the cache up to itself.
 
-    def attend(self, layer: int, query: torch.Tensor, inputs: Inputs) -> torch.Tensor:
-        """What each token gets from all that its request has in the cache up to itself.
-
-        Queries and answers: [tokens, num_heads, head_size].
+        Shapes: ``model.Attend``.
         """
-        out = torch.empty_like(query)
-        starts, lengths = inputs.query_start_loc.tolist(), inputs.seq_lens.tolist()
-        size = self.keys[layer].shape[1]
-        group = query.shape[1] // self.keys[layer].shape[2]
-        for i, length in enumerate(lengths):
-            table = inputs.block_table[i, : -(-length // size)].long()
-            q = query[starts[i] : starts[i + 1]].transpose(0, 1)
-            k = self.keys[layer][table].flatten(0, 1)[:length].repeat_interleave(group, 1)
-            v = self.values[layer][table].flatten(0, 1)[:length].repeat_interleave(group, 1)
-            scores = q @ k.permute(1, 2, 0) * self.scale
-            n = q.shape[1]
-            future = torch.ones(n, length, dtype=torch.bool, device=q.device)
-            scores = scores.masked_fill(future.triu(length - n + 1), float("-inf"))
-            out[starts[i] : starts[i + 1]] = (scores.softmax(-1) @ v.transpose(0, 1)).transpose(
-                0, 1
-            )
-        return out
+        keys, values, inputs = self.keys[layer], self.values[layer], prepared.inputs
+        write_kv(key, value, keys, values, inputs.slot_mapping, self.error, backend=self.backend)
+        return cascade_attention(
+            query,
+            PagedContext(keys, values, prepared.block_tables, inputs.seq_lens),
+            inputs.query_start_loc,
+            prepared.num_common_prefix_blocks,
+            softmax_scale=self.scale,
+            error=self.error,
+            backend=self.backend,
+        )

@@ -9,7 +9,7 @@ SEEN = (
     *("last chunk", "prefill beside decode", "shared block", "three together", "priority"),
     *("reset of running requests", "abort of a running request"),
 )
-CASES = 150
+CASES = 90
 
 
 def test_scheduling_does_not_change_tokens() -> None:
@@ -20,4 +20,4 @@ def test_scheduling_does_not_change_tokens() -> None:
     seen: Counter[str] = Counter()
     for seed in range(CASES):
         assert differing(Case(seed), seen) == [], f"case {seed}"
-    assert {what: seen[what] for what in SEEN if seen[what] < 20} == {}
+    assert {what: seen[what] for what in SEEN if seen[what] < 10} == {}
