@@ -58,7 +58,7 @@ def judge(weights: Weights, prompt: list[int], served: list[int]) -> Verdict:
     for at, (first, second) in enumerate(best.values.tolist()):
         least = min(least, first - second)
         expected = int(best.indices[at, 0])
-        if exact and not least >= MARGIN:
+        if exact and not first - second >= MARGIN:  # nor if it is NaN
             return Verdict(Outcome.UNDECIDED, least, at, expected)
         if served[at] != expected and not (not exact and float(short[at]) <= ALLOWANCE):
             return Verdict(Outcome.WRONG, least, at, expected)
