@@ -9,8 +9,8 @@ from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario_format import Config
 
 if TYPE_CHECKING:
-    from nullblock.impl import Scheduler
     from nullblock.impl.decoder import Weights, Worker
+    from nullblock.impl.protocol import Engine as FastEngine
     from nullblock.impl.step import Step
 
 MOST_TOKENS = 2**16
@@ -74,7 +74,7 @@ def create(engine: Engine, config: Config, settings: Settings) -> "Decoder":
 class Decoder:
     """Implements :class:`nullblock.conformance.serving.play.Model`."""
 
-    def __init__(self, engine: "Scheduler", weights: "Weights", worker: "Worker") -> None:
+    def __init__(self, engine: "FastEngine", weights: "Weights", worker: "Worker") -> None:
         self.engine, self.weights, self.worker = engine, weights, worker
         self.step: Step | None = None
 

@@ -11,6 +11,7 @@ from nullblock.conformance import options
 from nullblock.conformance.adapters import decoder
 from nullblock.conformance.commands.trace import check_numbers
 from nullblock.conformance.console import Screen, check_output, complain, usage_error
+from nullblock.conformance.engines import DeviceName
 from nullblock.conformance.errors import InputError
 from nullblock.conformance.files import write_atomically
 from nullblock.conformance.options import NORMATIVE, ProfileName, Settings
@@ -38,13 +39,13 @@ def command(
     every: o.Every = None,
     seed: o.Seed = None,
     engine: o.Engines = o.ServingEngine.impl,
+    device: o.Device = DeviceName.cpu,
     config: o.Config = None,
     profile_name: ProfileName = NORMATIVE,
     settings: Settings = None,
     model_seed: o.ModelSeed = 0,
     layers: o.Layers = 3,
     dtype: o.DTypes = o.DType.float32,
-    device: o.Devices = o.Device.cpu,
     verify: o.Verify = False,
     output: o.Output = None,
     scenario_file: o.Scenario = None,
@@ -77,8 +78,10 @@ def command(
     try:
         document, taken = _scenario(source, given, config)
         vocab = vocabulary(taken, summary.BYTES)
-        model = decoder.Settings(vocab, layers, model_seed, device.value, dtype.value)
-        run = Run(taken, engine.value, *settled, model, output)
+        model = decoder.Settings(
+            vocab, layers, model_seed, "cuda" if device == DeviceName.cuda else "cpu", dtype.value
+        )
+        run = Run(taken, engine.value, device, *settled, model, output)
         figures = run.serve(_teller(vocab) if stream and not as_json else _quiet, verify)
         if scenario_file is not None:
             write_atomically(scenario_file, json.dumps(document).encode() + b"\n")

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from nullblock.conformance.engines import DeviceName
+
 WORKLOAD, ENGINE, MODEL, OUTPUT = "The workload", "The engine", "The model", "Output"
 
 
@@ -14,13 +16,6 @@ class DType(enum.StrEnum):
 
     float32 = "float32"
     bfloat16 = "bfloat16"
-
-
-class Device(enum.StrEnum):
-    """Where it computes."""
-
-    cpu = "cpu"
-    cuda = "cuda"
 
 
 class ServingEngine(enum.StrEnum):
@@ -105,8 +100,12 @@ DTypes = Annotated[
     DType,
     typer.Option("--dtype", help="Only float32 is compared exactly.", rich_help_panel=MODEL),
 ]
-Devices = Annotated[
-    Device, typer.Option("--device", help="Where it computes.", rich_help_panel=MODEL)
+Device = Annotated[
+    DeviceName,
+    typer.Option(
+        help="Where the engine decides, as for `run`; on cuda the model computes there too.",
+        rich_help_panel=ENGINE,
+    ),
 ]
 Verify = Annotated[
     bool,

@@ -10,7 +10,7 @@ from typing import Any
 from nullblock.conformance import scenario, strict_json
 from nullblock.conformance.adapters import decoder
 from nullblock.conformance.engine import Engine
-from nullblock.conformance.engines import make_engine
+from nullblock.conformance.engines import DeviceName, make_engine
 from nullblock.conformance.errors import ScenarioError
 from nullblock.conformance.scenario_format import Scenario
 from nullblock.conformance.serving.play import Delivery, Figures, Serving
@@ -48,10 +48,11 @@ def read_scenario(path: Path, config: dict[str, Any]) -> tuple[dict[str, Any], S
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A scenario, an engine under a profile, a model, and where the trace goes."""
+    """A scenario, an engine on a device under a profile, a model, and where the trace goes."""
 
     scenario: Scenario
     engine: str
+    device: DeviceName
     semantics: Semantics
     profile: str
     model: decoder.Settings
@@ -62,7 +63,7 @@ class Run:
 
         Raises InputError, and OSError where the trace cannot be written.
         """
-        made = make_engine(self.engine, self.scenario.config, self.semantics)
+        made = make_engine(self.engine, self.scenario.config, self.semantics, self.device)
         model = decoder.create(made, self.scenario.config, self.model)
         with self._recorded(made) as engine:
             serving = Serving(self.scenario, engine, model)

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nullblock.impl.decoder.worker import Worker
+from nullblock.impl.protocol import Engine
 from nullblock.impl.requests import Request
-from nullblock.impl.scheduler import Scheduler
-from nullblock.impl.update import update_from_output
 from nullblock.spec.fields import CONTINUE, LENGTH
 
 
@@ -23,8 +22,10 @@ class Token:
 class Server:
     """A scheduler and a worker, one step after another. The worker is told steps, nothing else."""
 
-    def __init__(self, scheduler: Scheduler, worker: Worker) -> None:
+    def __init__(self, scheduler: Engine, worker: Worker) -> None:
         self.scheduler, self.worker = scheduler, worker
+        self.idle = False
+        """Whether the last step changed nothing, so that the next one will not either."""
 
     def add(self, request: Request) -> None:
         """A request arrives. Raises ValueError where its id belongs to one that is alive."""
@@ -33,7 +34,8 @@ class Server:
     def step(self) -> list[Token]:
         """One step of everybody's; the tokens that it gave."""
         step = self.scheduler.schedule()
-        outputs = update_from_output(self.scheduler, self.worker.execute(step))
+        self.idle = not (step.ids or step.preempted)
+        outputs = self.scheduler.update_from_output(self.worker.execute(step))
         names = {CONTINUE: None, LENGTH: "length"}
         return [
             Token(id, token, names.get(why, "stop"))
@@ -49,9 +51,7 @@ class Server:
         length that the model may have is too small for them.
         """
         while self.scheduler.num_unfinished():
-            scheduled = len(self.scheduler.running.ids)
-            tokens = self.step()
-            yield from tokens
-            if not (tokens or scheduled or self.scheduler.running.count):
+            yield from self.step()
+            if self.idle:
                 left = ", ".join(map(repr, self.scheduler.requests))
                 raise RuntimeError(f"nobody can be served: {left}")
