@@ -51,7 +51,7 @@ def create(engine: Engine, config: Config, settings: Settings) -> "Decoder":
     Raises OutOfScope.
     """
     check(settings)
-    from nullblock.impl.decoder import Shape, Worker, place, random_weights
+    from nullblock.impl.decoder import Shape, Worker, place, random_weights, use_one_thread
     from nullblock.impl.decoder.paged import size_in_bytes
 
     shape = Shape(vocab_size=settings.vocab, num_layers=settings.layers)
@@ -62,13 +62,16 @@ def create(engine: Engine, config: Config, settings: Settings) -> "Decoder":
             f"num_blocks * block_size: at most {MOST_BYTES} bytes",
             "config.num_blocks",
         )
+    use_one_thread()
     try:
         weights = place(random_weights(shape, settings.seed), settings.device, settings.dtype)
     except ValueError as error:
         raise OutOfScope(f"the small model: {error}", "--device cpu") from error
-    return Decoder(
-        cast(Any, engine).engine, weights, Worker(weights, config.num_blocks, config.block_size)
-    )
+    try:
+        worker = Worker(weights, config.num_blocks, config.block_size)
+    except ValueError as error:
+        raise OutOfScope(f"the small model: {error}", place="config.block_size") from error
+    return Decoder(cast(Any, engine).engine, weights, worker)
 
 
 class Decoder:

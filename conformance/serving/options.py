@@ -129,7 +129,10 @@ Output = Annotated[
 Scenario = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="The workload as a scenario, for `run`.", rich_help_panel=OUTPUT
+        "--scenario",
+        metavar="FILE",
+        help="The workload as a scenario, for `run`.",
+        rich_help_panel=OUTPUT,
     ),
 ]
 Stream = Annotated[

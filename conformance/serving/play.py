@@ -119,6 +119,16 @@ class Serving(Player):
         one = self.alive[event.id] = Served(event.id, event.prompt.tokens())
         self.figures.requests.append(one)
 
+    def run(self, max_steps: int) -> Iterator[Fields]:
+        """Steps until nothing is unfinished, or one does nothing: the next would do the same."""
+        idle = False
+        for fields in super().run(max_steps):
+            if fields["ev"] == "schedule":
+                idle = not (fields["order"] or fields["preempted"] or fields["finished"])
+            yield fields
+            if idle and fields["ev"] == "update":
+                return
+
     def schedule(self) -> Fields:
         """The first half of a step: the model hears of it at once."""
         fields = super().schedule()

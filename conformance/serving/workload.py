@@ -14,7 +14,7 @@ CONFIG: dict[str, Any] = {
     "max_num_seqs": 8,
 }
 """What is not said otherwise: small enough that requests are chunked, preempted and resumed."""
-MAX_STEPS = 100_000
+MAX_STEPS = 10_000
 """In which everybody has to be served."""
 
 

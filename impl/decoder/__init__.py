@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nullblock.impl.decoder.serving import Server, Token
     from nullblock.impl.decoder.shape import Shape
     from nullblock.impl.decoder.weights import Weights, place, random_weights
-    from nullblock.impl.decoder.worker import UnwrittenRead, Worker
+    from nullblock.impl.decoder.worker import UnwrittenRead, Worker, use_one_thread
 
 __all__ = [
     "Outcome",
@@ -29,6 +29,7 @@ __all__ = [
     "judge",
     "place",
     "random_weights",
+    "use_one_thread",
 ]
 
 _HOME = {
@@ -43,6 +44,7 @@ _HOME = {
     "judge": "criterion",
     "place": "weights",
     "random_weights": "weights",
+    "use_one_thread": "worker",
 }
 
 

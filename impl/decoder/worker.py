@@ -16,6 +16,13 @@ from nullblock.kernels.errors import Error, new_error, raise_if
 from nullblock.kernels.sampling.greedy import SPLITS, greedy_tokens
 
 
+def use_one_thread() -> None:
+    """Tell torch to, in the whole process: more would wait for one another for longer than so
+    small a model computes, where others use the machine too.
+    """
+    torch.set_num_threads(1)
+
+
 class UnwrittenRead(RuntimeError):
     """A request read a slot of the cache that nobody had written for it."""
 
