@@ -6,7 +6,7 @@ import pytest
 from planted import planted
 from served import Case, differing
 
-BATCH, WORKER, CACHE = "decoder/batch.py", "decoder/worker.py", "decoder/paged.py"
+BATCH, WORKER, CACHE = "batch.py", "worker.py", "paged.py"
 DEFECTS = {
     "keys and values go into the slot beside": (
         CACHE,
@@ -107,7 +107,9 @@ def test_a_defect_changes_tokens(name: str) -> None:
     """With what stood in the cache before still in it, some case gets other tokens; the same case
     with NaN in every slot that nobody wrote gets other tokens too, or the read is noticed.
     """
-    with planted(*DEFECTS[name]):
+    file, old, new = DEFECTS[name]
+    package = "nullblock.impl" + ".decoder" * (file in (BATCH, WORKER, CACHE))
+    with planted(file, old, new, package):
         seed = next((seed for seed in range(CASES) if shows(seed, poison=False) == "tokens"), None)
         assert seed is not None, f"{CASES} cases have the right tokens"
         found = shows(seed, poison=True)
