@@ -6,8 +6,9 @@ from typing import Any
 import torch
 import triton
 
+from nullblock.kernels.attention import launch
 from nullblock.kernels.attention.context import PagedContext, Results
-from nullblock.kernels.attention.launch import Numbers, Tile, compute_dtype, processors, split_size
+from nullblock.kernels.attention.launch import Numbers, Tile
 from nullblock.kernels.attention.partials import Partials
 
 LOG2_E = 1.4426950408889634
@@ -32,13 +33,15 @@ class Call:
     @property
     def processors(self) -> int:
         """Multiprocessors of the device."""
-        return processors(self.query.device)
+        return launch.processors(self.query.device)
 
     @property
     def split(self) -> int:
         """Tokens of a split of one request's keys."""
         context = self.context
-        return split_size(context.capacity, self.num_heads, context.num_kv_heads, self.processors)
+        return launch.split_size(
+            context.capacity, self.num_heads, context.num_kv_heads, self.processors
+        )
 
     @property
     def numbers(self) -> Numbers:
@@ -49,8 +52,13 @@ class Call:
             block_size=self.context.block_size,
             head_size=head_size,
             head_pad=max(16, triton.next_power_of_2(head_size)),
-            compute=compute_dtype(self.query.dtype, self.context.key_cache.dtype),
+            compute=launch.compute_dtype(self.query.dtype, self.context.key_cache.dtype),
         )
+
+    @property
+    def prefill_tile(self) -> Tile:
+        """How a program works on many rows."""
+        return launch.prefill_tile(self.numbers, launch.shared_memory(self.query.device))
 
     def tensors(self, partials: Partials) -> dict[str, Any]:
         """Tensors and their strides."""

@@ -23,7 +23,7 @@ from nullblock.kernels.attention.context import (
     results,
 )
 from nullblock.kernels.attention.decode import launch_decodes, launch_splits
-from nullblock.kernels.attention.launch import num_splits, prefill_tile, prefix_split_size
+from nullblock.kernels.attention.launch import num_splits, prefix_split_size
 from nullblock.kernels.attention.mixed import launch_prefills
 from nullblock.kernels.attention.partials import Partials
 from nullblock.kernels.attention.twin import attend_torch
@@ -88,7 +88,7 @@ def _launch(call: Call, prefix: int) -> None:
         launch_decodes(call)
         launch_prefills(call, Partials.of(call.query, 0))
         return
-    tile = prefill_tile(call.numbers)
+    tile = call.prefill_tile
     num_tokens, num_reqs = call.query.shape[0], call.context.num_reqs
     tiles = -(-num_tokens // (tile.rows // call.numbers.group))
     kv_heads = call.context.num_kv_heads

@@ -10,8 +10,8 @@ import torch
 import triton
 import triton.language as tl
 
-PROCESSORS_OF_A_CPU = 132
-"""Where there is no device to ask, sizes are those of an H200."""
+PROCESSORS, SHARED_MEMORY = 132, 227 << 10
+"""Of an H200, where there is no device to ask: multiprocessors, and bytes a program may have."""
 LEAST_SPLIT = 128
 """Below this many tokens, starting a program costs more than the keys that it reads."""
 MOST_SPLIT = 512
@@ -45,6 +45,11 @@ class Numbers:
     compute: tl.dtype
     """What products are made of; sums are float32."""
 
+    @property
+    def width(self) -> int:
+        """Bytes of a row of a tile."""
+        return self.head_pad * (4 if self.compute is tl.float32 else 2)
+
 
 def compute_dtype(query: torch.dtype, cache: torch.dtype) -> tl.dtype:
     """The type of products: the query's, unless that would lose what the cache holds.
@@ -59,31 +64,35 @@ def compute_dtype(query: torch.dtype, cache: torch.dtype) -> tl.dtype:
     return tl.float16
 
 
-def decode_tile(sizes: Numbers) -> Tile:
-    """For one token a request: memory decides, so rows are few and many loads are on their way.
+def decode_tile(numbers: Numbers) -> Tile:
+    """For one token a request: memory decides, so many loads are on their way.
 
-    A matrix instruction takes 16 rows at least; those past the group are empty.
+    A matrix instruction takes 16 rows at least; those past the group are empty. Keys are 8 KiB, as
+    are values: with four stages that is 54 KiB, and 120 registers, so that four programs share a
+    processor of an H200 and keep 128 KiB on their way; its memory wants about 32 KiB a
+    microsecond of latency. (Counted from what the compiler says; not measured.)
     """
-    rows = max(16, triton.next_power_of_2(sizes.group))
-    width = sizes.head_pad * (4 if sizes.compute is tl.float32 else 2)
-    # A stage is two tiles of keys * width bytes: 32 KiB at 64 tokens of 128 16-bit columns.
-    keys = 64 if width <= 256 else 32 if width <= 512 else 16
-    # Keys are found by block ids that are loaded too, so five stages keep two tiles on their way:
-    # 70 KiB, three programs to a processor of an H200.
-    return Tile(rows, keys, num_warps=4 if rows <= 64 else 8, num_stages=5)
+    rows = max(16, triton.next_power_of_2(numbers.group))
+    keys = max(16, min(64, 8192 // numbers.width))
+    return Tile(rows, keys, num_warps=4 if rows <= 64 else 8, num_stages=4)
 
 
-def prefill_tile(sizes: Numbers) -> Tile:
+def prefill_tile(numbers: Numbers, shared_memory: int) -> Tile:
     """For chunks: matrix units decide, so rows are many.
 
-    128 rows of 8 warps are two warp groups of 64, the shape of Hopper's matrix instruction.
-    float32 has no such instruction here; its tiles are what registers hold.
+    128 rows of 8 warps are two warp groups of 64, the shape of Hopper's matrix instruction; twice
+    the keys would spill registers. A third stage, if ``shared_memory`` (bytes a program may have)
+    holds it, gives loads a whole tile's time more. float32 has no matrix instruction that is
+    exact; its tiles are what registers hold.
     """
-    if sizes.compute is tl.float32:
-        return Tile(max(32, triton.next_power_of_2(sizes.group)), 32, num_warps=4, num_stages=2)
-    if sizes.head_pad > 128:
-        return Tile(128, 32, num_warps=8, num_stages=2)
-    return Tile(128, 64, num_warps=8, num_stages=3)
+    if numbers.compute is tl.float32:
+        rows = max(32, triton.next_power_of_2(numbers.group))
+        return Tile(rows, 32 if numbers.head_pad <= 128 else 16, num_warps=4, num_stages=2)
+    keys = 64 if numbers.head_pad <= 128 else 32
+    stage = 2 * keys * numbers.width
+    rows = 128
+    stages = 3 if rows * numbers.width + 3 * stage <= shared_memory else 2
+    return Tile(rows, keys, num_warps=8, num_stages=stages)
 
 
 def split_size(capacity: int, num_heads: int, num_kv_heads: int, num_processors: int) -> int:
@@ -118,5 +127,14 @@ def prefix_split_size(prefix: int, num_programs: int, num_processors: int, tile:
 def processors(device: torch.device) -> int:
     """Multiprocessors of a device."""
     if device.type != "cuda":
-        return PROCESSORS_OF_A_CPU
+        return PROCESSORS
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+def shared_memory(device: torch.device) -> int:
+    """Bytes of shared memory that one program may have."""
+    if device.type != "cuda":
+        return SHARED_MEMORY
+    properties = torch.cuda.get_device_properties(device)
+    # AMD's have no more than the ordinary limit.
+    return int(getattr(properties, "shared_memory_per_block_optin", 64 << 10))

@@ -18,7 +18,6 @@ from nullblock.kernels.attention.context import (
     results,
 )
 from nullblock.kernels.attention.decode import launch_decodes
-from nullblock.kernels.attention.launch import prefill_tile
 from nullblock.kernels.attention.partials import Partials
 from nullblock.kernels.attention.prefill_kernel import prefill_kernel
 from nullblock.kernels.attention.twin import attend_torch
@@ -67,7 +66,7 @@ def launch_prefills(
     With a prefix they write partials, to slot ``prefix_slots``.
     """
     numbers, num_reqs = call.numbers, call.context.num_reqs
-    tile = prefill_tile(numbers)
+    tile = call.prefill_tile
     # The host does not know the lengths: as many tiles as there can be, some of nobody.
     tiles = call.query.shape[0] // (tile.rows // numbers.group) + num_reqs
     prefill_kernel[call.context.num_kv_heads, tiles](

@@ -50,27 +50,33 @@ def load_keys(cache, block, offset, known, strides, HEAD_SIZE, HEAD_PAD, COMPUTE
 
 
 @triton.jit
+def blocks_of(table, at, end, BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr):
+    """The blocks of a tile of tokens, from token ``at``; of those from ``end`` on, any."""
+    token = at + tl.arange(0, TILE)
+    return tl.load(table + block_index(token, BLOCK_SIZE), mask=token < end, other=1)
+
+
+@triton.jit
 def absorb(
-    top, total, acc, wrong,
-    query, seen, at, end, table, keys, values, key_strides, value_strides, num_blocks, scale,
+    top, total, acc, wrong, block,
+    query, seen, at, end, keys, values, key_strides, value_strides, num_blocks, scale,
     BLOCK_SIZE: tl.constexpr, HEAD_SIZE: tl.constexpr, HEAD_PAD: tl.constexpr,
     TILE: tl.constexpr, COMPUTE: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """One tile of keys, from token ``at``; ``wrong`` collects lanes whose block is none.
+    """One tile of keys, from token ``at`` in blocks ``block``; ``wrong`` collects lanes whose
+    block is none.
 
     Without MASKED every row sees every key of the tile.
     """
     token = at + tl.arange(0, TILE)
+    # Block 0, the null block, holds no token: a table that nobody filled in names it.
+    known = (block > 0) & (block < num_blocks)
     if MASKED:
         inside = token < end
-        block = tl.load(table + block_index(token, BLOCK_SIZE), mask=inside, other=1)
+        wrong |= (inside & (known == 0)).to(tl.int32)
+        known = known & inside
     else:
-        inside = token >= 0
-        block = tl.load(table + block_index(token, BLOCK_SIZE))
-    # Block 0, the null block, holds no token: a table that nobody filled in names it.
-    found = (block > 0) & (block < num_blocks)
-    wrong |= (inside & (found == 0)).to(tl.int32)
-    known = inside & found
+        wrong |= (known == 0).to(tl.int32)
     offset = block_offset(token, BLOCK_SIZE)
     key = load_keys(keys, block, offset, known, key_strides, HEAD_SIZE, HEAD_PAD, COMPUTE)
     score = tl.dot(query, tl.trans(key), input_precision="ieee")
@@ -98,23 +104,30 @@ def attend(
     """The keys of tokens ``begin`` to ``end - 1``; every row sees those before ``least``.
 
     Returns the softmax and whether a block was none. Both loops are bounded by ``end``, which the
-    caller keeps within the block table.
+    caller keeps within the block table. A tile's blocks are loaded while the one before is worked
+    on, so that loads of keys wait for no other load.
     """
     top, total, acc = nothing_seen(ROWS, HEAD_PAD)
     wrong = tl.zeros([TILE], tl.int32)
+    seen = tl.minimum(seen, end)
     full = begin + tl.maximum(tl.minimum(least, end) - begin, 0) // TILE * TILE
+    block = blocks_of(table, begin, end, BLOCK_SIZE, TILE)
     for at in range(begin, full, TILE):
+        next_block = blocks_of(table, at + TILE, end, BLOCK_SIZE, TILE)
         top, total, acc, wrong = absorb(
-            top, total, acc, wrong,
-            query, seen, at, end, table, keys, values, key_strides, value_strides, num_blocks,
+            top, total, acc, wrong, block,
+            query, seen, at, end, keys, values, key_strides, value_strides, num_blocks,
             scale, BLOCK_SIZE, HEAD_SIZE, HEAD_PAD, TILE, COMPUTE, False,
         )  # fmt: skip
+        block = next_block
     for at in range(full, end, TILE):
+        next_block = blocks_of(table, at + TILE, end, BLOCK_SIZE, TILE)
         top, total, acc, wrong = absorb(
-            top, total, acc, wrong,
-            query, seen, at, end, table, keys, values, key_strides, value_strides, num_blocks,
+            top, total, acc, wrong, block,
+            query, seen, at, end, keys, values, key_strides, value_strides, num_blocks,
             scale, BLOCK_SIZE, HEAD_SIZE, HEAD_PAD, TILE, COMPUTE, True,
         )  # fmt: skip
+        block = next_block
     return top, total, acc, tl.max(wrong, 0) > 0
 
 

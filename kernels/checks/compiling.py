@@ -1,0 +1,145 @@
+"""Kernels compiled for GPUs that are not there, and what they need of them.
+
+Triton brings NVIDIA's assembler and AMD's code generator. An integer argument is compiled in up to
+three ways: for whatever it may be, for a multiple of 16, and for 1, which becomes a constant. All
+three are compiled once for each kernel, for sm_90; else multiples of 16, which sizes usually are.
+"""
+
+import contextlib
+import io
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from nullblock.kernels.checks.shipped import NOTHING, Launch
+
+TARGETS = {
+    "sm_90": GPUTarget("cuda", 90, 32),
+    "sm_100": GPUTarget("cuda", 100, 32),
+    "gfx942": GPUTarget("hip", "gfx942", 64),
+    "gfx950": GPUTarget("hip", "gfx950", 64),
+}
+USUAL = ("sm_90", "sm_100", "gfx942")
+"""Hopper, Blackwell, MI300; gfx950 (MI350) when asked for."""
+SHARED_MEMORY = {"sm_90": 227 << 10, "sm_100": 227 << 10, "gfx942": 64 << 10, "gfx950": 160 << 10}
+"""Bytes that one program may have."""
+DIVISIBLE = [["tt.divisibility", 16]]
+ALIGNED, ANY, ONE = "multiples of 16", "any integers", "ones"
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a compiled kernel needs."""
+
+    registers: int
+    """A thread's."""
+    spills: int
+    """Bytes a thread stores to memory for want of registers; on AMD, registers spilled."""
+    shared: int
+    """Bytes of shared memory a program."""
+    matrix: int
+    """Instructions of the matrix units in its text: wgmma, tcgen05.mma, mfma."""
+
+    def worse_than(self, budget: "Needs") -> list[str]:
+        """In words, what is worse."""
+        mine, most = asdict(self), asdict(budget)
+        return [
+            f"{name} {mine[name]}, budget {most[name]}"
+            for name in mine
+            if (mine[name] < most[name] if name == "matrix" else mine[name] > most[name])
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """One kernel, compiled in one way for one target."""
+
+    kernel: str
+    example: str
+    integers: str
+    target: str
+    needs: Needs | None
+    """None: it does not compile."""
+    error: str = ""
+
+    @property
+    def key(self) -> str:
+        """What the budget calls it."""
+        return " | ".join([self.kernel, self.example, self.integers, self.target])
+
+
+def compile_all(launches: Iterable[Launch], targets: Iterable[str]) -> Iterator[Compiled]:
+    """Compile every launch for every target, anew."""
+    wanted, known = list(targets), set()
+    with tempfile.TemporaryDirectory() as cache:
+        triton.knobs.cache.dir = cache
+        triton.knobs.nvidia.dump_ptxas_log = True
+        for launch in launches:
+            first = launch.name not in known and _specialised(launch)
+            known.add(launch.name)
+            for target in wanted:
+                if launch.targets and target not in launch.targets:
+                    continue
+                every = first and target == "sm_90"
+                for integers in (ALIGNED, ANY, ONE) if every else (ALIGNED,):
+                    yield _compiled(launch, integers, target)
+
+
+def _specialised(launch: Launch) -> list[str]:
+    """The integers that Triton compiles in several ways."""
+    return [
+        parameter.name
+        for parameter in launch.kernel.params
+        if launch.types[parameter.name] in ("i32", "i64") and not parameter.do_not_specialize
+    ]
+
+
+def _compiled(launch: Launch, integers: str, target: str) -> Compiled:
+    types, constants = dict(launch.types), dict(launch.constants)
+    special = _specialised(launch)
+    aligned = [name for name, kind in types.items() if kind.startswith("*")]
+    if integers == ALIGNED:
+        aligned += special
+    if integers == ONE:
+        constants |= dict.fromkeys(special, 1)
+        types |= dict.fromkeys(special, NOTHING)
+    order = list(types)
+    source = ASTSource(
+        fn=launch.kernel,
+        signature=types,
+        constexprs={(order.index(name),): value for name, value in constants.items()},
+        attrs={(order.index(name),): DIVISIBLE for name in aligned},
+    )
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said):
+            made = triton.compile(source, target=TARGETS[target], options=launch.options)
+        needs, error = _needs(made, target, said.getvalue()), ""
+    except Exception as caught:  # whatever a compiler raises
+        needs, error = None, " ".join(f"{type(caught).__name__}: {caught}".split())[-400:]
+    return Compiled(launch.name, launch.example, integers, target, needs, error)
+
+
+def _needs(made: Any, target: str, said: str) -> Needs:
+    if target.startswith("sm_"):
+        text, matrix = made.asm["ptx"], r"wgmma\.mma_async|tcgen05\.mma"
+        registers = _number(r"Used (\d+) registers", said)
+        spills = _number(r"(\d+) bytes spill stores", said)
+    else:
+        text, matrix = made.asm["amdgcn"], r"v_mfma"
+        registers = _number(r"\.vgpr_count:\s*(\d+)", text)
+        spills = _number(r"\.vgpr_spill_count:\s*(\d+)", text)
+    return Needs(registers, spills, int(made.metadata.shared), len(re.findall(matrix, text)))
+
+
+def _number(pattern: str, text: str) -> int:
+    found = re.search(pattern, text)
+    if found is None:
+        raise ValueError(f"the assembler does not say {pattern!r}")
+    return int(found[1])
