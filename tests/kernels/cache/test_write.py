@@ -109,6 +109,17 @@ def test_ties_go_to_even_and_the_rest_saturates(device: torch.device) -> None:
     assert torch.equal(bits(written), bits(torch.tensor(wants)))
 
 
+def test_the_quotient_is_rounded_once(device: torch.device) -> None:
+    """Where the quotient is a tie it stays one: multiplying by the reciprocal of the scale would
+    give a little more, and the next value up."""
+    scale = torch.tensor(0.12).item()
+    source = (torch.tensor([1.0625]) * scale).view(1, 1, 1).to(device)
+    assert source.item() * (torch.tensor(1.0) / scale).item() > 1.0625
+    cache = torch.zeros(1, 1, 1, 1, device=device).to(FP8)
+    assert run(source, cache, [0], scale) == Error(0)
+    assert cache.float().item() == 1.0
+
+
 def test_a_slot_that_the_cache_does_not_have_is_left_out_and_said(device: torch.device) -> None:
     """Slots beyond either end set SLOT and write nothing; the others are written."""
     cache = torch.zeros(2, 4, 1, 8, device=device)
