@@ -65,6 +65,14 @@ def test_what_it_serves_is_right_and_conforms(
     ]
 
 
+def test_the_device_engine_serves_too(capsys: Any, tmp_path: Path) -> None:
+    """With its kernels' twins: the same tokens, and a trace that conforms."""
+    trace, options = str(tmp_path / "t.jsonl"), ["--requests", "5", "--verify"]
+    code, said = served(capsys, *options, "--device", "twins", "-o", trace)
+    assert code == 0 and said["requests"] == served(capsys, *options)[1]["requests"]
+    assert main(["check", trace]) == 0
+
+
 def test_text_goes_in_and_comes_out(capsys: Any) -> None:
     """Bytes are tokens; --stream prints each as it comes; the table has them all."""
     text = ["The null block", "The null block is number 0"]
