@@ -57,6 +57,8 @@ class PersistentBatch:
         longest = max((len(tokens) for tokens in sent.values()), default=0)
         after = int((step.num_computed_tokens + step.num_scheduled_tokens).max(initial=0))
         self._make_room(int(step.rows.max(initial=0)) + 1, max(longest, after) + 1)
+        if not (gone or sent or len(step.new_block_ids)):
+            return  # a decode within its blocks
         places = np.array(list(sent), np.int64)
         delta = Delta(
             gone=self._tensor(np.array(gone, np.int64)),
