@@ -1,0 +1,223 @@
+"""What a worker knows: the running list as the scheduler has it, kept by messages alone.
+
+Structures of arrays, laid out as the scheduler's own (`running.py`): what is known of the i-th
+that runs stands at index i of a column, tokens and block table in a row that is its own as long as
+it runs. A message touches what it changes. It is checked against the mirror before anything is
+written: a refused one leaves the mirror as it was.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nullblock.impl.arrays import Blocks, Flags, Ints, Part, Tokens, cells, grown
+from nullblock.impl.workers.checks import Plan, plan
+from nullblock.impl.workers.decode import Buffer, decode
+from nullblock.impl.workers.errors import Diverged, OutOfTurn
+from nullblock.impl.workers.layout import Decision, Turnover, Words
+from nullblock.impl.workers.view import View, digest
+from nullblock.spec.facts import Config
+
+FIRST_ROWS, FIRST_TOKENS, FIRST_BLOCKS = 16, 64, 8
+"""Rows, and tokens and blocks that a row has room for, at first; all double when needed."""
+_NUM_COLUMNS = 5
+
+
+@dataclass(slots=True)
+class Work:
+    """What a worker has to compute in this step; arrays in parallel, in the step's order."""
+
+    places: Part
+    """Where they stand in the columns of the mirror."""
+    rows: Ints
+    num_scheduled: Ints
+    num_computed: Ints
+    """Before the step: the position of the first token to compute."""
+    samples: Flags
+    """Whether the step reaches the request's last token, so that one is sampled."""
+    num_common_prefix_blocks: int
+
+
+class Mirror:
+    """The scheduler's running list in a worker.
+
+    Memory: 8 bytes a token and 4 a block in each row; as many rows as ever ran at once, as wide as
+    the longest, both up to a factor of 2.
+    """
+
+    row: Ints
+    num_tokens: Ints
+    """Prompt and output."""
+    num_computed: Ints
+    num_prompt: Ints
+    num_blocks: Ints
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.step = 0
+        """The number of the message that comes next."""
+        self.count = 0
+        self.ids: list[str] = []
+        """Who runs, in order."""
+        self.params: dict[str, bytes] = {}
+        """Of everybody known, also of those who wait after a preemption: what the engine said."""
+        self.work: Work | None = None
+        """The step whose tokens have not been taken."""
+        self.tokens: Tokens = np.zeros((FIRST_ROWS, FIRST_TOKENS), np.int64)
+        self.table: Blocks = np.zeros((FIRST_ROWS, FIRST_BLOCKS), np.int32)
+        self._set_columns(np.zeros((_NUM_COLUMNS, FIRST_ROWS), np.int64))
+
+    def _set_columns(self, columns: Ints) -> None:
+        self._columns = columns
+        self.row, self.num_tokens, self.num_computed, self.num_prompt, self.num_blocks = columns
+
+    def apply(self, message: Buffer) -> Work:
+        """Take in the next message; what is to be computed.
+
+        Raises Malformed, OutOfTurn or Diverged, and leaves the mirror as it was; but a digest is
+        compared when the message has been applied.
+        """
+        decision = decode(message)
+        if self.work is not None:
+            raise OutOfTurn(
+                f"step {decision.header.step} came before the tokens of step {self.step - 1} "
+                "were taken: call take() first"
+            )
+        planned = plan(self, decision)
+        if planned.gone:
+            self._remove(planned)
+        for id in planned.over:
+            del self.params[id]
+        self._advance(decision, planned)
+        self.work = self._work(decision, planned)
+        self.step += 1
+        if decision.header.digest and digest(self.view()) != decision.header.digest:
+            raise Diverged(
+                f"after step {self.step - 1} this worker's state is not the scheduler's: "
+                "start both again"
+            )
+        return self.work
+
+    def take(self, sampled: ArrayLike) -> None:
+        """Append one token to each request that samples in this step; `sampled` has one for each
+        scheduled request, in the order of the step, and the others are ignored.
+
+        Raises OutOfTurn without a step, ValueError for another number of tokens.
+        """
+        work, tokens = self.work, np.asarray(sampled, np.int64)
+        if work is None:
+            raise OutOfTurn("no step waits for tokens: apply() the next message first")
+        if tokens.shape != work.rows.shape:
+            raise ValueError(f"{tokens.shape} tokens for {len(work.rows)} scheduled requests")
+        places: Part = work.places
+        if not work.samples.all():
+            places = np.arange(self.count)[places][work.samples]
+            tokens = tokens[work.samples]
+        at = self.num_tokens[places]
+        if len(at):
+            self._widen(int(at.max()) + 1, 0)
+        self.tokens[self.row[places], at] = tokens
+        self.num_tokens[places] += 1
+        self.work = None
+
+    def view(self) -> View:
+        """All that the mirror knows, copied."""
+        return View.of(
+            *(self.ids, self._columns[:, : self.count], self.tokens, self.table),
+            known=self.params.keys(),
+        )
+
+    # The parts of apply(), of a message that has been checked ------------------------------------
+
+    def _remove(self, planned: Plan) -> None:
+        """Those who stay close the gaps."""
+        count = self.count - len(planned.gone)
+        self._columns[:, :count] = self._columns[:, : self.count][:, planned.stay]
+        for place in reversed(planned.gone):
+            del self.ids[place]
+        self.count = count
+
+    def _advance(self, decision: Decision, planned: Plan) -> None:
+        """Blocks and computed tokens of those who ran before (UPD-1)."""
+        places = planned.places
+        self.num_computed[places] = planned.num_computed + planned.num_scheduled
+        if decision.header.num_grown:
+            grows = decision.grown if isinstance(places, slice) else places[decision.grown]
+            counts = decision.grown_by.astype(np.int64)
+            total = int(np.add.reduce(counts))
+            self._append(grows, counts, decision.blocks[:total])
+
+    def _append(self, places: Ints | Words, counts: Ints, blocks: NDArray[np.int32]) -> None:
+        """So many blocks to the table of each of these, at least one."""
+        held = self.num_blocks[places]
+        after = held + counts
+        self._widen(0, int(after.max()))
+        which, columns = cells(held, counts, len(blocks))
+        self.table[self.row[places][which], columns] = blocks
+        self.num_blocks[places] = after
+
+    def _enter(self, turnover: Turnover, blocks: NDArray[np.int32]) -> None:
+        """New and resumed requests, behind those who run; `blocks` are theirs (OUT-2, OUT-3)."""
+        entered, first = turnover.entered, self.count
+        self.count = last = first + len(turnover.ids)
+        self._add_rows(max(last, int(entered.row.max()) + 1))
+        counts = entered.num_tokens.astype(np.int64)
+        self._widen(int(counts.max()), 0)
+        self._columns[:, first:last] = (
+            *(entered.row, counts, entered.num_computed + entered.num_scheduled),
+            *(entered.num_prompt, np.zeros_like(counts)),
+        )
+        which, columns = cells(np.zeros_like(counts), counts, len(turnover.tokens))
+        self.tokens[entered.row[which], columns] = turnover.tokens
+        with_blocks = entered.num_blocks.nonzero()[0]
+        if len(with_blocks):
+            held = entered.num_blocks[with_blocks].astype(np.int64)
+            self._append(first + with_blocks, held, blocks)
+        self.ids += turnover.ids
+        for id, params, known in zip(turnover.ids, turnover.params, entered.known, strict=True):
+            if not known:
+                self.params[id] = params
+
+    def _work(self, decision: Decision, planned: Plan) -> Work:
+        """Who is scheduled; those who enter come in now."""
+        places, scheduled, computed = planned.places, planned.num_scheduled, planned.num_computed
+        turnover = decision.turnover
+        if turnover is not None and turnover.ids:
+            first, entered = self.count, turnover.entered
+            mine = int(entered.num_blocks.sum(dtype=np.int64))
+            self._enter(turnover, decision.blocks[len(decision.blocks) - mine :])
+            scheduled = np.append(scheduled, entered.num_scheduled)
+            computed = np.append(computed, entered.num_computed)
+            if isinstance(places, slice):
+                places = slice(0, self.count)
+            else:
+                places = np.append(places, np.arange(first, self.count))
+        return Work(
+            places=places,
+            rows=self.row[places].copy(),
+            num_scheduled=scheduled,
+            num_computed=computed,
+            samples=self.num_computed[places] >= self.num_tokens[places],
+            num_common_prefix_blocks=decision.header.num_common_prefix_blocks,
+        )
+
+    # Room ----------------------------------------------------------------------------------------
+
+    def _add_rows(self, needed: int) -> None:
+        """Room for so many rows; those that are there stay."""
+        have = len(self.tokens)
+        if needed > have:
+            n = max(needed, 2 * have)
+            self.tokens = grown(self.tokens, n, self.tokens.shape[1])
+            self.table = grown(self.table, n, self.table.shape[1])
+            self._set_columns(grown(self._columns, _NUM_COLUMNS, n))
+
+    def _widen(self, num_tokens: int, num_blocks: int) -> None:
+        """Room for so many tokens and blocks in every row."""
+        n, have = self.tokens.shape
+        if num_tokens > have:
+            self.tokens = grown(self.tokens, n, max(num_tokens, 2 * have))
+        have = self.table.shape[1]
+        if num_blocks > have:
+            self.table = grown(self.table, n, max(num_blocks, 2 * have))
