@@ -7,7 +7,7 @@ import numpy as np
 
 from nullblock.impl.arrays import Ints, Part
 from nullblock.impl.workers.errors import Diverged, OutOfTurn
-from nullblock.impl.workers.layout import Decision, Header, Turnover
+from nullblock.impl.workers.layout import Decision, Header, Turnover, Words
 
 if TYPE_CHECKING:
     from nullblock.impl.workers.mirror import Mirror
@@ -31,6 +31,14 @@ class Plan:
     """Tokens of each of these."""
     num_computed: Ints
     """Before the step."""
+    remaining: Ints
+    """Tokens that are left uncomputed by it."""
+    grows: Words
+    """Which of these get blocks."""
+    held: Ints
+    """Blocks that each of those holds after it."""
+    longest: int
+    """The most of those."""
 
 
 def plan(mirror: "Mirror", decision: Decision) -> Plan:
@@ -49,14 +57,17 @@ def plan(mirror: "Mirror", decision: Decision) -> Plan:
         places = decision.scheduled.nonzero()[0]
         before = np.arange(mirror.count)[stay][places]
     computed, tokens = mirror.num_computed[before].copy(), mirror.num_tokens[before]
-    scheduled = np.ones(len(computed), np.int64)
+    remaining = tokens - computed
+    scheduled = np.empty(len(computed), np.int64)
+    scheduled.fill(1)
     if header.num_odd:
         scheduled[decision.odd] = decision.odd_tokens
-    if len(computed) and int((tokens - computed - scheduled).min()) < 0:
+    remaining -= scheduled
+    if len(computed) and int(np.minimum.reduce(remaining)) < 0:
         raise _diverged(header, "there are fewer tokens than are scheduled")
-    _check_totals(mirror, decision, before, computed, tokens)
-    _check_blocks(mirror, decision, before)
-    return Plan(stay, gone, over, places, scheduled, computed)
+    _check_total(mirror, decision, computed + tokens, before)
+    growth = _growth(mirror, decision, before)
+    return Plan(stay, gone, over, places, scheduled, computed, remaining, *growth)
 
 
 def _first(count: int) -> Part:
@@ -121,33 +132,50 @@ def _check_entering(
             raise _diverged(header, f"{id!r} enters and is not where it was")
 
 
-def _check_totals(
-    mirror: "Mirror", decision: Decision, before: Part, computed: Ints, tokens: Ints
-) -> None:
-    """Raises Diverged if the sums over all who are scheduled are not what the mirror knows."""
-    header = decision.header
-    total = int(np.add.reduce(computed))
-    output = int(np.add.reduce(tokens)) - int(np.add.reduce(mirror.num_prompt[before]))
+def _check_total(mirror: "Mirror", decision: Decision, known: Ints, before: Part) -> None:
+    """Raises Diverged if the sum over all who are scheduled is not what the mirror makes of it;
+    `known`: computed tokens and tokens of those who ran before.
+    """
+    total = int(np.add.reduce(known - mirror.num_prompt[before]))
     if decision.turnover is not None:
         entered = decision.turnover.entered
         total += int(entered.num_computed.sum(dtype=np.int64))
-        output += int(entered.num_tokens.sum(dtype=np.int64))
-        output -= int(entered.num_prompt.sum(dtype=np.int64))
-    if total != header.total_computed:
-        raise _diverged(header, f"{total} tokens were computed, not {header.total_computed}")
-    if output != header.total_output:
-        raise _diverged(header, f"{output} tokens were sampled, not {header.total_output}")
+        total += int(entered.num_tokens.sum(dtype=np.int64))
+        total -= int(entered.num_prompt.sum(dtype=np.int64))
+    if total != decision.header.total:
+        raise _diverged(
+            decision.header,
+            f"{total} tokens were computed and sampled, not {decision.header.total}",
+        )
 
 
-def _check_blocks(mirror: "Mirror", decision: Decision, before: Part) -> None:
-    """Raises Diverged if there are no such blocks, or somebody would hold more than there are."""
-    header, blocks, most = decision.header, decision.blocks, mirror.config.num_blocks
-    if not header.num_blocks:
-        return
-    if not 0 < int(blocks.min()) <= int(blocks.max()) < most:
-        raise _diverged(header, f"there are the blocks 1 to {most - 1}")
-    held = mirror.num_blocks[before][decision.grown] + decision.grown_by
-    if decision.turnover is not None:
-        held = np.append(held, decision.turnover.entered.num_blocks)
-    if int(held.max()) >= most:
-        raise _diverged(header, f"there are the blocks 1 to {most - 1}")
+def _growth(mirror: "Mirror", decision: Decision, before: Part) -> tuple[Words, Ints, int]:
+    """Of those who ran before: who gets blocks, how many each then holds, and the most.
+
+    Raises Diverged if there are no such blocks, or not as many.
+    """
+    header, turnover = decision.header, decision.turnover
+    longest = 0
+    if decision.all_differ:
+        grows = decision.grown
+        held: Ints = mirror.num_blocks[before][grows] + 1
+    else:
+        grows, counts = np.unique(decision.grown, return_counts=True)
+        held = mirror.num_blocks[before][grows] + counts
+    if header.num_grown:
+        _there(mirror, header, decision.blocks)
+        longest = int(np.maximum.reduce(held))
+    if turnover is not None and len(turnover.blocks):
+        _there(mirror, header, turnover.blocks)
+        longest = max(longest, int(turnover.entered.num_blocks.max()))
+    if longest >= mirror.config.num_blocks:
+        raise _diverged(header, f"there are {mirror.config.num_blocks} blocks, not {longest}")
+    return grows, held, longest
+
+
+def _there(mirror: "Mirror", header: Header, blocks: Words) -> None:
+    """Raises Diverged for the null block, and for blocks that there are not."""
+    last = mirror.config.num_blocks - 1
+    # What is less than 1 is a large number without a sign.
+    if int(np.maximum.reduce(blocks - np.uint32(1))) >= last:
+        raise _diverged(header, f"there are the blocks 1 to {last}")

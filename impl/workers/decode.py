@@ -45,9 +45,9 @@ def decode(message: Buffer) -> Decision:
     Raises Malformed for anything that an encoder does not write.
     """
     header = _header(message)
-    odd, grown, blocks = header.num_odd, header.num_grown, header.num_blocks
+    odd, grown = header.num_odd, header.num_grown
     bits = bitmap_words(header.num_stay) if header.flags & SOME else 0
-    count = 2 * (odd + grown) + blocks + bits
+    count = 2 * (odd + grown) + bits
     end = HEADER.size + 4 * count
     changed = bool(header.flags & CHANGED)
     if end > header.length or (end != header.length and not changed):
@@ -55,19 +55,24 @@ def decode(message: Buffer) -> Decision:
             f"step {header.step}: the message has {header.length} bytes and counts {end}"
         )
     words = np.frombuffer(message, "<u4", count, HEADER.size)
-    second = 2 * odd
-    third = second + 2 * grown
+    third = 2 * odd
+    last = third + 2 * grown
+    scheduled = _bits(header, words[last:]) if bits else None
+    ran = header.num_stay if scheduled is None else int(np.count_nonzero(scheduled))
     decision = Decision(
         header=header,
         odd=words[:odd],
-        odd_tokens=words[odd:second],
-        grown=words[second : second + grown],
-        grown_by=words[second + grown : third],
-        blocks=words[third : third + blocks].view("<i4"),
-        scheduled=_bits(header, words[third + blocks :]) if header.flags & SOME else None,
+        odd_tokens=words[odd:third],
+        grown=words[third : third + grown],
+        blocks=words[third + grown : last],
+        all_differ=_step_between(header, words[third : third + grown], ran) > 0,
+        scheduled=scheduled,
         turnover=decode_turnover(message, header, end) if changed else None,
     )
-    _check(decision)
+    if odd and (
+        not _step_between(header, decision.odd, ran) or int(decision.odd_tokens.min()) < 2
+    ):
+        raise Malformed(f"step {header.step}: somebody is scheduled without tokens, or twice")
     return decision
 
 
@@ -105,28 +110,17 @@ def _bits(header: Header, words: Words) -> Flags:
     return scheduled
 
 
-def _check(decision: Decision) -> None:
-    """What the sections say of each other."""
-    header, scheduled = decision.header, decision.scheduled
-    ran = header.num_stay if scheduled is None else int(np.count_nonzero(scheduled))
-    _ascending(header, decision.odd, ran, "tokens")
-    _ascending(header, decision.grown, ran, "blocks")
-    if header.num_odd and int(decision.odd_tokens.min()) < 2:
-        raise Malformed(f"step {header.step}: somebody is scheduled without tokens")
-    blocks = 0
-    if header.num_grown:
-        blocks = int(decision.grown_by.sum(dtype=np.uint64))
-        if not decision.grown_by.all():
-            raise Malformed(f"step {header.step}: somebody gets blocks, and none come")
-    if decision.turnover is not None:
-        blocks += int(decision.turnover.entered.num_blocks.sum(dtype=np.uint64))
-    if blocks != header.num_blocks:
-        raise Malformed(f"step {header.step}: {header.num_blocks} blocks come for {blocks}")
-
-
-def _ascending(header: Header, places: Words, count: int, what: str) -> None:
-    """Raises Malformed unless these are places among so many, each once."""
+def _step_between(header: Header, places: Words, count: int) -> int:
+    """The least from one place to the next. Raises Malformed unless they are ascending places
+    among so many.
+    """
     if not len(places):
-        return
-    if int(places[-1]) >= count or (places[1:] <= places[:-1]).any():
-        raise Malformed(f"step {header.step}: {what} for places that there are not")
+        return 1
+    if int(places[-1]) >= count:
+        raise Malformed(f"step {header.step}: the place {int(places[-1])} among {count}")
+    if len(places) == 1:
+        return 1
+    least = int(np.minimum.reduce(np.diff(places.astype(np.int64))))
+    if least < 0:
+        raise Malformed(f"step {header.step}: places that do not ascend")
+    return least

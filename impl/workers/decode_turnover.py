@@ -31,7 +31,8 @@ def decode_turnover(
     if first > header.length:
         raise Malformed(f"step {header.step}: the message ends before who leaves and enters")
     there = TurnoverHeader(*TURNOVER.unpack_from(message, start))
-    sizes = (there.num_ended, there.num_put_back, _FIELDS * there.num_entered, there.num_gone)
+    table = _FIELDS * there.num_entered
+    sizes = (there.num_ended, there.num_put_back, table, there.num_gone, there.num_blocks)
     count, width = sum(sizes), 8 if header.flags & WIDE else 4
     middle = first + 4 * count
     last = middle + width * there.num_tokens
@@ -41,13 +42,12 @@ def decode_turnover(
             f"{last + there.text_bytes}"
         )
     words = np.frombuffer(message, "<u4", count, first)
-    ended, put_back, table, lengths = (
-        words[i:j] for i, j in pairwise(accumulate(sizes, initial=0))
-    )
-    entered = Entered(*table.reshape(-1, _FIELDS).T)
+    parts = [words[i:j] for i, j in pairwise(accumulate(sizes, initial=0))]
+    ended, put_back, numbers, lengths, blocks = parts
+    entered = Entered(*numbers.reshape(-1, _FIELDS).T)
     ids, params, gone = _texts(header, entered, lengths, bytes(message[last:]))
     tokens = np.frombuffer(message, f"<i{width}", there.num_tokens, middle)
-    turnover = Turnover(ended, put_back, entered, gone, tokens, ids, params)
+    turnover = Turnover(ended, put_back, entered, gone, blocks, tokens, ids, params)
     _check(header, turnover)
     return turnover
 
@@ -73,7 +73,7 @@ def _texts(
 def _check(header: Header, turnover: Turnover) -> None:
     """What its parts say of each other."""
     entered: list[Ints] = [column.astype(np.int64) for column in turnover.entered]
-    row, known, num_tokens, num_prompt, computed, scheduled = entered[:6]
+    row, known, num_tokens, num_prompt, computed, scheduled, blocks = entered[:7]
     old, ids, gone = known > 0, turnover.ids, turnover.gone
     left = np.concatenate((turnover.ended, turnover.put_back))
     sound = (
@@ -82,6 +82,7 @@ def _check(header: Header, turnover: Turnover) -> None:
         (len(np.unique(row)) == len(row), "two enter the same row"),
         (len({*ids}) == len(ids) and len({*gone}) == len(gone), "an id stands there twice"),
         (int(num_tokens.sum()) == len(turnover.tokens), "other tokens than are counted"),
+        (int(blocks.sum()) == len(turnover.blocks), "other blocks than are counted"),
         (not (known > 1).any(), "somebody is neither new nor known"),
         (not (num_prompt > num_tokens).any(), "a prompt longer than its request"),
         (bool(scheduled.all()), "somebody enters without tokens to compute"),

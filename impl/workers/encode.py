@@ -77,8 +77,13 @@ class Encoder:
         tokens, counts = step.num_scheduled_tokens[:ran], step.new_block_counts[:ran]
         odd, grown = (tokens != 1).nonzero()[0], counts.nonzero()[0]
         odd_tokens = _computable(tokens[odd]) if len(odd) else odd
+        blocks = step.new_block_ids
+        if step.admitted:
+            blocks = blocks[: int(np.add.reduce(counts))]
+        if len(grown) != len(blocks):
+            grown = grown.repeat(counts[grown])
         words = np.concatenate(
-            (odd, odd_tokens, grown, counts[grown], step.new_block_ids),
+            (odd, odd_tokens, grown, blocks),
             dtype="<u4",
             casting="unsafe",
         ).tobytes()
@@ -86,11 +91,10 @@ class Encoder:
             some | flags | (CHANGED if turnover else 0) | (0 if digest is None else DIGEST),
             (
                 self.step,
-                int(np.add.reduce(step.num_computed_tokens)),
-                int(np.add.reduce(step.num_output_tokens)),
+                int(np.add.reduce(step.num_computed_tokens + step.num_output_tokens)),
                 digest or 0,
                 step.num_common_prefix_blocks,
-                *(len(kept), len(odd), len(grown), len(step.new_block_ids)),
+                *(len(kept), len(odd), len(grown)),
             ),
             words + scheduled + turnover,
         )

@@ -61,14 +61,16 @@ def encode_turnover(
     if not (left.rows or gone or table):
         return 0, b""
     text = b"".join((text, *gone))
+    blocks = step.new_block_ids[int(step.new_block_counts[: step.running].sum()) :]
     width = 8 if flag & WIDE else 4
     numbers = (len(left.ended_rows), len(left.put_back_rows), len(step.admitted), len(gone))
     return flag, b"".join(
         (
-            TURNOVER.pack(*numbers, len(tokens) // width, len(text)),
+            TURNOVER.pack(*numbers, len(blocks), len(tokens) // width, len(text)),
             np.array(left.rows, "<u4").tobytes(),
             table,
             np.array([len(id) for id in gone], "<u4").tobytes(),
+            blocks.astype("<u4").tobytes(),
             tokens,
             text,
         )

@@ -46,10 +46,9 @@ def model_input(mirror: Mirror) -> ModelInput:
     total = int(ends[-1]) if len(ends) else 0
     which, positions = cells(work.num_computed, counts, total)
     there = rows[which]
-    blocks = positions // size
-    slots = mirror.table[there, blocks].astype(np.int64)
-    slots *= size
-    slots += positions - blocks * size
+    blocks, offsets = np.divmod(positions, size)
+    slots = mirror.table[there, blocks] * np.int64(size)
+    slots += offsets
     return ModelInput(
         input_ids=mirror.tokens[there, positions],
         positions=positions,

@@ -18,8 +18,8 @@ from nullblock.impl.arrays import Flags, Tokens
 
 MAGIC = b"NBSD"
 VERSION = 1
-HEADER = struct.Struct("<4sIHHIQQQQ5I")
-TURNOVER = struct.Struct("<6I")
+HEADER = struct.Struct("<4sIHHIQQQ4I")
+TURNOVER = struct.Struct("<7I")
 ENTRY = struct.Struct("<9I")
 CHECKED_FROM = 8
 """The CRC-32 covers the message from here to its end."""
@@ -43,10 +43,10 @@ class Header(NamedTuple):
     """Of the whole message, in bytes."""
     step: int
     """0, 1, 2, … without gaps: a lost, repeated or overtaken message is noticed by it."""
-    total_computed: int
-    """Of all who are scheduled, the sum of the tokens computed before the step."""
-    total_output: int
-    """And of the output tokens: a mirror that has drifted is noticed by these two."""
+    total: int
+    """Of all who are scheduled, the tokens computed before the step and the output tokens, summed
+    up: a mirror that has drifted is noticed by it.
+    """
     digest: int
     """Of the whole state after the step; 0 without the flag DIGEST."""
     num_common_prefix_blocks: int
@@ -54,7 +54,7 @@ class Header(NamedTuple):
     """Who ran before and still runs, scheduled or not."""
     num_odd: int
     num_grown: int
-    num_blocks: int
+    """Blocks of those who stay."""
 
 
 class TurnoverHeader(NamedTuple):
@@ -64,21 +64,22 @@ class TurnoverHeader(NamedTuple):
     num_put_back: int
     num_entered: int
     num_gone: int
+    num_blocks: int
     num_tokens: int
     text_bytes: int
 
 
 SECTIONS = (
-    ("header", "68", "`Header`"),
+    ("header", "56", "`Header`"),
     ("odd", "8 × num_odd", "places of who gets another number of tokens than 1; those numbers"),
-    ("grown", "8 × num_grown", "places of who gets blocks; how many each"),
-    ("blocks", "4 × num_blocks", "of those who ran before, then of those who enter"),
+    ("grown", "8 × num_grown", "places of who gets blocks, one for each block; those blocks"),
     ("scheduled", "if SOME: 4 × ⌈num_stay ÷ 32⌉", "a bit for each who stays: 1, or 0 passed over"),
-    ("turnover", "if CHANGED: 24", "`TurnoverHeader`, and all that follows"),
+    ("turnover", "if CHANGED: 28", "`TurnoverHeader`, and all that follows"),
     ("ended", "4 × num_ended", "rows of those who leave for good"),
     ("put back", "4 × num_put_back", "rows of those who leave and wait"),
     ("entered", "36 × num_entered", "`Entered`, one after another"),
     ("gone", "4 × num_gone", "bytes of the ids of those who ended waiting"),
+    ("blocks", "4 × num_blocks", "the tables of those who enter"),
     ("tokens", "4 × num_tokens, 8 × if WIDE", "of those who enter, prompt and output"),
     ("text", "text_bytes", "id and parameters of each who enters; ids of those gone"),
 )
@@ -112,6 +113,8 @@ class Turnover:
     put_back: Words
     entered: Entered
     gone: list[str]
+    blocks: Words
+    """Of those who enter, one table after another."""
     tokens: Tokens | NDArray[np.int32]
     ids: list[str]
     """Of those who enter."""
@@ -127,8 +130,10 @@ class Decision:
     odd: Words
     odd_tokens: Words
     grown: Words
-    grown_by: Words
-    blocks: NDArray[np.int32]
+    """Ascending; who gets several blocks stands there as often."""
+    blocks: Words
+    all_differ: bool
+    """Nobody gets several blocks."""
     scheduled: Flags | None
     """Of those who stay; None: everybody."""
     turnover: Turnover | None

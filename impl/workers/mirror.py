@@ -9,7 +9,7 @@ written: a refused one leaves the mirror as it was.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nullblock.impl.arrays import Blocks, Flags, Ints, Part, Tokens, cells, grown
 from nullblock.impl.workers.checks import Plan, plan
@@ -140,25 +140,21 @@ class Mirror:
 
     def _advance(self, decision: Decision, planned: Plan) -> None:
         """Blocks and computed tokens of those who ran before (UPD-1)."""
-        places = planned.places
+        places, grows = planned.places, planned.grows
         self.num_computed[places] = planned.num_computed + planned.num_scheduled
-        if decision.header.num_grown:
-            grows = decision.grown if isinstance(places, slice) else places[decision.grown]
-            counts = decision.grown_by.astype(np.int64)
-            total = int(np.add.reduce(counts))
-            self._append(grows, counts, decision.blocks[:total])
+        self._widen(0, planned.longest)
+        if len(grows):
+            there = grows if isinstance(places, slice) else places[grows]
+            self._append(there, self.num_blocks[there], planned.held, decision.blocks)
 
-    def _append(self, places: Ints | Words, counts: Ints, blocks: NDArray[np.int32]) -> None:
-        """So many blocks to the table of each of these, at least one."""
-        held = self.num_blocks[places]
-        after = held + counts
-        self._widen(0, int(after.max()))
-        which, columns = cells(held, counts, len(blocks))
+    def _append(self, places: Ints | Words, first: Ints, held: Ints, blocks: Words) -> None:
+        """Blocks to the tables of these, which held `first` and hold `held`, at least one more."""
+        which, columns = cells(first, held - first, len(blocks))
         self.table[self.row[places][which], columns] = blocks
-        self.num_blocks[places] = after
+        self.num_blocks[places] = held
 
-    def _enter(self, turnover: Turnover, blocks: NDArray[np.int32]) -> None:
-        """New and resumed requests, behind those who run; `blocks` are theirs (OUT-2, OUT-3)."""
+    def _enter(self, turnover: Turnover) -> None:
+        """New and resumed requests, behind those who run (OUT-2, OUT-3)."""
         entered, first = turnover.entered, self.count
         self.count = last = first + len(turnover.ids)
         self._add_rows(max(last, int(entered.row.max()) + 1))
@@ -173,7 +169,7 @@ class Mirror:
         with_blocks = entered.num_blocks.nonzero()[0]
         if len(with_blocks):
             held = entered.num_blocks[with_blocks].astype(np.int64)
-            self._append(first + with_blocks, held, blocks)
+            self._append(first + with_blocks, np.zeros_like(held), held, turnover.blocks)
         self.ids += turnover.ids
         for id, params, known in zip(turnover.ids, turnover.params, entered.known, strict=True):
             if not known:
@@ -182,13 +178,14 @@ class Mirror:
     def _work(self, decision: Decision, planned: Plan) -> Work:
         """Who is scheduled; those who enter come in now."""
         places, scheduled, computed = planned.places, planned.num_scheduled, planned.num_computed
-        turnover = decision.turnover
+        samples, turnover = planned.remaining == 0, decision.turnover
         if turnover is not None and turnover.ids:
             first, entered = self.count, turnover.entered
-            mine = int(entered.num_blocks.sum(dtype=np.int64))
-            self._enter(turnover, decision.blocks[len(decision.blocks) - mine :])
+            self._enter(turnover)
             scheduled = np.append(scheduled, entered.num_scheduled)
             computed = np.append(computed, entered.num_computed)
+            end = entered.num_computed + entered.num_scheduled
+            samples = np.append(samples, end == entered.num_tokens)
             if isinstance(places, slice):
                 places = slice(0, self.count)
             else:
@@ -198,7 +195,7 @@ class Mirror:
             rows=self.row[places].copy(),
             num_scheduled=scheduled,
             num_computed=computed,
-            samples=self.num_computed[places] >= self.num_tokens[places],
+            samples=samples,
             num_common_prefix_blocks=decision.header.num_common_prefix_blocks,
         )
 
