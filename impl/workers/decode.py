@@ -120,7 +120,8 @@ def _step_between(header: Header, places: Words, count: int) -> int:
         raise Malformed(f"step {header.step}: the place {int(places[-1])} among {count}")
     if len(places) == 1:
         return 1
-    least = int(np.minimum.reduce(np.diff(places.astype(np.int64))))
+    there = places.astype(np.int64)
+    least = int(np.minimum.reduce(there[1:] - there[:-1]))
     if least < 0:
         raise Malformed(f"step {header.step}: places that do not ascend")
     return least

@@ -82,6 +82,7 @@ def _check(header: Header, turnover: Turnover) -> None:
         (len(np.unique(row)) == len(row), "two enter the same row"),
         (len({*ids}) == len(ids) and len({*gone}) == len(gone), "an id stands there twice"),
         (int(num_tokens.sum()) == len(turnover.tokens), "other tokens than are counted"),
+        (bool(blocks.all()), "somebody enters without blocks"),
         (int(blocks.sum()) == len(turnover.blocks), "other blocks than are counted"),
         (not (known > 1).any(), "somebody is neither new nor known"),
         (not (num_prompt > num_tokens).any(), "a prompt longer than its request"),

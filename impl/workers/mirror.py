@@ -162,14 +162,12 @@ class Mirror:
         self._widen(int(counts.max()), 0)
         self._columns[:, first:last] = (
             *(entered.row, counts, entered.num_computed + entered.num_scheduled),
-            *(entered.num_prompt, np.zeros_like(counts)),
+            *(entered.num_prompt, 0 * counts),
         )
         which, columns = cells(np.zeros_like(counts), counts, len(turnover.tokens))
         self.tokens[entered.row[which], columns] = turnover.tokens
-        with_blocks = entered.num_blocks.nonzero()[0]
-        if len(with_blocks):
-            held = entered.num_blocks[with_blocks].astype(np.int64)
-            self._append(first + with_blocks, np.zeros_like(held), held, turnover.blocks)
+        held = entered.num_blocks.astype(np.int64)
+        self._append(np.arange(first, last), np.zeros_like(held), held, turnover.blocks)
         self.ids += turnover.ids
         for id, params, known in zip(turnover.ids, turnover.params, entered.known, strict=True):
             if not known:

@@ -37,7 +37,7 @@ def planted(file: str, old: str, new: str) -> Iterator[None]:
     for name in loaded:
         del sys.modules[name]
     try:
-        name, path = f"{PACKAGE}.{file.removesuffix('.py')}", str(FOLDER / file)
+        name, path = f"{PACKAGE}.{file.removesuffix('.py')}".replace("/", "."), str(FOLDER / file)
         loader = _Altered(name, path)
         loader.old, loader.new = old, new
         spec = spec_from_file_location(name, path, loader=loader)

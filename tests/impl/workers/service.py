@@ -1,17 +1,20 @@
-"""A service with clients that do everything: a scheduler, and random events around its steps."""
+"""A service with clients that do everything: a scheduler, and random events around its steps.
+
+The engine is imported when a service is made, so that one with a planted defect can be.
+"""
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
 
 from nullblock.spec.facts import Config
 from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, UNPAUSED
-from nullblock.spec.profiles import PROFILES
+from nullblock.spec.profiles import PROFILES, VLLM_0_22_1
 
-SEEDS = range(16)
+SEEDS = (*range(24), 57)
 
 
 def config_of(dice: random.Random) -> Config:
@@ -36,30 +39,47 @@ class Service:
         from nullblock.impl import Scheduler
 
         self.dice = random.Random(f"workers:{seed}")
+        self.rate = self.dice.choice([0.15, 0.3, 0.5])
         self.scheduler = Scheduler(config_of(self.dice))
         self.steps = steps
         self.seen: Counter[str] = Counter()
         self.reset: Callable[[], None] = lambda: None
         """What is called when all who run were preempted between two steps."""
         self.arrived = 0
+        self.about: dict[str, bytes] = {}
+        """What the engine says of the latest request of an id."""
         self._last_rows: dict[int, str] = {}
 
-    def play(self) -> Iterator[Any]:
+    def play(self) -> Generator[Any, Any, None]:
         """Each step when it has been decided; then somebody sends what was sampled."""
+        from nullblock.impl import update_from_output
+
         for _ in range(self.steps):
             self._events()
-            step = self.scheduler.schedule()
+            try:
+                step = self.scheduler.schedule()
+            except AssertionError:
+                return self._dies()
             self._notice(step)
-            answer = yield step
+            if (step.num_scheduled_tokens < 1).any():
+                return self._dies()
+            sampled = yield step
             self._events()
-            from nullblock.impl import update_from_output
+            update_from_output(self.scheduler, sampled)
 
-            update_from_output(self.scheduler, answer)
+    def _dies(self) -> None:
+        """In vLLM 0.22.1 a request that is longer than max_model_len ends the engine."""
+        assert self.scheduler.semantics == VLLM_0_22_1
+        self.seen["died"] += 1
 
     def _events(self) -> None:
         dice, scheduler = self.dice, self.scheduler
-        while dice.random() < 0.45:
+        while dice.random() < self.rate:
             self._arrive()
+        waiting = [request.id for request in scheduler.waiting if request.num_preemptions]
+        if waiting and dice.random() < 0.15:
+            self.seen["ended waiting"] += bool(scheduler.finish_requests(waiting))
+            self._arrive(waiting[0])
         alive = list(scheduler.requests)
         if alive and dice.random() < 0.12:
             chosen = dice.sample(alive, min(len(alive), dice.choice([1, 1, 3])))
@@ -76,8 +96,8 @@ class Service:
                 self.seen["reset in flight" if scheduler.step else "reset"] += bool(running)
         if dice.random() < 0.05:
             scheduler.evict_blocks([dice.randrange(1, scheduler.config.num_blocks)])
-        if dice.random() < 0.1:
-            scheduler.pause_state = dice.choice([UNPAUSED] * 3 + [PAUSED_NEW, PAUSED_ALL])
+        if dice.random() < 0.1 or (scheduler.pause_state and dice.random() < 0.5):
+            scheduler.pause_state = dice.choice([UNPAUSED] * 5 + [PAUSED_NEW, PAUSED_ALL])
 
     def _arrive(self, id: str | None = None) -> None:
         from nullblock.impl import Request
@@ -86,16 +106,21 @@ class Service:
         config = scheduler.config
         most = min(config.max_model_len, config.block_size * (config.num_blocks - 1))
         self.arrived += 1
-        length = dice.randrange(1, most - 1)
+        # In vLLM 0.22.1 such a one is never done, and not scheduled any more (UPD-4).
+        beyond = scheduler.semantics == VLLM_0_22_1 and dice.random() < 0.15
+        length = most - 3 if beyond else dice.randrange(1, most - 1)
+        longest = most - length + 2 if beyond else dice.randrange(1, most - length + 1)
         prompt = [dice.choice([0, 0, 0, 1])] * length
         if dice.random() < 0.2:
             prompt[-1] = dice.choice([2**31, -(2**31) - 1, 2**31 - 1, -(2**31), 2**63 - 1])
         id = f"r{self.arrived}" if id is None else id
+        self.about[id] = f"arrived {self.arrived}".encode()
         scheduler.add_request(
             Request(
                 id=id,
                 prompt=prompt,
-                max_tokens=dice.randrange(1, most - length + 1),
+                max_tokens=longest,
+                min_tokens=longest if beyond else 0,
                 priority=dice.randrange(3),
                 arrival_time=float(self.arrived),
                 eos=7,
@@ -113,7 +138,9 @@ class Service:
         admitted = step.admitted
         seen["resumed"] += sum(request.num_preemptions > 0 for request in admitted)
         seen["hit"] += int((step.num_computed_tokens[step.running :] > 0).sum())
-        seen["passed over"] += running.count - len(step.ids)
+        places = np.arange(running.count)[step.places]
+        seen["passed over"] += running.count - len(places)
+        seen["passed over between"] += int((np.diff(places) > 1).sum())
         seen["chunk"] += int((~step.samples).sum())
         seen["several blocks"] += int((step.new_block_counts[: step.running] > 1).sum())
         seen["common prefix"] += step.num_common_prefix_blocks > 0
