@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nullblock.impl.workers.broadcast import Channel, join
+    from nullblock.impl.workers.broadcast import Channel, joined
     from nullblock.impl.workers.encode import Encoder
     from nullblock.impl.workers.errors import (
         Diverged,
@@ -38,7 +38,7 @@ __all__ = [
     "Work",
     "WorkerError",
     "digest",
-    "join",
+    "joined",
     "model_input",
     "view_of_scheduler",
 ]
@@ -56,12 +56,12 @@ _HOME = {
     "Work": "mirror",
     "WorkerError": "errors",
     "digest": "view",
-    "join": "broadcast",
+    "joined": "broadcast",
     "model_input": "inputs",
     "view_of_scheduler": "view",
 }
 
-_ON_TORCH = {"Channel", "join"}
+_ON_TORCH = {"Channel", "joined"}
 
 
 def __getattr__(name: str) -> Any:

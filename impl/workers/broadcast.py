@@ -9,6 +9,9 @@ On a CPU the group is gloo's. With NCCL the frame lives on the device, staged th
 memory.
 """
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -96,9 +99,9 @@ class Channel:
             dist.broadcast(room.tensor, self._source, group=self._group)
             room.download(self._is_source)
         except RuntimeError as error:
-            what = str(error).strip().splitlines()[0]
+            way = "to the others" if self._is_source else f"to rank {dist.get_rank()}"
             raise Unreachable(
-                f"nothing passed between rank {self._source} and rank {dist.get_rank()}: {what}"
+                f"no decision came from rank {self._source} {way}: {_said(error)}"
             ) from error
 
 
@@ -123,14 +126,29 @@ class _Room:
             self._host.copy_(self.tensor)
 
 
-def join(
+@contextmanager
+def joined(
     rank: int, world_size: int, init_method: str, seconds: float, backend: str = "gloo"
-) -> None:
-    """Enter the default group, whose calls give up after so many seconds."""
-    dist.init_process_group(
-        backend,
-        init_method=init_method,
-        rank=rank,
-        world_size=world_size,
-        timeout=timedelta(seconds=seconds),
-    )
+) -> Iterator[None]:
+    """Inside, the process is a rank of the default group, whose calls give up after so many
+    seconds. Raises Unreachable if the others do not come.
+    """
+    try:
+        dist.init_process_group(
+            backend,
+            init_method=init_method,
+            rank=rank,
+            world_size=world_size,
+            timeout=timedelta(seconds=seconds),
+        )
+    except RuntimeError as error:
+        raise Unreachable(f"rank {rank} waited for {world_size}: {_said(error)}") from error
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def _said(error: RuntimeError) -> str:
+    """The first sentence of what torch says, without its place in torch."""
+    return re.sub(r"^\[[^]]*\] ", "", str(error).strip()).splitlines()[0].split(". ")[0]
