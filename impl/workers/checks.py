@@ -33,7 +33,7 @@ class Plan:
     """Before the step."""
     remaining: Ints
     """Tokens that are left uncomputed by it."""
-    grows: Words
+    grows: Ints
     """Which of these get blocks."""
     held: Ints
     """Blocks that each of those holds after it."""
@@ -149,7 +149,7 @@ def _check_total(mirror: "Mirror", decision: Decision, known: Ints, before: Part
         )
 
 
-def _growth(mirror: "Mirror", decision: Decision, before: Part) -> tuple[Words, Ints, int]:
+def _growth(mirror: "Mirror", decision: Decision, before: Part) -> tuple[Ints, Ints, int]:
     """Of those who ran before: who gets blocks, how many each then holds, and the most.
 
     Raises Diverged if there are no such blocks, or not as many.
@@ -157,10 +157,10 @@ def _growth(mirror: "Mirror", decision: Decision, before: Part) -> tuple[Words, 
     header, turnover = decision.header, decision.turnover
     longest = 0
     if decision.all_differ:
-        grows = decision.grown
+        grows = decision.grown.astype(np.int64)
         held: Ints = mirror.num_blocks[before][grows] + 1
     else:
-        grows, counts = np.unique(decision.grown, return_counts=True)
+        grows, counts = np.unique(decision.grown.astype(np.int64), return_counts=True)
         held = mirror.num_blocks[before][grows] + counts
     if header.num_grown:
         _there(mirror, header, decision.blocks)

@@ -42,9 +42,11 @@ def model_input(mirror: Mirror) -> ModelInput:
     if short.any():
         id = mirror.ids[int(np.arange(mirror.count)[work.places][short.argmax()])]
         raise ValueError(f"request {id!r} has tokens to compute and no slots for them")
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    which, positions = cells(work.num_computed, counts, total)
+    if work.num_tokens == len(counts):
+        starts = np.arange(len(counts) + 1)
+    else:
+        starts = np.concatenate(([0], np.cumsum(counts)))
+    which, positions = cells(work.num_computed, counts, work.num_tokens)
     there = rows[which]
     blocks, offsets = np.divmod(positions, size)
     slots = mirror.table[there, blocks] * np.int64(size)
@@ -53,9 +55,9 @@ def model_input(mirror: Mirror) -> ModelInput:
         input_ids=mirror.tokens[there, positions],
         positions=positions,
         slot_mapping=slots,
-        query_start=np.concatenate(([0], ends)),
+        query_start=starts,
         seq_lens=seq_lens,
         block_table=mirror.table,
         rows=rows,
-        logits=ends - 1,
+        logits=starts[1:] - 1,
     )

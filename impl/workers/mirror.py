@@ -36,6 +36,8 @@ class Work:
     """Before the step: the position of the first token to compute."""
     samples: Flags
     """Whether the step reaches the request's last token, so that one is sampled."""
+    num_tokens: int
+    """In all."""
     num_common_prefix_blocks: int
 
 
@@ -147,7 +149,7 @@ class Mirror:
             there = grows if isinstance(places, slice) else places[grows]
             self._append(there, self.num_blocks[there], planned.held, decision.blocks)
 
-    def _append(self, places: Ints | Words, first: Ints, held: Ints, blocks: Words) -> None:
+    def _append(self, places: Ints, first: Ints, held: Ints, blocks: Words) -> None:
         """Blocks to the tables of these, which held `first` and hold `held`, at least one more."""
         which, columns = cells(first, held - first, len(blocks))
         self.table[self.row[places][which], columns] = blocks
@@ -177,10 +179,12 @@ class Mirror:
         """Who is scheduled; those who enter come in now."""
         places, scheduled, computed = planned.places, planned.num_scheduled, planned.num_computed
         samples, turnover = planned.remaining == 0, decision.turnover
+        total = int(np.add.reduce(scheduled)) if decision.header.num_odd else len(scheduled)
         if turnover is not None and turnover.ids:
             first, entered = self.count, turnover.entered
             self._enter(turnover)
             scheduled = np.append(scheduled, entered.num_scheduled)
+            total = int(np.add.reduce(scheduled))
             computed = np.append(computed, entered.num_computed)
             end = entered.num_computed + entered.num_scheduled
             samples = np.append(samples, end == entered.num_tokens)
@@ -194,6 +198,7 @@ class Mirror:
             num_scheduled=scheduled,
             num_computed=computed,
             samples=samples,
+            num_tokens=total,
             num_common_prefix_blocks=decision.header.num_common_prefix_blocks,
         )
 
