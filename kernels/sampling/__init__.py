@@ -1,0 +1,1 @@
+"""From logits to tokens, and to the requests that end with them."""
