@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nullblock.impl.workers.broadcast import Channel, joined
+    from nullblock.impl.workers.device import DeviceMirror
     from nullblock.impl.workers.encode import Encoder
     from nullblock.impl.workers.errors import (
         Diverged,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Channel",
+    "DeviceMirror",
     "Diverged",
     "Encoder",
     "Malformed",
@@ -45,6 +47,7 @@ __all__ = [
 
 _HOME = {
     "Channel": "broadcast",
+    "DeviceMirror": "device",
     "Diverged": "errors",
     "Encoder": "encode",
     "Malformed": "errors",
@@ -61,7 +64,7 @@ _HOME = {
     "view_of_scheduler": "view",
 }
 
-_ON_TORCH = {"Channel", "joined"}
+_ON_TORCH = {"Channel", "DeviceMirror", "joined"}
 
 
 def __getattr__(name: str) -> Any:

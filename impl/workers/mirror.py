@@ -80,7 +80,10 @@ class Mirror:
         Raises Malformed, OutOfTurn or Diverged, and leaves the mirror as it was; but a digest is
         compared when the message has been applied.
         """
-        decision = decode(message)
+        return self.apply_decision(decode(message))
+
+    def apply_decision(self, decision: Decision) -> Work:
+        """The same of a message that has been decoded."""
         if self.work is not None:
             raise OutOfTurn(
                 f"step {decision.header.step} came before the tokens of step {self.step - 1} "
@@ -101,21 +104,23 @@ class Mirror:
             )
         return self.work
 
-    def take(self, sampled: ArrayLike) -> None:
+    def take(self, sampled: ArrayLike | None) -> None:
         """Append one token to each request that samples in this step; `sampled` has one for each
-        scheduled request, in the order of the step, and the others are ignored.
+        scheduled request, in the order of the step, and the others are ignored. None: the tokens
+        are kept elsewhere, and only counted here.
 
         Raises OutOfTurn without a step, ValueError for another number of tokens.
         """
-        work, tokens = self.work, np.asarray(sampled, np.int64)
+        work = self.work
         if work is None:
             raise OutOfTurn("no step waits for tokens: apply() the next message first")
-        if tokens.shape != work.rows.shape:
+        tokens = np.asarray(0 if sampled is None else sampled, np.int64)
+        if sampled is not None and tokens.shape != work.rows.shape:
             raise ValueError(f"{tokens.shape} tokens for {len(work.rows)} scheduled requests")
         places: Part = work.places
         if not work.samples.all():
             places = np.arange(self.count)[places][work.samples]
-            tokens = tokens[work.samples]
+            tokens = tokens[work.samples] if sampled is not None else tokens
         at = self.num_tokens[places]
         if len(at):
             self._widen(int(at.max()) + 1, 0)
