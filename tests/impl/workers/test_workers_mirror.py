@@ -1,6 +1,12 @@
 """A worker that hears of nothing but messages knows what the scheduler knows."""
 
+import re
+import struct
+import sys
 from collections import Counter
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +14,8 @@ from mirrored import messages, parts
 from planted import planted
 from service import SEEDS
 
+import nullblock.impl
+import nullblock.impl.workers
 from nullblock.impl import Request, Scheduler, update_from_output
 from nullblock.impl.workers import (
     Diverged,
@@ -18,7 +26,17 @@ from nullblock.impl.workers import (
     model_input,
     view_of_scheduler,
 )
+from nullblock.impl.workers.layout import (
+    CHANGED,
+    DIGEST,
+    ENTRY,
+    HEADER,
+    SOME,
+    TURNOVER,
+    WIDE,
+)
 from nullblock.spec.facts import Config
+from nullblock.spec.fields import LENGTH
 from nullblock.spec.profiles import VLLM_0_22_1
 
 RARE = {
@@ -284,3 +302,45 @@ def test_there_is_room_for_more_and_longer_requests_than_before() -> None:
         mirror.take(np.full(len(step.ids), 3))
         update_from_output(engine, np.full(len(step.ids), 3))
     assert mirror.count == 60 and mirror.tokens.shape[1] > 150
+
+
+@pytest.mark.parametrize(
+    ("name", "lacks", "extra"), [("Mirror", "numpy", "impl"), ("Channel", "torch", "gpu")]
+)
+def test_what_is_not_installed_is_named(
+    name: str, lacks: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the command that brings it; what does not need it is there."""
+    monkeypatch.setitem(sys.modules, lacks, None)
+    with pytest.raises(ImportError, match=rf"pip install 'nullblock\[{extra}\]'"):
+        getattr(nullblock.impl.workers, name)
+    with pytest.raises(AttributeError, match="no attribute 'Worker'"):
+        _ = nullblock.impl.workers.Worker
+
+
+def test_the_example_in_the_readme_runs() -> None:
+    """As it stands, until everybody is served; what was said of the request is gone with it."""
+    text = Path(nullblock.impl.__file__).with_name("workers").joinpath("README.md").read_text()
+    example, _ = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    assert names["outputs"].why.tolist() == [LENGTH] and names["worker"].count == 1
+    names["worker"].apply(names["encoder"].encode(names["scheduler"].schedule()))
+    assert names["worker"].count == 0 and not names["worker"].params
+
+
+def test_the_layout_in_the_readme_is_the_layout() -> None:
+    """Offsets, sizes and flags that it states are those of the code."""
+    path = Path(nullblock.impl.__file__).with_name("workers").joinpath("README.md")
+    text = " ".join(path.read_text().split())
+    names = "magic,CRC-32,version,flags,length,step,sum,digest,num_common_prefix_blocks"
+    kinds = re.findall(r"4s|[A-Z]", HEADER.format.replace("QQQ4I", "QQQIIII"))
+    ends = accumulate(struct.calcsize(f"<{kind}") for kind in kinds)
+    offsets = zip(
+        (0, *ends), (*names.split(","), "num_stay", "num_odd", "num_grown"), strict=False
+    )
+    flags = ((WIDE, "token ids"), (SOME, "somebody"), (DIGEST, "there"), (CHANGED, "there is a t"))
+    sizes = (("header", HEADER.size), ("turnover", TURNOVER.size), ("entered", ENTRY.size))
+    stated = [f"{number} {name}" for number, name in (*offsets, *flags)]
+    stated += [f"| {name} | {size} " for name, size in sizes]
+    assert [what for what in stated if what not in text] == []

@@ -4,10 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+if find_spec("torch") is None:
+    pytest.skip("torch is not installed: pip install 'nullblock[gpu]'", allow_module_level=True)
 
 SCRIPT = Path(__file__).with_name("rank.py")
 SEED = 4
