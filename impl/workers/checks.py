@@ -123,8 +123,8 @@ def _check_entering(
         return
     if np.isin(row, mirror.row[: mirror.count][stay]).any():
         raise _diverged(header, "somebody enters a row that is not free")
-    if int(row.max()) >= mirror.config.max_num_seqs:
-        raise _diverged(header, f"no more than {mirror.config.max_num_seqs} run")
+    if int(row.max()) >= mirror.num_rows:
+        raise _diverged(header, f"there are {mirror.num_rows} rows, and {int(row.max())} is none")
     running = {mirror.ids[place] for place in np.arange(mirror.count)[stay].tolist()}
     waiting = mirror.params.keys() - running.union(over)
     for id, known in zip(turnover.ids, turnover.entered.known.tolist(), strict=True):

@@ -36,21 +36,25 @@ _NONE: Ints = np.empty(0, np.int64)
 class DeviceMirror:
     """The scheduler's running list in a worker, its long arrays on a device.
 
-    `backend` chooses kernels or twins, as everywhere in `kernels`.
+    `backend` chooses kernels or twins, as everywhere in `kernels`; `num_rows` as of `Mirror`.
     """
 
     def __init__(
-        self, config: Config, device: torch.device | str, backend: Backend = "auto"
+        self,
+        config: Config,
+        device: torch.device | str,
+        backend: Backend = "auto",
+        num_rows: int | None = None,
     ) -> None:
         self.config, self._device, self._backend = config, torch.device(device), backend
-        self.mirror = Mirror(config)
+        self.mirror = Mirror(config, num_rows)
         """Of its tokens only those are there that came with a message."""
-        rows = config.max_num_seqs
+        rows, most = self.mirror.num_rows, config.max_num_seqs
         self.requests = Requests.empty(rows, config.max_model_len, config.block_size, device)
-        self.inputs = Inputs.empty(rows, config.max_num_scheduled_tokens, device)
+        self.inputs = Inputs.empty(most, config.max_num_scheduled_tokens, device)
         self.error = new_error(device)
         """What a kernel refused; `check` looks."""
-        self._scratches = Scratches.empty(rows, rows, device)
+        self._scratches = Scratches.empty(rows, most, device)
         self._batch: Batch | None = None
 
     def apply(self, message: Buffer) -> tuple[Work, Batch, Inputs]:

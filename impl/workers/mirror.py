@@ -46,6 +46,9 @@ class Mirror:
 
     Memory: 8 bytes a token and 4 a block in each row; as many rows as ever ran at once, as wide as
     the longest, both up to a factor of 2.
+
+    `num_rows`: rows are less than this. `max_num_seqs` if it is not given; an engine that keeps
+    rows also for who waits has more.
     """
 
     row: Ints
@@ -55,8 +58,9 @@ class Mirror:
     num_prompt: Ints
     num_blocks: Ints
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, num_rows: int | None = None) -> None:
         self.config = config
+        self.num_rows = config.max_num_seqs if num_rows is None else num_rows
         self.step = 0
         """The number of the message that comes next."""
         self.count = 0

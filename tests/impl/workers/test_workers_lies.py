@@ -123,7 +123,7 @@ DEFECTS: dict[str, tuple[str, str, str]] = {
     ),
     "there are any number of rows": (
         "checks.py",
-        "if int(row.max()) >= mirror.config.max_num_seqs:",
+        "if int(row.max()) >= mirror.num_rows:",
         "if False:",
     ),
     "there are any blocks": (
