@@ -5,12 +5,9 @@ left to right. What is long (tokens, block table, names) stands in a row that is
 long as it runs, `row[i]`; when somebody leaves the list numbers move, rows never do.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from nullblock.impl.arrays import Blocks, Flags, Ints, Tokens
+from nullblock.impl.arrays import Blocks, Flags, Ints, Tokens, grown
 from nullblock.impl.requests import Request
 
 FIRST_ROWS, FIRST_TOKENS = 16, 64
@@ -97,9 +94,9 @@ class Running:
 
     def _resize(self, n: int, width: int) -> None:
         """Rows, and tokens in each."""
-        self.tokens = _grown(self.tokens, n, width)
-        self.table = _grown(self.table, n, self._blocks(width))
-        self.names = _grown(self.names, n, self._blocks(width))
+        self.tokens = grown(self.tokens, n, width)
+        self.table = grown(self.table, n, self._blocks(width))
+        self.names = grown(self.names, n, self._blocks(width))
 
     def enter(self, request: Request, num_computed: int) -> int:
         """Append a request, without blocks as yet; its index."""
@@ -136,7 +133,7 @@ class Running:
         have, width = self.tokens.shape
         n = min(2 * have, self._most)
         self._resize(n, width)
-        self._set_columns(_grown(self._columns, _NUM_COLUMNS, n))
+        self._set_columns(grown(self._columns, _NUM_COLUMNS, n))
         self.place = np.concatenate([self.place, np.zeros(n - have, np.int64)])
         self.visit = np.concatenate([self.visit, np.zeros(n - have, np.int64)])
         self._free_rows.extend(range(n - 1, have - 1, -1))
@@ -177,10 +174,3 @@ class Running:
         """The block table of the i-th, from its block number `first` on."""
         held: Blocks = self.table[self.row[i], first : self.num_blocks[i]]
         return held
-
-
-def _grown(array: NDArray[Any], n: int, width: int) -> NDArray[Any]:
-    """The same numbers in a larger array."""
-    larger = np.zeros((n, width), array.dtype)
-    larger[: array.shape[0], : array.shape[1]] = array
-    return larger
