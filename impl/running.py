@@ -8,7 +8,7 @@ long as it runs, `row[i]`; when somebody leaves the list numbers move, rows neve
 import numpy as np
 
 from nullblock.impl.arrays import Blocks, Flags, Ints, Tokens, grown
-from nullblock.impl.requests import Request
+from nullblock.impl.requests import NO_EOS, Request
 
 FIRST_ROWS, FIRST_TOKENS = 16, 64
 """Rows, and tokens that a row has room for, at first; both double when that is not enough."""
@@ -20,9 +20,9 @@ _MOST = 1 << 62
 class Running:
     """At most `max_num_seqs` requests, in the order of their admission (vLLM's `running`).
 
-    Tokens and blocks are counted. Memory: 8 bytes a token of `tokens`, 4 a block of `table` and 8
-    a block of `names`, in each row. There are as many rows as ever ran at once, and they are as
-    wide as the longest request that ever ran, both up to a factor of 2.
+    Tokens and blocks are counted. Memory: 8 bytes a token of `tokens`, 4 a block of `table`, 8 a
+    block of `names` and 8 a stop token of `stops`, in each row. There are as many rows as ever ran
+    at once, and they are as wide as the longest request that ever ran, both up to a factor of 2.
     """
 
     row: Ints
@@ -68,6 +68,8 @@ class Running:
         self.tokens: Tokens = np.zeros((n, width), np.int64)
         self.table: Blocks = np.zeros((n, self._blocks(width)), np.int32)
         self.names: Ints = np.zeros((n, self._blocks(width)), np.int64)
+        self.stops: Tokens = np.zeros((n, 1), np.int64)
+        """Of a request with `has_stop`: its stop tokens, and NO_EOS behind them."""
         self._free_rows = list(range(n - 1, -1, -1))
         self.place = np.zeros(n, np.int64)
         """By row, where its request stands in the list."""
@@ -97,6 +99,7 @@ class Running:
         self.tokens = grown(self.tokens, n, width)
         self.table = grown(self.table, n, self._blocks(width))
         self.names = grown(self.names, n, self._blocks(width))
+        self.stops = grown(self.stops, n, self.stops.shape[1])
 
     def enter(self, request: Request, num_computed: int) -> int:
         """Append a request, without blocks as yet; its index."""
@@ -107,6 +110,8 @@ class Running:
         self.make_room(n)
         self.tokens[row, :n] = request.tokens
         self.names[row, : len(request.names)] = request.names
+        if request.stop:
+            self._stop_at(row, request.stop)
         prompt = request.num_prompt_tokens
         self._columns[:, i] = (
             *(row, n, num_computed, prompt),
@@ -127,6 +132,17 @@ class Running:
         self.place[row], self.visit[row] = i, self._entered
         self.count += 1
         return i
+
+    def _stop_at(self, row: int, tokens: frozenset[int]) -> None:
+        """Note stop tokens; what has more than 64 bits is never sampled."""
+        stops = [token for token in tokens if abs(token) <= -(NO_EOS + 1)]
+        n, have = self.stops.shape
+        if len(stops) > have:
+            larger = np.full((n, len(stops)), NO_EOS)
+            larger[:, :have] = self.stops
+            self.stops = larger
+        self.stops[row] = NO_EOS
+        self.stops[row, : len(stops)] = stops
 
     def _add_rows(self) -> None:
         """Twice as many, or as many as may run."""

@@ -138,10 +138,9 @@ def _why_all(state: State, places: Part, sampled: Tokens) -> Codes:
 
 def _stop_by_id(state: State, places: Part, sampled: Tokens, has_stop: Ints, why: Codes) -> None:
     """Mark those that sampled one of their stop tokens."""
-    standing: Ints = np.arange(state.running.count)[places]
-    for i in has_stop.nonzero()[0].tolist():
-        if int(sampled[i]) in state.running.requests[standing[i]].stop:
-            why[i] = STOPPED_BY_ID
+    some = has_stop.nonzero()[0]
+    stops = state.running.stops[state.running.row[places][some]]
+    why[some[(stops == sampled[some, None]).any(axis=1)]] = STOPPED_BY_ID
 
 
 def _take_by_id(state: State, oldest: InFlight, i: int, token: int) -> int | None:
