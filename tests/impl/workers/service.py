@@ -138,7 +138,7 @@ class Service:
         admitted = step.admitted
         seen["resumed"] += sum(request.num_preemptions > 0 for request in admitted)
         seen["hit"] += int((step.num_computed_tokens[step.running :] > 0).sum())
-        places = np.arange(running.count)[step.places]
+        places = np.arange(running.count)[self.scheduler.in_flight[-1].places]
         seen["passed over"] += running.count - len(places)
         seen["passed over between"] += int((np.diff(places) > 1).sum())
         seen["chunk"] += int((~step.samples).sum())
