@@ -104,6 +104,22 @@ class Sizes:
         return _power_of_two(self.max_num_seqs)
 
     @property
+    def block_lanes(self) -> int:
+        """One lane for every token of a block."""
+        return _power_of_two(self.block_size)
+
+    @property
+    def key_lanes(self) -> int:
+        """Blocks whose keys are computed at once, each on `block_lanes` lanes: no more than make
+        a few tokens a thread."""
+        return max(1, min(self.lanes, 2048 // self.block_lanes))
+
+    @property
+    def num_warps(self) -> int:
+        """Warps of a program: enough for four blocks a thread, and for no less than one warp."""
+        return max(1, min(8, max(self.lanes, self.request_lanes) // 32))
+
+    @property
     def run_bits(self) -> int:
         """Halvings that find one of `request_lanes` things."""
         return max(1, (self.request_lanes - 1).bit_length())
