@@ -112,6 +112,7 @@ def close_waiting(a, z: tl.constexpr):
         new += tl.sum(stay, 0)
         at += z.lanes
         tl.debug_barrier()
+    tl.debug_barrier()  # all threads have read it
     tl.store(a.words + WAITING_TAIL, new)
     tl.debug_barrier()
 

@@ -1,6 +1,11 @@
 """Short scenes for kernels with a defect: each is quiet if they have none."""
 
 from bench import Bench
+from beside import Beside
+
+from nullblock.impl import Request
+from nullblock.spec.facts import Config
+from nullblock.spec.profiles import VLLM_0_22_1
 
 
 def taken() -> None:
@@ -77,3 +82,20 @@ def rebuilt() -> None:
         if turn % 2:
             bench.evict([2])
     assert bench.rebuilds
+
+
+def full_length() -> None:
+    """A prompt as long as max_model_len, in chunks: its last token is never computed (0.22.1)."""
+    both = Beside(Config(9, 2, 3, 2, 5, semantics=VLLM_0_22_1), "triton")
+    both.add(Request("a", prompt=[1, 2, 3, 4, 5], max_tokens=3))
+    for _ in range(3):
+        both.step([6])
+
+
+def extras() -> None:
+    """An adapter and a salt that are spelled alike make equal first blocks, and others that
+    differ."""
+    both = Beside(Config(9, 2, 30, 3, 9), "triton")
+    for id, extra in (("a", (("x",), ("x",))), ("b", (("x",), ()))):
+        both.add(Request(id, prompt=[1, 2, 3, 4, 5], max_tokens=3, extras=extra))
+    both.step([6, 6])
