@@ -65,7 +65,8 @@ def write_kv(
         write_torch(key, key_cache, key_scale, slot_mapping, error)
         write_torch(value, value_cache, value_scale, slot_mapping, error)
         return
-    tokens, num_blocks, block_size = len(slot_mapping), *key_cache.shape[:2]
+    num_blocks, block_size, _, _ = key_cache.shape
+    tokens = len(slot_mapping)
     columns = max(key.shape[1] * key.shape[2], value.shape[1] * value.shape[2])
     if not tokens or not columns:
         return

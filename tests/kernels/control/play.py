@@ -90,8 +90,6 @@ def play(seed: int, backend: Backend, turns: int = 30, fused: bool = True) -> Co
             seen["scheduled"] += len(step.ids)
             seen["preempted"] += len(step.preempted)
             seen["ended"] += int((outputs.why != 0).sum())
-            hits = sum(
-                1 for r in range(step.running, len(step.ids)) if step.num_computed_tokens[r]
-            )
+            hits = sum(1 for r in range(step.running, len(step.ids)) if step.num_computed_tokens[r])
             seen["hit"] += hits
     return seen
