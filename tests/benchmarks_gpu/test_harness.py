@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed: pip install 'nullblock[gpu]'")
 
 import agreement
+import bench_gpu
 from bench import Bench, Peer
 from figures import Cost, Floors, Row, Spread, Target, Times, microseconds, spread
 from page import Report, Section, as_document, as_page, empty_page
@@ -240,6 +241,17 @@ def test_a_scheduler_that_decides_otherwise_is_not_timed(
     monkeypatch.setattr(agreement, "told", lies)
     with pytest.raises(RuntimeError, match="seed 0, step 10: "):
         agreement.compare("twins", 40)
+
+
+def test_the_package_need_not_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is not, it is found all the same, by processes started from here too."""
+    monkeypatch.setattr(bench_gpu.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    bench_gpu.make_importable()
+    folder, rest = os.environ["PYTHONPATH"].split(os.pathsep)
+    assert rest == "elsewhere" and sys.path[0] == folder
+    assert (Path(folder) / "nullblock" / "kernels" / "index.py").exists()
 
 
 def test_times_have_three_digits() -> None:
