@@ -120,19 +120,23 @@ class Allowed:
     """A finding that somebody has looked at and that is meant to be so."""
 
     kind: Kind
-    kernel: str
+    where: str
+    """The kernel; or the device function in which all its accesses stand, whoever calls it."""
     tensor: str
+    """As an argument of the kernel; the last part of its name will do."""
     reason: str
     actions: tuple[str, ...] | None = None
-    """Of the two accesses, in their order; None: any."""
+    """Of the two accesses, in any order; None: any."""
 
     def covers(self, finding: Finding) -> bool:
         """Whether this is that finding."""
-        actions = tuple(access.action for access in finding.accesses)
-        same = (self.kind, self.kernel, self.tensor)
-        return same == (finding.kind, finding.kernel, finding.tensor) and self.actions in (
-            None,
-            actions,
+        functions = {access.site.function for access in finding.accesses}
+        actions = sorted(access.action for access in finding.accesses)
+        return (
+            self.kind is finding.kind
+            and (self.where == finding.kernel or functions == {self.where})
+            and (finding.tensor == self.tensor or finding.tensor.endswith(f".{self.tensor}"))
+            and (self.actions is None or actions == sorted(self.actions))
         )
 
 
@@ -155,6 +159,8 @@ class Report:
     barriers: dict[Site, Finding | None] = field(default_factory=dict)
     """The barriers passed, each with what would be found without it, where it is known. Two
     accesses show it between which a program passed this barrier alone."""
+    shared: set[Site] = field(default_factory=set)
+    """Barriers that, together with others, part two accesses that would conflict."""
     used: list[Allowed] = field(default_factory=list)
     """Of what is allowed, what was seen."""
     _found: dict[tuple[Any, ...], Finding] = field(default_factory=dict)

@@ -46,7 +46,9 @@ class Interpreter:
     ) -> None:
         self.report, self.without, self.extra = report, without, extra
         self.narrow = narrow
-        self.rng = np.random.default_rng(report.seed)
+        # Of each its own, so that a run may repeat one of the two.
+        self.order = np.random.default_rng((report.seed, 0))
+        self.noise = np.random.default_rng((report.seed, 1))
         self.launch: Launch | None = None
         self._origins: dict[int, Any] = {}
         self._order: list[int] = []
@@ -93,17 +95,21 @@ class Interpreter:
             name = executor.fn.__name__
             self.report.launches[name] = self.report.launches.get(name, 0) + 1
             threads = 32 * int(kwargs.get("num_warps", 4))
-            launch = Launch(name, self.report, self.rng, self.without, threads * self.narrow)
+            launch = Launch(name, self.report, self.without, threads * self.narrow)
+            states = [(r.bit_generator, r.bit_generator.state) for r in (self.order, self.noise)]
 
             def run(how: Run) -> Values:
                 launch.start(how)
                 self.launch = launch
+                for generator, state in states:
+                    generator.state = state
                 self._debug(how.watched)
                 try:
                     original(executor, *args, **kwargs)
                 finally:
                     self.launch = None
                     self._debug(False)
+                launch.finish()
                 return launch.outcome()
 
             _compare(launch, run)
@@ -172,7 +178,7 @@ class Interpreter:
         def grid(builder: Any, x: int, y: int, z: int) -> Any:
             self._grid, self._order = (x, y, z), list(range(x * y * z))
             if self.launch is not None and self.launch.run.shuffle:
-                self.rng.shuffle(self._order)
+                self.order.shuffle(self._order)
             return original(builder, x, y, z)
 
         return grid
@@ -322,17 +328,17 @@ class Interpreter:
     def _lanes(self, number: int) -> Any:
         assert self.launch is not None
         natural = np.arange(number)
-        return self.rng.permutation(natural) if self.launch.run.shuffle else natural
+        return self.order.permutation(natural) if self.launch.run.shuffle else natural
 
     def _poison(self, shape: tuple[int, ...], kind: Any) -> Any:
         if kind == np.dtype(bool):
             return np.ones(shape, bool)
         if kind.kind in "iu" and kind.itemsize > 2:
             # Large enough to be nobody's, small enough for the interpreter to add a block of them.
-            content = self.rng.integers(1 << 12, 1 << 15, shape)
-            signs = self.rng.integers(0, 2 if kind.kind == "i" else 1, shape)
+            content = self.noise.integers(1 << 12, 1 << 15, shape)
+            signs = self.noise.integers(0, 2 if kind.kind == "i" else 1, shape)
             return np.where(signs, -content, content).astype(kind)
-        noise = self.rng.bytes(int(np.prod(shape)) * kind.itemsize)
+        noise = self.noise.bytes(int(np.prod(shape)) * kind.itemsize)
         return np.frombuffer(noise, np.uint8).view(kind).reshape(shape).copy()
 
 
@@ -340,10 +346,11 @@ def _compare(launch: Launch, run: Callable[[Run], Values]) -> None:
     """Run a launch as it is and disturbed; leave memory as the undisturbed run made it."""
     plain = run(WATCHED)
     launch.roll_back()
-    if _differs(launch, plain, run, DISTURBED) is not None:
+    both = _differs(launch, plain, run, DISTURBED)
+    if both is not None:
         apart = {kind: _differs(launch, plain, run, how) for kind, how in APART.items()}
-        if not any(apart.values()):  # each alone did no harm this time
-            apart[Kind.ORDER] = ("", None, "together with poisoned lanes only", 1)
+        if not any(apart.values()):  # each alone does no harm
+            apart[Kind.ORDER] = both
         for kind, found in apart.items():
             if found is not None:
                 name, index, words, count = found

@@ -45,11 +45,10 @@ class Launch:
         self,
         kernel: str,
         report: Report,
-        rng: np.random.Generator,
         without: Site | None,
         threads: int,
     ) -> None:
-        self.kernel, self.report, self.rng = kernel, report, rng
+        self.kernel, self.report = kernel, report
         self.scalar = False
         """Whether what is accessed next is a scalar, and not a block of one element."""
         self._threads = threads
@@ -70,6 +69,10 @@ class Launch:
         """From here on this program runs."""
         self.program = program
         self.races.begin_program()
+
+    def finish(self) -> None:
+        """The run is over."""
+        self.report.shared |= self.races.shared
 
     def barrier(self) -> None:
         """A ``tl.debug_barrier()``, unless it is the one to be left out."""

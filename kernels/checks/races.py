@@ -75,16 +75,25 @@ class Races:
         # The barrier passed last, and the first epoch that no other barrier parts from now.
         self._last: Site | None = None
         self._since = 0
+        # What ended each epoch: a barrier, or None, the program.
+        self._ends: list[Site | None] = []
+        self.shared: set[Site] = set()
+        """Barriers that, with others, stand between two accesses that would conflict."""
 
     def begin_program(self) -> None:
         """From here on another program runs."""
-        self._now = (self._now[0] + 1, self._now[1] + 1)
+        self._end_epoch(None)
+        self._now = (self._now[0] + 1, self._now[1])
         self._last, self._since = None, self._now[1]
 
     def barrier(self, site: Site) -> None:
         """All threads of the program have come to this barrier."""
         if site != self._last:
             self._last, self._since = site, self._now[1]
+        self._end_epoch(site)
+
+    def _end_epoch(self, by: Site | None) -> None:
+        self._ends.append(by)
         self._now = (self._now[0], self._now[1] + 1)
 
     def access(
@@ -122,6 +131,11 @@ class Races:
         yield None, concerns & (epochs == self._now[1])
         if self._last is not None:
             yield self._last, concerns & (epochs >= self._since) & (epochs < self._now[1])
+            before = epochs[concerns & (epochs >= 0) & (epochs < self._since)]
+            # Two accesses of other programs have other epochs too, and None between.
+            for epoch in set(before.tolist()):
+                between = self._ends[epoch : self._now[1]]
+                self.shared.update(site for site in between if site and None not in between)
 
     def _conflict(
         self, kind: Kind, barrier: Site | None, rows: Words, slots: Ints, bad: Bools

@@ -130,6 +130,7 @@ def name_row(a, row, z: tl.constexpr):
         store_keys(a, row + lane * 0, column, first, second, there, z)
         before, second_before = last_lane(first, z), last_lane(second, z)
         base += z.lanes
+    tl.debug_barrier()  # all threads have read what is written now
     tl.store(a.requests.num_keys + row, tl.maximum(full, known))
     tl.debug_barrier()
 

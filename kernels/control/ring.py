@@ -30,6 +30,7 @@ def load_queue(a):
 @triton.jit
 def store_queue(a, head, tail, free):
     """Write back what `load_queue` gave and others moved."""
+    tl.debug_barrier()  # all threads have read it
     tl.store(a.words + HEAD, head)
     tl.store(a.words + TAIL, tail)
     tl.store(a.words + NUM_FREE, free.to(tl.int64))
