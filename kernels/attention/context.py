@@ -98,10 +98,16 @@ def results(
     out: torch.Tensor | None,
     lse: torch.Tensor | None,
     error: torch.Tensor | None,
+    *,
+    every_row: bool = False,
 ) -> Results:
-    """Where results go, checked against the query. ``out`` is made, of zeros, if it is missing."""
+    """Where results go, checked against the query.
+
+    ``out`` is made if it is missing: of zeros, unless ``every_row`` will be written.
+    """
     if out is None:
-        out = torch.zeros_like(query, memory_format=torch.contiguous_format)
+        new = torch.empty_like if every_row else torch.zeros_like
+        out = new(query, memory_format=torch.contiguous_format)
     arguments.check("out", out, (query.dtype,), tuple(query.shape), query.device)
     if lse is not None:
         arguments.check("lse", lse, (torch.float32,), tuple(query.shape[:2]), query.device)
