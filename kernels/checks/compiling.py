@@ -103,18 +103,18 @@ def _specialised(launch: Launch) -> list[str]:
 def _compiled(launch: Launch, integers: str, target: str) -> Compiled:
     types, constants = dict(launch.types), dict(launch.constants)
     special = _specialised(launch)
-    aligned = [name for name, kind in types.items() if kind.startswith("*")]
-    if integers == ALIGNED:
-        aligned += special
     if integers == ONE:
         constants |= dict.fromkeys(special, 1)
         types |= dict.fromkeys(special, NOTHING)
     order = list(types)
+    aligned = [path for path, kind in _leaves(tuple(types.values())) if kind.startswith("*")]
+    if integers == ALIGNED:
+        aligned += [(order.index(name),) for name in special]
     source = ASTSource(
         fn=launch.kernel,
         signature=types,
         constexprs={(order.index(name),): value for name, value in constants.items()},
-        attrs={(order.index(name),): DIVISIBLE for name in aligned},
+        attrs=dict.fromkeys(aligned, DIVISIBLE),
     )
     said = io.StringIO()
     try:
@@ -124,6 +124,15 @@ def _compiled(launch: Launch, integers: str, target: str) -> Compiled:
     except Exception as caught:  # whatever a compiler raises
         needs, error = None, " ".join(f"{type(caught).__name__}: {caught}".split())[-400:]
     return Compiled(launch.name, launch.example, integers, target, needs, error)
+
+
+def _leaves(types: tuple[Any, ...]) -> Iterator[tuple[tuple[int, ...], str]]:
+    """The types of all parameters, those in tuples too, each with the way there."""
+    for place, kind in enumerate(types):
+        if isinstance(kind, str):
+            yield (place,), kind
+        else:
+            yield from (((place, *path), leaf) for path, leaf in _leaves(kind))
 
 
 def _needs(made: Any, target: str, said: str) -> Needs:
