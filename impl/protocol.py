@@ -53,7 +53,8 @@ class Engine(Protocol):
     def schedule(self) -> Step:
         """Decide one step: running requests first, then admissions.
 
-        Raises RuntimeError while another step is in flight, AssertionError where vLLM 0.22.1 does.
+        Raises RuntimeError while another step is in flight, AssertionError where vLLM 0.22.1 does,
+        and OverflowError for what does not fit the numbers of this backend.
         """
         ...
 
@@ -68,7 +69,8 @@ class Engine(Protocol):
     def add_request(self, request: Request) -> None:
         """Queue a request, or note its rejection (LIFE-2).
 
-        Raises ValueError if its id belongs to one that is alive.
+        Raises ValueError if its id belongs to one that is alive, OverflowError for what does not
+        fit the numbers of this backend.
         """
         ...
 

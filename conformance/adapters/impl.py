@@ -104,11 +104,14 @@ class _Impl:
             )
             self.engine.add_request(made)
         except OverflowError as error:
-            raise OutOfScope(f"too large for the engine impl: {error}") from error
+            raise _too_large(error) from error
 
     def schedule(self) -> Fields:
-        """Decide one step."""
-        step = self.engine.schedule()
+        """Decide one step. Raises :class:`OutOfScope` for numbers that the engine cannot hold."""
+        try:
+            step = self.engine.schedule()
+        except OverflowError as error:
+            raise _too_large(error) from error
         granted = step.num_scheduled_tokens.tolist()
         computed, output = step.num_computed_tokens.tolist(), step.num_output_tokens.tolist()
         ends = list(itertools.accumulate(step.new_block_counts.tolist(), initial=0))
@@ -232,6 +235,10 @@ class _Impl:
             "requests": {id: _request(request) for id, request in found.requests.items()},
         }
         return fields if found.pool is None else fields | _pool(found.pool)
+
+
+def _too_large(error: OverflowError) -> OutOfScope:
+    return OutOfScope(f"too large for the engine impl: {error}")
 
 
 def _request(request: "RequestPicture") -> Fields:

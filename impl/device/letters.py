@@ -9,7 +9,6 @@ from nullblock.kernels.control import exchange
 from nullblock.kernels.control.exchange import Mail
 from nullblock.kernels.control.sizes import Sizes
 from nullblock.kernels.control.state import NO_EOS as NO_TOKEN
-from nullblock.spec.facts import Config
 
 MOST_TOKEN = (1 << 31) - 2
 """The largest token id: one more still has to fit 32 bits."""
@@ -27,15 +26,6 @@ def check(request: Request) -> None:
             raise OverflowError(f"token {token}: on a device they are 0 to {MOST_TOKEN}")
     if not -(1 << 63) <= request.priority < 1 << 63:
         raise OverflowError(f"priority {request.priority} has more than 64 bits")
-
-
-def check_length(request: Request, config: Config) -> None:
-    """Raise OverflowError for a request that vLLM 0.22.1 would give less than no tokens: longer
-    than max_model_len, it goes backwards from there (RUN-1).
-    """
-    n, most = request.num_prompt_tokens, config.max_model_len
-    if n > most or (n == most and request.min_tokens > 1):
-        raise OverflowError(f"on a device {n} prompt tokens and max_model_len {most}")
 
 
 class Postbox:

@@ -40,8 +40,7 @@ class Loop:
     def __init__(self, scheduler: Scheduler, model: Model) -> None:
         self._scheduler, self._resident, self._model = scheduler, scheduler.resident, model
         resident = self._resident
-        resident.take_letters()
-        resident.fixed = True
+        resident.fix(scheduler.requests.values())
         self._sampled = torch.zeros(
             resident.sizes.max_num_seqs, dtype=torch.int32, device=resident.place.device
         )

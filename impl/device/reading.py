@@ -30,8 +30,8 @@ class Reader:
     def step(self, number: int) -> Step:
         """What the step of that number decided, from 1. Waits for the device.
 
-        Raises LookupError if its place is another step's, RuntimeError if a kernel reported a
-        fault.
+        Raises LookupError if its place is another step's, OverflowError if vLLM 0.22.1 would have
+        scheduled less than no tokens, RuntimeError if a kernel reported another fault.
         """
         place, header = self._record(number)
         n, ran = int(header[at.SCHEDULED.value]), int(header[at.RAN.value])
@@ -101,9 +101,7 @@ class Reader:
     def _record(self, number: int) -> tuple[int, Ints]:
         place = (number - 1) % self._size
         header = _read(self._log.header[place])
-        if fault := Fault(int(header[at.ERROR.value])):
-            names = ", ".join(flag.name or "?" for flag in Fault if flag in fault)
-            raise RuntimeError(f"the scheduler's kernels stopped in step {number}: {names}")
+        _check(Fault(int(header[at.ERROR.value])), number)
         if int(header[at.STEP.value]) != number & (1 << 31) - 1:
             raise LookupError(f"step {number} is not in the log any more, or not yet")
         return place, header
@@ -115,6 +113,17 @@ class Reader:
         """The first n tokens of a row: they do not change as long as it is the request's."""
         found: list[int] = self._tokens[row, :n].tolist()
         return found
+
+
+def _check(fault: Fault, number: int) -> None:
+    if fault is Fault.TOKENS:
+        raise OverflowError(
+            "a request is longer than max_model_len, and of such vLLM 0.22.1 schedules less than "
+            "no tokens: not on a device"
+        )
+    if fault:
+        names = ", ".join(flag.name or "?" for flag in Fault if flag & fault)
+        raise RuntimeError(f"the scheduler's kernels stopped in step {number}: {names}")
 
 
 def _read(values: torch.Tensor) -> Ints:

@@ -6,7 +6,7 @@ step: letters are posted and taken at once, records are read as soon as they are
 there is always room for one request more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import torch
@@ -126,6 +126,7 @@ class Resident:
 
         `longest`: the most tokens that a request has which takes one.
         """
+        self.take_letters()  # who ended since the step was decided gets no token
         self._make_room(tokens=longest + 1)
         padded = torch.zeros(self.sizes.max_num_seqs, dtype=torch.int32)
         padded[: len(sampled)] = sampled
@@ -136,40 +137,58 @@ class Resident:
         """Whom the tokens of the last update ended."""
         return self.reader.ended(self.num_steps)
 
+    def make_room_for(self, request: Request) -> None:
+        """See that a request can arrive. Raises Full if it cannot, and nothing may move: then its
+        row has to have room for all that it may become.
+        """
+        self._make_room(
+            rows=0 if self.rows.num_free else len(self.rows) + 1,
+            tokens=self.longest(request) if self.fixed else request.num_prompt_tokens + 1,
+            stops=len(request.stop),
+        )
+        self.make_room_for_letters(1)
+
+    def longest(self, request: Request) -> int:
+        """The tokens that a request may come to, and one more: it may be preempted with its last
+        one in flight.
+        """
+        prompt = request.num_prompt_tokens
+        return max(prompt, min(prompt + request.max_tokens, self.sizes.max_model_len)) + 1
+
+    def fix(self, requests: Iterable[Request]) -> None:
+        """From now on everything stays where it is; there is room for these requests."""
+        self.take_letters()
+        self._make_room(tokens=max(map(self.longest, requests), default=0))
+        self.fixed = True
+
+    def make_room_for_letters(self, n: int) -> None:
+        """See that n letters have a place, if there are so many places.
+
+        Raises Full if they have none, and the device may not be asked to take some.
+        """
+        size, waiting = self.postbox.size, self.postbox.posted - self._taken
+        if waiting + n > size:
+            if self.fixed:
+                raise Full(f"{waiting} letters wait, of {size}: collect() steps that took some")
+            self.take_letters()
+
     def arrive(
         self, request: Request, tie: int, extra: tuple[int, int], takes_over: int | None
     ) -> None:
-        """Post an arrival; see `Postbox.arrival`."""
-        self._make_room(
-            rows=0 if self.rows.num_free else len(self.rows) + 1,
-            tokens=request.num_prompt_tokens + 1,
-            stops=len(request.stop),
-        )
-        row = self.rows.take(request)
-        self._before_a_letter()
-        self.postbox.arrival(request, row, tie, extra, takes_over)
+        """Post an arrival that there is room for; see `Postbox.arrival`."""
+        self.postbox.arrival(request, self.rows.take(request), tie, extra, takes_over)
 
     def end(self, request: Request) -> int:
         """Post the end of a request; its row."""
         row = self.rows.of(request)
-        self._before_a_letter()
+        self.make_room_for_letters(1)
         self.postbox.end(row)
         return row
 
     def pause(self, state: int) -> None:
         """Post a pause state."""
-        self._before_a_letter()
+        self.make_room_for_letters(1)
         self.postbox.pause(state)
-
-    def _before_a_letter(self) -> None:
-        """See that there is a place for one.
-
-        Raises Full if there is none, and the device may not be asked to take some.
-        """
-        if self.postbox.posted - self._taken == self.postbox.size:
-            if self.fixed:
-                raise Full(f"{self.postbox.size} letters wait: collect() steps that took some")
-            self.take_letters()
 
     def take_letters(self) -> None:
         """Let the device take what was posted, so that its state says all that the host knows."""

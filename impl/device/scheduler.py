@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from nullblock.impl.arrays import Ints, Tokens
-from nullblock.impl.device.letters import MOST_TOKEN, check, check_length
+from nullblock.impl.device.letters import MOST_TOKEN, check
 from nullblock.impl.device.picture import portray
 from nullblock.impl.device.places import Place, place
 from nullblock.impl.device.resident import Resident
@@ -81,7 +81,8 @@ class Scheduler:
     def schedule(self) -> Step:
         """Decide one step: running requests first, then admissions.
 
-        Raises RuntimeError while another step is in flight, and if a kernel reports a fault.
+        Raises RuntimeError while another step is in flight, and if a kernel reports a fault;
+        OverflowError where vLLM 0.22.1 schedules less than no tokens.
         """
         if self._step is not None:
             raise RuntimeError("a step is in flight: update_from_output() comes first")
@@ -131,7 +132,7 @@ class Scheduler:
         """Queue a request, or note its rejection (LIFE-2).
 
         Raises ValueError if its id belongs to one that is alive, OverflowError for a token that
-        does not fit 32 bits and for a prompt of which vLLM 0.22.1 would compute less than nothing.
+        does not fit 32 bits.
         """
         if request.id in self._requests:
             raise ValueError(f"a request {request.id!r} is alive: use another id")
@@ -141,7 +142,7 @@ class Scheduler:
             if why is not None:
                 self._rejected.append((request.id, why))
                 return
-        check_length(request, self.config)
+        self.resident.make_room_for(request)
         takes_over = None
         if not self.semantics.frames_match_request:
             takes_over = self._ended_in_flight.pop(request.id, None)
@@ -164,6 +165,7 @@ class Scheduler:
     def finish_requests(self, ids: list[str]) -> list[str]:
         """End requests from outside, in this order; those that were alive (LIFE-4, LIFE-5)."""
         ended = [id for id in dict.fromkeys(ids) if id in self._requests]
+        self.resident.make_room_for_letters(len(ended))
         for id in ended:
             self._ended_in_flight[id] = self.resident.end(self._requests[id])
             self._forget(id)
