@@ -76,10 +76,10 @@ MUTANTS = {
     ),
     "the null block is read": ("tiles", "(block > 0)", "(block >= 0)", checks.null_block),
     "tiles of the wrong request": (
-        "requests", "// WIDTH + request * STEP", "// WIDTH", checks.chunks
+        "requests", "first_tile(start, request, WIDTH)", "start // WIDTH", checks.chunks
     ),
     "tiles counted from the wrong one": (
-        "prefill_kernel", "(tile - start // TOKENS - request)", "(tile - start // TOKENS)",
+        "prefill_kernel", "first_tile(start, request, TOKENS)", "start // TOKENS",
         checks.chunks,
     ),
     "the prefix is seen whole from inside": (
