@@ -77,8 +77,8 @@ def chunks(device: torch.device = CPU) -> None:
 
 def prefixes(device: torch.device = CPU) -> None:
     """A common prefix of three blocks: a decode past it, a chunk that begins inside of it."""
-    shape = Shape(kv_heads=1, group=1, head_size=32)
-    batch = batch_of(shape, (60, 52), (1, 10), shared=48, device=device)
+    shape = Shape(kv_heads=1, group=1, head_size=32, block_size=8)
+    batch = batch_of(shape, (60, 30), (1, 10), shared=24, device=device)
     lse, error = lse_of(batch), new_error(device)
     assert_right(batch, cascade(batch, 3, lse, error=error), lse)
     assert error.item() == 0
