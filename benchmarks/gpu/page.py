@@ -156,8 +156,8 @@ def as_page(report: Report) -> str:
             f"Tests of the kernels, compiled, before anything was timed: {report.tests}.",
             "## Targets",
             goals_table(report),
-            "What stands without a figure was not measured in this run; divergences are counted by "
-            "`tests/fuzz/bulk.py --engine impl:cuda`.",
+            "What stands without a figure was not measured in this run. Divergences are counted "
+            "by `tests/fuzz/bulk.py --engine impl:cuda`.",
             "## Floors, measured in the same run",
             "\n".join(floors_lines(report)),
         ]

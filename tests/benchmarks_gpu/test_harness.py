@@ -12,11 +12,15 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'nullblock[gpu]'")
 
+import agreement
+import bench_gpu
 from bench import Bench, Peer
 from figures import Cost, Floors, Row, Spread, Target, Times, microseconds, spread
 from page import Report, Section, as_document, as_page, empty_page
 from targets import GOALS
 from timing import Effort, measure
+
+from nullblock.impl.step import Step
 
 GPU = Path(__file__).parents[2] / "benchmarks" / "gpu"
 FLOORS = Floors(copy_bandwidth=4e12, matmul_rate=8e14, launch=1e-6, eager_launch=5e-6)
@@ -219,6 +223,35 @@ def test_without_a_gpu_it_says_so() -> None:
     assert json.loads(done.stdout)["measured"] is False
     assert "There is no GPU here" in done.stdout
     assert (GPU / "RESULTS.md").read_text() == before
+
+
+def test_a_scheduler_that_decides_otherwise_is_not_timed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The device's scheduler is played beside the NumPy engine, preemptions included; the first
+    decision that differs is an error."""
+    assert agreement.compare("twins", 40) > 0
+    true = agreement.told
+    calls: list[Step] = []
+
+    def lies(step: Step) -> tuple[object, ...]:
+        calls.append(step)
+        return (*true(step), len(calls) == 21)
+
+    monkeypatch.setattr(agreement, "told", lies)
+    with pytest.raises(RuntimeError, match="seed 0, step 10: "):
+        agreement.compare("twins", 40)
+
+
+def test_the_package_need_not_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is not, it is found all the same, by processes started from here too."""
+    monkeypatch.setattr(bench_gpu.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    bench_gpu.make_importable()
+    folder, rest = os.environ["PYTHONPATH"].split(os.pathsep)
+    assert rest == "elsewhere" and sys.path[0] == folder
+    assert (Path(folder) / "nullblock" / "kernels" / "index.py").exists()
 
 
 def test_times_have_three_digits() -> None:

@@ -20,6 +20,17 @@ triton = pytest.importorskip("triton", reason="triton is not installed")
 sys.path.insert(0, str(Path(__file__).parent))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Compiled, only those tests run that take `device`, and so put their tensors on the GPU."""
+    if triton.knobs.runtime.interpret:
+        return
+    here = Path(__file__).parent
+    reason = "runs in the interpreter only: it does not say where its tensors are"
+    for item in items:
+        if here in item.path.parents and "device" not in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
 @pytest.fixture(scope="session")
 def device() -> "torch.device":
     """Where the tensors lie: on a GPU if kernels are compiled, else in main memory."""
