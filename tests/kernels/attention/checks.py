@@ -87,9 +87,13 @@ def prefixes(device: torch.device = CPU) -> None:
 def scales(device: torch.device = CPU) -> None:
     """A cache whose numbers are to be scaled, of one split and of two."""
     batch = batch_of(Shape(kv_heads=1, group=1), (150, 20), device=device)
-    batch = with_context(batch, k_scale=0.25, v_scale=3.0)
     lse = lse_of(batch)
-    assert_right(batch, decode(batch, lse), lse)
+    known = with_context(batch, k_scale=0.25, v_scale=3.0)
+    assert_right(known, decode(known, lse), lse)
+    there = [torch.tensor([scale], device=device) for scale in (0.25, 3.0)]
+    read = with_context(batch, k_scale=there[0], v_scale=there[1])
+    assert torch.equal(decode(read), decode(known))
+    assert_right(known, attend(read))
 
 
 def steep(device: torch.device = CPU) -> None:
