@@ -126,6 +126,7 @@ class Resident:
 
         `longest`: the most tokens that a request has which takes one.
         """
+        self.take_letters()  # who ended since the step was decided gets no token
         self._make_room(tokens=longest + 1)
         padded = torch.zeros(self.sizes.max_num_seqs, dtype=torch.int32)
         padded[: len(sampled)] = sampled

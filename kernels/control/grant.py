@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.control.faults import TOKENS
-from nullblock.kernels.control.publish import publish, publish_torch
+from nullblock.kernels.control.publish import publish_torch
 from nullblock.kernels.control.ring import pop_front
 from nullblock.kernels.control.runs import entry_of, lay_out, run_of
 from nullblock.kernels.control.state import State
@@ -39,47 +39,53 @@ def blocks_lacking(computed, tokens, held, z: tl.constexpr):
 
 
 @triton.jit
-def grant(a, row, there, tokens, lacking, head, tail, free, z: tl.constexpr):
-    """Give the requests of the lanes `there` their tokens and the blocks that they lack, one after
-    another, and cache what the step fills (RUN-4, POOL-10, TABLE-10, HASH-12).
+def plan(a, first, last, fixed, budget, free, z: tl.constexpr):
+    """Give the running requests from place `first` to `last` their tokens, one after another, up
+    to the first one that lacks blocks; lay out runs of what they lack (RUN-1, RUN-4, TABLE-10).
 
-    There have to be so many free blocks. Returns the queue's head and length.
+    `fixed`: the tokens of all of them, if it is not negative; otherwise they share the budget.
+    Returns the place of who lacks blocks, `last` if nobody does, with the tokens that it asks for
+    and the blocks that it lacks; and of the others the tokens, the blocks and the runs.
     """
+    lane = tl.arange(0, z.request_lanes)
+    there = (lane >= first) & (lane < last)
+    row = tl.load(a.queues.running + lane, mask=there, other=0)
+    computed = tl.load(a.requests.num_computed + row, mask=there, other=0)
+    num_tokens = tl.load(a.requests.num_tokens + row, mask=there, other=0)
     held = tl.load(a.requests.num_blocks + row, mask=there, other=0)
-    total, runs = lay_out(a, row, held, lacking, there)
-    if total > 0:
-        head = pop_front(a, head, tail, total, z)
-        _append(a, total, runs, z)
-        held += tl.where(there, lacking, 0)
-        tl.store(a.requests.num_blocks + row, held, mask=there)
-        free -= total
+    tokens = tokens_to_run(a, computed, num_tokens, there, budget, z)
+    tokens = tl.where(there & (fixed >= 0), fixed, tokens)
+    lacking = tl.where(there, blocks_lacking(computed, tokens, held, z), 0)
+    short = tl.min(tl.where(there & (tl.cumsum(lacking, 0) > free), lane, last), 0)
+    asked = tl.sum(tl.where(lane == short, tokens, 0), 0)
+    lacks = tl.sum(tl.where(lane == short, lacking, 0), 0)
+    there = there & (lane < short)
+    spent = tl.sum(tl.where(there, tokens, 0).to(tl.int64), 0)
     tl.store(a.requests.granted + row, tokens, mask=there)
-    if z.enable_prefix_caching:
-        computed = tl.load(a.requests.num_computed + row, mask=there, other=0)
-        num_tokens = tl.load(a.requests.num_tokens + row, mask=there, other=0)
-        cached = tl.load(a.requests.num_cached + row, mask=there, other=0)
-        full = tl.minimum(computed + tokens, num_tokens) // z.block_size
-        fills = there & (full > cached)
-        if tl.max(fills.to(tl.int32), 0) > 0:
-            publish(a, row, fills, full, cached, held, z)
-    tl.debug_barrier()
-    return head, free
+    tl.store(a.requests.num_blocks + row, held + lacking, mask=there)
+    total, runs = lay_out(a, row, held, lacking, there)
+    return short, asked, lacks, spent, total, runs
 
 
 @triton.jit
-def _append(a, total, runs, z: tl.constexpr):
-    """Let popped blocks be the requests', at the ends of their tables (TABLE-10)."""
-    lane = tl.arange(0, z.lanes)
-    base = tl.zeros([], tl.int32)
-    while base < total:
-        item = base + lane
-        there = item < total
-        block = tl.load(a.scratch.blocks + item, mask=there, other=0)
-        own(a, block, there)
-        row, column = entry_of(a, item, run_of(a, item, there, runs, z), there)
-        entry = row_entry(row.to(tl.int64), z.row_blocks, column)
-        tl.store(a.requests.table + entry, block, mask=there)
-        base += z.lanes
+def give_blocks(a, total, runs, head, tail, z: tl.constexpr):
+    """Pop as many blocks as the runs have entries and let them be the requests', at the ends of
+    their tables (POOL-10, TABLE-10). There are so many; returns the queue's head."""
+    if total > 0:
+        head = pop_front(a, head, tail, total, z)
+        lane = tl.arange(0, z.lanes)
+        base = tl.zeros([], tl.int32)
+        while base < total:
+            item = base + lane
+            there = item < total
+            block = tl.load(a.scratch.blocks + item, mask=there, other=0)
+            own(a, block, there)
+            row, column = entry_of(a, item, run_of(a, item, there, runs, z), there)
+            entry = row_entry(row.to(tl.int64), z.row_blocks, column)
+            tl.store(a.requests.table + entry, block, mask=there)
+            base += z.lanes
+        tl.debug_barrier()
+    return head
 
 
 # The twins' part --------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.arguments import Backend, use_triton
-from nullblock.kernels.control import words
 from nullblock.kernels.control.ends import end_requests, end_requests_torch
 from nullblock.kernels.control.exchange import (
     ARRIVAL,
@@ -26,12 +25,15 @@ from nullblock.kernels.control.exchange import (
     Mail,
     Rings,
 )
-from nullblock.kernels.control.faults import ROW, WAITING, Fault
+from nullblock.kernels.control.faults import ROW, Fault
+from nullblock.kernels.control.faults import WAITING as WAITING_FULL
 from nullblock.kernels.control.state import State
 from nullblock.kernels.control.words import (
     ABSENT,
     NUM_SCHEDULED,
     PAUSE,
+    RUNNING,
+    WAITING,
     WAITING_HEAD,
     WAITING_TAIL,
 )
@@ -85,11 +87,12 @@ def _arrive(a, mail, at, row, z: tl.constexpr):
     tail = tl.load(a.words + WAITING_TAIL)
     room = tail - tl.load(a.words + WAITING_HEAD) < z.waiting_capacity
     inside = (row >= 0) & (row < z.num_rows) & (n >= 0) & (n <= z.row_tokens)
-    stage = tl.load(a.requests.stage + row, mask=inside, other=words.RUNNING)
+    stage = tl.load(a.requests.stage + row, mask=inside, other=RUNNING)
+    tl.debug_barrier()  # everybody has seen the row as it was
     if stage != ABSENT:
         tl.atomic_or(a.error, ROW)
     elif not room:
-        tl.atomic_or(a.error, WAITING)
+        tl.atomic_or(a.error, WAITING_FULL)
     else:
         _copy_tokens(a.requests, mail, at, row, n, z)
         _copy_columns(a.requests, mail, at, row, n, z)
@@ -101,7 +104,8 @@ def _arrive(a, mail, at, row, z: tl.constexpr):
 @triton.jit
 def _copy_tokens(requests, mail, at, row, n, z: tl.constexpr):
     """The prompt."""
-    first, source = 0, mail.tokens + at.to(tl.int64) * z.row_tokens
+    first = tl.zeros([], tl.int32)
+    source = mail.tokens + at.to(tl.int64) * z.row_tokens
     while first < n:  # at most row_tokens
         i = first + tl.arange(0, z.lanes)
         tokens = tl.load(source + i, mask=i < n, other=0)
@@ -112,14 +116,15 @@ def _copy_tokens(requests, mail, at, row, n, z: tl.constexpr):
 @triton.jit
 def _copy_columns(requests, mail, at, row, n, z: tl.constexpr):
     """What is known of a request that begins."""
-    tl.store(requests.stage + row, words.WAITING)
+    tl.store(requests.stage + row, WAITING)
     tl.store(requests.num_tokens + row, n)
     tl.store(requests.num_prompt + row, n)
     tl.store(requests.limit + row, tl.load(mail.limit + at))
     tl.store(requests.at_least + row, tl.load(mail.at_least + at))
     tl.store(requests.eos + row, tl.load(mail.eos + at))
     tl.store(requests.num_stop + row, tl.load(mail.num_stop + at))
-    for j in tl.static_range(z.stop_width):
+    width: tl.constexpr = z.stop_width
+    for j in tl.static_range(width):
         stop = tl.load(mail.stop_ids + at * z.stop_width + j)
         tl.store(requests.stop_ids + row.to(tl.int64) * z.stop_width + j, stop)
     for j in tl.static_range(2):
@@ -181,7 +186,7 @@ def _arrive_torch(state: State, mail: Mail, at: int, row: int) -> None:
                 getattr(requests, name)[row] = getattr(mail, name)[at]
         for name in ZEROED:
             getattr(requests, name)[row] = 0
-        requests.num_tokens[row], requests.stage[row] = n, words.WAITING.value
+        requests.num_tokens[row], requests.stage[row] = n, WAITING.value
         scheduled = arrays.decision.row[: state.word(NUM_SCHEDULED)]
         former = int(mail.takes_over[at])
         scheduled[scheduled == (former if former >= 0 else NOBODY.value)] = row

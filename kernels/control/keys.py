@@ -86,15 +86,15 @@ def store_keys(a, row, column, first, second, there, z: tl.constexpr):
 
 
 @triton.jit
-def add_key(a, row, known, there, z: tl.constexpr):
-    """The next key of each request of the lanes `there`, behind the `known` ones (HASH-12)."""
-    before, second_before = load_keys(a, row, known - 1, there & (known > 0), z)
-    before = tl.where(there & (known > 0), before - 1, 0)
-    first, second = contributions(a, row, known, there, z)
+def add_key(a, row, column, there, z: tl.constexpr):
+    """The keys of full blocks, one a lane, behind keys that are known (HASH-12)."""
+    after = there & (column > 0)
+    before, second_before = load_keys(a, row, column - 1, after, z)
+    before = tl.where(after, before - 1, 0)
+    first, second = contributions(a, row, column, there, z)
     first = reduced(first + before.to(tl.uint64))
     second = reduced(second + second_before.to(tl.uint64))
-    store_keys(a, row, known, first, second, there, z)
-    tl.store(a.requests.num_keys + row, known + 1, mask=there)
+    store_keys(a, row, column, first, second, there, z)
 
 
 @triton.jit

@@ -13,15 +13,10 @@ from nullblock.kernels.index import row_entry
 
 
 @triton.jit
-def publish(a, row, there, full, cached, held, z: tl.constexpr):
-    """Cache what the requests of the lanes `there` have filled: of the leading `full` blocks those
-    behind the `cached` ones, as far as they are held, one request after another.
-    """
-    _name(a, row, there, full, z)
-    tl.store(a.requests.num_cached + row, full, mask=there)
-    # Of a prompt longer than max_model_len vLLM 0.22.1 counts blocks that it does not have.
-    count = tl.maximum(tl.minimum(full, held) - cached, 0)
-    items, runs = lay_out(a, row, cached, count, there)
+def publish(a, first, last, z: tl.constexpr):
+    """Cache what the running requests from place `first` to `last` fill with the tokens that they
+    are granted, one request after another (HASH-12)."""
+    items, runs = _fills(a, first, last, z)
     if items > 0:
         stamp = tl.load(a.words + STAMP)
         used = tl.load(a.words + SLOTS_USED).to(tl.int32)
@@ -30,13 +25,12 @@ def publish(a, row, there, full, cached, held, z: tl.constexpr):
         base = tl.zeros([], tl.int32)
         while base < items:
             item = base + lane
-            some = item < items
-            run = run_of(a, item, some, runs, z)
-            of, column = entry_of(a, item, run, some)
-            entry = row_entry(of.to(tl.int64), z.row_blocks, column)
-            block = tl.load(a.requests.table + entry, mask=some, other=0)
-            key, second = load_keys(a, of, column, some, z)
-            used += insert(a, block, key, second, some, stamp + base, z)
+            there = item < items
+            row, column = entry_of(a, item, run_of(a, item, there, runs, z), there)
+            entry = row_entry(row.to(tl.int64), z.row_blocks, column)
+            block = tl.load(a.requests.table + entry, mask=there, other=0)
+            key, second = load_keys(a, row, column, there, z)
+            used += insert(a, block, key, second, there, stamp + base, z)
             base += z.lanes
         tl.debug_barrier()
         tl.store(a.words + STAMP, stamp + items)
@@ -45,17 +39,44 @@ def publish(a, row, there, full, cached, held, z: tl.constexpr):
 
 
 @triton.jit
+def _fills(a, first, last, z: tl.constexpr):
+    """Lay out runs of the blocks that are to be cached, their keys computed; how many items and
+    runs there are."""
+    lane = tl.arange(0, z.request_lanes)
+    there = (lane >= first) & (lane < last)
+    row = tl.load(a.queues.running + lane, mask=there, other=0)
+    computed = tl.load(a.requests.num_computed + row, mask=there, other=0)
+    granted = tl.load(a.requests.granted + row, mask=there, other=0)
+    num_tokens = tl.load(a.requests.num_tokens + row, mask=there, other=0)
+    full = tl.minimum(computed + granted, num_tokens) // z.block_size
+    cached = tl.load(a.requests.num_cached + row, mask=there, other=0)
+    there = there & (full > cached)
+    _name(a, row, there, full, z)
+    # Of a prompt longer than max_model_len vLLM 0.22.1 counts blocks that it does not have.
+    held = tl.load(a.requests.num_blocks + row, mask=there, other=0)
+    tl.store(a.requests.num_cached + row, full, mask=there)
+    return lay_out(a, row, cached, tl.maximum(tl.minimum(full, held) - cached, 0), there)
+
+
+@triton.jit
 def _name(a, row, there, full, z: tl.constexpr):
-    """Compute the keys that the leading `full` blocks lack: in a decode, one at most."""
+    """Compute the keys that the leading `full` blocks lack, one of each request a turn: a decode
+    takes one turn, and only for those that need it."""
     known = tl.load(a.requests.num_keys + row, mask=there, other=0)
-    lacks = there & (known < full)
-    turns = tl.zeros([], tl.int32)
-    while (tl.max(lacks.to(tl.int32), 0) > 0) & (turns < z.row_blocks):
-        add_key(a, row, known, lacks, z)
-        known += lacks.to(tl.int32)
-        lacks = there & (known < full)
-        turns += 1
-        tl.debug_barrier()
+    lacking = tl.where(there, tl.maximum(full - known, 0), 0)
+    tl.store(a.requests.num_keys + row, full, mask=lacking > 0)
+    turns = tl.max(lacking, 0)
+    lane = tl.arange(0, z.lanes)
+    turn = tl.zeros([], tl.int32)
+    while turn < turns:
+        items, runs = lay_out(a, row, known + turn, (lacking > turn).to(tl.int32), there)
+        base = tl.zeros([], tl.int32)
+        while base < items:
+            some = base + lane < items
+            of, column = entry_of(a, base + lane, base + lane, some)
+            add_key(a, of, column, some, z)
+            base += z.lanes
+        turn += 1
 
 
 def publish_torch(state: State, row: int, full: int) -> None:

@@ -14,13 +14,13 @@ from nullblock.kernels.arguments import Backend, use_triton
 from nullblock.kernels.control.cache import forget, forget_torch
 from nullblock.kernels.control.faults import TURNS, Fault
 from nullblock.kernels.control.grant import (
-    blocks_lacking,
     blocks_lacking_torch,
-    grant,
+    give_blocks,
     grant_torch,
-    tokens_to_run,
+    plan,
 )
 from nullblock.kernels.control.preempt import choose_victim, preempt, preempt_torch, victim_torch
+from nullblock.kernels.control.publish import publish
 from nullblock.kernels.control.ring import load_queue, store_queue
 from nullblock.kernels.control.state import State
 from nullblock.kernels.control.words import (
@@ -70,33 +70,28 @@ def running_phase(a, z: tl.constexpr):
     """The whole phase. `place`: who has preempted and is to be served in this turn; -1: nobody.
     Its tokens were fixed before anybody was preempted (RUN-3).
     """
-    lane = tl.arange(0, z.request_lanes)
     head, tail, free = load_queue(a)
     count = tl.load(a.words + NUM_RUNNING).to(tl.int32)
     budget = begin_step(a, count, z)
     index = tl.zeros([], tl.int32)
     preempted = tl.zeros([], tl.int32)
     place = tl.full([], -1, tl.int32)
-    fixed = tl.zeros([], tl.int32)
+    fixed = tl.full([], -1, tl.int32)
     turns = tl.zeros([], tl.int32)
     while ((place >= 0) | (index < count) & (budget > 0)) & (turns <= 2 * z.max_num_seqs):
-        row = tl.load(a.queues.running + lane, mask=lane < count, other=0)
-        there = tl.where(place >= 0, lane == place, (lane >= index) & (lane < count))
-        computed = tl.load(a.requests.num_computed + row, mask=there, other=0)
-        num_tokens = tl.load(a.requests.num_tokens + row, mask=there, other=0)
-        held = tl.load(a.requests.num_blocks + row, mask=there, other=0)
-        tokens = tokens_to_run(a, computed, num_tokens, there, budget, z)
-        tokens = tl.where((place >= 0) & there, fixed, tokens)
-        lacking = tl.where(there, blocks_lacking(computed, tokens, held, z), 0)
-        short = tl.min(tl.where(there & (tl.cumsum(lacking, 0) > free), lane, count), 0)
-        now = there & (lane < short)
-        head, free = grant(a, row, now, tokens, lacking, head, tail, free, z)
-        budget -= tl.sum(tl.where(now, tokens, 0).to(tl.int64), 0)
+        first = tl.where(place >= 0, place, index)
+        last = tl.where(place >= 0, place + 1, count)
+        short, asked, lacks, spent, total, runs = plan(a, first, last, fixed, budget, free, z)
+        head = give_blocks(a, total, runs, head, tail, z)
+        free -= total
+        if z.enable_prefix_caching:
+            publish(a, first, short, z)
+        budget -= spent
         index = tl.where(place >= 0, index + 1, short)
         place = tl.full([], -1, tl.int32)
-        if short < count:
-            fixed = tl.sum(tl.where(lane == short, tokens, 0), 0)
-            lacks = tl.sum(tl.where(lane == short, lacking, 0), 0)
+        fixed = tl.full([], -1, tl.int32)
+        if short < last:
+            fixed = asked
             place, index, count, budget, preempted, head, tail, free = _make_way(
                 a, short, lacks, index, count, budget, preempted, head, tail, free, z
             )

@@ -29,6 +29,17 @@ def lay_out(a, row, first, count, there):
 
 
 @triton.jit
+def lay_out_one(a, row, first, count):
+    """Lay out one run; returns the number of items and the number of runs."""
+    tl.debug_barrier()  # whoever walked over other runs has done so
+    tl.store(a.scratch.run_row, row)
+    tl.store(a.scratch.run_start, 0)
+    tl.store(a.scratch.run_column, first)
+    tl.debug_barrier()
+    return count, (count > 0).to(tl.int32)
+
+
+@triton.jit
 def run_of(a, item, there, runs, z: tl.constexpr):
     """The run of each item of the lanes `there`: by halving, no wider than there are runs."""
     low = item * 0

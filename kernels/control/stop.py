@@ -25,19 +25,20 @@ LENGTH = tl.constexpr(3)
 
 
 @triton.jit
-def is_stop_id(requests, row, token, there, sizes: tl.constexpr):
+def is_stop_id(requests, row, token, there, z: tl.constexpr):
     """Whether each token is one of its request's stop ids."""
     found = there & (token < token)
     n = tl.load(requests.num_stop + row, mask=there, other=0)
-    for j in tl.static_range(sizes.stop_width):
-        at = row.to(tl.int64) * sizes.stop_width + j
+    width: tl.constexpr = z.stop_width
+    for j in tl.static_range(width):
+        at = row.to(tl.int64) * width + j
         listed = there & (j < n)
         found = found | (listed & (tl.load(requests.stop_ids + at, mask=listed, other=0) == token))
     return found
 
 
 @triton.jit
-def why_it_stops(requests, row, token, num_tokens, there, sizes: tl.constexpr):
+def why_it_stops(requests, row, token, num_tokens, there, z: tl.constexpr):
     """How each of these requests stops, with `token` the last of its `num_tokens`; CONTINUE where
     not `there`.
     """
@@ -46,9 +47,9 @@ def why_it_stops(requests, row, token, num_tokens, there, sizes: tl.constexpr):
     eos = tl.load(requests.eos + row, mask=there, other=0)
     at_limit = num_tokens >= limit
     why = tl.where(at_limit, LENGTH, CONTINUE)
-    why = tl.where(is_stop_id(requests, row, token, there, sizes), STOPPED_BY_ID, why)
+    why = tl.where(is_stop_id(requests, row, token, there, z), STOPPED_BY_ID, why)
     why = tl.where(token == eos, STOPPED, why)
-    early = tl.where(at_limit & sizes.length_before_min_tokens, LENGTH, CONTINUE)
+    early = tl.where(at_limit & z.length_before_min_tokens, LENGTH, CONTINUE)
     why = tl.where(num_tokens < at_least, early, why)
     return tl.where(there, why, CONTINUE)
 

@@ -71,6 +71,7 @@ def _update(a, exchange, sampled, z: tl.constexpr, STEPS: tl.constexpr):
     if tl.max(wrong.to(tl.int32), 0) > 0:
         tl.atomic_or(a.error, ROW)
     takes = takes & (wrong == 0)
+    tl.debug_barrier()  # everybody has seen the lengths as they were
     tl.store(requests.tokens + row.to(tl.int64) * z.row_tokens + n, token, mask=takes)
     tl.store(requests.num_tokens + row, n + 1, mask=takes)
     why = why_it_stops(requests, row, token, n + 1, takes, z)

@@ -10,7 +10,7 @@ import triton.language as tl
 
 from nullblock.kernels.arguments import Backend, use_triton
 from nullblock.kernels.control.faults import ROW, Fault
-from nullblock.kernels.control.grant import grant, grant_torch
+from nullblock.kernels.control.grant import give_blocks, grant_torch
 from nullblock.kernels.control.keys import name_row, name_row_torch
 from nullblock.kernels.control.lookup import find_prefix, prefix_torch
 from nullblock.kernels.control.next_waiting import (
@@ -19,7 +19,9 @@ from nullblock.kernels.control.next_waiting import (
     next_waiting,
     next_waiting_torch,
 )
+from nullblock.kernels.control.publish import publish
 from nullblock.kernels.control.ring import load_queue, store_queue
+from nullblock.kernels.control.runs import lay_out_one
 from nullblock.kernels.control.state import State
 from nullblock.kernels.control.touch import touch, touch_blocks_torch
 from nullblock.kernels.control.words import (
@@ -70,13 +72,12 @@ def waiting_phase(a, z: tl.constexpr):
         if may:
             free -= _hold(a, row, hits, z)
             leave_waiting(a, position, z)
-            _enter(a, row, count, hits, z)
-            lane = tl.arange(0, z.request_lanes)
-            new = lane == count
-            head, free = grant(
-                a, row + lane * 0, new, tokens + lane * 0, lacking + lane * 0,
-                head, tail, free, z,
-            )  # fmt: skip
+            _enter(a, row, count, hits, tokens, lacking, z)
+            total, runs = lay_out_one(a, row, hits, lacking)
+            head = give_blocks(a, total, runs, head, tail, z)
+            free -= total
+            if z.enable_prefix_caching:
+                publish(a, count, count + 1, z)
             budget -= tokens
             count += 1
             left -= 1
@@ -140,12 +141,13 @@ def _hold(a, row, hits, z: tl.constexpr):
 
 
 @triton.jit
-def _enter(a, row, count, hits, z: tl.constexpr):
-    """Join the end of the running list, with the hits and nothing else (WAIT-9)."""
+def _enter(a, row, count, hits, tokens, lacking, z: tl.constexpr):
+    """Join the end of the running list, with the hits and what is given now (WAIT-9)."""
     tl.store(a.queues.running + count, row)
     tl.store(a.requests.stage + row, RUNNING)
     tl.store(a.requests.num_computed + row, hits * z.block_size)
-    tl.store(a.requests.num_blocks + row, hits)
+    tl.store(a.requests.granted + row, tokens)
+    tl.store(a.requests.num_blocks + row, hits + lacking)
     tl.store(a.requests.num_cached + row, hits)
     tl.store(a.requests.told + row, 0)
     tl.store(a.requests.in_previous + row, 0)

@@ -94,6 +94,21 @@ def test_what_may_happen_in_flight(device: str, profile: str) -> None:
     both.update()
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_nobody_looks_between_the_halves_of_a_step(profile: str) -> None:
+    """Who ended in flight gets no token, and who came with its id gets it or not (UPD-16), also if
+    nothing is asked of the device in between.
+    """
+    both = Beside("twins", semantics=PROFILES[profile])
+    for id in "abc":
+        both.add(id, [1] * 5, 2)
+    both.schedule()
+    for engine in (both.numpy, both.device):
+        assert engine.finish_requests(["a", "b"]) == ["a", "b"]
+    both.add("a", [2] * 5, 5)
+    assert both.update().ids == (["a", "c"] if PROFILES[profile] == VLLM_0_22_1 else ["c"])
+
+
 def test_more_letters_than_the_mailbox_holds() -> None:
     """A hundred arrivals and as many ends before a step lose nothing."""
     both = Beside("twins", num_blocks=40, max_num_seqs=100)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import torch
 
 from nullblock.impl import Outputs, Request, Scheduler, Step, update_from_output
+from nullblock.kernels.arguments import Backend
 from nullblock.kernels.control.decision import decide
 from nullblock.kernels.control.evict import evict_blocks
 from nullblock.kernels.control.faults import raise_if
@@ -39,7 +40,6 @@ from nullblock.kernels.control.words import (
     WAITING,
     WAITING_TAIL,
 )
-from nullblock.kernels.arguments import Backend
 from nullblock.spec.facts import Config
 from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, UNPAUSED
 

@@ -1,7 +1,6 @@
-"""Shared by the tests of the control kernels."""
+"""Lets the tests of this folder import its modules by name."""
 
 import sys
 from pathlib import Path
 
-# With import-mode=importlib a test does not find its neighbours by itself.
 sys.path.insert(0, str(Path(__file__).parent))

@@ -26,10 +26,10 @@ def config_of(rng: random.Random) -> Config:
         freed_unhashed_first=rng.random() < 0.5,
     )
     return Config(
-        num_blocks=rng.choice([5, 9, 12, 17]),
+        num_blocks=rng.choice([5, 8, 9, 12]),
         block_size=rng.choice([1, 2, 3, 4]),
-        max_num_scheduled_tokens=rng.choice([3, 7, 16, 40]),
-        max_num_seqs=rng.choice([1, 3, 5, 8]),
+        max_num_scheduled_tokens=rng.choice([5, 9, 16, 40]),
+        max_num_seqs=rng.choice([1, 3, 5, 7]),
         max_model_len=rng.choice([7, 13, 24]),
         long_prefill_token_threshold=rng.choice([0, 0, 2, 5]),
         enable_chunked_prefill=rng.random() < 0.75,
@@ -42,11 +42,11 @@ def config_of(rng: random.Random) -> Config:
 
 def request_of(rng: random.Random, number: int, config: Config) -> Request:
     """A request that may share a prefix with others."""
-    length = rng.randint(1, config.max_model_len - 1)
+    length = rng.randint(1, min(config.max_model_len - 1, 10))
     shared = rng.choice([0, 0, length // 2, length])
     start = rng.randrange(2)
     prompt = [start] * shared + [rng.randrange(TOKENS) for _ in range(length - shared)]
-    most = rng.randint(1, 8)
+    most = rng.randint(1, 14)
     return Request(
         f"r{number:03d}",
         prompt=prompt,
@@ -68,21 +68,21 @@ def play(seed: int, backend: Backend, turns: int = 30, fused: bool = True) -> Co
     print(f"seed {seed}, backend {backend}: {config}")
     for _ in range(turns):
         what = rng.random()
-        if what < 0.4:
+        if what < 0.35:
             number += 1
             seen["added"] += both.add(request_of(rng, number, config))
-        elif what < 0.46 and both.rows:
+        elif what < 0.43 and both.rows:
             ids = rng.sample(sorted(both.rows), rng.randint(1, min(3, len(both.rows))))
             both.finish(ids)
             seen["aborted"] += len(ids)
-        elif what < 0.49:
+        elif what < 0.45:
             both.reset(reset_running=rng.random() < 0.5)
             seen["resets"] += 1
-        elif what < 0.52:
+        elif what < 0.47:
             both.evict(rng.sample(range(config.num_blocks), rng.randint(1, config.num_blocks)))
-        elif what < 0.55:
-            both.pause(rng.choice([0, 0, 1, 2]))
-        elif what < 0.58:
+        elif what < 0.49:
+            both.pause(rng.choice([0, 0, 0, 1, 2]))
+        elif what < 0.51:
             compact_queue(both.state, backend)
             both.same()
         else:
@@ -90,6 +90,8 @@ def play(seed: int, backend: Backend, turns: int = 30, fused: bool = True) -> Co
             seen["scheduled"] += len(step.ids)
             seen["preempted"] += len(step.preempted)
             seen["ended"] += int((outputs.why != 0).sum())
-            hits = sum(1 for r in range(step.running, len(step.ids)) if step.num_computed_tokens[r])
+            hits = sum(
+                1 for r in range(step.running, len(step.ids)) if step.num_computed_tokens[r]
+            )
             seen["hit"] += hits
     return seen

@@ -1,0 +1,130 @@
+"""Every bit of the error word: what sets it, and that whoever looks is told.
+
+All but the first need a state that the kernels never make: they are made by hand.
+"""
+
+import pytest
+import torch
+from bench import Bench, ints
+from beside import Beside
+
+from nullblock.impl import Request
+from nullblock.kernels.control.faults import Fault, raise_if
+from nullblock.kernels.control.release import release_rows
+from nullblock.kernels.control.reset import reset_prefix_cache
+from nullblock.kernels.control.schedule import schedule
+from nullblock.kernels.control.sizes import Sizes
+from nullblock.kernels.control.state import State, new_state
+from nullblock.kernels.control.take import take_blocks
+from nullblock.kernels.control.words import HEAD, RUNNING, TAIL, WAITING_HEAD
+from nullblock.spec.facts import Config
+
+
+def says(state: State) -> Fault:
+    """What the error word says, and that `raise_if` says it by name."""
+    said = Fault(int(state.arrays.error))
+    with pytest.raises(RuntimeError, match=str(said.name)):
+        raise_if(state.arrays.error)
+    return said
+
+
+def two_running() -> Beside:
+    """Two requests run."""
+    both = Beside(Config(9, 2, 9, 3, 9), "triton", num_rows=3)
+    for id in "ab":
+        both.add(Request(id, prompt=[1, 2, 3], max_tokens=5))
+    both.step([4, 5])
+    return both
+
+
+@pytest.mark.parametrize("backend", ["triton", "torch"])
+def test_pool(backend: str) -> None:
+    """More blocks are popped than are free."""
+    state = new_state(Sizes(5, 2, 2, 9, 9, lanes=4), seed=0)
+    take_blocks(state, 3, backend)  # type: ignore[arg-type]
+    take_blocks(state, 2, backend)  # type: ignore[arg-type]
+    assert says(state) == Fault.POOL
+
+
+def test_ring() -> None:
+    """The ring is full of blocks, so that closing holes makes no room."""
+    bench = Bench(3, False, "triton")
+    bench.take(1)
+    pool = bench.state.arrays.pool
+    pool.ring[:] = 2
+    bench.state.set_word(TAIL, bench.state.word(HEAD) + len(pool.ring))
+    requests = bench.state.arrays.requests
+    requests.table[0, 0], requests.num_blocks[0] = 1, 1
+    release_rows(bench.state, ints([0]), "triton")
+    assert says(bench.state) == Fault.RING
+
+
+def test_index() -> None:
+    """Every slot of the index is taken, so that no search comes to an end."""
+    bench = Bench(3, False, "triton")
+    bench.state.arrays.cache.slots[:] = 1
+    bench.find([5])
+    assert says(bench.state) == Fault.INDEX
+    bench.state.arrays.error.zero_()
+    with pytest.raises(RuntimeError, match="INDEX"):
+        bench.insert([1], [5])
+
+
+def test_tokens() -> None:
+    """A running request has computed as many tokens as max_model_len allows, and has more."""
+    both = two_running()
+    row = both.rows["a"]
+    both.state.arrays.requests.num_computed[row] = 9
+    both.state.arrays.requests.num_tokens[row] = 10
+    schedule(both.state, "triton")
+    assert says(both.state) == Fault.TOKENS
+
+
+@pytest.mark.parametrize("backend", ["triton", "torch"])
+def test_row(backend: str) -> None:
+    """A request without a token waits."""
+    both = Beside(Config(9, 2, 9, 3, 9), "triton")
+    both.add(Request("a", prompt=[1], max_tokens=5))
+    both.state.arrays.requests.num_tokens[both.rows["a"]] = 0
+    schedule(both.state, backend)  # type: ignore[arg-type]
+    assert says(both.state) == Fault.ROW
+
+
+def test_waiting() -> None:
+    """The waiting queue is full when running requests are to wait."""
+    both = two_running()
+    full = both.state.sizes.waiting_capacity
+    both.state.set_word(WAITING_HEAD, both.state.word(WAITING_HEAD) - full)
+    reset_prefix_cache(both.state, True, "triton")
+    assert says(both.state) == Fault.WAITING
+
+
+@pytest.mark.parametrize("backend", ["triton", "torch"])
+def test_references(backend: str) -> None:
+    """A block is released that nobody holds."""
+    state = new_state(Sizes(5, 2, 2, 9, 9, lanes=4), seed=0)
+    requests = state.arrays.requests
+    requests.stage[0], requests.table[0, 0], requests.num_blocks[0] = RUNNING.value, 3, 1
+    release_rows(state, torch.zeros(1, dtype=torch.int32), backend)  # type: ignore[arg-type]
+    assert says(state) == Fault.REFERENCES
+
+
+def test_what_wrappers_refuse() -> None:
+    """Arguments that no kernel can take are refused in one line that says why."""
+    state = new_state(Sizes(5, 2, 2, 9, 9), seed=0)
+    with pytest.raises(ValueError, match="n is 5: 0 to 4"):
+        take_blocks(state, 5)
+    with pytest.raises(ValueError, match="rows is int64: give int32"):
+        release_rows(state, torch.zeros(1, dtype=torch.int64))
+    with pytest.raises(ValueError, match="3 rows: at most 2 requests run"):
+        release_rows(state, ints([0, 1, 0]))
+    for wrong, why in (
+        ({"num_blocks": 0}, "num_blocks is 0"),
+        ({"lanes": 6}, "lanes is 6: a power of two"),
+        ({"num_rows": 1}, "1 rows for 2 running requests"),
+        ({"max_model_len": 1 << 28}, "fewer than"),
+        ({"max_num_seqs": 1 << 20, "max_model_len": 1 << 20}, "do not fit 32 bits"),
+    ):
+        sizes = {"num_blocks": 5, "block_size": 2, "max_num_seqs": 2, "max_model_len": 9}
+        with pytest.raises(ValueError, match=why):
+            Sizes(**{**sizes, "max_num_scheduled_tokens": 9, **wrong})
