@@ -96,7 +96,7 @@ def _launch(call: Call, prefix: int) -> None:
     prefix_slots = num_splits(prefix, split)
     own_slots = num_splits(call.context.longest - prefix, call.split)
     partials = Partials.of(call.query, prefix_slots + own_slots)
-    prefix_kernel[kv_heads, prefix_slots, tiles](
+    prefix_kernel[tiles * kv_heads, prefix_slots](
         **call.tensors(partials),
         **call.scalars(),
         **call.constants(tile),
@@ -113,7 +113,7 @@ def _launch(call: Call, prefix: int) -> None:
 
 def _combine(call: Call, partials: Partials, prefix: int, prefix_slots: int) -> None:
     numbers, where = call.numbers, call.results
-    cascade_combine_kernel[call.num_heads, call.query.shape[0]](
+    cascade_combine_kernel[call.query.shape[0], call.num_heads](
         partials.acc,
         partials.top,
         partials.total,

@@ -4,11 +4,12 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.attention.partials import combine_row, store_partial
-from nullblock.kernels.attention.requests import is_refused, report, request_of, splits_of
+from nullblock.kernels.attention.requests import COUNTS, is_refused, report, request_of, splits_of
 from nullblock.kernels.attention.tiles import attend, load_rows
+from nullblock.kernels.index import tile_entry
 
 
-@triton.jit
+@triton.jit(do_not_specialize=COUNTS)
 def prefix_kernel(
     query, keys, values, block_table, seq_lens, starts, out, lse, error,
     partial_acc, partial_top, partial_total,
@@ -20,18 +21,20 @@ def prefix_kernel(
     HEAD_PAD: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, COMPUTE: tl.constexpr,
     BITS: tl.constexpr,
 ):  # fmt: skip
-    """Program (kv head, split, tile): some tokens, of any requests, against a split of the prefix.
+    """Program (tile and kv head, split): some tokens, of any requests, against some of the prefix.
 
     The blocks are those of the first row of the block table. Writes partials to slot ``split``.
     """
     TOKENS: tl.constexpr = ROWS // GROUP
-    kv_head = tl.program_id(0)
+    kv_heads = num_heads // GROUP
+    kv_head = tl.program_id(0) % kv_heads
+    tile = tl.program_id(0) // kv_heads
     slot = tl.program_id(1)
     row = tl.arange(0, ROWS)
-    token = tl.program_id(2) * TOKENS + row // GROUP
+    token = tile_entry(tile, TOKENS, row // GROUP)
     head = kv_head * GROUP + row % GROUP
     valid = (row < TOKENS * GROUP) & (token < num_tokens)
-    request = request_of(token, starts, num_reqs, 1, 0, BITS)
+    request = request_of(token, starts, num_reqs, None, BITS)
     valid = valid & (request < num_reqs)
     start = tl.load(starts + request, mask=valid, other=0)
     count = tl.load(starts + request + 1, mask=valid, other=0) - start
@@ -59,21 +62,21 @@ def prefix_kernel(
     )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=COUNTS)
 def cascade_combine_kernel(
     partial_acc, partial_top, partial_total, seq_lens, starts, out, lse,
     value_scale, num_tokens, num_heads, num_reqs, longest, split, prefix, prefix_slots, slots,
     out_token, out_head,
     HEAD_SIZE: tl.constexpr, HEAD_PAD: tl.constexpr, BITS: tl.constexpr,
 ):  # fmt: skip
-    """Program (query head, token): what it found in the prefix, and in its own keys.
+    """Program (token, query head): what it found in the prefix, and in its own keys.
 
     A decode has a partial for each split of its own keys, a token of a chunk has one. A refused
     request has no partial of the prefix, and one of its own, which is no number.
     """
-    head = tl.program_id(0)
-    token = tl.program_id(1)
-    request = request_of(token, starts, num_reqs, 1, 0, BITS)
+    token = tl.program_id(0)
+    head = tl.program_id(1)
+    request = request_of(token, starts, num_reqs, None, BITS)
     if request < num_reqs:
         start = tl.load(starts + request)
         count = tl.load(starts + request + 1) - start

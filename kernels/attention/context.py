@@ -26,6 +26,8 @@ QUERY_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 CACHE_DTYPES = (*QUERY_DTYPES, torch.float8_e4m3fn, torch.float8_e5m2)
 LARGEST_HEAD = 256
 """A tile of keys has to fit a processor's own memory beside one of values."""
+MOST_REQUESTS = 65535
+"""Programs along a grid's last axis."""
 LARGEST_GROUP = 128
 """Query heads that share a key/value head stand in the rows of one tile."""
 
@@ -120,6 +122,8 @@ def check(query: torch.Tensor, context: PagedContext, softmax_scale: float) -> N
         raise ValueError(f"softmax_scale is {softmax_scale}: give a positive finite number")
     _check_cache(query, context)
     int32 = (torch.int32,)
+    if context.num_reqs > MOST_REQUESTS:
+        raise ValueError(f"{context.num_reqs} requests: a launch takes {MOST_REQUESTS}")
     arguments.check("block_table", context.block_table, int32, (None, None), query.device)
     arguments.check("seq_lens", context.seq_lens, int32, (context.num_reqs,), query.device)
     if context.max_seq_len is not None and context.max_seq_len < 0:

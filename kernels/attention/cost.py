@@ -41,12 +41,12 @@ class Model:
     @property
     def token_bytes(self) -> int:
         """A token's keys and values."""
-        return 2 * self.num_kv_heads * self.head_size * self.cache_dtype.itemsize
+        return 2 * self.num_kv_heads * self.head_size * int(self.cache_dtype.itemsize)
 
     @property
     def row_bytes(self) -> int:
         """A token's query and output."""
-        return 2 * self.num_heads * self.head_size * self.dtype.itemsize
+        return 2 * self.num_heads * self.head_size * int(self.dtype.itemsize)
 
     @property
     def pair_flops(self) -> int:

@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.attention.partials import combine_row, store_partial
-from nullblock.kernels.attention.requests import is_refused, report, splits_of
+from nullblock.kernels.attention.requests import COUNTS, is_refused, report, splits_of
 from nullblock.kernels.attention.tiles import attend, load_rows, store_rows
 
 
@@ -20,7 +20,7 @@ def query_of(request, starts):
     return start, count
 
 
-@triton.jit
+@triton.jit(do_not_specialize=COUNTS)
 def decode_kernel(
     query, keys, values, block_table, seq_lens, starts, out, lse, error,
     partial_acc, partial_top, partial_total,
@@ -77,7 +77,7 @@ def decode_kernel(
             )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=COUNTS)
 def combine_kernel(
     partial_acc, partial_top, partial_total, seq_lens, starts, out, lse,
     value_scale, num_tokens, num_heads, longest, split, slots, out_token, out_head,

@@ -69,7 +69,7 @@ def launch_prefills(
     tile = call.prefill_tile
     # The host does not know the lengths: as many tiles as there can be, some of nobody.
     tiles = call.query.shape[0] // (tile.rows // numbers.group) + num_reqs
-    prefill_kernel[call.context.num_kv_heads, tiles](
+    prefill_kernel[(tiles * call.context.num_kv_heads,)](
         **call.tensors(partials),
         **call.scalars(),
         **call.constants(tile),

@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.attention.tiles import nothing_seen, store_rows
+from nullblock.kernels.index import row_entry
 
 SLOTS = tl.constexpr(16)
 """Partials that are added at once: 8 KiB of 128 columns."""
@@ -50,12 +51,12 @@ def store_partial(
 ):  # fmt: skip
     """One split's softmax of some rows; of a refused request, a total that is no number."""
     column = tl.arange(0, HEAD_PAD)
-    place = (token.to(tl.int64) * num_heads + head) * slots + slot
+    place = row_entry(row_entry(token.to(tl.int64), num_heads, head), slots, slot)
     total = tl.where(refused, float("nan"), total)
     tl.store(partial_top + place, top, mask=valid)
     tl.store(partial_total + place, total, mask=valid)
     mask = valid[:, None] & (column < HEAD_SIZE)[None, :]
-    tl.store(partial_acc + place[:, None] * HEAD_SIZE + column[None, :], acc, mask=mask)
+    tl.store(partial_acc + row_entry(place[:, None], HEAD_SIZE, column[None, :]), acc, mask=mask)
 
 
 @triton.jit
@@ -66,7 +67,7 @@ def combine_row(
 ):  # fmt: skip
     """The result of one row from its partials ``first`` to ``count - 1``, at most ``slots``."""
     column = tl.arange(0, HEAD_PAD)
-    row = (token.to(tl.int64) * num_heads + head) * slots
+    row = row_entry(row_entry(token.to(tl.int64), num_heads, head), slots, 0)
     top, total, acc = nothing_seen(1, HEAD_PAD)
     for at in range(first, count, SLOTS):
         slot = at + tl.arange(0, SLOTS)
@@ -74,7 +75,7 @@ def combine_row(
         tops = tl.load(partial_top + row + slot, mask=there, other=float("-inf"))
         totals = tl.load(partial_total + row + slot, mask=there, other=0.0)
         mask = there[:, None] & (column < HEAD_SIZE)[None, :]
-        place = (row + slot)[:, None] * HEAD_SIZE + column[None, :]
+        place = row_entry((row + slot)[:, None], HEAD_SIZE, column[None, :])
         accs = tl.load(partial_acc + place, mask=mask, other=0.0)
         new_top = tl.maximum(top, tl.max(tops, 0))
         level = tl.where(new_top == float("-inf"), 0.0, new_top)

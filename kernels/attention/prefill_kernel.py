@@ -4,11 +4,12 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.attention.partials import store_partial
-from nullblock.kernels.attention.requests import is_refused, report, request_of
+from nullblock.kernels.attention.requests import COUNTS, is_refused, report, request_of
 from nullblock.kernels.attention.tiles import attend, load_rows, store_rows
+from nullblock.kernels.index import first_tile
 
 
-@triton.jit
+@triton.jit(do_not_specialize=COUNTS)
 def prefill_kernel(
     query, keys, values, block_table, seq_lens, starts, out, lse, error,
     partial_acc, partial_top, partial_total,
@@ -20,18 +21,20 @@ def prefill_kernel(
     HEAD_PAD: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, COMPUTE: tl.constexpr,
     CASCADE: tl.constexpr, BITS: tl.constexpr,
 ):  # fmt: skip
-    """Program (kv head, tile): ``ROWS // GROUP`` tokens of one request, all their query heads.
+    """Program (tile and kv head): ``ROWS // GROUP`` tokens of one request, all their query heads.
 
     Tiles are taken from the last to the first: those with the most keys to see start first.
     Requests with one token in the query are another kernel's.
     """
     TOKENS: tl.constexpr = ROWS // GROUP
-    kv_head = tl.program_id(0)
-    tile = tl.num_programs(1) - 1 - tl.program_id(1)
-    request = request_of(tile, starts, num_reqs - 1, TOKENS, 1, BITS)
+    kv_heads = num_heads // GROUP
+    program = tl.num_programs(0) - 1 - tl.program_id(0)
+    kv_head = program % kv_heads
+    tile = program // kv_heads
+    request = request_of(tile, starts, num_reqs - 1, TOKENS, BITS)
     start = tl.load(starts + request)
     count = tl.load(starts + request + 1) - start
-    first = (tile - start // TOKENS - request) * TOKENS
+    first = (tile - first_tile(start, request, TOKENS)) * TOKENS
     if (count != 1) & (first >= 0) & (first < count):
         length = tl.load(seq_lens + request)
         refused = is_refused(length, start, count, num_tokens, longest)

@@ -4,21 +4,37 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.errors import BLOCK, COUNT
+from nullblock.kernels.index import first_tile
+
+COUNTS = (
+    "num_tokens",
+    "num_heads",
+    "num_blocks",
+    "num_reqs",
+    "longest",
+    "split",
+    "prefix",
+    "prefix_slots",
+    "slots",
+)
+"""What changes from step to step. No kernel is compiled anew because one of them is 1, or a
+multiple of 16; strides are what alignment is read from."""
 
 
 @triton.jit
-def request_of(place, starts, last, WIDTH: tl.constexpr, STEP: tl.constexpr, BITS: tl.constexpr):
-    """The last request ``r`` in 0 to ``last`` with ``starts[r] // WIDTH + r * STEP <= place``.
+def request_of(place, starts, last, WIDTH: tl.constexpr, BITS: tl.constexpr):
+    """The last request from 0 to ``last`` that begins at ``place`` or before it.
 
-    With WIDTH 1 and STEP 0 that is whose token ``place`` is. With STEP 1 it is whose tile: a
-    request takes at most one tile more than its tokens fill, so that its first one is given by
-    that expression, and no two requests share one. A search by bits; ``last < 2**BITS``.
+    Without WIDTH ``place`` is a token: that is whose it is. With WIDTH it is a tile of so many
+    tokens (``first_tile``). A search by bits; ``last < 2**BITS``.
     """
     found = place * 0
     for bit in tl.static_range(BITS):
         request = found + (1 << (BITS - 1 - bit))
         inside = request <= last
-        start = tl.load(starts + request, mask=inside, other=0) // WIDTH + request * STEP
+        start = tl.load(starts + request, mask=inside, other=0)
+        if WIDTH is not None:
+            start = first_tile(start, request, WIDTH)
         found = tl.where(inside & (start <= place), request, found)
     return found
 

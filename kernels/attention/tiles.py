@@ -16,7 +16,7 @@ a row the same bits in any company.
 import triton
 import triton.language as tl
 
-from nullblock.kernels.index import block_index, block_offset, cache_entry
+from nullblock.kernels.index import block_index, block_offset, cache_entry, head_entry, row_entry
 
 LN_2 = tl.constexpr(0.6931471805599453)
 
@@ -32,7 +32,7 @@ def nothing_seen(ROWS: tl.constexpr, HEAD_PAD: tl.constexpr):
 def load_rows(base, token, head, valid, token_stride, head_stride, HEAD_SIZE, HEAD_PAD, COMPUTE):
     """Query rows ``[ROWS, HEAD_PAD]``; 0 where a row is not valid and past the head's end."""
     column = tl.arange(0, HEAD_PAD)
-    row = token.to(tl.int64) * token_stride + head.to(tl.int64) * head_stride
+    row = head_entry(token.to(tl.int64), head.to(tl.int64), token_stride, head_stride)
     mask = valid[:, None] & (column < HEAD_SIZE)[None, :]
     return tl.load(base + row[:, None] + column[None, :], mask=mask, other=0.0).to(COMPUTE)
 
@@ -155,11 +155,11 @@ def store_rows(
     share = value_scale / something
     poison = tl.where(refused, float("nan"), 0.0)
     result = acc * share[:, None] + poison
-    row = token.to(tl.int64) * token_stride + head.to(tl.int64) * head_stride
+    row = head_entry(token.to(tl.int64), head.to(tl.int64), token_stride, head_stride)
     mask = valid[:, None] & (column < HEAD_SIZE)[None, :]
     tl.store(
         out + row[:, None] + column[None, :], rounded(result, out.dtype.element_ty), mask=mask
     )
     if lse is not None:
         logs = (top + tl.log2(something)) * LN_2 + poison
-        tl.store(lse + token.to(tl.int64) * num_heads + head, logs, mask=valid)
+        tl.store(lse + row_entry(token.to(tl.int64), num_heads, head), logs, mask=valid)

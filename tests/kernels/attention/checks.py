@@ -119,7 +119,7 @@ def null_block(device: torch.device = CPU) -> None:
     assert decode(empty, error=error).isnan().all() and error.item() == Error.BLOCK
 
 
-def far_pool() -> None:
+def far_pool(device: torch.device = CPU) -> None:
     """Blocks past 2**31 elements.
 
     The pool is 4 GiB of memory of which a few pages exist. It starts in the middle of it, so that
@@ -127,10 +127,11 @@ def far_pool() -> None:
     """
     shape = Shape(kv_heads=1, group=1, cache_dtype=torch.float8_e4m3fn)
     per_block = shape.block_size * shape.head_size
-    small = batch_of(shape, (40, 7))
+    small = batch_of(shape, (40, 7), device=device)
     used = small.context.num_blocks
     far = 2**31 // per_block - 1
-    room = torch.empty(2**31 + (far + used) * per_block, dtype=torch.uint8)
+    size = 2**31 + (far + used) * per_block
+    room = torch.empty(size, dtype=torch.uint8, device=device)
     pool = room.view(shape.stored)[2**31 :].view(-1, shape.block_size, 1, shape.head_size)
     assert (pool.shape[0] - 1) * per_block > 2**31
     pool[far:] = small.context.key_cache

@@ -6,7 +6,8 @@ values, all added in float32 in some order. To first order, with ``u = 2**-24``:
 * a score errs by ``(head_size + 4) * u`` times the sum of its products' sizes, and a weight,
   relatively, by as much as its score does;
 * where products are made of 16-bit numbers, weights are first rounded to those: another
-  ``2**-11`` (float16) or ``2**-8`` (bfloat16), relatively;
+  ``2**-11`` (float16) or ``2**-8`` (bfloat16), relatively, or half of the smallest step: the
+  largest weight is 1, and their sum is no less;
 * sums over keys, and the rescaling from tile to tile and split to split, err by ``length * u`` and
   a few ``u``, relative to the sum of sizes: ``A = sum(weight * |value|)``;
 * the result is rounded to its type: half a unit of its last place, relative to itself.
@@ -53,6 +54,8 @@ def exact(batch: Batch, request: int) -> Exact:
     relative = 2 * (score_error + rounding + (length + 16) * UNIT)
     absolute = torch.einsum("nhk,khd->nhd", weights, value.abs())
     places = LAST_PLACE[shape.dtype] * out.abs() + LEAST[shape.dtype]
+    if shape.dtype != torch.float32:
+        places = places + LEAST[shape.dtype] * value.abs().sum(0)
     lse = scores.masked_fill(hidden, -torch.inf).logsumexp(-1)
     lse_error = 2 * score_error + (length + 16) * UNIT + 2 * UNIT * lse.abs()
     return Exact(out, lse, relative[..., None] * absolute + places, lse_error)

@@ -152,9 +152,9 @@ def test_a_bound_that_does_not_hold_is_told(device: torch.device) -> None:
     assert torch.equal(out[1], decode(batch)[1])
 
 
-def test_a_pool_may_pass_two_to_the_31_elements() -> None:
+def test_a_pool_may_pass_two_to_the_31_elements(device: torch.device) -> None:
     """Blocks past 2**31 elements are read where they are."""
-    checks.far_pool()
+    checks.far_pool(device)
 
 
 def test_more_splits_than_are_added_at_once(device: torch.device) -> None:

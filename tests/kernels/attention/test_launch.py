@@ -21,11 +21,10 @@ from nullblock.kernels.attention.requests import request_of
 
 @triton.jit
 def _requests_kernel(
-    starts, found, last, WIDTH: tl.constexpr, STEP: tl.constexpr, BITS: tl.constexpr,
-    LANES: tl.constexpr,
+    starts, found, last, WIDTH: tl.constexpr, BITS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     place = tl.arange(0, LANES)
-    tl.store(found + place, request_of(place, starts, last, WIDTH, STEP, BITS))
+    tl.store(found + place, request_of(place, starts, last, WIDTH, BITS))
 
 
 @pytest.mark.parametrize("counts", [[3, 0, 1, 0, 0, 40, 7], [1], [0, 0, 5], [16, 16, 0, 1]])
@@ -35,14 +34,12 @@ def test_every_token_and_tile_finds_its_request(counts: list[int], device: torch
     starts = torch.tensor([0, *counts]).cumsum(0).to(torch.int32).to(device)
     found = torch.full((128,), -1, dtype=torch.int32, device=device)
     bits, tokens = len(counts).bit_length(), sum(counts)
-    _requests_kernel[(1,)](starts, found, len(counts), WIDTH=1, STEP=0, BITS=bits, LANES=128)
+    _requests_kernel[(1,)](starts, found, len(counts), WIDTH=None, BITS=bits, LANES=128)
     owners = [request for request, count in enumerate(counts) for _ in range(count)]
     assert found[:tokens].tolist() == owners
     assert bool((found[tokens:] == len(counts)).all())
     for width in (1, 4, 16):
-        _requests_kernel[(1,)](
-            starts, found, len(counts) - 1, WIDTH=width, STEP=1, BITS=bits, LANES=128
-        )
+        _requests_kernel[(1,)](starts, found, len(counts) - 1, WIDTH=width, BITS=bits, LANES=128)
         most = tokens // width + len(counts)
         tiles = found[:most].tolist()
         for request, count in enumerate(counts):

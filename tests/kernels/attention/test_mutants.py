@@ -76,10 +76,10 @@ MUTANTS = {
     ),
     "the null block is read": ("tiles", "(block > 0)", "(block >= 0)", checks.null_block),
     "tiles of the wrong request": (
-        "requests", "// WIDTH + request * STEP", "// WIDTH", checks.chunks
+        "requests", "first_tile(start, request, WIDTH)", "start // WIDTH", checks.chunks
     ),
     "tiles counted from the wrong one": (
-        "prefill_kernel", "(tile - start // TOKENS - request)", "(tile - start // TOKENS)",
+        "prefill_kernel", "first_tile(start, request, TOKENS)", "start // TOKENS",
         checks.chunks,
     ),
     "the prefix is seen whole from inside": (
@@ -115,6 +115,7 @@ def test_a_defect_is_noticed(
         check()
 
 
+@pytest.mark.usefixtures("checked_kernels")
 @pytest.mark.parametrize(
     "check",
     [checks.decodes, checks.chunks, checks.prefixes, checks.null_block, checks.steep],
@@ -123,5 +124,6 @@ def test_a_defect_is_noticed(
 def test_the_batches_pass_without_a_defect(
     check: Callable[[torch.device], None], device: torch.device
 ) -> None:
-    """So that what fails above fails for its defect."""
+    """So that what fails above fails for its defect; and no race, stray access, overflow or
+    masked lane is found on the way."""
     check(device)
