@@ -10,10 +10,10 @@ from functools import partial
 import torch
 from bench import Peer
 from figures import Cost
-from nullblock.kernels.attention.cost import Model, paged_cost
 from timing import Call
 
 from nullblock.kernels.attention import PagedContext
+from nullblock.kernels.attention.cost import Model, paged_cost
 
 HEADS, KV_HEADS, SIZE, PAGE = 32, 8, 128, 16
 MODEL = Model(HEADS, KV_HEADS, SIZE)

@@ -8,9 +8,9 @@ import torch
 from bench import Bench, Peer
 from contexts import MODEL, PAGE, SCALE, Case, case, peers
 from figures import Cost, Row, Target
-from nullblock.kernels.attention.cost import cascade_cost
 
 from nullblock.kernels.attention import cascade_attention, paged_decode_attention
+from nullblock.kernels.attention.cost import cascade_cost
 from nullblock.kernels.errors import new_error
 
 TITLE = "Paged decode attention"

@@ -15,6 +15,8 @@ from nullblock.kernels.batch.layout import Batch, Requests
 from nullblock.kernels.batch.update import Delta, Scratches, update_batch
 from nullblock.kernels.errors import Error, new_error
 
+pytestmark = pytest.mark.usefixtures("checked_kernels")
+
 Rows = list[tuple[int, list[int], bool]]
 """Which row gains what, and whether that replaces what it held."""
 

@@ -10,6 +10,8 @@ from twins import bits, same
 from nullblock.kernels.cache import blocks
 from nullblock.kernels.errors import Error, new_error
 
+pytestmark = pytest.mark.usefixtures("checked_kernels")
+
 DTYPES = [torch.bfloat16, torch.float32, torch.float8_e4m3fn, torch.uint8]
 
 

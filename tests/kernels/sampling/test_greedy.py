@@ -10,6 +10,8 @@ from nullblock.kernels.batch.layout import NO_TOKEN
 from nullblock.kernels.errors import Error, new_error
 from nullblock.kernels.sampling import greedy
 
+pytestmark = pytest.mark.usefixtures("checked_kernels")
+
 INF, NAN = float("inf"), float("nan")
 
 
@@ -66,12 +68,18 @@ def test_ties_zeros_infinities_and_nan(
     assert logits[1].argmax() == token
 
 
-def test_a_tie_across_tiles_and_programs(device: torch.device) -> None:
-    """The lowest token wins wherever the equal ones are computed."""
-    logits = torch.zeros(1, 270_000, device=device)
-    for equal in ([262_150, 269_999], [4096, 4097, 262_145], [5, 262_150]):
-        logits[0, equal] = 1.0
-        assert sample(logits) == ([equal[0]], Error(0))
+def test_a_tie_across_tiles_and_programs(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lowest token wins wherever the equal ones are computed: here in tiles of 64, four
+    programs a row, five turns each."""
+    monkeypatch.setattr(greedy, "SPLITS", 4)
+    monkeypatch.setattr(greedy, "MOST_COLUMNS", 64)
+    logits = torch.zeros(4, 1200, device=device)
+    equal = [[1100, 1199], [64, 65, 300], [5, 70], [256, 320, 700]]
+    for row, tokens in enumerate(equal):
+        logits[row, tokens] = 1.0
+    assert sample(logits) == ([1100, 64, 5, 256], Error(0))
 
 
 def test_places_without_a_request_have_no_token(device: torch.device) -> None:

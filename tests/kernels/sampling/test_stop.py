@@ -12,6 +12,8 @@ from nullblock.kernels.sampling import stop
 from nullblock.kernels.sampling.stop import Limits
 from nullblock.spec import fields
 
+pytestmark = pytest.mark.usefixtures("checked_kernels")
+
 EOS, STOP_ID, OTHER = 7, 8, 9
 
 
