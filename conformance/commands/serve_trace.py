@@ -90,7 +90,7 @@ def command(
         raise typer.Exit(error.exit_code) from None
     except OSError as error:
         raise usage_error(f"{error.filename or output}: {error.strerror or error}") from None
-    _show(figures, vocab, output, as_json)
+    _show(figures, model, output, as_json)
     raise typer.Exit(_code(figures))
 
 
@@ -148,15 +148,15 @@ def _teller(vocab: int) -> Callable[[Delivery], None]:
     return tell
 
 
-def _show(figures: Figures, vocab: int, trace: Path | None, as_json: bool) -> None:
+def _show(figures: Figures, model: decoder.Settings, trace: Path | None, as_json: bool) -> None:
     """Tables, or all of it as JSON."""
     if as_json:
         print(json.dumps({"trace": trace and str(trace), **summary.as_json(figures)}))
         return
-    screen = Screen()
-    screen.print(summary.requests_table(figures, vocab))
+    screen, exact = Screen(), model.dtype == o.DType.float32
+    screen.print(summary.requests_table(figures, model.vocab))
     screen.print()
-    lines = [*summary.figures_lines(figures), *summary.verdict_lines(figures)]
+    lines = [*summary.figures_lines(figures), *summary.verdict_lines(figures, exact)]
     if trace is not None:
         lines.append(f"trace: {trace}")
     for line in lines:

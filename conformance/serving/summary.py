@@ -101,8 +101,8 @@ def figures_lines(figures: Figures) -> list[str]:
     return lines
 
 
-def verdict_lines(figures: Figures) -> list[str]:
-    """What the comparison with the unpaged decoder said."""
+def verdict_lines(figures: Figures, exact: bool) -> list[str]:
+    """What the comparison with the unpaged decoder said, `exact` or by the allowance of a type."""
     said = outcome(figures)
     if not said:
         return []
@@ -112,8 +112,9 @@ def verdict_lines(figures: Figures) -> list[str]:
     if not wrong:
         least = min((m for m in margins if m is not None), default=0.0)
         until = "until then " if figures.raised is not None else ""
+        have = "have the tokens" if exact else "have tokens within the allowance"
         lines.append(
-            f"{until}all {said['right']} requests have the tokens of the decoder without a cache "
+            f"{until}all {said['right']} requests {have} of the decoder without a cache "
             f"(least margin {least:.4f})"
         )
     return lines

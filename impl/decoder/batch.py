@@ -22,7 +22,7 @@ from nullblock.kernels.batch.rows import advance
 from nullblock.kernels.batch.slots import place_tokens
 from nullblock.kernels.batch.update import Delta, Scratches, update_batch
 
-FIRST_ROWS, FIRST_TOKENS = 8, 64
+FIRST_ROWS, FIRST_TOKENS = 2, 64
 """Rows, and tokens that a row has room for, at first; both double when that is not enough."""
 
 

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ def test_a_token_that_float32_does_not_decide_is_inconclusive(
     capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Exit code 3, and the token is named."""
-    monkeypatch.setattr("nullblock.impl.decoder.criterion.MARGIN", 1.0)
+    monkeypatch.setattr(import_module("nullblock.impl.decoder.criterion"), "MARGIN", 1.0)
     assert main(["serve-trace", "--requests", "3", "--verify"]) == 3
     assert "UNDECIDED: the first logit is only" in capsys.readouterr().out
 

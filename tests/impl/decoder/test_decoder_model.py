@@ -24,6 +24,7 @@ from nullblock.impl.decoder import (
     place,
     random_weights,
 )
+from nullblock.impl.decoder.batch import FIRST_TOKENS
 from nullblock.impl.decoder.criterion import ALLOWANCE, MARGIN
 from nullblock.impl.decoder.unpaged import all_logits
 from nullblock.spec.facts import Config
@@ -119,6 +120,24 @@ def test_tokens_stream_while_requests_arrive() -> None:
     assert [t.token for t in told if t.id == "a"] == expected(a, 5)
     assert [t.token for t in told if t.id == "b"] == expected(b, 2)
     assert {t.id: t.finish for t in told} == {"a": "length", "b": "stop"}
+
+
+def test_requests_outgrow_their_rows() -> None:
+    """Tokens and tables of rows that had to be made longer, and there were too few of them, stay
+    what they were: 63, 64 and 70 tokens, and more than a row held at first.
+    """
+    server = Server(
+        scheduler(max_num_scheduled_tokens=200, num_blocks=90), Worker(weights(), 90, 4)
+    )
+    asked = {f"r{n}": [(n * place + 5 * place) % 256 for place in range(n)] for n in (63, 64, 70)}
+    for id, prompt in asked.items():
+        server.add(Request(id, prompt, 4))
+    served = dict[str, list[int]]()
+    for token in server.run():
+        served.setdefault(token.id, []).append(token.token)
+    for id, prompt in asked.items():
+        assert judge(weights(), prompt, served[id]).outcome == Outcome.RIGHT
+    assert server.worker.batch.requests.token_ids.shape[1] > FIRST_TOKENS
 
 
 def test_reading_what_nobody_wrote_is_noticed() -> None:
