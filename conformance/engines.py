@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from nullblock.conformance import scope
 from nullblock.conformance.engine import Engine, Feature
+from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec.profiles import Semantics
 
@@ -21,19 +22,42 @@ class EngineName(enum.StrEnum):
     impl = "impl"
 
 
+class DeviceName(enum.StrEnum):
+    """Where the engine impl keeps its state and decides."""
+
+    cpu = "cpu"
+    """NumPy."""
+    cuda = "cuda"
+    """The kernels, on a GPU."""
+    interpreter = "interpreter"
+    """The kernels, in Triton's interpreter: slow, and needs no GPU."""
+    twins = "twins"
+    """What the kernels compute, in plain torch on the CPU."""
+
+
 def features_of(name: EngineName | str) -> frozenset[Feature]:
     """What that engine does beyond the least. Raises ``ValueError`` for a name no engine has."""
     return cast(frozenset[Feature], _adapter(name).FEATURES)
 
 
-def make_engine(name: EngineName | str, config: Config, semantics: Semantics) -> Engine:
-    """A fresh engine.
+def make_engine(
+    name: EngineName | str,
+    config: Config,
+    semantics: Semantics,
+    device: DeviceName | str = DeviceName.cpu,
+) -> Engine:
+    """A fresh engine; only `impl` knows other devices than `cpu`.
 
     Raises:
-        ValueError: no engine has that name.
-        OutOfScope: the configuration needs what this engine does not do.
+        ValueError: no engine has that name, or no device has.
+        OutOfScope: the configuration needs what this engine does not do, or the device is not
+            to be had.
     """
     scope.check_engine(config, name, features_of(name))
+    if EngineName(name) == EngineName.impl:
+        return cast(Engine, _adapter(name).create(config, semantics, DeviceName(device)))
+    if device != DeviceName.cpu:
+        raise OutOfScope(f"the engine {name} on the device {device}", "--engine impl has devices")
     return cast(Engine, _adapter(name).create(config, semantics))
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from nullblock.conformance.console import usage_error
+from nullblock.conformance.engines import DeviceName, EngineName
 from nullblock.spec.profiles import PROFILES, Semantics, UnknownSwitch, profile, with_switches
 
 NORMATIVE = "normative"
@@ -22,6 +23,19 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SWITCH=VALUE", help="Change a switch of the profile."),
 ]
+Device = Annotated[
+    DeviceName,
+    typer.Option(
+        help="Where the engine impl decides: NumPy (cpu), the kernels on a GPU (cuda) or in "
+        "Triton's interpreter, or their twins in plain torch."
+    ),
+]
+
+
+def check_device(engine: EngineName, device: DeviceName) -> None:
+    """Raises :class:`typer.BadParameter` for a device of an engine that has none."""
+    if device != DeviceName.cpu and engine != EngineName.impl:
+        raise usage_error(f"only --engine impl has devices, not {engine}", "--device")
 
 
 def semantics(name: str, settings: list[str] | None) -> Semantics:

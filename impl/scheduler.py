@@ -6,12 +6,16 @@ end) they are taken one after another.
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nullblock.impl.output_phase import decide
+from nullblock.impl.picture import Picture
+from nullblock.impl.portrait import portray
 from nullblock.impl.requests import Request
 from nullblock.impl.running_phase import Open, schedule_running
 from nullblock.impl.state import State
-from nullblock.impl.step import Step
+from nullblock.impl.step import Outputs, Step
+from nullblock.impl.update import update_from_output
 from nullblock.impl.waiting_phase import schedule_waiting
 from nullblock.spec.facts import Config
 from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, UNPAUSED
@@ -58,6 +62,10 @@ class Scheduler(State):
             admitted = schedule_waiting(self, step)
         self.step = decide(self, ran, admitted, step.preempted)
         return self.step
+
+    def update_from_output(self, sampled: ArrayLike) -> Outputs:
+        """Take in what the step in flight sampled: the function of that name."""
+        return update_from_output(self, sampled)
 
     def add_request(self, request: Request) -> None:
         """Queue a request, or note its rejection (LIFE-2).
@@ -120,3 +128,7 @@ class Scheduler(State):
         """Requests that there is work for, under the pause state (LIFE-16)."""
         counts = {UNPAUSED: len(self.requests), PAUSED_NEW: self.running.count, PAUSED_ALL: 0}
         return counts[self.pause_state]
+
+    def picture(self, pool: bool = True) -> Picture:
+        """The whole state, copied; without the block pool if that is not asked for."""
+        return portray(self, pool)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nullblock.conformance.adapters.spec import constants
 from nullblock.conformance.engine import ALL_FEATURES, Dump, Engine, Feature, Fields, NewRequest
+from nullblock.conformance.engines import DeviceName
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec.fields import CONTINUE, LENGTH, STOPPED_BY_ID
@@ -14,7 +15,9 @@ from nullblock.spec.names import PAUSE
 from nullblock.spec.profiles import Semantics
 
 if TYPE_CHECKING:
-    from nullblock.impl import Scheduler
+    from nullblock.impl.picture import PoolPicture, RequestPicture
+    from nullblock.impl.protocol import Engine as FastEngine
+    from nullblock.spec.facts import Config as Constants
 
 FEATURES = ALL_FEATURES - {
     Feature.async_scheduling,
@@ -24,28 +27,53 @@ FEATURES = ALL_FEATURES - {
 }
 
 
-def create(config: Config, semantics: Semantics) -> Engine:
+def create(config: Config, semantics: Semantics, device: DeviceName) -> Engine:
     """The fast engine under a scenario's configuration.
 
-    Raises :class:`OutOfScope` where NumPy is not installed, and for numbers beyond its range.
+    Raises :class:`OutOfScope` where NumPy, or what the device needs, is not installed or not
+    there, and for numbers beyond its range.
     """
     if find_spec("numpy") is None:
         raise OutOfScope("the engine impl needs NumPy", "pip install 'nullblock[impl]'")
-    from nullblock.impl import Scheduler
-
     try:
-        return _Impl(Scheduler(constants(config, semantics)))
+        return _Impl(_engine(constants(config, semantics), config.vocab, device))
     except ValueError as error:
         raise OutOfScope(f"for the engine impl {error}", place="config") from error
+
+
+def _engine(config: "Constants", vocab: int, device: DeviceName) -> "FastEngine":
+    """The engine on a device, for tokens below `vocab`.
+
+    Raises ValueError for numbers beyond its range, :class:`OutOfScope` for a device that is not
+    to be had.
+    """
+    if device == DeviceName.cpu:
+        from nullblock.impl import Scheduler
+
+        return Scheduler(config)
+    if find_spec("torch") is None or find_spec("triton") is None:
+        raise OutOfScope(
+            f"the engine impl on {device} needs torch and Triton", "pip install 'nullblock[gpu]'"
+        )
+    from nullblock.impl.device.places import NoSuchDevice, place
+
+    try:
+        found = place(device.value)  # before the kernels are imported: Triton looks at it then
+    except NoSuchDevice as error:
+        raise OutOfScope(f"the engine impl on {device}: {error.why}", error.remedy) from error
+    from nullblock.impl.device import Scheduler as OnDevice
+    from nullblock.impl.device.letters import MOST_TOKEN
+
+    if vocab > MOST_TOKEN:
+        raise ValueError(f"samples tokens up to {vocab}: on a device they are 0 to {MOST_TOKEN}")
+    return OnDevice(config, found)
 
 
 class _Impl:
     """Implements :class:`nullblock.conformance.engine.Engine`."""
 
-    def __init__(self, engine: "Scheduler") -> None:
+    def __init__(self, engine: "FastEngine") -> None:
         self.engine = engine
-        self.numbers: dict[tuple[int, object], int] = {}
-        """Of every content there ever was: the same one may come again under another name."""
         self.chunks: set[str] = set()
 
     @property
@@ -54,7 +82,7 @@ class _Impl:
         return FEATURES
 
     def add(self, request: NewRequest) -> None:
-        """Queue a request. Raises :class:`OutOfScope` for a token of more than 64 bits."""
+        """Queue a request. Raises :class:`OutOfScope` for numbers that the engine cannot hold."""
         from nullblock.impl.requests import NO_EOS, Request
 
         sem = self.engine.semantics
@@ -74,15 +102,16 @@ class _Impl:
                     extra_keys(sem, request.lora, request.salt, first=False),
                 ),
             )
+            self.engine.add_request(made)
         except OverflowError as error:
-            raise OutOfScope(
-                f"a token of more than 64 bits, for the engine impl: {error}"
-            ) from error
-        self.engine.add_request(made)
+            raise _too_large(error) from error
 
     def schedule(self) -> Fields:
-        """Decide one step."""
-        step = self.engine.schedule()
+        """Decide one step. Raises :class:`OutOfScope` for numbers that the engine cannot hold."""
+        try:
+            step = self.engine.schedule()
+        except OverflowError as error:
+            raise _too_large(error) from error
         granted = step.num_scheduled_tokens.tolist()
         computed, output = step.num_computed_tokens.tolist(), step.num_output_tokens.tolist()
         ends = list(itertools.accumulate(step.new_block_counts.tolist(), initial=0))
@@ -132,13 +161,11 @@ class _Impl:
 
     def update(self, sampled: dict[str, list[int]]) -> list[Fields]:
         """Take in what the step sampled."""
-        from nullblock.impl import update_from_output
-
         step = self.engine.step
         if step is None:
             raise IndexError("no step is in flight")
         tokens = [(sampled.get(id) or [0])[0] for id in step.ids]
-        found = update_from_output(self.engine, tokens)
+        found = self.engine.update_from_output(tokens)
         rejected: list[Fields] = [
             {"id": id, "tokens": [], "finish": "rejected", "stop_reason": why}
             for id, why in found.rejected
@@ -198,71 +225,44 @@ class _Impl:
         """Queues, requests and, in a full dump, the pool."""
         if dump == "none":
             return None
-        engine = self.engine
+        found = self.engine.picture(pool=dump == "full")
         fields: Fields = {
-            "waiting": [request.id for request in engine.waiting],
+            "waiting": found.waiting,
             "skipped_waiting": [],
-            "running": engine.running.ids.copy(),
-            "num_free": engine.pool.num_free,
-            "finished_req_ids": sorted(set(engine.finished)),
-            "requests": {id: self.request(id) for id in engine.requests},
+            "running": found.running,
+            "num_free": found.num_free,
+            "finished_req_ids": sorted(found.finished),
+            "requests": {id: _request(request) for id, request in found.requests.items()},
         }
-        return fields | self.pool() if dump == "full" else fields
+        return fields if found.pool is None else fields | _pool(found.pool)
 
-    def request(self, id: str) -> Fields:
-        """One request in the driver's words."""
-        engine = self.engine
-        request, running = engine.requests[id], engine.running
-        tokens = engine.num_tokens(request)
-        fields: Fields = {
-            "status": "PREEMPTED" if request.num_preemptions else "WAITING",
-            "computed": 0,
-            "tokens": tokens,
-            "output": tokens - request.num_prompt_tokens,
-            "placeholders": request.num_output_placeholders,
-            "discard": 0,
-            "spec": 0,
-            "preemptions": request.num_preemptions,
-            "blocks": [[]],
-            "num_cached_block": [None],
-        }
-        if not request.is_running:
-            return fields
-        place = running.index(request)
-        return fields | {
-            "status": "RUNNING",
-            "computed": int(running.num_computed[place]),
-            "placeholders": int(running.placeholders[place]),
-            "blocks": [running.blocks(place).tolist()],
-            "num_cached_block": [int(running.num_cached[place]) or None],
-        }
 
-    def number(self, name: int, known: dict[int, int]) -> int:
-        """Of a content, by what it is itself and the number of the one before it."""
-        cache = self.engine.pool.cache
-        path = []
-        while name not in known:
-            path.append(name)
-            name = int(cache.parent[name])
-        number = known[name]
-        for name in reversed(path):
-            content = cache.contents[name]
-            # The first word is the name before, which may be another one the next time.
-            text, extra = content if isinstance(content, tuple) else (content, ())
-            assert text is not None
-            number = self.numbers.setdefault((number, (text[8:], extra)), len(self.numbers) + 1)
-            known[name] = number
-        return number
+def _too_large(error: OverflowError) -> OutOfScope:
+    return OutOfScope(f"too large for the engine impl: {error}")
 
-    def pool(self) -> Fields:
-        """The block pool in the driver's words; a hash is the number of its content."""
-        pool = self.engine.pool
-        known = {0: 0}
-        carried = {b: name for b, name in enumerate(pool.cache.carried.tolist()) if name}
-        hashes = {name: f"{self.number(name, known):012x}:0" for name in carried.values()}
-        return {
-            "free_queue": pool.free.in_order(),
-            "ref_cnt": {str(b): n for b, n in enumerate(pool.ref_cnt.tolist()) if n},
-            "block_hash": {str(b): hashes[name] for b, name in carried.items()},
-            "cached_map": {hashes[name]: pool.cache.blocks_of(name) for name in hashes},
-        }
+
+def _request(request: "RequestPicture") -> Fields:
+    """One request in the driver's words."""
+    status = "PREEMPTED" if request.num_preemptions else "WAITING"
+    return {
+        "status": "RUNNING" if request.is_running else status,
+        "computed": request.num_computed_tokens,
+        "tokens": request.num_tokens,
+        "output": request.num_tokens - request.num_prompt_tokens,
+        "placeholders": request.num_output_placeholders,
+        "discard": 0,
+        "spec": 0,
+        "preemptions": request.num_preemptions,
+        "blocks": [request.blocks],
+        "num_cached_block": [request.num_cached_blocks or None],
+    }
+
+
+def _pool(pool: "PoolPicture") -> Fields:
+    """The block pool in the driver's words; a hash is whatever the engine calls a content."""
+    return {
+        "free_queue": pool.free_queue,
+        "ref_cnt": {str(b): n for b, n in pool.ref_cnt.items()},
+        "block_hash": {str(b): f"{content}:0" for b, content in pool.content.items()},
+        "cached_map": {f"{content}:0": blocks for content, blocks in pool.copies.items()},
+    }

@@ -22,9 +22,9 @@ from nullblock.conformance.console import (
     usage_error,
 )
 from nullblock.conformance.engine import Dump
-from nullblock.conformance.engines import EngineName, make_engine
+from nullblock.conformance.engines import DeviceName, EngineName, make_engine
 from nullblock.conformance.errors import InputError
-from nullblock.conformance.options import NORMATIVE, ProfileName, Settings
+from nullblock.conformance.options import NORMATIVE, Device, ProfileName, Settings
 from nullblock.conformance.strict_json import MAX_BYTES
 from nullblock.spec.profiles import Semantics
 
@@ -47,6 +47,7 @@ def command(
         typer.Argument(help="Scenario files; - is standard input.", metavar="SCENARIO.json..."),
     ],
     engine: Annotated[EngineName, typer.Option(help="The engine that decides.")] = EngineName.spec,
+    device: Device = DeviceName.cpu,
     profile_name: ProfileName = NORMATIVE,
     settings: Settings = None,
     dump: Annotated[
@@ -62,11 +63,13 @@ def command(
     """Run scenarios on an engine and print what it decides, one JSON object a line.
 
     Exit codes: 0 all ran (what the engine raises is a line, not an error); 2 command line; 3 a
-    scenario uses a feature that is out of scope; 4 the content of a scenario is wrong. The worst
-    one is returned. Nothing is printed for a file with an error; the other files still run.
+    scenario uses a feature that is out of scope, or the device is not to be had; 4 the content of
+    a scenario is wrong. The worst one is returned. Nothing is printed for a file with an error;
+    the other files still run.
     """
     semantics = options.semantics(profile_name, settings)
     version = options.label(profile_name.removeprefix("vllm-"), settings)
+    options.check_device(engine, device)
     check_inputs(scenarios, "SCENARIO.json")
     check_output(output, scenarios)
     for name in scenarios:
@@ -75,7 +78,7 @@ def command(
     with output_to(output) as sink:
         for name in scenarios:
             try:
-                lines = _lines(name, engine, semantics, dump.value, version)
+                lines = _lines(name, engine, device, semantics, dump.value, version)
                 _copy_when_complete(counted(lines, name, "lines"), sink)
                 codes.add(0)
             except InputError as error:
@@ -88,11 +91,16 @@ def command(
 
 
 def _lines(
-    name: str, engine: EngineName, semantics: Semantics, dump: Dump, version: str
+    name: str,
+    engine: EngineName,
+    device: DeviceName,
+    semantics: Semantics,
+    dump: Dump,
+    version: str,
 ) -> Iterator[str]:
     """The output of one scenario file."""
     taken = scenario.parse(_read(name), name)
-    made = make_engine(engine, taken.config, semantics)
+    made = make_engine(engine, taken.config, semantics, device)
     return driver.run(taken, made, dump=dump, version=version)
 
 

@@ -10,9 +10,9 @@ import typer
 
 from nullblock.conformance import driver, options, scenario
 from nullblock.conformance.console import check_output, complain, usage_error
-from nullblock.conformance.engines import EngineName, make_engine
+from nullblock.conformance.engines import DeviceName, EngineName, make_engine
 from nullblock.conformance.errors import InputError, ScenarioError
-from nullblock.conformance.options import NORMATIVE, ProfileName, Settings
+from nullblock.conformance.options import NORMATIVE, Device, ProfileName, Settings
 from nullblock.conformance.scenario_format import Add, Scenario
 from nullblock.conformance.strict_json import MAX_BYTES
 from nullblock.spec.profiles import Semantics
@@ -36,6 +36,7 @@ def command(
         ),
     ],
     engine: Annotated[EngineName, typer.Option(help="The engine that decides.")] = EngineName.spec,
+    device: Device = DeviceName.cpu,
     profile_name: ProfileName = NORMATIVE,
     settings: Settings = None,
     names: Annotated[
@@ -54,9 +55,10 @@ def command(
     """Run a scenario on an engine and record its inputs and decisions as a trace.
 
     What the engine raises is recorded. Exit codes: 0 the trace is written; 2 command line; 3 the
-    scenario uses a feature that is out of scope; 4 its content is wrong, or that of the trace.
-    The trace appears whole or not at all.
+    scenario uses a feature that is out of scope, or the device is not to be had; 4 its content is
+    wrong, or that of the trace. The trace appears whole or not at all.
     """
+    options.check_device(engine, device)
     check_output(output, [] if reseal else [str(source)])
     if reseal and (names or settings or profile_name != NORMATIVE):
         raise usage_error("a trace that is sealed anew keeps its decisions", "--reseal")
@@ -66,7 +68,7 @@ def command(
             summary = _reseal(source, output)
         else:
             label = options.label(profile_name, settings)
-            summary = _record(source, output, engine, semantics, label, names)
+            summary = _record(source, output, engine, device, semantics, label, names)
     except InputError as error:
         complain(error.at(file=error.file or str(source)), as_json)
         raise typer.Exit(error.exit_code) from None
@@ -81,6 +83,7 @@ def _record(
     source: Path,
     output: Path,
     engine: EngineName,
+    device: DeviceName,
     semantics: Semantics,
     label: str,
     names: bool,
@@ -91,7 +94,7 @@ def _record(
     with source.open("rb") as stream:
         taken = scenario.parse(stream.read(MAX_BYTES + 1), str(source))
     _check_numbers(taken)
-    made = make_engine(engine, taken.config, semantics)
+    made = make_engine(engine, taken.config, semantics, device)
     with trace_file(output) as writer:
         writer.write(header(taken.config, engine.value, version("nullblock"), label))
         tape = Tape(

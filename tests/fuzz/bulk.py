@@ -1,11 +1,12 @@
 """Fuzzing in bulk: random scenarios on the real engine and on ours, as long as you like.
 
     python tests/fuzz/bulk.py [--engine spec --engine reference] [--seed N] [--steps N]
-    python tests/fuzz/bulk.py --profile normative
+    python tests/fuzz/bulk.py --engine reference --engine impl:twins --profile normative
     python tests/fuzz/bulk.py --replay SCENARIO.json
 
-With another profile than the real engine's, our engines are compared with each other. Scenarios
-ask only for what all the engines do. Needs the development environment (``make test`` makes it);
+``impl:DEVICE`` is the engine impl on that device: ``interpreter``, ``twins`` or ``cuda``. With
+another profile than the real engine's, our engines are compared with each other. Scenarios ask
+only for what all the engines do. Needs the development environment (``make test`` makes it);
 the real engine is installed when it is missing. The seed is printed first, so that any run can be
 repeated. On a difference the scenario is shrunk and written to a file, and one line says how to
 replay it. Exit codes: 0 no difference, 1 a difference, 2 command line, 3 the real engine cannot
@@ -28,7 +29,7 @@ from fuzz import lockstep, reach  # noqa: E402  (only found from here on)
 from oracle.client import Oracle  # noqa: E402
 from oracle.install import InstallError, ensure  # noqa: E402
 
-from nullblock.conformance.engines import EngineName  # noqa: E402
+from nullblock.conformance.engines import DeviceName, EngineName  # noqa: E402
 from nullblock.conformance.lockstep.generator import seeded  # noqa: E402
 from nullblock.conformance.lockstep.reach import table  # noqa: E402
 from nullblock.conformance.lockstep.shrink import shrink  # noqa: E402
@@ -37,6 +38,7 @@ from nullblock.spec.profiles import PROFILES, VLLM_0_22_1, Semantics  # noqa: E4
 ROOT = Path(__file__).resolve().parents[2]
 FOUND = ROOT / ".cache" / "fuzz"
 """Where scenarios with a difference are written."""
+ENGINES = [*EngineName, *(f"impl:{device}" for device in DeviceName)]
 MOST_DIFFERENCES = 5
 """A run ends after that many: shrinking takes time, and one cause shows many times."""
 REACH_EVERY = 20
@@ -154,7 +156,7 @@ def replay(
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--engine", action="append", choices=[*EngineName])
+    parser.add_argument("--engine", action="append", choices=ENGINES)
     parser.add_argument("--profile", choices=PROFILES, default="vllm-0.22.1")
     parser.add_argument("--seed", type=int, help="default: a fresh one, printed first")
     parser.add_argument("--steps", type=int, default=50_000, help="default: %(default)s")

@@ -47,15 +47,23 @@ class Outcome:
         return any('"ev":"EXCEPTION"' in line for line in lines[-2:])
 
 
+def split(engine: str) -> tuple[str, str]:
+    """An engine and its device: `impl:twins` is `--engine impl --device twins`."""
+    name, _, device = engine.partition(":")
+    return name, device or "cpu"
+
+
 def features(engines: tuple[str, ...]) -> frozenset[Feature]:
     """What all of those engines do: scenarios for them ask for nothing else."""
-    return reduce(frozenset.intersection, map(features_of, engines), ALL_FEATURES)
+    found = (features_of(split(engine)[0]) for engine in engines)
+    return reduce(frozenset.intersection, found, ALL_FEATURES)
 
 
 def lines_of(engine: str, document: Scenario, semantics: Semantics = VLLM_0_22_1) -> list[str]:
     """What an engine of ours prints. Raises ``InputError``."""
     taken = scenario.from_dict(document)
-    return list(driver.run(taken, make_engine(engine, taken.config, semantics)))
+    name, device = split(engine)
+    return list(driver.run(taken, make_engine(name, taken.config, semantics, device)))
 
 
 def run(

@@ -1,55 +1,42 @@
-"""The fast engine with a defect: one of its files with another text in one place."""
+"""The fast engine with a defect: one of its files, or of its kernels', with another text in one
+place.
+"""
 
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.machinery import SourceFileLoader
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-import nullblock.impl
-
-PACKAGE = "nullblock.impl"
-FOLDER = Path(nullblock.impl.__file__).parent
-
-
-class _Altered(SourceFileLoader):
-    """Reads a file with one place replaced, and writes no bytecode of it."""
-
-    old = new = ""
-
-    def get_data(self, path: str) -> bytes:
-        """The source; there is no bytecode."""
-        if not path.endswith(".py"):
-            raise OSError("no bytecode of a planted defect")
-        text = Path(path).read_text()
-        assert text.count(self.old) == 1, f"{self.old!r} stands {text.count(self.old)} times"
-        return text.replace(self.old, self.new).encode()
-
-    def set_data(self, path: str, data: object, *, _mode: int = 0o666) -> None:
-        """Nothing is written."""
+OURS = ("nullblock.impl.", "nullblock.kernels.")
 
 
 @contextmanager
-def planted(file: str, old: str, new: str) -> Iterator[None]:
-    """Inside, whoever imports the engine gets it with `new` for `old` in that file."""
-    loaded = {name: module for name, module in sys.modules.items() if _is_ours(name)}
+def planted(file: str, old: str, new: str, package: str = "nullblock.impl") -> Iterator[None]:
+    """Inside, whoever imports the engine gets it with `new` for `old` in that file of a package.
+
+    The altered text is a file of its own: Triton reads the source of kernels again.
+    """
+    home = import_module(package).__file__
+    assert home is not None
+    text = (Path(home).parent / file).read_text()
+    assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {file}"
+    loaded = {name: module for name, module in sys.modules.items() if name.startswith(OURS)}
     for name in loaded:
         del sys.modules[name]
     try:
-        name, path = f"{PACKAGE}.{file.removesuffix('.py')}", str(FOLDER / file)
-        loader = _Altered(name, path)
-        loader.old, loader.new = old, new
-        spec = spec_from_file_location(name, path, loader=loader)
-        assert spec is not None
-        sys.modules[name] = module = module_from_spec(spec)
-        loader.exec_module(module)
-        yield
+        with tempfile.TemporaryDirectory() as folder:
+            altered = Path(folder) / file
+            altered.write_text(text.replace(old, new))
+            name = f"{package}.{file.removesuffix('.py')}"
+            spec = spec_from_file_location(name, altered)
+            assert spec is not None and spec.loader is not None
+            sys.modules[name] = module = module_from_spec(spec)
+            spec.loader.exec_module(module)
+            yield
     finally:
-        for name in [name for name in sys.modules if _is_ours(name)]:
+        for name in [name for name in sys.modules if name.startswith(OURS)]:
             del sys.modules[name]
         sys.modules.update(loaded)
-
-
-def _is_ours(name: str) -> bool:
-    return name.startswith(f"{PACKAGE}.")
