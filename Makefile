@@ -11,10 +11,10 @@ SOURCES := spec reference impl kernels conformance tests benchmarks hatch_build.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help check ledger test lint format types pytest oracle fuzz bench clean
+.PHONY: help check ledger test lint format types pytest oracle fuzz bench bench-gpu clean
 
 help: ## this list
-	@awk -F ': .*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 check: .venv/base ## model-check the spec, prove its rules, judge the bundled trace
 	@$(BIN)/python -m nullblock.conformance.headline
@@ -53,6 +53,9 @@ bench: .venv/dev oracle ## reference, fast engine, checker and recorder beside t
 	@$(BIN)/python benchmarks/bench_checker.py $(ARGS)
 	@$(BIN)/python benchmarks/bench_recorder.py $(ARGS)
 	@$(BIN)/python benchmarks/bench_explorer.py $(ARGS)
+
+bench-gpu: .venv/dev ## the kernels on the GPU that is here: tested compiled, timed beside floors and peers
+	@$(BIN)/python benchmarks/gpu/bench_gpu.py $(ARGS)
 
 clean: ## remove all that make has made
 	rm -rf .venv .src .oracle .oracle.lock dist .cache

@@ -1,1 +1,1 @@
-"""Triton kernels, each with a torch twin. Not built yet."""
+"""Triton kernels, each with a torch twin that says what it computes. `README.md` is the guide."""

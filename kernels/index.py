@@ -43,6 +43,19 @@ def cache_entry(block, offset, head, column, block_stride, slot_stride, head_str
 
 
 @triton.jit
+def head_entry(token, head, token_stride, head_stride):
+    """Where a token's head begins in a tensor ``[tokens, heads, ...]``, of any strides."""
+    return token * token_stride + head * head_stride
+
+
+@triton.jit
+def first_tile(query_start, request, width):
+    """The first tile of a request among tiles of `width` tokens, each of one request. A request
+    has at most one tile more than its tokens fill, so no other request has this one."""
+    return query_start // width + request
+
+
+@triton.jit
 def token_position(num_computed, token, query_start):
     """The position in its request of a batch's token, whose request begins at `query_start`."""
     return num_computed + (token - query_start)

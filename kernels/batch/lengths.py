@@ -16,6 +16,10 @@ from nullblock.kernels.index import tile_entry
 from nullblock.kernels.twins import load
 
 MOST_LANES = 2048
+LONGEST = 2**31 - 1
+"""What a length that fits no int32 becomes: longer than any table, so that whoever reads it
+refuses it."""
+LONGEST_TOLD: tl.constexpr = tl.constexpr(LONGEST)
 
 
 def compute_lengths(
@@ -68,15 +72,16 @@ def compute_lengths_torch(
     count = batch.num_scheduled_tokens.long()
     known = (batch.rows >= 0) & (batch.rows < requests.num_blocks.shape[0])
     errors.report_torch(error, there & ~known, Error.ROW)
-    errors.report_torch(error, there & (count < 1), Error.TOKENS)
-    good = there & known & (count >= 1)
+    some = (count >= 1) & (count <= room)
+    errors.report_torch(error, there & ~some, Error.TOKENS)
+    good = there & known & some
     count = torch.where(good, count, 0)
     ends = count.cumsum(0)
     errors.report_torch(error, ends > room, Error.TOKENS)
     inputs.query_start_loc[0] = 0
     inputs.query_start_loc[1:] = ends.clamp(max=room)
     computed = load(requests.num_computed_tokens, good, batch.rows)
-    inputs.seq_lens[:] = torch.where(good, computed + count, 0)
+    inputs.seq_lens[:] = torch.where(good, (computed + count).clamp(max=LONGEST), 0)
 
 
 @triton.jit
@@ -96,12 +101,14 @@ def _lengths_kernel(
         count = tl.load(num_scheduled + i, mask=there, other=1).to(tl.int64)
         known = (row >= 0) & (row < num_rows)
         report(error, there & (known == 0), ROW)
-        report(error, there & (count < 1), TOKENS)
-        good = there & known & (count >= 1)
+        some = (count >= 1) & (count <= room)
+        report(error, there & (some == 0), TOKENS)
+        good = there & known & some
         count = tl.where(good, count, 0)
         ends = total + tl.cumsum(count, 0)
         report(error, (i < most) & (ends > room), TOKENS)
         tl.store(query_start_loc + 1 + i, tl.minimum(ends, room).to(tl.int32), mask=i < most)
         computed = tl.load(num_computed + row, mask=good, other=0)
-        tl.store(seq_lens + i, tl.where(good, computed + count, 0).to(tl.int32), mask=i < most)
+        length = tl.minimum(tl.where(good, computed + count, 0), LONGEST_TOLD)
+        tl.store(seq_lens + i, length.to(tl.int32), mask=i < most)
         total += tl.sum(count, 0)

@@ -12,6 +12,7 @@ import triton.language as tl
 from nullblock.kernels import errors, index
 from nullblock.kernels.arguments import Backend, check_error, lanes, use_triton
 from nullblock.kernels.batch.layout import PAD_SLOT, Batch, Inputs, Requests
+from nullblock.kernels.batch.search import last_not_above
 from nullblock.kernels.errors import BLOCK, ROW, TABLE, Error, report
 from nullblock.kernels.index import (
     block_index,
@@ -118,21 +119,6 @@ def place_tokens_torch(
     inputs.input_ids[:] = load(requests.token_ids, fits, row, position)
     inputs.positions[:] = torch.where(fits, position, 0)
     inputs.slot_mapping[:] = torch.where(good, slot, PAD_SLOT)
-
-
-@triton.jit
-def last_not_above(starts, wanted, lane_mask, count, TURNS: tl.constexpr):
-    """By bisection, the last i < `count` with ``starts[i] <= wanted``, or 0. Of requests that
-    start at the same token that is the one which is not empty."""
-    low = wanted * 0
-    high = low + count
-    for _ in range(TURNS):
-        middle = (low + high) // 2
-        inside = lane_mask & (high - low > 1)
-        right = inside & (tl.load(starts + middle, mask=inside, other=0) <= wanted)
-        low = tl.where(right, middle, low)
-        high = tl.where(inside & (right == 0), middle, high)
-    return low
 
 
 @triton.jit

@@ -32,8 +32,8 @@ FP8 = torch.float8_e4m3fn
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
 """By size in bytes: the type as which bits are moved."""
 MOST_COLUMNS = 1024
-TILE = 8192
-"""Elements that one program moves at once."""
+TILE = 4096
+"""Elements that one program moves at once, of keys and then of values."""
 PAD: tl.constexpr = tl.constexpr(PAD_SLOT)
 
 
@@ -57,44 +57,37 @@ def write_kv(
     A slot that the cache does not have sets SLOT in the error word and is left out. Raises
     ValueError for tensors that do not belong together.
     """
-    _write(key, key_cache, key_scale, slot_mapping, error, "key", backend)
-    _write(value, value_cache, value_scale, slot_mapping, error, "value", backend)
-
-
-def _write(
-    source: torch.Tensor,
-    cache: torch.Tensor,
-    scale: torch.Tensor | None,
-    slot_mapping: torch.Tensor,
-    error: torch.Tensor,
-    name: str,
-    backend: Backend,
-) -> None:
-    """Write keys or values: checked, then by kernel or twin."""
-    _check(source, cache, scale, slot_mapping, error, name)
+    _check(key, key_cache, key_scale, slot_mapping, error, "key")
+    _check(value, value_cache, value_scale, slot_mapping, error, "value")
+    if key_cache.dtype != value_cache.dtype or key_cache.shape[:2] != value_cache.shape[:2]:
+        raise ValueError("key_cache and value_cache differ: give one dtype, and as many blocks")
     if not use_triton(error, backend):
-        write_torch(source, cache, scale, slot_mapping, error)
+        write_torch(key, key_cache, key_scale, slot_mapping, error)
+        write_torch(value, value_cache, value_scale, slot_mapping, error)
         return
-    tokens, heads, head_size = source.shape
-    columns = heads * head_size
+    num_blocks, block_size, _, _ = key_cache.shape
+    tokens = len(slot_mapping)
+    columns = max(key.shape[1] * key.shape[2], value.shape[1] * value.shape[2])
     if not tokens or not columns:
         return
     width = lanes(columns, MOST_COLUMNS)
     height = max(1, min(TILE // width, triton.next_power_of_2(tokens)))
-    grid = (triton.cdiv(tokens, height), triton.cdiv(columns, width))
-    shape = (tokens, cache.shape[0] * cache.shape[1], *source.stride()[:2], *cache.stride()[:3])
-    sizes = {"COLUMNS": columns, "HEAD_SIZE": head_size, "BLOCK_SIZE": cache.shape[1]}
-    if scale is None:
-        bits = BITS[cache.element_size()]
-        _move_kernel[grid](
-            source.view(bits), cache.view(bits), slot_mapping, error, *shape,
-            **sizes, H=height, W=width, num_warps=4,
-        )  # fmt: skip
-    else:
-        _round_kernel[grid](
-            source, cache.view(torch.uint8), scale, slot_mapping, error, *shape,
-            **sizes, H=height, W=width, num_warps=4,
-        )  # fmt: skip
+    bits = BITS[key_cache.element_size()]
+    fresh = (key, value) if key_scale is not None else (key.view(bits), value.view(bits))
+    kernel = _move_kernel if key_scale is None else _round_kernel
+    kernel[triton.cdiv(tokens, height), triton.cdiv(columns, width)](
+        *fresh, key_cache.view(bits), value_cache.view(bits), key_scale, value_scale,
+        slot_mapping, error, tokens, num_blocks * block_size,
+        *_strides(key, key_cache), *_strides(value, value_cache),
+        KEY_COLUMNS=key.shape[1] * key.shape[2], VALUE_COLUMNS=value.shape[1] * value.shape[2],
+        KEY_SIZE=key.shape[2], VALUE_SIZE=value.shape[2],
+        BLOCK_SIZE=block_size, H=height, W=width, num_warps=4,
+    )  # fmt: skip
+
+
+def _strides(source: torch.Tensor, cache: torch.Tensor) -> tuple[int, ...]:
+    """Of a source: token and head; of its cache: block, slot and head."""
+    return (*source.stride()[:2], *cache.stride()[:3])
 
 
 def _check(
@@ -145,17 +138,21 @@ def write_torch(
 
 
 @triton.jit
-def _places(
-    slot_mapping, error, tokens, slots, source_stride, head_stride, block_stride, slot_stride,
-    cache_head_stride, COLUMNS: tl.constexpr, HEAD_SIZE: tl.constexpr, BLOCK_SIZE: tl.constexpr,
-    H: tl.constexpr, W: tl.constexpr,
-):  # fmt: skip
-    """Of a tile of tokens and columns: offsets in the source, in the cache, and which count."""
+def _slots(slot_mapping, error, tokens, slots, H: tl.constexpr):
+    """Of a tile: tokens, their slots, and which of them the cache has."""
     token = tile_entry(tl.program_id(0), H, tl.arange(0, H)).to(tl.int64)
     slot = tl.load(slot_mapping + token, mask=token < tokens, other=PAD)
     inside = (slot >= 0) & (slot < slots)
     report(error, (slot != PAD) & (inside == 0), SLOT)
-    slot = tl.where(inside, slot, 0)
+    return token, tl.where(inside, slot, 0), inside
+
+
+@triton.jit
+def _places(
+    token, slot, inside, source_stride, head_stride, block_stride, slot_stride, cache_head_stride,
+    COLUMNS: tl.constexpr, HEAD_SIZE: tl.constexpr, BLOCK_SIZE: tl.constexpr, W: tl.constexpr,
+):  # fmt: skip
+    """Of a tile of tokens and columns: offsets in the source, in the cache, and which count."""
     column = tile_entry(tl.program_id(1), W, tl.arange(0, W))
     head, within = (column // HEAD_SIZE)[None, :], (column % HEAD_SIZE)[None, :]
     block, offset = block_index(slot, BLOCK_SIZE), block_offset(slot, BLOCK_SIZE)
@@ -168,29 +165,52 @@ def _places(
 
 
 @triton.jit
+def _rounded(x, scale):
+    """The plain division of a GPU is off by an ulp or two: enough to round the other way."""
+    return e4m3_bits(tl.div_rn(x.to(tl.float32), tl.load(scale))).to(tl.uint8)
+
+
+@triton.jit
 def _move_kernel(
-    source, cache, slot_mapping, error, tokens, slots, source_stride, head_stride,
-    block_stride, slot_stride, cache_head_stride, COLUMNS: tl.constexpr, HEAD_SIZE: tl.constexpr,
-    BLOCK_SIZE: tl.constexpr, H: tl.constexpr, W: tl.constexpr,
+    key, value, key_cache, value_cache, key_scale, value_scale, slot_mapping, error, tokens, slots,
+    k_token, k_head, k_cache_block, k_cache_slot, k_cache_head,
+    v_token, v_head, v_cache_block, v_cache_slot, v_cache_head,
+    KEY_COLUMNS: tl.constexpr, VALUE_COLUMNS: tl.constexpr, KEY_SIZE: tl.constexpr,
+    VALUE_SIZE: tl.constexpr, BLOCK_SIZE: tl.constexpr, H: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
+    """Bits, unchanged."""
+    token, slot, inside = _slots(slot_mapping, error, tokens, slots, H)
     reads, writes, there = _places(
-        slot_mapping, error, tokens, slots, source_stride, head_stride, block_stride, slot_stride,
-        cache_head_stride, COLUMNS, HEAD_SIZE, BLOCK_SIZE, H, W,
+        token, slot, inside, k_token, k_head, k_cache_block, k_cache_slot, k_cache_head,
+        KEY_COLUMNS, KEY_SIZE, BLOCK_SIZE, W,
     )  # fmt: skip
-    tl.store(cache + writes, tl.load(source + reads, mask=there, other=0), mask=there)
+    tl.store(key_cache + writes, tl.load(key + reads, mask=there, other=0), mask=there)
+    reads, writes, there = _places(
+        token, slot, inside, v_token, v_head, v_cache_block, v_cache_slot, v_cache_head,
+        VALUE_COLUMNS, VALUE_SIZE, BLOCK_SIZE, W,
+    )  # fmt: skip
+    tl.store(value_cache + writes, tl.load(value + reads, mask=there, other=0), mask=there)
 
 
 @triton.jit
 def _round_kernel(
-    source, cache, scale, slot_mapping, error, tokens, slots, source_stride, head_stride,
-    block_stride, slot_stride, cache_head_stride, COLUMNS: tl.constexpr, HEAD_SIZE: tl.constexpr,
-    BLOCK_SIZE: tl.constexpr, H: tl.constexpr, W: tl.constexpr,
+    key, value, key_cache, value_cache, key_scale, value_scale, slot_mapping, error, tokens, slots,
+    k_token, k_head, k_cache_block, k_cache_slot, k_cache_head,
+    v_token, v_head, v_cache_block, v_cache_slot, v_cache_head,
+    KEY_COLUMNS: tl.constexpr, VALUE_COLUMNS: tl.constexpr, KEY_SIZE: tl.constexpr,
+    VALUE_SIZE: tl.constexpr, BLOCK_SIZE: tl.constexpr, H: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
+    """Quotients, rounded to float8."""
+    token, slot, inside = _slots(slot_mapping, error, tokens, slots, H)
     reads, writes, there = _places(
-        slot_mapping, error, tokens, slots, source_stride, head_stride, block_stride, slot_stride,
-        cache_head_stride, COLUMNS, HEAD_SIZE, BLOCK_SIZE, H, W,
+        token, slot, inside, k_token, k_head, k_cache_block, k_cache_slot, k_cache_head,
+        KEY_COLUMNS, KEY_SIZE, BLOCK_SIZE, W,
     )  # fmt: skip
-    x = tl.load(source + reads, mask=there, other=0.0).to(tl.float32)
-    # The plain division of a GPU is off by an ulp or two: enough to round the other way.
-    bits = e4m3_bits(tl.div_rn(x, tl.load(scale)))
-    tl.store(cache + writes, bits.to(tl.uint8), mask=there)
+    x = tl.load(key + reads, mask=there, other=0.0)
+    tl.store(key_cache + writes, _rounded(x, key_scale), mask=there)
+    reads, writes, there = _places(
+        token, slot, inside, v_token, v_head, v_cache_block, v_cache_slot, v_cache_head,
+        VALUE_COLUMNS, VALUE_SIZE, BLOCK_SIZE, W,
+    )  # fmt: skip
+    x = tl.load(value + reads, mask=there, other=0.0)
+    tl.store(value_cache + writes, _rounded(x, value_scale), mask=there)

@@ -57,7 +57,7 @@ def offends(found: Import) -> bool:
     layer = layer_of(found.file)
     allowed = MAY_IMPORT[layer]
     if found.file.startswith("conformance/adapters/"):
-        allowed = allowed | {"reference", "impl"}
+        allowed = allowed | {"reference", "impl", "kernels"}
     return found.layer is not None and found.layer not in allowed
 
 

@@ -12,10 +12,10 @@ from nullblock.kernels.batch import lengths, slots
 from nullblock.kernels.batch.layout import PAD_SLOT, Batch
 from nullblock.kernels.errors import Error, new_error
 
+pytestmark = pytest.mark.usefixtures("checked_kernels")
+
 Change = Callable[[Case], object]
 HUGE = 2**31 - 1
-TOO_MANY = Error.TOKENS | Error.TABLE
-"""More tokens than there is room for, of a table that has not as many."""
 
 
 def prepare(case: Case) -> Error:
@@ -96,16 +96,14 @@ def set_to(what: Callable[[Case], torch.Tensor], at: int | tuple[int, int], valu
         (set_to(lambda c: c.batch.rows, 1, 1_000_000), Error.ROW, 4),
         (set_to(lambda c: c.batch.num_scheduled_tokens, 1, 0), Error.TOKENS, 4),
         (set_to(lambda c: c.batch.num_scheduled_tokens, 1, -5), Error.TOKENS, 4),
-        (
-            set_to(lambda c: c.batch.num_scheduled_tokens, 2, 2**31 - 1),
-            Error.TOKENS | Error.TABLE,
-            None,
-        ),
+        (set_to(lambda c: c.batch.num_scheduled_tokens, 2, HUGE), Error.TOKENS, 3),
         (set_to(lambda c: c.batch.num_reqs, 0, 4), Error.COUNT, 0),
         (set_to(lambda c: c.batch.num_reqs, 0, -1), Error.COUNT, 8),
         (lambda c: c.requests.num_blocks.fill_(0), Error.TABLE, 8),
         (lambda c: c.requests.num_computed_tokens.fill_(199), Error.TABLE, None),
         (lambda c: c.requests.num_computed_tokens.fill_(-3), Error.TABLE, None),
+        (lambda c: c.requests.num_computed_tokens.fill_(HUGE), Error.TABLE, 8),
+        (lambda c: c.batch.num_scheduled_tokens.fill_(6), Error.TOKENS, -4),
         (lambda c: c.requests.block_table.fill_(0), Error.BLOCK, 8),
         (lambda c: c.requests.block_table.fill_(c.num_blocks), Error.BLOCK, 8),
         (lambda c: c.requests.block_table.fill_(-7), Error.BLOCK, 8),

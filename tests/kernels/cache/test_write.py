@@ -6,9 +6,12 @@ import pytest
 import torch
 from twins import bits, same
 
+from nullblock.kernels.arguments import Backend
 from nullblock.kernels.batch.layout import PAD_SLOT
 from nullblock.kernels.cache import write
 from nullblock.kernels.errors import Error, new_error
+
+pytestmark = pytest.mark.usefixtures("checked_kernels")
 
 FP8 = torch.float8_e4m3fn
 
@@ -22,19 +25,19 @@ def random_bits(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
 def run(
     source: torch.Tensor, cache: torch.Tensor, slots: list[int], scale: float | None = None
 ) -> Error:
-    """The kernel for keys beside its twin; values go the same way."""
+    """The kernel beside its twin, with values of other bits than the keys."""
     device = source.device
     factor = None if scale is None else torch.tensor([scale], device=device)
+    mapping = torch.tensor(slots, dtype=torch.int64, device=device)
+    value, value_cache = source.flip(0), cache.flip(0)
 
-    def kernel(cache: torch.Tensor, error: torch.Tensor) -> None:
-        mapping = torch.tensor(slots, dtype=torch.int64, device=device)
-        write._write(source, cache, factor, mapping, error, "key", "triton")
+    def both(backend: Backend, cache: torch.Tensor, *rest: torch.Tensor) -> None:
+        write.write_kv(
+            source, value, cache, rest[0], mapping, rest[1],
+            key_scale=factor, value_scale=factor, backend=backend,
+        )  # fmt: skip
 
-    def twin(cache: torch.Tensor, error: torch.Tensor) -> None:
-        mapping = torch.tensor(slots, dtype=torch.int64, device=device)
-        write.write_torch(source, cache, factor, mapping, error)
-
-    return same(kernel, twin, cache)
+    return same(partial(both, "triton"), partial(both, "torch"), cache, value_cache)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
@@ -109,6 +112,17 @@ def test_ties_go_to_even_and_the_rest_saturates(device: torch.device) -> None:
     assert torch.equal(bits(written), bits(torch.tensor(wants)))
 
 
+def test_the_quotient_is_rounded_once(device: torch.device) -> None:
+    """Where the quotient is a tie it stays one: multiplying by the reciprocal of the scale would
+    give a little more, and the next value up."""
+    scale = torch.tensor(0.12).item()
+    source = (torch.tensor([1.0625]) * scale).view(1, 1, 1).to(device)
+    assert source.item() * (torch.tensor(1.0) / scale).item() > 1.0625
+    cache = torch.zeros(1, 1, 1, 1, device=device).to(FP8)
+    assert run(source, cache, [0], scale) == Error(0)
+    assert cache.float().item() == 1.0
+
+
 def test_a_slot_that_the_cache_does_not_have_is_left_out_and_said(device: torch.device) -> None:
     """Slots beyond either end set SLOT and write nothing; the others are written."""
     cache = torch.zeros(2, 4, 1, 8, device=device)
@@ -131,7 +145,10 @@ def test_a_pool_of_more_than_two_to_the_31_elements(device: torch.device) -> Non
         bits(cache[slot // 16])[:] = 1
     mapping = torch.tensor(list(touched), device=device)
     scale = torch.ones(1, device=device)
-    write._write(source, cache, scale, mapping, error, "key", "triton")
+    write.write_kv(
+        source, source, cache, cache, mapping, error,
+        key_scale=scale, value_scale=scale, backend="triton",
+    )  # fmt: skip
     assert int(error) == 0
     for slot in touched:
         assert (cache[slot // 16, slot % 16].float() == 2.0).all()

@@ -1,0 +1,92 @@
+"""Where kernels read and write is proved, of the very text that they are compiled from."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("triton", reason="triton is not installed: pip install 'nullblock[gpu]'")
+
+from nullblock.conformance.adapters.kernel_index import expressions
+from nullblock.conformance.index_proofs.__main__ import CLAIMS, main
+from nullblock.conformance.index_proofs.claim import Claim, Problem, decide
+from nullblock.conformance.index_proofs.places import slot_in_pool
+from nullblock.conformance.index_proofs.tables import WRITER, show_one_writer
+from nullblock.spec.invariants import INVARIANTS
+from nullblock.spec.kernel import RULES
+from nullblock.spec.prover import Report
+
+BY_NAME = {claim.name: claim for claim in CLAIMS}
+WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
+    "block_index": ("slot-tells-its-place", lambda n, size: (n + 1) // size),
+    "block_offset": ("slot-tells-its-place", lambda n, size: n // size),
+    "slot_index": ("slot-in-pool", lambda block, offset, size: (block + 1) * size + offset),
+    "row_entry": ("entries-differ", lambda row, stride, column: row * (stride - 1) + column),
+    "cache_entry": (
+        "head-major",
+        lambda block, offset, head, column, blocks, slots, heads: (
+            block * blocks + offset * heads + head * slots + column
+        ),
+    ),
+    "token_position": ("writes-in-table", lambda computed, token, start: computed + token),
+    "blocks_for": ("table-has-column", lambda tokens, size: tokens // size),
+    "ring_place": ("ring-places-differ", lambda position, capacity: position % (capacity + 1)),
+    "tile_entry": ("tiles-cover", lambda tile, width, lane: tile * width + width - lane),
+}
+"""For each expression a wrong one, and a claim that must not be proved of it."""
+
+
+@pytest.fixture(scope="module")
+def lemma() -> Report:
+    """What the specification's prover says of the lemma; asked once, for it takes seconds."""
+    return show_one_writer()
+
+
+def test_every_claim_is_proved(
+    lemma: Report, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command proves all claims, each of premises that can be met, and each refuted without
+    those that it is said to need; the lemma by the specification's prover, of all its rules. Every
+    expression of the kernels is in a claim."""
+    monkeypatch.setattr(f"{main.__module__}.show_one_writer", lambda semantics: lemma)
+    assert main(["--json"]) == 0
+    proofs = json.loads(capsys.readouterr().out)
+    assert [proof["name"] for proof in proofs] == [WRITER, *BY_NAME]
+    assert {proof["verdict"] for proof in proofs} == {"proved"}
+    assert {name for proof in proofs for name in proof["expressions"]} == set(expressions())
+    (writes,) = (proof for proof in proofs if proof["name"] == "writes-differ")
+    assert {WRITER, "TABLE-2"} <= set(writes["without"]) <= set(writes["rests_on"])
+
+
+@pytest.mark.parametrize("name", expressions())
+def test_a_wrong_expression_is_not_proved(name: str) -> None:
+    """With an expression that is wrong in one place, a claim about it fails."""
+    claim, wrong = WRONG[name]
+    proof = decide(BY_NAME[claim], {**expressions(), name: wrong})
+    assert proof.verdict in ("refuted", "unknown"), proof
+
+
+def test_empty_claims_are_told() -> None:
+    """A claim whose premises contradict each other proves nothing, and neither does a premise that
+    is said to be needed and is not."""
+
+    def stated(change: Callable[[dict[str, Any]], dict[str, Any]]) -> str:
+        def state(a: Any) -> Problem:
+            problem = slot_in_pool(a)
+            premises = change(dict(problem.premises))
+            return Problem(premises, problem.goal, tuple(premises), problem.definitions)
+
+        return decide(Claim("c", "c", state), expressions()).verdict
+
+    assert stated(lambda premises: premises | {"impossible": False}) == "vacuous"
+    assert stated(lambda premises: premises | {"idle": True}) == "idle premise"
+
+
+def test_the_lemma_is_asked_of_every_rule(lemma: Report) -> None:
+    """One obligation at least for each rule that writes what the lemma reads, and it is no longer
+    an invariant afterwards."""
+    assert set(lemma.per_rule) >= {*RULES} and not lemma.open
+    asked = {name for name, job in lemma.per_rule.items() if job.obligations}
+    assert {"adopt", "push_new", "pop_block", "requeue"} <= asked
+    assert WRITER not in INVARIANTS
