@@ -73,6 +73,7 @@ class Call:
             "out": results.out,
             "lse": results.lse,
             "error": results.error,
+            **self.scales(),
             "partial_acc": partials.acc,
             "partial_top": partials.top,
             "partial_total": partials.total,
@@ -83,12 +84,27 @@ class Call:
             **_strides("out", results.out, "token", "head"),
         }
 
+    def scales(self) -> dict[str, torch.Tensor | None]:
+        """Scales that are on the device."""
+        k_scale, v_scale = self.context.k_scale, self.context.v_scale
+        return {
+            "key_scale": k_scale if isinstance(k_scale, torch.Tensor) else None,
+            "value_scale": v_scale if isinstance(v_scale, torch.Tensor) else None,
+        }
+
+    @property
+    def value_factor(self) -> float:
+        """What values are multiplied by that the host knows."""
+        v_scale = self.context.v_scale
+        return 1.0 if isinstance(v_scale, torch.Tensor) else v_scale
+
     def scalars(self) -> dict[str, Any]:
         """Numbers that change from call to call."""
         context = self.context
+        k_scale = 1.0 if isinstance(context.k_scale, torch.Tensor) else context.k_scale
         return {
-            "scale": self.softmax_scale * context.k_scale * LOG2_E,
-            "value_scale": context.v_scale,
+            "key_factor": self.softmax_scale * k_scale * LOG2_E,
+            "value_factor": self.value_factor,
             "num_tokens": self.query.shape[0],
             "num_heads": self.num_heads,
             "num_blocks": context.num_blocks,

@@ -4,7 +4,14 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.attention.partials import combine_row, store_partial
-from nullblock.kernels.attention.requests import COUNTS, is_refused, report, request_of, splits_of
+from nullblock.kernels.attention.requests import (
+    COUNTS,
+    is_refused,
+    report,
+    request_of,
+    scaled,
+    splits_of,
+)
 from nullblock.kernels.attention.tiles import attend, load_rows
 from nullblock.kernels.index import tile_entry
 
@@ -12,8 +19,9 @@ from nullblock.kernels.index import tile_entry
 @triton.jit(do_not_specialize=COUNTS)
 def prefix_kernel(
     query, keys, values, block_table, seq_lens, starts, out, lse, error,
+    key_scale, value_scale,
     partial_acc, partial_top, partial_total,
-    scale, value_scale, num_tokens, num_heads, num_blocks, num_reqs, longest,
+    key_factor, value_factor, num_tokens, num_heads, num_blocks, num_reqs, longest,
     prefix, split, slots,
     query_token, query_head, key_block, key_slot, key_head, value_block, value_slot, value_head,
     table_row, out_token, out_head,
@@ -46,6 +54,7 @@ def prefix_kernel(
     stop = tl.minimum(begin + split, prefix)
     end = tl.minimum(stop, tl.max(tl.where(valid, seen, 0), 0))
     least = tl.min(tl.where(valid, seen, end), 0)
+    scale = scaled(key_factor, key_scale)
     rows = load_rows(
         query, token, head, valid, query_token, query_head, HEAD_SIZE, HEAD_PAD, COMPUTE
     )
@@ -65,8 +74,8 @@ def prefix_kernel(
 @triton.jit(do_not_specialize=COUNTS)
 def cascade_combine_kernel(
     partial_acc, partial_top, partial_total, seq_lens, starts, out, lse,
-    value_scale, num_tokens, num_heads, num_reqs, longest, split, prefix, prefix_slots, slots,
-    out_token, out_head,
+    value_scale, value_factor, num_tokens, num_heads, num_reqs, longest, split, prefix,
+    prefix_slots, slots, out_token, out_head,
     HEAD_SIZE: tl.constexpr, HEAD_PAD: tl.constexpr, BITS: tl.constexpr,
 ):  # fmt: skip
     """Program (token, query head): what it found in the prefix, and in its own keys.
@@ -86,5 +95,5 @@ def cascade_combine_kernel(
         combine_row(
             partial_acc, partial_top, partial_total,
             tl.where(refused, prefix_slots, 0), prefix_slots + own, slots, token, head, num_heads,
-            out, lse, value_scale, out_token, out_head, HEAD_SIZE, HEAD_PAD,
+            out, lse, scaled(value_factor, value_scale), out_token, out_head, HEAD_SIZE, HEAD_PAD,
         )  # fmt: skip

@@ -44,9 +44,10 @@ class PagedContext:
     value_cache: torch.Tensor
     block_table: torch.Tensor
     seq_lens: torch.Tensor
-    k_scale: float = field(default=1.0, kw_only=True)
-    """What a stored key is multiplied by: the scale of a float8 cache."""
-    v_scale: float = field(default=1.0, kw_only=True)
+    k_scale: float | torch.Tensor = field(default=1.0, kw_only=True)
+    """What a stored key is multiplied by: the scale of a float8 cache. A tensor, float32 ``[1]``,
+    is read when the kernel runs."""
+    v_scale: float | torch.Tensor = field(default=1.0, kw_only=True)
     max_seq_len: int | None = field(default=None, kw_only=True)
     """A bound on ``seq_lens`` that the host knows. It makes launches smaller and changes no bit
     of a result. None: what a row of the block table holds."""
@@ -98,10 +99,16 @@ def results(
     out: torch.Tensor | None,
     lse: torch.Tensor | None,
     error: torch.Tensor | None,
+    *,
+    every_row: bool = False,
 ) -> Results:
-    """Where results go, checked against the query. ``out`` is made, of zeros, if it is missing."""
+    """Where results go, checked against the query.
+
+    ``out`` is made if it is missing: of zeros, unless ``every_row`` will be written.
+    """
     if out is None:
-        out = torch.zeros_like(query, memory_format=torch.contiguous_format)
+        new = torch.empty_like if every_row else torch.zeros_like
+        out = new(query, memory_format=torch.contiguous_format)
     arguments.check("out", out, (query.dtype,), tuple(query.shape), query.device)
     if lse is not None:
         arguments.check("lse", lse, (torch.float32,), tuple(query.shape[:2]), query.device)
@@ -126,6 +133,9 @@ def check(query: torch.Tensor, context: PagedContext, softmax_scale: float) -> N
         raise ValueError(f"{context.num_reqs} requests: a launch takes {MOST_REQUESTS}")
     arguments.check("block_table", context.block_table, int32, (None, None), query.device)
     arguments.check("seq_lens", context.seq_lens, int32, (context.num_reqs,), query.device)
+    for name, scale in (("k_scale", context.k_scale), ("v_scale", context.v_scale)):
+        if isinstance(scale, torch.Tensor):
+            arguments.check(name, scale, (torch.float32,), (1,), query.device)
     if context.max_seq_len is not None and context.max_seq_len < 0:
         raise ValueError(f"max_seq_len is {context.max_seq_len}: give a count or None")
 

@@ -44,7 +44,7 @@ def paged_decode_attention(
             f"query has {query.shape[0]} tokens for {context.num_reqs} requests: decode takes one "
             "token a request"
         )
-    where = results(query, out, lse, error)
+    where = results(query, out, lse, error, every_row=True)
     if not use_triton(query, backend):
         paged_decode_attention_torch(query, context, softmax_scale, where)
     elif query.numel():
@@ -76,7 +76,8 @@ def launch_decodes(call: Call) -> None:
             call.query_start_loc,
             where.out,
             where.lse,
-            call.context.v_scale,
+            call.scales()["value_scale"],
+            call.value_factor,
             call.query.shape[0],
             call.num_heads,
             call.context.longest,

@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.attention.partials import combine_row, store_partial
-from nullblock.kernels.attention.requests import COUNTS, is_refused, report, splits_of
+from nullblock.kernels.attention.requests import COUNTS, is_refused, report, scaled, splits_of
 from nullblock.kernels.attention.tiles import attend, load_rows, store_rows
 
 
@@ -23,8 +23,9 @@ def query_of(request, starts):
 @triton.jit(do_not_specialize=COUNTS)
 def decode_kernel(
     query, keys, values, block_table, seq_lens, starts, out, lse, error,
+    key_scale, value_scale,
     partial_acc, partial_top, partial_total,
-    scale, value_scale, num_tokens, num_heads, num_blocks, longest, split,
+    key_factor, value_factor, num_tokens, num_heads, num_blocks, longest, split,
     prefix, prefix_slots, slots,
     query_token, query_head, key_block, key_slot, key_head, value_block, value_slot, value_head,
     table_row, out_token, out_head,
@@ -53,6 +54,7 @@ def decode_kernel(
         valid = row < GROUP
         begin = prefix + own * split
         end = tl.minimum(begin + split, length)
+        scale = scaled(key_factor, key_scale)
         rows = load_rows(
             query, token, head, valid, query_token, query_head, HEAD_SIZE, HEAD_PAD, COMPUTE
         )
@@ -72,7 +74,8 @@ def decode_kernel(
             )  # fmt: skip
         else:
             store_rows(
-                out, lse, top, total, acc, refused, token, head, valid, value_scale,
+                out, lse, top, total, acc, refused, token, head, valid,
+                scaled(value_factor, value_scale),
                 out_token, out_head, num_heads, HEAD_SIZE, HEAD_PAD,
             )  # fmt: skip
 
@@ -80,7 +83,7 @@ def decode_kernel(
 @triton.jit(do_not_specialize=COUNTS)
 def combine_kernel(
     partial_acc, partial_top, partial_total, seq_lens, starts, out, lse,
-    value_scale, num_tokens, num_heads, longest, split, slots, out_token, out_head,
+    value_scale, value_factor, num_tokens, num_heads, longest, split, slots, out_token, out_head,
     HEAD_SIZE: tl.constexpr, HEAD_PAD: tl.constexpr,
 ):  # fmt: skip
     """Program (query head, request): the sum of the splits of a request that has several."""
@@ -93,5 +96,5 @@ def combine_kernel(
     if (count == 1) & (splits > 1):
         combine_row(
             partial_acc, partial_top, partial_total, 0, splits, slots, start, head, num_heads,
-            out, lse, value_scale, out_token, out_head, HEAD_SIZE, HEAD_PAD,
+            out, lse, scaled(value_factor, value_scale), out_token, out_head, HEAD_SIZE, HEAD_PAD,
         )  # fmt: skip

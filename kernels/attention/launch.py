@@ -87,7 +87,7 @@ def prefill_tile(numbers: Numbers, shared_memory: int) -> Tile:
     """
     if numbers.compute is tl.float32:
         rows = max(32, triton.next_power_of_2(numbers.group))
-        return Tile(rows, 32 if numbers.head_pad <= 128 else 16, num_warps=4, num_stages=2)
+        return Tile(rows, 16, num_warps=8, num_stages=2)
     keys = 64 if numbers.head_pad <= 128 else 32
     stage = 2 * keys * numbers.width
     rows = 128

@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.attention.partials import store_partial
-from nullblock.kernels.attention.requests import COUNTS, is_refused, report, request_of
+from nullblock.kernels.attention.requests import COUNTS, is_refused, report, request_of, scaled
 from nullblock.kernels.attention.tiles import attend, load_rows, store_rows
 from nullblock.kernels.index import first_tile
 
@@ -12,8 +12,9 @@ from nullblock.kernels.index import first_tile
 @triton.jit(do_not_specialize=COUNTS)
 def prefill_kernel(
     query, keys, values, block_table, seq_lens, starts, out, lse, error,
+    key_scale, value_scale,
     partial_acc, partial_top, partial_total,
-    scale, value_scale, num_tokens, num_heads, num_blocks, num_reqs, longest,
+    key_factor, value_factor, num_tokens, num_heads, num_blocks, num_reqs, longest,
     prefix, prefix_slots, slots,
     query_token, query_head, key_block, key_slot, key_head, value_block, value_slot, value_head,
     table_row, out_token, out_head,
@@ -47,6 +48,7 @@ def prefill_kernel(
         past = length - count
         seen = past + place + 1
         end = tl.minimum(past + first + TOKENS, length)
+        scale = scaled(key_factor, key_scale)
         rows = load_rows(
             query, token, head, valid, query_token, query_head, HEAD_SIZE, HEAD_PAD, COMPUTE
         )
@@ -66,6 +68,7 @@ def prefill_kernel(
             )  # fmt: skip
         else:
             store_rows(
-                out, lse, top, total, acc, refused, token, head, valid, value_scale,
+                out, lse, top, total, acc, refused, token, head, valid,
+                scaled(value_factor, value_scale),
                 out_token, out_head, num_heads, HEAD_SIZE, HEAD_PAD,
             )  # fmt: skip

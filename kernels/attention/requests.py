@@ -51,6 +51,14 @@ def is_refused(length, start, count, num_tokens, longest):
 
 
 @triton.jit
+def scaled(factor, scale):
+    """A factor, times what stands on the device; None if nothing does."""
+    if scale is not None:
+        factor = factor * tl.load(scale)
+    return factor
+
+
+@triton.jit
 def report(error, count_wrong, block_wrong):
     """Set bits of the error word; None if nobody asked."""
     if error is not None:

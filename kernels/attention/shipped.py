@@ -25,7 +25,9 @@ def _new(dtype: torch.dtype, *shape: int) -> torch.Tensor:
 def _context(num_reqs: int, dtype: torch.dtype) -> PagedContext:
     cache = _new(dtype, NUM_BLOCKS, BLOCK_SIZE, KV_HEADS, HEAD_SIZE)
     table = _new(torch.int32, num_reqs, MAX_MODEL_LEN // BLOCK_SIZE)
-    return PagedContext(cache, cache, table, _new(torch.int32, num_reqs))
+    scale = _new(torch.float32, 1) if dtype == FP8 else 1.0
+    lengths = _new(torch.int32, num_reqs)
+    return PagedContext(cache, cache, table, lengths, k_scale=scale, v_scale=scale)
 
 
 def _decodes(cache_dtype: torch.dtype) -> None:
@@ -43,7 +45,7 @@ def bf16_decodes() -> None:
 
 
 def fp8_decodes() -> None:
-    """The same over a cache of float8."""
+    """The same over a cache of float8, its scales on the device."""
     _decodes(FP8)
 
 

@@ -1,5 +1,6 @@
 """``python -m nullblock.kernels.checks.aot``: compile all kernels without a GPU, within a budget.
 
+What has not changed since the budget was written is not compiled again, unless --anew asks for it.
 Exit code 1 if a kernel does not compile, needs more than its budget, or is not declared; 2 for a
 mistake on the command line.
 """
@@ -21,10 +22,13 @@ from nullblock.kernels.checks.shipped import launches, undeclared
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code."""
-    parser = argparse.ArgumentParser(prog="aot", description=(__doc__ or "").split(": ", 1)[1])
+    parser = argparse.ArgumentParser(
+        prog="aot", description=(__doc__ or "").split(": ", 1)[1].split("\n")[0]
+    )
     parser.add_argument("kernels", nargs="*", help="names, or parts of them; default: all")
     parser.add_argument("--target", action="append", choices=TARGETS, help="default: the usual")
     parser.add_argument("--json", action="store_true", help="JSON instead of a table")
+    parser.add_argument("--anew", action="store_true", help="compile what did not change, too")
     parser.add_argument("--write", action="store_true", help="make what is measured the budget")
     wanted = parser.parse_args(arguments)
     if wanted.write and (wanted.kernels or wanted.target):
@@ -38,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no kernel is called so; there are {', '.join(names)}")
     start = time.perf_counter()
     results = []
-    for result in compile_all(chosen, targets):
+    measured = {} if wanted.anew else budget.measured(triton.__version__)
+    for result in compile_all(chosen, targets, measured):
         results.append(result)
         if not wanted.json:
             print(_row(result), flush=True)

@@ -12,18 +12,28 @@ FILE = Path(__file__).with_name("budget.json")
 
 Budget = dict[str, Needs]
 """By `Compiled.key`."""
+FIELDS = ("registers", "spills", "shared", "matrix")
+"""The columns of a row; a digest follows."""
 
 
 def read(triton_version: str, file: Path = FILE) -> Budget | None:
     """The budget for a release of Triton; None: it was never written."""
-    content = json.loads(file.read_text()) if file.exists() else {}
-    found = content.get(triton_version)
-    if found is None:
-        return None
-    return {key: Needs(**dict(zip(FIELDS, row, strict=True))) for key, row in found.items()}
+    found = _content(file).get(triton_version)
+    return None if found is None else {key: _needs(row) for key, row in found.items()}
 
 
-FIELDS = ("registers", "spills", "shared", "matrix")
+def measured(triton_version: str, file: Path = FILE) -> Budget:
+    """What the budget knows of code, by its digest."""
+    rows = _content(file).get(triton_version, {}).values()
+    return {row[-1]: _needs(row) for row in rows}
+
+
+def _content(file: Path) -> dict[str, Any]:
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def _needs(row: list[Any]) -> Needs:
+    return Needs(**dict(zip(FIELDS, row[:-1], strict=True)))
 
 
 def write(triton_version: str, results: Iterable[Compiled], file: Path = FILE) -> None:
@@ -31,9 +41,9 @@ def write(triton_version: str, results: Iterable[Compiled], file: Path = FILE) -
 
     One line a kernel, so that a change is read as one.
     """
-    content: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    content = _content(file)
     content[triton_version] = {
-        result.key: [asdict(result.needs)[name] for name in FIELDS]
+        result.key: [*(asdict(result.needs)[name] for name in FIELDS), result.digest]
         for result in sorted(results, key=lambda result: result.key)
         if result.needs is not None
     }

@@ -3,14 +3,20 @@
 Triton brings NVIDIA's assembler and AMD's code generator. An integer argument is compiled in up to
 three ways: for whatever it may be, for a multiple of 16, and for 1, which becomes a constant. All
 three are compiled once for each kernel, for sm_90; else multiples of 16, which sizes usually are.
+
+What is compiled is known by a digest: of the text of a kernel and of all that it calls, of types,
+constants, options and target, and of Triton's version. The same digest means the same code, so
+that what has not changed since it was measured need not be compiled again.
 """
 
 import contextlib
+import hashlib
 import io
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any
 
 import triton
@@ -44,7 +50,7 @@ class Needs:
     shared: int
     """Bytes of shared memory a program."""
     matrix: int
-    """Instructions of the matrix units in its text: wgmma, tcgen05.mma, mfma."""
+    """Instructions of the matrix units in its text: wgmma, tcgen05.mma, mma.sync, mfma."""
 
     def worse_than(self, budget: "Needs") -> list[str]:
         """In words, what is worse."""
@@ -66,6 +72,8 @@ class Compiled:
     target: str
     needs: Needs | None
     """None: it does not compile."""
+    digest: str = ""
+    """Of all that the code follows from."""
     error: str = ""
 
     @property
@@ -74,8 +82,14 @@ class Compiled:
         return " | ".join([self.kernel, self.example, self.integers, self.target])
 
 
-def compile_all(launches: Iterable[Launch], targets: Iterable[str]) -> Iterator[Compiled]:
-    """Compile every launch for every target, anew."""
+Known = Mapping[str, Needs]
+"""What is known already of code, by its digest."""
+
+
+def compile_all(
+    launches: Iterable[Launch], targets: Iterable[str], measured: Known = MappingProxyType({})
+) -> Iterator[Compiled]:
+    """Compile every launch for every target, but for what was `measured` before."""
     wanted, known = list(targets), set()
     with tempfile.TemporaryDirectory() as cache:
         triton.knobs.cache.dir = cache
@@ -88,7 +102,7 @@ def compile_all(launches: Iterable[Launch], targets: Iterable[str]) -> Iterator[
                     continue
                 every = first and target == "sm_90"
                 for integers in (ALIGNED, ANY, ONE) if every else (ALIGNED,):
-                    yield _compiled(launch, integers, target)
+                    yield _compiled(launch, integers, target, measured)
 
 
 def _specialised(launch: Launch) -> list[str]:
@@ -100,35 +114,57 @@ def _specialised(launch: Launch) -> list[str]:
     ]
 
 
-def _compiled(launch: Launch, integers: str, target: str) -> Compiled:
+def _compiled(launch: Launch, integers: str, target: str, measured: Known) -> Compiled:
     types, constants = dict(launch.types), dict(launch.constants)
     special = _specialised(launch)
-    aligned = [name for name, kind in types.items() if kind.startswith("*")]
-    if integers == ALIGNED:
-        aligned += special
     if integers == ONE:
         constants |= dict.fromkeys(special, 1)
         types |= dict.fromkeys(special, NOTHING)
     order = list(types)
+    aligned = [path for path, kind in _leaves(tuple(types.values())) if kind.startswith("*")]
+    if integers == ALIGNED:
+        aligned += [(order.index(name),) for name in special]
     source = ASTSource(
         fn=launch.kernel,
         signature=types,
         constexprs={(order.index(name),): value for name, value in constants.items()},
-        attrs={(order.index(name),): DIVISIBLE for name in aligned},
+        attrs=dict.fromkeys(aligned, DIVISIBLE),
     )
+    digest = _digest(source, target, launch.options)
+    names = (launch.name, launch.example, integers, target)
+    if digest in measured:
+        return Compiled(*names, measured[digest], digest)
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(said):
             made = triton.compile(source, target=TARGETS[target], options=launch.options)
-        needs, error = _needs(made, target, said.getvalue()), ""
+        return Compiled(*names, _needs(made, target, said.getvalue()), digest)
     except Exception as caught:  # whatever a compiler raises
-        needs, error = None, " ".join(f"{type(caught).__name__}: {caught}".split())[-400:]
-    return Compiled(launch.name, launch.example, integers, target, needs, error)
+        why: BaseException = caught
+        while why.__cause__ is not None:
+            why = why.__cause__
+        return Compiled(
+            *names, None, digest, " ".join(f"{type(why).__name__}: {why}".split())[-400:]
+        )
+
+
+def _digest(source: Any, target: str, options: Mapping[str, Any]) -> str:
+    everything = (triton.__version__, source.hash(), target, sorted(options.items()))
+    return hashlib.sha256(repr(everything).encode()).hexdigest()[:16]
+
+
+def _leaves(types: tuple[Any, ...]) -> Iterator[tuple[tuple[int, ...], str]]:
+    """The types of all parameters, those in tuples too, each with the way there."""
+    for place, kind in enumerate(types):
+        if isinstance(kind, str):
+            yield (place,), kind
+        else:
+            yield from (((place, *path), leaf) for path, leaf in _leaves(kind))
 
 
 def _needs(made: Any, target: str, said: str) -> Needs:
     if target.startswith("sm_"):
-        text, matrix = made.asm["ptx"], r"wgmma\.mma_async|tcgen05\.mma"
+        text, matrix = made.asm["ptx"], r"wgmma\.mma_async|tcgen05\.mma|mma\.sync"
         registers = _number(r"Used (\d+) registers", said)
         spills = _number(r"(\d+) bytes spill stores", said)
     else:

@@ -43,8 +43,9 @@ class Launch:
     kernel: Any
     """The jit function."""
     example: str
-    types: dict[str, str]
-    """Of every parameter, in order, as Triton spells it: ``*i32``, ``i64``, ``constexpr``."""
+    types: dict[str, Any]
+    """Of every parameter, in order, as Triton spells it: ``*i32``, ``i64``, ``constexpr``; of a
+    tuple a tuple."""
     constants: dict[str, Any]
     """What the constants among them are."""
     options: dict[str, Any]

@@ -17,7 +17,7 @@ def compact_queue(state: State, backend: Backend = "auto") -> None:
     """Move all free blocks together, in their order (QUEUE-10)."""
     if not use_triton(state.arrays.words, backend):
         return close_holes_torch(state)
-    compact_kernel[(1,)](state.arrays, state.sizes)
+    compact_kernel[(1,)](state.arrays, state.sizes, num_warps=state.sizes.num_warps)
 
 
 compact_queue_torch = close_holes_torch

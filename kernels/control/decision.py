@@ -24,7 +24,7 @@ def decide(state: State, backend: Backend = "auto") -> None:
     """Turn what was granted into `Decision`, and count it as computed (OUT-1 to OUT-6, UPD-1)."""
     if not use_triton(state.arrays.words, backend):
         return decide_torch(state)
-    decide_kernel[(1,)](state.arrays, state.sizes)
+    decide_kernel[(1,)](state.arrays, state.sizes, num_warps=state.sizes.num_warps)
 
 
 @triton.jit
@@ -99,7 +99,7 @@ def _tell_blocks(a, row, there, at, z: tl.constexpr):
     while base < total:
         item = base + lane
         some = item < total
-        of, column = entry_of(a, item, run_of(a, item, some, runs, z), some)
+        of, column = entry_of(a, item, run_of(a, item, some, total, runs, z), some)
         entry = row_entry(of.to(tl.int64), z.row_blocks, column)
         block = tl.load(a.requests.table + entry, mask=some, other=0)
         tl.store(a.decision.new_block_ids + item, block, mask=some)

@@ -16,7 +16,9 @@ def evict_blocks(state: State, blocks: torch.Tensor, backend: Backend = "auto") 
     check("blocks", blocks, (torch.int32,), (None,), state.device)
     if not use_triton(blocks, backend):
         return forget_torch(state, blocks)
-    evict_kernel[(1,)](state.arrays, blocks, len(blocks), state.sizes)
+    evict_kernel[(1,)](
+        state.arrays, blocks, len(blocks), state.sizes, num_warps=state.sizes.num_warps
+    )
 
 
 evict_blocks_torch = forget_torch

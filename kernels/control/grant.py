@@ -80,7 +80,7 @@ def give_blocks(a, total, runs, head, tail, z: tl.constexpr):
             there = item < total
             block = tl.load(a.scratch.blocks + item, mask=there, other=0)
             own(a, block, there)
-            row, column = entry_of(a, item, run_of(a, item, there, runs, z), there)
+            row, column = entry_of(a, item, run_of(a, item, there, total, runs, z), there)
             entry = row_entry(row.to(tl.int64), z.row_blocks, column)
             tl.store(a.requests.table + entry, block, mask=there)
             base += z.lanes

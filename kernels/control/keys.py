@@ -46,28 +46,45 @@ def times(x, y):
 
 
 @triton.jit
+def joined(low, high):
+    """A sum modulo PRIME: of the low 30 bits of some numbers, and of what stands above them."""
+    # high * 2**30: what stands above bit 31 of it would stand above bit 61, where 2**61 is 1.
+    low, high = low.to(tl.uint64), high.to(tl.uint64)
+    return reduced(reduced(low) + reduced((high >> 31) + ((high & 0x7FFFFFFF) << 30)))
+
+
+@triton.jit
+def _value(a, tokens, first, column, there, point: tl.constexpr, z: tl.constexpr):
+    """The values of blocks at a point: their tokens, one block a line, and first coefficients."""
+    nth = tl.arange(0, z.block_lanes)
+    weights = a.weights.inner + point * (z.block_size + 1) + 1 + nth
+    weight = tl.load(weights, mask=nth < z.block_size, other=0).to(tl.uint64)
+    terms = times(tokens, weight[None, :])
+    low = tl.sum((terms & _LOW).to(tl.int64), 1)
+    value = reduced(joined(low, tl.sum((terms >> 30).to(tl.int64), 1)) + first)
+    outer = a.weights.outer + point * z.row_blocks + column
+    return times(value, tl.load(outer, mask=there, other=0).to(tl.uint64))
+
+
+@triton.jit
 def contributions(a, row, column, there, z: tl.constexpr):
     """What full blocks contribute to the keys of their requests, for both points (HASH-1).
 
     `row`, `column`: of the blocks, one a lane. Returns two uint64 a lane below PRIME; 0 where not
     `there`.
     """
-    column = column.to(tl.int64)
-    after = (column > 0).to(tl.int64)
-    extra = a.requests.extra + row_entry(row.to(tl.int64), 2, after)
+    row, column = row.to(tl.int64), column.to(tl.int64)
+    extra = a.requests.extra + row_entry(row, 2, (column > 0).to(tl.int64))
     first = tl.load(extra, mask=there, other=0).to(tl.uint64)
-    second = first
-    tokens = a.requests.tokens + row_entry(row.to(tl.int64), z.row_tokens, column * z.block_size)
-    for i in range(z.block_size):
-        token = (tl.load(tokens + i, mask=there, other=-1) + 1).to(tl.uint64)
-        weight = tl.load(a.weights.inner + i + 1).to(tl.uint64)
-        first = reduced(first + times(token, weight))
-        weight = tl.load(a.weights.inner + z.block_size + i + 2).to(tl.uint64)
-        second = reduced(second + times(token, weight))
-    weight = tl.load(a.weights.outer + column, mask=there, other=0).to(tl.uint64)
-    first = times(first, weight)
-    weight = tl.load(a.weights.outer + z.row_blocks + column, mask=there, other=0).to(tl.uint64)
-    return first, times(second, weight)
+    nth = tl.arange(0, z.block_lanes)
+    at = row_entry(row, z.row_tokens, column * z.block_size)[:, None] + nth[None, :]
+    inside = there[:, None] & (nth < z.block_size)[None, :]
+    tokens = tl.load(a.requests.tokens + at, mask=inside, other=-1).to(tl.int64) + 1
+    tokens = tokens.to(tl.uint64)
+    return (
+        _value(a, tokens, first, column, there, 0, z),
+        _value(a, tokens, first, column, there, 1, z),
+    )
 
 
 @triton.jit
@@ -100,16 +117,13 @@ def add_key(a, row, column, there, z: tl.constexpr):
 @triton.jit
 def sums(x):
     """Prefix sums modulo PRIME over the lanes, of uint64 below PRIME."""
-    low = tl.cumsum((x & _LOW).to(tl.int64), 0).to(tl.uint64)
-    high = tl.cumsum((x >> 30).to(tl.int64), 0).to(tl.uint64)
-    # high * 2**30: what stands above bit 31 of it would stand above bit 61, where 2**61 is 1.
-    return reduced(reduced(low) + reduced((high >> 31) + ((high & 0x7FFFFFFF) << 30)))
+    return joined(tl.cumsum((x & _LOW).to(tl.int64), 0), tl.cumsum((x >> 30).to(tl.int64), 0))
 
 
 @triton.jit
 def last_lane(x, z: tl.constexpr):
     """What stands in the last lane."""
-    return tl.sum(tl.where(tl.arange(0, z.lanes) == z.lanes - 1, x.to(tl.int64), 0), 0)
+    return tl.sum(tl.where(tl.arange(0, z.key_lanes) == z.key_lanes - 1, x.to(tl.int64), 0), 0)
 
 
 @triton.jit
@@ -117,7 +131,7 @@ def name_row(a, row, z: tl.constexpr):
     """All keys of one request that are not known yet: one prefix sum (HASH-1)."""
     known = tl.load(a.requests.num_keys + row)
     full = tl.load(a.requests.num_tokens + row) // z.block_size
-    lane = tl.arange(0, z.lanes)
+    lane = tl.arange(0, z.key_lanes)
     before, second_before = load_keys(a, row, known - 1, known > 0, z)
     before = tl.where(known > 0, before - 1, 0)
     base = known
@@ -129,7 +143,7 @@ def name_row(a, row, z: tl.constexpr):
         second = reduced(sums(second) + second_before.to(tl.uint64))
         store_keys(a, row + lane * 0, column, first, second, there, z)
         before, second_before = last_lane(first, z), last_lane(second, z)
-        base += z.lanes
+        base += z.key_lanes
     tl.debug_barrier()  # all threads have read what is written now
     tl.store(a.requests.num_keys + row, tl.maximum(full, known))
     tl.debug_barrier()

@@ -28,7 +28,9 @@ def look_up(
     if not use_triton(rows, backend):
         look_up_torch(state, rows, hits, unheld)
     elif len(rows):
-        lookup_kernel[(len(rows),)](state.arrays, rows, hits, unheld, state.sizes)
+        lookup_kernel[(len(rows),)](
+            state.arrays, rows, hits, unheld, state.sizes, num_warps=state.sizes.num_warps
+        )
     return hits, unheld
 
 

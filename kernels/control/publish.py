@@ -26,7 +26,7 @@ def publish(a, first, last, z: tl.constexpr):
         while base < items:
             item = base + lane
             there = item < items
-            row, column = entry_of(a, item, run_of(a, item, there, runs, z), there)
+            row, column = entry_of(a, item, run_of(a, item, there, items, runs, z), there)
             entry = row_entry(row.to(tl.int64), z.row_blocks, column)
             block = tl.load(a.requests.table + entry, mask=there, other=0)
             key, second = load_keys(a, row, column, there, z)
@@ -66,7 +66,7 @@ def _name(a, row, there, full, z: tl.constexpr):
     lacking = tl.where(there, tl.maximum(full - known, 0), 0)
     tl.store(a.requests.num_keys + row, full, mask=lacking > 0)
     turns = tl.max(lacking, 0)
-    lane = tl.arange(0, z.lanes)
+    lane = tl.arange(0, z.key_lanes)
     turn = tl.zeros([], tl.int32)
     while turn < turns:
         items, runs = lay_out(a, row, known + turn, (lacking > turn).to(tl.int32), there)
@@ -75,7 +75,7 @@ def _name(a, row, there, full, z: tl.constexpr):
             some = base + lane < items
             of, column = entry_of(a, base + lane, base + lane, some)
             add_key(a, of, column, some, z)
-            base += z.lanes
+            base += z.key_lanes
         turn += 1
 
 

@@ -27,7 +27,7 @@ def unqueue(state: State, backend: Backend = "auto") -> None:
     """
     if not use_triton(state.arrays.words, backend):
         return unqueue_torch(state)
-    unqueue_kernel[(1,)](state.arrays, state.sizes)
+    unqueue_kernel[(1,)](state.arrays, state.sizes, num_warps=state.sizes.num_warps)
 
 
 def unqueue_torch(state: State) -> None:
@@ -112,6 +112,7 @@ def close_waiting(a, z: tl.constexpr):
         new += tl.sum(stay, 0)
         at += z.lanes
         tl.debug_barrier()
+    tl.debug_barrier()  # all threads have read it
     tl.store(a.words + WAITING_TAIL, new)
     tl.debug_barrier()
 

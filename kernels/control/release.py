@@ -42,7 +42,9 @@ def release_rows(state: State, rows: torch.Tensor, backend: Backend = "auto") ->
         raise ValueError(f"{len(rows)} rows: at most {state.sizes.max_num_seqs} requests run")
     if not use_triton(rows, backend):
         return release_rows_torch(state, rows)
-    release_kernel[(1,)](state.arrays, rows, len(rows), state.sizes)
+    release_kernel[(1,)](
+        state.arrays, rows, len(rows), state.sizes, num_warps=state.sizes.num_warps
+    )
 
 
 def release_rows_torch(state: State, rows: torch.Tensor) -> None:
@@ -93,9 +95,9 @@ def release(a, row, there, head, tail, free, z: tl.constexpr):
 
 
 @triton.jit
-def _released(a, item, there, runs, z: tl.constexpr):
+def _released(a, item, there, items, runs, z: tl.constexpr):
     """The block that each item releases, the last one of a request first; and its run."""
-    run = run_of(a, item, there, runs, z)
+    run = run_of(a, item, there, items, runs, z)
     row, nth = entry_of(a, item, run, there)
     held = tl.load(a.requests.num_blocks + row, mask=there, other=1)
     entry = row_entry(row.to(tl.int64), z.row_blocks, held - 1 - nth)
@@ -110,7 +112,7 @@ def _count(a, items, runs, z: tl.constexpr):
     while base < items:
         item = base + lane
         there = item < items
-        block, _ = _released(a, item, there, runs, z)
+        block, _ = _released(a, item, there, items, runs, z)
         tl.atomic_add(a.scratch.releases + block, 1, mask=there)
         tl.atomic_max(a.scratch.last + block, item, mask=there)
         base += z.lanes
@@ -138,7 +140,7 @@ def _group(a, items, runs, z: tl.constexpr):
     while base < items:
         item = base + lane
         there = item < items
-        block, run = _released(a, item, there, runs, z)
+        block, run = _released(a, item, there, items, runs, z)
         last, leaves, keeps = _leaves(a, block, item, there)
         carried = a.cache.carried + 2 * block.to(tl.int64)
         in_front = leaves & (tl.load(carried, mask=leaves, other=1) == 0)
@@ -162,7 +164,7 @@ def _place(a, items, runs, head, tail, free, z: tl.constexpr):
     while base < items:
         item = base + lane
         there = item < items
-        block, run = _released(a, item, there, runs, z)
+        block, run = _released(a, item, there, items, runs, z)
         last, leaves, keeps = _leaves(a, block, item, there)
         back = leaves
         if z.freed_unhashed_first:

@@ -33,7 +33,9 @@ def reset_prefix_cache(
     """
     if not use_triton(state.arrays.words, backend):
         return reset_prefix_cache_torch(state, reset_running)
-    reset_kernel[(1,)](state.arrays, int(reset_running), state.sizes)
+    reset_kernel[(1,)](
+        state.arrays, int(reset_running), state.sizes, num_warps=state.sizes.num_warps
+    )
 
 
 def reset_prefix_cache_torch(state: State, reset_running: bool = False) -> None:

@@ -42,7 +42,7 @@ def schedule_running(state: State, backend: Backend = "auto") -> None:
     """
     if not use_triton(state.arrays.words, backend):
         return schedule_running_torch(state)
-    running_phase_kernel[(1,)](state.arrays, state.sizes)
+    running_phase_kernel[(1,)](state.arrays, state.sizes, num_warps=state.sizes.num_warps)
 
 
 @triton.jit

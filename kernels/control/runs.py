@@ -40,16 +40,19 @@ def lay_out_one(a, row, first, count):
 
 
 @triton.jit
-def run_of(a, item, there, runs, z: tl.constexpr):
-    """The run of each item of the lanes `there`: by halving, no wider than there are runs."""
-    low = item * 0
-    high = low + runs
-    for _ in range(z.run_bits):
-        middle = (low + high) // 2
-        open_ = there & (high - low > 1)
-        start = tl.load(a.scratch.run_start + middle, mask=open_, other=0)
-        low = tl.where(open_ & (start <= item), middle, low)
-        high = tl.where(open_ & (start > item), middle, high)
+def run_of(a, item, there, items, runs, z: tl.constexpr):
+    """The run of each item of the lanes `there`: by halving, no wider than there are runs. Where
+    all runs are of one item, as in a decode, they are the items."""
+    low = item
+    if items > runs:
+        low = item * 0
+        high = low + runs
+        for _ in range(z.run_bits):
+            middle = (low + high) // 2
+            open_ = there & (high - low > 1)
+            start = tl.load(a.scratch.run_start + middle, mask=open_, other=0)
+            low = tl.where(open_ & (start <= item), middle, low)
+            high = tl.where(open_ & (start > item), middle, high)
     return low
 
 

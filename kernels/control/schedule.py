@@ -17,7 +17,7 @@ def schedule(state: State, backend: Backend = "auto") -> None:
     """
     if not use_triton(state.arrays.words, backend):
         return schedule_torch(state)
-    schedule_kernel[(1,)](state.arrays, state.sizes)
+    schedule_kernel[(1,)](state.arrays, state.sizes, num_warps=state.sizes.num_warps)
 
 
 def schedule_torch(state: State) -> None:

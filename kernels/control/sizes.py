@@ -99,9 +99,26 @@ class Sizes:
         return _power_of_two(self.num_rows)
 
     @property
+    def num_warps(self) -> int:
+        """Warps of a program: four blocks a thread, if there are so many lanes."""
+        return max(1, min(8, self.lanes // 32))
+
+    @property
     def request_lanes(self) -> int:
-        """One lane for every request that may run."""
-        return _power_of_two(self.max_num_seqs)
+        """One lane for every request that may run, and no fewer than there are threads: a lane
+        that is several threads would overwrite what one of them has yet to read."""
+        return max(32 * self.num_warps, _power_of_two(self.max_num_seqs))
+
+    @property
+    def block_lanes(self) -> int:
+        """One lane for every token of a block."""
+        return _power_of_two(self.block_size)
+
+    @property
+    def key_lanes(self) -> int:
+        """Blocks whose keys are computed at once, each on `block_lanes` lanes: no more than make
+        a few tokens a thread."""
+        return max(1, min(self.lanes, 2048 // self.block_lanes))
 
     @property
     def run_bits(self) -> int:

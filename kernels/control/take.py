@@ -19,7 +19,7 @@ def take_blocks(state: State, n: int, backend: Backend = "auto") -> torch.Tensor
         raise ValueError(f"n is {n}: 0 to {state.sizes.num_blocks - 1}")
     if not use_triton(state.arrays.words, backend):
         return take_blocks_torch(state, n)
-    take_kernel[(1,)](state.arrays, n, state.sizes)
+    take_kernel[(1,)](state.arrays, n, state.sizes, num_warps=state.sizes.num_warps)
     return state.arrays.scratch.blocks[:n].clone()
 
 

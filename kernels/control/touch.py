@@ -14,7 +14,9 @@ def touch_blocks(state: State, blocks: torch.Tensor, backend: Backend = "auto") 
     check("blocks", blocks, (torch.int32,), (None,), state.device)
     if not use_triton(blocks, backend):
         return touch_blocks_torch(state, blocks)
-    touch_kernel[(1,)](state.arrays, blocks, len(blocks), state.sizes)
+    touch_kernel[(1,)](
+        state.arrays, blocks, len(blocks), state.sizes, num_warps=state.sizes.num_warps
+    )
 
 
 def touch_blocks_torch(state: State, blocks: torch.Tensor) -> None:

@@ -46,7 +46,7 @@ def schedule_waiting(state: State, backend: Backend = "auto") -> None:
     """
     if not use_triton(state.arrays.words, backend):
         return schedule_waiting_torch(state)
-    waiting_phase_kernel[(1,)](state.arrays, state.sizes)
+    waiting_phase_kernel[(1,)](state.arrays, state.sizes, num_warps=state.sizes.num_warps)
 
 
 @triton.jit

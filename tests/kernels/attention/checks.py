@@ -77,8 +77,8 @@ def chunks(device: torch.device = CPU) -> None:
 
 def prefixes(device: torch.device = CPU) -> None:
     """A common prefix of three blocks: a decode past it, a chunk that begins inside of it."""
-    shape = Shape(kv_heads=1, group=1, head_size=32)
-    batch = batch_of(shape, (60, 52), (1, 10), shared=48, device=device)
+    shape = Shape(kv_heads=1, group=1, head_size=32, block_size=8)
+    batch = batch_of(shape, (60, 30), (1, 10), shared=24, device=device)
     lse, error = lse_of(batch), new_error(device)
     assert_right(batch, cascade(batch, 3, lse, error=error), lse)
     assert error.item() == 0
@@ -87,9 +87,13 @@ def prefixes(device: torch.device = CPU) -> None:
 def scales(device: torch.device = CPU) -> None:
     """A cache whose numbers are to be scaled, of one split and of two."""
     batch = batch_of(Shape(kv_heads=1, group=1), (150, 20), device=device)
-    batch = with_context(batch, k_scale=0.25, v_scale=3.0)
     lse = lse_of(batch)
-    assert_right(batch, decode(batch, lse), lse)
+    known = with_context(batch, k_scale=0.25, v_scale=3.0)
+    assert_right(known, decode(known, lse), lse)
+    there = [torch.tensor([scale], device=device) for scale in (0.25, 3.0)]
+    read = with_context(batch, k_scale=there[0], v_scale=there[1])
+    assert torch.equal(decode(read), decode(known))
+    assert_right(known, attend(read))
 
 
 def steep(device: torch.device = CPU) -> None:

@@ -42,8 +42,12 @@ def exact(batch: Batch, request: int) -> Exact:
     """Causal attention over dense keys and values, all at once."""
     shape, length, count = batch.shape, batch.lengths[request], batch.counts[request]
     query = batch.queries[request].cpu().double() * shape.softmax_scale
-    key = _for_query_heads(batch.keys[request].double() * batch.context.k_scale, shape.group)
-    value = _for_query_heads(batch.values[request].double() * batch.context.v_scale, shape.group)
+    key = _for_query_heads(
+        batch.keys[request].double() * float(batch.context.k_scale), shape.group
+    )
+    value = _for_query_heads(
+        batch.values[request].double() * float(batch.context.v_scale), shape.group
+    )
     scores = torch.einsum("nhd,khd->nhk", query, key)
     hidden = torch.ones(count, length).triu(length - count + 1).bool()[:, None]
     weights = scores.masked_fill(hidden, -torch.inf).softmax(-1)

@@ -19,17 +19,20 @@ COMPILED = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": str(HERE)}
 TOYS = """
 import json, toys
 from dataclasses import asdict
-from nullblock.kernels.checks.compiling import compile_all
+from nullblock.kernels.checks.compiling import Needs, compile_all
 from nullblock.kernels.checks.shipped import launches, undeclared
 found = launches(toys)
+made = list(compile_all(found, ["sm_90", "gfx942"]))
+measured = {one.digest: Needs(7, 7, 7, 7) for one in made if one.needs}
 print(json.dumps({
     "launches": [[one.name, one.types, one.options] for one in found],
     "undeclared": undeclared(found, toys),
-    "compiled": [asdict(one) for one in compile_all(found, ["sm_90", "gfx942"])],
+    "compiled": [asdict(one) for one in made],
+    "again": [asdict(one) for one in compile_all(found, ["sm_90", "gfx942"], measured)],
 }))
 """
 NEEDS = Needs(registers=40, spills=0, shared=1024, matrix=8)
-ONE = Compiled("a.kernel", "small", "multiples of 16", "sm_90", NEEDS)
+ONE = Compiled("a.kernel", "small", "multiples of 16", "sm_90", NEEDS, "da39a3ee")
 LIMITS = {ONE.key: NEEDS}
 
 
@@ -70,6 +73,10 @@ def test_a_package_of_kernels() -> None:
         ("multiples of 16", "gfx942"),
     ]
     assert all(0 < needs["registers"] <= 32 and not needs["spills"] for needs in good.values())
+    digests = [c["digest"] for c in found["compiled"]]
+    assert len(set(digests)) == len(digests) and digests == [c["digest"] for c in found["again"]]
+    sevens = [c["needs"]["registers"] == 7 for c in found["again"] if c["needs"]]
+    assert sevens == [True] * len(good), "what is known is not compiled again"
     broken = [c for c in found["compiled"] if not c["needs"]]
     assert len(broken) == 2 and all("power of 2" in c["error"] for c in broken)
 
@@ -112,6 +119,7 @@ def test_a_budget_is_written_and_read(tmp_path: Path) -> None:
     budget.write("3.6.0", [replace(ONE, kernel="older")], file)
     budget.write("3.7.1", [replace(ONE, needs=None), ONE], file)
     assert budget.read("3.7.1", file) == LIMITS
+    assert budget.measured("3.7.1", file) == {ONE.digest: NEEDS}
     assert list(budget.read("3.6.0", file) or {}) == [replace(ONE, kernel="older").key]
 
 

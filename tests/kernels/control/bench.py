@@ -30,6 +30,7 @@ def _insert_kernel(a, blocks, keys, n, z: tl.constexpr):
     used = make_index_room(a, tl.load(a.words + SLOTS_USED).to(tl.int32), n, z)
     stamp = tl.load(a.words + STAMP)
     used += insert(a, block, key, tl.load(keys + 2 * lane + 1, mask=there), there, stamp, z)
+    tl.debug_barrier()
     tl.store(a.words + SLOTS_USED, used.to(tl.int64))
     tl.store(a.words + STAMP, stamp + n)
 
