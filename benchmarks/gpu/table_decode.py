@@ -21,6 +21,8 @@ def rows(bench: Bench) -> Iterator[Row]:
     """Few and many requests, short and long; then 64 that share 4,096 tokens."""
     on_gpu = bench.device.type == "cuda"
     sizes = [(1, 8192), (32, 4096), (64, 8192), (256, 4096), (256, 512)]
+    if bench.quick:
+        sizes = sizes[1:2] + sizes[3:4]
     for requests, length in sizes if on_gpu else [(4, 256)]:
         given = case(bench.device, requests, length, 1)
         target = requests >= 32 and length >= 4096
