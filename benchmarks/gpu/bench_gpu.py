@@ -18,6 +18,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -90,13 +91,13 @@ def versions() -> dict[str, str]:
     return found | {"Python": platform.python_version()}
 
 
-def measure_all(options: argparse.Namespace, is_gpu: bool, tests: str) -> "Report":  # noqa: F821
-    """Floors first, then every table."""
+def measure_all(options: argparse.Namespace, is_gpu: bool, tests: str) -> "Iterator[Report]":  # noqa: F821
+    """Floors first, then every table; what is known after each of them."""
     import torch
-    from bench import Bench
     from floors import measure_floors
     from page import Report
     from timing import Clock, CpuClock, CudaClock, Effort
+    from workbench import Bench
 
     effort = Effort.quick() if options.quick else Effort()
     clock: Clock = CudaClock() if is_gpu else CpuClock()
@@ -107,15 +108,24 @@ def measure_all(options: argparse.Namespace, is_gpu: bool, tests: str) -> "Repor
     name = torch.cuda.get_device_name() if is_gpu else f"{platform.machine()} CPU, twins only"
     floors = measure_floors(clock, device, effort)
     bench = Bench(clock, device, effort, options.quick)
-    sections = []
-    for table in options.only or TABLES:
-        print(f"measuring {table}", file=sys.stderr)
-        sections.append(measure_table(bench, table))
-        if is_gpu:
-            torch.cuda.empty_cache()
     date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     command = "python benchmarks/gpu/bench_gpu.py " + " ".join(sys.argv[1:])
-    return Report(date, name, is_gpu, command.strip(), versions(), tests, floors, sections)
+    report = Report(date, name, is_gpu, command.strip(), versions(), tests, floors, [])
+    for table in options.only or TABLES:
+        print(f"measuring {table}", file=sys.stderr)
+        report.sections.append(measure_table(bench, table))
+        yield report
+        if is_gpu:
+            torch.cuda.empty_cache()
+
+
+def write(report: "Report", folder: Path) -> None:  # noqa: F821
+    """The results page and its JSON."""
+    from page import as_document, as_page
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "RESULTS.md").write_text(as_page(report))
+    (folder / "results.json").write_text(json.dumps(as_document(report), indent=1) + "\n")
 
 
 def measure_table(bench: "Bench", name: str) -> "Section":  # noqa: F821
@@ -142,7 +152,7 @@ def main() -> int:
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("triton") is None:
         print("torch and triton are missing: pip install 'nullblock[gpu]'", file=sys.stderr)
         return 2
-    os.environ.setdefault("TRITON_INTERPRET", "0")
+    os.environ["TRITON_INTERPRET"] = "0"  # whatever the caller had: the interpreter is not timed
     sys.path[:0] = [str(HERE)]
     make_importable()
     import torch
@@ -160,13 +170,10 @@ def main() -> int:
             return 1
     from page import as_document, as_page
 
-    report = measure_all(options, is_gpu, tests)
-    document = json.dumps(as_document(report), indent=1)
-    print(document if options.json else as_page(report))
-    if is_gpu:
-        options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / "RESULTS.md").write_text(as_page(report))
-        (options.out / "results.json").write_text(document + "\n")
+    for report in measure_all(options, is_gpu, tests):
+        if is_gpu:  # after every table: a run that is cut short leaves what it had
+            write(report, options.out)
+    print(json.dumps(as_document(report), indent=1) if options.json else as_page(report))
     return 0
 
 

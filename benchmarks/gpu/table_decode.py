@@ -5,9 +5,9 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from bench import Bench, Peer
 from contexts import MODEL, PAGE, SCALE, Case, case, peers
 from figures import Cost, Row, Target
+from workbench import Bench, Peer
 
 from nullblock.kernels.attention import cascade_attention, paged_decode_attention
 from nullblock.kernels.attention.cost import cascade_cost
@@ -21,6 +21,8 @@ def rows(bench: Bench) -> Iterator[Row]:
     """Few and many requests, short and long; then 64 that share 4,096 tokens."""
     on_gpu = bench.device.type == "cuda"
     sizes = [(1, 8192), (32, 4096), (64, 8192), (256, 4096), (256, 512)]
+    if bench.quick:
+        sizes = sizes[1:2] + sizes[3:4]
     for requests, length in sizes if on_gpu else [(4, 256)]:
         given = case(bench.device, requests, length, 1)
         target = requests >= 32 and length >= 4096

@@ -5,10 +5,10 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from bench import Bench
 from contexts import SCALE, Case, case, peers
 from figures import Row, Target
 from timing import Effort
+from workbench import Bench
 
 from nullblock.kernels.attention import paged_attention
 from nullblock.kernels.errors import new_error
@@ -21,6 +21,8 @@ def rows(bench: Bench) -> Iterator[Row]:
     """Whole prompts of 2k and 8k tokens; a chunk of 2k at the end of 8k."""
     on_gpu = bench.device.type == "cuda"
     sizes = [(4, 2048, 2048), (1, 8192, 8192), (2, 8192, 8192), (1, 8192, 2048)]
+    if bench.quick:
+        sizes = sizes[1:2]
     for requests, length, count in sizes if on_gpu else [(1, 64, 64), (1, 64, 16)]:
         given = case(bench.device, requests, length, count)
         whole = count == length

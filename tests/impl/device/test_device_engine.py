@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from beside import Beside
+from device_beside import Beside
 
 import nullblock.impl.device
 from nullblock.conformance.cli import main

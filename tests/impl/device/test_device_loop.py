@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from beside import same
+from device_beside import same
 
 import nullblock.impl
 from nullblock.impl import Request

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from beside import Beside
+from device_beside import Beside
 from planted import planted
 
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics

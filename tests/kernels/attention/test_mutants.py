@@ -7,7 +7,7 @@ import checks
 import pytest
 import torch
 import triton
-from planted import planted
+from defects import defect
 
 HEADS = "kv_head * GROUP + row"
 OTHER_HEADS = "kv_head + row * (num_heads // GROUP)"
@@ -111,7 +111,7 @@ def test_a_defect_is_noticed(
 ) -> None:
     """The batch fails with the defect, and nothing but its own assertion says so."""
     file, old, new, check = mutant
-    with planted(tmp_path, file, old, new), pytest.raises(AssertionError):
+    with defect(tmp_path, f"attention/{file}.py", old, new), pytest.raises(AssertionError):
         check()
 
 

@@ -1,6 +1,6 @@
 """Defects to plant in the kernels that decide a step, and the scene that has to notice each."""
 
-from planted import Mutant
+from control_defects import Mutant
 
 STEP = [
     Mutant(

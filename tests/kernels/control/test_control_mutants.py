@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import scenes
-from planted import Mutant, planted
+from control_defects import Mutant, planted
 from pool_mutants import POOL
 from step_mutants import STEP
 
