@@ -6,12 +6,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import NamedTuple
 
 import nullblock.kernels.control
 
+
+class Mutant(NamedTuple):
+    """One text of a file for another, and who notices."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    scene: str
+    """A function of `scenes.py`, or the number of a game of `play.py`."""
+
+
 PACKAGE = "nullblock.kernels.control"
 FOLDER = Path(nullblock.kernels.control.__file__).parent
-OURS = ("beside", "bench", "play")
+OURS = ("beside", "bench", "play", "scenes")
 """Helpers of these tests that import kernels."""
 
 

@@ -1,0 +1,47 @@
+"""Defects planted in the control kernels: each has to be noticed by the scene named with it."""
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import scenes
+from planted import Mutant, planted
+from pool_mutants import POOL
+from step_mutants import STEP
+
+SCENES = sorted({mutant.scene for mutant in POOL} | {m.scene for m in STEP if " " not in m.scene})
+
+
+def run(scene: str) -> None:
+    """A scene, or the game of a number, with the kernels that are loaded now."""
+    name, _, number = scene.partition(" ")
+    if number:
+        import_module("play").play(int(number), "triton", turns=25)
+    else:
+        getattr(import_module("scenes"), name)()
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_scenes_are_quiet_without_a_defect(scene: str) -> None:
+    """No scene fails by itself; that the games do not is a test of its own."""
+    getattr(scenes, scene)()
+
+
+@pytest.mark.parametrize("mutant", [*POOL, *STEP], ids=lambda mutant: mutant.name)
+def test_defects_are_noticed(mutant: Mutant, tmp_path: Path) -> None:
+    """The scene fails: a comparison does, or a bit of the error word is set."""
+    with (
+        planted(tmp_path, mutant.file, mutant.old, mutant.new),
+        pytest.raises((AssertionError, RuntimeError)),
+    ):
+        run(mutant.scene)
+
+
+def test_turns_are_bounded(tmp_path: Path) -> None:
+    """A running phase that gets nowhere stops and says so: TURNS."""
+    old, new = "(tl.cumsum(lacking, 0) > free)", "(tl.cumsum(lacking, 0) >= free)"
+    with (
+        planted(tmp_path, "grant.py", old, new),
+        pytest.raises(RuntimeError, match="TURNS"),
+    ):
+        run("game 61")
