@@ -54,11 +54,12 @@ def intake(state: State, exchange: Exchange, rings: Rings, backend: Backend = "a
     """
     if not use_triton(state.arrays.words, backend):
         return intake_torch(state, exchange, rings)
-    _intake[(1,)](state.arrays, exchange, state.sizes, rings.letters)
+    warps = state.sizes.num_warps
+    intake_kernel[(1,)](state.arrays, exchange, state.sizes, rings.letters, num_warps=warps)
 
 
 @triton.jit
-def _intake(a, exchange, z: tl.constexpr, LETTERS: tl.constexpr):
+def intake_kernel(a, exchange, z: tl.constexpr, LETTERS: tl.constexpr):
     """One program, letter after letter."""
     mail = exchange.mail
     taken = tl.load(exchange.progress + NUM_TAKEN)

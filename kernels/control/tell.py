@@ -54,11 +54,13 @@ def tell(state: State, exchange: Exchange, rings: Rings, backend: Backend = "aut
     """Write the decision to the next place of the log."""
     if not use_triton(state.arrays.words, backend):
         return tell_torch(state, exchange, rings)
-    _tell[(1,)](state.arrays, exchange, state.sizes, rings.steps)
+    tell_kernel[(1,)](
+        state.arrays, exchange, state.sizes, rings.steps, num_warps=state.sizes.num_warps
+    )
 
 
 @triton.jit
-def _tell(a, exchange, z: tl.constexpr, STEPS: tl.constexpr):
+def tell_kernel(a, exchange, z: tl.constexpr, STEPS: tl.constexpr):
     """One program."""
     steps = tl.load(exchange.progress + NUM_STEPS)
     place, log, decision, words = steps % STEPS, exchange.log, a.decision, a.words

@@ -52,11 +52,12 @@ def update(
     check("sampled", sampled, (torch.int32,), (most,), state.device)
     if not use_triton(sampled, backend):
         return update_torch(state, exchange, rings, sampled)
-    _update[(1,)](state.arrays, exchange, sampled, state.sizes, rings.steps)
+    warps = state.sizes.num_warps
+    update_kernel[(1,)](state.arrays, exchange, sampled, state.sizes, rings.steps, num_warps=warps)
 
 
 @triton.jit
-def _update(a, exchange, sampled, z: tl.constexpr, STEPS: tl.constexpr):
+def update_kernel(a, exchange, sampled, z: tl.constexpr, STEPS: tl.constexpr):
     """One program, a lane for everybody scheduled."""
     requests, decision = a.requests, a.decision
     lane = tl.arange(0, z.request_lanes)
@@ -75,14 +76,14 @@ def _update(a, exchange, sampled, z: tl.constexpr, STEPS: tl.constexpr):
     tl.store(requests.tokens + row.to(tl.int64) * z.row_tokens + n, token, mask=takes)
     tl.store(requests.num_tokens + row, n + 1, mask=takes)
     why = why_it_stops(requests, row, token, n + 1, takes, z)
-    _tell(a, exchange, row, token, why, takes, z, STEPS)
+    write_outputs(a, exchange, row, token, why, takes, z, STEPS)
     tl.store(a.words + NUM_SCHEDULED, 0)
     tl.debug_barrier()
     end_requests(a, row, takes & (why != CONTINUE), z)
 
 
 @triton.jit
-def _tell(a, exchange, row, token, why, takes, z: tl.constexpr, STEPS: tl.constexpr):
+def write_outputs(a, exchange, row, token, why, takes, z: tl.constexpr, STEPS: tl.constexpr):
     """Write who took which token to the log, without gaps."""
     place = (tl.load(exchange.progress + NUM_STEPS) - 1) % STEPS
     columns = exchange.log.scheduled + place * (NUM_COLUMNS * z.max_num_seqs)

@@ -325,9 +325,9 @@ def test_nothing_but_the_engine_needs_numpy() -> None:
 
 
 def test_the_example_in_the_readme_runs() -> None:
-    """As it stands, until everybody is served."""
+    """The first one as it stands, until everybody is served."""
     text = Path(nullblock.impl.__file__).with_name("README.md").read_text()
-    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    example, _ = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     names: dict[str, Any] = {}
     exec(example, names)
     assert names["outputs"].why.tolist() == [LENGTH] and not names["scheduler"].requests

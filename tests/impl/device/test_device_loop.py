@@ -1,11 +1,14 @@
 """The decode loop without the host: steps enqueued ahead, read later, the same as one by one."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from beside import same
 
+import nullblock.impl
 from nullblock.impl import Request
 from nullblock.impl import Scheduler as OnNumPy
 from nullblock.impl.device import Loop, Scheduler
@@ -172,3 +175,15 @@ def test_rows_have_room_for_what_requests_may_become() -> None:
     loop.enqueue(16)
     assert sum(len(outputs.ids) for _, outputs in loop.collect()) > 0
     assert not scheduler.requests
+
+
+def test_the_example_in_the_readme_runs() -> None:
+    """The second one, with the twins for a GPU: both requests are served, the later one later."""
+    text = Path(nullblock.impl.__file__).with_name("README.md").read_text()
+    _, example = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert '"cuda"' in example
+    names: dict[str, Any] = {}
+    exec(example.replace('"cuda"', '"twins"'), names)
+    served = [step.ids for step, _ in names["steps"]]
+    assert served == [["a"]] * 5 + [[]] * 3 + [["b"]] * 5 + [[]] * 3
+    assert not names["scheduler"].requests
