@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import triton
+from defect_page import LISTS, PAGE, page, rows_of
 from defects import DEFECTS, Defect, planted, run
 
 from nullblock.kernels.checks import checked
@@ -24,3 +25,9 @@ def test_a_defect_is_noticed(defect: Defect, tmp_path: Path) -> None:
             run(defect)
         with pytest.raises(AssertionError), checked(allow=allowed()):
             run(defect)
+
+
+def test_the_page_lists_every_defect() -> None:
+    """kernels/DEFECTS.md is what the lists say, of every package of kernels."""
+    assert PAGE.read_text() == page(), "python tests/kernels/checks/defect_page.py --write"
+    assert all(any(rows_of(file)) for files in LISTS.values() for file in files)
