@@ -90,6 +90,7 @@ class Worker:
         self.batch.sampled(step, prepared, tokens)
         self._check(step, logits)
         sampled: Ints = tokens.cpu().numpy()
+        self.batch.remember(step, sampled)
         return sampled
 
     def _logits(self, prepared: Prepared) -> torch.Tensor:

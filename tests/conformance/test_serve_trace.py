@@ -144,7 +144,7 @@ def test_what_it_does_without_is_refused_by_name(capsys: Any, tmp_path: Path) ->
         (["--prompt-tokens", "9:3"], 2, "'9:3' is neither"),
         ([str(tmp_path / "none.json")], 2, "No such file"),
         (["--config", "num_block=3"], 4, "did you mean 'num_blocks'"),
-        (["--config", "async_scheduling=true"], 3, "asynchronous scheduling"),
+        (["--config", "kv_events=true"], 3, "the KV event stream"),
         (["--config", "block_size=3"], 3, "powers of two"),
         (["--config", "block_size=1024,num_blocks=1000000"], 3, "bytes for the small model"),
     ]
