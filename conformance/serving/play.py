@@ -127,7 +127,7 @@ class Serving(Player):
             if fields["ev"] == "schedule":
                 idle = not (fields["order"] or fields["preempted"] or fields["finished"])
             yield fields
-            if idle and fields["ev"] == "update":
+            if idle and fields["ev"] == "update" and not self.in_flight:
                 return
 
     def schedule(self) -> Fields:

@@ -42,10 +42,11 @@ def refused(capsys: Any, *options: str) -> tuple[int, str]:
 
 
 PRESSING = "num_blocks=24,max_num_batched_tokens=12,policy=priority"
+AHEAD = "num_blocks=20,async_scheduling=true,queue_depth=3"
 
 
 @pytest.mark.parametrize("profile", ["normative", "vllm-0.22.1"])
-@pytest.mark.parametrize("config", ["block_size=4", PRESSING, "block_size=16,num_blocks=8"])
+@pytest.mark.parametrize("config", ["block_size=16,num_blocks=8", PRESSING, AHEAD])
 def test_what_it_serves_is_right_and_conforms(
     capsys: Any, tmp_path: Path, profile: str, config: str
 ) -> None:
