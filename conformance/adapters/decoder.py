@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from nullblock.conformance.engine import Engine, Fields
 from nullblock.conformance.errors import OutOfScope
@@ -10,7 +10,6 @@ from nullblock.conformance.scenario_format import Config
 
 if TYPE_CHECKING:
     from nullblock.impl.decoder import Weights, Worker
-    from nullblock.impl.protocol import Engine as FastEngine
     from nullblock.impl.step import Step
 
 MOST_TOKENS = 2**16
@@ -71,26 +70,19 @@ def create(engine: Engine, config: Config, settings: Settings) -> "Decoder":
         worker = Worker(weights, config.num_blocks, config.block_size)
     except ValueError as error:
         raise OutOfScope(f"the small model: {error}", place="config.block_size") from error
-    return Decoder(cast(Any, engine).engine, weights, worker)
+    return Decoder(engine, weights, worker)
 
 
 class Decoder:
     """Implements :class:`nullblock.conformance.serving.play.Model`."""
 
-    def __init__(self, engine: "FastEngine", weights: "Weights", worker: "Worker") -> None:
+    def __init__(self, engine: Any, weights: "Weights", worker: "Worker") -> None:
         self.engine, self.weights, self.worker = engine, weights, worker
-        self.step: Step | None = None
-
-    def take(self) -> None:
-        """Note the step in flight."""
-        self.step = self.engine.step
-        assert self.step is not None
-        self.worker.take(self.step)
 
     def compute(self) -> dict[str, int]:
-        """Compute the step noted last."""
-        assert self.step is not None
-        return dict(zip(self.step.ids, self.worker.compute(self.step).tolist(), strict=True))
+        """Compute the step decided last."""
+        step: Step = self.engine.decided
+        return dict(zip(step.ids, self.worker.execute(step).tolist(), strict=True))
 
     def judge(self, prompt: list[int], served: list[int]) -> Fields:
         """Compare with the decoder without a cache."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nullblock.impl import Scheduler
     from nullblock.impl.picture import PoolPicture, RequestPicture
     from nullblock.impl.protocol import Engine as FastEngine
+    from nullblock.impl.step import Step
     from nullblock.spec.facts import Config as Constants
 
 FEATURES = ALL_FEATURES - {Feature.kv_events}
@@ -75,6 +76,8 @@ class _Impl:
     def __init__(self, engine: "FastEngine", config: Config, features: frozenset[Feature]) -> None:
         self.engine, self.features = engine, features
         self.pipeline = config.pipeline_parallel_size > 1 and not config.async_scheduling
+        self.decided: Step | None = None
+        """The step decided last."""
         self.chunks: set[str] = set()
 
     def add(self, request: NewRequest) -> None:
@@ -105,7 +108,7 @@ class _Impl:
     def schedule(self) -> Fields:
         """Decide one step. Raises :class:`OutOfScope` for numbers that the engine cannot hold."""
         try:
-            step = self.engine.schedule()
+            step = self.decided = self.engine.schedule()
         except OverflowError as error:
             raise _too_large(error) from error
         granted = step.num_scheduled_tokens.tolist()

@@ -1,6 +1,7 @@
 """Playing a scenario with a model in it: the driver, but tokens are computed, not made up."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -17,12 +18,10 @@ T = TypeVar("T")
 class Model(Protocol):
     """What computes the steps of an engine."""
 
-    def take(self) -> None:
-        """Note the step that the engine has just decided."""
-        ...
-
     def compute(self) -> dict[str, int]:
-        """Compute it; a token for each request scheduled, of which a chunk's means nothing."""
+        """Compute the step that the engine has just decided; a token for each request scheduled,
+        of which a chunk's means nothing.
+        """
         ...
 
     def judge(self, prompt: list[int], served: list[int]) -> Fields:
@@ -95,6 +94,8 @@ class Serving(Player):
         super().__init__(scenario, engine, "none")
         self.model, self.figures = model, Figures()
         self.alive: dict[str, Served] = {}
+        self.computed: deque[dict[str, int]] = deque()
+        """What the steps in flight sampled."""
         self.sampled: dict[str, int] = {}
 
     def play(self) -> Iterator[Delivery]:
@@ -126,19 +127,19 @@ class Serving(Player):
             if fields["ev"] == "schedule":
                 idle = not (fields["order"] or fields["preempted"] or fields["finished"])
             yield fields
-            if idle and fields["ev"] == "update":
+            if idle and fields["ev"] == "update" and not self.in_flight:
                 return
 
     def schedule(self) -> Fields:
-        """The first half of a step: the model hears of it at once."""
+        """The first half of a step: the model computes it, before anything else is decided."""
         fields = super().schedule()
-        self.timed(self.model.take)
+        self.computed.append(self.timed(self.model.compute))
         return fields
 
     def update(self) -> Fields:
-        """The second half: the model computes it."""
+        """The second half of the oldest step: the engine hears what it sampled."""
         if self.in_flight:
-            self.sampled = self.timed(self.model.compute)
+            self.sampled = self.computed.popleft()
         return super().update()
 
     def sample(self, id: str) -> list[int]:

@@ -1,7 +1,7 @@
 """The persistent batch of a worker: what it remembers of requests, a row for each that runs.
 
 It hears of nothing but steps. Only what a step changes is written: who left, the blocks that were
-appended, and the tokens of who is new, resumed, or was not in the step before (OUT-2, OUT-3).
+appended, and the tokens of who is new or resumed (OUT-2, OUT-3).
 """
 
 from dataclasses import dataclass
@@ -48,12 +48,17 @@ class PersistentBatch:
         self.requests = Requests.empty(FIRST_ROWS, FIRST_TOKENS, block_size, device)
         self.rows: dict[str, int] = {}
         """Of those who run."""
+        self.said: dict[str, dict[int, int]] = {}
+        """What was sampled here, by request and position: the scheduler may not know it yet when
+        it tells a request's tokens again."""
 
     def take(self, step: Step) -> None:
         """Apply what a step tells."""
         gone = [self.rows.pop(id) for id in (*step.preempted, *step.finished) if id in self.rows]
+        for id in step.finished:
+            self.said.pop(id, None)
         self.rows.update(zip(step.ids, step.rows.tolist(), strict=True))
-        sent = _sent(step)
+        sent = self._sent(step)
         longest = max((len(tokens) for tokens in sent.values()), default=0)
         after = int((step.num_computed_tokens + step.num_scheduled_tokens).max(initial=0))
         self._make_room(int(step.rows.max(initial=0)) + 1, max(longest, after) + 1)
@@ -123,6 +128,27 @@ class PersistentBatch:
             backend=self.backend,
         )
 
+    def remember(self, step: Step, tokens: Ints) -> None:
+        """Keep what the step sampled, by position."""
+        at = (step.num_computed_tokens + step.num_scheduled_tokens).tolist()
+        for i in step.samples.nonzero()[0].tolist():
+            self.said.setdefault(step.ids[i], {})[at[i]] = int(tokens[i])
+
+    def _sent(self, step: Step) -> dict[int, list[int]]:
+        """All tokens of those admitted, by their place in the step (OUT-3), and those that are
+        owed: sampled here and not returned yet when the step was decided.
+        """
+        sent = {}
+        for place, request in enumerate(step.admitted, start=step.running):
+            tokens = step.all_token_ids.get(request.id)
+            if tokens is None:
+                sent[place] = request.tokens.tolist()
+                continue
+            num_tokens = request.num_prompt_tokens + int(step.num_output_tokens[place])
+            owed = range(len(tokens), num_tokens)
+            sent[place] = tokens + [self.said[request.id][position] for position in owed]
+        return sent
+
     def _blocks(self, step: Step) -> Growth:
         """Blocks appended; of those admitted, their whole table."""
         admitted = np.arange(len(step.ids)) >= step.running
@@ -166,18 +192,3 @@ class PersistentBatch:
         for name in Requests.__slots__:
             before: torch.Tensor = getattr(old, name)
             getattr(self.requests, name)[tuple(map(slice, before.shape))] = before
-
-
-def _sent(step: Step) -> dict[int, list[int]]:
-    """All tokens of those whom a worker does not know, or does not know enough of, by their place
-    in the step.
-    """
-    sent = {
-        place: request.tokens.tolist()
-        for place, request in enumerate(step.admitted, start=step.running)
-        if not request.num_preemptions
-    }
-    if step.all_token_ids:
-        known = step.all_token_ids
-        sent |= {place: known[id] for place, id in enumerate(step.ids) if id in known}
-    return sent

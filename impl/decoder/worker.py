@@ -90,6 +90,7 @@ class Worker:
         self.batch.sampled(step, prepared, tokens)
         self._check(step, logits)
         sampled: Ints = tokens.cpu().numpy()
+        self.batch.remember(step, sampled)
         return sampled
 
     def _logits(self, prepared: Prepared) -> torch.Tensor:
@@ -100,11 +101,13 @@ class Worker:
 
     def _forget(self, step: Step) -> None:
         """Poison the blocks that this step gave out and that are no prefix hits."""
-        first = 0
-        for i, count in enumerate(step.new_block_counts.tolist()):
-            hit = int(step.num_computed_tokens[i]) // self.block_size if i >= step.running else 0
-            self.cache.poison(torch.from_numpy(step.new_block_ids[first + hit : first + count]))
-            first += count
+        if not len(step.new_block_ids):
+            return
+        counts, admitted = step.new_block_counts, np.arange(len(step.ids)) >= step.running
+        hits = np.where(admitted, step.num_computed_tokens // self.block_size, 0)
+        place = np.arange(len(step.new_block_ids)) - (np.cumsum(counts) - counts).repeat(counts)
+        fresh = step.new_block_ids[place >= hits.repeat(counts)]
+        self.cache.poison(torch.from_numpy(fresh))
 
     def _check(self, step: Step, logits: torch.Tensor) -> None:
         """Raise what the error word says; a logit is NaN where an unwritten slot was read."""

@@ -42,10 +42,11 @@ def refused(capsys: Any, *options: str) -> tuple[int, str]:
 
 
 PRESSING = "num_blocks=24,max_num_batched_tokens=12,policy=priority"
+AHEAD = "num_blocks=20,async_scheduling=true,queue_depth=3"
 
 
 @pytest.mark.parametrize("profile", ["normative", "vllm-0.22.1"])
-@pytest.mark.parametrize("config", ["block_size=4", PRESSING, "block_size=16,num_blocks=8"])
+@pytest.mark.parametrize("config", ["block_size=16,num_blocks=8", PRESSING, AHEAD])
 def test_what_it_serves_is_right_and_conforms(
     capsys: Any, tmp_path: Path, profile: str, config: str
 ) -> None:
@@ -144,7 +145,7 @@ def test_what_it_does_without_is_refused_by_name(capsys: Any, tmp_path: Path) ->
         (["--prompt-tokens", "9:3"], 2, "'9:3' is neither"),
         ([str(tmp_path / "none.json")], 2, "No such file"),
         (["--config", "num_block=3"], 4, "did you mean 'num_blocks'"),
-        (["--config", "async_scheduling=true"], 3, "asynchronous scheduling"),
+        (["--config", "kv_events=true"], 3, "the KV event stream"),
         (["--config", "block_size=3"], 3, "powers of two"),
         (["--config", "block_size=1024,num_blocks=1000000"], 3, "bytes for the small model"),
     ]

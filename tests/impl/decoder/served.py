@@ -1,7 +1,7 @@
 """Requests served by the small decoder under any schedule, and what their tokens have to be."""
 
 import random
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
@@ -19,7 +19,11 @@ from nullblock.spec.facts import Config
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
 
 SOUND_0_22_1 = replace(
-    VLLM_0_22_1, withdraw_uncaches=True, frames_match_request=True, outputs_owed_once=True
+    VLLM_0_22_1,
+    withdraw_uncaches=True,
+    frames_match_request=True,
+    outputs_owed_once=True,
+    discards_add_up=True,
 )
 """That release without the departures that change tokens."""
 LONGEST = 12
@@ -70,6 +74,8 @@ class Case:
     """The step before which each arrives, and what it asks for."""
     events: dict[int, str] = field(init=False)
     """By step: what happens beside it."""
+    depth: int = field(init=False)
+    """Steps in flight, at most."""
 
     def __post_init__(self) -> None:
         draw = random.Random(self.seed)
@@ -90,6 +96,8 @@ class Case:
             "policy": draw.choice(["fcfs", "priority"]),
             "semantics": draw.choice([NORMATIVE, SOUND_0_22_1]),
         }
+        self.depth = draw.choice([1, 1, 2, 3])
+        self.constants["async_scheduling"] = self.depth > 1
         arrival = 0
         self.requests = []
         for number in range(draw.randrange(4, 10)):
@@ -134,29 +142,35 @@ class Play:
 
     def run(self) -> dict[str, list[int]]:
         """Play to the end; the tokens of each request."""
-        coming = list(self.case.requests)
+        coming, in_flight = list(self.case.requests), deque[Any]()
         for number in range(MANY_STEPS):
             while coming and coming[0][0] <= number:
                 request = self.impl.Request(**coming.pop(0)[1])
                 self.tokens[request.id] = []
                 self.scheduler.add_request(request)
-            if not coming and not self.scheduler.requests:
+            if not (coming or self.scheduler.requests):
                 return self.tokens
             event = self.case.events.get(number, "")
             if "flight" not in event:
                 self.happen(event)
             step = self.scheduler.schedule()
             self.worker.take(step)
-            self.look(step)
+            self.look(step, len(in_flight))
             if "flight" in event:
                 self.happen(event)
-            outputs = self.impl.update_from_output(self.scheduler, self.worker.compute(step))
-            for id, token in zip(outputs.ids, outputs.tokens.tolist(), strict=True):
-                self.tokens[id].append(token)
-            assert not outputs.rejected
-            if self.worker.poison:
-                self.poison()
+            in_flight.append(self.worker.compute(step))
+            if len(in_flight) == self.case.depth or not step.ids:
+                self.update(in_flight.popleft())
         raise AssertionError(f"case {self.case.seed}: not served after {MANY_STEPS} steps")
+
+    def update(self, sampled: Any) -> None:
+        """What the oldest step in flight sampled comes back."""
+        outputs = self.impl.update_from_output(self.scheduler, sampled)
+        for id, token in zip(outputs.ids, outputs.tokens.tolist(), strict=True):
+            self.tokens[id].append(token)
+        assert not outputs.rejected
+        if self.worker.poison:
+            self.poison()
 
     def happen(self, event: str) -> None:
         """Something besides steps."""
@@ -167,9 +181,11 @@ class Play:
             self.aborted |= set(self.scheduler.finish_requests(self.scheduler.running.ids[:1]))
             self.seen["abort of a running request"] += 1
 
-    def look(self, step: Any) -> None:
+    def look(self, step: Any, ahead: int) -> None:
         """Count what schedules are there to do."""
         seen, size = self.seen, self.case.constants["block_size"]
+        seen["ahead of outputs"] += ahead > 0 and len(step.ids) > 0
+        seen["preemption ahead of outputs"] += ahead > 0 and len(step.preempted) > 0
         seen["preemption"] += len(step.preempted)
         again = np.array([r.num_preemptions > 0 for r in step.admitted], bool)
         hits = step.num_computed_tokens[step.running :] > 0
