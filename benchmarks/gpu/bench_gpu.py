@@ -93,10 +93,10 @@ def versions() -> dict[str, str]:
 def measure_all(options: argparse.Namespace, is_gpu: bool, tests: str) -> "Report":  # noqa: F821
     """Floors first, then every table."""
     import torch
-    from bench import Bench
     from floors import measure_floors
     from page import Report
     from timing import Clock, CpuClock, CudaClock, Effort
+    from workbench import Bench
 
     effort = Effort.quick() if options.quick else Effort()
     clock: Clock = CudaClock() if is_gpu else CpuClock()

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from bench import Peer
 from figures import Cost
 from timing import Call
+from workbench import Peer
 
 from nullblock.kernels.attention import PagedContext
 from nullblock.kernels.attention.cost import Model, paged_cost

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 
 import torch
-from bench import Bench, Peer
 from figures import Cost, Row
+from workbench import Bench, Peer
 
 from nullblock.kernels.cache.blocks import copy_blocks, zero_blocks
 from nullblock.kernels.errors import new_error

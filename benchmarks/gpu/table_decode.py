@@ -5,9 +5,9 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from bench import Bench, Peer
 from contexts import MODEL, PAGE, SCALE, Case, case, peers
 from figures import Cost, Row, Target
+from workbench import Bench, Peer
 
 from nullblock.kernels.attention import cascade_attention, paged_decode_attention
 from nullblock.kernels.attention.cost import cascade_cost

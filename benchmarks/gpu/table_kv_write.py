@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from functools import partial
 
 import torch
-from bench import Bench, Peer
 from figures import Cost, Row, Target
 from timing import Call
+from workbench import Bench, Peer
 
 from nullblock.kernels.cache.write import write_kv
 from nullblock.kernels.errors import new_error

@@ -5,10 +5,10 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from bench import Bench
 from contexts import SCALE, Case, case, peers
 from figures import Row, Target
 from timing import Effort
+from workbench import Bench
 
 from nullblock.kernels.attention import paged_attention
 from nullblock.kernels.errors import new_error

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import torch
-from bench import Bench, Peer
 from figures import Cost, Row, Target
 from timing import Call
+from workbench import Bench, Peer
 from worlds import BLOCK_SIZE, World, world
 
 from nullblock.kernels.batch.lengths import compute_lengths, compute_lengths_torch

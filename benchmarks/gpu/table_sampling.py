@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 
 import torch
-from bench import Bench, Peer
 from figures import Cost, Row
+from workbench import Bench, Peer
 from worlds import world
 
 from nullblock.kernels.errors import new_error

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import torch
 from agreement import compare
-from bench import Bench
 from figures import Cost, Row, Target
+from workbench import Bench
 
 from nullblock.impl.device.scheduler import Scheduler
 from nullblock.impl.requests import Request

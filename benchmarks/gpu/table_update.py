@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from functools import partial
 
 import torch
-from bench import Bench, Peer
 from figures import Cost, Row
 from timing import Call
+from workbench import Bench, Peer
 from worlds import BLOCK_SIZE, World, world
 
 from nullblock.kernels.batch.append import Growth, Scratch, append_rows

@@ -14,11 +14,11 @@ pytest.importorskip("torch", reason="torch is not installed: pip install 'nullbl
 
 import agreement
 import bench_gpu
-from bench import Bench, Peer
 from figures import Cost, Floors, Row, Spread, Target, Times, microseconds, spread
 from page import Report, Section, as_document, as_page, empty_page
 from targets import GOALS
 from timing import Effort, measure
+from workbench import Bench, Peer
 
 from nullblock.impl.step import Step
 
