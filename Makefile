@@ -50,6 +50,7 @@ fuzz: .venv/dev oracle ## spec, reference and the real vLLM in lockstep; ARGS="-
 bench: .venv/dev oracle ## reference, fast engine, checker and recorder beside the real vLLM, the explorer beside SPIN
 	@$(BIN)/python benchmarks/bench_reference.py $(ARGS)
 	@$(BIN)/python benchmarks/bench_impl.py $(ARGS)
+	@$(BIN)/python benchmarks/bench_workers.py $(ARGS)
 	@$(BIN)/python benchmarks/bench_checker.py $(ARGS)
 	@$(BIN)/python benchmarks/bench_recorder.py $(ARGS)
 	@$(BIN)/python benchmarks/bench_explorer.py $(ARGS)

@@ -4,7 +4,8 @@
 
 The two take turns, each in an interpreter of its own, so that both meet the same machine. Rounds
 are alike step by step, so a step's time is its best of the rounds; a figure is the median step of
-plain decodes, and the mean step where requests come and go or are preempted. The decisions of
+plain decodes, and the mean step where requests come and go or are preempted. "Ahead" is
+asynchronous scheduling: each step is decided with the one before in flight. The decisions of
 both are compared: exit code 1 if they differ. Without a real vLLM the engine is measured alone,
 and that is said. Absolute times drift: compare ratios.
 """

@@ -1,6 +1,6 @@
 """What recording costs: the real vLLM 0.22.1 scheduler, plain and recorded, side by side.
 
-    python benchmarks/bench_recorder.py [--rounds N] [--running N] [--quick]
+    python benchmarks/bench_recorder.py [--rounds N] [--running N] [--quick] [--floor]
 
 needs the real engine (``make oracle``). Both schedulers run the same decode steps in one process,
 in turns, step by step, so that whatever else the machine does meets both alike. Counted is all
@@ -8,6 +8,10 @@ processor time of the process, ``schedule`` and ``update_from_output``, on every
 recorder's encoding, compressing and writing included, and waited for. A figure is the median of
 the rounds' ratios, with its quartiles; and the ratio of the quickest rounds, which others on the
 machine disturb least. As vLLM does once an engine is up, the heap is frozen before.
+
+With ``--floor`` a scheduler takes the recorder's place that only looks: it reads each request's
+id, tokens, counts, blocks, sampled tokens and output once, in the quickest ways that Python has
+for a list, compares nothing and writes nothing. No recorder in Python can cost less.
 """
 
 import argparse
@@ -18,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from array import array
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -94,6 +99,8 @@ class Bench:
 
     def written(self) -> float:
         """Processor seconds until everything that was recorded is written."""
+        if isinstance(self.scheduler, Looking):
+            return 0.0
         start = time.process_time()
         sink = self.scheduler._tape._sink
         sink._wake.set()
@@ -102,7 +109,32 @@ class Bench:
         return time.process_time() - start
 
 
-def inside(rounds: int, running: int) -> None:
+class Looking:
+    """Put over a scheduler: reads what a recorder has to read, and does nothing with it."""
+
+    def schedule(self) -> Any:
+        """What was decided: who, how many tokens, the counts before, the blocks given out."""
+        decided = super().schedule()  # type: ignore[misc]
+        cached = decided.scheduled_cached_reqs
+        counts = array("I")
+        counts.fromlist(cached.num_computed_tokens)
+        counts.fromlist(cached.num_output_tokens)
+        list(decided.num_scheduled_tokens)
+        list(decided.num_scheduled_tokens.values())
+        list(filter(None, cached.new_block_ids))
+        return decided
+
+    def update_from_output(self, decided: Any, sampled: Any) -> Any:
+        """What was sampled, and what was passed on to whom."""
+        result = super().update_from_output(decided, sampled)  # type: ignore[misc]
+        [token for (token,) in sampled.sampled_token_ids]
+        for of_client in result.values():
+            [output.request_id for output in of_client.outputs]
+            [output.new_token_ids for output in of_client.outputs]
+        return result
+
+
+def inside(rounds: int, running: int, floor: bool) -> None:
     """Measure. Runs where vLLM is."""
     sys.path[:0] = [str(ROOT / "tests" / "oracle"), str(ROOT / ".src")]
     import torchless
@@ -114,6 +146,8 @@ def inside(rounds: int, running: int) -> None:
 
     plain = scheduler.Scheduler, async_scheduler.AsyncScheduler
     recorded = RecordingScheduler, RecordingAsyncScheduler
+    if floor:
+        recorded = tuple(type(kind.__name__, (Looking, kind), {}) for kind in plain)
     for turnover in (False, True):
         for depth in (1, 2):
             with tempfile.TemporaryDirectory() as folder:
@@ -128,6 +162,7 @@ def inside(rounds: int, running: int) -> None:
 
 def compare(one: Bench, other: Bench, rounds: int, turnover: bool) -> None:
     """Take turns, and print a line."""
+    looking = isinstance(other.scheduler, Looking)
     gc.collect()
     gc.freeze()
     pairs = []
@@ -139,15 +174,16 @@ def compare(one: Bench, other: Bench, rounds: int, turnover: bool) -> None:
             plain += one.timed()
         pairs.append((plain / STEPS, (recorded + other.written()) / STEPS))
     gc.unfreeze()
-    assert other.scheduler._tape.running
+    assert looking or other.scheduler._tape.running
     bare = statistics.median(a for a, _ in pairs)
     low, middle, high = statistics.quantiles([b / a - 1 for a, b in pairs], n=4)
     quickest = min(b for _, b in pairs) / min(a for a, _ in pairs) - 1
     mode = "sync" if one.depth == 1 else f"async, depth {one.depth}"
     what = "ends and arrivals" if turnover else "decodes"
     running = len(one.scheduler.running)
+    doing = "looking" if looking else "recording"
     print(
-        f"{mode}, {running} {what}: {bare * 1e6:,.0f} us a step, recording {middle:+.1%}"
+        f"{mode}, {running} {what}: {bare * 1e6:,.0f} us a step, {doing} {middle:+.1%}"
         f" (half of the rounds {low:+.1%} to {high:+.1%}; the quickest {quickest:+.1%})",
         flush=True,
     )
@@ -160,15 +196,17 @@ def main() -> None:
     parser.add_argument("--running", type=int, default=256)
     parser.add_argument("--python", type=Path, default=ROOT / ".oracle" / "bin" / "python")
     parser.add_argument("--quick", action="store_true", help="few rounds: a look, no figures")
+    parser.add_argument("--floor", action="store_true", help="only look: the least there is")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.inside:
-        inside(arguments.rounds, arguments.running)
+        inside(arguments.rounds, arguments.running, arguments.floor)
         return
     if not arguments.python.exists():
         sys.exit(f"no real vLLM at {arguments.python}: make oracle")
     rounds = 4 if arguments.quick else arguments.rounds
     numbers = ["--rounds", str(rounds), "--running", str(arguments.running)]
+    numbers += ["--floor"] if arguments.floor else []
     command = [str(arguments.python), "-B", __file__, "--inside", *numbers]
     sys.exit(subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": "0"}).returncode)
 

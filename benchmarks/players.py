@@ -15,6 +15,7 @@ import os
 import sys
 import time
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,7 +30,7 @@ Decision = tuple[list[str], list[int], list[list[int]], int]
 
 
 class Player(Protocol):
-    """An engine and a model that answers at once."""
+    """An engine and a model that answers at once, or, scheduling ahead, one step later."""
 
     def add(self, name: str, prompt: list[int], max_tokens: int) -> float:
         """A request arrives; seconds."""
@@ -43,9 +44,10 @@ class Player(Protocol):
 class Real:
     """The real vLLM."""
 
-    def __init__(self, num_blocks: int, max_num_seqs: int) -> None:
-        self.engine = Engine("vllm")
-        self.scheduler = self.engine.new_scheduler(num_blocks, max_num_seqs, ahead=False)
+    def __init__(self, num_blocks: int, max_num_seqs: int, depth: int) -> None:
+        self.engine, self.depth = Engine("vllm"), depth
+        self.scheduler = self.engine.new_scheduler(num_blocks, max_num_seqs, ahead=depth > 1)
+        self.in_flight: deque[Any] = deque()
 
     def add(self, name: str, prompt: list[int], max_tokens: int) -> float:
         """A request arrives; seconds."""
@@ -59,14 +61,9 @@ class Real:
         decided = self.scheduler.schedule()
         seconds = time.process_time() - start
         ids = list(decided.num_scheduled_tokens)
-        output = self.engine.outputs.ModelRunnerOutput(
-            req_ids=ids,
-            req_id_to_index={name: i for i, name in enumerate(ids)},
-            sampled_token_ids=[[TOKEN] for _ in ids],
-        )
-        start = time.process_time()
-        self.scheduler.update_from_output(decided, output)
-        seconds += time.process_time() - start
+        self.in_flight.append(decided)
+        if len(self.in_flight) == self.depth:
+            seconds += self.answer(self.in_flight.popleft())
         cached = decided.scheduled_cached_reqs
         blocks = {new.req_id: new.block_ids for new in decided.scheduled_new_reqs}
         blocks |= dict(zip(cached.req_ids, cached.new_block_ids, strict=True))
@@ -75,11 +72,24 @@ class Real:
         preempted = len(decided.preempted_req_ids or ())
         return seconds, len(self.scheduler.requests), (ids, tokens, got, preempted)
 
+    def answer(self, step: Any) -> float:
+        """The output of a step comes; seconds."""
+        ids = list(step.num_scheduled_tokens)
+        output = self.engine.outputs.ModelRunnerOutput(
+            req_ids=ids,
+            req_id_to_index={name: i for i, name in enumerate(ids)},
+            sampled_token_ids=[[TOKEN] for _ in ids],
+        )
+        start = time.process_time()
+        self.scheduler.update_from_output(step, output)
+        return time.process_time() - start
+
 
 class Ours:
     """The fast engine. The sampled tokens come as an array, as a worker would have them."""
 
-    def __init__(self, num_blocks: int, max_num_seqs: int) -> None:
+    def __init__(self, num_blocks: int, max_num_seqs: int, depth: int) -> None:
+        self.depth = depth
         self.impl = importlib.import_module("nullblock.impl")
         self.numpy: Any = importlib.import_module("numpy")
         facts = importlib.import_module("nullblock.spec.facts")
@@ -92,6 +102,7 @@ class Ours:
                 max_num_scheduled_tokens=budget,
                 max_num_seqs=max_num_seqs,
                 max_model_len=MAX_MODEL_LEN,
+                async_scheduling=depth > 1,
                 semantics=profiles.VLLM_0_22_1,
             )
         )
@@ -107,10 +118,11 @@ class Ours:
         start = time.process_time()
         decided = self.scheduler.schedule()
         seconds = time.process_time() - start
-        sampled = self.numpy.full(len(decided.ids), TOKEN)
-        start = time.process_time()
-        self.impl.update_from_output(self.scheduler, sampled)
-        seconds += time.process_time() - start
+        if len(self.scheduler.in_flight) == self.depth:
+            sampled = self.numpy.full(len(self.scheduler.step.ids), TOKEN)
+            start = time.process_time()
+            self.impl.update_from_output(self.scheduler, sampled)
+            seconds += time.process_time() - start
         new, got = decided.new_block_ids.tolist(), list[list[int]]()
         for count in decided.new_block_counts.tolist():
             got.append(new[:count])
@@ -121,6 +133,10 @@ class Ours:
             len(self.scheduler.requests),
             (decided.ids, tokens, got, len(decided.preempted)),
         )
+
+
+Make = Callable[[int, int, int], Player]
+"""From blocks, requests that may run, and steps in flight."""
 
 
 def clients(shortest: int, longest: int) -> Iterator[tuple[str, list[int], int]]:
@@ -134,18 +150,19 @@ def clients(shortest: int, longest: int) -> Iterator[tuple[str, list[int], int]]
 
 
 def play(
-    make: Callable[[int, int], Player],
+    make: Make,
     running: int,
     steps: int,
     *,
     blocks: int,
     answers: tuple[int, int],
+    depth: int = 1,
 ) -> tuple[list[float], int, int]:
     """So many clients, each with a new request as soon as the last one is answered.
 
     Seconds of each step with the arrivals before it, the digest of all decisions, preemptions.
     """
-    player, arrivals = make(1 + running * blocks, running), clients(*answers)
+    player, arrivals = make(1 + running * blocks, running, depth), clients(*answers)
     times, digest, alive, preempted = list[float](), 0, 0, 0
     for _ in range(steps):
         seconds = sum((player.add(*next(arrivals)) for _ in range(running - alive)), 0.0)
@@ -157,7 +174,7 @@ def play(
     return times[1:], digest, preempted
 
 
-def measure(make: Callable[[int, int], Player], sizes: list[int], steps: int) -> dict[str, Any]:
+def measure(make: Make, sizes: list[int], steps: int) -> dict[str, Any]:
     """By workload, what :func:`play` tells of it."""
     figures: dict[str, Any] = {}
     for n in sizes:
@@ -165,6 +182,9 @@ def measure(make: Callable[[int, int], Player], sizes: list[int], steps: int) ->
         long, mixed = (steps, steps + 1), (32, 512)
         figures[f"decodes, {n}"] = play(make, n, steps, blocks=enough, answers=long)
         figures[f"ends, arrivals, {n}"] = play(make, n, 2 * steps, blocks=enough, answers=mixed)
+        figures[f"ends, arrivals, ahead, {n}"] = play(
+            make, n, 2 * steps, blocks=enough, answers=mixed, depth=2
+        )
         figures[f"too few blocks, {n}"] = play(make, n, steps, blocks=10, answers=mixed)
     return figures
 
@@ -172,6 +192,7 @@ def measure(make: Callable[[int, int], Player], sizes: list[int], steps: int) ->
 def main() -> None:
     """Measure the engine named on the command line."""
     name, sizes, steps = sys.argv[1:4]
+    sys.path.insert(0, str(Path(__file__).parents[1] / ".src"))
     if name == "vllm" and importlib.util.find_spec("torch") is None:
         # The scheduler needs nothing of torch: stand-ins for it come with the oracle's tests.
         sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))

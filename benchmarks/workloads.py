@@ -2,8 +2,9 @@
 
     python benchmarks/workloads.py vllm|nullblock.reference
 
-Runs in the interpreter that has that engine, so it imports nothing but the standard library and
-the engine. Both engines are driven through the same names: that is what the reference is for.
+Runs in the interpreter that has that engine, so it imports nothing but the standard library, the
+engine, and this project's way to configure a scheduler, which needs the standard library alone.
+Both engines are driven through the same names: that is what the reference is for.
 """
 
 import importlib
@@ -65,44 +66,14 @@ class Engine:
     def new_scheduler(self, num_blocks: int, max_num_seqs: int, ahead: bool) -> Any:
         """A scheduler with room for every request and every token."""
         budget = max_num_seqs * (PROMPT_TOKENS + 1)
-        config = SimpleNamespace(
-            scheduler_config=SimpleNamespace(
-                max_num_seqs=max_num_seqs,
-                max_num_batched_tokens=budget,
-                max_num_scheduled_tokens=None,
-                long_prefill_token_threshold=0,
-                enable_chunked_prefill=True,
-                policy="fcfs",
-                async_scheduling=ahead,
-                scheduler_reserve_full_isl=True,
-                disable_chunked_mm_input=False,
-            ),
-            cache_config=SimpleNamespace(
-                block_size=BLOCK_SIZE,
-                num_gpu_blocks=num_blocks,
-                enable_prefix_caching=True,
-                mamba_cache_mode="none",
-                hash_block_size=None,
-            ),
-            model_config=SimpleNamespace(
-                is_encoder_decoder=False,
-                max_model_len=8192,
-                is_multimodal_model=False,
-                enable_return_routed_experts=False,
-            ),
-            parallel_config=SimpleNamespace(
-                data_parallel_index=0,
-                decode_context_parallel_size=1,
-                prefill_context_parallel_size=1,
-                pipeline_parallel_size=1,
-            ),
-            observability_config=SimpleNamespace(kv_cache_metrics=False, enable_mfu_metrics=False),
-            lora_config=None,
-            kv_events_config=None,
-            speculative_config=None,
-            kv_transfer_config=None,
-            ec_transfer_config=None,
-            use_v2_model_runner=False,
+        settings = importlib.import_module("nullblock.conformance.adapters.vllm.vllm_config")
+        config = settings.vllm_config(
+            block_size=BLOCK_SIZE,
+            num_blocks=num_blocks,
+            max_num_seqs=max_num_seqs,
+            max_num_batched_tokens=budget,
+            max_model_len=8192,
+            async_scheduling=ahead,
         )
         synchronous, asynchronous = self.scheduler.Scheduler, self.async_scheduler.AsyncScheduler
         return (asynchronous if ahead else synchronous)(
@@ -234,6 +205,7 @@ def measure(package: str) -> dict[str, float]:
 def main() -> None:
     """Measure the engine named on the command line."""
     package = sys.argv[1]
+    sys.path.insert(0, str(Path(__file__).parents[1] / ".src"))
     if package == "vllm" and importlib.util.find_spec("torch") is None:
         # The scheduler needs nothing of torch: stand-ins for it come with the oracle's tests.
         sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))

@@ -25,8 +25,8 @@ import typer
 from typer.core import TyperGroup
 
 COMMANDS = (
-    *("explore", "prove", "ledger", "mutate", "run", "check", "trace", "replay", "import"),
-    *("schema", "rules", "profiles", "workflow"),
+    *("explore", "prove", "ledger", "mutate", "run", "check", "trace", "serve-trace", "replay"),
+    *("import", "schema", "rules", "profiles", "workflow"),
 )
 """In the order in which ``--help`` shows them."""
 
@@ -65,8 +65,8 @@ class _LazyCommands(TyperGroup):
 
 def module_of(name: str) -> str:
     """Where a command is defined."""
-    # A word of the language is no name for a module.
-    return f"nullblock.conformance.commands.{name}{'_' * iskeyword(name)}"
+    # A word of the language is no name for a module, nor is one with a dash.
+    return f"nullblock.conformance.commands.{name.replace('-', '_')}{'_' * iskeyword(name)}"
 
 
 def _application(**options: Any) -> typer.Typer:

@@ -2,7 +2,7 @@
 
     from nullblock.impl import Request, Scheduler, update_from_output
 
-One full-attention group, synchronous, one step in flight. Needs NumPy, which a base install leaves
+One full-attention group, synchronous or scheduling ahead. Needs NumPy, which a base install leaves
 out: ``pip install 'nullblock[impl]'``. How it works: README.md beside this file.
 """
 
@@ -11,18 +11,20 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nullblock.impl.output_phase import tokens_to_compute
     from nullblock.impl.requests import Request
     from nullblock.impl.scheduler import Scheduler
     from nullblock.impl.step import Outputs, Step
     from nullblock.impl.update import update_from_output
 
-__all__ = ["Outputs", "Request", "Scheduler", "Step", "update_from_output"]
+__all__ = ["Outputs", "Request", "Scheduler", "Step", "tokens_to_compute", "update_from_output"]
 
 _HOME = {
     "Outputs": "step",
     "Request": "requests",
     "Scheduler": "scheduler",
     "Step": "step",
+    "tokens_to_compute": "output_phase",
     "update_from_output": "update",
 }
 

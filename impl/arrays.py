@@ -1,5 +1,7 @@
 """The arrays that everything here is made of, and one way to walk over them."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,3 +25,10 @@ def cells(first: Ints, counts: Ints, total: int) -> tuple[Part, Ints]:
     rows = np.arange(len(counts)).repeat(counts)
     before = np.cumsum(counts) - counts
     return rows, (first - before)[rows] + np.arange(total)
+
+
+def grown(array: NDArray[Any], n: int, width: int) -> NDArray[Any]:
+    """The same numbers in a larger array."""
+    larger = np.zeros((n, width), array.dtype)
+    larger[: array.shape[0], : array.shape[1]] = array
+    return larger

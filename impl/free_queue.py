@@ -51,9 +51,14 @@ class FreeQueue:
             if n == 1 and found[0] != HOLE or n > 1 and found.min() != HOLE:
                 ring[at : at + n] = HOLE
                 return head + n, found
-        places = np.arange(head, self._tail) & mask
-        blocks = ring[places]
-        there = np.flatnonzero(blocks != HOLE)[:n]
+        # Holes are passed once: what is looked at is as long as they are many, not the queue.
+        ahead, there = 2 * n, np.empty(0, np.int64)
+        while len(there) < n:
+            ahead *= 2
+            places = np.arange(head, min(head + ahead, self._tail)) & mask
+            blocks = ring[places]
+            there = np.flatnonzero(blocks != HOLE)
+        there = there[:n]
         found = blocks[there]
         ring[places[there]] = HOLE
         return head + int(there[-1]) + 1, found

@@ -16,6 +16,9 @@ class RequestPicture:
     """Prompt and output."""
     num_prompt_tokens: int
     num_output_placeholders: int
+    """Tokens in flight that it will take, where they are counted (UPD-17)."""
+    num_discarded: int = 0
+    """Tokens in flight that it will not take (UPD-18)."""
     num_computed_tokens: int = 0
     blocks: list[int] = field(default_factory=list)
     num_cached_blocks: int = 0

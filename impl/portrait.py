@@ -28,11 +28,13 @@ def _request(state: State, request: Request) -> RequestPicture:
         num_tokens=request.num_tokens,
         num_prompt_tokens=request.num_prompt_tokens,
         num_output_placeholders=request.num_output_placeholders,
+        num_discarded=request.num_discarded,
     )
     if request.is_running:
         place = running.index(request)
         found.num_tokens = int(running.num_tokens[place])
         found.num_output_placeholders = int(running.placeholders[place])
+        found.num_discarded = int(running.discarded[place])
         found.num_computed_tokens = int(running.num_computed[place])
         found.blocks = running.blocks(place).tolist()
         found.num_cached_blocks = int(running.num_cached[place])

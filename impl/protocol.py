@@ -17,7 +17,10 @@ from nullblock.spec.profiles import Semantics
 
 
 class Engine(Protocol):
-    """Synchronous scheduling of one full-attention group, with one step in flight at most."""
+    """Scheduling of one full-attention group.
+
+    In NumPy any number of steps may be in flight; a device schedules synchronously, one at most.
+    """
 
     config: Config
     semantics: Semantics
@@ -29,7 +32,7 @@ class Engine(Protocol):
 
     @property
     def step(self) -> Step | None:
-        """The step in flight."""
+        """The oldest step in flight."""
         ...
 
     @property
@@ -53,13 +56,13 @@ class Engine(Protocol):
     def schedule(self) -> Step:
         """Decide one step: running requests first, then admissions.
 
-        Raises RuntimeError while another step is in flight, AssertionError where vLLM 0.22.1 does,
-        and OverflowError for what does not fit the numbers of this backend.
+        Raises RuntimeError for more steps in flight than there may be, AssertionError where vLLM
+        0.22.1 does, and OverflowError for what does not fit the numbers of this backend.
         """
         ...
 
     def update_from_output(self, sampled: ArrayLike) -> Outputs:
-        """Take in one token for each scheduled request, in the order of the step in flight.
+        """Take in one token for each scheduled request, in the order of the oldest step in flight.
 
         Raises IndexError if no step is in flight, ValueError for another number of tokens,
         AssertionError where vLLM 0.22.1 does.

@@ -20,7 +20,7 @@ def _no_names() -> Ints:
 class Request:
     """What the client asked for, and how far it has come.
 
-    While it runs, its row of the running list knows `tokens`, `names` and the placeholders, and
+    While it runs, its row of the running list knows `tokens`, `names` and what is in flight, and
     those here are out of date.
 
     Raises ValueError for parameters that contradict each other, OverflowError for a token of more
@@ -52,6 +52,8 @@ class Request:
     num_preemptions: int = field(init=False, default=0)
     num_output_placeholders: int = field(init=False, default=0)
     """Tokens in flight that it will take, where they are counted (UPD-17)."""
+    num_discarded: int = field(init=False, default=0)
+    """Tokens in flight that it will not take: a reset came in between (UPD-18)."""
     is_running: bool = field(init=False, default=False)
 
     def __post_init__(self, prompt: ArrayLike) -> None:

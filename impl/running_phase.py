@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nullblock.impl.arrays import Ints, cells
+from nullblock.impl.arrays import Flags, Ints, cells
 from nullblock.impl.state import State
 
 
@@ -49,15 +49,30 @@ def _tokens_to_run(state: State, rest: slice, budget: int) -> Ints:
     running, config = state.running, state.config
     computed = running.num_computed[rest]
     tokens: Ints = running.num_tokens[rest] - computed
+    if config.async_scheduling:
+        tokens += running.placeholders[rest]
     if config.long_prefill_token_threshold > 0:
         np.minimum(tokens, config.long_prefill_token_threshold, out=tokens)
     np.minimum(tokens, config.max_model_len - 1 - computed, out=tokens)
+    if config.async_scheduling:
+        tokens[_last_in_flight(state, rest)] = 0
     if int(tokens.min()) < 0:
         return _spent(tokens, budget)
     if int(tokens.sum()) > budget:
         before = np.cumsum(tokens) - tokens
         np.minimum(tokens, np.maximum(budget - before, 0), out=tokens)
     return tokens
+
+
+def _last_in_flight(state: State, rest: slice) -> Flags:
+    """Who gets all that it may still get from steps in flight (RUN-25)."""
+    running = state.running
+    owed = running.placeholders[rest]
+    if state.semantics.stop_check_counts_frames:
+        reached = running.num_tokens[rest] + owed
+    else:
+        reached = running.num_computed[rest] + 2 - owed
+    return (owed > 0) & (reached >= running.most[rest])
 
 
 def _spent(tokens: Ints, budget: int) -> Ints:
@@ -81,6 +96,8 @@ def blocks_needed(state: State, part: slice, tokens: Ints) -> Ints:
     needed //= size
     needed -= running.num_blocks[part]
     np.maximum(needed, 0, out=needed)
+    # Who is passed over asks for nothing, even if, longer than max_model_len, it lacks blocks.
+    needed *= tokens != 0
     return needed
 
 
@@ -91,6 +108,8 @@ def grant(state: State, part: slice, tokens: Ints, needed: Ints, total: int) -> 
         lacking = needed.nonzero()[0]
         counts = needed[lacking]
         lacking += part.start
+        # Scheduling ahead, a block may be for tokens that are not known yet.
+        running.make_room(int((running.num_blocks[lacking] + counts).max()) * config.block_size)
         which, columns = cells(running.num_blocks[lacking], counts, total)
         running.table[running.row[lacking][which], columns] = state.pool.take(total)
         running.num_blocks[lacking] += counts
@@ -98,7 +117,7 @@ def grant(state: State, part: slice, tokens: Ints, needed: Ints, total: int) -> 
     if config.enable_prefix_caching:
         full = np.minimum(running.num_computed[part] + tokens, running.num_tokens[part])
         full //= config.block_size
-        fills = (full > running.num_cached[part]).nonzero()[0]
+        fills = ((full > running.num_cached[part]) & (tokens != 0)).nonzero()[0]
         if len(fills):
             state.publish(fills + part.start, full[fills])
 

@@ -32,26 +32,19 @@ LIMITS = (
 
 
 class Scheduler(State):
-    """Synchronous scheduling of one full-attention group, with one step in flight at most.
+    """Scheduling of one full-attention group, with any number of steps in flight.
 
-    Raises ValueError for asynchronous scheduling, and for numbers that are too large.
+    Raises ValueError for numbers that are too large.
     """
 
     def __init__(self, config: Config) -> None:
-        if config.async_scheduling:
-            raise ValueError("this engine schedules synchronously: async_scheduling=False")
         for limit in LIMITS:
             if getattr(config, limit) > MOST:
                 raise ValueError(f"{limit} is more than {MOST}")
         super().__init__(config)
 
     def schedule(self) -> Step:
-        """Decide one step: running requests first, then admissions.
-
-        Raises RuntimeError while another step is in flight.
-        """
-        if self.step is not None:
-            raise RuntimeError("a step is in flight: update_from_output() comes first")
+        """Decide one step: running requests first, then admissions. Others may be in flight."""
         running, paused = self.running, self.pause_state == PAUSED_ALL
         step = Open(0 if paused else self.config.max_num_scheduled_tokens)
         running.granted[: running.count] = 0
@@ -60,8 +53,9 @@ class Scheduler(State):
         ran, admitted = running.count, list[Request]()
         if not step.preempted and self.pause_state == UNPAUSED and len(self.waiting):
             admitted = schedule_waiting(self, step)
-        self.step = decide(self, ran, admitted, step.preempted)
-        return self.step
+        decided = decide(self, ran, admitted, step.preempted)
+        self.in_flight.append(decided)
+        return decided.step
 
     def update_from_output(self, sampled: ArrayLike) -> Outputs:
         """Take in what the step in flight sampled: the function of that name."""
@@ -105,7 +99,7 @@ class Scheduler(State):
         """
         if reset_running:
             while self.running.count:
-                self.preempt(self.running.count - 1)
+                self.preempt_for_reset(self.running.count - 1)
         return self.pool.reset()
 
     def evict_blocks(self, blocks: list[int]) -> None:

@@ -1,5 +1,7 @@
 """The whole state of the engine, and what several phases of a step do with it."""
 
+from collections import deque
+
 import numpy as np
 
 from nullblock.impl.arrays import Ints
@@ -7,7 +9,7 @@ from nullblock.impl.block_pool import BlockPool
 from nullblock.impl.prefix_cache import ROOT
 from nullblock.impl.requests import Request
 from nullblock.impl.running import Running
-from nullblock.impl.step import Step
+from nullblock.impl.step import InFlight, Step
 from nullblock.impl.waiting import FCFS, Priority, WaitingQueue
 from nullblock.spec.facts import Config
 from nullblock.spec.fields import UNPAUSED
@@ -28,8 +30,15 @@ class State:
         self.finished: list[str] = []
         """Ended, and not yet told to the worker."""
         self.pause_state = UNPAUSED
-        self.step: Step | None = None
-        """The step in flight."""
+        self.in_flight: deque[InFlight] = deque()
+        """Steps whose output has not come, oldest first."""
+        self.counts_outputs = config.async_scheduling or self.semantics.outputs_owed_once
+        """Whether each request's tokens in flight are counted (UPD-17)."""
+
+    @property
+    def step(self) -> Step | None:
+        """The oldest step in flight."""
+        return self.in_flight[0].step if self.in_flight else None
 
     def blocks(self, tokens: int) -> int:
         """Blocks that so many tokens take."""
@@ -91,10 +100,7 @@ class State:
 
         The caller takes it off the list.
         """
-        running, step = self.running, self.step
-        if step is not None and step.requests is None:
-            places = np.arange(running.count)[step.places].tolist()
-            step.requests = [running.requests[place] for place in places]
+        running = self.running
         self.pool.release(running.blocks(i)[::-1].copy())
         return running.leave(i)
 
@@ -105,6 +111,16 @@ class State:
         request.num_preemptions += 1
         self.waiting.put_back(request)
         return request
+
+    def preempt_for_reset(self, i: int) -> None:
+        """Preempt the i-th; scheduling ahead, nobody takes its tokens in flight (LIFE-3)."""
+        running = self.running
+        if self.config.async_scheduling:
+            # vLLM 0.22.1 forgets here what a reset before this one was to discard.
+            before = int(running.discarded[i]) if self.semantics.discards_add_up else 0
+            running.discarded[i] = before + running.placeholders[i]
+            running.placeholders[i] = 0
+        self.preempt(i)
 
     def forget(self, request: Request) -> None:
         """A request that holds no blocks any more is over (LIFE-6)."""

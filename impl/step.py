@@ -1,6 +1,6 @@
 """What one step decides, and what comes of its output: arrays, and lists of ids beside them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,10 +40,21 @@ class Step:
     finished: list[str]
     """Who ended since the step before."""
     num_common_prefix_blocks: int
-    places: Part = field(repr=False)
-    """Where they stand in the running list, as long as that stays as it is."""
-    requests: list[Request] | None = field(default=None, repr=False)
-    """Who was scheduled, once somebody has left the running list with the step in flight."""
+
+
+@dataclass(slots=True)
+class InFlight:
+    """A step whose output has not come, and what the engine needs to find its requests again."""
+
+    step: Step
+    requests: list[Request]
+    """Who is scheduled, in the step's order."""
+    places: Part
+    """Where they stand in the running list, until somebody leaves it."""
+    visits: Ints
+    """Their stays in the rows of the step."""
+    departures: int
+    """How many had left the running list when the step was decided."""
 
 
 @dataclass(slots=True)

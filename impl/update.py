@@ -1,20 +1,26 @@
 """`update_from_output()`: sampled tokens come back, requests stop."""
 
+import itertools
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nullblock.impl.arrays import Ints, Part, Tokens
 from nullblock.impl.requests import NO_EOS, Request
 from nullblock.impl.state import State
-from nullblock.impl.step import Outputs, Step
+from nullblock.impl.step import InFlight, Outputs
 from nullblock.spec.fields import CONTINUE, LENGTH, STOPPED, STOPPED_BY_ID
 
 Codes = NDArray[np.int8]
+Taken = tuple[list[str], Tokens, Codes]
+"""Who took a token, which one, and how they stop."""
+_NONE: Tokens = np.empty(0, np.int64)
+_NO_CODES: Codes = np.empty(0, np.int8)
 
 
 def update_from_output(state: State, sampled: ArrayLike) -> Outputs:
-    """Take in one token for each scheduled request, in the order of the step in flight; what is
-    given for a chunk is ignored (UPD-2, UPD-3).
+    """Take in one token for each request of the oldest step in flight, in its order; what is given
+    for a chunk is ignored (UPD-2, UPD-3).
 
     The outputs may refer to the array of tokens instead of copying it. Raises IndexError if no
     step is in flight, ValueError for another number of tokens.
@@ -25,39 +31,89 @@ def update_from_output(state: State, sampled: ArrayLike) -> Outputs:
     tokens: Tokens = np.asarray(sampled, np.int64)
     if tokens.shape != (len(step.ids),):
         raise ValueError(f"{tokens.shape} tokens for {len(step.ids)} scheduled requests")
-    state.step = None
+    oldest = state.in_flight.popleft()
     if len(step.ids):
         least = int(step.num_scheduled_tokens.min())
         assert least > 0, f"{least} tokens were scheduled"
-    if step.requests is not None:
-        ids, tokens, why = _one_by_one(state, step, step.requests, tokens)
-    elif step.samples.all():
-        ids, why = step.ids.copy(), _take_all(state, step.places, tokens)
-    else:
-        some = step.samples.nonzero()[0]
-        ids, tokens = [step.ids[i] for i in some.tolist()], tokens[some]
-        why = _take_all(state, np.arange(state.running.count)[step.places][some], tokens)
+    taken = _all_at_once(state, oldest, tokens) or _as_they_stand(state, oldest, tokens)
     rejected, state.rejected = state.rejected, []
-    return Outputs(ids, tokens, why, rejected)
+    return Outputs(*taken, rejected)
+
+
+def _all_at_once(state: State, oldest: InFlight, sampled: Tokens) -> Taken | None:
+    """Everybody takes a token, if nobody has left the list since."""
+    running, step, places = state.running, oldest.step, oldest.places
+    if running.departures != oldest.departures:
+        return None
+    if step.samples.all():
+        return step.ids.copy(), sampled, _take_all(state, places, sampled)
+    some = step.samples.nonzero()[0]
+    ids, tokens = [step.ids[i] for i in some.tolist()], sampled[some]
+    return ids, tokens, _take_all(state, np.arange(running.count)[places][some], tokens)
+
+
+def _as_they_stand(state: State, oldest: InFlight, sampled: Tokens) -> Taken:
+    """Who has run ever since takes a token with the neighbours of whom that is true too; all
+    others, one after another, are looked for.
+
+    Outputs come in the order of their steps: what is to be discarded is of an earlier stay.
+    """
+    running, step = state.running, oldest.step
+    some = step.samples.nonzero()[0]
+    rows = step.rows[some]
+    stayed = running.visit[rows] == oldest.visits[some]
+    ids, tokens, why = list[str](), list[Tokens](), list[Codes]()
+    bounds = (np.flatnonzero(stayed[1:] != stayed[:-1]) + 1).tolist()
+    for start, stop in itertools.pairwise([0, *bounds, len(some)]):
+        part = some[start:stop]
+        if start == stop:
+            continue
+        if stayed[start]:
+            ids += [step.ids[i] for i in part.tolist()]
+            tokens.append(sampled[part])
+            why.append(_take_all(state, running.place[step.rows[part]], sampled[part]))
+            continue
+        for i in part.tolist():
+            token = sampled[i : i + 1]
+            code = _take_by_id(state, oldest, i, int(token[0]))
+            if code is not None:
+                ids.append(step.ids[i])
+                tokens.append(token)
+                why.append(np.array([code], np.int8))
+    return ids, np.concatenate([_NONE, *tokens]), np.concatenate([_NO_CODES, *why])
 
 
 def _take_all(state: State, places: Part, sampled: Tokens) -> Codes:
     """All these running requests take a token each; how they stop."""
     running = state.running
+    if state.config.async_scheduling:
+        assert (running.placeholders[places] > 0).all(), "a request owes no token"
     at = running.num_tokens[places]
     if len(at):
         running.make_room(int(at.max()) + 1)
     running.tokens[running.row[places], at] = sampled
     running.num_tokens[places] += 1
-    if state.semantics.outputs_owed_once:
+    if state.counts_outputs:
         running.placeholders[places] -= 1
     why = _why_all(state, places, sampled)
+    if state.config.async_scheduling and state.config.enable_prefix_caching:
+        _publish_known(state, places)
     if why.any():
         gone: list[int] = np.arange(running.count)[places][why != CONTINUE].tolist()
         for place in gone:
             state.forget(state.leave(place))
         running.remove(gone)
     return why
+
+
+def _publish_known(state: State, places: Part) -> None:
+    """Scheduling ahead, cache the blocks of these whose tokens are known by now (HASH-20)."""
+    running = state.running
+    full = running.num_computed[places] - running.placeholders[places]
+    full //= state.config.block_size
+    fills = (full > running.num_cached[places]).nonzero()[0]
+    if len(fills):
+        state.publish(np.arange(running.count)[places][fills], full[fills])
 
 
 def _why_all(state: State, places: Part, sampled: Tokens) -> Codes:
@@ -82,38 +138,40 @@ def _why_all(state: State, places: Part, sampled: Tokens) -> Codes:
 
 def _stop_by_id(state: State, places: Part, sampled: Tokens, has_stop: Ints, why: Codes) -> None:
     """Mark those that sampled one of their stop tokens."""
-    standing: Ints = np.arange(state.running.count)[places]
-    for i in has_stop.nonzero()[0].tolist():
-        if int(sampled[i]) in state.running.requests[standing[i]].stop:
-            why[i] = STOPPED_BY_ID
+    some = has_stop.nonzero()[0]
+    stops = state.running.stops[state.running.row[places][some]]
+    why[some[(stops == sampled[some, None]).any(axis=1)]] = STOPPED_BY_ID
 
 
-def _one_by_one(
-    state: State, step: Step, scheduled: list[Request], sampled: Tokens
-) -> tuple[list[str], Tokens, Codes]:
-    """Somebody left the running list while the step was in flight."""
-    ids, tokens, why = list[str](), list[int](), list[int]()
-    for i in step.samples.nonzero()[0].tolist():
-        request = state.requests.get(step.ids[i])
-        if request is None:
-            continue
-        # vLLM 0.22.1 finds whoever has the id now (UPD-16).
-        if state.semantics.frames_match_request and request is not scheduled[i]:
-            continue
-        token = int(sampled[i])
-        ids.append(request.id)
-        tokens.append(token)
-        why.append(_take(state, request, token))
-    return ids, np.array(tokens, np.int64), np.array(why, np.int8)
-
-
-def _take(state: State, request: Request, token: int) -> int:
-    """One request takes a token, wherever it is; how it stops."""
+def _take_by_id(state: State, oldest: InFlight, i: int, token: int) -> int | None:
+    """The i-th of a step takes its token, wherever it is by now; how it stops. None: there is
+    nobody to take it, or it is discarded.
+    """
+    request = state.requests.get(oldest.step.ids[i])
+    # vLLM 0.22.1 finds whoever has the id now (UPD-16).
+    if request is None or (
+        state.semantics.frames_match_request and request is not oldest.requests[i]
+    ):
+        return None
+    running = state.running
     if request.is_running:
-        place = state.running.index(request)
+        place = running.index(request)
+        if running.discarded[place]:
+            running.discarded[place] -= 1
+            return None
         return int(_take_all(state, slice(place, place + 1), np.array([token], np.int64))[0])
+    if request.num_discarded:
+        request.num_discarded -= 1
+        return None
+    return _take_waiting(state, request, token)
+
+
+def _take_waiting(state: State, request: Request, token: int) -> int:
+    """A request that waits takes a token; how it stops."""
+    if state.config.async_scheduling:
+        assert request.num_output_placeholders > 0, f"{request.id!r} owes no token"
     request.tokens = np.append(request.tokens, np.int64(token))
-    if state.semantics.outputs_owed_once:
+    if state.counts_outputs:
         request.num_output_placeholders -= 1
     why = _why(state, request, token)
     if why != CONTINUE:

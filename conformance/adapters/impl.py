@@ -2,8 +2,9 @@
 
 import itertools
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from nullblock.conformance import scope
 from nullblock.conformance.adapters.spec import constants
 from nullblock.conformance.engine import ALL_FEATURES, Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.engines import DeviceName
@@ -15,16 +16,14 @@ from nullblock.spec.names import PAUSE
 from nullblock.spec.profiles import Semantics
 
 if TYPE_CHECKING:
+    from nullblock.impl import Scheduler
     from nullblock.impl.picture import PoolPicture, RequestPicture
     from nullblock.impl.protocol import Engine as FastEngine
+    from nullblock.impl.step import Step
     from nullblock.spec.facts import Config as Constants
 
-FEATURES = ALL_FEATURES - {
-    Feature.async_scheduling,
-    Feature.several_in_flight,
-    Feature.pipeline,
-    Feature.kv_events,
-}
+FEATURES = ALL_FEATURES - {Feature.kv_events}
+ON_A_DEVICE = FEATURES - {Feature.async_scheduling, Feature.several_in_flight, Feature.pipeline}
 
 
 def create(config: Config, semantics: Semantics, device: DeviceName) -> Engine:
@@ -35,8 +34,10 @@ def create(config: Config, semantics: Semantics, device: DeviceName) -> Engine:
     """
     if find_spec("numpy") is None:
         raise OutOfScope("the engine impl needs NumPy", "pip install 'nullblock[impl]'")
+    features = FEATURES if device == DeviceName.cpu else ON_A_DEVICE
+    scope.check_engine(config, f"impl on {device}", features)
     try:
-        return _Impl(_engine(constants(config, semantics), config.vocab, device))
+        return _Impl(_engine(constants(config, semantics), config.vocab, device), config, features)
     except ValueError as error:
         raise OutOfScope(f"for the engine impl {error}", place="config") from error
 
@@ -72,14 +73,12 @@ def _engine(config: "Constants", vocab: int, device: DeviceName) -> "FastEngine"
 class _Impl:
     """Implements :class:`nullblock.conformance.engine.Engine`."""
 
-    def __init__(self, engine: "FastEngine") -> None:
-        self.engine = engine
+    def __init__(self, engine: "FastEngine", config: Config, features: frozenset[Feature]) -> None:
+        self.engine, self.features = engine, features
+        self.pipeline = config.pipeline_parallel_size > 1 and not config.async_scheduling
+        self.decided: Step | None = None
+        """The step decided last."""
         self.chunks: set[str] = set()
-
-    @property
-    def features(self) -> frozenset[Feature]:
-        """The least."""
-        return FEATURES
 
     def add(self, request: NewRequest) -> None:
         """Queue a request. Raises :class:`OutOfScope` for numbers that the engine cannot hold."""
@@ -109,7 +108,7 @@ class _Impl:
     def schedule(self) -> Fields:
         """Decide one step. Raises :class:`OutOfScope` for numbers that the engine cannot hold."""
         try:
-            step = self.engine.schedule()
+            step = self.decided = self.engine.schedule()
         except OverflowError as error:
             raise _too_large(error) from error
         granted = step.num_scheduled_tokens.tolist()
@@ -151,13 +150,19 @@ class _Impl:
                 }
                 for i in [*range(step.running), *resumed]
             ],
-            "new_token_ids": [],
+            "new_token_ids": self.tokens_to_compute() if self.pipeline else [],
             "spec": {},
             "preempted": sorted(step.preempted),
             "finished": sorted(set(step.finished)),
             "num_common_prefix_blocks": [step.num_common_prefix_blocks],
             "new_block_ids_to_zero": None,
         }
+
+    def tokens_to_compute(self) -> list[list[int]]:
+        """Known requests that ran before, then resumed ones, as they are reported."""
+        from nullblock.impl.output_phase import tokens_to_compute
+
+        return tokens_to_compute(cast("Scheduler", self.engine))
 
     def update(self, sampled: dict[str, list[int]]) -> list[Fields]:
         """Take in what the step sampled."""
@@ -250,7 +255,7 @@ def _request(request: "RequestPicture") -> Fields:
         "tokens": request.num_tokens,
         "output": request.num_tokens - request.num_prompt_tokens,
         "placeholders": request.num_output_placeholders,
-        "discard": 0,
+        "discard": request.num_discarded,
         "spec": 0,
         "preemptions": request.num_preemptions,
         "blocks": [request.blocks],

@@ -5,6 +5,7 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
+from nullblock.conformance.adapters.vllm.vllm_config import vllm_config
 from nullblock.conformance.engine import Dump, Fields, NewRequest
 from nullblock.conformance.errors import InputError
 from nullblock.conformance.scenario_format import Config
@@ -62,49 +63,18 @@ def modules(package: str) -> Modules:
     )
 
 
-def vllm_config(config: Config) -> SimpleNamespace:
+_SETTINGS = (
+    *("block_size", "num_blocks", "max_num_seqs", "max_num_batched_tokens", "max_model_len"),
+    *("max_num_scheduled_tokens", "long_prefill_token_threshold", "enable_chunked_prefill"),
+    *("enable_prefix_caching", "policy", "async_scheduling", "scheduler_reserve_full_isl"),
+    *("pipeline_parallel_size", "kv_events"),
+)
+"""Keys of a scenario's configuration that vLLM's configuration has fields for."""
+
+
+def engine_config(config: Config) -> SimpleNamespace:
     """The fields of vLLM's configuration that a scheduler reads."""
-    return SimpleNamespace(
-        scheduler_config=SimpleNamespace(
-            max_num_seqs=config.max_num_seqs,
-            max_num_batched_tokens=config.max_num_batched_tokens,
-            max_num_scheduled_tokens=config.max_num_scheduled_tokens,
-            long_prefill_token_threshold=config.long_prefill_token_threshold,
-            enable_chunked_prefill=config.enable_chunked_prefill,
-            policy=config.policy,
-            async_scheduling=config.async_scheduling,
-            scheduler_reserve_full_isl=config.scheduler_reserve_full_isl,
-            disable_chunked_mm_input=False,
-        ),
-        cache_config=SimpleNamespace(
-            block_size=config.block_size,
-            num_gpu_blocks=config.num_blocks,
-            enable_prefix_caching=config.enable_prefix_caching,
-            mamba_cache_mode="none",
-            hash_block_size=None,
-        ),
-        model_config=SimpleNamespace(
-            is_encoder_decoder=False,
-            max_model_len=config.max_model_len,
-            is_multimodal_model=False,
-            enable_return_routed_experts=False,
-        ),
-        parallel_config=SimpleNamespace(
-            data_parallel_index=0,
-            decode_context_parallel_size=1,
-            prefill_context_parallel_size=1,
-            pipeline_parallel_size=config.pipeline_parallel_size,
-        ),
-        observability_config=SimpleNamespace(kv_cache_metrics=False, enable_mfu_metrics=False),
-        lora_config=None,
-        kv_events_config=SimpleNamespace(
-            enable_kv_cache_events=config.kv_events, publisher="null"
-        ),
-        speculative_config=None,
-        kv_transfer_config=None,
-        ec_transfer_config=None,
-        use_v2_model_runner=False,
-    )
+    return vllm_config(**{name: getattr(config, name) for name in _SETTINGS})
 
 
 def adapter(request: NewRequest) -> SimpleNamespace | None:

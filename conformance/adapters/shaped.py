@@ -235,7 +235,7 @@ def _arguments(classes: Modules, config: Config) -> dict[str, Any]:
         block_size=config.block_size, num_kv_heads=1, head_size=1, dtype=classes.dtype
     )
     return {
-        "vllm_config": shape.vllm_config(config),
+        "vllm_config": shape.engine_config(config),
         "kv_cache_config": cache.KVCacheConfig(
             num_blocks=config.num_blocks,
             kv_cache_tensors=[],

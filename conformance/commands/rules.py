@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from nullblock.conformance.console import usage_error
-from nullblock.spec.catalogue import Statement, catalogue
-from nullblock.spec.evidence import evidence
+from nullblock.spec.catalogue import Statement, catalogue, everything
 
 
 def command(
@@ -29,12 +28,19 @@ def command(
 
 
 def _chosen(ids: list[str]) -> list[Statement]:
-    every = catalogue()
     wanted = {id.upper() for id in ids}
-    known = {s.id for s in every} | {s.id.partition("-")[0] for s in every}
+    every = catalogue()
+    if not (wanted and wanted <= _names(every)):
+        every = everything()
+    known = _names(every)
     for id in sorted(wanted - known):
         raise usage_error(f"no rule or family {id}; `nullblock rules` lists them", "[ID]...")
     return [s for s in every if not wanted or wanted & {s.id, s.id.partition("-")[0]}]
+
+
+def _names(statements: list[Statement]) -> set[str]:
+    """IDs and families."""
+    return {name for s in statements for name in (s.id, s.id.partition("-")[0])}
 
 
 def _place(s: Statement) -> str:
@@ -42,6 +48,8 @@ def _place(s: Statement) -> str:
 
 
 def _document(s: Statement) -> dict[str, object]:
+    from nullblock.spec.evidence import evidence
+
     return {
         "id": s.id,
         "kind": s.kind,
@@ -58,6 +66,7 @@ def _whole(s: Statement) -> None:
     from rich.text import Text
 
     from nullblock.conformance.console import Screen
+    from nullblock.spec.evidence import evidence
 
     out = Screen()
     out.print(Text(f"{s.id}  {s.sentence}", style="bold"))

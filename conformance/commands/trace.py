@@ -93,7 +93,7 @@ def _record(
 
     with source.open("rb") as stream:
         taken = scenario.parse(stream.read(MAX_BYTES + 1), str(source))
-    _check_numbers(taken)
+    check_numbers(taken)
     made = make_engine(engine, taken.config, semantics, device)
     with trace_file(output) as writer:
         writer.write(header(taken.config, engine.value, version("nullblock"), label))
@@ -104,7 +104,7 @@ def _record(
         return {"steps": tape.steps, "requests": len(tape.numbers)}
 
 
-def _check_numbers(taken: Scenario) -> None:
+def check_numbers(taken: Scenario) -> None:
     """A trace holds the numbers that any JSON reader holds exactly; raises ScenarioError."""
     places: list[tuple[str, Any]] = [("config", taken.config)]
     places += [(f"events[{i}]", e) for i, e in enumerate(taken.events) if isinstance(e, Add)]

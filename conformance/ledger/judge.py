@@ -12,7 +12,7 @@ from nullblock.conformance.ledger.registry import SOURCES
 from nullblock.conformance.ledger.rows import Cell, Engine, Exhibit, Fall, Row
 from nullblock.conformance.ledger.sources.proofs import ENGINE as Z3
 from nullblock.conformance.ledger.words import Word
-from nullblock.spec.catalogue import catalogue
+from nullblock.spec.catalogue import everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,6 @@ def _shortfalls(records: dict[str, Any], stale: list[str], cells: Iterable[Cell]
 
 def statements() -> Iterator[Row]:
     """A row for every statement of the catalogue."""
-    for s in catalogue():
+    for s in everything():
         place = f"{'/'.join(Path(s.file).parts[-3:])}:{s.line}"
         yield Row(s.id, s.kind, s.sentence, place)

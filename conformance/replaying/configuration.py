@@ -49,10 +49,7 @@ def configuration(text: str) -> Config:
         OutOfScope: a feature that no engine has, or that a replay does without.
         OSError: a file cannot be read.
     """
-    parts = [part.strip() for part in text.split(",")]
-    written = dict(PRESETS[DEFAULT])
-    for part in parts:
-        written |= _part(part)
+    written = PRESETS[DEFAULT] | parts(text)
     try:
         config = scenario.from_dict({"config": written, "events": []}).config
     except InputError as error:
@@ -65,6 +62,14 @@ def configuration(text: str) -> Config:
         what = "a replay does without pipeline parallelism"
         raise ScenarioError(what, "leave pipeline_parallel_size out", "--config")
     return config
+
+
+def parts(text: str) -> dict[str, Any]:
+    """The keys that the parts write, a later part winning. Raises as `configuration` does."""
+    written: dict[str, Any] = {}
+    for part in text.split(","):
+        written |= _part(part.strip())
+    return written
 
 
 def _part(part: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ class ReplayEngineName(enum.StrEnum):
 
     spec = "spec"
     reference = "reference"
+    impl = "impl"
     vllm = "vllm"
 
 

@@ -67,7 +67,6 @@ class Reader:
             preempted=self._ids(columns[at.PREEMPTED.value, :victims].tolist()),
             finished=list(dict.fromkeys(self._ids(told))),
             num_common_prefix_blocks=int(header[at.COMMON_PREFIX.value]),
-            places=slice(0, 0),  # the device needs none
         )
 
     def told(self, number: int) -> Iterator[int]:

@@ -24,7 +24,7 @@ from nullblock.conformance.ledger.sources import (
 )
 from nullblock.conformance.ledger.words import Word
 from nullblock.conformance.liveness import CONDITIONS, SCOPES
-from nullblock.spec.catalogue import catalogue
+from nullblock.spec.catalogue import everything
 from nullblock.spec.evidence import evidence
 from nullblock.spec.prover.claims import proved_invariants, proved_rules
 
@@ -51,9 +51,9 @@ def test_what_is_proved_is_what_is_claimed() -> None:
     """The proved cells are those of `spec/prover/claims.py`, and `nullblock rules` says the same
     of each statement.
     """
-    by_name = {s.id: s.definition.rpartition(".")[2] for s in catalogue()}
+    by_name = {s.id: s.definition.rpartition(".")[2] for s in everything()}
     proved = {row for (row, e), c in LEDGER.cells.items() if e == "Z3" and c.word == Word.PROVED}
-    kinds = {s.id: s.kind for s in catalogue()}
+    kinds = {s.id: s.kind for s in everything()}
     theorems = {
         cell.row
         for name in ("theorems", "ranking")
@@ -63,7 +63,7 @@ def test_what_is_proved_is_what_is_claimed() -> None:
     invariants = {r for r in proved if kinds.get(r) == "invariant"}
     assert proved_invariants() <= invariants <= proved_invariants() | theorems
     assert {by_name[r] for r in proved if kinds.get(r) == "rule"} == proved_rules()
-    for s in catalogue():
+    for s in everything():
         said = " ".join(evidence(s))
         assert ("Z3: proved" in said) == (word(LEDGER, s.id, "Z3") == Word.PROVED), s.id
         exhaustive = word(LEDGER, s.id, "explorer") == Word.EXHAUSTIVE

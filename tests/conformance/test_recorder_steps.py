@@ -27,8 +27,8 @@ def test_a_number_is_equal_where_every_count_is() -> None:
     computed, outputs, tokens = [0, 7, 2**31 - 2], [0, 3, 9], [8, 1, 1]
     counts = packed(computed, outputs)
     assert counts is not None and unpacked(counts, 3) == (computed, outputs)
-    assert after(counts, tokens) == packed([8, 8, 2**31 - 1], [1, 4, 10])
-    assert after(counts, [1, 1, 1]) == packed([1, 8, 2**31 - 1], [1, 4, 10])
+    assert after(counts, tokens, single=False) == packed([8, 8, 2**31 - 1], [1, 4, 10])
+    assert after(counts, [1, 1, 1], single=True) == packed([1, 8, 2**31 - 1], [1, 4, 10])
     for place in range(3):
         for changed in ([list(computed), outputs], [computed, list(outputs)]):
             part = changed[0] if changed[0] is not computed else changed[1]
@@ -41,7 +41,7 @@ def test_what_is_no_count_has_no_number(count: int) -> None:
     """An addition never reaches the next request's word."""
     assert packed([5, count], [1, 1]) is None
     assert packed([5, 5], [count, 1]) is None
-    assert after(0, [1, count]) is None
+    assert after(0, [1, count], single=False) is None
 
 
 def test_the_same_requests_and_tokens_are_not_yet_the_same_step(trace: Path) -> None:

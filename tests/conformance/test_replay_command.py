@@ -117,6 +117,16 @@ def test_engines_that_differ_are_told(
     assert "decided differently" in Path("p.html").read_text()
 
 
+def test_the_page_names_every_engine(capfd: pytest.CaptureFixture[str], folder: Path) -> None:
+    """Each engine of this project that took part is named there, and they decide the same."""
+    engines = {"spec": "specification", "reference": "reference engine", "impl": "fast engine"}
+    asked = [word for name in engines for word in ("--engine", name)]
+    code, out, _ = run(capfd, "talk.jsonl", *asked, "--config", SMALL, "--page", "p.html")
+    assert code == 0 and "decided the same" in out
+    text = Path("p.html").read_text()
+    assert [name for name in engines.values() if name not in text] == []
+
+
 class Page(HTMLParser):
     """What a page consists of; complains about tags that do not match."""
 

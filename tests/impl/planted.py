@@ -28,9 +28,9 @@ def planted(file: str, old: str, new: str, package: str = "nullblock.impl") -> I
         del sys.modules[name]
     try:
         with tempfile.TemporaryDirectory() as folder:
-            altered = Path(folder) / file
+            altered = Path(folder) / Path(file).name
             altered.write_text(text.replace(old, new))
-            name = f"{package}.{file.removesuffix('.py')}"
+            name = f"{package}.{file.removesuffix('.py').replace('/', '.')}"
             spec = spec_from_file_location(name, altered)
             assert spec is not None and spec.loader is not None
             sys.modules[name] = module = module_from_spec(spec)

@@ -250,7 +250,7 @@ def test_what_can_never_be_served_is_refused_at_arrival() -> None:
 
 
 def test_misuse_is_refused_and_changes_nothing() -> None:
-    """A second step in flight, an update without one, tokens for somebody else, an id twice."""
+    """An update without a step, tokens for somebody else, an id twice, numbers too large."""
     made = engine()
     with pytest.raises(IndexError, match="no step is in flight"):
         update_from_output(made, [])
@@ -258,8 +258,6 @@ def test_misuse_is_refused_and_changes_nothing() -> None:
     with pytest.raises(ValueError, match="'a' is alive"):
         made.add_request(Request("a", [1] * 5, 9))
     made.schedule()
-    with pytest.raises(RuntimeError, match="a step is in flight"):
-        made.schedule()
     with pytest.raises(ValueError, match="for 1 scheduled"):
         update_from_output(made, [1, 2])
     with pytest.raises(ValueError, match="no block 12"):
@@ -271,8 +269,6 @@ def test_misuse_is_refused_and_changes_nothing() -> None:
         Request("b", [2**63], 1)
     with pytest.raises(OverflowError, match="eos"):
         Request("b", [1], 1, eos=2**63)
-    with pytest.raises(ValueError, match="synchronously"):
-        engine(async_scheduling=True)
     with pytest.raises(ValueError, match="max_model_len is more than"):
         engine(max_model_len=2**60)
 
@@ -286,7 +282,7 @@ def test_its_traces_conform(tmp_path: Path, profile: str, capsys: Any) -> None:
         options = ["--engine", "impl", "--profile", profile]
         assert main(["trace", str(source), "-o", trace, *options]) == 0
         assert main(["check", trace, "--profile", profile]) == 0
-    assert capsys.readouterr().out.count("CONFORMS") == 3
+    assert capsys.readouterr().out.count("CONFORMS") == number + 1
 
 
 def test_a_limit_beyond_its_range_is_named(tmp_path: Path, capsys: Any) -> None:

@@ -110,3 +110,21 @@ def test_more_blocks_than_there_are_cannot_be_popped() -> None:
     with pytest.raises(AssertionError, match="4 of 3 free blocks"):
         queue.popleft_n(4)
     assert queue.in_order() == [1, 2, 3]
+
+
+def test_a_pop_looks_no_further_than_holes_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a large pool a hole near the front costs as much as in a small one; and behind a thousand
+    holes the next blocks are found.
+    """
+    queue, looked_at, arange = FreeQueue(100_000), list[int](), np.arange
+
+    def watched(*bounds: int) -> np.ndarray:
+        looked_at.append(bounds[-1] - (bounds[0] if len(bounds) > 1 else 0))
+        return arange(*bounds)
+
+    monkeypatch.setattr(np, "arange", watched)
+    queue.remove(np.array([2, 5], np.int32))
+    assert queue.popleft_n(4).tolist() == [1, 3, 4, 6] and max(looked_at) <= 16
+    queue.remove(arange(7, 1007, dtype=np.int32))
+    assert queue.popleft_n(3).tolist() == [1007, 1008, 1009] and max(looked_at) <= 4000
+    assert len(looked_at) < 12

@@ -8,7 +8,7 @@ import systematic
 
 from nullblock.conformance.mutation import page, traces
 from nullblock.conformance.mutation.run import asking, wanted
-from nullblock.spec.catalogue import catalogue
+from nullblock.spec.catalogue import everything
 from nullblock.spec.departures import DEPARTURES
 from nullblock.spec.explorer.search import GUARD, PROMISE
 from nullblock.spec.mutation import statements
@@ -25,7 +25,7 @@ from nullblock.spec.zoo.specimens import SPECIMENS, Specimen
 
 KEPT: dict[str, Results] = {e: load(e) for e in (*ENGINES, "statements")}
 RERUN = "python tests/mutants/systematic.py"
-KNOWN = {s.id for s in catalogue()} | {GUARD, PROMISE, WITNESS}
+KNOWN = {s.id for s in everything()} | {GUARD, PROMISE, WITNESS}
 SAMPLE = 3
 """Mutants an engine, of those it notices, and of those it does not."""
 

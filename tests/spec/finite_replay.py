@@ -8,7 +8,7 @@ import z3  # type: ignore[import-untyped]
 from nullblock.spec.fields import FIELDS
 from nullblock.spec.kernel import Disabled, Rule
 from nullblock.spec.prover.environment import Lexicographic
-from nullblock.spec.prover.finite.cells import Cells, FiniteState, absent, keys, number, word
+from nullblock.spec.prover.finite.cells import BITS, Cells, FiniteState, absent, keys, number, word
 from nullblock.spec.prover.finite.environment import FiniteEnv, Instance
 from nullblock.spec.prover.paths import attached
 
@@ -22,6 +22,7 @@ class Constant(FiniteEnv):
         k = s.k
         self.names = [None, *k.requests]
         self.of = {r: n for n, r in enumerate(self.names)}
+        self.known: dict[str, list[tuple[tuple[int, ...], Any]]] = {}
         instance = Instance(len(k.requests), k.usable, 12, DEPTH, k.block_size)
         super().__init__(instance, k.priority, k.sem)
         self.budget, self.max_seqs = word(k.budget), word(k.max_seqs)
@@ -64,36 +65,55 @@ class Constant(FiniteEnv):
         """The chain hash of r's i-th block."""
         return self.wanted[r, i] if hasattr(self, "wanted") else word(0)
 
-    def word(self, value: Any, sort: str) -> Any:
-        """A value of a sort as a word."""
+    def integer(self, value: Any, sort: str) -> int:
+        """The number that stands for a value of a sort, as a word of so many bits has it."""
         match sort:
             case "R":
-                return word(self.of[value])
+                found = self.of[value]
             case "H":
-                return word(self.hash(value))
+                found = self.hash(value)
             case "{B}":
-                return word(sum(1 << b for b in value))
+                found = sum(1 << b for b in value)
             case "{R}":
-                return word(sum(1 << self.of[r] for r in value))
+                found = sum(1 << self.of[r] for r in value)
             case _:
-                return word(value or 0)
+                found = int(value or 0)
+        half = 1 << BITS - 1
+        return (found + half) % (2 * half) - half
+
+    def word(self, value: Any, sort: str) -> Any:
+        """A value of a sort as a word."""
+        return word(self.integer(value, sort))
+
+    def field(self, s: Any, f: str) -> Any:
+        """A field of a concrete state as integers: one, or one for each key."""
+        domain, arrow, to = FIELDS[f].rpartition(">")
+        whole = getattr(s, f)
+        if not arrow:
+            return self.integer(whole, to)
+        return {at: self.integer(whole[key], to) for at, key in self.keys(domain)}
+
+    def keys(self, domain: str) -> list[tuple[tuple[int, ...], Any]]:
+        """Every key of maps with this domain, and what a concrete map calls it."""
+        if domain not in self.known:
+            every = keys(domain, self.instance.members)
+            named = [
+                tuple(self.names[n] if d == "R" else n for n, d in zip(at, domain, strict=True))
+                for at in every
+            ]
+            called = [key if len(key) > 1 else key[0] for key in named]
+            self.known[domain] = list(zip(every, called, strict=True))
+        return self.known[domain]
 
     def encoded(self, s: Any) -> FiniteState:
         """A concrete state as words."""
         new = FiniteState()
         new.k = self
-        for f, sort in FIELDS.items():
-            domain, arrow, to = sort.rpartition(">")
-            if not arrow:
-                setattr(new, f, self.word(getattr(s, f), to))
-                continue
-            cells = {}
-            for at in keys(domain, self.instance.members):
-                named = tuple(
-                    self.names[n] if d == "R" else n for n, d in zip(at, domain, strict=True)
-                )
-                cells[at] = self.word(getattr(s, f)[named if len(named) > 1 else named[0]], to)
-            setattr(new, f, Cells(cells, absent(f)))
+        for f in FIELDS:
+            found = self.field(s, f)
+            if isinstance(found, dict):
+                found = Cells({at: word(n) for at, n in found.items()}, absent(f))
+            setattr(new, f, word(found) if isinstance(found, int) else found)
         return new
 
 
@@ -132,31 +152,51 @@ def values(s: FiniteState) -> dict[str, Any]:
     for f in FIELDS:
         x = getattr(s, f)
         if isinstance(x, Cells):
-            found[f] = {at: number(z3.simplify(word(c))) for at, c in x.cells.items()}
+            found[f] = {at: plain(c) for at, c in x.cells.items()}
         else:
-            found[f] = number(z3.simplify(word(x)))
+            found[f] = plain(x)
     return found
+
+
+def plain(x: Any) -> int | None:
+    """The integer that a term without variables is."""
+    found = number(x)
+    return number(z3.simplify(word(x))) if found is None else found
+
+
+class Beside:
+    """A concrete state and its words, on which rule after rule is tried."""
+
+    def __init__(self, s: Any) -> None:
+        self.s, self.k = s, Constant(s)
+        self.words = self.k.encoded(s)
+
+    def replayed(self, rule: Rule, arguments: tuple[Any, ...]) -> dict[str, Any] | str:
+        """The fields after the rule on words, or the guard that keeps it from firing."""
+        t = self.words.copy()
+        terms = [self.k.word(x, sort) for x, sort in zip(arguments, rule.sorts, strict=True)]
+        with attached(Replayer()):
+            try:
+                rule.body(t, *terms)
+            except Disabled as e:
+                return e.guard
+            return values(t)
+
+    def performed(self, rule: Rule, arguments: tuple[Any, ...]) -> dict[str, Any] | str:
+        """The same of the concrete rule."""
+        new = self.s.copy()
+        try:
+            rule.body(new, *arguments)
+        except Disabled as e:
+            return e.guard
+        return {f: self.k.field(new, f) for f in FIELDS}
 
 
 def replayed(rule: Rule, s: Any, arguments: tuple[Any, ...]) -> dict[str, Any] | str:
     """The fields after a rule on words, or the guard that keeps it from firing."""
-    k = Constant(s)
-    t = k.encoded(s)
-    terms = [k.word(x, sort) for x, sort in zip(arguments, rule.sorts, strict=True)]
-    with attached(Replayer()):
-        try:
-            rule.body(t, *terms)
-        except Disabled as e:
-            return e.guard
-        return values(t)
+    return Beside(s).replayed(rule, arguments)
 
 
 def performed(rule: Rule, s: Any, arguments: tuple[Any, ...]) -> dict[str, Any] | str:
     """The same of the concrete rule."""
-    new = s.copy()
-    k = Constant(s)
-    try:
-        rule.body(new, *arguments)
-    except Disabled as e:
-        return e.guard
-    return values(k.encoded(new))
+    return Beside(s).performed(rule, arguments)

@@ -1,7 +1,8 @@
 """No drift: what the solver is asked about is what runs.
 
 The machine does nothing but fire rules; and a rule on words, given the values of a state, does
-what the rule does on that state, guard by guard and field by field.
+what the rule does on that state, guard by guard and field by field: here on sampled states of
+larger scopes; test_prover_drift_exhaustive.py tries every state of small ones.
 """
 
 import random

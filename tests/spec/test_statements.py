@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nullblock.spec.catalogue import CATALOGUE, catalogue, register
+from nullblock.spec.catalogue import CATALOGUE, everything, register
 from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, UNPAUSED
 from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import RULES, Disabled, require, rule
@@ -22,7 +22,7 @@ from world import CONFIG, arrive, new_state, observed, random_run  # noqa: E402
 
 def test_ids_keep_their_meaning() -> None:
     """Every ID still names the definition that it was given to, and no retired one is back."""
-    now = {s.id: s.definition.removeprefix("nullblock.spec.") for s in catalogue()}
+    now = {s.id: s.definition.removeprefix("nullblock.spec.") for s in everything()}
     assert now == STATEMENTS
     assert not RETIRED & now.keys()
 

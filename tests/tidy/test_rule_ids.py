@@ -4,7 +4,7 @@ import re
 
 from project import TEXT, files, name_of
 
-from nullblock.spec.catalogue import FAMILIES, catalogue
+from nullblock.spec.catalogue import FAMILIES, everything
 
 ID = re.compile(rf"\b(?:{'|'.join(FAMILIES)})-[1-9][0-9]*\b")
 
@@ -21,22 +21,22 @@ def cited(folder: str) -> dict[str, str]:
 
 def test_every_id_is_defined() -> None:
     """Whoever mentions an ID, in code, prose, test or vector, means one that exists."""
-    known = {statement.id for statement in catalogue()}
+    known = {statement.id for statement in everything()}
     assert {id: file for id, file in cited("").items() if id not in known} == {}
 
 
 def test_every_id_is_cited_by_a_test() -> None:
     """Each statement of the specification is named by at least one test."""
-    assert sorted({statement.id for statement in catalogue()} - set(cited("tests/"))) == []
+    assert sorted({statement.id for statement in everything()} - set(cited("tests/"))) == []
 
 
 def test_every_statement_is_a_sentence() -> None:
     """Each statement opens with a capital letter, ends with a full stop and has a definition."""
-    for statement in catalogue():
+    for statement in everything():
         assert re.fullmatch(r"[A-Z`].*\.", statement.sentence), statement.id
         assert statement.definition.startswith("nullblock.spec."), statement.id
 
 
 def test_there_are_statements() -> None:
     """The catalogue is not empty, so that the tests above mean something."""
-    assert len(catalogue()) > 50
+    assert len(everything()) > 50

@@ -5,7 +5,6 @@ to all of them is one addition, and comparing all of them is one comparison.
 """
 
 from array import array
-from collections.abc import Sequence
 from functools import lru_cache
 from sys import byteorder
 
@@ -19,16 +18,19 @@ def _every(word: int, many: int) -> int:
     return int.from_bytes(array("I", [word]) * many, byteorder)
 
 
-def packed(computed: Sequence[int], outputs: Sequence[int]) -> int | None:
+def packed(computed: list[int], outputs: list[int]) -> int | None:
     """All counts as one number; None where one of them is none: negative, or too large.
 
     Every word has its highest bit free, so that adding to one does not reach the next.
     """
+    words = array("I")
     try:
-        found = int.from_bytes(array("I", [*computed, *outputs]), byteorder)
+        words.fromlist(computed)
+        words.fromlist(outputs)
     except OverflowError:
         return None
-    return None if found & _every(1 << (WORD - 1), 2 * len(computed)) else found
+    found = int.from_bytes(words, byteorder)
+    return None if found & _every(1 << (WORD - 1), len(words)) else found
 
 
 def unpacked(counts: int, many: int) -> tuple[list[int], list[int]]:
@@ -37,10 +39,13 @@ def unpacked(counts: int, many: int) -> tuple[list[int], list[int]]:
     return words[:many], words[many:]
 
 
-def after(counts: int, tokens: Sequence[int]) -> int | None:
-    """The counts expected after a step of so many tokens each, and an output each."""
+def after(counts: int, tokens: list[int], *, single: bool) -> int | None:
+    """The counts expected after a step of so many tokens each, and an output each.
+
+    ``single``: whether it is one token each.
+    """
     many = len(tokens)
-    if tokens.count(1) == many:
+    if single:
         return counts + _every(1, 2 * many)
     added = packed(tokens, [1] * many)
     return None if added is None else counts + added

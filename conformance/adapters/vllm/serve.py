@@ -159,13 +159,14 @@ def _build(config: Fields) -> tuple[Any, Any]:
     )
 
     from nullblock.conformance.adapters.vllm import recorder
+    from nullblock.conformance.adapters.vllm.vllm_config import vllm_config
 
     asynchronous = config["async_scheduling"]
     kind = recorder.RecordingAsyncScheduler if asynchronous else recorder.RecordingScheduler
     size = config["block_size"]
     layer = FullAttentionSpec(block_size=size, num_kv_heads=1, head_size=1, dtype=None)
     scheduler = kind(
-        vllm_config=_vllm_config(config),
+        vllm_config=vllm_config(**{key: config[key] for key in _SETTINGS}),
         kv_cache_config=KVCacheConfig(
             num_blocks=config["num_blocks"],
             kv_cache_tensors=[],
@@ -181,47 +182,12 @@ def _build(config: Fields) -> tuple[Any, Any]:
     return scheduler, get_request_block_hasher(size, hash_function)
 
 
-def _vllm_config(config: Fields) -> SimpleNamespace:
-    """The fields of vLLM's configuration that its scheduler reads."""
-    return SimpleNamespace(
-        scheduler_config=SimpleNamespace(
-            disable_chunked_mm_input=False,
-            max_num_scheduled_tokens=None,
-            **{
-                key: config[key]
-                for key in (
-                    *("max_num_seqs", "max_num_batched_tokens", "policy", "async_scheduling"),
-                    *("long_prefill_token_threshold", "enable_chunked_prefill"),
-                    "scheduler_reserve_full_isl",
-                )
-            },
-        ),
-        cache_config=SimpleNamespace(
-            block_size=config["block_size"],
-            num_gpu_blocks=config["num_blocks"],
-            enable_prefix_caching=config["enable_prefix_caching"],
-            mamba_cache_mode="none",
-            hash_block_size=None,
-        ),
-        model_config=SimpleNamespace(
-            is_encoder_decoder=False,
-            max_model_len=config["max_model_len"],
-            is_multimodal_model=False,
-            enable_return_routed_experts=False,
-        ),
-        parallel_config=SimpleNamespace(
-            data_parallel_index=0,
-            decode_context_parallel_size=1,
-            prefill_context_parallel_size=1,
-            pipeline_parallel_size=1,
-        ),
-        observability_config=SimpleNamespace(kv_cache_metrics=False, enable_mfu_metrics=False),
-        **dict.fromkeys(
-            ("lora_config", "kv_events_config", "speculative_config", "kv_transfer_config")
-        ),
-        ec_transfer_config=None,
-        use_v2_model_runner=False,
-    )
+_SETTINGS = (
+    *("block_size", "num_blocks", "max_num_seqs", "max_num_batched_tokens", "max_model_len"),
+    *("long_prefill_token_threshold", "enable_chunked_prefill", "enable_prefix_caching"),
+    *("policy", "async_scheduling", "scheduler_reserve_full_isl"),
+)
+"""What the configuration line says, by the names of :func:`vllm_config`."""
 
 
 def serve(answers: TextIO) -> None:

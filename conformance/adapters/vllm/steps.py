@@ -5,7 +5,7 @@ before it, so lists are compared in one go and requests are looked at one by one
 differ. What short forms leave out is what FORMAT.md says a reader fills in, and nothing else.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, compress
 from typing import Any
@@ -34,6 +34,8 @@ class Step:
     ids: list[str]
     numbers: list[int]
     tokens: list[int]
+    single: bool
+    """Whether everybody has one token."""
     counts: int | tuple[list[int], list[int]] | None = None
     """Computed tokens and outputs before the step: packed, or as lists where that cannot be;
     None where they are not known of everybody."""
@@ -58,7 +60,8 @@ class Step:
 
     def next_counts(self) -> int | None:
         """What is expected of the step after it, if everybody stays; None: that has no number."""
-        return after(self.counts, self.tokens) if isinstance(self.counts, int) else None
+        counts = self.counts
+        return after(counts, self.tokens, single=self.single) if isinstance(counts, int) else None
 
 
 class Steps:
@@ -88,11 +91,13 @@ class Steps:
         self.observer.steps = self.count = count = self.count + 1
         scheduled = decided.num_scheduled_tokens
         ids, tokens = list(scheduled), list(scheduled.values())
+        single = tokens.count(1) == len(tokens)
         before = self.before
         if before is not None and ids == before.ids:
-            step = Step(count, decided, before.ids, before.numbers, tokens)
+            step = Step(count, decided, before.ids, before.numbers, tokens, single)
         else:
-            step = Step(count, decided, ids, self.observer.numbers.each(ids), tokens)
+            numbers = self.observer.numbers.each(ids)
+            step = Step(count, decided, ids, numbers, tokens, single)
         self.in_flight[id(decided)] = step
         if len(self.in_flight) > MAX_IN_FLIGHT:
             raise RuntimeError(f"{MAX_IN_FLIGHT} steps without an update")
@@ -116,12 +121,10 @@ class Steps:
 
     def _alike(self, before: Step, step: Step, cached: Any) -> bool:
         """Whether everybody is there once more and as expected: told by nothing at all."""
-        if step.ids is not before.ids or cached.req_ids != step.ids:
+        if not step.single or step.ids is not before.ids or cached.req_ids != step.ids:
             return False
         step.counts = packed(cached.num_computed_tokens, cached.num_output_tokens)
-        if step.counts is None or step.counts != before.next_counts():
-            return False
-        return step.tokens.count(1) == len(step.ids)
+        return step.counts is not None and step.counts == before.next_counts()
 
     def _different(self, before: Step | None, step: Step, cached: Any) -> Fields:
         """Told by the differences, if there are few; else whole."""
@@ -182,23 +185,23 @@ class Steps:
 
     def _grown(self, cached: Any, step: Step) -> list[tuple[int, Any]]:
         """Who gets blocks, and which. Counts what is given out."""
-        groups = cached.new_block_ids
-        given = list(compress(groups, groups))
-        if not given:
+        groups, ids = cached.new_block_ids, cached.req_ids
+        places = list(compress(range(len(groups)), groups))
+        if not places:
             return []
-        observer, ids = self.observer, cached.req_ids
-        if step.tokens.count(1) == len(ids):
-            observer.chains.given_out += len(given)  # at least
+        observer = self.observer
+        if step.single and len(step.ids) == len(ids):
+            observer.chains.given_out += len(places)  # at least
         else:
-            observer.chains.given_out += sum(map(len, chain.from_iterable(given)))
+            observer.chains.given_out += sum(map(len, chain.from_iterable(filter(None, groups))))
             for r in cached.resumed_req_ids:
                 hits = cached.num_computed_tokens[ids.index(r)] // self.scheduler.block_size
                 observer.chains.given_out -= hits * len(self.managers)
         if ids == step.ids:
-            numbers: Iterable[int] = compress(step.numbers, groups)
-        else:
-            numbers = map(observer.numbers.of.__getitem__, compress(ids, groups))
-        return list(zip(numbers, given, strict=True))
+            numbers = step.numbers
+            return [(numbers[place], groups[place]) for place in places]
+        of = observer.numbers.of
+        return [(of[ids[place]], groups[place]) for place in places]
 
     def _rest(self, record: Fields, decided: Any, grown: list[Any], lists: Fields | None) -> None:
         """The parts of a step that both forms have; ``lists`` takes those of known requests."""
@@ -268,7 +271,7 @@ def _without(step: Step, places: list[int]) -> Step:
     for part in (ids, tokens, computed, outputs):
         for place in reversed(places):
             del part[place]
-    kept = Step(step.number, None, ids, [], tokens)
+    kept = Step(step.number, None, ids, [], tokens, tokens.count(1) == len(tokens))
     kept.take(computed, outputs)
     return kept
 

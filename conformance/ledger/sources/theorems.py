@@ -9,7 +9,7 @@ from nullblock.conformance.ledger.rows import Cell, Detail, Fact, few
 from nullblock.conformance.ledger.sources import proofs, scopes
 from nullblock.conformance.ledger.sources.base import Record, Source
 from nullblock.conformance.ledger.words import Word
-from nullblock.spec.catalogue import catalogue
+from nullblock.spec.catalogue import everything
 
 COMMAND = 'make pytest T="tests/spec -k theorem"'
 
@@ -102,7 +102,7 @@ def broken(found: Theorems) -> Iterator[str]:
 
 def cells(found: Theorems) -> Iterator[Cell]:
     """A cell a theorem."""
-    ids = {s.id for s in catalogue()}
+    ids = {s.id for s in everything()}
     for t in found.theorems:
         if t.id not in ids:
             continue

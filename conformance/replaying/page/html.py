@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
+from typing import assert_never
 
 from nullblock.conformance.replaying import plans, summary
 from nullblock.conformance.replaying.configuration import as_written
@@ -54,12 +55,20 @@ def page(results: Sequence[Result]) -> str:
 
 
 def _engines(results: Sequence[Result]) -> list[str]:
-    names = {
-        "spec": "the specification",
-        "reference": "the reference engine",
-        "vllm": "vLLM 0.22.1",
-    }
-    return [names[name] for name in dict.fromkeys(r.plan.engine.value for r in results)]
+    return [_in_words(name) for name in dict.fromkeys(r.plan.engine for r in results)]
+
+
+def _in_words(name: ReplayEngineName) -> str:
+    match name:
+        case ReplayEngineName.spec:
+            return "the specification"
+        case ReplayEngineName.reference:
+            return "the reference engine"
+        case ReplayEngineName.impl:
+            return "the fast engine"
+        case ReplayEngineName.vllm:
+            return "vLLM 0.22.1"
+    assert_never(name)
 
 
 def _subtitle(result: Result) -> str:

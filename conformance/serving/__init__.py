@@ -1,0 +1,1 @@
+"""Serving a workload with a small model: ``nullblock serve-trace``."""
