@@ -108,23 +108,33 @@ class Row:
     """By name: its times, or why there are none."""
     target: Target | None = None
 
-    def share(self, floors: Floors) -> float:
+    @property
+    def cold(self) -> float | None:
+        """Seconds, cold; None if noise was larger than what it should measure."""
+        return self.times.cold.median if self.times.cold.median > 0 else None
+
+    def share(self, floors: Floors) -> float | None:
         """The floor as a share of the cold time: 1 is as fast as the device can."""
-        return floors.seconds(self.cost) / self.times.cold.median
+        return None if self.cold is None else floors.seconds(self.cost) / self.cold
 
     def meets(self, floors: Floors) -> bool | None:
-        """Whether the target is met; None if there is none."""
+        """Whether the target is met; None if there is none, or no time to judge."""
+        share = self.share(floors)
+        if self.cold is None or share is None:
+            return None
         match self.target:
             case Target(seconds=float(most)):
-                return self.times.cold.median <= most
+                return self.cold <= most
             case Target(share=float(least)):
-                return self.share(floors) >= least
+                return share >= least
         return None
 
     def faster(self, peer: str) -> float | None:
         """How many times faster than a peer, cold; None where it was not measured."""
         times = self.peers[peer]
-        return None if isinstance(times, str) else times.cold.median / self.times.cold.median
+        if isinstance(times, str) or self.cold is None:
+            return None
+        return times.cold.median / self.cold
 
 
 def microseconds(seconds: float) -> str:

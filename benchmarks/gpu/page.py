@@ -8,6 +8,7 @@ from targets import GOALS
 Document = dict[str, object]
 COMMAND = "make bench-gpu"
 UNMEASURED = "Not measured on a GPU yet."
+VERDICTS = {True: "met", False: "missed", None: "–"}
 NO_GPU_TITLE = "The twins on a CPU: no figure here is about a GPU"
 
 
@@ -61,6 +62,11 @@ def between(spread: Spread) -> str:
     return f"{microseconds(spread.median)} ({low}–{high})"
 
 
+def percent(share: float | None) -> str:
+    """A share; noise has none."""
+    return "–" if share is None else f"{share:.0%}"
+
+
 def peer_cell(row: Row, name: str) -> str:
     """A peer's time and the ratio, or why there is none."""
     times = row.peers.get(name)
@@ -69,7 +75,7 @@ def peer_cell(row: Row, name: str) -> str:
     if isinstance(times, str):
         return times
     ratio = row.faster(name)
-    return f"{microseconds(times.cold.median)}, {ratio:.2f}×"
+    return microseconds(times.cold.median) + ("" if ratio is None else f", {ratio:.2f}×")
 
 
 def header(section: Section, is_gpu: bool) -> list[str]:
@@ -90,7 +96,6 @@ def cells(section: Section, row: Row, report: Report) -> list[str]:
     others = [peer_cell(row, peer) for peer in peers]
     if not report.is_gpu:
         return [row.what, between(row.times.cold), *others]
-    met = {True: "met", False: "missed", None: "–"}[row.meets(report.floors)]
     return [
         row.what,
         between(row.times.cold),
@@ -99,8 +104,8 @@ def cells(section: Section, row: Row, report: Report) -> list[str]:
         microseconds(row.times.eager.median),
         f"{row.cost.bytes:,}",
         microseconds(report.floors.seconds(row.cost)),
-        f"{row.share(report.floors):.0%}",
-        met,
+        percent(row.share(report.floors)),
+        VERDICTS[row.meets(report.floors)],
         *others,
     ]
 
@@ -129,9 +134,9 @@ def goals_table(report: Report | None) -> str:
 def measured(row: Row, floors: Floors) -> str:
     """A row's figure in the unit of its target."""
     assert row.target is not None
-    verdict = "met" if row.meets(floors) else "missed"
+    verdict = VERDICTS[row.meets(floors)]
     if row.target.share is not None:
-        return f"{row.share(floors):.0%} ({verdict}; {row.what})"
+        return f"{percent(row.share(floors))} ({verdict}; {row.what})"
     return f"{microseconds(row.times.cold.median)} µs ({verdict}; {row.what})"
 
 

@@ -147,6 +147,14 @@ def test_targets_are_judged_by_cold_device_time() -> None:
     assert row(1.0, None).faster("q") is None
 
 
+def test_noise_is_no_figure() -> None:
+    """Where the setting took as long as the call, nothing is judged and nothing compared."""
+    row = Row("x", Cost(4), times(-1e-9), {"p": times(1.0)}, Target("prepare-256", seconds=8e-6))
+    assert row.share(FLOORS) is row.meets(FLOORS) is row.faster("p") is None
+    noisy = Report("", "", True, "", {}, "", FLOORS, [Section("x", "X", "", [row])])
+    assert "| – | – |" in as_page(noisy)
+
+
 def test_a_peer_that_fails_costs_a_cell() -> None:
     """What is not installed or refuses says so in its cell; ours is measured all the same. A
     target nobody set is refused."""
