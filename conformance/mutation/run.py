@@ -105,6 +105,22 @@ def _record(engine: Engine, kept: Results, some: Iterable[Defect], progress: Pro
     return kept
 
 
+def record_scopes(names: Iterable[str], progress: Progress) -> Results:
+    """Ask the explorer, in scopes that are new, about every mutant that no other scope notices."""
+    kept = current("explorer")
+    left = [m for m in wanted("explorer") if "by" not in kept.said.get(m.id, {"by": ""})]
+    with explorer(names=names) as found:
+        for m in left:
+            before, now = kept.said[m.id], found.judge(m)
+            if "by" not in now and "same" in before:
+                unlike = [*before.get("unlike", ()), *now.get("unlike", ())]
+                now = {"same": not unlike} | ({"unlike": unlike} if unlike else {})
+            kept.said[m.id] = now
+            progress(m, now)
+    kept.save()
+    return kept
+
+
 def record_statements(progress: Progress) -> Results:
     """Ask the explorer about every defect of a statement. The explorer's results come first."""
     kept, explored = current("statements"), current("explorer")

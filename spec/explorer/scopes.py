@@ -78,6 +78,18 @@ UNCUT = Scope(
     ),
     frozenset("held-uncut rejection preempts-another slots-not-free".split()),
 )
+UNCUT_LONG = Scope(
+    "uncut-long",
+    "chunked prefill off and a long-prefill threshold, which cuts all the same",
+    _config(
+        *(3, 2, 3),
+        enable_chunked_prefill=False,
+        long_prefill_token_threshold=2,
+        scheduler_reserve_full_isl=False,
+    ),
+    (Template("a", (A, A, A, B), 2), Template("b", (C, A, B), 2), Template("c", (A,), 1)),
+    frozenset("threshold-cut held-uncut preempts-another preempts-itself".split()),
+)
 INFLIGHT = Scope(
     "inflight",
     "events between schedule and update: aborts, ids used again, resets that preempt",
@@ -191,6 +203,19 @@ RESETS = Scope(
     aborts=False,
     resets=(True,),
 )
+RESETS_ABORTS = Scope(
+    "resets-aborts",
+    "scheduling ahead in a pool too small: aborts beside resets that preempt, ids used again",
+    _config(2, 2, 3, 2, scheduler_reserve_full_isl=False, **_AHEAD),
+    (Template("a", (A, A), 2), Template("b", (A,), 2)),
+    frozenset(
+        "token-dropped reset-upon-reset abort-in-flight output-for-nobody "
+        "id-reused-in-flight preempted-in-flight preempts-another passed-over".split()
+    ),
+    halves=True,
+    depth=2,
+    resets=(True,),
+)
 AHEAD_PRIORITY = Scope(
     "ahead-priority",
     "scheduling ahead under PRIORITY: victims that are in flight, or scheduled already",
@@ -215,6 +240,16 @@ PIPELINE = Scope(
     depth=3,
     aborts=False,
 )
+PIPELINE_CHUNKS = Scope(
+    "pipeline-chunks",
+    "three steps in flight, none scheduled ahead: chunks of a prefill, and preemptions",
+    _config(4, 2, 3, scheduler_reserve_full_isl=False, max_model_len=8),
+    (Template("a", (A, A, A, A, B), 2), Template("b", (A, A), 4)),
+    frozenset("three-in-flight budget-cut preempted-in-flight token-to-preempted".split()),
+    halves=True,
+    depth=3,
+    aborts=False,
+)
 RULES_AHEAD = Scope(
     "rules-ahead",
     "the invariants after every single rule, scheduling ahead",
@@ -230,9 +265,9 @@ RULES_AHEAD = Scope(
 STANDARD: dict[str, Scope] = {
     s.name: s
     for s in (
-        *(CORE, PRIORITY, TWINS, CROWD, THRESHOLD, UNCUT, INFLIGHT, ORPHANS, KEYS, STOPS),
-        *(NOCACHE, PAUSES, AHEAD, DEEP, RESETS, AHEAD_PRIORITY, PIPELINE),
-        *(RULES, RULES_PRIORITY, RULES_AHEAD),
+        *(CORE, PRIORITY, TWINS, CROWD, THRESHOLD, UNCUT, UNCUT_LONG, INFLIGHT, ORPHANS),
+        *(KEYS, STOPS, NOCACHE, PAUSES, AHEAD, DEEP, RESETS, RESETS_ABORTS, AHEAD_PRIORITY),
+        *(PIPELINE, PIPELINE_CHUNKS, RULES, RULES_PRIORITY, RULES_AHEAD),
     )
 }
 """Searched by default: every witness and every reachable rule is in some of them."""

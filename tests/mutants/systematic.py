@@ -1,6 +1,7 @@
 """Runs the systematic mutants, and writes what came of it and the pages about it.
 
     python tests/mutants/systematic.py [ENGINE…]   explorer, prover, lockstep, traces, statements
+    python tests/mutants/systematic.py --scopes SCOPE…   what nothing notices, in new scopes
     python tests/mutants/systematic.py --pages     only the pages, from what is kept
 
 What was said of this text before is kept: a run that was broken off goes on. Results lie under
@@ -12,7 +13,7 @@ import time
 from pathlib import Path
 
 from nullblock.conformance.mutation import page
-from nullblock.conformance.mutation.run import record, record_statements
+from nullblock.conformance.mutation.run import record, record_scopes, record_statements
 from nullblock.spec.mutation.exploring import scopes
 from nullblock.spec.mutation.forks import Json
 from nullblock.spec.mutation.generate import Defect
@@ -30,7 +31,8 @@ def pages() -> dict[Path, str]:
 
 def main() -> int:
     """Run what is named, or everything."""
-    wanted = [a for a in sys.argv[1:] if a != "--pages"] or [*ENGINES, "statements"]
+    names = [a for a in sys.argv[1:] if not a.startswith("--")]
+    wanted = names or [*ENGINES, "statements"]
     began, done = time.monotonic(), 0
 
     def progress(defect: Defect, said: Json) -> None:
@@ -42,6 +44,9 @@ def main() -> int:
                 flush=True,
             )
 
+    if "--scopes" in sys.argv:
+        record_scopes(names, progress)
+        wanted = []
     for engine in () if "--pages" in sys.argv else wanted:
         if engine == "statements":
             record_statements(progress)
