@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from beside import same
+from where import KERNELS_ON
 
 import nullblock.impl
 from nullblock.impl import Request
@@ -72,7 +73,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(("device", "rounds"), [("twins", 8), ("interpreter", 1)])
+@pytest.mark.parametrize(("device", "rounds"), [("twins", 8), (KERNELS_ON, 1)])
 def test_steps_enqueued_ahead_decide_what_numpy_decides(
     device: str, rounds: int, reads: list[int]
 ) -> None:
