@@ -7,7 +7,7 @@ import checks
 import pytest
 import torch
 import triton
-from defects import defect
+from planting import defect
 
 HEADS = "kv_head * GROUP + row"
 OTHER_HEADS = "kv_head + row * (num_heads // GROUP)"

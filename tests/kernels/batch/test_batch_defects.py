@@ -9,7 +9,7 @@ import pytest
 import torch
 import triton
 from batches import case, expected
-from defects import defect
+from planting import defect
 from twins import same
 
 from nullblock.kernels.batch import append, gather, lengths, rows, slots

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 import triton
-from defects import defect
+from planting import defect
 from twins import same
 
 from nullblock.kernels.cache import blocks, write
