@@ -32,10 +32,11 @@ def tokens_to_run(a, computed, num_tokens, there, budget, z: tl.constexpr):
 
 @triton.jit
 def blocks_lacking(computed, tokens, held, z: tl.constexpr):
-    """Blocks that requests lack for so many more tokens, no further than max_model_len
-    (ALLOC-1)."""
+    """Blocks that requests lack for so many more tokens, no further than max_model_len; for no
+    tokens none, even if a request longer than that lacks some (ALLOC-1, RUN-6)."""
     slots = tl.minimum(computed + tokens, z.max_model_len)
-    return tl.maximum(blocks_for(slots, z.block_size) - held, 0)
+    lacking = tl.maximum(blocks_for(slots, z.block_size) - held, 0)
+    return tl.where(tokens > 0, lacking, 0)
 
 
 @triton.jit
@@ -92,7 +93,9 @@ def give_blocks(a, total, runs, head, tail, z: tl.constexpr):
 
 
 def blocks_lacking_torch(state: State, row: int, tokens: int) -> int:
-    """Blocks that one request lacks for so many more tokens (ALLOC-1)."""
+    """Blocks that one request lacks for so many more tokens; for none, none (ALLOC-1, RUN-6)."""
+    if not tokens:
+        return 0
     requests, sizes = state.arrays.requests, state.sizes
     slots = min(int(requests.num_computed[row]) + tokens, sizes.max_model_len)
     return max(-(-slots // sizes.block_size) - int(requests.num_blocks[row]), 0)

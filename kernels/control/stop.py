@@ -1,11 +1,6 @@
-"""Whether a request stops at the token that it just took (UPD-4), for one or for many at once.
+"""Whether a request in the state stops at the token that it just took (UPD-4).
 
-    below at_least      LENGTH if the limit is reached and length_before_min_tokens, else CONTINUE
-    the token is eos    STOPPED
-    is a stop id        STOPPED_BY_ID
-    limit reached       LENGTH
-    else                CONTINUE
-
+The rule itself is `verdict` of the sampling kernels; here stands what it is asked about a row.
 `limit` and `at_least` count tokens, prompt included: the first is where max_tokens or
 max_model_len ends the request, the second where min_tokens is reached.
 """
@@ -16,12 +11,10 @@ import triton.language as tl
 
 from nullblock.kernels.control.sizes import Sizes
 from nullblock.kernels.control.state import Requests
+from nullblock.kernels.sampling import stop
+from nullblock.kernels.sampling.stop import BY_LENGTH, ON, verdict, verdict_torch
 
-# The numbers of the specification.
-CONTINUE = tl.constexpr(0)
-STOPPED = tl.constexpr(1)
-STOPPED_BY_ID = tl.constexpr(2)
-LENGTH = tl.constexpr(3)
+CONTINUE = tl.constexpr(stop.CONTINUE)
 
 
 @triton.jit
@@ -44,13 +37,10 @@ def why_it_stops(requests, row, token, num_tokens, there, z: tl.constexpr):
     """
     limit = tl.load(requests.limit + row, mask=there, other=0)
     at_least = tl.load(requests.at_least + row, mask=there, other=0)
-    eos = tl.load(requests.eos + row, mask=there, other=0)
-    at_limit = num_tokens >= limit
-    why = tl.where(at_limit, LENGTH, CONTINUE)
-    why = tl.where(is_stop_id(requests, row, token, there, z), STOPPED_BY_ID, why)
-    why = tl.where(token == eos, STOPPED, why)
-    early = tl.where(at_limit & z.length_before_min_tokens, LENGTH, CONTINUE)
-    why = tl.where(num_tokens < at_least, early, why)
+    by_eos = token == tl.load(requests.eos + row, mask=there, other=0)
+    by_id = is_stop_id(requests, row, token, there, z)
+    early: tl.constexpr = BY_LENGTH if z.length_before_min_tokens else ON
+    why = verdict(num_tokens >= limit, num_tokens < at_least, by_eos, by_id, early)
     return tl.where(there, why, CONTINUE)
 
 
@@ -62,14 +52,10 @@ def why_it_stops_torch(
     sizes: Sizes,
 ) -> torch.Tensor:
     """The twin of `why_it_stops`: int32, one for each row."""
-    at_limit = num_tokens >= requests.limit[row]
     width = requests.stop_ids.shape[1]
     listed = torch.arange(width, device=row.device) < requests.num_stop[row, None]
     by_id = (listed & (requests.stop_ids[row] == token[:, None])).any(1)
-    why = torch.where(at_limit, LENGTH.value, CONTINUE.value)
-    why = torch.where(by_id, STOPPED_BY_ID.value, why)
-    why = torch.where(token == requests.eos[row], STOPPED.value, why)
-    early = at_limit & sizes.length_before_min_tokens
-    below = num_tokens < requests.at_least[row]
-    why = torch.where(below, torch.where(early, LENGTH.value, CONTINUE.value), why)
+    at_limit, below = num_tokens >= requests.limit[row], num_tokens < requests.at_least[row]
+    early = stop.LENGTH if sizes.length_before_min_tokens else stop.CONTINUE
+    why = verdict_torch(at_limit, below, token == requests.eos[row], by_id, early)
     return why.to(torch.int32)

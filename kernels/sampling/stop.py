@@ -122,16 +122,27 @@ def take_tokens_torch(
     below = num_tokens < load(limits.at_least, fits, row)
     by_eos = sampled == load(limits.eos, fits, row)
     stops = limits.stop_ids[row] == sampled[:, None] if len(limits.stop_ids) else by_eos[:, None]
-    early = at_limit & length_before_min_tokens
-    answer = torch.where(at_limit, LENGTH, CONTINUE)
-    answer = torch.where(stops.any(1), STOPPED_BY_ID, answer)
-    answer = torch.where(by_eos, STOPPED, answer)
-    answer = torch.where(below, torch.where(early, LENGTH, CONTINUE), answer)
+    early = LENGTH if length_before_min_tokens else CONTINUE
+    answer = verdict_torch(at_limit, below, by_eos, stops.any(1), early)
     why[:] = torch.where(fits, answer, CONTINUE)
 
 
+def verdict_torch(
+    at_limit: torch.Tensor,
+    below: torch.Tensor,
+    by_eos: torch.Tensor,
+    by_id: torch.Tensor,
+    early: int,
+) -> torch.Tensor:
+    """The twin of `verdict`; `early`: how one stops whose limit comes before its min_tokens."""
+    answer = torch.where(at_limit, LENGTH, CONTINUE)
+    answer = torch.where(by_id, STOPPED_BY_ID, answer)
+    answer = torch.where(by_eos, STOPPED, answer)
+    return torch.where(below, torch.where(at_limit, early, CONTINUE), answer)
+
+
 @triton.jit
-def _verdict(token, at_limit, below, by_eos, by_id, EARLY: tl.constexpr):
+def verdict(at_limit, below, by_eos, by_id, EARLY: tl.constexpr):
     """UPD-4, last rule first: each line overrules those above it."""
     answer = tl.where(at_limit, BY_LENGTH, ON)
     answer = tl.where(by_id, BY_ID, answer)
@@ -167,5 +178,5 @@ def _take_kernel(
     for s in tl.static_range(NUM_STOP):
         stop = tl.load(stop_ids + row_entry(row, stop_stride, s), mask=fits, other=NOTHING)
         by_id = by_id | (stop == token)
-    answer = _verdict(token, at_limit, below, by_eos, by_id, EARLY)
+    answer = verdict(at_limit, below, by_eos, by_id, EARLY)
     tl.store(why + i, tl.where(fits, answer, ON), mask=i < most)

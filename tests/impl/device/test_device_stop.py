@@ -9,7 +9,6 @@ from planted import planted
 
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
 
-KERNELS = "nullblock.kernels.control"
 CASES = list(product((2, 3, 4), (2, 3, 4), (-1, 7), (0, 1, 2), (0, 1)))
 """limit, at_least, eos, stop ids, and which one is 7. A request has 3 tokens, the last one 7."""
 
@@ -93,27 +92,37 @@ def test_every_way_to_stop(backend: Any, semantics: Any) -> None:
 DEFECTS = {
     "a stop id comes before eos": (
         "triton",
-        "tl.where(token == eos, STOPPED, why)",
-        "tl.where((token == eos) & (why != STOPPED_BY_ID), STOPPED, why)",
+        "sampling/stop.py",
+        "tl.where(by_eos, BY_EOS, answer)",
+        "tl.where(by_eos & (by_id == 0), BY_EOS, answer)",
     ),
     "min_tokens counts one too many": (
         "triton",
-        "num_tokens < at_least, early",
-        "num_tokens <= at_least, early",
+        "control/stop.py",
+        "num_tokens < at_least, by_eos",
+        "num_tokens <= at_least, by_eos",
     ),
-    "the last stop id is not looked at": ("triton", "there & (j < n)", "there & (j < n - 1)"),
+    "the last stop id is not looked at": (
+        "triton",
+        "control/stop.py",
+        "there & (j < n)",
+        "there & (j < n - 1)",
+    ),
     "the limit waits for min_tokens": (
         "triton",
-        "at_limit & z.length_before_min_tokens",
-        "at_limit & (num_tokens < 0)",
+        "control/stop.py",
+        "BY_LENGTH if z.length_before_min_tokens else ON",
+        "ON",
     ),
     "the limit comes before eos": (
         "torch",
-        "torch.where(token == requests.eos[row], STOPPED.value, why)",
-        "torch.where((token == requests.eos[row]) & ~at_limit, STOPPED.value, why)",
+        "sampling/stop.py",
+        "torch.where(by_eos, STOPPED, answer)",
+        "torch.where(by_eos & ~at_limit, STOPPED, answer)",
     ),
     "a request ends one token late": (
         "torch",
+        "control/stop.py",
         "num_tokens >= requests.limit[row]",
         "num_tokens > requests.limit[row]",
     ),
@@ -123,6 +132,7 @@ DEFECTS = {
 @pytest.mark.parametrize("what", DEFECTS)
 def test_a_planted_defect_shows(what: str) -> None:
     """In some combination."""
-    backend, old, new = DEFECTS[what]
-    with planted("stop.py", old, new, package=KERNELS):
+    backend, path, old, new = DEFECTS[what]
+    folder, _, file = path.partition("/")
+    with planted(file, old, new, package=f"nullblock.kernels.{folder}"):
         assert said(backend, True) != expected(True)

@@ -9,6 +9,9 @@ from planted import Mutant, planted
 from pool_mutants import POOL
 from step_mutants import STEP
 
+from nullblock.kernels.checks import KernelDefects, checked
+from nullblock.kernels.checks.shipped import allowed
+
 SCENES = sorted({mutant.scene for mutant in POOL} | {m.scene for m in STEP if " " not in m.scene})
 
 
@@ -45,3 +48,37 @@ def test_turns_are_bounded(tmp_path: Path) -> None:
         pytest.raises(RuntimeError, match="TURNS"),
     ):
         run("game 61")
+
+
+BARRIERS = {
+    "popped blocks": ("ring.py", "got)\n        tl.debug_barrier()", "got)", "taken"),
+    "the queue's ends": (
+        "ring.py",
+        "    tl.debug_barrier()  # all threads have",
+        "    #",
+        "taken",
+    ),
+    "groups in front": ("release.py", "    tl.debug_barrier()\n    size", "    size", "shared"),
+    "a new index": (
+        "cache.py",
+        "    tl.debug_barrier()\n    return used",
+        "    return used",
+        "rebuilt",
+    ),
+    "who runs": (
+        "queues.py",
+        "    tl.debug_barrier()\n    return count",
+        "    return count",
+        "withdrawn",
+    ),
+}
+"""Barriers that are left out: who reads what before whom wrote it; a file, two texts, a scene."""
+
+
+@pytest.mark.parametrize("what", BARRIERS)
+def test_missing_barriers_are_noticed(what: str, tmp_path: Path) -> None:
+    """Comparing results shows nothing in the interpreter; looking at its accesses does."""
+    file, old, new, scene = BARRIERS[what]
+    with planted(tmp_path, file, old, new), pytest.raises(KernelDefects, match="defects in"):
+        with checked(allow=allowed()):
+            run(scene)
