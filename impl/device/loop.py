@@ -10,11 +10,12 @@ and nothing in it waits for the host or depends on what it knows. Where there is
 is captured in one CUDA graph, which is then replayed; elsewhere it is launched one by one.
 Requests arrive, and are ended, through the mailbox, whatever steps are under way.
 
-The graph was not run on a GPU when this was written: what is tested is the sequence, in Triton's
-interpreter and with the kernels' twins.
+No graph has been run on a GPU yet: what is tested is the sequence, in Triton's interpreter and
+with the kernels' twins, and the loop over a graph that is made of calls.
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 
@@ -29,23 +30,54 @@ tokens, int32 [max_num_seqs], in the order of the step. Its launches, too, are a
 it never waits for the device."""
 
 
+class Graph(Protocol):
+    """A sequence of launches that was recorded once."""
+
+    def capture(self, launches: Callable[[], None]) -> None:
+        """Record a sequence, all of whose kernels have been compiled, without running it."""
+        ...
+
+    def replay(self) -> None:
+        """Run it."""
+        ...
+
+
+class CudaGraph:
+    """One CUDA graph."""
+
+    def __init__(self) -> None:
+        self._graph = torch.cuda.CUDAGraph()
+
+    def capture(self, launches: Callable[[], None]) -> None:
+        """Record a sequence."""
+        torch.cuda.synchronize()
+        with torch.cuda.graph(self._graph):
+            launches()
+
+    def replay(self) -> None:
+        """Enqueue it."""
+        self._graph.replay()
+
+
 class Loop:
     """Steps of a scheduler that nobody steps by hand.
 
     From the first `enqueue` to the last `collect` requests are added and ended as always, and
     nothing else is asked of the scheduler. It has to have room from the start: what it does not
     fit raises `Full`, at `add_request`.
+
+    `graph`: what records a step; by default a CUDA graph where there is CUDA, else nothing does.
     """
 
-    def __init__(self, scheduler: Scheduler, model: Model) -> None:
+    def __init__(self, scheduler: Scheduler, model: Model, graph: Graph | None = None) -> None:
         self._scheduler, self._resident, self._model = scheduler, scheduler.resident, model
         resident = self._resident
         resident.fix(scheduler.requests.values())
-        self._sampled = torch.zeros(
-            resident.sizes.max_num_seqs, dtype=torch.int32, device=resident.place.device
-        )
+        device = resident.place.device
+        self._sampled = torch.zeros(resident.sizes.max_num_seqs, dtype=torch.int32, device=device)
         self._read = resident.num_steps
-        self._graph: torch.cuda.CUDAGraph | None = None
+        self._graph = CudaGraph() if graph is None and device.type == "cuda" else graph
+        self._captured = False
 
     @property
     def num_ahead(self) -> int:
@@ -61,29 +93,20 @@ class Loop:
             room = self._resident.rings.steps
             raise Full(f"{self.num_ahead} steps of {room} wait: collect() them before")
         for _ in range(steps):
-            if self._graph is not None:
+            if self._graph is not None and self._captured:
                 self._graph.replay()
-                self._resident.num_steps += 1
             else:
-                self._step()
-                self._capture()
+                self._launch()
+            self._resident.num_steps += 1
+            if self._graph is not None and not self._captured:
+                self._graph.capture(self._launch)  # the launches before have compiled everything
+                self._captured = True
 
-    def _step(self) -> None:
+    def _launch(self) -> None:
         """One step, launch by launch."""
         self._resident.launch_schedule()
         self._model(self._resident.state, self._sampled)
         self._resident.launch_update(self._sampled)
-
-    def _capture(self) -> None:
-        """Capture the sequence, if there is CUDA; every kernel in it has been compiled by now."""
-        if self._resident.place.device.type != "cuda":
-            return
-        torch.cuda.synchronize()
-        graph, steps = torch.cuda.CUDAGraph(), self._resident.num_steps
-        with torch.cuda.graph(graph):
-            self._step()
-        self._resident.num_steps = steps  # it was recorded, and not run
-        self._graph = graph
 
     def collect(self) -> list[tuple[Step, Outputs]]:
         """What the steps decided that were enqueued, and what came of them; waits for them."""

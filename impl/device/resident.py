@@ -78,7 +78,7 @@ class Resident:
         self.place, self.rings, self._seed = place, rings, seed
         self.rows = Rows(num_rows)
         self.num_steps = 0
-        """Steps launched."""
+        """Steps launched: whoever launches counts."""
         self.fixed = False
         """Whether everything has to stay where it is, and letters are taken by steps alone."""
         self.state = new_state(self.sizes, place.device, seed)
@@ -100,7 +100,6 @@ class Resident:
         intake(state, exchange, self.rings, kernels)
         schedule(state, kernels)
         tell(state, exchange, self.rings, kernels)
-        self.num_steps += 1
 
     def launch_update(self, sampled: torch.Tensor) -> None:
         """Take in tokens, int32 [max_num_seqs], that are on the device."""
@@ -111,6 +110,7 @@ class Resident:
     def schedule(self) -> Step:
         """Decide a step, read it, and use rows again that it tells of."""
         self.launch_schedule()
+        self.num_steps += 1
         return self.read_step(self.num_steps)
 
     def read_step(self, number: int) -> Step:

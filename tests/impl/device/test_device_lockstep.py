@@ -9,6 +9,7 @@ import pytest
 from device_audit import device_lines
 from fuzz import lockstep
 from oracle.client import Oracle
+from where import KERNELS_ON
 
 from nullblock.conformance.cli import main
 from nullblock.conformance.engines import features_of
@@ -97,12 +98,12 @@ def test_twins_print_what_the_reference_prints_for_every_vector(profile: str) ->
 @pytest.mark.parametrize("name", INTERPRETED)
 def test_kernels_print_what_the_reference_prints(name: str) -> None:
     """In Triton's interpreter, by the rules of vLLM 0.22.1, of which more is switched on."""
-    assert parts(vector(name), VLLM_0_22_1, "interpreter") == ""
+    assert parts(vector(name), VLLM_0_22_1, KERNELS_ON) == ""
 
 
 def test_kernels_decide_what_no_vector_shows() -> None:
     """The same for a scenario made to be awkward, by the rules of the specification."""
-    assert parts(PRESSING["several copies of one content"], NORMATIVE, "interpreter") == ""
+    assert parts(PRESSING["several copies of one content"], NORMATIVE, KERNELS_ON) == ""
 
 
 @pytest.mark.parametrize("semantics", [*PROFILES.values(), Semantics(freed_unhashed_first=True)])
@@ -125,7 +126,7 @@ def test_traces_of_a_device_conform(tmp_path: Path, capsys: Any) -> None:
     for number, document in enumerate(PRESSING.values()):
         source, trace = tmp_path / f"{number}.json", str(tmp_path / f"{number}.jsonl.zst")
         source.write_text(json.dumps(document))
-        device, profile = "interpreter" if number == 2 else "twins", [*PROFILES][number % 2]
+        device, profile = KERNELS_ON if number == 2 else "twins", [*PROFILES][number % 2]
         options = ["--engine", "impl", "--device", device, "--profile", profile]
         assert main(["trace", str(source), "-o", trace, *options]) == 0
         assert main(["check", trace, "--profile", profile]) == 0

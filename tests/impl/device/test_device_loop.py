@@ -1,12 +1,14 @@
 """The decode loop without the host: steps enqueued ahead, read later, the same as one by one."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from beside import same
+from where import KERNELS_ON
 
 import nullblock.impl
 from nullblock.impl import Request
@@ -72,7 +74,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(("device", "rounds"), [("twins", 8), ("interpreter", 1)])
+@pytest.mark.parametrize(("device", "rounds"), [("twins", 8), (KERNELS_ON, 1)])
 def test_steps_enqueued_ahead_decide_what_numpy_decides(
     device: str, rounds: int, reads: list[int]
 ) -> None:
@@ -98,6 +100,43 @@ def test_steps_enqueued_ahead_decide_what_numpy_decides(
     assert rounds == 1 or (preempted and ended)
     loop.close()
     assert scheduler.schedule().ids == numpy.schedule().ids
+
+
+class Recorded:
+    """A graph made of calls: what was captured is called, and nothing was when it was."""
+
+    def __init__(self) -> None:
+        self.replays = 0
+
+    def capture(self, launches: Callable[[], None]) -> None:
+        """Keep it."""
+        assert not self.replays
+        self.launches = launches
+
+    def replay(self) -> None:
+        """Call it."""
+        self.replays += 1
+        self.launches()
+
+
+def test_one_step_is_captured_and_every_other_one_replayed() -> None:
+    """The first step is launched, so that all is compiled; from the second one on there are
+    replays alone, of what was captured once, and they decide the same.
+    """
+    ran = []
+    for graph in (None, Recorded()):
+        scheduler = Scheduler(CONFIG, "twins", num_rows=32, row_tokens=48)
+        loop = Loop(scheduler, model, graph)
+        for number in range(6):
+            scheduler.add_request(request(number))
+        loop.enqueue(5)
+        found = loop.collect()
+        loop.enqueue(7)
+        found += loop.collect()
+        ran.append([(step.ids, outputs.tokens.tolist()) for step, outputs in found])
+        if graph is not None:
+            assert graph.replays == 11
+    assert ran[0] == ran[1] and len(ran[0]) == 12
 
 
 def test_ends_are_posted_while_steps_are_under_way() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from beside import Beside
 from planted import planted
+from where import COMPILED, KERNELS_ON
 
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics
 
@@ -110,7 +111,7 @@ IN_KERNELS: dict[str, tuple[str, str, str]] = {
 def test_a_defect_of_a_kernel_is_found(what: str) -> None:
     """In Triton's interpreter."""
     with planted(*IN_KERNELS[what], package=KERNELS):
-        assert breaks("interpreter", VLLM_0_22_1)
+        assert breaks(KERNELS_ON, VLLM_0_22_1)
 
 
 IN_TWINS: dict[str, tuple[str, str, str]] = {
@@ -187,11 +188,24 @@ def test_a_defect_of_twins_and_host_is_found(package: str) -> None:
     assert missed == []
 
 
-@pytest.mark.parametrize("device", ["twins", "interpreter"])
+@pytest.mark.parametrize("device", ["twins", KERNELS_ON])
 def test_without_a_defect_nothing_is_found(device: str) -> None:
     """The same steps on the engine loaded the same way, with a comment for a defect."""
     with planted("update.py", '    """The twin of `update`."""', '    """A twin."""', KERNELS):
         play(device, VLLM_0_22_1)
+
+
+@pytest.mark.skipif(COMPILED, reason="it looks at what the interpreter does")
+def test_the_launches_have_no_defect_that_the_interpreter_hides() -> None:
+    """The same steps with accesses compared, masked lanes poisoned and atomics shuffled: no
+    barrier is missing, nothing is out of bounds or overflows (but for what was reviewed).
+    """
+    from nullblock.kernels.checks.checked import checked
+    from nullblock.kernels.checks.shipped import allowed
+
+    with checked(allow=allowed()) as report:
+        play(KERNELS_ON, VLLM_0_22_1)
+    assert report.interpreted and report.accesses
 
 
 def test_a_defect_of_the_loop_is_found() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from planted import planted
+from where import COMPILED
 
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
 
@@ -47,7 +48,8 @@ def said(backend: Any, length_first: bool) -> list[int]:
         stop_width=2,
         length_before_min_tokens=length_first,
     )
-    state = new_state(sizes, seed=1)
+    device = "cuda" if COMPILED and backend == "triton" else "cpu"
+    state = new_state(sizes, device, seed=1)
     exchange = at.new_exchange(sizes, rings, state.device)
     exchange.progress[at.NUM_STEPS.value] = 1
     requests, decision = state.arrays.requests, state.arrays.decision
@@ -67,7 +69,8 @@ def said(backend: Any, length_first: bool) -> list[int]:
     decision.row.copy_(rows)
     decision.samples.fill_(1)
     state.set_word(words.NUM_SCHEDULED, n)
-    update(state, exchange, rings, torch.full((n,), 7, dtype=torch.int32), backend)
+    sampled = torch.full((n,), 7, dtype=torch.int32, device=device)
+    update(state, exchange, rings, sampled, backend)
     assert int(state.arrays.error) == 0 and bool((requests.num_tokens == 3).all())
     told = exchange.log.scheduled[0]
     assert told[at.OUTPUT_ROW.value].tolist() == rows.tolist()
