@@ -12,7 +12,7 @@ from nullblock.kernels.control.lookup import look_up
 from nullblock.spec.facts import Config
 from nullblock.spec.profiles import VLLM_0_22_1
 
-RICH = [61, 111, 166, 260]
+RICH = [61, 111, 260]
 """Games in which much happens, for the slow interpreter: preemptions of both policies, hits,
 either order of freed blocks, blocks of 1 to 4 tokens."""
 
@@ -21,7 +21,7 @@ def test_twins_decide_as_the_numpy_engine_does() -> None:
     """In random games the twins take every decision that the NumPy engine takes, and are in its
     state after every half of a step (RUN-1 to RUN-7, WAIT-1 to WAIT-11, PREEMPT-1 to PREEMPT-4,
     OUT-1 to OUT-6, UPD-1, LIFE-3, LIFE-10)."""
-    seen = sum((play(seed, "torch") for seed in range(70)), Counter[str]())
+    seen = sum((play(seed, "torch") for seed in range(40)), Counter[str]())
     assert all(seen[what] for what in ("preempted", "hit", "ended", "aborted", "resets")), seen
 
 
