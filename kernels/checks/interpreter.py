@@ -9,7 +9,7 @@ that an access beyond one tensor is seen even where it hits another.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import triton.language as tl
@@ -39,7 +39,9 @@ APART = {
 
 
 class Interpreter:
-    """Watches all launches while it is installed."""
+    """Watches all launches while it is installed; of several the one installed last."""
+
+    installed_ones: ClassVar[list["Interpreter"]] = []
 
     def __init__(
         self, report: Report, without: Site | None, extra: dict[str, Any], narrow: bool
@@ -84,14 +86,19 @@ class Interpreter:
         wrap(BUILDER, "create_barrier", self._barriers)
         wrap(BUILDER, "create_assert", self._assertions)
         wrap(BUILDER, "create_int_cast", self._casts)
+        self.installed_ones.append(self)
         try:
             yield
         finally:
+            self.installed_ones.pop()
             for owner, name, original in reversed(saved):
                 setattr(owner, name, original)
 
     def _calls(self, original: Any) -> Any:
         def call(executor: Any, *args: Any, **kwargs: Any) -> None:
+            if self.installed_ones[-1] is not self:
+                original(executor, *args, **kwargs)
+                return
             name = executor.fn.__name__
             self.report.launches[name] = self.report.launches.get(name, 0) + 1
             threads = 32 * int(kwargs.get("num_warps", 4))

@@ -230,6 +230,15 @@ def test_what_is_allowed_is_not_reported() -> None:
             launch()
 
 
+def test_a_check_within_a_check() -> None:
+    """The inner one looks, and the results are those of one run."""
+    counter, out = zeros(1), zeros(W)
+    with checked() as outer, watched() as inner:
+        canaries.counts_arrivals[(W,)](counter, out)
+    assert inner.kinds() == {Kind.ORDER}
+    assert outer.launches == {} and out.tolist() == list(range(W))
+
+
 def test_the_interpreter_is_left_as_it_was() -> None:
     """After a check, launches are as before: nothing is masked, nothing asserted."""
     with watched():
