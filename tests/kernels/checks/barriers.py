@@ -12,19 +12,24 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 KERNELS = ROOT / "kernels"
 PAGE = KERNELS / "BARRIERS.md"
-RUNS = {
-    "tests/kernels/control": ("-k", "(triton or kernels or phases) and not noticed"),
-    "tests/kernels/batch": ("-k", "not defect"),
-    "tests/kernels/cache": ("-k", "not float8 and not defect"),
-    "tests/impl/device": ("-k", "(loop or engine or stop) and not defect"),
-}
+CONTROL = (
+    "tests/kernels/control/test_control_pool.py",
+    "tests/kernels/control/test_control_lockstep.py",
+    *("-k", "triton or kernels or phases"),
+)
+RUNS = (
+    CONTROL,
+    ("tests/kernels/batch", "-k", "not defect"),
+    ("tests/kernels/cache", "-k", "not float8 and not defect"),
+    ("tests/impl/device/test_device_loop.py", "tests/impl/device/test_device_stop.py"),
+)
 """The tests whose kernels pass barriers."""
 HEAD = """# What each barrier is for
 
@@ -78,15 +83,13 @@ def _barriers_of(tree: ast.Module) -> Iterator[tuple[str, int, int]]:
             yield from ((function.name, nth, line) for nth, line in enumerate(lines, start=1))
 
 
-def noted(
-    runs: Mapping[str, tuple[str, ...]], narrow: bool = False
-) -> dict[str, dict[tuple[str, int], str]]:
+def noted(*runs: tuple[str, ...], narrow: bool = False) -> dict[str, dict[tuple[str, int], str]]:
     """What the tests note of barriers: those passed, shared, and needed, these with what for."""
     found: dict[str, dict[tuple[str, int], str]] = {"needed": {}, "passed": {}, "shared": {}}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "barriers"
-        for tests, chosen in runs.items():
-            _run(tests, chosen, file, narrow)
+        for tests in runs:
+            _run(tests, file, narrow)
         for line in file.read_text().splitlines():
             for kind, places in json.loads(line).items():
                 for path, number, *words in places:
@@ -95,7 +98,7 @@ def noted(
     return found
 
 
-def _run(tests: str, chosen: tuple[str, ...], file: Path, narrow: bool) -> None:
+def _run(tests: tuple[str, ...], file: Path, narrow: bool) -> None:
     variables = {
         **os.environ,
         "TRITON_INTERPRET": "1",
@@ -104,14 +107,13 @@ def _run(tests: str, chosen: tuple[str, ...], file: Path, narrow: bool) -> None:
         **({"NULLBLOCK_NARROW": "1"} if narrow else {}),
     }
     command = [str(Path(sys.executable).with_name("pytest")), "-n", "0", "-q", "-x"]
-    command += ["-p", "barrier_plugin", tests, *chosen]
+    command += ["-p", "barrier_plugin", *tests]
     subprocess.run(command, cwd=ROOT, env=variables, check=True)
 
 
 def page() -> str:
     """The page, from runs of the tests."""
-    control = next(iter(RUNS))
-    wide, narrow = noted(RUNS), noted({control: RUNS[control]}, narrow=True)
+    wide, narrow = noted(*RUNS), noted(CONTROL, narrow=True)
     rows, flagged = [], 0
     for place, barrier in sorted(barriers().items(), key=lambda item: item[1]):
         if place in wide["needed"]:
