@@ -24,7 +24,7 @@ class Mutant(NamedTuple):
 
 PACKAGE = "nullblock.kernels.control"
 FOLDER = Path(nullblock.kernels.control.__file__).parent
-OURS = ("beside", "bench", "play", "scenes")
+OURS = ("beside", "control_bench", "play", "scenes")
 """Helpers of these tests that import kernels."""
 
 

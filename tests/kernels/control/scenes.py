@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from bench import Bench
 from beside import Beside
+from control_bench import Bench
 
 from nullblock.impl import Request
 from nullblock.spec.facts import Config

@@ -5,8 +5,8 @@ All but the first need a state that the kernels never make: they are made by han
 
 import pytest
 import torch
-from bench import Bench, ints
 from beside import Beside
+from control_bench import Bench, ints
 
 from nullblock.impl import Request
 from nullblock.kernels.control.faults import Fault, raise_if

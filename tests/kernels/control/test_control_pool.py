@@ -1,7 +1,7 @@
 """The pool's kernels and twins beside lists: what they do to the block, and in which order."""
 
 import pytest
-from bench import Bench, at_random
+from control_bench import Bench, at_random
 
 from nullblock.kernels.arguments import Backend
 
