@@ -35,9 +35,16 @@ class DeviceName(enum.StrEnum):
     """What the kernels compute, in plain torch on the CPU."""
 
 
-def features_of(name: EngineName | str) -> frozenset[Feature]:
-    """What that engine does beyond the least. Raises ``ValueError`` for a name no engine has."""
-    return cast(frozenset[Feature], _adapter(name).FEATURES)
+def features_of(
+    name: EngineName | str, device: DeviceName | str = DeviceName.cpu
+) -> frozenset[Feature]:
+    """What that engine does beyond the least, on a device if it knows any.
+
+    Raises ``ValueError`` for a name that no engine, or no device, has.
+    """
+    adapter = _adapter(name)
+    on_cpu = DeviceName(device) == DeviceName.cpu
+    return cast(frozenset[Feature], adapter.FEATURES if on_cpu else adapter.ON_A_DEVICE)
 
 
 def make_engine(

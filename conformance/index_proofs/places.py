@@ -89,6 +89,34 @@ def head_major(a: Arithmetic) -> Problem:
     return Problem({}, entry == nested, ())
 
 
+def heads_in_rows(a: Arithmetic) -> Problem:
+    token, head, heads, width = z3.Ints("token head heads head_size")
+    begins = a.head_entry(token, head, heads * width, width)
+    return Problem({}, begins == a.row_entry(a.row_entry(token, heads, head), width, 0), ())
+
+
+def tiles_are_of_one_request(a: Arithmetic) -> Problem:
+    start, count, request, later_start, later, tile, width = z3.Ints(
+        "query_start num_tokens request later_query_start later_request tile width"
+    )
+    own, others = a.first_tile(start, request, width), a.first_tile(later_start, later, width)
+    apart = a.trail.divide(later_start, width)[0] - a.trail.divide(start, width)[0] - tile
+    return Problem(
+        {
+            "the tile has a token": z3.And(tile >= 0, tile * width < count),
+            "tokens of one request follow those of another": z3.And(
+                request < later, start + count <= later_start
+            ),
+            "tokens are counted from 0": start >= 0,
+            "a tile has room": width > 0,
+        },
+        z3.And(own + tile < others, a.trail.divides_alike()),
+        ("the tile has a token", "tokens of one request follow those of another"),
+        (z3.Implies(z3.And(width > 0, apart <= -1), apart * width <= -width),),
+        (width == 2, below(start, 9), below(later_start, 9)),
+    )
+
+
 def ring_places_differ(a: Arithmetic) -> Problem:
     one, other, head, tail, capacity = z3.Ints("position other_position head tail capacity")
     places = a.ring_place(one, capacity), a.ring_place(other, capacity)
@@ -217,6 +245,12 @@ CLAIMS = (
         token_major,
     ),
     Claim("head-major", "So is a head-major cache.", head_major),
+    Claim("heads-in-rows", "Heads of tokens are rows of a matrix.", heads_in_rows),
+    Claim(
+        "tiles-are-of-one-request",
+        "No tile that has a token of one request is another request's.",
+        tiles_are_of_one_request,
+    ),
     Claim(
         "ring-places-differ",
         "Positions of a queue that is no longer than its ring have places of their own.",

@@ -29,6 +29,11 @@ WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
             block * blocks + offset * heads + head * slots + column
         ),
     ),
+    "head_entry": (
+        "heads-in-rows",
+        lambda token, head, tokens, heads: token * heads + head * tokens,
+    ),
+    "first_tile": ("tiles-are-of-one-request", lambda start, request, width: start // width),
     "token_position": ("writes-in-table", lambda computed, token, start: computed + token),
     "blocks_for": ("table-has-column", lambda tokens, size: tokens // size),
     "ring_place": ("ring-places-differ", lambda position, capacity: position % (capacity + 1)),

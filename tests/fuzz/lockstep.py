@@ -55,7 +55,7 @@ def split(engine: str) -> tuple[str, str]:
 
 def features(engines: tuple[str, ...]) -> frozenset[Feature]:
     """What all of those engines do: scenarios for them ask for nothing else."""
-    found = (features_of(split(engine)[0]) for engine in engines)
+    found = (features_of(*split(engine)) for engine in engines)
     return reduce(frozenset.intersection, found, ALL_FEATURES)
 
 

@@ -60,7 +60,8 @@ def test_three_workers_sample_the_same_tokens(tmp_path: Path) -> None:
     ("mishap", "codes", "why"),
     [
         ("drift", [1, 1], "Diverged: after step"),
-        ("exit", [7, 1], "Unreachable: no decision came from rank 0 to rank 1: Connection closed"),
+        # How the system says that a connection is gone differs from run to run.
+        ("exit", [7, 1], "Unreachable: no decision came from rank 0 to rank 1: "),
     ],
 )
 def test_a_worker_that_goes_astray_stops_with_a_line(
