@@ -63,8 +63,12 @@ def new_error(device: torch.device | str) -> torch.Tensor:
     return torch.zeros(1, dtype=torch.int32, device=device)
 
 
+def names(said: IntFlag) -> str:
+    """The bits that are set in an error word, by name."""
+    return ", ".join(flag.name or "?" for flag in type(said) if flag in said)
+
+
 def raise_if(error: torch.Tensor) -> None:
     """Raise RuntimeError if an error word says anything; waits for the device."""
     if said := Error(int(error.item())):
-        names = ", ".join(flag.name or "?" for flag in Error if flag in said)
-        raise RuntimeError(f"a kernel refused its input: {names}")
+        raise RuntimeError(f"a kernel refused its input: {names(said)}")

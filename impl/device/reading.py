@@ -17,6 +17,7 @@ from nullblock.kernels.control import exchange as at
 from nullblock.kernels.control.exchange import Exchange, Rings
 from nullblock.kernels.control.faults import Fault
 from nullblock.kernels.control.state import State
+from nullblock.kernels.errors import names
 from nullblock.spec.fields import CONTINUE
 
 
@@ -121,8 +122,7 @@ def _check(fault: Fault, number: int) -> None:
             "no tokens: not on a device"
         )
     if fault:
-        names = ", ".join(flag.name or "?" for flag in Fault if flag & fault)
-        raise RuntimeError(f"the scheduler's kernels stopped in step {number}: {names}")
+        raise RuntimeError(f"the scheduler's kernels stopped in step {number}: {names(fault)}")
 
 
 def _read(values: torch.Tensor) -> Ints:

@@ -9,6 +9,8 @@ from enum import IntFlag
 import torch
 import triton.language as tl
 
+from nullblock.kernels.errors import names
+
 
 class Fault(IntFlag):
     """The bits of the error word."""
@@ -44,5 +46,4 @@ REFERENCES = tl.constexpr(Fault.REFERENCES.value)
 def raise_if(error: torch.Tensor) -> None:
     """Raise RuntimeError if an error word says anything; waits for the device."""
     if said := Fault(int(error.item())):
-        names = ", ".join(flag.name or "?" for flag in Fault if flag in said)
-        raise RuntimeError(f"the scheduler's kernels stopped: {names}")
+        raise RuntimeError(f"the scheduler's kernels stopped: {names(said)}")
