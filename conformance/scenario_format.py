@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from nullblock.conformance.encoder_format import Encoder, Item, PromptEmbeds
 from nullblock.conformance.prompts import Prompt
 
 MAX_STEPS = 1_000_000
@@ -99,6 +100,16 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     vocab: AtLeast1 = 1000
     seed: int = 0
     connector: Connector | None = None
+    # What follows is left out of the header unless it was written: it came later.
+    encoder: Encoder | None | UnsetType = UNSET
+    """The model's encoder; without one there are no encoder inputs."""
+    include_finished_set: bool | UnsetType = UNSET
+    """Clients are told which of their requests have ended."""
+
+    @property
+    def has_clients(self) -> bool:
+        """Whether outputs tell several clients apart."""
+        return self.include_finished_set is True
 
 
 class _Event(Struct, frozen=True, forbid_unknown_fields=True, tag_field="op", kw_only=True):
@@ -125,6 +136,13 @@ class Add(_Event, frozen=True, kw_only=True, tag="add"):
     """The model samples ``eos`` from this output on (0 is the first)."""
     skip_cache_read: bool | None = None
     resumable: bool | None = None
+    mm_features: list[Item] = []
+    """Encoder inputs, by their place in the prompt."""
+    prompt_embeds: PromptEmbeds | None = None
+    pooling: bool = False
+    """The request wants one vector and no token."""
+    client_index: AtLeast0 = 0
+    """Which front end the request is from."""
 
 
 class Step(_Event, frozen=True, kw_only=True, tag="step"):
@@ -164,6 +182,14 @@ class ResetPrefixCache(_Event, frozen=True, kw_only=True, tag="reset_prefix_cach
     reset_running: bool = False
 
 
+class ResetEncoderCache(_Event, frozen=True, kw_only=True, tag="reset_encoder_cache"):
+    """The encoder cache is emptied."""
+
+
+class Counts(_Event, frozen=True, kw_only=True, tag="counts"):
+    """The engine is asked how many requests it has work for."""
+
+
 class Pause(_Event, frozen=True, kw_only=True, tag="pause"):
     """The pause state changes."""
 
@@ -192,6 +218,8 @@ Event = (
     | Run
     | Abort
     | ResetPrefixCache
+    | ResetEncoderCache
+    | Counts
     | Pause
     | EvictBlocks
     | KvDone

@@ -158,6 +158,8 @@ class KVCacheManager:
             num_new_tokens: tokens to compute in this step.
             num_new_computed_tokens: tokens of ``new_computed_blocks``, the prefix that was hit.
             num_lookahead_tokens: slots beyond them that drafts may need.
+            num_encoder_tokens: tokens that cross-attention blocks are needed for; no group here
+                has such blocks.
             full_sequence_must_fit: also refuse if all the request's tokens would not fit.
 
         Returns:
@@ -166,8 +168,8 @@ class KVCacheManager:
         Raises:
             ValueError: there is nothing to compute.
         """
-        if num_external_computed_tokens or delay_cache_blocks or num_encoder_tokens:
-            raise UnsupportedFeature("external or encoder tokens")
+        if num_external_computed_tokens or delay_cache_blocks:
+            raise UnsupportedFeature("external tokens")
         if num_new_tokens == 0:
             raise ValueError(f"no tokens to allocate slots for: request {request.request_id!r}")
         max_model_len = self.max_model_len

@@ -5,7 +5,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.engine import Dump, Engine, Feature, Fields, NewRequest
+from nullblock.conformance.engine import CONTRACT, Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.scenario_format import Add as AddEvent
 from nullblock.conformance.scenario_format import Config, Scenario
 from nullblock.conformance.trace import records
@@ -288,8 +288,8 @@ class Tape:
 
     @property
     def features(self) -> frozenset[Feature]:
-        """Those of the engine: all of them can be written down."""
-        return self.engine.features
+        """Those of the engine that can be written down."""
+        return self.engine.features - CONTRACT
 
     def kv_events(self) -> list[Fields]:
         """What the engine published since the last call; it is recorded with its update."""

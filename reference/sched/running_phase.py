@@ -2,11 +2,12 @@
 
 from nullblock.reference.kv_cache_manager import KVCacheBlocks
 from nullblock.reference.request import Request
+from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.sched.request_queue import SchedulingPolicy
-from nullblock.reference.sched.state import SchedulerState, Step
+from nullblock.reference.sched.state import Step
 
 
-class RunningPhase(SchedulerState):
+class RunningPhase(EncoderInputs):
     """Schedules ``running`` in its order, preempting when blocks run out."""
 
     def _schedule_running(self, step: Step) -> None:
@@ -18,6 +19,10 @@ class RunningPhase(SchedulerState):
         while step.req_index < len(self.running) and step.token_budget > 0:
             request = self.running[step.req_index]
             num_new_tokens = self._num_running_tokens(request, step.token_budget)
+            if request.mm_features:
+                num_new_tokens = self._plan_encoder_inputs(
+                    request, request.num_computed_tokens, num_new_tokens, step
+                )
             if num_new_tokens == 0:
                 step.req_index += 1
                 continue
@@ -32,6 +37,8 @@ class RunningPhase(SchedulerState):
             step.num_scheduled_tokens[request_id] = num_new_tokens
             step.token_budget -= num_new_tokens
             step.req_index += 1
+            if request.mm_features:
+                self._take_encoder_inputs(request, step)
 
     def _num_running_tokens(self, request: Request, token_budget: int) -> int:
         """How many tokens a running request gets: what it lacks, clamped three times.

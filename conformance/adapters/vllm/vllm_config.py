@@ -19,6 +19,7 @@ def vllm_config(
     scheduler_reserve_full_isl: bool = True,
     pipeline_parallel_size: int = 1,
     kv_events: bool = False,
+    use_v2_model_runner: bool = False,
 ) -> SimpleNamespace:
     """vLLM's configuration as far as a scheduler without a model looks at it.
 
@@ -61,5 +62,5 @@ def vllm_config(
         speculative_config=None,
         kv_transfer_config=None,
         ec_transfer_config=None,
-        use_v2_model_runner=False,
+        use_v2_model_runner=use_v2_model_runner,
     )
