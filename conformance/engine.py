@@ -28,9 +28,12 @@ class Feature(enum.StrEnum):
     reset = "resetting the prefix cache"
     evict = "evicting named blocks"
     unchecked_input = "input that a front end refuses"
+    drafts = "speculative decoding"
 
 
 ALL_FEATURES = frozenset(Feature)
+CORE_FEATURES = ALL_FEATURES - {Feature.drafts}
+"""Those that concern one full-attention group and nothing beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,15 @@ Some features not every engine has: an engine says what it does
 from collections.abc import Collection, Iterator
 from importlib.util import find_spec
 
+from msgspec import UNSET
+
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.errors import OutOfScope, ScenarioError
 from nullblock.conformance.scenario_format import (
     Abort,
     Add,
     Config,
+    Draft,
     Event,
     EvictBlocks,
     KvDone,
@@ -21,7 +24,7 @@ from nullblock.conformance.scenario_format import (
     Scenario,
 )
 
-IN_SCOPE = "in scope: one full-attention group, no drafts, no KV connector"
+IN_SCOPE = "in scope: one full-attention group, no KV connector"
 
 
 def check(scenario: Scenario) -> None:
@@ -68,6 +71,9 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.prefix_caching, "enable_prefix_caching", config.enable_prefix_caching),
         (Feature.unchunked, "enable_chunked_prefill", not config.enable_chunked_prefill),
         (Feature.unchecked_input, "num_blocks", config.num_blocks < 2),
+        (Feature.drafts, "num_spec_tokens", config.num_spec_tokens > 0),
+        (Feature.drafts, "drafts", config.drafts is not UNSET),
+        (Feature.drafts, "groups[0].eagle", config.groups[0].eagle),
     )
     for feature, key, is_used in switches:
         if is_used:
@@ -92,6 +98,8 @@ def _asked(event: Event, config: Config, ids: Collection[str]) -> Iterator[Featu
             yield Feature.pause
         case ResetPrefixCache():
             yield Feature.reset
+        case Draft():
+            yield Feature.drafts
         case EvictBlocks(ids=blocks):
             yield Feature.evict
             if any(not 0 <= block < config.num_blocks for block in blocks):
@@ -132,7 +140,6 @@ def _features(scenario: Scenario) -> Iterator[tuple[str, str]]:
     """Each feature out of scope that the scenario uses, with its place."""
     config = scenario.config
     switches = (
-        ("speculative decoding", "num_spec_tokens", config.num_spec_tokens),
         ("a cap on adapters", "max_loras", config.max_loras),
         ("the v2 model runner", "use_v2_model_runner", config.use_v2_model_runner),
         # The real driver takes an empty connector for none.
@@ -145,8 +152,6 @@ def _features(scenario: Scenario) -> Iterator[tuple[str, str]]:
         yield "more than one KV cache group", "config.groups"
     if config.groups[0].type != "full":
         yield f"a group of type {config.groups[0].type}", "config.groups[0].type"
-    if config.groups[0].eagle:
-        yield "an EAGLE group", "config.groups[0].eagle"
     if config.hash_algo.startswith("xxhash") and find_spec("xxhash") is None:
         yield f"{config.hash_algo} without the xxhash package", "config.hash_algo"
     for index, event in enumerate(scenario.events):

@@ -288,8 +288,8 @@ class Tape:
 
     @property
     def features(self) -> frozenset[Feature]:
-        """Those of the engine: all of them can be written down."""
-        return self.engine.features
+        """Those of the engine that can be written down: a trace has no word for drafts."""
+        return self.engine.features - {Feature.drafts}
 
     def kv_events(self) -> list[Fields]:
         """What the engine published since the last call; it is recorded with its update."""

@@ -12,6 +12,7 @@ from nullblock.reference.kv_events import EventPublisherFactory
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.interface import PauseState
 from nullblock.reference.sched.request_queue import SchedulingPolicy, create_request_queue
+from nullblock.reference.spec_decode import draft_sizes
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 
@@ -37,6 +38,8 @@ class Step:
     """Scheduled requests that had been preempted."""
     preempted: list[Request] = field(default_factory=list)
     """Requests that lost their blocks in this step."""
+    spec_tokens: dict[str, list[int]] = field(default_factory=dict)
+    """The drafts among the tokens, by request; no entry where there are none."""
 
     def withdraw(self, request: Request) -> bool:
         """Take a request that was running out of the step; whether it was in."""
@@ -45,6 +48,7 @@ class Step:
             return False
         self.token_budget += self.num_scheduled_tokens.pop(request_id)
         del self.new_blocks[request_id]
+        self.spec_tokens.pop(request_id, None)
         return True
 
 
@@ -99,7 +103,10 @@ class SchedulerState:
         self.scheduler_reserve_full_isl: bool = self.scheduler_config.scheduler_reserve_full_isl
         self.use_pp: bool = self.parallel_config.pipeline_parallel_size > 1
         self.use_v2_model_runner: bool = vllm_config.use_v2_model_runner
-        self.num_spec_tokens = self.num_lookahead_tokens = 0
+        self.num_spec_tokens, self.num_lookahead_tokens, self.use_eagle = draft_sizes(
+            vllm_config.speculative_config
+        )
+        self._has_drafts = self.num_spec_tokens > 0
 
         self.policy = SchedulingPolicy(self.scheduler_config.policy)
         self.requests: dict[str, Request] = {}
@@ -135,6 +142,7 @@ class SchedulerState:
             max_model_len=self.max_model_len,
             max_num_batched_tokens=self.scheduler_config.max_num_batched_tokens,
             enable_caching=self.cache_config.enable_prefix_caching,
+            use_eagle=self.use_eagle,
             log_stats=self.log_stats,
             enable_kv_cache_events=self.enable_kv_cache_events,
             hash_block_size=hash_block_size,
@@ -152,6 +160,7 @@ class SchedulerState:
         self.kv_cache_manager.free(request)
         request.status = RequestStatus.PREEMPTED
         request.num_computed_tokens = 0
+        request.spec_token_ids = []
         request.num_preemptions += 1
         if self.log_stats:
             request.record_event(EngineCoreEventType.PREEMPTED, timestamp)
@@ -175,7 +184,6 @@ def _refuse_out_of_scope(vllm_config: Any) -> None:
     refuse("a cap on adapters (lora_config)", vllm_config.lora_config is not None)
     refuse("KV connectors", vllm_config.kv_transfer_config is not None)
     refuse("encoder connectors", vllm_config.ec_transfer_config is not None)
-    refuse("speculative decoding", vllm_config.speculative_config is not None)
     refuse("encoder-decoder models", vllm_config.model_config.is_encoder_decoder)
     refuse("multimodal models", vllm_config.model_config.is_multimodal_model)
     refuse("routed experts", vllm_config.model_config.enable_return_routed_experts)

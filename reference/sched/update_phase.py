@@ -8,13 +8,13 @@ from nullblock.reference.errors import refuse
 from nullblock.reference.kv_events import KVEventBatch
 from nullblock.reference.outputs import ModelRunnerOutput
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched.drafts import Drafts
 from nullblock.reference.sched.output import SchedulerOutput
-from nullblock.reference.sched.state import SchedulerState
 from nullblock.reference.sched.utils import check_stop, remove_all
 from nullblock.reference.stats import SchedulerStats
 
 
-class UpdatePhase(SchedulerState):
+class UpdatePhase(Drafts):
     """Takes in one step's sampled tokens, in the order in which the step was scheduled.
 
     Steps return in the order in which they were scheduled, however many are in flight.
@@ -32,6 +32,7 @@ class UpdatePhase(SchedulerState):
         requests = self.requests
         # vLLM goes by the id alone: a request that reuses it gets the old one's token.
         by_request = self.semantics.frames_match_request
+        drafts = scheduler_output.scheduled_spec_decode_tokens
         sampled_token_ids = model_runner_output.sampled_token_ids
         req_id_to_index = model_runner_output.req_id_to_index
         outputs: defaultdict[int, list[EngineCoreOutput]] = defaultdict(list)
@@ -50,6 +51,10 @@ class UpdatePhase(SchedulerState):
             token_ids = sampled_token_ids[req_id_to_index[request_id]] if sampled_token_ids else []
             if not token_ids:
                 continue
+            if drafts and request_id in drafts:
+                self._reject_drafts(
+                    request, len(drafts[request_id]), len(token_ids), scheduler_output
+                )
             status_before = request.status
             token_ids, stopped = self._update_request_with_output(request, token_ids)
             if stopped:
@@ -123,6 +128,7 @@ class UpdatePhase(SchedulerState):
             num_skipped_waiting_reqs=len(self.skipped_waiting),
             kv_cache_usage=self.kv_cache_manager.usage,
             prefix_cache_stats=prefix_cache_stats,
+            spec_decoding_stats=self._take_spec_decoding_stats(),
         )
 
 
