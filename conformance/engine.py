@@ -36,6 +36,7 @@ class Feature(enum.StrEnum):
     clients = "several clients"
     v2_model_runner = "the v2 model runner"
     counts = "counting requests"
+    drafts = "speculative decoding"
 
 
 ALL_FEATURES = frozenset(Feature)
@@ -46,7 +47,7 @@ CONTRACT = frozenset(
     )
 )
 """Encoder inputs, other kinds of requests, and what else an engine tells the outside."""
-CORE_FEATURES = ALL_FEATURES - CONTRACT
+CORE_FEATURES = ALL_FEATURES - CONTRACT - {Feature.drafts}
 """Those that concern one full-attention group and nothing beside it."""
 
 

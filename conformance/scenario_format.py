@@ -49,6 +49,22 @@ class Group(Struct, frozen=True, forbid_unknown_fields=True):
     sink_len: AtLeast0 | UnsetType = UNSET
 
 
+class Drafts(Struct, frozen=True, forbid_unknown_fields=True):
+    """The drafts that follow an update; :mod:`nullblock.conformance.drafting` plays them.
+
+    If it is written at all, update lines tell what was drafted.
+    """
+
+    length: Literal["all", "none", "hash"] | list[AtLeast0] = "all"
+    """Tokens of a proposal: ``num_spec_tokens`` of them, no proposal at all, or from 0 up to as
+    many; a list says it of one proposal after another, round and round.
+    """
+    to: Literal["sampled", "scheduled"] = "sampled"
+    """Whom they are for: requests of the step that sampled and live, or all of them."""
+    fill_in: bool = False
+    """They are written into the newest step in flight instead of being kept for a later one."""
+
+
 class Connector(Struct, frozen=True, forbid_unknown_fields=True):
     """What a KV connector would answer: out of scope, but a typing mistake in it is one still."""
 
@@ -97,6 +113,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     )
     accept: Literal["all", "none", "hash"] | list[AtLeast0] = "hash"
     """Draft tokens accepted; without drafts nobody looks at it."""
+    drafts: Drafts | UnsetType = UNSET
     vocab: AtLeast1 = 1000
     seed: int = 0
     connector: Connector | None = None
@@ -209,6 +226,13 @@ class KvDone(_Event, frozen=True, kw_only=True, tag="kv_done"):
     send: list[str] = []
 
 
+class Draft(_Event, frozen=True, kw_only=True, tag="draft"):
+    """Drafts for requests, by id: for their next steps, or for the newest step in flight."""
+
+    tokens: dict[str, list[int]]
+    fill_in: bool = False
+
+
 Event = (
     Add
     | Step
@@ -223,6 +247,7 @@ Event = (
     | Pause
     | EvictBlocks
     | KvDone
+    | Draft
 )
 EVENTS: dict[str, type[Struct]] = {
     str(kind.__struct_config__.tag): kind for kind in Event.__args__

@@ -7,6 +7,8 @@ Some features not every engine has: an engine says what it does
 from collections.abc import Collection, Iterator
 from importlib.util import find_spec
 
+from msgspec import UNSET
+
 from nullblock.conformance.encoder_format import check_encoder, check_items
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.errors import OutOfScope, ScenarioError
@@ -15,6 +17,7 @@ from nullblock.conformance.scenario_format import (
     Add,
     Config,
     Counts,
+    Draft,
     Event,
     EvictBlocks,
     KvDone,
@@ -24,7 +27,7 @@ from nullblock.conformance.scenario_format import (
     Scenario,
 )
 
-IN_SCOPE = "in scope: one full-attention group, no drafts, no KV connector"
+IN_SCOPE = "in scope: one full-attention group, no KV connector"
 
 
 def check(scenario: Scenario) -> None:
@@ -75,6 +78,9 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.encoder_inputs, "encoder", bool(config.encoder)),
         (Feature.clients, "include_finished_set", config.has_clients),
         (Feature.v2_model_runner, "use_v2_model_runner", config.use_v2_model_runner),
+        (Feature.drafts, "num_spec_tokens", config.num_spec_tokens > 0),
+        (Feature.drafts, "drafts", config.drafts is not UNSET),
+        (Feature.drafts, "groups[0].eagle", config.groups[0].eagle),
     )
     for feature, key, is_used in switches:
         if is_used:
@@ -109,6 +115,8 @@ def _asked(event: Event, config: Config, ids: Collection[str]) -> Iterator[Featu
             yield Feature.encoder_inputs
         case ResetPrefixCache():
             yield Feature.reset
+        case Draft():
+            yield Feature.drafts
         case EvictBlocks(ids=blocks):
             yield Feature.evict
             if any(not 0 <= block < config.num_blocks for block in blocks):
@@ -158,7 +166,6 @@ def _features(scenario: Scenario) -> Iterator[tuple[str, str]]:
     """Each feature out of scope that the scenario uses, with its place."""
     config = scenario.config
     switches = (
-        ("speculative decoding", "num_spec_tokens", config.num_spec_tokens),
         ("a cap on adapters", "max_loras", config.max_loras),
         # The real driver takes an empty connector for none.
         ("a KV connector", "connector", bool(scenario.written_config["connector"])),
@@ -170,8 +177,6 @@ def _features(scenario: Scenario) -> Iterator[tuple[str, str]]:
         yield "more than one KV cache group", "config.groups"
     if config.groups[0].type != "full":
         yield f"a group of type {config.groups[0].type}", "config.groups[0].type"
-    if config.groups[0].eagle:
-        yield "an EAGLE group", "config.groups[0].eagle"
     if config.hash_algo.startswith("xxhash") and find_spec("xxhash") is None:
         yield f"{config.hash_algo} without the xxhash package", "config.hash_algo"
     for index, event in enumerate(scenario.events):

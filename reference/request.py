@@ -186,7 +186,7 @@ class Request:
         # Outputs in flight: those to append when they come, and those that a reset made worthless.
         self.num_output_placeholders = 0
         self.async_tokens_to_discard = 0
-        self.spec_token_ids: list[int] = []  # drafts are out of scope
+        self.spec_token_ids: list[int] = []
 
         self.block_hashes: list[BlockHash] = []
         self._block_hasher = block_hasher

@@ -81,7 +81,8 @@ _SETTINGS = (
     *("block_size", "num_blocks", "max_num_seqs", "max_num_batched_tokens", "max_model_len"),
     *("max_num_scheduled_tokens", "long_prefill_token_threshold", "enable_chunked_prefill"),
     *("enable_prefix_caching", "policy", "async_scheduling", "scheduler_reserve_full_isl"),
-    *("pipeline_parallel_size", "kv_events", "use_v2_model_runner"),
+    *("pipeline_parallel_size", "kv_events", "num_spec_tokens", "spec_method"),
+    "use_v2_model_runner",
 )
 """Keys of a scenario's configuration that vLLM's configuration has fields for."""
 

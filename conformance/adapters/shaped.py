@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from nullblock.conformance.adapters import encoder_shape, shape
+from nullblock.conformance.adapters.drafting import TakesDrafts
 from nullblock.conformance.adapters.shape import REFERENCE, VLLM, Modules, modules, part
 from nullblock.conformance.engine import ALL_FEATURES, Dump, Feature, Fields, NewRequest
 from nullblock.conformance.scenario_format import Config
@@ -22,6 +23,7 @@ OPTIONAL = {
     Feature.pause: "set_pause_state",
     Feature.reset: "reset_prefix_cache",
     Feature.kv_events: "kv_event_publisher",
+    Feature.drafts: "update_draft_token_ids",
 }
 """What it may lack, and what it cannot be asked for then."""
 
@@ -45,7 +47,7 @@ def _is_in(module: str, package: str) -> bool:
     return module == package or module.startswith(f"{package}.")
 
 
-class Shaped:
+class Shaped(TakesDrafts):
     """Implements :class:`nullblock.conformance.engine.Engine` around a scheduler."""
 
     def __init__(
@@ -189,6 +191,7 @@ class Shaped:
             self.in_flight.popleft(), model_output
         )
         told = shape.outputs(by_client)
+        self.count(by_client)
         for output in told:
             if output["finish"] is not None:
                 self.alive.pop(output["id"], None)
@@ -305,7 +308,9 @@ def _arguments(classes: Modules, config: Config) -> dict[str, Any]:
         "kv_cache_config": cache.KVCacheConfig(
             num_blocks=config.num_blocks,
             kv_cache_tensors=[],
-            kv_cache_groups=[cache.KVCacheGroupSpec(["layer"], layer)],
+            kv_cache_groups=[
+                cache.KVCacheGroupSpec(["layer"], layer, is_eagle_group=config.groups[0].eagle)
+            ],
         ),
         "structured_output_manager": SimpleNamespace(should_advance=lambda request: False),
         "block_size": config.block_size,

@@ -14,6 +14,7 @@ from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.encoder_plan import EncoderPlan
 from nullblock.reference.sched.interface import PauseState
 from nullblock.reference.sched.request_queue import SchedulingPolicy, create_request_queue
+from nullblock.reference.spec_decode import draft_sizes
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 
@@ -45,6 +46,8 @@ class Step:
     """Encoder inputs to compute, by request."""
     encoder_plan: EncoderPlan = field(default_factory=EncoderPlan)
     """For the request with encoder inputs whose turn it was last."""
+    spec_tokens: dict[str, list[int]] = field(default_factory=dict)
+    """The drafts among the tokens, by request; no entry where there are none."""
 
     def withdraw(self, request: Request) -> bool:
         """Take a request that was running out of the step; whether it was in."""
@@ -55,6 +58,7 @@ class Step:
         del self.new_blocks[request_id]
         for index in self.encoder_inputs.pop(request_id, ()):
             self.encoder_budget += request.get_num_encoder_embeds(index)
+        self.spec_tokens.pop(request_id, None)
         return True
 
 
@@ -110,8 +114,10 @@ class SchedulerState:
         self.scheduler_reserve_full_isl: bool = self.scheduler_config.scheduler_reserve_full_isl
         self.use_pp: bool = self.parallel_config.pipeline_parallel_size > 1
         self.use_v2_model_runner: bool = vllm_config.use_v2_model_runner
-        self.num_spec_tokens = self.num_lookahead_tokens = 0
-        self.use_eagle = False
+        self.num_spec_tokens, self.num_lookahead_tokens, self.use_eagle = draft_sizes(
+            vllm_config.speculative_config
+        )
+        self._has_drafts = self.num_spec_tokens > 0
 
         self.policy = SchedulingPolicy(self.scheduler_config.policy)
         self.requests: dict[str, Request] = {}
@@ -152,6 +158,7 @@ class SchedulerState:
             max_model_len=self.max_model_len,
             max_num_batched_tokens=self.scheduler_config.max_num_batched_tokens,
             enable_caching=self.cache_config.enable_prefix_caching,
+            use_eagle=self.use_eagle,
             log_stats=self.log_stats,
             enable_kv_cache_events=self.enable_kv_cache_events,
             hash_block_size=hash_block_size,
@@ -171,6 +178,7 @@ class SchedulerState:
             self.encoder_cache_manager.free(request)
         request.status = RequestStatus.PREEMPTED
         request.num_computed_tokens = 0
+        request.spec_token_ids = []
         request.num_preemptions += 1
         if self.log_stats:
             request.record_event(EngineCoreEventType.PREEMPTED, timestamp)
@@ -196,7 +204,6 @@ def _refuse_out_of_scope(vllm_config: Any) -> None:
     refuse("a cap on adapters (lora_config)", vllm_config.lora_config is not None)
     refuse("KV connectors", vllm_config.kv_transfer_config is not None)
     refuse("encoder connectors", vllm_config.ec_transfer_config is not None)
-    refuse("speculative decoding", vllm_config.speculative_config is not None)
     refuse("routed experts", vllm_config.model_config.enable_return_routed_experts)
     refuse("KV cache metrics", observability.kv_cache_metrics)
     refuse("decode context parallelism", parallel.decode_context_parallel_size != 1)

@@ -8,13 +8,14 @@ from nullblock.reference.errors import refuse
 from nullblock.reference.kv_events import KVEventBatch
 from nullblock.reference.outputs import ModelRunnerOutput
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched.drafts import Drafts
 from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.sched.output import SchedulerOutput
 from nullblock.reference.sched.utils import check_stop, remove_all
 from nullblock.reference.stats import SchedulerStats
 
 
-class UpdatePhase(EncoderInputs):
+class UpdatePhase(Drafts, EncoderInputs):
     """Takes in one step's sampled tokens, in the order in which the step was scheduled.
 
     Steps return in the order in which they were scheduled, however many are in flight.
@@ -33,6 +34,7 @@ class UpdatePhase(EncoderInputs):
         requests = self.requests
         # vLLM goes by the id alone: a request that reuses it gets the old one's token.
         by_request = self.semantics.frames_match_request
+        drafts = scheduler_output.scheduled_spec_decode_tokens
         sampled_token_ids = model_runner_output.sampled_token_ids
         pooler_output = model_runner_output.pooler_output
         req_id_to_index = model_runner_output.req_id_to_index
@@ -51,6 +53,10 @@ class UpdatePhase(EncoderInputs):
                 continue
             index = req_id_to_index[request_id]
             token_ids = sampled_token_ids[index] if sampled_token_ids else []
+            if token_ids and drafts and request_id in drafts:
+                self._reject_drafts(
+                    request, len(drafts[request_id]), len(token_ids), scheduler_output
+                )
             if request.mm_features:
                 self._free_encoder_inputs(request)
             pooled = pooler_output[index] if pooler_output else None
@@ -133,6 +139,7 @@ class UpdatePhase(EncoderInputs):
             num_skipped_waiting_reqs=len(self.skipped_waiting),
             kv_cache_usage=self.kv_cache_manager.usage,
             prefix_cache_stats=prefix_cache_stats,
+            spec_decoding_stats=self._take_spec_decoding_stats(),
         )
 
 

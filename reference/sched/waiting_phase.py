@@ -37,6 +37,11 @@ class WaitingPhase(EncoderInputs):
                 num_new_computed_tokens=num_computed_tokens,
                 new_computed_blocks=hits,
                 num_encoder_tokens=self._num_encoder_tokens(request, step),
+                # None for the drafts of a request that has nothing computed: not even the first
+                # time, or after a preemption, since its hits are not counted in here.
+                num_lookahead_tokens=(
+                    self.num_lookahead_tokens if request.num_computed_tokens else 0
+                ),
                 full_sequence_must_fit=self.scheduler_reserve_full_isl,
             )
             if new_blocks is None:

@@ -25,6 +25,7 @@ MUST_REACH = (
     "cut before an item",
     "cut to nothing",
     "cut: items are not cut",
+    "cut a token early, for EAGLE",
     "no embedding in the range",
     "begins within an item",
     "let go when no slots were found",
@@ -101,6 +102,8 @@ def _cut(
     seen.add("cut before an item" if left else "cut to nothing")
     if self.scheduler_config.disable_chunked_mm_input and done < start:
         seen.add("cut: items are not cut")
+    if self.use_eagle and left and done + left == start - 1:
+        seen.add("cut a token early, for EAGLE")
     return left
 
 

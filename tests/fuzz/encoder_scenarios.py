@@ -73,6 +73,9 @@ class Maker:
         }
         if self.chance(0.4):
             config["include_finished_set"] = True
+        if self.chance(0.35):
+            config["num_spec_tokens"] = r.randrange(1, 4)
+            config["spec_method"] = r.choice(("eagle", "eagle", "ngram", "draft_model"))
         if self.is_crowded:
             crowd = {"policy": "priority", "scheduler_reserve_full_isl": False, "block_size": 2}
             crowd |= {"num_blocks": r.choice((10, 14, 18)), "max_num_seqs": 8}

@@ -30,33 +30,8 @@ import setup_engine
 import snapshot
 import torchless
 from connector import FakeConnector
+from drafting import Proposer
 from snapshot import Fields
-
-
-class Model:
-    """The model that is played: what it samples is a pure function of seed, id and position."""
-
-    def __init__(self, config: setup_engine.Config) -> None:
-        self.seed, self.vocab, self.accept = config["seed"], config["vocab"], config["accept"]
-        self.num_draws = 0
-
-    def token(self, id: str, position: int) -> int:
-        """The token at a position of a request."""
-        return zlib.crc32(f"{self.seed}:{id}:{position}".encode()) % int(self.vocab)
-
-    def accepted(self, id: str, num_drafts: int) -> int:
-        """How many drafts of a request are accepted in this step."""
-        self.num_draws += 1
-        match self.accept:
-            case "all":
-                return num_drafts
-            case "none":
-                return 0
-            case "hash":
-                text = f"acc{self.seed}:{id}:{self.num_draws}"
-                return zlib.crc32(text.encode()) % (num_drafts + 1)
-            case numbers:
-                return min(num_drafts, int(numbers[(self.num_draws - 1) % len(numbers)]))
 
 
 class Driver:
@@ -74,7 +49,7 @@ class Driver:
         self.scheduler.kv_event_publisher = SimpleNamespace(
             publish=lambda batch: self.published.extend(batch.events), shutdown=lambda: None
         )
-        self.model = Model(self.config)
+        self.proposer = Proposer(self.config, self.scheduler)
         self.in_flight: deque[tuple[int, Any, dict[str, bool]]] = deque()
         """Step number, SchedulerOutput, and by id whether more of the prompt is to come."""
         self.num_steps = 0
@@ -158,6 +133,9 @@ class Driver:
                 self.scheduler.set_pause_state(PauseState[event["state"]])
             case "evict_blocks":
                 self.scheduler.kv_cache_manager.evict_blocks(set(event["ids"]))
+            case "draft":
+                told = self.proposer.told(event["tokens"], event.get("fill_in", False))
+                return self.emit_with_state({"ev": event["op"], "n": index, **told})
             case "kv_done":
                 self.kv_done = event
             case unknown:
@@ -213,6 +191,7 @@ class Driver:
         requests = self.scheduler.requests
         is_chunk = {id: requests[id].is_prefill_chunk for id in output.num_scheduled_tokens}
         self.in_flight.append((self.num_steps, output, is_chunk))
+        self.proposer.scheduled(output)
         fields = {"ev": "schedule", "step": self.num_steps, **snapshot.decision(output)}
         if self.has_encoder:
             fields |= encoder_side.decision(self.scheduler, output)
@@ -223,7 +202,7 @@ class Driver:
         from vllm.v1.outputs import ModelRunnerOutput
 
         step, output, is_chunk = self.in_flight.popleft()
-        sampled = {id: self.sample(id, output, is_chunk[id]) for id in output.num_scheduled_tokens}
+        sampled = {id: self.sample(id, is_chunk[id]) for id in output.num_scheduled_tokens}
         whole = {id for id in sampled if id in self.pooling and not is_chunk[id]}
         model_output = ModelRunnerOutput(
             req_ids=list(sampled),
@@ -233,7 +212,7 @@ class Driver:
             pooler_output=[0 if id in whole else None for id in sampled] if whole else None,
         )
         by_client = self.scheduler.update_from_output(output, model_output)
-        self.draft(sampled)
+        drafted = self.proposer.updated(sampled, by_client)
         events = [snapshot.kv_event(event) for event in self.published]
         self.published.clear()
         fields = {
@@ -242,38 +221,21 @@ class Driver:
             "sampled": sampled,
             "outputs": snapshot.outputs(by_client),
             "kv_events": events,
+            **drafted,
         }
         if self.config.get("include_finished_set"):
             fields["finished_by_client"] = snapshot.finished_by_client(by_client)
         self.emit_with_state(fields)
 
-    def sample(self, id: str, output: Any, is_chunk: bool) -> list[int]:
+    def sample(self, id: str, is_chunk: bool) -> list[int]:
         """What the model samples for a request of a step; nothing once the request is gone."""
         request = self.scheduler.requests.get(id)
         if is_chunk or request is None or id in self.pooling:
             return []
-        num_drafts = len(output.scheduled_spec_decode_tokens.get(id, ()))
-        num_tokens = 1 + (self.model.accepted(id, num_drafts) if num_drafts else 0)
-        first = request.num_tokens
-        start, eos = self.eos_at.get(id, (first + num_tokens, 0))
-        positions = range(first, first + num_tokens)
-        return [eos if at >= start else self.model.token(id, at) for at in positions]
-
-    def draft(self, sampled: dict[str, list[int]]) -> None:
-        """Propose the next drafts; an asynchronous scheduler does without."""
-        num_drafts = self.config["num_spec_tokens"]
-        if not num_drafts or self.config["async_scheduling"]:
-            return
-        from vllm.v1.outputs import DraftTokenIds
-
-        drafts = {}
-        for id, tokens in sampled.items():
-            if tokens and id in self.scheduler.requests:
-                first = self.scheduler.requests[id].num_tokens
-                drafts[id] = [self.model.token(id, first + i) for i in range(num_drafts)]
-        if drafts:
-            proposed = DraftTokenIds(list(drafts), [list(tokens) for tokens in drafts.values()])
-            self.scheduler.update_draft_token_ids(proposed)
+        first, model = request.num_tokens, self.proposer.model
+        end = first + 1 + self.proposer.num_accepted(id)
+        start, eos = self.eos_at.get(id, (end, 0))
+        return [eos if at >= start else model.token(id, at) for at in range(first, end)]
 
     def take_kv_done(self) -> Any:
         """What the connector reports with this update."""
