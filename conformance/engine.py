@@ -18,6 +18,7 @@ class Feature(enum.StrEnum):
     several_in_flight = "a second step in flight"
     pipeline = "pipeline parallelism"
     kv_events = "the KV event stream"
+    groups = "other KV cache groups than one of full attention"
     priority = "the PRIORITY policy"
     prefix_caching = "prefix caching"
     adapters = "adapters and cache salts"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nullblock.impl.step import Step
     from nullblock.spec.facts import Config as Constants
 
-FEATURES = ALL_FEATURES - {Feature.kv_events}
+FEATURES = ALL_FEATURES - {Feature.kv_events, Feature.groups}
 ON_A_DEVICE = FEATURES - {Feature.async_scheduling, Feature.several_in_flight, Feature.pipeline}
 
 

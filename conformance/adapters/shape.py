@@ -8,6 +8,7 @@ from typing import Any
 from nullblock.conformance.adapters.vllm.vllm_config import vllm_config
 from nullblock.conformance.engine import Dump, Fields, NewRequest
 from nullblock.conformance.errors import InputError
+from nullblock.conformance.groups import mamba_cache_mode
 from nullblock.conformance.scenario_format import Config
 
 REFERENCE = "nullblock.reference"
@@ -67,14 +68,15 @@ _SETTINGS = (
     *("block_size", "num_blocks", "max_num_seqs", "max_num_batched_tokens", "max_model_len"),
     *("max_num_scheduled_tokens", "long_prefill_token_threshold", "enable_chunked_prefill"),
     *("enable_prefix_caching", "policy", "async_scheduling", "scheduler_reserve_full_isl"),
-    *("pipeline_parallel_size", "kv_events"),
+    *("pipeline_parallel_size", "kv_events", "hash_block_size"),
 )
 """Keys of a scenario's configuration that vLLM's configuration has fields for."""
 
 
 def engine_config(config: Config) -> SimpleNamespace:
     """The fields of vLLM's configuration that a scheduler reads."""
-    return vllm_config(**{name: getattr(config, name) for name in _SETTINGS})
+    settings = {name: getattr(config, name) for name in _SETTINGS}
+    return vllm_config(**settings, mamba_cache_mode=mamba_cache_mode(config))
 
 
 def adapter(request: NewRequest) -> SimpleNamespace | None:

@@ -28,7 +28,7 @@ from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_unservable
 from nullblock.spec.state import begins, in_flight, live
 
-FEATURES = ALL_FEATURES
+FEATURES = ALL_FEATURES - {Feature.groups}
 NO_CHAIN = 0
 """The chain of a block that is not full yet: no block carries it."""
 FINISH = {CONTINUE: None, STOPPED: "stop", STOPPED_BY_ID: "stop", LENGTH: "length"}

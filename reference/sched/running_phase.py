@@ -2,11 +2,12 @@
 
 from nullblock.reference.kv_cache_manager import KVCacheBlocks
 from nullblock.reference.request import Request
+from nullblock.reference.sched.mamba_split import MambaSplit
 from nullblock.reference.sched.request_queue import SchedulingPolicy
-from nullblock.reference.sched.state import SchedulerState, Step
+from nullblock.reference.sched.state import Step
 
 
-class RunningPhase(SchedulerState):
+class RunningPhase(MambaSplit):
     """Schedules ``running`` in its order, preempting when blocks run out."""
 
     def _schedule_running(self, step: Step) -> None:
@@ -50,9 +51,14 @@ class RunningPhase(SchedulerState):
         threshold: int = self.scheduler_config.long_prefill_token_threshold
         if 0 < threshold < num_new_tokens:
             num_new_tokens = threshold
-        return min(
+        num_new_tokens = min(
             num_new_tokens, token_budget, self.max_model_len - 1 - request.num_computed_tokens
         )
+        if self.need_mamba_block_aligned_split:
+            return self._mamba_block_aligned_split(
+                request, num_new_tokens, request.num_computed_tokens
+            )
+        return num_new_tokens
 
     def _is_served_by_steps_in_flight(self, request: Request) -> bool:
         """Whether the outputs in flight take a request to its ``max_tokens``."""

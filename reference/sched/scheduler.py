@@ -29,6 +29,8 @@ class Scheduler(
             token_budget=0 if paused else self.max_num_scheduled_tokens,
             timestamp=time.monotonic(),
         )
+        if self.has_mamba_layers:
+            self.kv_cache_manager.new_step_starts()
         self._schedule_running(step)
         self._schedule_waiting(step)
         scheduler_output = self._make_scheduler_output(step)

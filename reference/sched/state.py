@@ -53,9 +53,9 @@ class SchedulerState:
 
     Args:
         vllm_config: any object with vLLM's configuration fields that this scope reads.
-        kv_cache_config: one full-attention group.
+        kv_cache_config: the groups of layers, and the blocks that they share.
         structured_output_manager: not used; no request in scope has a grammar.
-        block_size: tokens a block.
+        block_size: what prefix hits are a multiple of: of one group, its tokens a block.
         include_finished_set: report the ids that ended to each client.
         log_stats: collect statistics.
         semantics: the profile; vLLM 0.22.1 unless told otherwise.
@@ -91,6 +91,12 @@ class SchedulerState:
         self.connector = None
         self.log_stats = log_stats
         self.block_size = block_size
+        self.use_eagle = False
+        self.has_mamba_layers = kv_cache_config.has_mamba_layers
+        self.needs_kv_cache_zeroing = kv_cache_config.needs_kv_cache_zeroing
+        self.need_mamba_block_aligned_split = (
+            self.has_mamba_layers and self.cache_config.mamba_cache_mode == "align"
+        )
 
         limit = self.scheduler_config.max_num_scheduled_tokens
         self.max_num_scheduled_tokens: int = limit or self.scheduler_config.max_num_batched_tokens
@@ -138,8 +144,11 @@ class SchedulerState:
             log_stats=self.log_stats,
             enable_kv_cache_events=self.enable_kv_cache_events,
             hash_block_size=hash_block_size,
+            use_eagle=self.use_eagle,
             semantics=self.semantics,
         )
+        if not self.needs_kv_cache_zeroing:
+            self.kv_cache_manager.tell_no_new_blocks()
 
     def _preempt_request(self, request: Request, timestamp: float) -> None:
         """Take a request's blocks and let it start over; it must be off ``running`` already.

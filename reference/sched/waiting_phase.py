@@ -4,10 +4,11 @@ from nullblock.reference.engine import EngineCoreEventType
 from nullblock.reference.kv_cache_manager import KVCacheBlocks
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.interface import PauseState
-from nullblock.reference.sched.state import SchedulerState, Step
+from nullblock.reference.sched.mamba_split import MambaSplit
+from nullblock.reference.sched.state import Step
 
 
-class WaitingPhase(SchedulerState):
+class WaitingPhase(MambaSplit):
     """Admits from the head of ``waiting``; the first that does not fit blocks all behind it."""
 
     def _schedule_waiting(self, step: Step) -> None:
@@ -60,6 +61,11 @@ class WaitingPhase(SchedulerState):
                 return None
             num_new_tokens = token_budget
         assert num_new_tokens > 0, f"request {request.request_id!r} has no tokens to compute"
+        if self.need_mamba_block_aligned_split:
+            return (
+                self._mamba_block_aligned_split(request, num_new_tokens, num_computed_tokens)
+                or None
+            )
         return num_new_tokens
 
     def _admit(

@@ -19,6 +19,8 @@ def vllm_config(
     scheduler_reserve_full_isl: bool = True,
     pipeline_parallel_size: int = 1,
     kv_events: bool = False,
+    mamba_cache_mode: str = "none",
+    hash_block_size: int | None = None,
 ) -> SimpleNamespace:
     """vLLM's configuration as far as a scheduler without a model looks at it.
 
@@ -40,8 +42,8 @@ def vllm_config(
             block_size=block_size,
             num_gpu_blocks=num_blocks,
             enable_prefix_caching=enable_prefix_caching,
-            mamba_cache_mode="none",
-            hash_block_size=None,
+            mamba_cache_mode=mamba_cache_mode,
+            hash_block_size=hash_block_size,
         ),
         model_config=SimpleNamespace(
             is_encoder_decoder=False,
