@@ -8,7 +8,7 @@ class MambaSplit(SchedulerState):
     """Cuts the tokens of a step, where ``need_mamba_block_aligned_split`` says so."""
 
     def _mamba_block_aligned_split(
-        self, request: Request, num_new_tokens: int, num_computed_tokens: int
+        self, request: Request, num_computed_tokens: int, num_new_tokens: int
     ) -> int:
         """The tokens of a step, cut so that it ends with a block; perhaps none are left.
 

@@ -201,6 +201,7 @@ ASKS: dict[str, dict[str, Any]] = {
     "reset": {"op": "reset_prefix_cache"},
     "evict": {"op": "evict_blocks", "ids": [1]},
     "unchecked_input": {**ADD, "prompt": {"range": [0, 256]}},
+    "drafts": {"op": "draft", "tokens": {"a": [1]}},
 }
 
 

@@ -119,7 +119,7 @@ def _outlived(seen: Counter[str], self: Any, result: int | None, *_: Any) -> Non
 
 
 def _split(
-    seen: Counter[str], self: Any, result: int, request: Any, asked: int, done: int
+    seen: Counter[str], self: Any, result: int, request: Any, done: int, asked: int
 ) -> None:
     if result == 0 != asked:
         seen["Mamba split: nothing is left"] += 1
