@@ -20,6 +20,7 @@ class Feature(enum.StrEnum):
     several_in_flight = "a second step in flight"
     pipeline = "pipeline parallelism"
     kv_events = "the KV event stream"
+    groups = "other KV cache groups than one of full attention"
     priority = "the PRIORITY policy"
     prefix_caching = "prefix caching"
     adapters = "adapters and cache salts"
@@ -47,7 +48,7 @@ CONTRACT = frozenset(
     )
 )
 """Encoder inputs, other kinds of requests, and what else an engine tells the outside."""
-CORE_FEATURES = ALL_FEATURES - CONTRACT - {Feature.drafts}
+CORE_FEATURES = ALL_FEATURES - CONTRACT - {Feature.drafts, Feature.groups}
 """Those that concern one full-attention group and nothing beside it."""
 
 

@@ -5,10 +5,11 @@ from nullblock.reference.kv_cache_manager import KVCacheBlocks
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.sched.interface import PauseState
+from nullblock.reference.sched.mamba_split import MambaSplit
 from nullblock.reference.sched.state import Step
 
 
-class WaitingPhase(EncoderInputs):
+class WaitingPhase(EncoderInputs, MambaSplit):
     """Admits from the head of ``waiting``; the first that does not fit blocks all behind it."""
 
     def _schedule_waiting(self, step: Step) -> None:
@@ -28,6 +29,12 @@ class WaitingPhase(EncoderInputs):
             if request.mm_features:
                 num_new_tokens = self._plan_encoder_inputs(
                     request, num_computed_tokens, num_new_tokens, step
+                )
+                if num_new_tokens == 0:
+                    break
+            if self.need_mamba_block_aligned_split:
+                num_new_tokens = self._mamba_block_aligned_split(
+                    request, num_computed_tokens, num_new_tokens
                 )
                 if num_new_tokens == 0:
                     break
