@@ -47,8 +47,11 @@ class Maker:
         if self.chance(0.4):
             encoder["disable_chunked_mm_input"] = True
             encoder["max_tokens_per_item"] = min(encoder["max_tokens_per_item"], batched)
+        groups = [{"type": "full"}]
         if not self.is_decoder_only:
             encoder["is_encoder_decoder"] = True
+            if self.chance(0.7):
+                groups.append({"type": "cross_attention"})
         if self.chance(0.25):
             encoder["external"] = [f"m{r.randrange(len(LENGTHS))}" for _ in range(r.randrange(4))]
         config: Fields = {
@@ -71,8 +74,11 @@ class Maker:
             "pipeline_parallel_size": r.choice((1, 1, 2)),
             "hash_algo": r.choice(("sha256", "sha256_cbor")),
             "log_stats": self.chance(0.1),
+            "groups": groups,
             "encoder": encoder,
         }
+        if len(groups) > 1:
+            config["enable_prefix_caching"] = False
         if self.chance(0.4):
             config["include_finished_set"] = True
         if self.chance(0.35):

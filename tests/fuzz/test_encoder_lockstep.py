@@ -29,13 +29,18 @@ from nullblock.reference.sched.waiting_phase import WaitingPhase
 
 RECORDED = Path(__file__).parent / "data" / "encoder_digests.json"
 DIGESTS: list[str] = json.loads(RECORDED.read_text())
-NUM_SEEDS, NUM_EVENTS = 160, 25
+NUM_SEEDS, NUM_EVENTS = 140, 25
+RARE = Path(__file__).parents[2] / "conformance/vectors/defect-encoder-budget-is-lost.json"
+"""What random scenarios come to too seldom: it follows the seeds."""
 FRESH = range(10_000, 10_012)
 
 
 @cache
 def scenario(seed: int) -> dict[str, Any]:
     """A scenario that is short enough to be run often."""
+    if seed == NUM_SEEDS:
+        rare: dict[str, Any] = json.loads(RARE.read_text())
+        return rare
     return encoder_scenario(seed, NUM_EVENTS)
 
 
@@ -58,14 +63,14 @@ def first_that_differs() -> int | None:
 def test_every_line_is_the_real_engines() -> None:
     """Decisions, encoder cache, pool and hashes are, byte for byte, what was recorded."""
     assert first_that_differs() is None
-    assert len(DIGESTS) == NUM_SEEDS
+    assert len(DIGESTS) == NUM_SEEDS + 1
 
 
 @pytest.mark.oracle
 def test_the_recording_is_the_real_engines(oracle: Oracle, request: pytest.FixtureRequest) -> None:
     """``--rewrite`` makes it so."""
     rewrite = request.config.getoption("--rewrite")
-    seeds = range(NUM_SEEDS) if rewrite else range(0, NUM_SEEDS, 8)
+    seeds = range(0, NUM_SEEDS + 1, 1 if rewrite else 10)
     found = [digest(oracle.lines(scenario(seed))) for seed in seeds]
     if rewrite:
         RECORDED.write_text(json.dumps(found, indent=0) + "\n")
@@ -82,7 +87,7 @@ def test_longer_scenarios_agree_with_the_live_engine(oracle: Oracle, seed: int) 
 
 def test_the_scenarios_reach_what_they_are_for() -> None:
     """Each corner, and most of them often."""
-    counts = Counter(what for seed in range(NUM_SEEDS) for what in reached(scenario(seed)))
+    counts = Counter(what for seed in range(NUM_SEEDS + 1) for what in reached(scenario(seed)))
     missing = [what for what in MUST_REACH if not counts[what]]
     assert not missing, counts
     assert sum(counts[what] >= 8 for what in MUST_REACH) >= len(MUST_REACH) * 2 // 3, counts
