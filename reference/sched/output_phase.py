@@ -25,23 +25,32 @@ class OutputPhase(Drafts):
         cached_data = self._make_cached_request_data(step, resumed)
         self.prev_step_scheduled_req_ids.clear()
         self.prev_step_scheduled_req_ids.update(step.num_scheduled_tokens)
-        return SchedulerOutput(
+        scheduler_output = SchedulerOutput(
             scheduled_new_reqs=new_data,
             scheduled_cached_reqs=cached_data,
             num_scheduled_tokens=step.num_scheduled_tokens,
             total_num_scheduled_tokens=total,
             scheduled_spec_decode_tokens=step.spec_tokens,
-            scheduled_encoder_inputs={},
+            scheduled_encoder_inputs=step.encoder_inputs,
             num_common_prefix_blocks=self._num_common_prefix_blocks(),
             finished_req_ids=self.finished_req_ids,
-            free_encoder_mm_hashes=[],
+            free_encoder_mm_hashes=self.encoder_cache_manager.get_freed_mm_hashes(),
             preempted_req_ids={request.request_id for request in step.preempted},
+            new_block_ids_to_zero=(
+                self.kv_cache_manager.take_new_block_ids() or None
+                if self.needs_kv_cache_zeroing
+                else None
+            ),
         )
+        if self.ec_connector is not None:
+            told = self.ec_connector.build_connector_meta(scheduler_output)
+            scheduler_output.ec_connector_metadata = told
+        return scheduler_output
 
     def _num_common_prefix_blocks(self) -> list[int]:
         """Leading blocks that all owners of blocks share: what cascade attention may exploit."""
         if not self.running:
-            return [0]
+            return [0] * self.kv_cache_manager.num_kv_cache_groups
         return self.kv_cache_manager.get_num_common_prefix_blocks(self.running[0].request_id)
 
     def _new_request_data(self, request: Request, step: Step) -> NewRequestData:

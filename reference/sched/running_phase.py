@@ -3,11 +3,13 @@
 from nullblock.reference.kv_cache_manager import KVCacheBlocks
 from nullblock.reference.request import Request
 from nullblock.reference.sched.drafts import Drafts
+from nullblock.reference.sched.encoder import EncoderInputs
+from nullblock.reference.sched.mamba_split import MambaSplit
 from nullblock.reference.sched.request_queue import SchedulingPolicy
 from nullblock.reference.sched.state import Step
 
 
-class RunningPhase(Drafts):
+class RunningPhase(Drafts, EncoderInputs, MambaSplit):
     """Schedules ``running`` in its order, preempting when blocks run out."""
 
     def _schedule_running(self, step: Step) -> None:
@@ -19,6 +21,14 @@ class RunningPhase(Drafts):
         while step.req_index < len(self.running) and step.token_budget > 0:
             request = self.running[step.req_index]
             num_new_tokens = self._num_running_tokens(request, step.token_budget)
+            if request.mm_features:
+                num_new_tokens = self._plan_encoder_inputs(
+                    request, request.num_computed_tokens, num_new_tokens, step
+                )
+            if self.need_mamba_block_aligned_split:
+                num_new_tokens = self._mamba_block_aligned_split(
+                    request, request.num_computed_tokens, num_new_tokens
+                )
             if num_new_tokens == 0:
                 step.req_index += 1
                 continue
@@ -35,6 +45,8 @@ class RunningPhase(Drafts):
             step.num_scheduled_tokens[request_id] = num_new_tokens
             step.token_budget -= num_new_tokens
             step.req_index += 1
+            if request.mm_features:
+                self._take_encoder_inputs(request, step)
             if request.spec_token_ids:
                 self._schedule_drafts(request, num_new_tokens, step)
 

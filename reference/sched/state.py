@@ -9,7 +9,9 @@ from nullblock.reference.errors import refuse
 from nullblock.reference.kv_cache_interface import KVCacheConfig
 from nullblock.reference.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from nullblock.reference.kv_events import EventPublisherFactory
+from nullblock.reference.multimodal.encoder_budget import make_encoder_cache
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched.encoder_plan import EncoderPlan
 from nullblock.reference.sched.interface import PauseState
 from nullblock.reference.sched.request_queue import SchedulingPolicy, create_request_queue
 from nullblock.reference.spec_decode import draft_sizes
@@ -38,6 +40,12 @@ class Step:
     """Scheduled requests that had been preempted."""
     preempted: list[Request] = field(default_factory=list)
     """Requests that lost their blocks in this step."""
+    encoder_budget: int = 0
+    """Embeddings that may still be computed."""
+    encoder_inputs: dict[str, list[int]] = field(default_factory=dict)
+    """Encoder inputs to compute, by request."""
+    encoder_plan: EncoderPlan = field(default_factory=EncoderPlan)
+    """For the request with encoder inputs whose turn it was last."""
     spec_tokens: dict[str, list[int]] = field(default_factory=dict)
     """The drafts among the tokens, by request; no entry where there are none."""
 
@@ -48,6 +56,8 @@ class Step:
             return False
         self.token_budget += self.num_scheduled_tokens.pop(request_id)
         del self.new_blocks[request_id]
+        for index in self.encoder_inputs.pop(request_id, ()):
+            self.encoder_budget += request.get_num_encoder_embeds(index)
         self.spec_tokens.pop(request_id, None)
         return True
 
@@ -57,9 +67,10 @@ class SchedulerState:
 
     Args:
         vllm_config: any object with vLLM's configuration fields that this scope reads.
-        kv_cache_config: one full-attention group.
+        kv_cache_config: the groups of layers, and the blocks that they share.
         structured_output_manager: not used; no request in scope has a grammar.
-        block_size: tokens a block.
+        block_size: what prefix hits are a multiple of: of one group, its tokens a block.
+        mm_registry: the processors of a multimodal model; None: a model without an encoder.
         include_finished_set: report the ids that ended to each client.
         log_stats: collect statistics.
         semantics: the profile; vLLM 0.22.1 unless told otherwise.
@@ -75,7 +86,7 @@ class SchedulerState:
         structured_output_manager: object,
         block_size: int,
         hash_block_size: int | None = None,
-        mm_registry: object = None,
+        mm_registry: Any = None,
         include_finished_set: bool = False,
         log_stats: bool = False,
         *,
@@ -129,9 +140,19 @@ class SchedulerState:
         self._counts_placeholders = self.async_scheduling or self.semantics.outputs_owed_once
 
         self._make_kv_cache(block_size if hash_block_size is None else hash_block_size)
+        self.is_encoder_decoder: bool = vllm_config.model_config.is_encoder_decoder
+        self.ec_connector: Any = None
+        self.encoder_cache_manager, self.max_num_encoder_input_tokens = make_encoder_cache(
+            vllm_config, mm_registry
+        )
 
     def _make_kv_cache(self, hash_block_size: int) -> None:
-        """The KV cache, and who is told of its events."""
+        """The KV cache, what its layers ask of a step, and who is told of its events."""
+        self.has_mamba_layers = self.kv_cache_config.has_mamba_layers
+        self.needs_kv_cache_zeroing = self.kv_cache_config.needs_kv_cache_zeroing
+        self.need_mamba_block_aligned_split = (
+            self.has_mamba_layers and self.cache_config.mamba_cache_mode == "align"
+        )
         events = self.kv_events_config
         self.enable_kv_cache_events = bool(events and events.enable_kv_cache_events)
         self.kv_event_publisher = EventPublisherFactory.create(
@@ -148,6 +169,8 @@ class SchedulerState:
             hash_block_size=hash_block_size,
             semantics=self.semantics,
         )
+        if not self.needs_kv_cache_zeroing:
+            self.kv_cache_manager.tell_no_new_blocks()
 
     def _preempt_request(self, request: Request, timestamp: float) -> None:
         """Take a request's blocks and let it start over; it must be off ``running`` already.
@@ -158,6 +181,8 @@ class SchedulerState:
         """
         assert request.status == RequestStatus.RUNNING, f"{request.request_id} is not running"
         self.kv_cache_manager.free(request)
+        if request.mm_features:
+            self.encoder_cache_manager.free(request)
         request.status = RequestStatus.PREEMPTED
         request.num_computed_tokens = 0
         request.spec_token_ids = []
@@ -169,6 +194,8 @@ class SchedulerState:
     def _free_request(self, request: Request) -> None:
         """Let go of a finished request; workers hear of it with the next step."""
         assert request.is_finished()
+        if request.mm_features:
+            self.encoder_cache_manager.free(request)
         request_id = request.request_id
         self.finished_req_ids.add(request_id)
         if self.finished_req_ids_dict is not None:
@@ -184,8 +211,6 @@ def _refuse_out_of_scope(vllm_config: Any) -> None:
     refuse("a cap on adapters (lora_config)", vllm_config.lora_config is not None)
     refuse("KV connectors", vllm_config.kv_transfer_config is not None)
     refuse("encoder connectors", vllm_config.ec_transfer_config is not None)
-    refuse("encoder-decoder models", vllm_config.model_config.is_encoder_decoder)
-    refuse("multimodal models", vllm_config.model_config.is_multimodal_model)
     refuse("routed experts", vllm_config.model_config.enable_return_routed_experts)
     refuse("KV cache metrics", observability.kv_cache_metrics)
     refuse("decode context parallelism", parallel.decode_context_parallel_size != 1)

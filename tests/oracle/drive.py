@@ -25,6 +25,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TextIO
 
+import encoder_side
 import setup_engine
 import snapshot
 import torchless
@@ -40,6 +41,7 @@ class Driver:
         self.config = {**setup_engine.DEFAULTS, **scenario.get("config", {})}
         self.events = scenario["events"]
         self.dump = dump
+        self.has_encoder = self.config.get("encoder") is not None
         self.scheduler, self.hasher = setup_engine.build(self.config)
         if self.config["connector"]:
             self.scheduler.connector = FakeConnector(self.config["connector"])
@@ -54,6 +56,8 @@ class Driver:
         self.num_arrivals = 0
         self.eos_at: dict[str, tuple[int, int]] = {}
         """By id, from which position on the model samples which token; outlives the request."""
+        self.pooling: set[str] = set()
+        """Ids for which the model makes a vector and samples nothing."""
         self.kv_done: dict[str, Any] | None = None
         self.lines: list[str] = []
 
@@ -87,7 +91,10 @@ class Driver:
 
     def emit_with_state(self, fields: Fields) -> None:
         """Write a line with the state after it."""
-        self.emit({**fields, "state": snapshot.state(self.scheduler, self.dump)})
+        state = snapshot.state(self.scheduler, self.dump)
+        if state is not None and self.has_encoder:
+            state |= encoder_side.state(self.scheduler)
+        self.emit({**fields, "state": state})
 
     def take(self, event: dict[str, Any], index: int) -> None:
         """One event."""
@@ -114,6 +121,12 @@ class Driver:
                 reset_running = event.get("reset_running", False)
                 ok = self.scheduler.reset_prefix_cache(reset_running_requests=reset_running)
                 return self.emit_with_state({"ev": event["op"], "n": index, "ok": ok})
+            case "reset_encoder_cache":
+                self.scheduler.reset_encoder_cache()
+                return self.emit_with_state({"ev": event["op"], "n": index})
+            case "counts":
+                counts = snapshot.counts(self.scheduler)
+                return self.emit({"ev": event["op"], "n": index, **counts})
             case "add":
                 self.add(event)
             case "pause":
@@ -145,11 +158,11 @@ class Driver:
         if eos is not None:
             params.update_from_generation_config({}, eos)
         self.num_arrivals += 1
+        tokens = _tokens(event["prompt"])
         request = Request(
             request_id=event["id"],
-            prompt_token_ids=_tokens(event["prompt"]),
-            sampling_params=params,
-            pooling_params=None,
+            **encoder_side.kind_of_request(event, tokens, params),
+            client_index=event.get("client_index", 0),
             arrival_time=float(event.get("arrival", self.num_arrivals)),
             lora_request=_lora(event),
             cache_salt=event.get("salt"),
@@ -159,6 +172,7 @@ class Driver:
         )
         if "eos_at" in event:
             self.eos_at[event["id"]] = (request.num_prompt_tokens + event["eos_at"], event["eos"])
+        (self.pooling.add if event.get("pooling") else self.pooling.discard)(event["id"])
         self.scheduler.add_request(request)
 
     def abort(self, event: dict[str, Any], index: int) -> None:
@@ -179,6 +193,8 @@ class Driver:
         self.in_flight.append((self.num_steps, output, is_chunk))
         self.proposer.scheduled(output)
         fields = {"ev": "schedule", "step": self.num_steps, **snapshot.decision(output)}
+        if self.has_encoder:
+            fields |= encoder_side.decision(self.scheduler, output)
         self.emit_with_state(fields)
 
     def update(self) -> None:
@@ -187,31 +203,34 @@ class Driver:
 
         step, output, is_chunk = self.in_flight.popleft()
         sampled = {id: self.sample(id, is_chunk[id]) for id in output.num_scheduled_tokens}
+        whole = {id for id in sampled if id in self.pooling and not is_chunk[id]}
         model_output = ModelRunnerOutput(
             req_ids=list(sampled),
             req_id_to_index={id: index for index, id in enumerate(sampled)},
             sampled_token_ids=[list(tokens) for tokens in sampled.values()],
             kv_connector_output=self.take_kv_done(),
+            pooler_output=[0 if id in whole else None for id in sampled] if whole else None,
         )
         by_client = self.scheduler.update_from_output(output, model_output)
         drafted = self.proposer.updated(sampled, by_client)
         events = [snapshot.kv_event(event) for event in self.published]
         self.published.clear()
-        self.emit_with_state(
-            {
-                "ev": "update",
-                "step": step,
-                "sampled": sampled,
-                "outputs": snapshot.outputs(by_client),
-                "kv_events": events,
-                **drafted,
-            }
-        )
+        fields = {
+            "ev": "update",
+            "step": step,
+            "sampled": sampled,
+            "outputs": snapshot.outputs(by_client),
+            "kv_events": events,
+            **drafted,
+        }
+        if self.config.get("include_finished_set"):
+            fields["finished_by_client"] = snapshot.finished_by_client(by_client)
+        self.emit_with_state(fields)
 
     def sample(self, id: str, is_chunk: bool) -> list[int]:
         """What the model samples for a request of a step; nothing once the request is gone."""
         request = self.scheduler.requests.get(id)
-        if is_chunk or request is None:
+        if is_chunk or request is None or id in self.pooling:
             return []
         first, model = request.num_tokens, self.proposer.model
         end = first + 1 + self.proposer.num_accepted(id)

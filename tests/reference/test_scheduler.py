@@ -217,19 +217,16 @@ def test_a_reset_with_blocks_held_by_a_stranger_is_an_error() -> None:
 
 
 def test_what_a_request_may_not_ask_for_is_named() -> None:
-    """Pooling, embeddings, images, resumable input, grammars."""
+    """Resumable input, grammars."""
     params = SamplingParams()
     make: dict[str, Any] = {
-        "pooling": lambda: Request("r", [1], None, object()),
-        "embeddings": lambda: Request("r", None, params, None, prompt_embeds=object()),
-        "multimodal": lambda: Request("r", [1], params, None, mm_features=[object()]),
         "resumable": lambda: Request("r", [1], params, None, resumable=True),
         "structured": lambda: SamplingParams(structured_outputs=object()),
     }
     for name, construct in make.items():
         with pytest.raises(UnsupportedFeature, match=name):
             construct()
-    with pytest.raises(ValueError, match="no sampling_params"):
+    with pytest.raises(ValueError, match="neither sampling_params"):
         Request("r", [1], None, None)
     with pytest.raises(AssertionError, match="max_tokens"):
         Request("r", [1], SamplingParams(max_tokens=None), None)
@@ -268,7 +265,7 @@ def test_a_configuration_out_of_scope_is_refused_by_name(name: str) -> None:
 
 
 def test_block_sizes_are_the_caches_for_one_group() -> None:
-    """Scheduler and hashes use the same; more groups, or context parallelism, are refused."""
+    """Scheduler and hashes use the same; context parallelism is refused."""
     config = vllm_config({**DEFAULTS, "block_size": 12})
     spec = FullAttentionSpec(block_size=12, num_kv_heads=1, head_size=1, dtype=None)
     cache = KVCacheConfig(8, [], [KVCacheGroupSpec(["l"], spec)])
@@ -276,19 +273,15 @@ def test_block_sizes_are_the_caches_for_one_group() -> None:
     config.parallel_config.decode_context_parallel_size = 2
     with pytest.raises(UnsupportedFeature, match="decode context"):
         utils.resolve_kv_cache_block_sizes(cache, config)
-    cache.kv_cache_groups *= 2
-    with pytest.raises(UnsupportedFeature, match="several KV cache groups"):
-        utils.resolve_kv_cache_block_sizes(cache, config)
 
 
 def test_model_outputs_out_of_scope_are_refused_before_anything_changes() -> None:
-    """Connectors, poolers, log probabilities."""
+    """Connectors, log probabilities."""
     scheduler = scheduler_of()
     scheduler.add_request(request_of("r"))
     out = scheduler.schedule()
     extras: list[dict[str, Any]] = [
         {"kv_connector_output": KVConnectorOutput()},
-        {"pooler_output": [object()]},
         {"logprobs": object()},
         {"prompt_logprobs_dict": {"r": object()}},
         {"routed_experts": object()},

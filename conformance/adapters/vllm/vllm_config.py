@@ -19,6 +19,9 @@ def vllm_config(
     scheduler_reserve_full_isl: bool = True,
     pipeline_parallel_size: int = 1,
     kv_events: bool = False,
+    mamba_cache_mode: str = "none",
+    hash_block_size: int | None = None,
+    use_v2_model_runner: bool = False,
     num_spec_tokens: int = 0,
     spec_method: str = "ngram",
 ) -> SimpleNamespace:
@@ -42,8 +45,8 @@ def vllm_config(
             block_size=block_size,
             num_gpu_blocks=num_blocks,
             enable_prefix_caching=enable_prefix_caching,
-            mamba_cache_mode="none",
-            hash_block_size=None,
+            mamba_cache_mode=mamba_cache_mode,
+            hash_block_size=hash_block_size,
         ),
         model_config=SimpleNamespace(
             is_encoder_decoder=False,
@@ -63,7 +66,7 @@ def vllm_config(
         speculative_config=_speculative_config(num_spec_tokens, spec_method),
         kv_transfer_config=None,
         ec_transfer_config=None,
-        use_v2_model_runner=False,
+        use_v2_model_runner=use_v2_model_runner,
     )
 
 
