@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from nullblock.spec.fields import IDLE, RUNNING, UNBORN
-from nullblock.spec.kernel import RULES, Engines, State, Value, both, ensure
+from nullblock.spec.kernel import RULES, Engines, State, Value, both, either, ensure
 from nullblock.spec.liveness.ranking import (
     RUN_KEEPS,
     STEP_KEEPS,
@@ -114,7 +114,7 @@ def _arrives_after(s: State, m: Mark, r: Value) -> Value:
     """Under PRIORITY whoever arrives comes after the chief: an assumption of fairness."""
     if not s.k.priority:
         return True
-    return both(s.k.negligible(r, 1) <= s.k.negligible(m.r, 0), s.k.order(m.r) <= s.k.order(r))
+    return either(r == m.r, s.k.order(m.r) < s.k.order(r))
 
 
 def _rule(name: str, pieces: tuple[Piece, ...]) -> Job:
