@@ -14,6 +14,7 @@ from nullblock.reference.kv_cache_utils import (
     get_group_id,
     make_block_hash_with_group_id,
     maybe_convert_block_hash,
+    to_event_extra_keys,
 )
 from nullblock.reference.kv_events import (
     MEDIUM_GPU,
@@ -198,7 +199,7 @@ class BlockPool:
         keys, _ = generate_block_hash_extra_keys(
             request, start, start + self.hash_block_size, 0, semantics=self.semantics
         )
-        return keys
+        return to_event_extra_keys(keys)
 
     def get_new_blocks(self, num_blocks: int) -> list[KVCacheBlock]:
         """Take blocks from the front of the queue; what they cached is lost.

@@ -12,8 +12,9 @@ from nullblock.reference.kv_cache_interface import (
 )
 from nullblock.reference.kv_cache_utils import KVCacheBlock
 from nullblock.reference.kv_events import AnyKVCacheEvent, BlockStored
-from nullblock.reference.request import Request
+from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.stats import PrefixCacheStats
+from nullblock.spec.facts import blocks_of_watermark
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 
@@ -74,6 +75,7 @@ class KVCacheManager:
         dcp_world_size: int = 1,
         pcp_world_size: int = 1,
         metrics_collector: object | None = None,
+        watermark: float = 0.0,
         *,
         semantics: Semantics | None = None,
     ) -> None:
@@ -99,6 +101,10 @@ class KVCacheManager:
             semantics=self.semantics,
         )
         self.block_pool = self.coordinator.block_pool
+        self.watermark_blocks = blocks_of_watermark(
+            watermark, kv_cache_config.num_blocks, self.semantics
+        )
+        """Blocks that an admission leaves free while others run."""
         specs = [group.kv_cache_spec for group in kv_cache_config.kv_cache_groups]
         self.kv_cache_event_metadata = tuple(
             (get_kv_cache_spec_kind(spec).value, get_kv_cache_spec_sliding_window(spec))
@@ -148,6 +154,7 @@ class KVCacheManager:
         delay_cache_blocks: bool = False,
         num_encoder_tokens: int = 0,
         full_sequence_must_fit: bool = False,
+        has_scheduled_reqs: bool = True,
     ) -> KVCacheBlocks | None:
         """Give the request slots for the tokens of this step; None, and no change, if none fit.
 
@@ -159,6 +166,7 @@ class KVCacheManager:
             num_new_computed_tokens: tokens of ``new_computed_blocks``, the prefix that was hit.
             num_lookahead_tokens: slots beyond them that drafts may need.
             full_sequence_must_fit: also refuse if all the request's tokens would not fit.
+            has_scheduled_reqs: others run, so that whoever waits leaves the watermark free.
 
         Returns:
             The new blocks, without the hits.
@@ -185,6 +193,12 @@ class KVCacheManager:
         if full_sequence_must_fit:
             wanted.append(min(request.num_tokens, max_model_len))
         num_free = self.block_pool.get_num_free_blocks()
+        if (
+            self.watermark_blocks
+            and has_scheduled_reqs
+            and request.status != RequestStatus.RUNNING
+        ):
+            num_free -= self.watermark_blocks
         for num_tokens in wanted:
             needed = coordinator.get_num_blocks_to_allocate(
                 request_id, num_tokens, hits, 0, computed, scheduled

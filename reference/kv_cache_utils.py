@@ -38,6 +38,7 @@ __all__ = [
     "make_block_hash_with_group_id",
     "maybe_convert_block_hash",
     "need_extra_keys",
+    "to_event_extra_keys",
     "resolve_kv_cache_block_sizes",
 ]
 
@@ -109,6 +110,13 @@ def generate_block_hash_extra_keys(
         salt = request.cache_salt
         keys.append(("cache_salt", salt) if semantics.extra_keys_tagged else salt)
     return tuple(keys) if keys else None, start_mm_idx
+
+
+def to_event_extra_keys(keys: ExtraKeys) -> ExtraKeys:
+    """Extra keys of a block as events tell them: without tags, which only the hashes need."""
+    if keys is None:
+        return None
+    return tuple(key if isinstance(key, str) else key[1] for key in keys)
 
 
 def hash_block_tokens(

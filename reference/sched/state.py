@@ -10,8 +10,10 @@ from nullblock.reference.kv_cache_interface import KVCacheConfig
 from nullblock.reference.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from nullblock.reference.kv_events import EventPublisherFactory
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched import later
 from nullblock.reference.sched.interface import PauseState
 from nullblock.reference.sched.request_queue import SchedulingPolicy, create_request_queue
+from nullblock.spec.facts import token_budget
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 
@@ -92,8 +94,11 @@ class SchedulerState:
         self.log_stats = log_stats
         self.block_size = block_size
 
-        limit = self.scheduler_config.max_num_scheduled_tokens
-        self.max_num_scheduled_tokens: int = limit or self.scheduler_config.max_num_batched_tokens
+        self.max_num_scheduled_tokens = token_budget(
+            self.scheduler_config.max_num_batched_tokens,
+            self.scheduler_config.max_num_scheduled_tokens,
+            self.semantics,
+        )
         self.max_num_running_reqs: int = self.scheduler_config.max_num_seqs
         self.max_model_len: int = vllm_config.model_config.max_model_len
         self.scheduler_reserve_full_isl: bool = self.scheduler_config.scheduler_reserve_full_isl
@@ -121,6 +126,13 @@ class SchedulerState:
         # and resumed while its output is in flight samples the same position twice.
         self._counts_placeholders = self.async_scheduling or self.semantics.outputs_owed_once
 
+        self._awaits_output = self.semantics.resumes_await_output
+        self._long_prefill_token_threshold: int = (
+            self.scheduler_config.long_prefill_token_threshold
+        )
+        self._preempted_by_reset: set[str] = set()
+        """Since the last step."""
+
         self._make_kv_cache(block_size if hash_block_size is None else hash_block_size)
 
     def _make_kv_cache(self, hash_block_size: int) -> None:
@@ -138,10 +150,14 @@ class SchedulerState:
             log_stats=self.log_stats,
             enable_kv_cache_events=self.enable_kv_cache_events,
             hash_block_size=hash_block_size,
+            # A field of later releases' configurations.
+            watermark=getattr(self.scheduler_config, "watermark", None) or 0.0,
             semantics=self.semantics,
         )
 
-    def _preempt_request(self, request: Request, timestamp: float) -> None:
+    def _preempt_request(
+        self, request: Request, timestamp: float, drop_stale_output: bool = False
+    ) -> None:
         """Take a request's blocks and let it start over; it must be off ``running`` already.
 
         It waits at the front, so of several victims the last comes first, and since victims are
@@ -153,6 +169,8 @@ class SchedulerState:
         request.status = RequestStatus.PREEMPTED
         request.num_computed_tokens = 0
         request.num_preemptions += 1
+        if self._awaits_output:
+            later.outdate(request, drop_stale_output)
         if self.log_stats:
             request.record_event(EngineCoreEventType.PREEMPTED, timestamp)
         self.waiting.prepend_request(request)

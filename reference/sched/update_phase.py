@@ -8,6 +8,7 @@ from nullblock.reference.errors import refuse
 from nullblock.reference.kv_events import KVEventBatch
 from nullblock.reference.outputs import ModelRunnerOutput
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched import later
 from nullblock.reference.sched.output import SchedulerOutput
 from nullblock.reference.sched.state import SchedulerState
 from nullblock.reference.sched.utils import check_stop, remove_all
@@ -32,6 +33,7 @@ class UpdatePhase(SchedulerState):
         requests = self.requests
         # vLLM goes by the id alone: a request that reuses it gets the old one's token.
         by_request = self.semantics.frames_match_request
+        awaits_output = self._awaits_output
         sampled_token_ids = model_runner_output.sampled_token_ids
         req_id_to_index = model_runner_output.req_id_to_index
         outputs: defaultdict[int, list[EngineCoreOutput]] = defaultdict(list)
@@ -47,11 +49,14 @@ class UpdatePhase(SchedulerState):
                 continue
             if by_request and scheduler_output.scheduled_requests[request_id] is not request:
                 continue
+            is_stale = awaits_output and later.land(request, num_tokens)
+            if is_stale and request.drop_stale_output:
+                continue
             token_ids = sampled_token_ids[req_id_to_index[request_id]] if sampled_token_ids else []
             if not token_ids:
                 continue
             status_before = request.status
-            token_ids, stopped = self._update_request_with_output(request, token_ids)
+            token_ids, stopped = self._update_request_with_output(request, token_ids, is_stale)
             if stopped:
                 self._free_request(request)
                 if status_before == RequestStatus.RUNNING:
@@ -69,9 +74,12 @@ class UpdatePhase(SchedulerState):
         return self._by_client(outputs)
 
     def _update_request_with_output(
-        self, request: Request, new_token_ids: list[int]
+        self, request: Request, new_token_ids: list[int], is_stale: bool = False
     ) -> tuple[list[int], bool]:
-        """Append tokens until one stops the request; the tokens kept, and whether one did."""
+        """Append tokens until one stops the request; the tokens kept, and whether one did.
+
+        ``is_stale``: the placeholders were given up when the request was preempted.
+        """
         stopped = False
         for num_kept, token_id in enumerate(new_token_ids, start=1):
             request.append_output_token_ids(token_id)
@@ -79,7 +87,7 @@ class UpdatePhase(SchedulerState):
                 del new_token_ids[num_kept:]
                 stopped = True
                 break
-        if self._counts_placeholders:
+        if self._counts_placeholders and not is_stale:
             request.num_output_placeholders -= len(new_token_ids)
             # Where an output may find a later request with the same id, it finds no placeholder.
             assert request.num_output_placeholders >= 0, f"{request.request_id} was owed nothing"
