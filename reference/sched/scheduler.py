@@ -7,6 +7,7 @@ from nullblock.reference.engine import EngineCoreEventType
 from nullblock.reference.errors import refuse
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.admission import Admission
+from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.sched.interface import PauseState, SchedulerInterface
 from nullblock.reference.sched.output import SchedulerOutput
 from nullblock.reference.sched.output_phase import OutputPhase
@@ -18,7 +19,13 @@ from nullblock.reference.sched.waiting_phase import WaitingPhase
 
 
 class Scheduler(
-    Admission, RunningPhase, WaitingPhase, OutputPhase, UpdatePhase, SchedulerInterface
+    Admission,
+    RunningPhase,
+    WaitingPhase,
+    OutputPhase,
+    UpdatePhase,
+    EncoderInputs,
+    SchedulerInterface,
 ):
     """Continuous batching over a paged KV cache."""
 
@@ -33,7 +40,10 @@ class Scheduler(
         step = Step(
             token_budget=0 if paused else self.max_num_scheduled_tokens,
             timestamp=time.monotonic(),
+            encoder_budget=self.max_num_encoder_input_tokens,
         )
+        if self.has_mamba_layers:
+            self.kv_cache_manager.new_step_starts()
         self._schedule_running(step)
         self._schedule_waiting(step)
         scheduler_output = self._make_scheduler_output(step)
@@ -116,9 +126,6 @@ class Scheduler(
 
     def _discard_outputs_in_flight(self, request: Request) -> None:
         """Nothing to do: synchronously, an output in flight is taken, whatever was reset."""
-
-    def reset_encoder_cache(self) -> None:
-        """Nothing to do without encoder inputs."""
 
     def shutdown(self) -> None:
         """No more KV cache events will come."""

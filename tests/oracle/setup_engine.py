@@ -9,6 +9,7 @@ import os
 from types import SimpleNamespace
 from typing import Any
 
+import encoder_side
 import later
 
 Config = dict[str, Any]
@@ -66,7 +67,10 @@ def build(config: Config) -> tuple[Any, Any]:
     vllm_config = _vllm_config(config, mamba_cache_mode)
     block_size, hash_block_size = resolve_kv_cache_block_sizes(kv_cache_config, vllm_config)
     kind = AsyncScheduler if config["async_scheduling"] else Scheduler
+    encoder = config.get("encoder")
     scheduler = kind(
+        **encoder_side.arguments(encoder, vllm_config),
+        include_finished_set=config.get("include_finished_set", False),
         vllm_config=vllm_config,
         kv_cache_config=kv_cache_config,
         structured_output_manager=SimpleNamespace(
@@ -77,6 +81,8 @@ def build(config: Config) -> tuple[Any, Any]:
         hash_block_size=hash_block_size,
         log_stats=config["log_stats"],
     )
+    if encoder is not None and encoder.get("external") is not None:
+        scheduler.ec_connector = encoder_side.EncoderConnector(encoder["external"])
     hash_function = get_hash_fn_by_name(config["hash_algo"])
     init_none_hash(hash_function)
     return scheduler, get_request_block_hasher(hash_block_size, hash_function)
@@ -120,6 +126,8 @@ def _group_spec(group: Config, default_block_size: int) -> Any:
             return interface.ChunkedLocalAttentionSpec(
                 **layer, attention_chunk_size=group["chunk"]
             )
+        case "cross_attention":
+            return interface.CrossAttentionSpec(**layer)
         case "sink":
             return interface.SinkFullAttentionSpec(**layer, sink_len=group["sink_len"])
         case "mamba":
