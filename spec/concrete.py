@@ -25,6 +25,18 @@ class Zero(dict[Any, Any]):
         return 0
 
 
+class Backwards(tuple[Any, ...]):
+    """A tuple that comes before those that it is greater than."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: tuple[Any, ...]) -> bool:
+        return tuple.__gt__(self, other)
+
+    def __le__(self, other: tuple[Any, ...]) -> bool:
+        return tuple.__ge__(self, other)
+
+
 class Minus(dict[Any, Any]):
     """A map whose absent keys read as -1."""
 
@@ -202,10 +214,12 @@ class Env:
         q = self.requests[r]
         return (q.priority, q.arrival, q.id)
 
+    def behind(self, r: Any) -> Backwards:
+        """Place in a PRIORITY queue, greatest first."""
+        return Backwards(self.order(r))
+
     def negligible(self, r: Any, index: int) -> tuple[int, float, int]:
-        """Key of the PRIORITY victim, least first: greatest priority value, then latest
-        arrival, then first in the list.
-        """
+        """Greatest priority value, then latest arrival, then first in the list; least first."""
         q = self.requests[r]
         return (-q.priority, -q.arrival, index)
 

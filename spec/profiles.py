@@ -24,6 +24,10 @@ class Semantics:
     """PREEMPT-2: a victim before the index moves it; if False, only one already scheduled this
     step does.
     """
+    victim_by_id: bool = True
+    """PREEMPT-1: of equal priority and arrival time the greatest id is preempted, as the waiting
+    queue has it; if False, the first in the running list.
+    """
     length_before_min_tokens: bool = True
     """UPD-4: the length limits stop a request even below `min_tokens`."""
     extra_keys_tagged: bool = True
@@ -89,6 +93,7 @@ VLLM_0_22_1 = Semantics(
     reject_unservable=False,
     withdraw_uncaches=False,
     victim_shifts_index=False,
+    victim_by_id=False,
     length_before_min_tokens=False,
     extra_keys_tagged=False,
     frames_match_request=False,

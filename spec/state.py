@@ -11,6 +11,7 @@ from nullblock.spec.fields import (
     EOS,
     LEAVING,
     LENGTH,
+    RUNNING,
     STOP_ID,
     STOPPED,
     STOPPED_BY_ID,
@@ -107,6 +108,12 @@ def index_of(s: State, r: Value) -> Value:
     return s.k.first("I", stands, lambda i: i, by=("run", r))
 
 
+def standing(s: State, i: Value) -> Value:
+    """What orders the running list for PREEMPT-1: the least is the victim."""
+    r = s.run[i]
+    return s.k.behind(r) if s.k.sem.victim_by_id else s.k.negligible(r, i)
+
+
 def is_victim(s: State, i: Value) -> Value:
     """Whether the running request at index i is the one to preempt (PREEMPT-1)."""
     inside = both(0 <= i, i < s.nr)
@@ -116,24 +123,25 @@ def is_victim(s: State, i: Value) -> Value:
         "I",
         i,
         lambda j: both(0 <= j, j < s.nr),
-        lambda j: s.k.negligible(s.run[j], j),
+        lambda j: standing(s, j),
         by="victim",
     )
 
 
 @clause("PREEMPT-1")
 def victim(s: State) -> Value:
-    """The victim is the last running request (FCFS) or the first of those with the greatest
-    priority value and arrival time.
+    """The victim is the last running request (FCFS) or the one that comes last by priority,
+    arrival time and id (PRIORITY).
 
-    Source: Scheduler.schedule, running phase. The request id takes no part in a tie.
+    Source: Scheduler.schedule, running phase. In vllm-0.22.1 the id takes no part: of equals the
+    first in the list goes, which is next in the queue, so two of them may take turns for ever.
     """
     if not s.k.priority:
         return s.nr - 1
     return s.k.first(
         "I",
         lambda j: both(0 <= j, j < s.nr),
-        lambda j: s.k.negligible(s.run[j], j),
+        lambda j: standing(s, j),
         by="victim",
         known=s.at,
     )
@@ -369,6 +377,13 @@ def begins(s: State, n: Value) -> Value:
 def computed_for_sure(s: State, r: Value) -> Value:
     """Tokens of r that are computed and known."""
     return s.comp[r] - s.ph[r]
+
+
+def caches_what_is_known(s: State, r: Value) -> Value:
+    """Whether blocks of r are cached when their last token becomes known, not when it is
+    scheduled (HASH-20).
+    """
+    return both(s.k.asynchronous, s.k.caching, s.stage[r] == RUNNING)
 
 
 def turn(s: State, r: Value) -> Value:

@@ -103,17 +103,25 @@ class RunningPhase(Drafts, EncoderInputs, MambaSplit):
             if new_blocks is not None:
                 return new_blocks
 
+    def _comes_late(self, item: tuple[int, Request]) -> tuple[int, float, str]:
+        """How PRIORITY compares a running request, and its index, with others: the largest goes.
+
+        The id does not count in vLLM, where the first of equals goes, which waits before the
+        others: two of them preempt each other for ever.
+        """
+        request = item[1]
+        by_id = request.request_id if self.semantics.victim_by_id else ""
+        return request.priority, request.arrival_time, by_id
+
     def _pop_victim(self, step: Step) -> Request:
         """Take the next victim off ``running``, and out of the step if it was in.
 
-        FCFS: the last. PRIORITY: the one with the largest (priority, arrival time), the first of
-        equals; the request id plays no part. Only PRIORITY can choose one whose turn has passed.
+        FCFS: the last. PRIORITY: the one with the largest (priority, arrival time), and of equals
+        the largest id. Only PRIORITY can choose one whose turn has passed.
         """
         if self.policy == SchedulingPolicy.FCFS:
             return self.running.pop()
-        index, victim = max(
-            enumerate(self.running), key=lambda item: (item[1].priority, item[1].arrival_time)
-        )
+        index, victim = max(enumerate(self.running), key=self._comes_late)
         del self.running[index]
         was_scheduled = step.withdraw(victim)
         if was_scheduled:

@@ -17,7 +17,9 @@ from nullblock.spec.later import is_stale
 from nullblock.spec.rules.later import forget_reported, land, report_anew, take_off
 from nullblock.spec.state import (
     at_rest,
+    caches_what_is_known,
     check_stop,
+    computed_for_sure,
     counts_outputs,
     in_flight,
     may_admit,
@@ -244,6 +246,10 @@ def go_on(s: State, r: Value) -> None:
     require(s.leaving == 0, "nobody is half-way out")
     require(both(s.open == 1, r == s.taker), "it has a new token")
     require(check_stop(s, r) == CONTINUE, "it does not stop")
+    if caches_what_is_known(s, r):
+        require(
+            s.ncached[r] >= s.k.full(computed_for_sure(s, r)), "the blocks it knows are cached"
+        )
     s.open = 0
 
 

@@ -162,6 +162,11 @@ DEFECTS: dict[str, tuple[str, str, str]] = {
         "keys.index(max(keys))",
         "len(keys) - 1 - keys[::-1].index(max(keys))",
     ),
+    "of equals the id takes no part": (
+        "running_phase.py",
+        "if state.semantics.victim_by_id:",
+        "if False:",
+    ),
     "the first of the running list is the victim": (
         "running_phase.py",
         "return running.count - 1",
