@@ -104,6 +104,7 @@ VLLM_0_22_1 = Semantics(
 VLLM_0_32_0 = Semantics(
     reject_unservable=False,
     withdraw_uncaches=False,
+    victim_by_id=False,
     frames_match_request=False,
     outputs_owed_once=False,
     stop_check_counts_frames=False,

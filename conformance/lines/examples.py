@@ -41,6 +41,12 @@ EXAMPLES: dict[str, Example] = {
         "issue 49097, repaired in 0.32.0",
         "The list got shorter before the index whether the victim was scheduled or not.",
     ),
+    "victim_by_id": Example(
+        "equal-urgency-takes-the-first",
+        "Scheduler.schedule, running phase; no report known",
+        "Two orders of equals, one for who waits and one for who runs, let two requests preempt "
+        "each other in turn, for ever.",
+    ),
     "length_before_min_tokens": Example(
         "defect-min-tokens-never-end",
         "pull request 51299, repaired in 0.32.0",
