@@ -68,12 +68,15 @@ class RunningPhase(Drafts, EncoderInputs, MambaSplit):
             if num_in_flight > 0 and self._is_served_by_steps_in_flight(request):
                 return 0
             num_new_tokens += num_in_flight
-        threshold: int = self.scheduler_config.long_prefill_token_threshold
+        threshold = self._long_prefill_token_threshold
         if 0 < threshold < num_new_tokens:
             num_new_tokens = threshold
-        return min(
+        num_new_tokens = min(
             num_new_tokens, token_budget, self.max_model_len - 1 - request.num_computed_tokens
         )
+        if num_new_tokens < 0 and self.semantics.grants_not_negative:
+            return 0
+        return num_new_tokens
 
     def _is_served_by_steps_in_flight(self, request: Request) -> bool:
         """Whether the outputs in flight take a request to its ``max_tokens``."""
