@@ -17,13 +17,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb
-from typing import ParamSpec, TypeVar, assert_never
+from typing import ParamSpec, TypeVar, assert_never, cast
 
+import msgspec
 from msgspec import UNSET
 
 from nullblock.conformance import scope
-from nullblock.conformance.engine import Dump, Engine, Fields, NewRequest
+from nullblock.conformance.engine import Dump, Engine, Fields, NewRequest, Waits
 from nullblock.conformance.errors import InputError, ScenarioError
+from nullblock.conformance.played.grammar import PlayedGrammar
 from nullblock.conformance.scenario_format import (
     MAX_STEPS,
     Abort,
@@ -31,7 +33,9 @@ from nullblock.conformance.scenario_format import (
     Drain,
     Event,
     EvictBlocks,
+    GrammarReady,
     KvDone,
+    KvMatch,
     Pause,
     ResetPrefixCache,
     Run,
@@ -66,6 +70,8 @@ class InFlight:
     """By id, in schedule order. A chunk that is not the prompt's last samples nothing."""
     is_empty: bool
     """Whether no token was scheduled."""
+    waits_for_tokens: bool
+    """Whether a grammar of it needs tokens in flight: the engine takes their step first."""
 
 
 def run(
@@ -112,6 +118,12 @@ class Player:
         self.eos_at: dict[str, tuple[int, int]] = {}
         """From which position on the model samples which token, by id. Stays when the request is
         gone and another one takes its id, as in the driver of the real engine."""
+        self.sessions: set[str] = set()
+        """Ids that were last taken by a chunk of a session."""
+        self.has_grammars = any(
+            isinstance(event, Add) and event.grammar is not None for event in scenario.events
+        )
+        """Whether lines tell of grammars."""
         self.place = ""
         """The event at hand, for errors."""
 
@@ -172,14 +184,30 @@ class Player:
                 # As a set of numbers is iterated, in which vLLM keeps them.
                 self.ask(self.engine.evict_blocks, list(set(block_ids)))
                 yield {"ev": "evict_blocks", "n": index, "id": None}
-            case KvDone():
-                raise AssertionError("out of scope, so it is refused when the scenario is read")
+            case KvDone() | KvMatch() | GrammarReady():
+                self.outside(event)
+                yield {"ev": event.__struct_config__.tag, "n": index, "id": None}
+            case _:
+                assert_never(event)
+
+    def outside(self, event: KvDone | KvMatch | GrammarReady) -> None:
+        """Something outside of the engine is ready."""
+        engine = cast(Waits, self.engine)
+        match event:
+            case KvDone(recv=recv, send=send, invalid=invalid):
+                received, sent = abort_order(recv) or [], abort_order(send) or []
+                self.ask(engine.report_transfers, received, sent, invalid)
+            case KvMatch(matched=matched):
+                self.ask(engine.match_remote, matched)
+            case GrammarReady(ids=ids):
+                self.ask(engine.compile_grammars, ids)
             case _:
                 assert_never(event)
 
     def add(self, event: Add) -> None:
         """A request arrives."""
-        if self.ask(self.engine.num_tokens, event.id) is not None:
+        is_alive = self.ask(self.engine.num_tokens, event.id) is not None
+        if is_alive and event.id not in self.sessions:
             raise ScenarioError(
                 f"the id {json.dumps(event.id[:80])} belongs to a request that is still alive",
                 "use another id, or let that request end first",
@@ -200,7 +228,13 @@ class Player:
             stop=event.stop,
             eos=event.eos,
             skip_cache_read=event.skip_cache_read,
+            resumable=bool(event.resumable),
+            grammar=_grammar(event),
         )
+        if event.resumable:
+            self.sessions.add(event.id)
+        elif not is_alive:
+            self.sessions.discard(event.id)
         if event.eos_at is not UNSET and event.eos is not None:
             self.eos_at[event.id] = (len(request.prompt) + event.eos_at, event.eos)
         self.ask(self.engine.add, request)
@@ -214,7 +248,16 @@ class Player:
         self.num_steps += 1
         decided = self.ask(self.engine.schedule)
         chunks = {id: self.ask(self.engine.is_prefill_chunk, id) for id in decided["order"]}
-        self.in_flight.append(InFlight(self.num_steps, chunks, is_empty=decided["total"] == 0))
+        if self.has_grammars:
+            decided["grammar"] = self.ask(cast(Waits, self.engine).grammars)
+        self.in_flight.append(
+            InFlight(
+                self.num_steps,
+                chunks,
+                is_empty=decided["total"] == 0,
+                waits_for_tokens=self.has_grammars and decided["grammar"]["pending"],
+            )
+        )
         return self.with_state({"ev": "schedule", "step": self.num_steps, **decided})
 
     def update(self) -> Fields:
@@ -255,7 +298,8 @@ class Player:
         if self.ask(self.engine.has_requests):
             yield self.schedule()
             has_room = len(self.in_flight) < self.config.queue_depth
-            if has_room and not self.in_flight[-1].is_empty:
+            last = self.in_flight[-1]
+            if has_room and not last.is_empty and not last.waits_for_tokens:
                 return
         if self.in_flight:
             yield self.update()
@@ -296,6 +340,10 @@ def abort_order(ids: list[str] | None) -> list[str] | None:
     if ids is None:
         return None
     return list(set(ids) if HASHES_ARE_FIXED else dict.fromkeys(ids))
+
+
+def _grammar(event: Add) -> PlayedGrammar | None:
+    return None if event.grammar is None else PlayedGrammar(msgspec.to_builtins(event.grammar))
 
 
 def _lora_id(event: Add) -> int | None:

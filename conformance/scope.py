@@ -15,13 +15,15 @@ from nullblock.conformance.scenario_format import (
     Config,
     Event,
     EvictBlocks,
+    GrammarReady,
     KvDone,
+    KvMatch,
     Pause,
     ResetPrefixCache,
     Scenario,
 )
 
-IN_SCOPE = "in scope: one full-attention group, no drafts, no KV connector"
+IN_SCOPE = "in scope: one full-attention group, no drafts"
 
 
 def check(scenario: Scenario) -> None:
@@ -55,7 +57,8 @@ def used(scenario: Scenario) -> Iterator[tuple[Feature, str]]:
     for index, event in enumerate(scenario.events):
         for feature in _asked(event, scenario.config, ids):
             yield feature, f"events[{index}]"
-        if isinstance(event, Add):
+        # A session's id takes further chunks.
+        if isinstance(event, Add) and not event.resumable:
             ids.add(event.id)
 
 
@@ -68,6 +71,8 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.prefix_caching, "enable_prefix_caching", config.enable_prefix_caching),
         (Feature.unchunked, "enable_chunked_prefill", not config.enable_chunked_prefill),
         (Feature.unchecked_input, "num_blocks", config.num_blocks < 2),
+        (Feature.lora_cap, "max_loras", config.max_loras is not None),
+        (Feature.kv_connector, "connector", config.connector is not None),
     )
     for feature, key, is_used in switches:
         if is_used:
@@ -82,6 +87,10 @@ def _asked(event: Event, config: Config, ids: Collection[str]) -> Iterator[Featu
                 yield Feature.adapters
             if event.stop or event.eos is not None or event.min_tokens:
                 yield Feature.stop_tokens
+            if event.resumable:
+                yield Feature.streaming
+            if event.grammar is not None:
+                yield Feature.structured_output
             if _is_refused_by_a_front_end(event, config) or event.id in ids:
                 yield Feature.unchecked_input
         case Abort(status=status):
@@ -96,6 +105,10 @@ def _asked(event: Event, config: Config, ids: Collection[str]) -> Iterator[Featu
             yield Feature.evict
             if any(not 0 <= block < config.num_blocks for block in blocks):
                 yield Feature.unchecked_input
+        case KvDone() | KvMatch():
+            yield Feature.kv_connector
+        case GrammarReady():
+            yield Feature.structured_output
 
 
 def _is_refused_by_a_front_end(event: Add, config: Config) -> bool:
@@ -133,10 +146,7 @@ def _features(scenario: Scenario) -> Iterator[tuple[str, str]]:
     config = scenario.config
     switches = (
         ("speculative decoding", "num_spec_tokens", config.num_spec_tokens),
-        ("a cap on adapters", "max_loras", config.max_loras),
         ("the v2 model runner", "use_v2_model_runner", config.use_v2_model_runner),
-        # The real driver takes an empty connector for none.
-        ("a KV connector", "connector", bool(scenario.written_config["connector"])),
     )
     for feature, key, used in switches:
         if used:
@@ -149,8 +159,3 @@ def _features(scenario: Scenario) -> Iterator[tuple[str, str]]:
         yield "an EAGLE group", "config.groups[0].eagle"
     if config.hash_algo.startswith("xxhash") and find_spec("xxhash") is None:
         yield f"{config.hash_algo} without the xxhash package", "config.hash_algo"
-    for index, event in enumerate(scenario.events):
-        if isinstance(event, KvDone):
-            yield "a KV connector", f"events[{index}].op"
-        elif isinstance(event, Add) and event.resumable:
-            yield "a resumable request", f"events[{index}].resumable"

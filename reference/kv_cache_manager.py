@@ -158,20 +158,23 @@ class KVCacheManager:
             num_new_tokens: tokens to compute in this step.
             num_new_computed_tokens: tokens of ``new_computed_blocks``, the prefix that was hit.
             num_lookahead_tokens: slots beyond them that drafts may need.
+            num_external_computed_tokens: tokens after that prefix which a connector loads.
+            delay_cache_blocks: cache nothing yet, since the load takes longer than this step.
             full_sequence_must_fit: also refuse if all the request's tokens would not fit.
 
         Returns:
             The new blocks, without the hits.
 
         Raises:
-            ValueError: there is nothing to compute.
+            ValueError: there is nothing to compute, and nothing to load.
         """
-        if num_external_computed_tokens or delay_cache_blocks or num_encoder_tokens:
-            raise UnsupportedFeature("external or encoder tokens")
-        if num_new_tokens == 0:
+        if num_encoder_tokens:
+            raise UnsupportedFeature("encoder tokens")
+        if num_new_tokens == 0 and num_external_computed_tokens == 0:
             raise ValueError(f"no tokens to allocate slots for: request {request.request_id!r}")
         max_model_len = self.max_model_len
-        computed = min(request.num_computed_tokens + num_new_computed_tokens, max_model_len)
+        local = request.num_computed_tokens + num_new_computed_tokens
+        computed = min(local + num_external_computed_tokens, max_model_len)
         scheduled = computed + num_new_tokens
         slots = min(scheduled + num_lookahead_tokens, max_model_len)
         if new_computed_blocks is None and not full_sequence_must_fit:
@@ -192,10 +195,12 @@ class KVCacheManager:
             if needed > num_free:
                 return None
 
-        if hits is not self.empty_kv_cache_blocks.blocks:
-            coordinator.allocate_new_computed_blocks(request_id, hits, computed, 0)
+        if hits is not self.empty_kv_cache_blocks.blocks or num_external_computed_tokens:
+            coordinator.allocate_new_computed_blocks(
+                request_id, hits, local, num_external_computed_tokens
+            )
         new_blocks = coordinator.allocate_new_blocks(request_id, slots, scheduled)
-        if self.enable_caching:
+        if self.enable_caching and not delay_cache_blocks:
             # Lookahead slots hold drafts, which may be rejected: only real tokens are cached.
             coordinator.cache_blocks(request, min(scheduled, request.num_tokens))
         return self.create_kv_cache_blocks(new_blocks)

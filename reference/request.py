@@ -2,7 +2,9 @@
 
 import enum
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from nullblock.reference.engine import (
@@ -14,6 +16,7 @@ from nullblock.reference.engine import (
 from nullblock.reference.errors import refuse
 from nullblock.reference.sampling_params import SamplingParams
 from nullblock.reference.stats import PrefillStats
+from nullblock.reference.structured_output.request import StructuredOutputRequest
 from nullblock.reference.utils import ConstantList
 
 if TYPE_CHECKING:
@@ -36,6 +39,11 @@ class LoRARequest(Protocol):
     @property
     def adapter_id(self) -> int | None:
         """The adapter's number, for events."""
+        ...
+
+    @property
+    def lora_int_id(self) -> int:
+        """The same, for the cap on adapters."""
         ...
 
 
@@ -79,9 +87,39 @@ _FINISHED_REASON = {
     RequestStatus.FINISHED_ABORTED: FinishReason.ABORT,
     RequestStatus.FINISHED_IGNORED: FinishReason.LENGTH,
     RequestStatus.FINISHED_ERROR: FinishReason.ERROR,
+    RequestStatus.WAITING_FOR_STREAMING_REQ: FinishReason.STOP,
     RequestStatus.FINISHED_REPETITION: FinishReason.REPETITION,
     RequestStatus.FINISHED_REJECTED: FinishReason.REJECTED,
 }
+
+
+@dataclass(slots=True)
+class StreamingUpdate:
+    """A chunk of a session: what it changes in the request that it continues."""
+
+    prompt_token_ids: list[int]
+    max_tokens: int
+    arrival_time: float
+    sampling_params: SamplingParams
+
+    @classmethod
+    def from_request(cls, request: "Request") -> "StreamingUpdate | None":
+        """The chunk that a request is; None for the end of a session."""
+        if not request.resumable:
+            return None
+        return cls(
+            request.prompt_token_ids,
+            request.max_tokens,
+            request.arrival_time,
+            request.sampling_params,
+        )
+
+
+def _first_status(structured: StructuredOutputRequest | None) -> RequestStatus:
+    """A request with a grammar waits until that is compiled."""
+    if structured is None:
+        return RequestStatus.WAITING
+    return RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR
 
 
 def _checked(request_id: str, params: SamplingParams | None) -> tuple[SamplingParams, int]:
@@ -98,6 +136,10 @@ class Request:
     There is no prefill and no decode: a request has tokens (prompt, then outputs) and a number of
     them that are computed, and every step lets the second number catch up with the first.
     """
+
+    pooling_params = None
+    streaming_queue: "deque[StreamingUpdate | None] | None" = None
+    """Chunks that have arrived for a session; None in it stands for the end."""
 
     def __init__(
         self,
@@ -123,7 +165,6 @@ class Request:
         refuse("pooling requests", pooling_params is not None)
         refuse("prompt embeddings", prompt_embeds is not None or prompt_token_ids is None)
         refuse("multimodal inputs", mm_features)
-        refuse("resumable requests", resumable)
         assert prompt_token_ids is not None
         sampling_params, max_tokens = _checked(request_id, sampling_params)
 
@@ -132,7 +173,6 @@ class Request:
         self.priority = priority
         self.arrival_time = time.time() if arrival_time is None else arrival_time
         self.sampling_params = sampling_params
-        self.pooling_params = None
         self.max_tokens = max_tokens
         self.lora_request = lora_request
         self.cache_salt = cache_salt
@@ -141,11 +181,14 @@ class Request:
         self.prompt_embeds = None
         self.prompt_is_token_ids = prompt_is_token_ids
         self.kv_transfer_params = (sampling_params.extra_args or {}).get("kv_transfer_params")
-        self.resumable = False
+        self.resumable = resumable
         self.abort_immediately = abort_immediately
         self.skip_reading_prefix_cache = bool(sampling_params.skip_reading_prefix_cache)
 
-        self.status = RequestStatus.WAITING
+        self.structured_output_request = StructuredOutputRequest.from_sampling_params(
+            sampling_params, reasoning_ended, reasoning_parser_kwargs
+        )
+        self.status = _first_status(self.structured_output_request)
         self.stop_reason: int | str | None = None
         self.events: list[EngineCoreEvent] = []
         self.prefill_stats: PrefillStats | None = PrefillStats()
@@ -192,6 +235,8 @@ class Request:
             trace_headers=request.trace_headers,
             block_hasher=block_hasher,
             resumable=request.resumable,
+            reasoning_ended=request.reasoning_ended,
+            reasoning_parser_kwargs=request.reasoning_parser_kwargs,
             abort_immediately=request.abort_immediately,
         )
 
@@ -211,14 +256,9 @@ class Request:
             self.block_hashes.extend(self._block_hasher(self))
 
     @property
-    def structured_output_request(self) -> None:
-        """Always None in this scope."""
-        return None
-
-    @property
     def use_structured_output(self) -> bool:
-        """Always False in this scope."""
-        return False
+        """Whether its outputs have to follow a grammar."""
+        return self.structured_output_request is not None
 
     @property
     def num_tokens(self) -> int:

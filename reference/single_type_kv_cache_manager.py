@@ -68,8 +68,7 @@ class SingleTypeKVCacheManager:
         num_local_computed_tokens: int,
         num_external_computed_tokens: int,
     ) -> None:
-        """Start the request's table with the blocks that were hit."""
-        refuse("external computed tokens", num_external_computed_tokens)
+        """Start the request's table with the blocks that were hit, and blocks to load into."""
         if request_id in self.num_cached_block:
             assert not new_computed_blocks
             return
@@ -81,6 +80,10 @@ class SingleTypeKVCacheManager:
             assert not new_computed_blocks
         table.extend(new_computed_blocks)
         self.num_cached_block[request_id] = len(table)
+        if num_external_computed_tokens:
+            num_computed_tokens = num_local_computed_tokens + num_external_computed_tokens
+            num_blocks = cdiv(num_computed_tokens, self.block_size) - len(table)
+            table.extend(self.block_pool.get_new_blocks(num_blocks))
 
     def allocate_new_blocks(
         self, request_id: str, num_tokens: int, num_tokens_main_model: int

@@ -10,7 +10,9 @@ from typing import Any
 
 from nullblock.conformance.adapters import shape
 from nullblock.conformance.adapters.shape import REFERENCE, VLLM, Modules, modules, part
+from nullblock.conformance.adapters.surroundings import Surroundings
 from nullblock.conformance.engine import ALL_FEATURES, Dump, Feature, Fields, NewRequest
+from nullblock.conformance.played.grammar import PlayedGrammars
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec.profiles import Semantics
 
@@ -45,7 +47,7 @@ def _is_in(module: str, package: str) -> bool:
     return module == package or module.startswith(f"{package}.")
 
 
-class Shaped:
+class Shaped(Surroundings):
     """Implements :class:`nullblock.conformance.engine.Engine` around a scheduler."""
 
     def __init__(
@@ -72,6 +74,7 @@ class Shaped:
             self.scheduler.kv_event_publisher = SimpleNamespace(
                 publish=lambda batch: self.published.extend(batch.events), shutdown=lambda: None
             )
+        self.surround(config)
         self.in_flight: deque[Any] = deque()
         self.alive: dict[str, Any] = {}
         """Requests that were added and have not ended, by id."""
@@ -107,6 +110,7 @@ class Shaped:
             stop_token_ids=request.stop,
             ignore_eos=request.eos is None,
             skip_reading_prefix_cache=request.skip_cache_read,
+            **self.constraints(request),
         )
         if request.eos is not None:
             params.update_from_generation_config({}, request.eos)
@@ -120,7 +124,9 @@ class Shaped:
             cache_salt=request.salt,
             priority=request.priority,
             block_hasher=self.hasher,
+            resumable=request.resumable,
         )
+        self.add_grammar(made, request)
         self.scheduler.add_request(made)
         self.alive[request.id] = made
 
@@ -153,6 +159,7 @@ class Shaped:
             req_ids=list(sampled),
             req_id_to_index={id: index for index, id in enumerate(sampled)},
             sampled_token_ids=list(sampled.values()),
+            kv_connector_output=self.take_report(),
         )
         by_client = self.scheduler.update_from_output(self.in_flight.popleft(), model_output)
         told = shape.outputs(by_client)
@@ -241,7 +248,7 @@ def _arguments(classes: Modules, config: Config) -> dict[str, Any]:
             kv_cache_tensors=[],
             kv_cache_groups=[cache.KVCacheGroupSpec(["layer"], layer)],
         ),
-        "structured_output_manager": SimpleNamespace(should_advance=lambda request: False),
+        "structured_output_manager": PlayedGrammars(),
         "block_size": config.block_size,
         "hash_block_size": config.block_size,
         "log_stats": config.log_stats,

@@ -2,10 +2,11 @@
 
 from nullblock.reference.request import Request
 from nullblock.reference.sched.output import CachedRequestData, NewRequestData, SchedulerOutput
-from nullblock.reference.sched.state import SchedulerState, Step
+from nullblock.reference.sched.state import Step
+from nullblock.reference.sched.structured_output import StructuredOutput
 
 
-class OutputPhase(SchedulerState):
+class OutputPhase(StructuredOutput):
     """Turns the decisions of a step into a :class:`SchedulerOutput`."""
 
     def _make_scheduler_output(self, step: Step) -> SchedulerOutput:
@@ -108,7 +109,11 @@ class OutputPhase(SchedulerState):
             request.num_computed_tokens += num_tokens
             num_to_come = len(request._all_token_ids) + request.num_output_placeholders
             request.is_prefill_chunk = is_chunk = request.num_computed_tokens < num_to_come
-            if counts_placeholders and not is_chunk:
+            if is_chunk:
+                continue
+            if request.structured_output_request is not None:
+                self._note_structured_output(request, scheduler_output)
+            if counts_placeholders:
                 request.num_output_placeholders += 1
         if self.semantics.frames_match_request:
             scheduler_output.scheduled_requests = {

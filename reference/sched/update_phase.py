@@ -3,18 +3,20 @@
 import time
 from collections import defaultdict
 
-from nullblock.reference.engine import EngineCoreOutput, EngineCoreOutputs
+from nullblock.reference.engine import EngineCoreOutput, EngineCoreOutputs, FinishReason
 from nullblock.reference.errors import refuse
 from nullblock.reference.kv_events import KVEventBatch
 from nullblock.reference.outputs import ModelRunnerOutput
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched.kv_load_failures import KVLoadFailures
 from nullblock.reference.sched.output import SchedulerOutput
-from nullblock.reference.sched.state import SchedulerState
+from nullblock.reference.sched.streaming import Streaming
+from nullblock.reference.sched.structured_output import StructuredOutput
 from nullblock.reference.sched.utils import check_stop, remove_all
 from nullblock.reference.stats import SchedulerStats
 
 
-class UpdatePhase(SchedulerState):
+class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput):
     """Takes in one step's sampled tokens, in the order in which the step was scheduled.
 
     Steps return in the order in which they were scheduled, however many are in flight.
@@ -29,6 +31,13 @@ class UpdatePhase(SchedulerState):
         it; one that was aborted does not. Lists of several tokens are cut at the stop in place.
         """
         _refuse_out_of_scope(model_runner_output)
+        report = model_runner_output.kv_connector_output
+        unloaded: set[str] = set()
+        if report is not None and report.invalid_block_ids:
+            unloaded = self._handle_invalid_blocks(
+                report.invalid_block_ids, scheduler_output.num_scheduled_tokens
+            )
+        keeps_ended = self.connector is not None
         requests = self.requests
         # vLLM goes by the id alone: a request that reuses it gets the old one's token.
         by_request = self.semantics.frames_match_request
@@ -36,14 +45,17 @@ class UpdatePhase(SchedulerState):
         req_id_to_index = model_runner_output.req_id_to_index
         outputs: defaultdict[int, list[EngineCoreOutput]] = defaultdict(list)
         for refused in self._rejected:
-            outputs[refused.client_index].append(_engine_core_output(refused, [], stopped=True))
+            output = _engine_core_output(refused, [], refused.get_finished_reason())
+            outputs[refused.client_index].append(output)
         self._rejected.clear()
         stopped_running: set[Request] = set()
         stopped_preempted: set[Request] = set()
         for request_id, num_tokens in scheduler_output.num_scheduled_tokens.items():
             assert num_tokens > 0, f"{num_tokens} tokens were scheduled for {request_id!r}"
+            if unloaded and request_id in unloaded:
+                continue
             request = requests.get(request_id)
-            if request is None:
+            if request is None or (keeps_ended and request.is_finished()):
                 continue
             if by_request and scheduler_output.scheduled_requests[request_id] is not request:
                 continue
@@ -52,19 +64,31 @@ class UpdatePhase(SchedulerState):
                 continue
             status_before = request.status
             token_ids, stopped = self._update_request_with_output(request, token_ids)
+            if request.structured_output_request is not None and token_ids:
+                stopped |= not self._advance_grammar(request, token_ids)
+            finish_reason = kv_transfer_params = None
             if stopped:
-                self._free_request(request)
+                # Asked first: once a session goes on, nothing tells that it had come to a stop.
+                finish_reason = request.get_finished_reason()
+                if self._handle_stopped_request(request):
+                    kv_transfer_params = self._free_request(request)
                 if status_before == RequestStatus.RUNNING:
                     stopped_running.add(request)
                 else:
                     stopped_preempted.add(request)
             if token_ids:
-                output = _engine_core_output(request, token_ids, stopped)
+                output = _engine_core_output(request, token_ids, finish_reason)
+                output.kv_transfer_params = kv_transfer_params
                 outputs[request.client_index].append(output)
 
         self.running = remove_all(self.running, stopped_running)
         if stopped_preempted:
             self.waiting.remove_requests(stopped_preempted)
+        if unloaded and not self.recompute_kv_load_failures:
+            for client_index, output in self._fail_unloaded(unloaded):
+                outputs[client_index].append(output)
+        if report is not None:
+            self._update_from_kv_xfer_finished(report)
         self._publish_kv_cache_events()
         return self._by_client(outputs)
 
@@ -88,6 +112,8 @@ class UpdatePhase(SchedulerState):
     def _publish_kv_cache_events(self) -> None:
         """Publish, in one batch, what happened to the prefix cache since the last update."""
         events = self.kv_cache_manager.take_events()
+        if self.connector is not None:
+            events.extend(self.connector.take_events())
         if events:
             self.kv_event_publisher.publish(KVEventBatch(time.time(), events))
 
@@ -123,17 +149,20 @@ class UpdatePhase(SchedulerState):
             num_skipped_waiting_reqs=len(self.skipped_waiting),
             kv_cache_usage=self.kv_cache_manager.usage,
             prefix_cache_stats=prefix_cache_stats,
+            connector_prefix_cache_stats=self._take_connector_stats(),
         )
 
 
 def _engine_core_output(
-    request: Request, new_token_ids: list[int], stopped: bool
+    request: Request, new_token_ids: list[int], finish_reason: FinishReason | None
 ) -> EngineCoreOutput:
-    """What the front end hears of the request in this step: mostly nothing but its tokens."""
+    """What the front end hears of the request in this step: mostly nothing but its tokens.
+
+    A session goes on telling the stop reason of an earlier chunk.
+    """
     output = EngineCoreOutput(request.request_id, new_token_ids)
-    if stopped:
-        output.finish_reason = request.get_finished_reason()
-        output.stop_reason = request.stop_reason
+    output.finish_reason = finish_reason
+    output.stop_reason = request.stop_reason
     if request.prefill_stats is not None:
         output.prefill_stats = request.take_prefill_stats()
     if request.events:
@@ -144,7 +173,6 @@ def _engine_core_output(
 
 def _refuse_out_of_scope(output: ModelRunnerOutput) -> None:
     """Refuse what a model runner can report only with features that are not here."""
-    refuse("KV connector output", output.kv_connector_output is not None)
     refuse("pooler output", output.pooler_output)
     refuse("log probabilities", output.logprobs is not None or output.prompt_logprobs_dict)
     refuse("routed experts", output.routed_experts is not None)

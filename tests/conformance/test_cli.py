@@ -20,7 +20,7 @@ DOCUMENTS: dict[str, Any] = {
     "wrong.json": {"events": [{"op": "stop"}]},
     "midway.json": {"events": [ADD, {"op": "step"}, ADD]},
     "scope.json": {"config": {"num_spec_tokens": 1}, "events": []},
-    "session.json": {"events": [ADD | {"resumable": True}]},
+    "group.json": {"config": {"groups": [{"type": "mamba"}]}, "events": []},
 }
 
 
@@ -61,7 +61,7 @@ def test_every_engine_runs(capfd: pytest.CaptureFixture[str], engine: str) -> No
         (["good.json"], 0),
         (["good.json", "raises.json"], 0),
         (["scope.json", "good.json"], 3),
-        (["session.json"], 3),
+        (["group.json"], 3),
         (["scope.json", "wrong.json", "good.json"], 4),
         (["wrong.json", "scope.json"], 4),
         (["midway.json"], 4),

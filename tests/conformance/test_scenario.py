@@ -189,14 +189,10 @@ def test_what_the_real_engine_can_be_built_with_is_read(config: dict[str, Any]) 
     ("document", "place", "feature"),
     [
         ({"config": {"num_spec_tokens": 1}}, "config.num_spec_tokens", "speculative"),
-        ({"config": {"max_loras": 1}}, "config.max_loras", "adapters"),
         ({"config": {"use_v2_model_runner": True}}, "config.use_v2_model_runner", "v2"),
-        ({"config": {"connector": {"async": True}}}, "config.connector", "KV connector"),
         ({"config": {"groups": [{"type": "full"}] * 2}}, "config.groups", "more than one"),
         ({"config": {"groups": [{"type": "mamba"}]}}, "config.groups[0].type", "mamba"),
         ({"config": {"groups": [{"type": "full", "eagle": True}]}}, "config.groups[0].eagle", ""),
-        ({"events": [ADD | {"resumable": True}]}, "events[0].resumable", "resumable"),
-        ({"events": [{"op": "kv_done", "recv": ["a"]}]}, "events[0].op", "KV connector"),
     ],
 )
 def test_features_out_of_scope_are_named(

@@ -28,8 +28,8 @@ from typing import Any, TextIO
 import setup_engine
 import snapshot
 import torchless
-from connector import FakeConnector
 from snapshot import Fields
+from surroundings import Surroundings
 
 
 class Model:
@@ -66,8 +66,7 @@ class Driver:
         self.events = scenario["events"]
         self.dump = dump
         self.scheduler, self.hasher = setup_engine.build(self.config)
-        if self.config["connector"]:
-            self.scheduler.connector = FakeConnector(self.config["connector"])
+        self.surroundings = Surroundings(self.scheduler, self.config, self.events)
         self.published: list[Any] = []
         self.scheduler.kv_event_publisher = SimpleNamespace(
             publish=lambda batch: self.published.extend(batch.events), shutdown=lambda: None
@@ -79,7 +78,6 @@ class Driver:
         self.num_arrivals = 0
         self.eos_at: dict[str, tuple[int, int]] = {}
         """By id, from which position on the model samples which token; outlives the request."""
-        self.kv_done: dict[str, Any] | None = None
         self.lines: list[str] = []
 
     def run(self) -> list[str]:
@@ -145,8 +143,8 @@ class Driver:
                 self.scheduler.set_pause_state(PauseState[event["state"]])
             case "evict_blocks":
                 self.scheduler.kv_cache_manager.evict_blocks(set(event["ids"]))
-            case "kv_done":
-                self.kv_done = event
+            case "kv_done" | "kv_match" | "grammar_ready":
+                self.surroundings.take(event)
             case unknown:
                 raise ValueError(unknown)
         self.emit({"ev": event["op"], "n": index, "id": event.get("id")})
@@ -163,6 +161,7 @@ class Driver:
             stop_token_ids=event.get("stop"),
             ignore_eos=eos is None,
             skip_reading_prefix_cache=event.get("skip_cache_read"),
+            structured_outputs=self.surroundings.constraints(event),
         )
         if eos is not None:
             params.update_from_generation_config({}, eos)
@@ -179,6 +178,7 @@ class Driver:
             block_hasher=self.hasher,
             resumable=event.get("resumable", False),
         )
+        self.surroundings.add_grammar(request, event)
         if "eos_at" in event:
             self.eos_at[event["id"]] = (request.num_prompt_tokens + event["eos_at"], event["eos"])
         self.scheduler.add_request(request)
@@ -200,6 +200,8 @@ class Driver:
         is_chunk = {id: requests[id].is_prefill_chunk for id in output.num_scheduled_tokens}
         self.in_flight.append((self.num_steps, output, is_chunk))
         fields = {"ev": "schedule", "step": self.num_steps, **snapshot.decision(output)}
+        if self.surroundings.has_grammars:
+            fields["grammar"] = snapshot.grammar(self.scheduler, output)
         self.emit_with_state(fields)
 
     def update(self) -> None:
@@ -212,7 +214,7 @@ class Driver:
             req_ids=list(sampled),
             req_id_to_index={id: index for index, id in enumerate(sampled)},
             sampled_token_ids=[list(tokens) for tokens in sampled.values()],
-            kv_connector_output=self.take_kv_done(),
+            kv_connector_output=self.surroundings.take_report(),
         )
         by_client = self.scheduler.update_from_output(output, model_output)
         self.draft(sampled)
@@ -256,18 +258,6 @@ class Driver:
             proposed = DraftTokenIds(list(drafts), [list(tokens) for tokens in drafts.values()])
             self.scheduler.update_draft_token_ids(proposed)
 
-    def take_kv_done(self) -> Any:
-        """What the connector reports with this update."""
-        event, self.kv_done = self.kv_done, None
-        if not event:
-            return None
-        from vllm.v1.outputs import KVConnectorOutput
-
-        return KVConnectorOutput(
-            finished_recving=set(event.get("recv", ())),
-            finished_sending=set(event.get("send", ())),
-        )
-
     def step(self) -> None:
         """A whole step; asynchronously, a turn of the engine's batch queue."""
         if not self.config["async_scheduling"]:
@@ -278,7 +268,9 @@ class Driver:
             self.schedule()
             _, output, _ = self.in_flight[-1]
             scheduled = output.total_num_scheduled_tokens
-            if scheduled and len(self.in_flight) < self.config["queue_depth"]:
+            # A mask that needs tokens in flight makes the engine take their step first.
+            waits = output.pending_structured_output_tokens
+            if scheduled and not waits and len(self.in_flight) < self.config["queue_depth"]:
                 return
         if self.in_flight:
             self.update()

@@ -8,6 +8,8 @@ import os
 from types import SimpleNamespace
 from typing import Any
 
+from played import PlayedGrammars
+
 Config = dict[str, Any]
 
 DEFAULTS: Config = {
@@ -66,7 +68,7 @@ def build(config: Config) -> tuple[Any, Any]:
     scheduler = kind(
         vllm_config=vllm_config,
         kv_cache_config=kv_cache_config,
-        structured_output_manager=SimpleNamespace(should_advance=lambda request: False),
+        structured_output_manager=PlayedGrammars(),
         block_size=block_size,
         hash_block_size=hash_block_size,
         log_stats=config["log_stats"],

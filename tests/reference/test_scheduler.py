@@ -218,14 +218,12 @@ def test_a_reset_with_blocks_held_by_a_stranger_is_an_error() -> None:
 
 
 def test_what_a_request_may_not_ask_for_is_named() -> None:
-    """Pooling, embeddings, images, resumable input, grammars."""
+    """Pooling, embeddings, images."""
     params = SamplingParams()
     make: dict[str, Any] = {
         "pooling": lambda: Request("r", [1], None, object()),
         "embeddings": lambda: Request("r", None, params, None, prompt_embeds=object()),
         "multimodal": lambda: Request("r", [1], params, None, mm_features=[object()]),
-        "resumable": lambda: Request("r", [1], params, None, resumable=True),
-        "structured": lambda: SamplingParams(structured_outputs=object()),
     }
     for name, construct in make.items():
         with pytest.raises(UnsupportedFeature, match=name):
@@ -238,7 +236,6 @@ def test_what_a_request_may_not_ask_for_is_named() -> None:
 
 CONFIGURATIONS: dict[str, tuple[str, str, object]] = {
     "asynchronous": ("scheduler_config", "async_scheduling", True),
-    "adapters": ("", "lora_config", SimpleNamespace(max_loras=1)),
     "events on a network": (
         "",
         "kv_events_config",
@@ -284,12 +281,11 @@ def test_block_sizes_are_the_caches_for_one_group() -> None:
 
 
 def test_model_outputs_out_of_scope_are_refused_before_anything_changes() -> None:
-    """Connectors, poolers, log probabilities, drafts."""
+    """Poolers, log probabilities, drafts."""
     scheduler = scheduler_of()
     scheduler.add_request(request_of("r"))
     out = scheduler.schedule()
     extras: list[dict[str, Any]] = [
-        {"kv_connector_output": KVConnectorOutput()},
         {"pooler_output": [object()]},
         {"logprobs": object()},
         {"prompt_logprobs_dict": {"r": object()}},
@@ -304,8 +300,6 @@ def test_model_outputs_out_of_scope_are_refused_before_anything_changes() -> Non
         scheduler.update_draft_token_ids(drafts)
     with pytest.raises(UnsupportedFeature, match="speculative"):
         scheduler.update_draft_token_ids_in_output(drafts, out)
-    with pytest.raises(UnsupportedFeature, match="connectors"):
-        scheduler.reset_prefix_cache(reset_connector=True)
     assert scheduler.get_grammar_bitmask(out) is None and scheduler.get_kv_connector() is None
 
 

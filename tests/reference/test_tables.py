@@ -265,7 +265,7 @@ def test_what_is_out_of_scope_is_refused_when_the_manager_is_made() -> None:
     ):
         with pytest.raises(UnsupportedFeature, match=name):
             manager_of(8, **option)
-    with pytest.raises(UnsupportedFeature, match="external"):
-        manager_of(8).allocate_slots(request_of("r", 4), 4, num_external_computed_tokens=4)
+    with pytest.raises(UnsupportedFeature, match="encoder"):
+        manager_of(8).allocate_slots(request_of("r", 4), 4, num_encoder_tokens=4)
     with pytest.raises(AssertionError, match="hash_block_size 8"):
         manager_of(8, hash_block_size=8)

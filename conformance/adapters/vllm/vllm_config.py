@@ -19,6 +19,7 @@ def vllm_config(
     scheduler_reserve_full_isl: bool = True,
     pipeline_parallel_size: int = 1,
     kv_events: bool = False,
+    max_loras: int | None = None,
 ) -> SimpleNamespace:
     """vLLM's configuration as far as a scheduler without a model looks at it.
 
@@ -57,7 +58,7 @@ def vllm_config(
         ),
         observability_config=SimpleNamespace(kv_cache_metrics=False, enable_mfu_metrics=False),
         kv_events_config=SimpleNamespace(enable_kv_cache_events=kv_events, publisher="null"),
-        lora_config=None,
+        lora_config=SimpleNamespace(max_loras=max_loras) if max_loras else None,
         speculative_config=None,
         kv_transfer_config=None,
         ec_transfer_config=None,
