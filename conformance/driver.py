@@ -19,17 +19,23 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import ParamSpec, TypeVar, assert_never, cast
 
-import msgspec
 from msgspec import UNSET
 
-from nullblock.conformance import scope
-from nullblock.conformance.engine import Dump, Engine, Fields, NewRequest, Waits
+from nullblock.conformance import drafting, scope, surroundings
+from nullblock.conformance.engine import (
+    Dump,
+    Engine,
+    Fields,
+    FullEngine,
+    NewRequest,
+)
 from nullblock.conformance.errors import InputError, ScenarioError
-from nullblock.conformance.played.grammar import PlayedGrammar
 from nullblock.conformance.scenario_format import (
     MAX_STEPS,
     Abort,
     Add,
+    Counts,
+    Draft,
     Drain,
     Event,
     EvictBlocks,
@@ -37,6 +43,7 @@ from nullblock.conformance.scenario_format import (
     KvDone,
     KvMatch,
     Pause,
+    ResetEncoderCache,
     ResetPrefixCache,
     Run,
     Scenario,
@@ -118,12 +125,10 @@ class Player:
         self.eos_at: dict[str, tuple[int, int]] = {}
         """From which position on the model samples which token, by id. Stays when the request is
         gone and another one takes its id, as in the driver of the real engine."""
-        self.sessions: set[str] = set()
-        """Ids that were last taken by a chunk of a session."""
-        self.has_grammars = any(
-            isinstance(event, Add) and event.grammar is not None for event in scenario.events
-        )
-        """Whether lines tell of grammars."""
+        self.surroundings = surroundings.Surroundings(scenario, engine)
+        self.pooling: set[str] = set()
+        """Ids for which the model makes a vector and samples nothing."""
+        self.proposer = drafting.proposer(scenario.config, engine)
         self.place = ""
         """The event at hand, for errors."""
 
@@ -185,29 +190,27 @@ class Player:
                 self.ask(self.engine.evict_blocks, list(set(block_ids)))
                 yield {"ev": "evict_blocks", "n": index, "id": None}
             case KvDone() | KvMatch() | GrammarReady():
-                self.outside(event)
+                # Several are dealt with in the order of a set of strings, as aborts are.
+                both = (event.recv, event.send) if isinstance(event, KvDone) else ([], [])
+                orders = [abort_order(some) or [] for some in both]
+                self.ask(self.surroundings.take, event, *orders)
                 yield {"ev": event.__struct_config__.tag, "n": index, "id": None}
-            case _:
-                assert_never(event)
-
-    def outside(self, event: KvDone | KvMatch | GrammarReady) -> None:
-        """Something outside of the engine is ready."""
-        engine = cast(Waits, self.engine)
-        match event:
-            case KvDone(recv=recv, send=send, invalid=invalid):
-                received, sent = abort_order(recv) or [], abort_order(send) or []
-                self.ask(engine.report_transfers, received, sent, invalid)
-            case KvMatch(matched=matched):
-                self.ask(engine.match_remote, matched)
-            case GrammarReady(ids=ids):
-                self.ask(engine.compile_grammars, ids)
+            case ResetEncoderCache():
+                self.ask(self.full_engine.reset_encoder_cache)
+                yield self.with_state({"ev": "reset_encoder_cache", "n": index})
+            case Counts():
+                yield {"ev": "counts", "n": index, **self.ask(self.full_engine.counts)}
+            case Draft(tokens=tokens, fill_in=fill_in):
+                assert self.proposer is not None
+                told = self.ask(self.proposer.told, tokens, fill_in)
+                yield self.with_state({"ev": "draft", "n": index, **told})
             case _:
                 assert_never(event)
 
     def add(self, event: Add) -> None:
         """A request arrives."""
         is_alive = self.ask(self.engine.num_tokens, event.id) is not None
-        if is_alive and event.id not in self.sessions:
+        if is_alive and event.id not in self.surroundings.sessions:
             raise ScenarioError(
                 f"the id {json.dumps(event.id[:80])} belongs to a request that is still alive",
                 "use another id, or let that request end first",
@@ -229,12 +232,14 @@ class Player:
             eos=event.eos,
             skip_cache_read=event.skip_cache_read,
             resumable=bool(event.resumable),
-            grammar=_grammar(event),
+            grammar=surroundings.grammar(event),
+            mm_features=tuple(event.mm_features),
+            prompt_embeds=event.prompt_embeds,
+            pooling=event.pooling,
+            client_index=event.client_index,
         )
-        if event.resumable:
-            self.sessions.add(event.id)
-        elif not is_alive:
-            self.sessions.discard(event.id)
+        (self.pooling.add if event.pooling else self.pooling.discard)(event.id)
+        self.surroundings.added(event, is_alive)
         if event.eos_at is not UNSET and event.eos is not None:
             self.eos_at[event.id] = (len(request.prompt) + event.eos_at, event.eos)
         self.ask(self.engine.add, request)
@@ -248,16 +253,17 @@ class Player:
         self.num_steps += 1
         decided = self.ask(self.engine.schedule)
         chunks = {id: self.ask(self.engine.is_prefill_chunk, id) for id in decided["order"]}
-        if self.has_grammars:
-            decided["grammar"] = self.ask(cast(Waits, self.engine).grammars)
+        decided |= self.ask(self.surroundings.decision)
         self.in_flight.append(
             InFlight(
                 self.num_steps,
                 chunks,
                 is_empty=decided["total"] == 0,
-                waits_for_tokens=self.has_grammars and decided["grammar"]["pending"],
+                waits_for_tokens=decided.get("grammar", {}).get("pending", False),
             )
         )
+        if self.proposer is not None:
+            self.proposer.scheduled(self.num_steps, decided)
         return self.with_state({"ev": "schedule", "step": self.num_steps, **decided})
 
     def update(self) -> Fields:
@@ -266,20 +272,31 @@ class Player:
             raise EngineRaised from IndexError("an update with no step in flight")
         step = self.in_flight.popleft()
         sampled = {
-            id: [] if is_chunk else self.sample(id)
+            id: [] if is_chunk or id in self.pooling else self.sample(id, step.step)
             for id, is_chunk in step.is_prefill_chunk.items()
         }
+        if self.pooling:
+            whole = [id for id, is_chunk in step.is_prefill_chunk.items() if not is_chunk]
+            self.ask(self.full_engine.pool, [id for id in whole if id in self.pooling])
         # The engine may keep and cut the lists that it is given.
         outputs = self.ask(self.engine.update, {id: list(t) for id, t in sampled.items()})
-        return self.with_state(
-            {
-                "ev": "update",
-                "step": step.step,
-                "sampled": sampled,
-                "outputs": outputs,
-                "kv_events": self.kv_events(),
-            }
-        )
+        drafted = self.ask(self.proposer.updated, step.step, sampled) if self.proposer else {}
+        fields = {
+            "ev": "update",
+            "step": step.step,
+            "sampled": sampled,
+            "outputs": outputs,
+            "kv_events": self.kv_events(),
+            **drafted,
+        }
+        if self.config.has_clients:
+            fields["finished_by_client"] = self.ask(self.full_engine.finished_by_client)
+        return self.with_state(fields)
+
+    @property
+    def full_engine(self) -> FullEngine:
+        """The engine, asked for a feature that it was found to have."""
+        return cast(FullEngine, self.engine)
 
     def kv_events(self) -> list[Fields]:
         """What this update told of the prefix cache."""
@@ -313,16 +330,18 @@ class Player:
                 return
             yield from self.step()
 
-    def sample(self, id: str) -> list[int]:
-        """What the model samples for a request now; nothing once it is gone."""
-        position = self.ask(self.engine.num_tokens, id)
-        if position is None:
+    def sample(self, id: str, step: int) -> list[int]:
+        """What the model samples for a request of a step; nothing once the request is gone."""
+        first = self.ask(self.engine.num_tokens, id)
+        if first is None:
             return []
-        start, eos = self.eos_at.get(id, (position + 1, 0))
-        if position >= start:
-            return [eos]
-        checksum = zlib.crc32(f"{self.config.seed}:{id}:{position}".encode())
-        return [checksum % self.config.vocab]
+        end = first + 1 + (self.proposer.num_accepted(step, id) if self.proposer else 0)
+        start, eos = self.eos_at.get(id, (end, 0))
+        return [eos if at >= start else self.token(id, at) for at in range(first, end)]
+
+    def token(self, id: str, position: int) -> int:
+        """The token at a position of a request."""
+        return zlib.crc32(f"{self.config.seed}:{id}:{position}".encode()) % self.config.vocab
 
     def with_state(self, fields: Fields) -> Fields:
         """A line together with the engine's state after it."""
@@ -340,10 +359,6 @@ def abort_order(ids: list[str] | None) -> list[str] | None:
     if ids is None:
         return None
     return list(set(ids) if HASHES_ARE_FIXED else dict.fromkeys(ids))
-
-
-def _grammar(event: Add) -> PlayedGrammar | None:
-    return None if event.grammar is None else PlayedGrammar(msgspec.to_builtins(event.grammar))
 
 
 def _lora_id(event: Add) -> int | None:

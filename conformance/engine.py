@@ -4,6 +4,7 @@ import enum
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from nullblock.conformance.encoder_format import Item, PromptEmbeds
 from nullblock.conformance.played.grammar import PlayedGrammar
 
 Dump = Literal["full", "brief", "none"]
@@ -30,6 +31,13 @@ class Feature(enum.StrEnum):
     reset = "resetting the prefix cache"
     evict = "evicting named blocks"
     unchecked_input = "input that a front end refuses"
+    encoder_inputs = "encoder inputs"
+    prompt_embeds = "prompts that are embeddings"
+    pooling = "pooling requests"
+    clients = "several clients"
+    v2_model_runner = "the v2 model runner"
+    counts = "counting requests"
+    drafts = "speculative decoding"
     lora_cap = "a cap on adapters"
     kv_connector = "a KV connector"
     streaming = "a resumable request"
@@ -37,15 +45,22 @@ class Feature(enum.StrEnum):
 
 
 ALL_FEATURES = frozenset(Feature)
-WAITS = frozenset(
+CONTRACT = frozenset(
     (
-        Feature.lora_cap,
-        Feature.kv_connector,
-        Feature.streaming,
-        Feature.structured_output,
+        *(Feature.encoder_inputs, Feature.prompt_embeds, Feature.pooling, Feature.clients),
+        *(Feature.v2_model_runner, Feature.counts),
     )
 )
-"""What makes a request wait for something else than its turn: so far the reference alone does."""
+"""Encoder inputs, other kinds of requests, and what else an engine tells the outside."""
+WAITS = frozenset(
+    (
+        *(Feature.lora_cap, Feature.kv_connector),
+        *(Feature.streaming, Feature.structured_output),
+    )
+)
+"""What makes a request wait for something else than its turn."""
+CORE_FEATURES = ALL_FEATURES - CONTRACT - WAITS - {Feature.drafts}
+"""Those that concern one full-attention group and nothing beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +92,14 @@ class NewRequest:
     """Whether it is a chunk of a session. Its id may then belong to one that is alive."""
     grammar: PlayedGrammar | None = None
     """What its outputs have to follow."""
+    mm_features: tuple[Item, ...] = ()
+    """Encoder inputs."""
+    prompt_embeds: PromptEmbeds | None = None
+    """What the prompt consists of if not of tokens."""
+    pooling: bool = False
+    """Whether a vector is wanted instead of tokens."""
+    client_index: int = 0
+    """Which front end hears of it."""
 
 
 class Engine(Protocol):
@@ -177,4 +200,24 @@ class Waits(Protocol):
         whether one of them waits for tokens in flight (``pending``), and for whom a mask of
         allowed tokens is made (``mask``; None while tokens are pending, and for nobody).
         """
+        ...
+
+
+class FullEngine(Engine, Protocol):
+    """What is asked only of an engine that says it has the feature."""
+
+    def reset_encoder_cache(self) -> None:
+        """Forget all embeddings (:attr:`Feature.encoder_inputs`)."""
+        ...
+
+    def pool(self, ids: list[str]) -> None:
+        """What the next update brings: a vector for each of those (:attr:`Feature.pooling`)."""
+        ...
+
+    def finished_by_client(self) -> dict[int, list[str]]:
+        """By client, whose end the last update told, sorted (:attr:`Feature.clients`)."""
+        ...
+
+    def counts(self) -> Fields:
+        """The fields of a ``counts`` line but ``ev`` and ``n`` (:attr:`Feature.counts`)."""
         ...

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from nullblock.conformance.encoder_format import Encoder, Item, PromptEmbeds
 from nullblock.conformance.prompts import Prompt
 
 MAX_STEPS = 1_000_000
@@ -46,6 +47,22 @@ class Group(Struct, frozen=True, forbid_unknown_fields=True):
     num_speculative_blocks: AtLeast0 | UnsetType = UNSET
     eagle: bool = False
     sink_len: AtLeast0 | UnsetType = UNSET
+
+
+class Drafts(Struct, frozen=True, forbid_unknown_fields=True):
+    """The drafts that follow an update; :mod:`nullblock.conformance.drafting` plays them.
+
+    If it is written at all, update lines tell what was drafted.
+    """
+
+    length: Literal["all", "none", "hash"] | list[AtLeast0] = "all"
+    """Tokens of a proposal: ``num_spec_tokens`` of them, no proposal at all, or from 0 up to as
+    many; a list says it of one proposal after another, round and round.
+    """
+    to: Literal["sampled", "scheduled"] = "sampled"
+    """Whom they are for: requests of the step that sampled and live, or all of them."""
+    fill_in: bool = False
+    """They are written into the newest step in flight instead of being kept for a later one."""
 
 
 class Connector(Struct, frozen=True, forbid_unknown_fields=True):
@@ -114,9 +131,20 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     )
     accept: Literal["all", "none", "hash"] | list[AtLeast0] = "hash"
     """Draft tokens accepted; without drafts nobody looks at it."""
+    drafts: Drafts | UnsetType = UNSET
     vocab: AtLeast1 = 1000
     seed: int = 0
     connector: Connector | None = None
+    # What follows is left out of the header unless it was written: it came later.
+    encoder: Encoder | None | UnsetType = UNSET
+    """The model's encoder; without one there are no encoder inputs."""
+    include_finished_set: bool | UnsetType = UNSET
+    """Clients are told which of their requests have ended."""
+
+    @property
+    def has_clients(self) -> bool:
+        """Whether outputs tell several clients apart."""
+        return self.include_finished_set is True
 
 
 class _Event(Struct, frozen=True, forbid_unknown_fields=True, tag_field="op", kw_only=True):
@@ -147,6 +175,13 @@ class Add(_Event, frozen=True, kw_only=True, tag="add"):
     that is not resumable ends it.
     """
     grammar: Grammar | None = None
+    mm_features: list[Item] = []
+    """Encoder inputs, by their place in the prompt."""
+    prompt_embeds: PromptEmbeds | None = None
+    pooling: bool = False
+    """The request wants one vector and no token."""
+    client_index: AtLeast0 = 0
+    """Which front end the request is from."""
 
 
 class Step(_Event, frozen=True, kw_only=True, tag="step"):
@@ -186,6 +221,14 @@ class ResetPrefixCache(_Event, frozen=True, kw_only=True, tag="reset_prefix_cach
     reset_running: bool = False
 
 
+class ResetEncoderCache(_Event, frozen=True, kw_only=True, tag="reset_encoder_cache"):
+    """The encoder cache is emptied."""
+
+
+class Counts(_Event, frozen=True, kw_only=True, tag="counts"):
+    """The engine is asked how many requests it has work for."""
+
+
 class Pause(_Event, frozen=True, kw_only=True, tag="pause"):
     """The pause state changes."""
 
@@ -221,6 +264,13 @@ class GrammarReady(_Event, frozen=True, kw_only=True, tag="grammar_ready"):
     ids: list[str]
 
 
+class Draft(_Event, frozen=True, kw_only=True, tag="draft"):
+    """Drafts for requests, by id: for their next steps, or for the newest step in flight."""
+
+    tokens: dict[str, list[int]]
+    fill_in: bool = False
+
+
 Event = (
     Add
     | Step
@@ -230,11 +280,14 @@ Event = (
     | Run
     | Abort
     | ResetPrefixCache
+    | ResetEncoderCache
+    | Counts
     | Pause
     | EvictBlocks
     | KvDone
     | KvMatch
     | GrammarReady
+    | Draft
 )
 EVENTS: dict[str, type[Struct]] = {
     str(kind.__struct_config__.tag): kind for kind in Event.__args__

@@ -187,18 +187,21 @@ class BlockPool:
                 lora_id=lora.adapter_id if lora else None,
                 medium=MEDIUM_GPU,
                 lora_name=lora.name if lora else None,
-                extra_keys=[self._extra_keys(request, i) for i in stored],
+                extra_keys=self._extra_keys(request, stored) or None,
                 group_idx=kv_cache_group_id,
             )
         )
 
-    def _extra_keys(self, request: Request, index: int) -> tuple[Any, ...] | None:
-        """What the hash of the request's block ``index`` holds besides tokens."""
-        start = index * self.hash_block_size
-        keys, _ = generate_block_hash_extra_keys(
-            request, start, start + self.hash_block_size, 0, semantics=self.semantics
-        )
-        return keys
+    def _extra_keys(self, request: Request, indices: list[int]) -> list[tuple[Any, ...] | None]:
+        """What the hashes of those blocks of the request hold besides tokens."""
+        size, mm_idx = self.hash_block_size, 0
+        found = []
+        for start in (index * size for index in indices):
+            keys, mm_idx = generate_block_hash_extra_keys(
+                request, start, start + size, mm_idx, semantics=self.semantics
+            )
+            found.append(keys)
+        return found
 
     def get_new_blocks(self, num_blocks: int) -> list[KVCacheBlock]:
         """Take blocks from the front of the queue; what they cached is lost.

@@ -34,10 +34,13 @@ class KVCacheCoordinator(ABC):
         semantics: Semantics = VLLM_0_22_1,
     ) -> None:
         groups = kv_cache_config.kv_cache_groups
-        refuse("EAGLE", use_eagle or any(group.is_eagle_group for group in groups))
         refuse(f"{len(groups)} KV cache groups", len(groups) != 1)
         self.kv_cache_config = kv_cache_config
         self.max_model_len = max_model_len
+        # Unless some groups are marked as EAGLE's, all of them are.
+        self.eagle_group_ids = {i for i, group in enumerate(groups) if group.is_eagle_group}
+        if use_eagle and not self.eagle_group_ids:
+            self.eagle_group_ids = set(range(len(groups)))
         self.enable_caching = enable_caching
         self.block_pool = BlockPool(
             num_gpu_blocks=kv_cache_config.num_blocks,
@@ -216,7 +219,7 @@ class UnitaryKVCacheCoordinator(KVCacheCoordinator):
             kv_cache_group_ids=[0],
             block_pool=self.block_pool,
             kv_cache_spec=self.kv_cache_spec,
-            use_eagle=False,
+            use_eagle=0 in self.eagle_group_ids,
             alignment_tokens=self.block_size,
         )
         return hit_blocks, len(hit_blocks[0]) * self.block_size

@@ -160,6 +160,8 @@ class KVCacheManager:
             num_lookahead_tokens: slots beyond them that drafts may need.
             num_external_computed_tokens: tokens after that prefix which a connector loads.
             delay_cache_blocks: cache nothing yet, since the load takes longer than this step.
+            num_encoder_tokens: tokens that cross-attention blocks are needed for; no group here
+                has such blocks.
             full_sequence_must_fit: also refuse if all the request's tokens would not fit.
 
         Returns:

@@ -2,8 +2,8 @@
 
     hash(block) = f((hash of the parent block, tokens of the block, extra keys))
 
-A first block's parent is ``NONE_HASH``. Extra keys keep apart what equal tokens do not: the
-adapter name in every block, the cache salt in the first.
+A first block's parent is ``NONE_HASH``. Extra keys keep apart what equal tokens do not
+(:mod:`nullblock.reference.extra_keys`).
 """
 
 import os
@@ -11,6 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nullblock.reference.errors import refuse
+from nullblock.reference.extra_keys import (
+    ExtraKeys,
+    differ_by_block,
+    generate_block_hash_extra_keys,
+    need_extra_keys,
+)
 from nullblock.reference.free_block_queue import (
     BlockHash,
     BlockHashWithGroupId,
@@ -43,8 +49,6 @@ __all__ = [
 
 BlockHashList = list[BlockHash]
 ExternalBlockHash = bytes | int
-
-ExtraKeys = tuple[Any, ...] | None
 
 NONE_HASH: BlockHash
 """The parent of every first block. Set by :func:`init_none_hash`, and absent before."""
@@ -83,34 +87,6 @@ def maybe_convert_block_hash(hash_bytes: BlockHash) -> ExternalBlockHash:
     return hash_bytes
 
 
-def need_extra_keys(request: Request) -> bool:
-    """Whether anything but tokens tells this request's blocks apart."""
-    return request.lora_request is not None or request.cache_salt is not None
-
-
-def generate_block_hash_extra_keys(
-    request: Request,
-    start_token_idx: int,
-    end_token_idx: int,
-    start_mm_idx: int,
-    *,
-    semantics: Semantics = VLLM_0_22_1,
-) -> tuple[ExtraKeys, int]:
-    """The extra keys of the block ``[start_token_idx, end_token_idx)``, or None for none.
-
-    The second value is vLLM's cursor over multimodal items; without such items it never moves.
-    """
-    keys: list[Any] = []
-    if request.lora_request:
-        name = request.lora_request.lora_name
-        # Untagged, adapter "X" and salt "X" give one key: upstream issue 44701.
-        keys.append(("lora", name) if semantics.extra_keys_tagged else name)
-    if start_token_idx == 0 and request.cache_salt:
-        salt = request.cache_salt
-        keys.append(("cache_salt", salt) if semantics.extra_keys_tagged else salt)
-    return tuple(keys) if keys else None, start_mm_idx
-
-
 def hash_block_tokens(
     hash_function: Callable[[Any], bytes],
     parent_block_hash: BlockHash | None,
@@ -141,11 +117,16 @@ def get_request_block_hasher(
         tokens = tuple(token_ids[start:])
         extra_keys: ExtraKeys = None
         new_hashes: list[BlockHash] = []
+        varied = differ_by_block(request)
+        # vLLM's shortcut: whoever fills a block later has sampled its way past all but the last
+        # encoder input.
+        mm_idx = -1 if start > 0 and request.mm_features else 0
         for offset in range(0, len(tokens) - block_size + 1, block_size):
-            if offset == 0 or start + offset == block_size:
-                # Extra keys differ between the first block and the others, and nowhere else.
-                extra_keys, _ = generate_block_hash_extra_keys(
-                    request, start + offset, start + offset + block_size, 0, semantics=semantics
+            if varied or offset == 0 or start + offset == block_size:
+                # Mostly they differ between the first block and the others, and nowhere else.
+                begin = start + offset
+                extra_keys, mm_idx = generate_block_hash_extra_keys(
+                    request, begin, begin + block_size, mm_idx, semantics=semantics
                 )
             parent = BlockHash(
                 caching_hash_fn(

@@ -151,11 +151,12 @@ class FullAttentionManager(SingleTypeKVCacheManager):
         """The cached blocks of the longest cached prefix of at most ``max_length`` tokens.
 
         The scan stops at the first miss: what would follow is a hit on another prefix's block.
+        EAGLE's head needs the hidden states of the last hit, which only computing it gives: with
+        ``use_eagle`` the last block is left out.
 
         Raises:
             ValueError: ``max_length`` is negative, that is, the request has no tokens.
         """
-        refuse("EAGLE", use_eagle)
         refuse("several KV cache groups", len(kv_cache_group_ids) != 1)
         refuse("an alignment other than the block", alignment_tokens != kv_cache_spec.block_size)
         max_num_blocks = max_length // kv_cache_spec.block_size
@@ -169,6 +170,8 @@ class FullAttentionManager(SingleTypeKVCacheManager):
             if block is None:
                 break
             hits.append(block)
+        if use_eagle and hits:
+            hits.pop()
         return (hits,)
 
     def get_num_common_prefix_blocks(self, running_request_id: str) -> int:

@@ -5,6 +5,7 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
+from nullblock.conformance.adapters import encoder_shape
 from nullblock.conformance.adapters.vllm.vllm_config import vllm_config
 from nullblock.conformance.engine import Dump, Fields, NewRequest
 from nullblock.conformance.errors import InputError
@@ -42,6 +43,10 @@ class Modules:
     kv_cache_interface: Any
     kv_cache_utils: Any
     hashing: Any
+    multimodal: Any
+    """Of an encoder's inputs; None where there is none."""
+    pooling_params: Any
+    """Of pooling requests; None where there is none."""
     dtype: Any
     """Of the only layer. Nothing is allocated."""
 
@@ -58,23 +63,40 @@ def modules(package: str) -> Modules:
         interface=import_module(f"{core}.sched.interface"),
         kv_cache_interface=cache,
         kv_cache_utils=import_module(f"{core}.kv_cache_utils"),
+        multimodal=_if_any(f"{package}.multimodal.inputs"),
+        pooling_params=_if_any(f"{package}.pooling_params"),
         hashing=import_module(f"{package}.utils.hashing" if is_vllm else f"{package}.hashing"),
         dtype=cache.torch.float32 if is_vllm else None,
     )
+
+
+def _if_any(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        return None
 
 
 _SETTINGS = (
     *("block_size", "num_blocks", "max_num_seqs", "max_num_batched_tokens", "max_model_len"),
     *("max_num_scheduled_tokens", "long_prefill_token_threshold", "enable_chunked_prefill"),
     *("enable_prefix_caching", "policy", "async_scheduling", "scheduler_reserve_full_isl"),
-    *("pipeline_parallel_size", "kv_events", "max_loras"),
+    *("pipeline_parallel_size", "kv_events", "max_loras", "num_spec_tokens", "spec_method"),
+    "use_v2_model_runner",
 )
 """Keys of a scenario's configuration that vLLM's configuration has fields for."""
 
 
 def engine_config(config: Config) -> SimpleNamespace:
     """The fields of vLLM's configuration that a scheduler reads."""
-    return vllm_config(**{name: getattr(config, name) for name in _SETTINGS})
+    made = vllm_config(**{name: getattr(config, name) for name in _SETTINGS})
+    if config.encoder:
+        encoder, model = config.encoder, made.model_config
+        fields = encoder_shape.settings(encoder, config.max_num_batched_tokens)
+        vars(made.scheduler_config).update(fields)
+        model.is_encoder_decoder = encoder.is_encoder_decoder
+        model.get_multimodal_config = lambda: None
+    return made
 
 
 def adapter(request: NewRequest) -> SimpleNamespace | None:
@@ -230,8 +252,14 @@ def kv_event(event: Any) -> Fields:
                 value = _short(value)
             case "token_ids":
                 value = list(value)
+            case "extra_keys" if value is not None:
+                value = [None if keys is None else _hex(keys) for keys in value]
         fields[name] = value
     return fields
+
+
+def _hex(keys: tuple[Any, ...]) -> list[Any]:
+    return [key.hex() if isinstance(key, bytes) else key for key in keys]
 
 
 def _short(block_hash: bytes | int | None) -> str | int | None:

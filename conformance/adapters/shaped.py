@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from nullblock.conformance.adapters import shape
+from nullblock.conformance.adapters import encoder_shape, shape
+from nullblock.conformance.adapters.drafting import TakesDrafts
 from nullblock.conformance.adapters.shape import REFERENCE, VLLM, Modules, modules, part
 from nullblock.conformance.adapters.surroundings import Surroundings
 from nullblock.conformance.engine import ALL_FEATURES, Dump, Feature, Fields, NewRequest
@@ -24,6 +25,7 @@ OPTIONAL = {
     Feature.pause: "set_pause_state",
     Feature.reset: "reset_prefix_cache",
     Feature.kv_events: "kv_event_publisher",
+    Feature.drafts: "update_draft_token_ids",
 }
 """What it may lack, and what it cannot be asked for then."""
 
@@ -47,7 +49,7 @@ def _is_in(module: str, package: str) -> bool:
     return module == package or module.startswith(f"{package}.")
 
 
-class Shaped(Surroundings):
+class Shaped(Surroundings, TakesDrafts):
     """Implements :class:`nullblock.conformance.engine.Engine` around a scheduler."""
 
     def __init__(
@@ -69,6 +71,13 @@ class Shaped(Surroundings):
         for name in METHODS:
             part(self.scheduler, name)
         self._make_hasher(config, semantics)
+        self.has_encoder = bool(config.encoder)
+        if config.encoder and config.encoder.external is not None:
+            self.scheduler.ec_connector = encoder_shape.EncoderConnector(config.encoder.external)
+        self.pooled: list[str] = []
+        """Whom the next update brings a vector."""
+        self.told: Any = {}
+        """What the last update told, by client."""
         self.published: list[Any] = []
         if hasattr(self.scheduler, OPTIONAL[Feature.kv_events]):
             self.scheduler.kv_event_publisher = SimpleNamespace(
@@ -116,9 +125,7 @@ class Shaped(Surroundings):
             params.update_from_generation_config({}, request.eos)
         made = self.modules.request.Request(
             request_id=request.id,
-            prompt_token_ids=request.prompt,
-            sampling_params=params,
-            pooling_params=None,
+            **self._kind(request, params),
             arrival_time=request.arrival,
             lora_request=shape.adapter(request),
             cache_salt=request.salt,
@@ -130,12 +137,37 @@ class Shaped(Surroundings):
         self.scheduler.add_request(made)
         self.alive[request.id] = made
 
+    def _kind(self, request: NewRequest, sampling_params: Any) -> dict[str, Any]:
+        """The arguments of a request that differ with its kind: mostly one of tokens."""
+        made: dict[str, Any] = {
+            "prompt_token_ids": request.prompt,
+            "sampling_params": sampling_params,
+            "pooling_params": None,
+            "client_index": request.client_index,
+        }
+        if request.mm_features:
+            inputs = encoder_shape.features(self.modules.multimodal, list(request.mm_features))
+            made["mm_features"] = inputs
+        if request.prompt_embeds is not None:
+            seed = request.prompt_embeds.seed
+            made["prompt_embeds"] = encoder_shape.Embeds.of(seed, len(request.prompt))
+            if not request.prompt_embeds.with_tokens:
+                made["prompt_token_ids"] = None
+        if request.pooling:
+            made["sampling_params"] = None
+            made["pooling_params"] = self.modules.pooling_params.PoolingParams(
+                skip_reading_prefix_cache=request.skip_cache_read
+            )
+        return made
+
     def schedule(self) -> Fields:
         """Decide one step."""
         in_flight = {id: _placeholders(request) for id, request in self.known.items()}
         output = self.scheduler.schedule()
         self.in_flight.append(output)
         decided = shape.decision(output)
+        if self.has_encoder:
+            decided |= encoder_shape.decision(self.scheduler, output)
         # As the worker finds out: from what it is told, not from what the scheduler remembers.
         computed = {one["id"]: one["computed"] for one in decided["new"] + decided["cached"]}
         self.chunks = {
@@ -160,13 +192,47 @@ class Shaped(Surroundings):
             req_id_to_index={id: index for index, id in enumerate(sampled)},
             sampled_token_ids=list(sampled.values()),
             kv_connector_output=self.take_report(),
+            **self._take_pooled(sampled),
         )
-        by_client = self.scheduler.update_from_output(self.in_flight.popleft(), model_output)
+        self.told = by_client = self.scheduler.update_from_output(
+            self.in_flight.popleft(), model_output
+        )
         told = shape.outputs(by_client)
+        self.count(by_client)
         for output in told:
             if output["finish"] is not None:
                 self.alive.pop(output["id"], None)
         return told
+
+    def pool(self, ids: list[str]) -> None:
+        """What the next update brings: a vector for each of those."""
+        self.pooled = ids
+
+    def _take_pooled(self, sampled: dict[str, list[int]]) -> dict[str, Any]:
+        """The pooler's part of a model's output, if it has one."""
+        pooled, self.pooled = self.pooled, []
+        return {"pooler_output": [0 if i in pooled else None for i in sampled]} if pooled else {}
+
+    def finished_by_client(self) -> dict[int, list[str]]:
+        """By client, whose end the last update told."""
+        told = {client: self.told[client].finished_requests for client in sorted(self.told)}
+        return {client: sorted(ids) for client, ids in told.items() if ids is not None}
+
+    def reset_encoder_cache(self) -> None:
+        """Forget all embeddings."""
+        self.scheduler.reset_encoder_cache()
+
+    def counts(self) -> Fields:
+        """How many requests there are, and whether there is anything to do or to tell."""
+        running, waiting = self.scheduler.get_request_counts()
+        return {
+            "running": running,
+            "waiting": waiting,
+            "unfinished": self.scheduler.get_num_unfinished_requests(),
+            "has_unfinished": self.scheduler.has_unfinished_requests(),
+            "has_finished": self.scheduler.has_finished_requests(),
+            "has_requests": self.scheduler.has_requests(),
+        }
 
     def abort(self, ids: list[str] | None, status: str) -> list[str]:
         """End requests one after another, or all at once."""
@@ -223,7 +289,10 @@ class Shaped(Surroundings):
 
     def state(self, dump: Dump) -> Fields | None:
         """Queues, requests and, in a full dump, the pool."""
-        return shape.state(self.scheduler, dump)
+        fields = shape.state(self.scheduler, dump)
+        if fields is not None and self.has_encoder:
+            fields |= encoder_shape.state(self.scheduler)
+        return fields
 
     def _use_own_none_hash(self) -> None:
         """vLLM keeps the hash of no parent in its module; two engines may differ in theirs."""
@@ -246,12 +315,16 @@ def _arguments(classes: Modules, config: Config) -> dict[str, Any]:
         "kv_cache_config": cache.KVCacheConfig(
             num_blocks=config.num_blocks,
             kv_cache_tensors=[],
-            kv_cache_groups=[cache.KVCacheGroupSpec(["layer"], layer)],
+            kv_cache_groups=[
+                cache.KVCacheGroupSpec(["layer"], layer, is_eagle_group=config.groups[0].eagle)
+            ],
         ),
         "structured_output_manager": PlayedGrammars(),
         "block_size": config.block_size,
         "hash_block_size": config.block_size,
         "log_stats": config.log_stats,
+        "include_finished_set": config.has_clients,
+        **({"mm_registry": encoder_shape.registry(config.encoder)} if config.encoder else {}),
     }
 
 

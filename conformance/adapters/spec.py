@@ -2,15 +2,7 @@
 
 from typing import Any
 
-from nullblock.conformance.engine import (
-    ALL_FEATURES,
-    WAITS,
-    Dump,
-    Engine,
-    Feature,
-    Fields,
-    NewRequest,
-)
+from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec import facts
 from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
@@ -36,7 +28,7 @@ from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_unservable
 from nullblock.spec.state import begins, in_flight, live
 
-FEATURES = ALL_FEATURES - WAITS
+FEATURES = CORE_FEATURES
 NO_CHAIN = 0
 """The chain of a block that is not full yet: no block carries it."""
 FINISH = {CONTINUE: None, STOPPED: "stop", STOPPED_BY_ID: "stop", LENGTH: "length"}

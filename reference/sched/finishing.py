@@ -65,6 +65,8 @@ class Finishing(RemoteKV):
         if self.connector is not None:
             is_kept, kv_transfer_params = self._connector_finished(request)
             delay_free_blocks |= is_kept
+        if request.mm_features:
+            self.encoder_cache_manager.free(request)
         request_id = request.request_id
         self.finished_req_ids.add(request_id)
         if self.finished_req_ids_dict is not None:

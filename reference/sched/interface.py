@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from nullblock.reference.engine import EngineCoreOutputs
-from nullblock.reference.errors import UnsupportedFeature
 from nullblock.reference.outputs import DraftTokenIds, ModelRunnerOutput
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.output import GrammarOutput, SchedulerOutput
@@ -94,12 +93,12 @@ class SchedulerInterface(ABC):
     def get_grammar_bitmask(self, scheduler_output: SchedulerOutput) -> GrammarOutput | None:
         """The mask of allowed tokens for a step; None if nobody in it needs one."""
 
+    @abstractmethod
     def update_draft_token_ids(self, draft_token_ids: DraftTokenIds) -> None:
-        """Out of scope."""
-        raise UnsupportedFeature("speculative decoding")
+        """Take drafts for the steps to come."""
 
+    @abstractmethod
     def update_draft_token_ids_in_output(
         self, draft_token_ids: DraftTokenIds, scheduler_output: SchedulerOutput
     ) -> None:
-        """Out of scope."""
-        raise UnsupportedFeature("speculative decoding")
+        """Write drafts into a step that was scheduled without knowing them."""

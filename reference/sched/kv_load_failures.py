@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from nullblock.reference.engine import EngineCoreOutput
+from nullblock.reference.outputs import KVConnectorOutput
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.finishing import Finishing
+from nullblock.reference.sched.output import SchedulerOutput
 from nullblock.reference.utils import cdiv
 
 
@@ -27,6 +29,16 @@ class Affected:
 
 class KVLoadFailures(Finishing):
     """Takes back what was counted as computed and is not there."""
+
+    def _take_back_unloaded(
+        self, report: KVConnectorOutput, scheduler_output: SchedulerOutput
+    ) -> set[str]:
+        """The requests whose output in a step is worth nothing, by what workers report with it."""
+        if not report.invalid_block_ids:
+            return set()
+        return self._handle_invalid_blocks(
+            report.invalid_block_ids, scheduler_output.num_scheduled_tokens
+        )
 
     def _handle_invalid_blocks(
         self, invalid_block_ids: set[int], num_scheduled_tokens: dict[str, int]
@@ -88,23 +100,32 @@ class KVLoadFailures(Finishing):
             found.blocks_to_evict.update(block_ids[first:])
         return found
 
-    def _fail_unloaded(self, request_ids: set[str]) -> list[tuple[int, EngineCoreOutput]]:
-        """End those requests; what their clients hear, with the clients' numbers.
+    def _finish_transfers(
+        self,
+        report: KVConnectorOutput,
+        unloaded: set[str],
+        outputs: dict[int, list[EngineCoreOutput]],
+    ) -> None:
+        """What a report changes once the step's outputs are taken."""
+        if unloaded and not self.recompute_kv_load_failures:
+            self._fail_unloaded(unloaded, outputs)
+        self._update_from_kv_xfer_finished(report)
+
+    def _fail_unloaded(
+        self, request_ids: set[str], outputs: dict[int, list[EngineCoreOutput]]
+    ) -> None:
+        """End those requests, and tell their clients.
 
         Several end in the iteration order of a set of strings, as in vLLM.
         """
         failed = [self.requests[request_id] for request_id in request_ids]
         self.finish_requests(request_ids, RequestStatus.FINISHED_ERROR)
-        return [
-            (
-                request.client_index,
-                EngineCoreOutput(
-                    request.request_id,
-                    [],
-                    finish_reason=request.get_finished_reason(),
-                    events=request.take_events(),
-                    trace_headers=request.trace_headers,
-                ),
+        for request in failed:
+            output = EngineCoreOutput(
+                request.request_id,
+                [],
+                finish_reason=request.get_finished_reason(),
+                events=request.take_events(),
+                trace_headers=request.trace_headers,
             )
-            for request in failed
-        ]
+            outputs[request.client_index].append(output)

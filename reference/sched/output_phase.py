@@ -1,12 +1,13 @@
 """The end of a step: what workers are told, and what is counted as computed from now on."""
 
 from nullblock.reference.request import Request
+from nullblock.reference.sched.drafts import Drafts
 from nullblock.reference.sched.output import CachedRequestData, NewRequestData, SchedulerOutput
 from nullblock.reference.sched.state import Step
 from nullblock.reference.sched.structured_output import StructuredOutput
 
 
-class OutputPhase(StructuredOutput):
+class OutputPhase(StructuredOutput, Drafts):
     """Turns the decisions of a step into a :class:`SchedulerOutput`."""
 
     def _make_scheduler_output(self, step: Step) -> SchedulerOutput:
@@ -25,18 +26,22 @@ class OutputPhase(StructuredOutput):
         cached_data = self._make_cached_request_data(step, resumed)
         self.prev_step_scheduled_req_ids.clear()
         self.prev_step_scheduled_req_ids.update(step.num_scheduled_tokens)
-        return SchedulerOutput(
+        scheduler_output = SchedulerOutput(
             scheduled_new_reqs=new_data,
             scheduled_cached_reqs=cached_data,
             num_scheduled_tokens=step.num_scheduled_tokens,
             total_num_scheduled_tokens=total,
-            scheduled_spec_decode_tokens={},
-            scheduled_encoder_inputs={},
+            scheduled_spec_decode_tokens=step.spec_tokens,
+            scheduled_encoder_inputs=step.encoder_inputs,
             num_common_prefix_blocks=self._num_common_prefix_blocks(),
             finished_req_ids=self.finished_req_ids,
-            free_encoder_mm_hashes=[],
+            free_encoder_mm_hashes=self.encoder_cache_manager.get_freed_mm_hashes(),
             preempted_req_ids={request.request_id for request in step.preempted},
         )
+        if self.ec_connector is not None:
+            told = self.ec_connector.build_connector_meta(scheduler_output)
+            scheduler_output.ec_connector_metadata = told
+        return scheduler_output
 
     def _num_common_prefix_blocks(self) -> list[int]:
         """Leading blocks that all owners of blocks share: what cascade attention may exploit."""
@@ -86,12 +91,17 @@ class OutputPhase(StructuredOutput):
     def _scheduled_token_ids(self, step: Step, requests: list[Request]) -> list[list[int]]:
         """The tokens to compute, for pipeline stages that did not sample them; else nothing.
 
-        Scheduling asynchronously, the stages hand sampled tokens to each other on the device.
+        Drafts are told apart from them. Scheduling asynchronously, the stages hand sampled tokens
+        to each other on the device.
         """
         if not self.use_pp or self.async_scheduling:
             return []
         starts = [request.num_computed_tokens for request in requests]
-        counts = [step.num_scheduled_tokens[request.request_id] for request in requests]
+        counts = [
+            step.num_scheduled_tokens[request.request_id]
+            - len(step.spec_tokens.get(request.request_id, ()))
+            for request in requests
+        ]
         return [
             request._all_token_ids[start : start + count]
             for request, start, count in zip(requests, starts, counts, strict=True)
@@ -115,6 +125,8 @@ class OutputPhase(StructuredOutput):
                 self._note_structured_output(request, scheduler_output)
             if counts_placeholders:
                 request.num_output_placeholders += 1
+        if self._has_drafts:
+            self._count_drafts(scheduler_output)
         if self.semantics.frames_match_request:
             scheduler_output.scheduled_requests = {
                 request_id: requests[request_id]

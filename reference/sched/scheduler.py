@@ -6,6 +6,7 @@ from typing import Any
 from nullblock.reference.engine import EngineCoreEventType
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.admission import Admission
+from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.sched.interface import PauseState, SchedulerInterface
 from nullblock.reference.sched.output import SchedulerOutput
 from nullblock.reference.sched.output_phase import OutputPhase
@@ -16,7 +17,13 @@ from nullblock.reference.sched.waiting_phase import WaitingPhase
 
 
 class Scheduler(
-    Admission, RunningPhase, WaitingPhase, OutputPhase, UpdatePhase, SchedulerInterface
+    Admission,
+    RunningPhase,
+    WaitingPhase,
+    OutputPhase,
+    UpdatePhase,
+    EncoderInputs,
+    SchedulerInterface,
 ):
     """Continuous batching over a paged KV cache."""
 
@@ -26,6 +33,7 @@ class Scheduler(
         step = Step(
             token_budget=0 if paused else self.max_num_scheduled_tokens,
             timestamp=time.monotonic(),
+            encoder_budget=self.max_num_encoder_input_tokens,
         )
         self._schedule_running(step)
         self._schedule_waiting(step)
@@ -91,9 +99,6 @@ class Scheduler(
 
     def _discard_outputs_in_flight(self, request: Request) -> None:
         """Nothing to do: synchronously, an output in flight is taken, whatever was reset."""
-
-    def reset_encoder_cache(self) -> None:
-        """Nothing to do without encoder inputs."""
 
     def shutdown(self) -> None:
         """No more KV cache events will come."""

@@ -9,13 +9,16 @@ from nullblock.reference.errors import refuse
 from nullblock.reference.kv_cache_interface import KVCacheConfig
 from nullblock.reference.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from nullblock.reference.kv_events import EventPublisherFactory
+from nullblock.reference.multimodal.encoder_budget import make_encoder_cache
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched.encoder_plan import EncoderPlan
 from nullblock.reference.sched.interface import PauseState
 from nullblock.reference.sched.request_queue import (
     RequestQueue,
     SchedulingPolicy,
     create_request_queue,
 )
+from nullblock.reference.spec_decode import draft_sizes
 from nullblock.reference.stats import PrefixCacheStats
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
@@ -46,6 +49,14 @@ class Step:
     """Numbers of the adapters that this step computes; only where they are capped."""
     skipped: RequestQueue | None = None
     """Requests that were passed over in this step; None for none."""
+    encoder_budget: int = 0
+    """Embeddings that may still be computed."""
+    encoder_inputs: dict[str, list[int]] = field(default_factory=dict)
+    """Encoder inputs to compute, by request."""
+    encoder_plan: EncoderPlan = field(default_factory=EncoderPlan)
+    """For the request with encoder inputs whose turn it was last."""
+    spec_tokens: dict[str, list[int]] = field(default_factory=dict)
+    """The drafts among the tokens, by request; no entry where there are none."""
 
     def withdraw(self, request: Request) -> bool:
         """Take a request that was running out of the step; whether it was in."""
@@ -54,6 +65,9 @@ class Step:
             return False
         self.token_budget += self.num_scheduled_tokens.pop(request_id)
         del self.new_blocks[request_id]
+        for index in self.encoder_inputs.pop(request_id, ()):
+            self.encoder_budget += request.get_num_encoder_embeds(index)
+        self.spec_tokens.pop(request_id, None)
         return True
 
 
@@ -66,6 +80,7 @@ class SchedulerState:
         structured_output_manager: says whether a request's grammar is to see its new tokens, and
             makes the masks of allowed tokens.
         block_size: tokens a block.
+        mm_registry: the processors of a multimodal model; None: a model without an encoder.
         include_finished_set: report the ids that ended to each client.
         log_stats: collect statistics.
         semantics: the profile; vLLM 0.22.1 unless told otherwise.
@@ -81,7 +96,7 @@ class SchedulerState:
         structured_output_manager: Any,
         block_size: int,
         hash_block_size: int | None = None,
-        mm_registry: object = None,
+        mm_registry: Any = None,
         include_finished_set: bool = False,
         log_stats: bool = False,
         *,
@@ -98,11 +113,6 @@ class SchedulerState:
         self.kv_cache_config = kv_cache_config
         self.structured_output_manager = structured_output_manager
         self.lora_config = vllm_config.lora_config
-        self.connector: Any = None
-        """What knows remote KV; whoever builds a scheduler may set one."""
-        self.connector_prefix_cache_stats: PrefixCacheStats | None = None
-        self.recompute_kv_load_failures = True
-        """Whether requests compute what was not loaded; else they end."""
         self.log_stats = log_stats
         self.block_size = block_size
 
@@ -113,7 +123,10 @@ class SchedulerState:
         self.scheduler_reserve_full_isl: bool = self.scheduler_config.scheduler_reserve_full_isl
         self.use_pp: bool = self.parallel_config.pipeline_parallel_size > 1
         self.use_v2_model_runner: bool = vllm_config.use_v2_model_runner
-        self.num_spec_tokens = self.num_lookahead_tokens = 0
+        self.num_spec_tokens, self.num_lookahead_tokens, self.use_eagle = draft_sizes(
+            vllm_config.speculative_config
+        )
+        self._has_drafts = self.num_spec_tokens > 0
 
         self.policy = SchedulingPolicy(self.scheduler_config.policy)
         self.requests: dict[str, Request] = {}
@@ -122,10 +135,6 @@ class SchedulerState:
         """Requests that wait for something else than their turn, or were passed over."""
         self.num_waiting_for_streaming_input = 0
         """Sessions that wait for their next chunk."""
-        self.finished_recving_kv_req_ids: set[str] = set()
-        """Requests whose load has ended and that have not gone on yet."""
-        self.failed_recving_kv_req_ids: set[str] = set()
-        """Requests that lack some of what they load."""
         self.running: list[Request] = []
         """In the order of admission."""
         self.finished_req_ids: set[str] = set()
@@ -140,7 +149,24 @@ class SchedulerState:
         # and resumed while its output is in flight samples the same position twice.
         self._counts_placeholders = self.async_scheduling or self.semantics.outputs_owed_once
 
+        self._be_without_connector()
         self._make_kv_cache(block_size if hash_block_size is None else hash_block_size)
+        self.is_encoder_decoder: bool = vllm_config.model_config.is_encoder_decoder
+        self.ec_connector: Any = None
+        self.encoder_cache_manager, self.max_num_encoder_input_tokens = make_encoder_cache(
+            vllm_config, mm_registry
+        )
+
+    def _be_without_connector(self) -> None:
+        """Nothing knows remote KV; whoever builds a scheduler may set a connector."""
+        self.connector: Any = None
+        self.connector_prefix_cache_stats: PrefixCacheStats | None = None
+        self.recompute_kv_load_failures = True
+        """Whether requests compute what was not loaded; else they end."""
+        self.finished_recving_kv_req_ids: set[str] = set()
+        """Requests whose load has ended and that have not gone on yet."""
+        self.failed_recving_kv_req_ids: set[str] = set()
+        """Requests that lack some of what they load."""
 
     def _make_kv_cache(self, hash_block_size: int) -> None:
         """The KV cache, and who is told of its events."""
@@ -154,6 +180,7 @@ class SchedulerState:
             max_model_len=self.max_model_len,
             max_num_batched_tokens=self.scheduler_config.max_num_batched_tokens,
             enable_caching=self.cache_config.enable_prefix_caching,
+            use_eagle=self.use_eagle,
             log_stats=self.log_stats,
             enable_kv_cache_events=self.enable_kv_cache_events,
             hash_block_size=hash_block_size,
@@ -169,8 +196,11 @@ class SchedulerState:
         """
         assert request.status == RequestStatus.RUNNING, f"{request.request_id} is not running"
         self.kv_cache_manager.free(request)
+        if request.mm_features:
+            self.encoder_cache_manager.free(request)
         request.status = RequestStatus.PREEMPTED
         request.num_computed_tokens = 0
+        request.spec_token_ids = []
         request.num_preemptions += 1
         if self.log_stats:
             request.record_event(EngineCoreEventType.PREEMPTED, timestamp)
@@ -192,9 +222,6 @@ def _refuse_out_of_scope(vllm_config: Any) -> None:
         vllm_config.kv_transfer_config is not None,
     )
     refuse("encoder connectors", vllm_config.ec_transfer_config is not None)
-    refuse("speculative decoding", vllm_config.speculative_config is not None)
-    refuse("encoder-decoder models", vllm_config.model_config.is_encoder_decoder)
-    refuse("multimodal models", vllm_config.model_config.is_multimodal_model)
     refuse("routed experts", vllm_config.model_config.enable_return_routed_experts)
     refuse("KV cache metrics", observability.kv_cache_metrics)
     refuse("decode context parallelism", parallel.decode_context_parallel_size != 1)

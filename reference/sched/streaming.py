@@ -6,6 +6,7 @@ its session. An arrival of that id that is not resumable ends the session.
 """
 
 from collections import deque
+from dataclasses import replace
 
 from nullblock.reference.engine import EngineCoreEventType
 from nullblock.reference.request import Request, RequestStatus, StreamingUpdate
@@ -72,9 +73,14 @@ class Streaming(SkippedQueue, Finishing):
         kept_outputs = tokens[session.num_prompt_tokens : num_computed_tokens]
         del tokens[num_computed_tokens:]
         session._output_token_ids.clear()
+        assert session.prompt_token_ids is not None
+        session.prompt_token_ids.extend(kept_outputs)
+        for feature in update.mm_features:
+            offset = feature.mm_position.offset + len(tokens)
+            feature.mm_position = replace(feature.mm_position, offset=offset)
+        session.mm_features.extend(update.mm_features)
         chunk = update.prompt_token_ids or []
         tokens.extend(chunk)
-        session.prompt_token_ids.extend(kept_outputs)
         session.prompt_token_ids.extend(chunk)
         session.num_prompt_tokens = len(session.prompt_token_ids)
         session.update_block_hashes()

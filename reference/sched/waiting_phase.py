@@ -2,13 +2,14 @@
 
 from nullblock.reference.engine import EngineCoreEventType
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.sched.interface import PauseState
 from nullblock.reference.sched.kv_connector import Prefix
 from nullblock.reference.sched.skipped_queue import SkippedQueue
 from nullblock.reference.sched.state import Step
 
 
-class WaitingPhase(SkippedQueue):
+class WaitingPhase(SkippedQueue, EncoderInputs):
     """Admits from the head of a queue; the first that does not fit blocks all behind it.
 
     Who waits for something else than room is passed over, and tried first in the next step.
@@ -37,6 +38,12 @@ class WaitingPhase(SkippedQueue):
                 )
             if num_new_tokens is None:
                 break
+            if request.mm_features and not prefix.load_async:
+                num_new_tokens = self._plan_encoder_inputs(
+                    request, num_computed_tokens, num_new_tokens, step
+                )
+                if num_new_tokens == 0:
+                    break
             new_blocks = self.kv_cache_manager.allocate_slots(
                 request,
                 num_new_tokens,
@@ -44,9 +51,17 @@ class WaitingPhase(SkippedQueue):
                 new_computed_blocks=prefix.hits,
                 num_external_computed_tokens=prefix.num_external,
                 delay_cache_blocks=prefix.load_async,
+                num_encoder_tokens=self._num_encoder_tokens(request, step),
+                # None for the drafts of a request that has nothing computed: not even the first
+                # time, or after a preemption, since its hits are not counted in here.
+                num_lookahead_tokens=(
+                    self.num_lookahead_tokens if request.num_computed_tokens else 0
+                ),
                 full_sequence_must_fit=self.scheduler_reserve_full_isl,
             )
             if new_blocks is None:
+                if request.mm_features:
+                    self.encoder_cache_manager.free(request)
                 break
             if self.connector is not None:
                 self._tell_allocated(request, prefix)
@@ -116,3 +131,5 @@ class WaitingPhase(SkippedQueue):
         step.token_budget -= num_new_tokens
         if self.lora_config is not None:
             self._take_lora_place(request, step)
+        if request.mm_features:
+            self._take_encoder_inputs(request, step)

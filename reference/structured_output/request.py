@@ -31,12 +31,12 @@ class StructuredOutputRequest:
 
     @staticmethod
     def from_sampling_params(
-        params: SamplingParams,
+        params: SamplingParams | None,
         reasoning_ended: bool | None = None,
         reasoning_parser_kwargs: dict[str, Any] | None = None,
     ) -> "StructuredOutputRequest | None":
         """What those parameters constrain; None if they do not."""
-        wanted = params.structured_outputs
+        wanted = None if params is None else params.structured_outputs
         if wanted is None or wanted.all_constraints_none():
             return None
         return StructuredOutputRequest(

@@ -204,6 +204,7 @@ ASKS: dict[str, dict[str, Any]] = {
     "unchecked_input": {**ADD, "prompt": {"range": [0, 256]}},
     "streaming": {**ADD, "resumable": True},
     "structured_output": {**ADD, "grammar": {"ready": False}},
+    "drafts": {"op": "draft", "tokens": {"a": [1]}},
 }
 
 

@@ -188,11 +188,8 @@ def test_what_the_real_engine_can_be_built_with_is_read(config: dict[str, Any]) 
 @pytest.mark.parametrize(
     ("document", "place", "feature"),
     [
-        ({"config": {"num_spec_tokens": 1}}, "config.num_spec_tokens", "speculative"),
-        ({"config": {"use_v2_model_runner": True}}, "config.use_v2_model_runner", "v2"),
         ({"config": {"groups": [{"type": "full"}] * 2}}, "config.groups", "more than one"),
         ({"config": {"groups": [{"type": "mamba"}]}}, "config.groups[0].type", "mamba"),
-        ({"config": {"groups": [{"type": "full", "eagle": True}]}}, "config.groups[0].eagle", ""),
     ],
 )
 def test_features_out_of_scope_are_named(

@@ -8,6 +8,7 @@ import os
 from types import SimpleNamespace
 from typing import Any
 
+import encoder_side
 from played import PlayedGrammars
 
 Config = dict[str, Any]
@@ -65,7 +66,10 @@ def build(config: Config) -> tuple[Any, Any]:
     vllm_config = _vllm_config(config, mamba_cache_mode)
     block_size, hash_block_size = resolve_kv_cache_block_sizes(kv_cache_config, vllm_config)
     kind = AsyncScheduler if config["async_scheduling"] else Scheduler
+    encoder = config.get("encoder")
     scheduler = kind(
+        **encoder_side.arguments(encoder, vllm_config),
+        include_finished_set=config.get("include_finished_set", False),
         vllm_config=vllm_config,
         kv_cache_config=kv_cache_config,
         structured_output_manager=PlayedGrammars(),
@@ -73,6 +77,8 @@ def build(config: Config) -> tuple[Any, Any]:
         hash_block_size=hash_block_size,
         log_stats=config["log_stats"],
     )
+    if encoder is not None and encoder.get("external") is not None:
+        scheduler.ec_connector = encoder_side.EncoderConnector(encoder["external"])
     hash_function = get_hash_fn_by_name(config["hash_algo"])
     init_none_hash(hash_function)
     return scheduler, get_request_block_hasher(hash_block_size, hash_function)

@@ -132,6 +132,25 @@ def outputs(by_client: Any) -> list[Fields]:
     ]
 
 
+def finished_by_client(by_client: Any) -> dict[int, list[str]]:
+    """By client, whose end an update told."""
+    told = {client: by_client[client].finished_requests for client in sorted(by_client)}
+    return {client: sorted(ids) for client, ids in told.items() if ids is not None}
+
+
+def counts(scheduler: Any) -> Fields:
+    """How many requests there are, and whether there is anything to do or to tell."""
+    running, waiting = scheduler.get_request_counts()
+    return {
+        "running": running,
+        "waiting": waiting,
+        "unfinished": scheduler.get_num_unfinished_requests(),
+        "has_unfinished": scheduler.has_unfinished_requests(),
+        "has_finished": scheduler.has_finished_requests(),
+        "has_requests": scheduler.has_requests(),
+    }
+
+
 def kv_event(event: Any) -> Fields:
     """One event of the KV event stream."""
     fields: Fields = {"t": type(event).__name__}

@@ -250,7 +250,7 @@ def test_other_layers_are_refused_by_name(kind: type) -> None:
 
 
 def test_what_is_out_of_scope_is_refused_when_the_manager_is_made() -> None:
-    """Several groups, EAGLE, context parallelism, another kind of layer, metrics."""
+    """Several groups, context parallelism, another kind of layer, metrics."""
     with pytest.raises(UnsupportedFeature, match="2 KV cache groups"):
         KVCacheManager(config_of(8, groups=2), 64, 4)
     with pytest.raises(UnsupportedFeature, match="several KV cache groups"):
@@ -258,7 +258,6 @@ def test_what_is_out_of_scope_is_refused_when_the_manager_is_made() -> None:
     with pytest.raises(UnsupportedFeature, match="KVCacheSpec layers"):
         KVCacheManager(config_of(8, KVCacheSpec(4)), 64, 4)
     for option, name in (
-        ({"use_eagle": True}, "EAGLE"),
         ({"dcp_world_size": 2}, "decode context"),
         ({"pcp_world_size": 2}, "prefill context"),
         ({"metrics_collector": object()}, "metrics"),
