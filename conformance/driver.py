@@ -30,6 +30,7 @@ from nullblock.conformance.engine import (
     NewRequest,
 )
 from nullblock.conformance.errors import InputError, ScenarioError
+from nullblock.conformance.groups import block_sizes
 from nullblock.conformance.scenario_format import (
     MAX_STEPS,
     Abort,
@@ -134,13 +135,14 @@ class Player:
 
     def lines(self, version: str) -> Iterator[Fields]:
         """The fields of each line but the trailer."""
+        scheduler_block_size, hash_block_size = block_sizes(self.config)
         yield {
             "ev": "header",
             "vllm": version,
             "config": self.scenario.written_config,
             "ignored": self.scenario.ignored,
-            "hash_block_size": self.config.block_size,
-            "scheduler_block_size": self.config.block_size,
+            "hash_block_size": hash_block_size,
+            "scheduler_block_size": scheduler_block_size,
         }
         try:
             for index, event in enumerate(self.scenario.events):

@@ -21,6 +21,7 @@ class Feature(enum.StrEnum):
     several_in_flight = "a second step in flight"
     pipeline = "pipeline parallelism"
     kv_events = "the KV event stream"
+    groups = "other KV cache groups than one of full attention"
     priority = "the PRIORITY policy"
     prefix_caching = "prefix caching"
     adapters = "adapters and cache salts"
@@ -59,7 +60,7 @@ WAITS = frozenset(
     )
 )
 """What makes a request wait for something else than its turn."""
-CORE_FEATURES = ALL_FEATURES - CONTRACT - WAITS - {Feature.drafts}
+CORE_FEATURES = ALL_FEATURES - CONTRACT - WAITS - {Feature.drafts, Feature.groups}
 """Those that concern one full-attention group and nothing beside it."""
 
 

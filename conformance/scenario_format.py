@@ -37,16 +37,22 @@ Status = Literal[
 
 
 class Group(Struct, frozen=True, forbid_unknown_fields=True):
-    """A KV cache group. Only ``type`` matters to a full-attention group."""
+    """A KV cache group: layers that share a block table."""
 
-    type: Literal["full", "sliding_window", "chunked_local", "mamba", "sink"]
+    type: Literal["full", "sliding_window", "chunked_local", "mamba", "cross_attention", "sink"]
     block_size: AtLeast1 | UnsetType = UNSET
+    """Unset: that of the cache."""
     sliding_window: AtLeast1 | UnsetType = UNSET
+    """Tokens that a window has; a window needs it."""
     chunk: AtLeast1 | UnsetType = UNSET
-    mamba_cache_mode: str | UnsetType = UNSET
-    num_speculative_blocks: AtLeast0 | UnsetType = UNSET
+    """Tokens that a chunk has; chunked local attention needs it."""
+    mamba_cache_mode: Literal["none", "all", "align"] = "none"
+    num_speculative_blocks: AtLeast0 = 0
+    """Of Mamba: states beside the last one."""
     eagle: bool = False
+    """Whether the group's hits lose their last block."""
     sink_len: AtLeast0 | UnsetType = UNSET
+    """Tokens in a sink's own blocks; a sink needs it."""
 
 
 class Drafts(Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,7 +129,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     hash_algo: Literal["sha256", "sha256_cbor", "xxhash", "xxhash_cbor"] = "sha256"
     hash_seed: str | int = "0"
     hash_block_size: int | None = None
-    """With one group: taken and ignored, hashes have the group's block size."""
+    """None: the greatest that divides all groups' blocks. With one group: taken and ignored."""
     kv_events: bool = False
     log_stats: bool = False
     groups: Annotated[list[Group], Meta(min_length=1)] = msgspec.field(

@@ -1,4 +1,4 @@
-"""Which scenarios this version runs: those of one full-attention group.
+"""Which scenarios this version runs.
 
 Some features not every engine has: an engine says what it does
 (:attr:`nullblock.conformance.engine.Engine.features`), and the rest is refused by name.
@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 from msgspec import UNSET
 
+from nullblock.conformance import groups
 from nullblock.conformance.encoder_format import check_encoder, check_items
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.errors import OutOfScope, ScenarioError
@@ -29,7 +30,7 @@ from nullblock.conformance.scenario_format import (
     Scenario,
 )
 
-IN_SCOPE = "in scope: one full-attention group"
+IN_SCOPE = "install it, or choose another hash"
 
 
 def check(scenario: Scenario) -> None:
@@ -74,6 +75,7 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.async_scheduling, "async_scheduling", config.async_scheduling),
         (Feature.pipeline, "pipeline_parallel_size", config.pipeline_parallel_size > 1),
         (Feature.kv_events, "kv_events", config.kv_events),
+        (Feature.groups, "groups", not groups.are_plain(config)),
         (Feature.priority, "policy", config.policy == "priority"),
         (Feature.prefix_caching, "enable_prefix_caching", config.enable_prefix_caching),
         (Feature.unchunked, "enable_chunked_prefill", not config.enable_chunked_prefill),
@@ -154,14 +156,7 @@ def _lacking(feature: Feature, place: str, remedy: str) -> OutOfScope:
 
 def _check_possible(config: Config) -> None:
     """Refuse what is well typed and what no engine could be built with."""
-    if len(config.groups) == 1:
-        size = config.groups[0].block_size
-        if isinstance(size, int) and size != config.block_size:
-            raise ScenarioError(
-                f"the only group has blocks of {size} tokens, the cache of {config.block_size}",
-                "give both the same block_size",
-                "config.groups[0].block_size",
-            )
+    groups.check(config)
     if config.encoder:
         check_encoder(config.encoder, config.max_num_batched_tokens)
     if "\0" in str(config.hash_seed):
@@ -178,9 +173,5 @@ def _check_items(scenario: Scenario) -> None:
 def _features(scenario: Scenario) -> Iterator[tuple[str, str]]:
     """Each feature out of scope that the scenario uses, with its place."""
     config = scenario.config
-    if len(config.groups) > 1:
-        yield "more than one KV cache group", "config.groups"
-    if config.groups[0].type != "full":
-        yield f"a group of type {config.groups[0].type}", "config.groups[0].type"
     if config.hash_algo.startswith("xxhash") and find_spec("xxhash") is None:
         yield f"{config.hash_algo} without the xxhash package", "config.hash_algo"

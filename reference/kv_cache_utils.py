@@ -7,8 +7,9 @@ A first block's parent is ``NONE_HASH``. Extra keys keep apart what equal tokens
 """
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from math import gcd, lcm
+from typing import Any, overload
 
 from nullblock.reference.errors import refuse
 from nullblock.reference.extra_keys import (
@@ -23,7 +24,7 @@ from nullblock.reference.free_block_queue import (
     FreeKVCacheBlockQueue,
     KVCacheBlock,
 )
-from nullblock.reference.kv_cache_interface import KVCacheConfig
+from nullblock.reference.kv_cache_interface import KVCacheConfig, MambaSpec
 from nullblock.reference.request import Request
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
@@ -31,10 +32,12 @@ __all__ = [
     "NONE_HASH",
     "BlockHash",
     "BlockHashList",
+    "BlockHashListWithBlockSize",
     "BlockHashWithGroupId",
     "ExternalBlockHash",
     "FreeKVCacheBlockQueue",
     "KVCacheBlock",
+    "block_hashes_of",
     "generate_block_hash_extra_keys",
     "get_block_hash",
     "get_group_id",
@@ -47,7 +50,6 @@ __all__ = [
     "resolve_kv_cache_block_sizes",
 ]
 
-BlockHashList = list[BlockHash]
 ExternalBlockHash = bytes | int
 
 NONE_HASH: BlockHash
@@ -139,13 +141,80 @@ def get_request_block_hasher(
     return request_block_hasher
 
 
+class BlockHashListWithBlockSize(Sequence[BlockHash]):
+    """Hashes of small blocks, seen as those of bigger ones: each is a few of them in a row.
+
+    A view: it grows with the list that it is made of.
+    """
+
+    def __init__(
+        self, block_hashes: list[BlockHash], hash_block_size: int, target_block_size: int
+    ) -> None:
+        assert target_block_size % hash_block_size == 0
+        self.block_hashes = block_hashes
+        self.scale_factor = target_block_size // hash_block_size
+
+    def __len__(self) -> int:
+        return len(self.block_hashes) // self.scale_factor
+
+    @overload
+    def __getitem__(self, index: int) -> BlockHash: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[BlockHash]: ...
+
+    def __getitem__(self, index: int | slice) -> BlockHash | list[BlockHash]:
+        if isinstance(index, slice):
+            return [self._joined(i) for i in range(*index.indices(len(self)))]
+        return self._joined(index)
+
+    def __iter__(self) -> Iterator[BlockHash]:
+        return map(self._joined, range(len(self)))
+
+    def _joined(self, index: int) -> BlockHash:
+        first = index * self.scale_factor
+        return BlockHash(b"".join(self.block_hashes[first : first + self.scale_factor]))
+
+
+BlockHashList = list[BlockHash] | BlockHashListWithBlockSize
+
+
+def block_hashes_of(request: Request, hash_block_size: int, block_size: int) -> BlockHashList:
+    """A request's hashes for blocks of that size, a multiple of what one hash covers."""
+    if block_size == hash_block_size:
+        return request.block_hashes
+    return BlockHashListWithBlockSize(request.block_hashes, hash_block_size, block_size)
+
+
 def resolve_kv_cache_block_sizes(
     kv_cache_config: KVCacheConfig, vllm_config: Any
 ) -> tuple[int, int]:
-    """The scheduler's block size and the hash block size: for one group, both the cache's."""
+    """The scheduler's block size and the hash block size.
+
+    For one group, both are the cache's. For several, what a prefix hit is a multiple of, and what
+    all groups' blocks are multiples of.
+
+    Raises:
+        ValueError: the hash block size that was asked for does not divide a group's.
+    """
     parallel = vllm_config.parallel_config
-    refuse("several KV cache groups", len(kv_cache_config.kv_cache_groups) > 1)
     refuse("decode context parallelism", parallel.decode_context_parallel_size != 1)
     refuse("prefill context parallelism", parallel.prefill_context_parallel_size != 1)
-    block_size = int(vllm_config.cache_config.block_size)
-    return block_size, block_size
+    cache = vllm_config.cache_config
+    specs = [group.kv_cache_spec for group in kv_cache_config.kv_cache_groups]
+    if len(specs) <= 1:
+        return int(cache.block_size), int(cache.block_size)
+    sizes = [spec.block_size for spec in specs]
+    scheduler_block_size = lcm(*sizes)
+    hashes_are_used = cache.enable_prefix_caching or vllm_config.kv_transfer_config is not None
+    if not hashes_are_used or any(
+        isinstance(spec, MambaSpec) and spec.block_size != cache.block_size for spec in specs
+    ):
+        return scheduler_block_size, scheduler_block_size
+    requested = cache.hash_block_size
+    hash_block_size = gcd(*sizes) if requested is None else int(requested)
+    if any(size % hash_block_size for size in sizes):
+        raise ValueError(
+            f"hash_block_size {hash_block_size} does not divide the groups' block sizes {sizes}"
+        )
+    return scheduler_block_size, hash_block_size

@@ -9,6 +9,7 @@ from nullblock.conformance.adapters import encoder_shape
 from nullblock.conformance.adapters.vllm.vllm_config import vllm_config
 from nullblock.conformance.engine import Dump, Fields, NewRequest
 from nullblock.conformance.errors import InputError
+from nullblock.conformance.groups import mamba_cache_mode
 from nullblock.conformance.scenario_format import Config
 
 REFERENCE = "nullblock.reference"
@@ -82,14 +83,15 @@ _SETTINGS = (
     *("max_num_scheduled_tokens", "long_prefill_token_threshold", "enable_chunked_prefill"),
     *("enable_prefix_caching", "policy", "async_scheduling", "scheduler_reserve_full_isl"),
     *("pipeline_parallel_size", "kv_events", "max_loras", "num_spec_tokens", "spec_method"),
-    "use_v2_model_runner",
+    *("use_v2_model_runner", "hash_block_size"),
 )
 """Keys of a scenario's configuration that vLLM's configuration has fields for."""
 
 
 def engine_config(config: Config) -> SimpleNamespace:
     """The fields of vLLM's configuration that a scheduler reads."""
-    made = vllm_config(**{name: getattr(config, name) for name in _SETTINGS})
+    settings = {name: getattr(config, name) for name in _SETTINGS}
+    made = vllm_config(**settings, mamba_cache_mode=mamba_cache_mode(config))
     if config.encoder:
         encoder, model = config.encoder, made.model_config
         fields = encoder_shape.settings(encoder, config.max_num_batched_tokens)

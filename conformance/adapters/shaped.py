@@ -11,8 +11,10 @@ from typing import Any
 from nullblock.conformance.adapters import encoder_shape, shape
 from nullblock.conformance.adapters.drafting import TakesDrafts
 from nullblock.conformance.adapters.shape import REFERENCE, VLLM, Modules, modules, part
+from nullblock.conformance.adapters.shape_groups import kv_cache_groups
 from nullblock.conformance.adapters.surroundings import Surroundings
 from nullblock.conformance.engine import ALL_FEATURES, Dump, Feature, Fields, NewRequest
+from nullblock.conformance.groups import block_sizes
 from nullblock.conformance.played.grammar import PlayedGrammars
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec.profiles import Semantics
@@ -99,7 +101,7 @@ class Shaped(Surroundings, TakesDrafts):
         make = utils.get_request_block_hasher
         takes = _keywords(make) or ()
         keywords = {"semantics": semantics} if "semantics" in takes else {}
-        self.hasher = make(config.block_size, hash_fn, **keywords)
+        self.hasher = make(block_sizes(config)[1], hash_fn, **keywords)
 
     @property
     def features(self) -> frozenset[Feature]:
@@ -307,21 +309,17 @@ def _placeholders(request: Any) -> int:
 def _arguments(classes: Modules, config: Config) -> dict[str, Any]:
     """What vLLM constructs a scheduler with, by keyword."""
     cache = classes.kv_cache_interface
-    layer = cache.FullAttentionSpec(
-        block_size=config.block_size, num_kv_heads=1, head_size=1, dtype=classes.dtype
-    )
+    scheduler_block_size, hash_block_size = block_sizes(config)
     return {
         "vllm_config": shape.engine_config(config),
         "kv_cache_config": cache.KVCacheConfig(
             num_blocks=config.num_blocks,
             kv_cache_tensors=[],
-            kv_cache_groups=[
-                cache.KVCacheGroupSpec(["layer"], layer, is_eagle_group=config.groups[0].eagle)
-            ],
+            kv_cache_groups=kv_cache_groups(cache, classes.dtype, config),
         ),
         "structured_output_manager": PlayedGrammars(),
-        "block_size": config.block_size,
-        "hash_block_size": config.block_size,
+        "block_size": scheduler_block_size,
+        "hash_block_size": hash_block_size,
         "log_stats": config.log_stats,
         "include_finished_set": config.has_clients,
         **({"mm_registry": encoder_shape.registry(config.encoder)} if config.encoder else {}),

@@ -37,6 +37,11 @@ class OutputPhase(StructuredOutput, Drafts):
             finished_req_ids=self.finished_req_ids,
             free_encoder_mm_hashes=self.encoder_cache_manager.get_freed_mm_hashes(),
             preempted_req_ids={request.request_id for request in step.preempted},
+            new_block_ids_to_zero=(
+                self.kv_cache_manager.take_new_block_ids() or None
+                if self.needs_kv_cache_zeroing
+                else None
+            ),
         )
         if self.ec_connector is not None:
             told = self.ec_connector.build_connector_meta(scheduler_output)
@@ -46,7 +51,7 @@ class OutputPhase(StructuredOutput, Drafts):
     def _num_common_prefix_blocks(self) -> list[int]:
         """Leading blocks that all owners of blocks share: what cascade attention may exploit."""
         if not self.running:
-            return [0]
+            return [0] * self.kv_cache_manager.num_kv_cache_groups
         return self.kv_cache_manager.get_num_common_prefix_blocks(self.running[0].request_id)
 
     def _new_request_data(self, request: Request, step: Step) -> NewRequestData:

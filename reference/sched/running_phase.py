@@ -4,11 +4,12 @@ from nullblock.reference.kv_cache_manager import KVCacheBlocks
 from nullblock.reference.request import Request
 from nullblock.reference.sched.drafts import Drafts
 from nullblock.reference.sched.encoder import EncoderInputs
+from nullblock.reference.sched.mamba_split import MambaSplit
 from nullblock.reference.sched.request_queue import SchedulingPolicy
 from nullblock.reference.sched.state import Step
 
 
-class RunningPhase(Drafts, EncoderInputs):
+class RunningPhase(Drafts, EncoderInputs, MambaSplit):
     """Schedules ``running`` in its order, preempting when blocks run out."""
 
     def _schedule_running(self, step: Step) -> None:
@@ -23,6 +24,10 @@ class RunningPhase(Drafts, EncoderInputs):
             if request.mm_features:
                 num_new_tokens = self._plan_encoder_inputs(
                     request, request.num_computed_tokens, num_new_tokens, step
+                )
+            if self.need_mamba_block_aligned_split:
+                num_new_tokens = self._mamba_block_aligned_split(
+                    request, request.num_computed_tokens, num_new_tokens
                 )
             if num_new_tokens == 0:
                 step.req_index += 1

@@ -35,6 +35,8 @@ class Scheduler(
             timestamp=time.monotonic(),
             encoder_budget=self.max_num_encoder_input_tokens,
         )
+        if self.has_mamba_layers:
+            self.kv_cache_manager.new_step_starts()
         self._schedule_running(step)
         self._schedule_waiting(step)
         scheduler_output = self._make_scheduler_output(step)

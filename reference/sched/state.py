@@ -76,10 +76,10 @@ class SchedulerState:
 
     Args:
         vllm_config: any object with vLLM's configuration fields that this scope reads.
-        kv_cache_config: one full-attention group.
+        kv_cache_config: the groups of layers, and the blocks that they share.
         structured_output_manager: says whether a request's grammar is to see its new tokens, and
             makes the masks of allowed tokens.
-        block_size: tokens a block.
+        block_size: what prefix hits are a multiple of: of one group, its tokens a block.
         mm_registry: the processors of a multimodal model; None: a model without an encoder.
         include_finished_set: report the ids that ended to each client.
         log_stats: collect statistics.
@@ -169,7 +169,12 @@ class SchedulerState:
         """Requests that lack some of what they load."""
 
     def _make_kv_cache(self, hash_block_size: int) -> None:
-        """The KV cache, and who is told of its events."""
+        """The KV cache, what its layers ask of a step, and who is told of its events."""
+        self.has_mamba_layers = self.kv_cache_config.has_mamba_layers
+        self.needs_kv_cache_zeroing = self.kv_cache_config.needs_kv_cache_zeroing
+        self.need_mamba_block_aligned_split = (
+            self.has_mamba_layers and self.cache_config.mamba_cache_mode == "align"
+        )
         events = self.kv_events_config
         self.enable_kv_cache_events = bool(events and events.enable_kv_cache_events)
         self.kv_event_publisher = EventPublisherFactory.create(
@@ -186,6 +191,8 @@ class SchedulerState:
             hash_block_size=hash_block_size,
             semantics=self.semantics,
         )
+        if not self.needs_kv_cache_zeroing:
+            self.kv_cache_manager.tell_no_new_blocks()
 
     def _preempt_request(self, request: Request, timestamp: float) -> None:
         """Take a request's blocks and let it start over; it must be off ``running`` already.

@@ -5,11 +5,12 @@ from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.sched.interface import PauseState
 from nullblock.reference.sched.kv_connector import Prefix
+from nullblock.reference.sched.mamba_split import MambaSplit
 from nullblock.reference.sched.skipped_queue import SkippedQueue
 from nullblock.reference.sched.state import Step
 
 
-class WaitingPhase(SkippedQueue, EncoderInputs):
+class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
     """Admits from the head of a queue; the first that does not fit blocks all behind it.
 
     Who waits for something else than room is passed over, and tried first in the next step.
@@ -41,6 +42,13 @@ class WaitingPhase(SkippedQueue, EncoderInputs):
             if request.mm_features and not prefix.load_async:
                 num_new_tokens = self._plan_encoder_inputs(
                     request, num_computed_tokens, num_new_tokens, step
+                )
+                if num_new_tokens == 0:
+                    break
+            if self.need_mamba_block_aligned_split:
+                assert not prefix.num_external, "Mamba states are not loaded"
+                num_new_tokens = self._mamba_block_aligned_split(
+                    request, num_computed_tokens, num_new_tokens
                 )
                 if num_new_tokens == 0:
                     break

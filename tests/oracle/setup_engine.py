@@ -122,6 +122,8 @@ def _group_spec(group: Config, default_block_size: int) -> Any:
             return interface.ChunkedLocalAttentionSpec(
                 **layer, attention_chunk_size=group["chunk"]
             )
+        case "cross_attention":
+            return interface.CrossAttentionSpec(**layer)
         case "sink":
             return interface.SinkFullAttentionSpec(**layer, sink_len=group["sink_len"])
         case "mamba":

@@ -256,16 +256,13 @@ def test_a_configuration_out_of_scope_is_refused_by_name(name: str) -> None:
 
 
 def test_block_sizes_are_the_caches_for_one_group() -> None:
-    """Scheduler and hashes use the same; more groups, or context parallelism, are refused."""
+    """Scheduler and hashes use the same; context parallelism is refused."""
     config = vllm_config({**DEFAULTS, "block_size": 12})
     spec = FullAttentionSpec(block_size=12, num_kv_heads=1, head_size=1, dtype=None)
     cache = KVCacheConfig(8, [], [KVCacheGroupSpec(["l"], spec)])
     assert utils.resolve_kv_cache_block_sizes(cache, config) == (12, 12)
     config.parallel_config.decode_context_parallel_size = 2
     with pytest.raises(UnsupportedFeature, match="decode context"):
-        utils.resolve_kv_cache_block_sizes(cache, config)
-    cache.kv_cache_groups *= 2
-    with pytest.raises(UnsupportedFeature, match="several KV cache groups"):
         utils.resolve_kv_cache_block_sizes(cache, config)
 
 
