@@ -49,6 +49,13 @@ class PlayedGrammars:
             return False
         return bool(request.num_output_tokens > structured.grammar.after)
 
+    def accept_tokens(self, request: Any, tokens: list[int]) -> bool:
+        """Let the request's grammar see its new tokens; later releases ask this instead."""
+        if not self.should_advance(request):
+            return True
+        structured = request.structured_output_request
+        return bool(structured.grammar.accept_tokens(request.request_id, tokens))
+
     def grammar_bitmask(self, requests: Any, ids: list[str], drafts: Any) -> list[str]:
         """For a mask: whom it is made for."""
         return ids

@@ -11,6 +11,7 @@ from nullblock.reference.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from nullblock.reference.kv_events import EventPublisherFactory
 from nullblock.reference.multimodal.encoder_budget import make_encoder_cache
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched import later
 from nullblock.reference.sched.encoder_plan import EncoderPlan
 from nullblock.reference.sched.interface import PauseState
 from nullblock.reference.sched.request_queue import (
@@ -20,6 +21,7 @@ from nullblock.reference.sched.request_queue import (
 )
 from nullblock.reference.spec_decode import draft_sizes
 from nullblock.reference.stats import PrefixCacheStats
+from nullblock.spec.facts import token_budget
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 
@@ -116,8 +118,11 @@ class SchedulerState:
         self.log_stats = log_stats
         self.block_size = block_size
 
-        limit = self.scheduler_config.max_num_scheduled_tokens
-        self.max_num_scheduled_tokens: int = limit or self.scheduler_config.max_num_batched_tokens
+        self.max_num_scheduled_tokens = token_budget(
+            self.scheduler_config.max_num_batched_tokens,
+            self.scheduler_config.max_num_scheduled_tokens,
+            self.semantics,
+        )
         self.max_num_running_reqs: int = self.scheduler_config.max_num_seqs
         self.max_model_len: int = vllm_config.model_config.max_model_len
         self.scheduler_reserve_full_isl: bool = self.scheduler_config.scheduler_reserve_full_isl
@@ -128,15 +133,7 @@ class SchedulerState:
         )
         self._has_drafts = self.num_spec_tokens > 0
 
-        self.policy = SchedulingPolicy(self.scheduler_config.policy)
-        self.requests: dict[str, Request] = {}
-        self.waiting = create_request_queue(self.policy)
-        self.skipped_waiting = create_request_queue(self.policy)
-        """Requests that wait for something else than their turn, or were passed over."""
-        self.num_waiting_for_streaming_input = 0
-        """Sessions that wait for their next chunk."""
-        self.running: list[Request] = []
-        """In the order of admission."""
+        self._make_queues()
         self.finished_req_ids: set[str] = set()
         self.finished_req_ids_dict: dict[int, set[str]] | None = (
             defaultdict(set) if include_finished_set else None
@@ -150,12 +147,31 @@ class SchedulerState:
         self._counts_placeholders = self.async_scheduling or self.semantics.outputs_owed_once
 
         self._be_without_connector()
+        self._awaits_output = self.semantics.resumes_await_output
+        self._long_prefill_token_threshold: int = (
+            self.scheduler_config.long_prefill_token_threshold
+        )
+        self._preempted_by_reset: set[str] = set()
+        """Since the last step."""
+
         self._make_kv_cache(block_size if hash_block_size is None else hash_block_size)
         self.is_encoder_decoder: bool = vllm_config.model_config.is_encoder_decoder
         self.ec_connector: Any = None
         self.encoder_cache_manager, self.max_num_encoder_input_tokens = make_encoder_cache(
             vllm_config, mm_registry
         )
+
+    def _make_queues(self) -> None:
+        """Where requests are."""
+        self.policy = SchedulingPolicy(self.scheduler_config.policy)
+        self.requests: dict[str, Request] = {}
+        self.waiting = create_request_queue(self.policy)
+        self.skipped_waiting = create_request_queue(self.policy)
+        """Requests that wait for something else than their turn, or were passed over."""
+        self.num_waiting_for_streaming_input = 0
+        """Sessions that wait for their next chunk."""
+        self.running: list[Request] = []
+        """In the order of admission."""
 
     def _be_without_connector(self) -> None:
         """Nothing knows remote KV; whoever builds a scheduler may set a connector."""
@@ -189,12 +205,16 @@ class SchedulerState:
             log_stats=self.log_stats,
             enable_kv_cache_events=self.enable_kv_cache_events,
             hash_block_size=hash_block_size,
+            # A field of later releases' configurations.
+            watermark=getattr(self.scheduler_config, "watermark", None) or 0.0,
             semantics=self.semantics,
         )
         if not self.needs_kv_cache_zeroing:
             self.kv_cache_manager.tell_no_new_blocks()
 
-    def _preempt_request(self, request: Request, timestamp: float) -> None:
+    def _preempt_request(
+        self, request: Request, timestamp: float, drop_stale_output: bool = False
+    ) -> None:
         """Take a request's blocks and let it start over; it must be off ``running`` already.
 
         It waits at the front, so of several victims the last comes first, and since victims are
@@ -209,6 +229,8 @@ class SchedulerState:
         request.num_computed_tokens = 0
         request.spec_token_ids = []
         request.num_preemptions += 1
+        if self._awaits_output:
+            later.outdate(request, drop_stale_output)
         if self.log_stats:
             request.record_event(EngineCoreEventType.PREEMPTED, timestamp)
         self.waiting.prepend_request(request)

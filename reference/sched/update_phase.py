@@ -9,6 +9,7 @@ from nullblock.reference.errors import refuse
 from nullblock.reference.kv_events import KVEventBatch
 from nullblock.reference.outputs import ModelRunnerOutput
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched import later
 from nullblock.reference.sched.drafts import Drafts
 from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.sched.kv_load_failures import KVLoadFailures
@@ -41,6 +42,7 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         requests = self.requests
         # vLLM goes by the id alone: a request that reuses it gets the old one's token.
         by_request = self.semantics.frames_match_request
+        awaits_output = self._awaits_output
         drafts = scheduler_output.scheduled_spec_decode_tokens
         sampled_token_ids = model_runner_output.sampled_token_ids
         pooler_output = model_runner_output.pooler_output
@@ -58,9 +60,12 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 continue
             if by_request and scheduler_output.scheduled_requests[request_id] is not request:
                 continue
+            is_stale = awaits_output and later.land(request, num_tokens)
+            if is_stale and request.drop_stale_output:
+                continue
             index = req_id_to_index[request_id]
             token_ids = sampled_token_ids[index] if sampled_token_ids else []
-            if token_ids and drafts and request_id in drafts:
+            if token_ids and drafts and request_id in drafts and not is_stale:
                 self._reject_drafts(
                     request, len(drafts[request_id]), len(token_ids), scheduler_output
                 )
@@ -71,7 +76,7 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 continue
             status_before, stopped = request.status, False
             if token_ids:
-                token_ids, stopped = self._update_request_with_output(request, token_ids)
+                token_ids, stopped = self._update_request_with_output(request, token_ids, is_stale)
                 if request.structured_output_request is not None and token_ids:
                     stopped |= not self._advance_grammar(request, token_ids)
             elif request.pooling_params is not None:
@@ -86,19 +91,19 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 output = _engine_core_output(request, token_ids, pooled)
                 output.finish_reason, output.kv_transfer_params = reason, params
                 outputs[request.client_index].append(output)
-
-        self.running = remove_all(self.running, stopped_running)
-        if stopped_preempted:
-            self.waiting.remove_requests(stopped_preempted)
+        self._let_go(stopped_running, stopped_preempted)
         if report is not None:
             self._finish_transfers(report, unloaded, outputs)
         self._publish_kv_cache_events()
         return self._by_client(outputs)
 
     def _update_request_with_output(
-        self, request: Request, new_token_ids: list[int]
+        self, request: Request, new_token_ids: list[int], is_stale: bool = False
     ) -> tuple[list[int], bool]:
-        """Append tokens until one stops the request; the tokens kept, and whether one did."""
+        """Append tokens until one stops the request; the tokens kept, and whether one did.
+
+        ``is_stale``: the placeholders were given up when the request was preempted.
+        """
         stopped = False
         for num_kept, token_id in enumerate(new_token_ids, start=1):
             request.append_output_token_ids(token_id)
@@ -106,7 +111,7 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 del new_token_ids[num_kept:]
                 stopped = True
                 break
-        if self._counts_placeholders:
+        if self._counts_placeholders and not is_stale:
             request.num_output_placeholders -= len(new_token_ids)
             # Where an output may find a later request with the same id, it finds no placeholder.
             assert request.num_output_placeholders >= 0, f"{request.request_id} was owed nothing"
@@ -119,6 +124,17 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
             output.finish_reason = request.get_finished_reason()
             outputs[request.client_index].append(output)
         self._rejected.clear()
+
+    def _let_go(self, stopped_running: set[Request], stopped_preempted: set[Request]) -> None:
+        """Take requests that stopped out of where they were.
+
+        One that was preempted is looked for where preempted requests wait. vLLM does not look
+        among the skipped, so one that was passed over since then stays there, and raises when its
+        turn comes.
+        """
+        self.running = remove_all(self.running, stopped_running)
+        if stopped_preempted:
+            self.waiting.remove_requests(stopped_preempted)
 
     def _stop(self, request: Request) -> tuple[FinishReason | None, dict[str, Any] | None]:
         """A request has come to its stop: it ends, or it is a session and goes on.
