@@ -4,6 +4,8 @@ import enum
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from nullblock.conformance.encoder_format import Item, PromptEmbeds
+
 Dump = Literal["full", "brief", "none"]
 """How much state a line carries: with the block pool, without it, or none at all."""
 
@@ -18,6 +20,7 @@ class Feature(enum.StrEnum):
     several_in_flight = "a second step in flight"
     pipeline = "pipeline parallelism"
     kv_events = "the KV event stream"
+    groups = "other KV cache groups than one of full attention"
     priority = "the PRIORITY policy"
     prefix_caching = "prefix caching"
     adapters = "adapters and cache salts"
@@ -28,9 +31,25 @@ class Feature(enum.StrEnum):
     reset = "resetting the prefix cache"
     evict = "evicting named blocks"
     unchecked_input = "input that a front end refuses"
+    encoder_inputs = "encoder inputs"
+    prompt_embeds = "prompts that are embeddings"
+    pooling = "pooling requests"
+    clients = "several clients"
+    v2_model_runner = "the v2 model runner"
+    counts = "counting requests"
+    drafts = "speculative decoding"
 
 
 ALL_FEATURES = frozenset(Feature)
+CONTRACT = frozenset(
+    (
+        *(Feature.encoder_inputs, Feature.prompt_embeds, Feature.pooling, Feature.clients),
+        *(Feature.v2_model_runner, Feature.counts),
+    )
+)
+"""Encoder inputs, other kinds of requests, and what else an engine tells the outside."""
+CORE_FEATURES = ALL_FEATURES - CONTRACT - {Feature.drafts, Feature.groups}
+"""Those that concern one full-attention group and nothing beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +77,14 @@ class NewRequest:
     """The token that ends the request without a stop reason; None: none does."""
     skip_cache_read: bool | None
     """Whether the request ignores cached prefixes; None: as the engine decides."""
+    mm_features: tuple[Item, ...] = ()
+    """Encoder inputs."""
+    prompt_embeds: PromptEmbeds | None = None
+    """What the prompt consists of if not of tokens."""
+    pooling: bool = False
+    """Whether a vector is wanted instead of tokens."""
+    client_index: int = 0
+    """Which front end hears of it."""
 
 
 class Engine(Protocol):
@@ -135,4 +162,24 @@ class Engine(Protocol):
 
     def state(self, dump: Dump) -> Fields | None:
         """The ``state`` of a line; None if ``dump`` is ``none``."""
+        ...
+
+
+class FullEngine(Engine, Protocol):
+    """What is asked only of an engine that says it has the feature."""
+
+    def reset_encoder_cache(self) -> None:
+        """Forget all embeddings (:attr:`Feature.encoder_inputs`)."""
+        ...
+
+    def pool(self, ids: list[str]) -> None:
+        """What the next update brings: a vector for each of those (:attr:`Feature.pooling`)."""
+        ...
+
+    def finished_by_client(self) -> dict[int, list[str]]:
+        """By client, whose end the last update told, sorted (:attr:`Feature.clients`)."""
+        ...
+
+    def counts(self) -> Fields:
+        """The fields of a ``counts`` line but ``ev`` and ``n`` (:attr:`Feature.counts`)."""
         ...

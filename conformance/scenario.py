@@ -160,9 +160,10 @@ _CHOICES: dict[str, Any] = {
     "hash_algo": ("sha256", "sha256_cbor", "xxhash", "xxhash_cbor"),
     "accept": ("all", "none", "hash", "a list of whole numbers"),
     "state": ("UNPAUSED", "PAUSED_NEW", "PAUSED_ALL"),
-    "type": ("full", "sliding_window", "chunked_local", "mamba", "sink"),
+    "type": ("full", "sliding_window", "chunked_local", "mamba", "cross_attention", "sink"),
     "status": tuple(s for s in get_args(Status) if s.startswith("FINISHED_")),
     "groups": ('[{"type": "full"}]',),
+    "mamba_cache_mode": ("none", "all", "align"),
 }
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from nullblock.conformance.encoder_format import Encoder, Item, PromptEmbeds
 from nullblock.conformance.prompts import Prompt
 
 MAX_STEPS = 1_000_000
@@ -36,16 +37,38 @@ Status = Literal[
 
 
 class Group(Struct, frozen=True, forbid_unknown_fields=True):
-    """A KV cache group. Only ``type`` matters to a full-attention group."""
+    """A KV cache group: layers that share a block table."""
 
-    type: Literal["full", "sliding_window", "chunked_local", "mamba", "sink"]
+    type: Literal["full", "sliding_window", "chunked_local", "mamba", "cross_attention", "sink"]
     block_size: AtLeast1 | UnsetType = UNSET
+    """Unset: that of the cache."""
     sliding_window: AtLeast1 | UnsetType = UNSET
+    """Tokens that a window has; a window needs it."""
     chunk: AtLeast1 | UnsetType = UNSET
-    mamba_cache_mode: str | UnsetType = UNSET
-    num_speculative_blocks: AtLeast0 | UnsetType = UNSET
+    """Tokens that a chunk has; chunked local attention needs it."""
+    mamba_cache_mode: Literal["none", "all", "align"] = "none"
+    num_speculative_blocks: AtLeast0 = 0
+    """Of Mamba: states beside the last one."""
     eagle: bool = False
+    """Whether the group's hits lose their last block."""
     sink_len: AtLeast0 | UnsetType = UNSET
+    """Tokens in a sink's own blocks; a sink needs it."""
+
+
+class Drafts(Struct, frozen=True, forbid_unknown_fields=True):
+    """The drafts that follow an update; :mod:`nullblock.conformance.drafting` plays them.
+
+    If it is written at all, update lines tell what was drafted.
+    """
+
+    length: Literal["all", "none", "hash"] | list[AtLeast0] = "all"
+    """Tokens of a proposal: ``num_spec_tokens`` of them, no proposal at all, or from 0 up to as
+    many; a list says it of one proposal after another, round and round.
+    """
+    to: Literal["sampled", "scheduled"] = "sampled"
+    """Whom they are for: requests of the step that sampled and live, or all of them."""
+    fill_in: bool = False
+    """They are written into the newest step in flight instead of being kept for a later one."""
 
 
 class Connector(Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,7 +111,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     hash_algo: Literal["sha256", "sha256_cbor", "xxhash", "xxhash_cbor"] = "sha256"
     hash_seed: str | int = "0"
     hash_block_size: int | None = None
-    """With one group: taken and ignored, hashes have the group's block size."""
+    """None: the greatest that divides all groups' blocks. With one group: taken and ignored."""
     kv_events: bool = False
     log_stats: bool = False
     groups: Annotated[list[Group], Meta(min_length=1)] = msgspec.field(
@@ -96,9 +119,20 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     )
     accept: Literal["all", "none", "hash"] | list[AtLeast0] = "hash"
     """Draft tokens accepted; without drafts nobody looks at it."""
+    drafts: Drafts | UnsetType = UNSET
     vocab: AtLeast1 = 1000
     seed: int = 0
     connector: Connector | None = None
+    # What follows is left out of the header unless it was written: it came later.
+    encoder: Encoder | None | UnsetType = UNSET
+    """The model's encoder; without one there are no encoder inputs."""
+    include_finished_set: bool | UnsetType = UNSET
+    """Clients are told which of their requests have ended."""
+
+    @property
+    def has_clients(self) -> bool:
+        """Whether outputs tell several clients apart."""
+        return self.include_finished_set is True
 
 
 class _Event(Struct, frozen=True, forbid_unknown_fields=True, tag_field="op", kw_only=True):
@@ -125,6 +159,13 @@ class Add(_Event, frozen=True, kw_only=True, tag="add"):
     """The model samples ``eos`` from this output on (0 is the first)."""
     skip_cache_read: bool | None = None
     resumable: bool | None = None
+    mm_features: list[Item] = []
+    """Encoder inputs, by their place in the prompt."""
+    prompt_embeds: PromptEmbeds | None = None
+    pooling: bool = False
+    """The request wants one vector and no token."""
+    client_index: AtLeast0 = 0
+    """Which front end the request is from."""
 
 
 class Step(_Event, frozen=True, kw_only=True, tag="step"):
@@ -164,6 +205,14 @@ class ResetPrefixCache(_Event, frozen=True, kw_only=True, tag="reset_prefix_cach
     reset_running: bool = False
 
 
+class ResetEncoderCache(_Event, frozen=True, kw_only=True, tag="reset_encoder_cache"):
+    """The encoder cache is emptied."""
+
+
+class Counts(_Event, frozen=True, kw_only=True, tag="counts"):
+    """The engine is asked how many requests it has work for."""
+
+
 class Pause(_Event, frozen=True, kw_only=True, tag="pause"):
     """The pause state changes."""
 
@@ -183,6 +232,13 @@ class KvDone(_Event, frozen=True, kw_only=True, tag="kv_done"):
     send: list[str] = []
 
 
+class Draft(_Event, frozen=True, kw_only=True, tag="draft"):
+    """Drafts for requests, by id: for their next steps, or for the newest step in flight."""
+
+    tokens: dict[str, list[int]]
+    fill_in: bool = False
+
+
 Event = (
     Add
     | Step
@@ -192,9 +248,12 @@ Event = (
     | Run
     | Abort
     | ResetPrefixCache
+    | ResetEncoderCache
+    | Counts
     | Pause
     | EvictBlocks
     | KvDone
+    | Draft
 )
 EVENTS: dict[str, type[Struct]] = {
     str(kind.__struct_config__.tag): kind for kind in Event.__args__

@@ -47,7 +47,7 @@ class ModelRunnerOutput:
 
 @dataclass
 class DraftTokenIds:
-    """Drafts for the next step; speculative decoding is out of scope."""
+    """Drafts by request, as workers hand them over."""
 
     req_ids: list[str]
     draft_token_ids: list[list[int]]

@@ -12,6 +12,8 @@ from nullblock.reference.engine import (
     FinishReason,
 )
 from nullblock.reference.errors import refuse
+from nullblock.reference.multimodal.inputs import MultiModalFeatureSpec
+from nullblock.reference.pooling_params import PoolingParams
 from nullblock.reference.sampling_params import SamplingParams
 from nullblock.reference.stats import PrefillStats
 from nullblock.reference.utils import ConstantList
@@ -84,12 +86,33 @@ _FINISHED_REASON = {
 }
 
 
-def _checked(request_id: str, params: SamplingParams | None) -> tuple[SamplingParams, int]:
-    """The parameters and their max_tokens, which a request in the scheduler must have."""
-    if params is None:
-        raise ValueError(f"request {request_id!r} has no sampling_params")
-    assert params.max_tokens is not None, f"request {request_id!r}: max_tokens unset"
-    return params, params.max_tokens
+def _max_tokens(
+    request_id: str, sampling: SamplingParams | None, pooling: PoolingParams | None
+) -> int:
+    """The outputs that a request may have; a pooling request counts as if it had one."""
+    if pooling is not None:
+        return 1
+    if sampling is None:
+        raise ValueError(f"request {request_id!r} has neither sampling_params nor pooling_params")
+    assert sampling.max_tokens is not None, f"request {request_id!r}: max_tokens unset"
+    return sampling.max_tokens
+
+
+def _num_prompt_tokens(token_ids: list[int] | None, embeds: Any | None) -> int:
+    """The length of a prompt of tokens, of embeddings, or of both in step."""
+    lengths = {len(given) for given in (token_ids, embeds) if given is not None}
+    if len(lengths) != 1:
+        what = f"lengths {sorted(lengths)}" if lengths else "neither"
+        raise ValueError(f"a prompt needs tokens, embeddings, or both of one length: {what}")
+    return lengths.pop()
+
+
+def _skips_reading(sampling: SamplingParams | None, pooling: PoolingParams | None) -> bool:
+    """Whether cached prefixes are ignored; the first that says anything decides."""
+    for params in (sampling, pooling):
+        if params is not None and params.skip_reading_prefix_cache is not None:
+            return params.skip_reading_prefix_cache
+    return False
 
 
 class Request:
@@ -104,12 +127,12 @@ class Request:
         request_id: str,
         prompt_token_ids: list[int] | None,
         sampling_params: SamplingParams | None,
-        pooling_params: object | None,
+        pooling_params: PoolingParams | None,
         client_index: int = 0,
         arrival_time: float | None = None,
-        prompt_embeds: object | None = None,
+        prompt_embeds: Any | None = None,
         prompt_is_token_ids: list[bool] | None = None,
-        mm_features: list[Any] | None = None,
+        mm_features: list[MultiModalFeatureSpec] | None = None,
         lora_request: LoRARequest | None = None,
         cache_salt: str | None = None,
         priority: int = 0,
@@ -120,30 +143,28 @@ class Request:
         reasoning_parser_kwargs: dict[str, Any] | None = None,
         abort_immediately: bool = False,
     ) -> None:
-        refuse("pooling requests", pooling_params is not None)
-        refuse("prompt embeddings", prompt_embeds is not None or prompt_token_ids is None)
-        refuse("multimodal inputs", mm_features)
         refuse("resumable requests", resumable)
-        assert prompt_token_ids is not None
-        sampling_params, max_tokens = _checked(request_id, sampling_params)
+        max_tokens = _max_tokens(request_id, sampling_params, pooling_params)
 
         self.request_id = request_id
         self.client_index = client_index
         self.priority = priority
         self.arrival_time = time.time() if arrival_time is None else arrival_time
         self.sampling_params = sampling_params
-        self.pooling_params = None
+        self.pooling_params = pooling_params
         self.max_tokens = max_tokens
         self.lora_request = lora_request
         self.cache_salt = cache_salt
         self.trace_headers = trace_headers
-        self.mm_features: list[Any] = []
-        self.prompt_embeds = None
+        self.mm_features = mm_features or []
+        self.prompt_embeds = prompt_embeds
         self.prompt_is_token_ids = prompt_is_token_ids
-        self.kv_transfer_params = (sampling_params.extra_args or {}).get("kv_transfer_params")
+        self._prompt_embeds_per_block_hashes: dict[tuple[int, int], bytes] = {}
+        extra_args = None if sampling_params is None else sampling_params.extra_args
+        self.kv_transfer_params = (extra_args or {}).get("kv_transfer_params")
         self.resumable = False
         self.abort_immediately = abort_immediately
-        self.skip_reading_prefix_cache = bool(sampling_params.skip_reading_prefix_cache)
+        self.skip_reading_prefix_cache = _skips_reading(sampling_params, pooling_params)
 
         self.status = RequestStatus.WAITING
         self.stop_reason: int | str | None = None
@@ -153,17 +174,20 @@ class Request:
         self.num_nans_in_logits = 0
 
         self.prompt_token_ids = prompt_token_ids
-        self.num_prompt_tokens = len(prompt_token_ids)
+        self.num_prompt_tokens = _num_prompt_tokens(prompt_token_ids, prompt_embeds)
         self._output_token_ids: list[int] = []
-        self._all_token_ids = prompt_token_ids.copy()
+        self._all_token_ids = (
+            [0] * self.num_prompt_tokens if prompt_token_ids is None else prompt_token_ids.copy()
+        )
         self.output_token_ids = ConstantList(self._output_token_ids)
         self.all_token_ids = ConstantList(self._all_token_ids)
         self.num_computed_tokens = 0
         self.is_prefill_chunk = False
         # Outputs in flight: those to append when they come, and those that a reset made worthless.
-        self.num_output_placeholders = 0
-        self.async_tokens_to_discard = 0
-        self.spec_token_ids: list[int] = []  # drafts are out of scope
+        self.num_output_placeholders = self.async_tokens_to_discard = 0
+        self.num_in_flight_tokens = self.num_stale_output_tokens = 0  # see sched/later.py
+        self.drop_stale_output = False
+        self.spec_token_ids: list[int] = []
 
         self.block_hashes: list[BlockHash] = []
         self._block_hasher = block_hasher
@@ -237,13 +261,17 @@ class Request:
 
     @property
     def num_encoder_inputs(self) -> int:
-        """Always 0 in this scope."""
-        return 0
+        """Items for the encoder."""
+        return len(self.mm_features)
 
     @property
     def has_encoder_inputs(self) -> bool:
-        """Always False in this scope."""
-        return False
+        """Whether there are any."""
+        return bool(self.mm_features)
+
+    def get_num_encoder_embeds(self, input_id: int) -> int:
+        """Embeddings that the encoder makes of an item."""
+        return self.mm_features[input_id].mm_position.get_num_embeds()
 
     def is_finished(self) -> bool:
         """Whether no more will come of this request."""

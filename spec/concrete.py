@@ -107,6 +107,7 @@ class Env:
         self.max_seqs = config.max_num_seqs
         self.max_len = config.max_model_len
         self.threshold = config.long_prefill_token_threshold
+        self.watermark = config.watermark_blocks
         self.chunked = config.enable_chunked_prefill
         self.caching = config.enable_prefix_caching
         self.reserve = config.scheduler_reserve_full_isl

@@ -5,7 +5,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from nullblock.reference.engine import EngineCoreOutputs
-from nullblock.reference.errors import UnsupportedFeature
 from nullblock.reference.outputs import DraftTokenIds, ModelRunnerOutput
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.output import GrammarOutput, SchedulerOutput
@@ -93,12 +92,12 @@ class SchedulerInterface(ABC):
         """None: no request in scope uses a grammar."""
         return None
 
+    @abstractmethod
     def update_draft_token_ids(self, draft_token_ids: DraftTokenIds) -> None:
-        """Out of scope."""
-        raise UnsupportedFeature("speculative decoding")
+        """Take drafts for the steps to come."""
 
+    @abstractmethod
     def update_draft_token_ids_in_output(
         self, draft_token_ids: DraftTokenIds, scheduler_output: SchedulerOutput
     ) -> None:
-        """Out of scope."""
-        raise UnsupportedFeature("speculative decoding")
+        """Write drafts into a step that was scheduled without knowing them."""

@@ -7,6 +7,7 @@ from nullblock.reference.engine import EngineCoreEventType
 from nullblock.reference.errors import refuse
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.admission import Admission
+from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.sched.interface import PauseState, SchedulerInterface
 from nullblock.reference.sched.output import SchedulerOutput
 from nullblock.reference.sched.output_phase import OutputPhase
@@ -18,17 +19,31 @@ from nullblock.reference.sched.waiting_phase import WaitingPhase
 
 
 class Scheduler(
-    Admission, RunningPhase, WaitingPhase, OutputPhase, UpdatePhase, SchedulerInterface
+    Admission,
+    RunningPhase,
+    WaitingPhase,
+    OutputPhase,
+    UpdatePhase,
+    EncoderInputs,
+    SchedulerInterface,
 ):
     """Continuous batching over a paged KV cache."""
 
     def schedule(self) -> SchedulerOutput:
         """Decide one step: running requests first, then admissions."""
         paused = self._pause_state == PauseState.PAUSED_ALL
+        if self.semantics.lone_prefill_uncut:
+            # The threshold is there so that others get their share: alone there are none.
+            is_alone = sum(self.get_request_counts()) <= 1
+            threshold: int = self.scheduler_config.long_prefill_token_threshold
+            self._long_prefill_token_threshold = 0 if is_alone else threshold
         step = Step(
             token_budget=0 if paused else self.max_num_scheduled_tokens,
             timestamp=time.monotonic(),
+            encoder_budget=self.max_num_encoder_input_tokens,
         )
+        if self.has_mamba_layers:
+            self.kv_cache_manager.new_step_starts()
         self._schedule_running(step)
         self._schedule_waiting(step)
         scheduler_output = self._make_scheduler_output(step)
@@ -91,7 +106,8 @@ class Scheduler(
 
         It cannot be while a request holds blocks, unless the running ones are preempted first.
         They resume as if they had never run: nothing counts as scheduled in the previous step.
-        Workers are not told of these preemptions; a resumed request brings all its tokens anyway.
+        A resumed request brings all its tokens, so not every line tells workers of these
+        preemptions.
         """
         refuse("KV connectors", reset_connector)
         if reset_running_requests:
@@ -99,8 +115,9 @@ class Scheduler(
             while self.running:
                 # From the back, so that the queue keeps the order of admission.
                 request = self.running.pop()
-                self._preempt_request(request, timestamp)
+                self._preempt_request(request, timestamp, drop_stale_output=True)
                 self._discard_outputs_in_flight(request)
+                self._preempted_by_reset.add(request.request_id)
             self.prev_step_scheduled_req_ids.clear()
         done = self.kv_cache_manager.reset_prefix_cache()
         if reset_running_requests and not done:
@@ -109,9 +126,6 @@ class Scheduler(
 
     def _discard_outputs_in_flight(self, request: Request) -> None:
         """Nothing to do: synchronously, an output in flight is taken, whatever was reset."""
-
-    def reset_encoder_cache(self) -> None:
-        """Nothing to do without encoder inputs."""
 
     def shutdown(self) -> None:
         """No more KV cache events will come."""

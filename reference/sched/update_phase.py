@@ -8,13 +8,15 @@ from nullblock.reference.errors import refuse
 from nullblock.reference.kv_events import KVEventBatch
 from nullblock.reference.outputs import ModelRunnerOutput
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched import later
+from nullblock.reference.sched.drafts import Drafts
+from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.sched.output import SchedulerOutput
-from nullblock.reference.sched.state import SchedulerState
 from nullblock.reference.sched.utils import check_stop, remove_all
 from nullblock.reference.stats import SchedulerStats
 
 
-class UpdatePhase(SchedulerState):
+class UpdatePhase(Drafts, EncoderInputs):
     """Takes in one step's sampled tokens, in the order in which the step was scheduled.
 
     Steps return in the order in which they were scheduled, however many are in flight.
@@ -27,12 +29,16 @@ class UpdatePhase(SchedulerState):
 
         A request that was preempted since it was scheduled still gets its token, and may end by
         it; one that was aborted does not. Lists of several tokens are cut at the stop in place.
+        A pooling request gets no token, and ends with what the pooler made of it.
         """
         _refuse_out_of_scope(model_runner_output)
         requests = self.requests
         # vLLM goes by the id alone: a request that reuses it gets the old one's token.
         by_request = self.semantics.frames_match_request
+        awaits_output = self._awaits_output
+        drafts = scheduler_output.scheduled_spec_decode_tokens
         sampled_token_ids = model_runner_output.sampled_token_ids
+        pooler_output = model_runner_output.pooler_output
         req_id_to_index = model_runner_output.req_id_to_index
         outputs: defaultdict[int, list[EngineCoreOutput]] = defaultdict(list)
         for refused in self._rejected:
@@ -47,19 +53,34 @@ class UpdatePhase(SchedulerState):
                 continue
             if by_request and scheduler_output.scheduled_requests[request_id] is not request:
                 continue
-            token_ids = sampled_token_ids[req_id_to_index[request_id]] if sampled_token_ids else []
-            if not token_ids:
+            is_stale = awaits_output and later.land(request, num_tokens)
+            if is_stale and request.drop_stale_output:
                 continue
-            status_before = request.status
-            token_ids, stopped = self._update_request_with_output(request, token_ids)
+            index = req_id_to_index[request_id]
+            token_ids = sampled_token_ids[index] if sampled_token_ids else []
+            if token_ids and drafts and request_id in drafts and not is_stale:
+                self._reject_drafts(
+                    request, len(drafts[request_id]), len(token_ids), scheduler_output
+                )
+            if request.mm_features:
+                self._free_encoder_inputs(request)
+            pooled = pooler_output[index] if pooler_output else None
+            if not token_ids and pooled is None:
+                continue
+            status_before, stopped = request.status, False
+            if token_ids:
+                token_ids, stopped = self._update_request_with_output(request, token_ids, is_stale)
+            elif request.pooling_params is not None:
+                request.status = RequestStatus.FINISHED_STOPPED
+                stopped = True
             if stopped:
                 self._free_request(request)
                 if status_before == RequestStatus.RUNNING:
                     stopped_running.add(request)
                 else:
                     stopped_preempted.add(request)
-            if token_ids:
-                output = _engine_core_output(request, token_ids, stopped)
+            if token_ids or pooled is not None:
+                output = _engine_core_output(request, token_ids, stopped, pooled)
                 outputs[request.client_index].append(output)
 
         self.running = remove_all(self.running, stopped_running)
@@ -69,9 +90,12 @@ class UpdatePhase(SchedulerState):
         return self._by_client(outputs)
 
     def _update_request_with_output(
-        self, request: Request, new_token_ids: list[int]
+        self, request: Request, new_token_ids: list[int], is_stale: bool = False
     ) -> tuple[list[int], bool]:
-        """Append tokens until one stops the request; the tokens kept, and whether one did."""
+        """Append tokens until one stops the request; the tokens kept, and whether one did.
+
+        ``is_stale``: the placeholders were given up when the request was preempted.
+        """
         stopped = False
         for num_kept, token_id in enumerate(new_token_ids, start=1):
             request.append_output_token_ids(token_id)
@@ -79,7 +103,7 @@ class UpdatePhase(SchedulerState):
                 del new_token_ids[num_kept:]
                 stopped = True
                 break
-        if self._counts_placeholders:
+        if self._counts_placeholders and not is_stale:
             request.num_output_placeholders -= len(new_token_ids)
             # Where an output may find a later request with the same id, it finds no placeholder.
             assert request.num_output_placeholders >= 0, f"{request.request_id} was owed nothing"
@@ -123,14 +147,15 @@ class UpdatePhase(SchedulerState):
             num_skipped_waiting_reqs=len(self.skipped_waiting),
             kv_cache_usage=self.kv_cache_manager.usage,
             prefix_cache_stats=prefix_cache_stats,
+            spec_decoding_stats=self._take_spec_decoding_stats(),
         )
 
 
 def _engine_core_output(
-    request: Request, new_token_ids: list[int], stopped: bool
+    request: Request, new_token_ids: list[int], stopped: bool, pooled: object | None = None
 ) -> EngineCoreOutput:
     """What the front end hears of the request in this step: mostly nothing but its tokens."""
-    output = EngineCoreOutput(request.request_id, new_token_ids)
+    output = EngineCoreOutput(request.request_id, new_token_ids, pooling_output=pooled)
     if stopped:
         output.finish_reason = request.get_finished_reason()
         output.stop_reason = request.stop_reason
@@ -145,6 +170,5 @@ def _engine_core_output(
 def _refuse_out_of_scope(output: ModelRunnerOutput) -> None:
     """Refuse what a model runner can report only with features that are not here."""
     refuse("KV connector output", output.kv_connector_output is not None)
-    refuse("pooler output", output.pooler_output)
     refuse("log probabilities", output.logprobs is not None or output.prompt_logprobs_dict)
     refuse("routed experts", output.routed_experts is not None)

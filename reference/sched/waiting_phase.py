@@ -1,22 +1,39 @@
 """Second half of a step: who is admitted."""
 
+from collections import deque
+
 from nullblock.reference.engine import EngineCoreEventType
 from nullblock.reference.kv_cache_manager import KVCacheBlocks
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched import later
+from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.sched.interface import PauseState
-from nullblock.reference.sched.state import SchedulerState, Step
+from nullblock.reference.sched.mamba_split import MambaSplit
+from nullblock.reference.sched.state import Step
 
 
-class WaitingPhase(SchedulerState):
+class WaitingPhase(EncoderInputs, MambaSplit):
     """Admits from the head of ``waiting``; the first that does not fit blocks all behind it."""
 
     def _schedule_waiting(self, step: Step) -> None:
         """Admit requests, unless something was preempted in this step or admission is paused."""
         if step.preempted or self._pause_state != PauseState.UNPAUSED:
             return
+        if not self._awaits_output:
+            return self._admit_waiting(step)
+        aside: deque[Request] = deque()
+        self._admit_waiting(step, aside)
+        later.put_back(self.waiting, aside)
+
+    def _admit_waiting(self, step: Step, aside: deque[Request] | None = None) -> None:
+        """Admit from the head; with ``aside`` what must not be resumed yet is moved there."""
         while self.waiting and step.token_budget > 0:
             if len(self.running) == self.max_num_running_reqs:
                 break
+            if aside is not None:
+                later.set_aside(self.waiting, aside)
+                if not self.waiting:
+                    break
             request = self.waiting.peek_request()
             hits, num_computed_tokens = self._computed_blocks(request)
             num_new_tokens = self._num_waiting_tokens(
@@ -24,14 +41,35 @@ class WaitingPhase(SchedulerState):
             )
             if num_new_tokens is None:
                 break
+            if request.mm_features:
+                num_new_tokens = self._plan_encoder_inputs(
+                    request, num_computed_tokens, num_new_tokens, step
+                )
+                if num_new_tokens == 0:
+                    break
+            if self.need_mamba_block_aligned_split:
+                num_new_tokens = self._mamba_block_aligned_split(
+                    request, num_computed_tokens, num_new_tokens
+                )
+                if num_new_tokens == 0:
+                    break
             new_blocks = self.kv_cache_manager.allocate_slots(
                 request,
                 num_new_tokens,
                 num_new_computed_tokens=num_computed_tokens,
                 new_computed_blocks=hits,
+                num_encoder_tokens=self._num_encoder_tokens(request, step),
+                # None for the drafts of a request that has nothing computed: not even the first
+                # time, or after a preemption, since its hits are not counted in here.
+                num_lookahead_tokens=(
+                    self.num_lookahead_tokens if request.num_computed_tokens else 0
+                ),
                 full_sequence_must_fit=self.scheduler_reserve_full_isl,
+                has_scheduled_reqs=bool(self.running),
             )
             if new_blocks is None:
+                if request.mm_features:
+                    self.encoder_cache_manager.free(request)
                 break
             self.waiting.pop_request()
             self._admit(request, num_new_tokens, num_computed_tokens, step)
@@ -52,7 +90,7 @@ class WaitingPhase(SchedulerState):
         comes before the question whether chunks are allowed, so it chunks even where they are not.
         """
         num_new_tokens = request.num_tokens - num_computed_tokens
-        threshold: int = self.scheduler_config.long_prefill_token_threshold
+        threshold = self._long_prefill_token_threshold
         if 0 < threshold < num_new_tokens:
             num_new_tokens = threshold
         if num_new_tokens > token_budget:
@@ -82,3 +120,5 @@ class WaitingPhase(SchedulerState):
         step.new_blocks[request_id] = self.kv_cache_manager.get_blocks(request_id)
         step.num_scheduled_tokens[request_id] = num_new_tokens
         step.token_budget -= num_new_tokens
+        if request.mm_features:
+            self._take_encoder_inputs(request, step)

@@ -37,7 +37,7 @@ def may_serve(s: State, m: Mark) -> Value:
     )
 
 
-def leads(s: State, m: Mark) -> Value:
+def is_served_first(s: State, m: Mark) -> Value:
     """While running requests are served, it is the first of them or runs no longer."""
     runs = both(neg(gone(s, m)), s.stage[m.r] == RUNNING, s.phase == RUN_PHASE)
     return implies(runs, both(s.nr > 0, s.run[0] == m.r))
@@ -82,7 +82,7 @@ def line_shortens(s: State, m: Mark) -> Value:
     )
 
 
-SERVE_KEEPS: tuple[Piece, ...] = (has_arrived, leads, stays_out, not_passed_by, gains)
+SERVE_KEEPS: tuple[Piece, ...] = (has_arrived, is_served_first, stays_out, not_passed_by, gains)
 """What holds of the first of the running list from the beginning of a step to that of the next."""
 LINE_KEEPS: tuple[Piece, ...] = (has_arrived, still_comes_first, stands, line_shortens)
 """What holds of any chief, over any number of steps and updates, resets aside."""

@@ -8,6 +8,7 @@ loops end, is proved elsewhere (`nullblock prove`).
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
+from pathlib import Path
 
 from nullblock.spec.fields import IDLE, RUNNING, UNBORN
 from nullblock.spec.kernel import RULES, Engines, State, Value, both, either, ensure
@@ -19,11 +20,13 @@ from nullblock.spec.liveness.ranking import (
     WAIT_KEEPS,
     Mark,
     Piece,
+    awaits_alone,
     awaits_nothing,
     comes_first,
     is_bounded,
     is_lower,
     is_strictly_lower,
+    leads,
     mark,
     may_begin,
     others_hold_nothing,
@@ -32,6 +35,7 @@ from nullblock.spec.liveness.ranking import (
     the_rest_is_free,
 )
 from nullblock.spec.profiles import NORMATIVE, Semantics
+from nullblock.spec.prover.hints import hints
 from nullblock.spec.prover.jobs import Job
 from nullblock.spec.prover.prover import Prover
 from nullblock.spec.prover.report import Checked, JobReport
@@ -45,15 +49,8 @@ NEEDS_ROOM: dict[tuple[Piece, ...], tuple[str, ...]] = {
     LINE_KEEPS: ("preempt",),
 }
 """Rules that fire where slots are short, and so never for a chief that is alone."""
-HINTS = {
-    what: frozenset(names.split())
-    for what, names in {
-        "others_hold_nothing": "ALLOC-2 ALLOC-3 LIFE-12 RUN-9 RUN-19 TABLE-1 TABLE-7 WAIT-12",
-        "stays_chief": "ALLOC-2 LIFE-12 LIFE-17 RUN-8 RUN-12 WAIT-12 WAIT-13 WAIT-15",
-        "comes_back": "UPD-19 UPD-20 UPD-21",
-    }.items()
-}
-"""Invariants to try first: they save time and decide nothing."""
+HINTS = Path(__file__).with_name("hints.json")
+"""What to try first, by part and text."""
 OUTSIDE: dict[str, str] = {
     "begin_step": "it begins the next step: the end of what is said",
     "begin_reset": "resets that preempt are assumed to end",
@@ -137,6 +134,7 @@ def step_jobs() -> Iterator[Job]:
     """A step that is begun lowers the rank of the chief, or a token is in flight for it."""
 
     def begins(s: State, m: Mark) -> None:
+        show((leads, awaits_alone), s, m)
         RULES["begin_step"].body(s)
         show(STEP_KEEPS, s, m)
 
@@ -257,13 +255,13 @@ def ranking(
     hypotheses.
     """
     prover = Prover(sem, stop_at_first)
+    prover.hints = hints(HINTS)
     reports = []
     for part, it in jobs():
         name = f"{part}: {it.name}"
         if wanted and it.name not in wanted and name not in wanted:
             continue
         it = replace(it, name=name)
-        prover.hints = {**prover.hints, name: HINTS}
         report = prover.run(it, priority=True)
         if not (stop_at_first and report.open):
             report.merge(prover.run(it, priority=False))

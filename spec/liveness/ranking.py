@@ -98,14 +98,21 @@ def comes_first(s: State, m: Mark) -> Value:
     )
 
 
+def leads(s: State, m: Mark) -> Value:
+    """Running, the chief is first in the list."""
+    return implies(s.stage[m.r] == RUNNING, both(s.nr > 0, s.run[0] == m.r))
+
+
+def awaits_alone(s: State, m: Mark) -> Value:
+    """While the chief waits, nobody runs."""
+    return implies(waits(s, m), s.nr == 0)
+
+
 def stands_first(s: State, m: Mark) -> Value:
-    """Running, the chief is first in the list; waiting, nobody runs. Under FCFS that follows from
-    its coming first.
+    """The chief leads those who run, or nobody does. Under FCFS that follows from its coming
+    first.
     """
-    return both(
-        implies(s.stage[m.r] == RUNNING, both(s.nr > 0, s.run[0] == m.r)),
-        implies(waits(s, m), s.nr == 0),
-    )
+    return both(leads(s, m), awaits_alone(s, m))
 
 
 def may_begin(s: State, m: Mark) -> Value:

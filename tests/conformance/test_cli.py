@@ -19,7 +19,7 @@ DOCUMENTS: dict[str, Any] = {
     "raises.json": {"events": [ADD | {"max_tokens": 0}]},
     "wrong.json": {"events": [{"op": "stop"}]},
     "midway.json": {"events": [ADD, {"op": "step"}, ADD]},
-    "scope.json": {"config": {"num_spec_tokens": 1}, "events": []},
+    "scope.json": {"config": {"groups": [{"type": "mamba"}]}, "events": []},
     "session.json": {"events": [ADD | {"resumable": True}]},
 }
 

@@ -188,6 +188,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "async_scheduling": {"async_scheduling": True},
     "pipeline": {"pipeline_parallel_size": 2},
     "kv_events": {"kv_events": True},
+    "groups": {"groups": [{"type": "mamba"}]},
     "priority": {"policy": "priority"},
     "prefix_caching": {"enable_prefix_caching": True},
     "unchunked": {"enable_chunked_prefill": False},
@@ -200,6 +201,7 @@ ASKS: dict[str, dict[str, Any]] = {
     "reset": {"op": "reset_prefix_cache"},
     "evict": {"op": "evict_blocks", "ids": [1]},
     "unchecked_input": {**ADD, "prompt": {"range": [0, 256]}},
+    "drafts": {"op": "draft", "tokens": {"a": [1]}},
 }
 
 
