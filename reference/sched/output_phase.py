@@ -107,17 +107,13 @@ class OutputPhase(Drafts):
     def _scheduled_token_ids(self, step: Step, requests: list[Request]) -> list[list[int]]:
         """The tokens to compute, for pipeline stages that did not sample them; else nothing.
 
-        Drafts are told apart from them. Scheduling asynchronously, the stages hand sampled tokens
-        to each other on the device.
+        Drafts, which are beyond a request's tokens, are not among them. Scheduling asynchronously,
+        the stages hand sampled tokens to each other on the device.
         """
         if not self.use_pp or self.async_scheduling:
             return []
         starts = [request.num_computed_tokens for request in requests]
-        counts = [
-            step.num_scheduled_tokens[request.request_id]
-            - len(step.spec_tokens.get(request.request_id, ()))
-            for request in requests
-        ]
+        counts = [step.num_scheduled_tokens[request.request_id] for request in requests]
         return [
             request._all_token_ids[start : start + count]
             for request, start, count in zip(requests, starts, counts, strict=True)
