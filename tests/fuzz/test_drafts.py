@@ -157,8 +157,8 @@ DEFECTS: dict[str, tuple[Callable[..., Any], str, str]] = {
     ),
     "no slots in advance": (
         RunningPhase._schedule_running,
-        "num_lookahead_tokens=self.num_lookahead_tokens",
-        "num_lookahead_tokens=0",
+        "0, None, lookahead",
+        "0, None, 0",
     ),
     "no slots in advance after a preemption": (
         RunningPhase._preempt_for,
