@@ -16,6 +16,7 @@ from nullblock.reference.kv_cache_utils import (
     get_group_id,
     make_block_hash_with_group_id,
     maybe_convert_block_hash,
+    to_event_extra_keys,
 )
 from nullblock.reference.kv_events import (
     MEDIUM_GPU,
@@ -211,7 +212,7 @@ class BlockPool:
             keys, mm_idx = generate_block_hash_extra_keys(
                 request, start, start + size, mm_idx, semantics=self.semantics
             )
-            found.append(keys)
+            found.append(to_event_extra_keys(keys))
         return found
 
     def get_new_blocks(self, num_blocks: int) -> list[KVCacheBlock]:

@@ -58,6 +58,18 @@ def generate_block_hash_extra_keys(
     return tuple(keys) if keys else None, start_mm_idx
 
 
+def to_event_extra_keys(keys: ExtraKeys) -> ExtraKeys:
+    """Extra keys of a block as events tell them: without tags, which only the hashes need."""
+    if keys is None:
+        return None
+    return tuple(key[1] if _is_tagged(key) else key for key in keys)
+
+
+def _is_tagged(key: Any) -> bool:
+    """Whether a key is a kind and a name; an item's is a name and a number."""
+    return isinstance(key, tuple) and isinstance(key[1], str)
+
+
 def _items_in(
     request: "Request", start: int, end: int, index: int
 ) -> tuple[list[tuple[str, int]], int]:

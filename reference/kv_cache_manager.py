@@ -12,8 +12,9 @@ from nullblock.reference.kv_cache_interface import (
 )
 from nullblock.reference.kv_cache_utils import KVCacheBlock
 from nullblock.reference.kv_events import AnyKVCacheEvent, BlockStored
-from nullblock.reference.request import Request
+from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.stats import PrefixCacheStats
+from nullblock.spec.facts import blocks_of_watermark
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 
@@ -74,6 +75,7 @@ class KVCacheManager:
         dcp_world_size: int = 1,
         pcp_world_size: int = 1,
         metrics_collector: object | None = None,
+        watermark: float = 0.0,
         *,
         semantics: Semantics | None = None,
     ) -> None:
@@ -99,6 +101,10 @@ class KVCacheManager:
             semantics=self.semantics,
         )
         self.block_pool = self.coordinator.block_pool
+        self.watermark_blocks = blocks_of_watermark(
+            watermark, kv_cache_config.num_blocks, self.semantics
+        )
+        """Blocks that an admission leaves free while others run."""
         specs = [group.kv_cache_spec for group in kv_cache_config.kv_cache_groups]
         self.kv_cache_event_metadata = tuple(
             (get_kv_cache_spec_kind(spec).value, get_kv_cache_spec_sliding_window(spec))
@@ -155,6 +161,7 @@ class KVCacheManager:
         delay_cache_blocks: bool = False,
         num_encoder_tokens: int = 0,
         full_sequence_must_fit: bool = False,
+        has_scheduled_reqs: bool = True,
     ) -> KVCacheBlocks | None:
         """New blocks for the tokens of this step, the hits left out; None if they are not there.
 
@@ -170,6 +177,7 @@ class KVCacheManager:
             delay_cache_blocks: offer the prefix cache nothing yet.
             num_encoder_tokens: what cross-attention layers need slots for.
             full_sequence_must_fit: also refuse if all the request's tokens would not fit.
+            has_scheduled_reqs: others run, so that whoever waits leaves the watermark free.
 
         Raises:
             ValueError: there is nothing to compute, and nothing to load.
@@ -188,19 +196,21 @@ class KVCacheManager:
 
         request_id = request.request_id
         coordinator, pool = self.coordinator, self.block_pool
+        is_admitted = has_scheduled_reqs and request.status != RequestStatus.RUNNING
+        headroom = self.watermark_blocks if is_admitted else 0
         hits = (new_computed_blocks or self.empty_kv_cache_blocks).blocks
         if full_sequence_must_fit:
             whole = min(request.num_tokens, max_model_len)
             needed = coordinator.get_num_blocks_to_allocate(
                 request_id, whole, hits, num_encoder_tokens, computed, whole, True
             )
-            if needed > pool.get_num_free_blocks():
+            if needed + headroom > pool.get_num_free_blocks():
                 return None
         coordinator.remove_skipped_blocks(request_id, computed)
         needed = coordinator.get_num_blocks_to_allocate(
             request_id, slots, hits, num_encoder_tokens, uncapped, scheduled
         )
-        if needed > pool.get_num_free_blocks():
+        if needed + headroom > pool.get_num_free_blocks():
             return None
 
         if hits is not self.empty_kv_cache_blocks.blocks or num_external_computed_tokens > 0:

@@ -17,6 +17,7 @@ from nullblock.reference.extra_keys import (
     differ_by_block,
     generate_block_hash_extra_keys,
     need_extra_keys,
+    to_event_extra_keys,
 )
 from nullblock.reference.free_block_queue import (
     BlockHash,
@@ -48,6 +49,7 @@ __all__ = [
     "maybe_convert_block_hash",
     "need_extra_keys",
     "resolve_kv_cache_block_sizes",
+    "to_event_extra_keys",
 ]
 
 ExternalBlockHash = bytes | int

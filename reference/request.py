@@ -184,8 +184,9 @@ class Request:
         self.num_computed_tokens = 0
         self.is_prefill_chunk = False
         # Outputs in flight: those to append when they come, and those that a reset made worthless.
-        self.num_output_placeholders = 0
-        self.async_tokens_to_discard = 0
+        self.num_output_placeholders = self.async_tokens_to_discard = 0
+        self.num_in_flight_tokens = self.num_stale_output_tokens = 0  # see sched/later.py
+        self.drop_stale_output = False
         self.spec_token_ids: list[int] = []
 
         self.block_hashes: list[BlockHash] = []

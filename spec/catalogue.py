@@ -97,6 +97,8 @@ def order(id: str) -> tuple[int, int]:
 
 MODULES = (
     "nullblock.spec.state",
+    "nullblock.spec.later",
+    "nullblock.spec.facts",
     "nullblock.spec.keys",
     "nullblock.spec.cache_events",
     "nullblock.spec.rules.pool",

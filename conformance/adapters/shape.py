@@ -98,6 +98,7 @@ def engine_config(config: Config) -> SimpleNamespace:
         vars(made.scheduler_config).update(fields)
         model.is_encoder_decoder = encoder.is_encoder_decoder
         model.get_multimodal_config = lambda: None
+    made.scheduler_config.watermark = config.watermark or 0.0  # later releases read it
     return made
 
 
@@ -204,7 +205,9 @@ def _request(scheduler: Any, request: Any) -> Fields:
         "tokens": request.num_tokens,
         "output": request.num_output_tokens,
         "placeholders": request.num_output_placeholders,
-        "discard": request.async_tokens_to_discard,
+        # Later releases have another name for it.
+        "discard": getattr(request, "async_tokens_to_discard", 0)
+        + getattr(request, "num_stale_output_tokens", 0),
         "spec": len(request.spec_token_ids),
         "preemptions": request.num_preemptions,
         # get(), since looking a request up in the table itself would enter it there.
@@ -229,6 +232,11 @@ def _pool(pool: Any) -> Fields:
 def _hash_text(key: bytes) -> str:
     """A cache key for people: half of the hash's front, and the group."""
     return f"{key.hex()[:12]}:{int.from_bytes(key[-4:], 'big')}"
+
+
+REMOVED_FROM: Fields = dict.fromkeys(("locality", "ownership"))
+STORED_FROM: Fields = {**REMOVED_FROM, "session_id": None}
+"""What lines with the switch `events_tell_origin` tell besides: that nobody knows."""
 
 
 def kv_event(event: Any) -> Fields:

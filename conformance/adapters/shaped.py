@@ -64,13 +64,18 @@ class Shaped(TakesDrafts):
 
         Raises :class:`NotShaped`, ``ImportError``, and what the constructor raises.
         """
-        self.modules: Modules = modules(package or package_of(kind))
+        package = package or package_of(kind)
+        self.modules: Modules = modules(package)
         takes = _keywords(kind)
         wanted = _arguments(self.modules, config) | {"semantics": semantics}
         self.scheduler = kind(**{k: v for k, v in wanted.items() if takes is None or k in takes})
         for name in METHODS:
             part(self.scheduler, name)
         self._make_hasher(config, semantics)
+        self.origins: dict[str, Fields] = {}
+        """By type of event, what the line tells besides of its reference's events."""
+        if package == REFERENCE and semantics.events_tell_origin:
+            self.origins = {"BlockStored": shape.STORED_FROM, "BlockRemoved": shape.REMOVED_FROM}
         self.has_encoder = bool(config.encoder)
         if config.encoder and config.encoder.external is not None:
             self.scheduler.ec_connector = encoder_shape.EncoderConnector(config.encoder.external)
@@ -262,7 +267,8 @@ class Shaped(TakesDrafts):
     def kv_events(self) -> list[Fields]:
         """What was published since the last call."""
         events, self.published = self.published, []
-        return [shape.kv_event(event) for event in events]
+        origins = self.origins
+        return [shape.kv_event(e) | origins.get(type(e).__name__, {}) for e in events]
 
     def has_unfinished(self) -> bool:
         """Whether there is work, or a rejection to report."""

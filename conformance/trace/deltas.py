@@ -7,7 +7,15 @@ Readers see whole records only; :class:`nullblock.conformance.trace.expand.Expan
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.trace.base import Count, Groups, Int, Line, Positive, RequestNumber
+from nullblock.conformance.trace.base import (
+    BlockId,
+    Count,
+    Groups,
+    Int,
+    Line,
+    Positive,
+    RequestNumber,
+)
 from nullblock.conformance.trace.records import Event, Finish, NewRequest, PostState
 
 
@@ -32,7 +40,11 @@ class ScheduleDelta(Line, frozen=True, kw_only=True, tag="schedule+"):
     known: list[tuple[RequestNumber, Int, Count]] = msgspec.field(default_factory=list)
     """Those of ``ids`` that the worker has seen, as in ``cached``: computed, num_output."""
     new: list[NewRequest] = msgspec.field(default_factory=list)
+    given: list[BlockId] = msgspec.field(default_factory=list)
+    """One block each, in schedule order, for those who stay, are not ``odd``, and have computed a
+    multiple of the block size. Empty: ``blocks`` tells of them, too."""
     blocks: list[tuple[RequestNumber, Groups]] = msgspec.field(default_factory=list)
+    """Of all others."""
     resumed: list[RequestNumber] = msgspec.field(default_factory=list)
     all_tokens: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
     preempted: list[RequestNumber] = msgspec.field(default_factory=list)
@@ -54,6 +66,13 @@ class OutputDelta(Line, frozen=True, kw_only=True, tag="output+"):
     eos: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
     stop: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
     chain: list[tuple[RequestNumber, Count]] | UnsetType = UNSET
+    fresh: Count | UnsetType = UNSET
+    """In place of ``chain``: whoever has a full block with one token more than the step computes
+    fills it, and the chain numbers count from here, in schedule order."""
+
+    def __post_init__(self) -> None:
+        if self.chain is not UNSET and self.fresh is not UNSET:
+            raise ValueError("`fresh` stands in place of `chain`")
 
 
 class UpdateDelta(Line, frozen=True, kw_only=True, tag="update+"):

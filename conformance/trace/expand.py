@@ -1,12 +1,12 @@
 """Short forms become whole records."""
 
-from collections.abc import Iterable
 from operator import add
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.trace.base import Groups
+from nullblock.conformance.trace.counts import fact, numbers
 from nullblock.conformance.trace.deltas import Delta, OutputDelta, ScheduleDelta, UpdateDelta
+from nullblock.conformance.trace.edges import InFlight, blocks, filled
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Abort,
@@ -30,6 +30,8 @@ class Expander:
 
     def __init__(self, header: Header) -> None:
         self._tells_blocks = header.block_ids != "absent"
+        self._block_size = header.config.block_size
+        self._in_flight = InFlight()
         self._before: Schedule | None = None
         self._numbers: tuple[list[int], list[int]] | None = None
         """Of the step before, in parallel to its ids: computed, num_output."""
@@ -46,19 +48,23 @@ class Expander:
             case ScheduleDelta():
                 return self._schedule(line)
             case OutputDelta():
-                self._output = _output(line, oldest)
+                step = self._in_flight.take(line.step)
+                self._output = _output(line, oldest, filled(line, step, self._block_size))
                 return self._output
             case UpdateDelta():
                 return self._update(line)
             case Schedule():
                 self._before, self._numbers = line, None
+                self._in_flight.put(line, None)
                 self._state = line.state
             case Output():
                 self._output = line
+                self._in_flight.take(line.step)
             case Update() | Abort() | Reset():
                 self._state = line.state
             case Header() | Part() | Gap():
                 self._before = self._numbers = self._output = None
+                self._in_flight.clear()
                 self._state = UNSET
             case _:
                 pass
@@ -85,7 +91,7 @@ class Expander:
         if before is None:
             raise Malformed(f"step {line.step} refers to a step before it, not told", _RECORDER)
         if self._numbers is None:
-            self._numbers = _numbers(before)
+            self._numbers = numbers(before)
         ids, tokens = before.ids, before.tokens
         computed, outputs = self._numbers
         if line.gone:
@@ -99,6 +105,7 @@ class Expander:
             _except(line, ids, tokens, computed, outputs)
         whole = self._whole(line, before, ids, tokens, computed, outputs)
         self._before = whole
+        self._in_flight.put(whole, self._numbers[0])
         return whole
 
     def _whole(
@@ -111,14 +118,14 @@ class Expander:
         outputs: list[int],
     ) -> Schedule:
         """The record, and what the next one may refer to."""
+        told = blocks(line, ids, computed, self._block_size)
         cached: CachedRequests | UnsetType = UNSET
         if ids or line.known:
-            blocks: list[tuple[int, Groups]] | UnsetType = line.blocks
             cached = CachedRequests(
                 ids=ids + [id for id, _, _ in line.known] if line.known else ids,
                 computed=computed + [n for _, n, _ in line.known],
                 num_output=outputs + [n for _, _, n in line.known],
-                blocks=blocks if self._tells_blocks else UNSET,
+                blocks=told if self._tells_blocks else UNSET,
                 resumed=line.resumed,
                 all_tokens=line.all_tokens,
             )
@@ -126,7 +133,7 @@ class Expander:
         if line.ids:
             facts = {id: (n, o) for id, n, o in line.known}
             facts |= {new.id: (new.computed, 0) for new in line.new}
-            further = [_fact(facts, id, line.step) for id in line.ids]
+            further = [fact(facts, id, line.step) for id in line.ids]
             self._numbers = (
                 computed + [n for n, _ in further],
                 outputs + [o for _, o in further],
@@ -169,7 +176,9 @@ class Expander:
         )
 
 
-def _output(line: OutputDelta, oldest: list[int] | None) -> Output:
+def _output(
+    line: OutputDelta, oldest: list[int] | None, chain: list[tuple[int, int]] | UnsetType
+) -> Output:
     if oldest is None:
         raise Malformed(f"output of step {line.step}, which was not scheduled", _RECORDER)
     counts = [1] * len(oldest)
@@ -181,31 +190,8 @@ def _output(line: OutputDelta, oldest: list[int] | None) -> Output:
                 raise Malformed(what, _RECORDER)
             counts[place[id]] = count
     return Output(
-        step=line.step, ids=oldest, counts=counts, eos=line.eos, stop=line.stop, chain=line.chain
+        step=line.step, ids=oldest, counts=counts, eos=line.eos, stop=line.stop, chain=chain
     )
-
-
-def _numbers(before: Schedule) -> tuple[list[int], list[int]]:
-    """What a whole record says of everybody it schedules: computed, num_output."""
-    facts = {new.id: (new.computed, 0) for new in before.new}
-    cached = before.cached
-    if (
-        cached is not UNSET
-        and not isinstance(cached.computed, UnsetType)
-        and not isinstance(cached.num_output, UnsetType)
-    ):
-        known: Iterable[tuple[int, int]] = zip(cached.computed, cached.num_output, strict=True)
-        facts |= dict(zip(cached.ids, known, strict=True))
-    told = [_fact(facts, id, before.step) for id in before.ids]
-    return [n for n, _ in told], [o for _, o in told]
-
-
-def _fact(facts: dict[int, tuple[int, int]], id: int, step: int) -> tuple[int, int]:
-    fact = facts.get(id)
-    if fact is None:
-        what = f"step {step} does not tell what is computed of request {id}"
-        raise Malformed(what, "write a whole record after it")
-    return fact
 
 
 def _without(

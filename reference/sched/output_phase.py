@@ -1,6 +1,7 @@
 """The end of a step: what workers are told, and what is counted as computed from now on."""
 
 from nullblock.reference.request import Request
+from nullblock.reference.sched import later
 from nullblock.reference.sched.drafts import Drafts
 from nullblock.reference.sched.output import CachedRequestData, NewRequestData, SchedulerOutput
 from nullblock.reference.sched.state import Step
@@ -35,7 +36,7 @@ class OutputPhase(Drafts):
             num_common_prefix_blocks=self._num_common_prefix_blocks(),
             finished_req_ids=self.finished_req_ids,
             free_encoder_mm_hashes=self.encoder_cache_manager.get_freed_mm_hashes(),
-            preempted_req_ids={request.request_id for request in step.preempted},
+            preempted_req_ids=self._preempted_req_ids(step),
             new_block_ids_to_zero=(
                 self.kv_cache_manager.take_new_block_ids() or None
                 if self.needs_kv_cache_zeroing
@@ -47,8 +48,19 @@ class OutputPhase(Drafts):
             scheduler_output.ec_connector_metadata = told
         return scheduler_output
 
+    def _preempted_req_ids(self, step: Step) -> set[str]:
+        """Whom this step preempted; in lines that tell, also whom a reset preempted before it."""
+        preempted = {request.request_id for request in step.preempted}
+        if self._preempted_by_reset:
+            if self.semantics.resets_report_preempted:
+                preempted |= self._preempted_by_reset
+            self._preempted_by_reset.clear()
+        return preempted
+
     def _num_common_prefix_blocks(self) -> list[int]:
         """Leading blocks that all owners of blocks share: what cascade attention may exploit."""
+        if not self.semantics.tells_common_prefix:
+            return []
         if not self.running:
             return [0] * self.kv_cache_manager.num_kv_cache_groups
         return self.kv_cache_manager.get_num_common_prefix_blocks(self.running[0].request_id)
@@ -121,6 +133,8 @@ class OutputPhase(Drafts):
             request.is_prefill_chunk = is_chunk = request.num_computed_tokens < num_to_come
             if counts_placeholders and not is_chunk:
                 request.num_output_placeholders += 1
+        if self._awaits_output:
+            later.take_off(requests, scheduler_output.num_scheduled_tokens)
         if self._has_drafts:
             self._count_drafts(scheduler_output)
         if self.semantics.frames_match_request:

@@ -69,12 +69,15 @@ class RunningPhase(Drafts, EncoderInputs, MambaSplit):
             if num_in_flight > 0 and self._is_served_by_steps_in_flight(request):
                 return 0
             num_new_tokens += num_in_flight
-        threshold: int = self.scheduler_config.long_prefill_token_threshold
+        threshold = self._long_prefill_token_threshold
         if 0 < threshold < num_new_tokens:
             num_new_tokens = threshold
-        return min(
+        num_new_tokens = min(
             num_new_tokens, token_budget, self.max_model_len - 1 - request.num_computed_tokens
         )
+        if num_new_tokens < 0 and self.semantics.grants_not_negative:
+            return 0
+        return num_new_tokens
 
     def _is_served_by_steps_in_flight(self, request: Request) -> bool:
         """Whether the outputs in flight take a request to its ``max_tokens``."""
@@ -101,17 +104,25 @@ class RunningPhase(Drafts, EncoderInputs, MambaSplit):
             if new_blocks is not None:
                 return new_blocks
 
+    def _comes_late(self, item: tuple[int, Request]) -> tuple[int, float, str]:
+        """How PRIORITY compares a running request, and its index, with others: the largest goes.
+
+        The id does not count in vLLM, where the first of equals goes, which waits before the
+        others: two of them preempt each other for ever.
+        """
+        request = item[1]
+        by_id = request.request_id if self.semantics.victim_by_id else ""
+        return request.priority, request.arrival_time, by_id
+
     def _pop_victim(self, step: Step) -> Request:
         """Take the next victim off ``running``, and out of the step if it was in.
 
-        FCFS: the last. PRIORITY: the one with the largest (priority, arrival time), the first of
-        equals; the request id plays no part. Only PRIORITY can choose one whose turn has passed.
+        FCFS: the last. PRIORITY: the one with the largest (priority, arrival time), and of equals
+        the largest id. Only PRIORITY can choose one whose turn has passed.
         """
         if self.policy == SchedulingPolicy.FCFS:
             return self.running.pop()
-        index, victim = max(
-            enumerate(self.running), key=lambda item: (item[1].priority, item[1].arrival_time)
-        )
+        index, victim = max(enumerate(self.running), key=self._comes_late)
         del self.running[index]
         was_scheduled = step.withdraw(victim)
         if was_scheduled:

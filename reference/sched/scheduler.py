@@ -32,6 +32,11 @@ class Scheduler(
     def schedule(self) -> SchedulerOutput:
         """Decide one step: running requests first, then admissions."""
         paused = self._pause_state == PauseState.PAUSED_ALL
+        if self.semantics.lone_prefill_uncut:
+            # The threshold is there so that others get their share: alone there are none.
+            is_alone = sum(self.get_request_counts()) <= 1
+            threshold: int = self.scheduler_config.long_prefill_token_threshold
+            self._long_prefill_token_threshold = 0 if is_alone else threshold
         step = Step(
             token_budget=0 if paused else self.max_num_scheduled_tokens,
             timestamp=time.monotonic(),
@@ -101,7 +106,8 @@ class Scheduler(
 
         It cannot be while a request holds blocks, unless the running ones are preempted first.
         They resume as if they had never run: nothing counts as scheduled in the previous step.
-        Workers are not told of these preemptions; a resumed request brings all its tokens anyway.
+        A resumed request brings all its tokens, so not every line tells workers of these
+        preemptions.
         """
         refuse("KV connectors", reset_connector)
         if reset_running_requests:
@@ -109,8 +115,9 @@ class Scheduler(
             while self.running:
                 # From the back, so that the queue keeps the order of admission.
                 request = self.running.pop()
-                self._preempt_request(request, timestamp)
+                self._preempt_request(request, timestamp, drop_stale_output=True)
                 self._discard_outputs_in_flight(request)
+                self._preempted_by_reset.add(request.request_id)
             self.prev_step_scheduled_req_ids.clear()
         done = self.kv_cache_manager.reset_prefix_cache()
         if reset_running_requests and not done:

@@ -11,10 +11,12 @@ from nullblock.reference.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from nullblock.reference.kv_events import EventPublisherFactory
 from nullblock.reference.multimodal.encoder_budget import make_encoder_cache
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched import later
 from nullblock.reference.sched.encoder_plan import EncoderPlan
 from nullblock.reference.sched.interface import PauseState
 from nullblock.reference.sched.request_queue import SchedulingPolicy, create_request_queue
 from nullblock.reference.spec_decode import draft_sizes
+from nullblock.spec.facts import token_budget
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 
@@ -107,8 +109,11 @@ class SchedulerState:
         self.log_stats = log_stats
         self.block_size = block_size
 
-        limit = self.scheduler_config.max_num_scheduled_tokens
-        self.max_num_scheduled_tokens: int = limit or self.scheduler_config.max_num_batched_tokens
+        self.max_num_scheduled_tokens = token_budget(
+            self.scheduler_config.max_num_batched_tokens,
+            self.scheduler_config.max_num_scheduled_tokens,
+            self.semantics,
+        )
         self.max_num_running_reqs: int = self.scheduler_config.max_num_seqs
         self.max_model_len: int = vllm_config.model_config.max_model_len
         self.scheduler_reserve_full_isl: bool = self.scheduler_config.scheduler_reserve_full_isl
@@ -139,6 +144,13 @@ class SchedulerState:
         # and resumed while its output is in flight samples the same position twice.
         self._counts_placeholders = self.async_scheduling or self.semantics.outputs_owed_once
 
+        self._awaits_output = self.semantics.resumes_await_output
+        self._long_prefill_token_threshold: int = (
+            self.scheduler_config.long_prefill_token_threshold
+        )
+        self._preempted_by_reset: set[str] = set()
+        """Since the last step."""
+
         self._make_kv_cache(block_size if hash_block_size is None else hash_block_size)
         self.is_encoder_decoder: bool = vllm_config.model_config.is_encoder_decoder
         self.ec_connector: Any = None
@@ -167,12 +179,16 @@ class SchedulerState:
             log_stats=self.log_stats,
             enable_kv_cache_events=self.enable_kv_cache_events,
             hash_block_size=hash_block_size,
+            # A field of later releases' configurations.
+            watermark=getattr(self.scheduler_config, "watermark", None) or 0.0,
             semantics=self.semantics,
         )
         if not self.needs_kv_cache_zeroing:
             self.kv_cache_manager.tell_no_new_blocks()
 
-    def _preempt_request(self, request: Request, timestamp: float) -> None:
+    def _preempt_request(
+        self, request: Request, timestamp: float, drop_stale_output: bool = False
+    ) -> None:
         """Take a request's blocks and let it start over; it must be off ``running`` already.
 
         It waits at the front, so of several victims the last comes first, and since victims are
@@ -187,6 +203,8 @@ class SchedulerState:
         request.num_computed_tokens = 0
         request.spec_token_ids = []
         request.num_preemptions += 1
+        if self._awaits_output:
+            later.outdate(request, drop_stale_output)
         if self.log_stats:
             request.record_event(EngineCoreEventType.PREEMPTED, timestamp)
         self.waiting.prepend_request(request)

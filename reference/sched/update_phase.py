@@ -8,6 +8,7 @@ from nullblock.reference.errors import refuse
 from nullblock.reference.kv_events import KVEventBatch
 from nullblock.reference.outputs import ModelRunnerOutput
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched import later
 from nullblock.reference.sched.drafts import Drafts
 from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.sched.output import SchedulerOutput
@@ -34,6 +35,7 @@ class UpdatePhase(Drafts, EncoderInputs):
         requests = self.requests
         # vLLM goes by the id alone: a request that reuses it gets the old one's token.
         by_request = self.semantics.frames_match_request
+        awaits_output = self._awaits_output
         drafts = scheduler_output.scheduled_spec_decode_tokens
         sampled_token_ids = model_runner_output.sampled_token_ids
         pooler_output = model_runner_output.pooler_output
@@ -51,9 +53,12 @@ class UpdatePhase(Drafts, EncoderInputs):
                 continue
             if by_request and scheduler_output.scheduled_requests[request_id] is not request:
                 continue
+            is_stale = awaits_output and later.land(request, num_tokens)
+            if is_stale and request.drop_stale_output:
+                continue
             index = req_id_to_index[request_id]
             token_ids = sampled_token_ids[index] if sampled_token_ids else []
-            if token_ids and drafts and request_id in drafts:
+            if token_ids and drafts and request_id in drafts and not is_stale:
                 self._reject_drafts(
                     request, len(drafts[request_id]), len(token_ids), scheduler_output
                 )
@@ -64,7 +69,7 @@ class UpdatePhase(Drafts, EncoderInputs):
                 continue
             status_before, stopped = request.status, False
             if token_ids:
-                token_ids, stopped = self._update_request_with_output(request, token_ids)
+                token_ids, stopped = self._update_request_with_output(request, token_ids, is_stale)
             elif request.pooling_params is not None:
                 request.status = RequestStatus.FINISHED_STOPPED
                 stopped = True
@@ -85,9 +90,12 @@ class UpdatePhase(Drafts, EncoderInputs):
         return self._by_client(outputs)
 
     def _update_request_with_output(
-        self, request: Request, new_token_ids: list[int]
+        self, request: Request, new_token_ids: list[int], is_stale: bool = False
     ) -> tuple[list[int], bool]:
-        """Append tokens until one stops the request; the tokens kept, and whether one did."""
+        """Append tokens until one stops the request; the tokens kept, and whether one did.
+
+        ``is_stale``: the placeholders were given up when the request was preempted.
+        """
         stopped = False
         for num_kept, token_id in enumerate(new_token_ids, start=1):
             request.append_output_token_ids(token_id)
@@ -95,7 +103,7 @@ class UpdatePhase(Drafts, EncoderInputs):
                 del new_token_ids[num_kept:]
                 stopped = True
                 break
-        if self._counts_placeholders:
+        if self._counts_placeholders and not is_stale:
             request.num_output_placeholders -= len(new_token_ids)
             # Where an output may find a later request with the same id, it finds no placeholder.
             assert request.num_output_placeholders >= 0, f"{request.request_id} was owed nothing"

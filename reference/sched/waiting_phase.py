@@ -1,8 +1,11 @@
 """Second half of a step: who is admitted."""
 
+from collections import deque
+
 from nullblock.reference.engine import EngineCoreEventType
 from nullblock.reference.kv_cache_manager import KVCacheBlocks
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched import later
 from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.sched.interface import PauseState
 from nullblock.reference.sched.mamba_split import MambaSplit
@@ -16,9 +19,21 @@ class WaitingPhase(EncoderInputs, MambaSplit):
         """Admit requests, unless something was preempted in this step or admission is paused."""
         if step.preempted or self._pause_state != PauseState.UNPAUSED:
             return
+        if not self._awaits_output:
+            return self._admit_waiting(step)
+        aside: deque[Request] = deque()
+        self._admit_waiting(step, aside)
+        later.put_back(self.waiting, aside)
+
+    def _admit_waiting(self, step: Step, aside: deque[Request] | None = None) -> None:
+        """Admit from the head; with ``aside`` what must not be resumed yet is moved there."""
         while self.waiting and step.token_budget > 0:
             if len(self.running) == self.max_num_running_reqs:
                 break
+            if aside is not None:
+                later.set_aside(self.waiting, aside)
+                if not self.waiting:
+                    break
             request = self.waiting.peek_request()
             hits, num_computed_tokens = self._computed_blocks(request)
             num_new_tokens = self._num_waiting_tokens(
@@ -50,6 +65,7 @@ class WaitingPhase(EncoderInputs, MambaSplit):
                     self.num_lookahead_tokens if request.num_computed_tokens else 0
                 ),
                 full_sequence_must_fit=self.scheduler_reserve_full_isl,
+                has_scheduled_reqs=bool(self.running),
             )
             if new_blocks is None:
                 if request.mm_features:
@@ -74,7 +90,7 @@ class WaitingPhase(EncoderInputs, MambaSplit):
         comes before the question whether chunks are allowed, so it chunks even where they are not.
         """
         num_new_tokens = request.num_tokens - num_computed_tokens
-        threshold: int = self.scheduler_config.long_prefill_token_threshold
+        threshold = self._long_prefill_token_threshold
         if 0 < threshold < num_new_tokens:
             num_new_tokens = threshold
         if num_new_tokens > token_budget:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nullblock.spec.fields import IDLE, RUNNING, UNBORN
-from nullblock.spec.kernel import RULES, Engines, State, Value, both, ensure
+from nullblock.spec.kernel import RULES, Engines, State, Value, both, either, ensure
 from nullblock.spec.liveness.ranking import (
     RUN_KEEPS,
     STEP_KEEPS,
@@ -111,7 +111,7 @@ def _arrives_after(s: State, m: Mark, r: Value) -> Value:
     """Under PRIORITY whoever arrives comes after the chief: an assumption of fairness."""
     if not s.k.priority:
         return True
-    return both(s.k.negligible(r, 1) <= s.k.negligible(m.r, 0), s.k.order(m.r) <= s.k.order(r))
+    return either(r == m.r, s.k.order(m.r) < s.k.order(r))
 
 
 def _rule(name: str, pieces: tuple[Piece, ...]) -> Job:

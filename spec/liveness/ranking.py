@@ -81,22 +81,14 @@ def waits(s: State, m: Mark) -> Value:
 
 
 def comes_first(s: State, m: Mark) -> Value:
-    """Nobody comes before the chief: under FCFS nobody arrived before; under PRIORITY everybody
-    else is more negligible, and after it in the queue.
+    """Nobody comes before the chief: under FCFS nobody arrived before, under PRIORITY nobody has
+    an earlier place in the queue. Equals have places too, so there always is a chief.
     """
-    r = m.r
     if not s.k.priority:
         return s.k.forall("R", lambda q: implies(s.stage[q] != UNBORN, m.arr <= s.arr[q]))
-    # A place in the list decides only between equals: with 1 against 0 there is none.
     return s.k.forall(
         "R",
-        lambda q: implies(
-            both(s.stage[q] != UNBORN, q != r),
-            both(
-                s.k.negligible(q, 1) <= s.k.negligible(r, 0),
-                s.k.order(r) <= s.k.order(q),
-            ),
-        ),
+        lambda q: implies(both(s.stage[q] != UNBORN, q != m.r), s.k.order(m.r) < s.k.order(q)),
     )
 
 

@@ -10,11 +10,11 @@ import pytest
 from nullblock.conformance.adapters import reference as adapter
 from nullblock.conformance.adapters.vllm.numbering import ChainNumbers, RequestNumbers, Ties
 from nullblock.conformance.adapters.vllm.observe import Observer
+from nullblock.conformance.adapters.vllm.filling import Edges
 from nullblock.conformance.adapters.vllm.outcomes import Outcomes
 from nullblock.conformance.adapters.vllm.recording import Recording
 from nullblock.conformance.adapters.vllm.sink import Sink
 from nullblock.conformance.adapters.vllm.steps import Steps
-from nullblock.conformance.adapters.vllm.wheel import Wheel
 from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.scenario_format import Config
 from nullblock.conformance.trace.reader import TraceReader
@@ -289,8 +289,8 @@ def test_a_failure_of_the_recorder_is_not_one_of_the_engine(
     plain = decisions()
     broken = (
         *((Observer, "add"), (Observer, "with_counts"), (Steps, "schedule")),
-        *((Steps, "before_update"), (Outcomes, "update"), (Outcomes, "_filled_blocks")),
-        *((Wheel, "turn"), (Sink, "put")),
+        *((Steps, "before_update"), (Outcomes, "update"), (Outcomes, "_filled")),
+        *((Edges, "filling"), (Sink, "put")),
     )
     for number, (kind, name) in enumerate(broken, start=2):
 

@@ -3,7 +3,8 @@
 A pure function of the seed. Items come from few identifiers, so that requests share them; caches
 are smaller than what is asked for, so that they evict; prompts are shared, so that prefixes are
 hit which end within an item. Every fourth scenario has an encoder-decoder model; every fourth is
-crowded, so that requests in the middle of their prompts push each other out.
+crowded, so that requests in the middle of their prompts push each other out; in a few, items
+stand anywhere, in any order.
 """
 
 import json
@@ -25,6 +26,7 @@ class Maker:
         self.num_events = num_events
         self.is_decoder_only = self.chance(0.75)
         self.is_crowded = self.is_decoder_only and self.chance(0.33)
+        self.is_wild = self.chance(0.08)
         self.config = self.make_config()
         self.ids: list[str] = []
         self.prefixes = [self.layout() for _ in range(6 if self.is_crowded else 3)]
@@ -45,8 +47,11 @@ class Maker:
         if self.chance(0.4):
             encoder["disable_chunked_mm_input"] = True
             encoder["max_tokens_per_item"] = min(encoder["max_tokens_per_item"], batched)
+        groups = [{"type": "full"}]
         if not self.is_decoder_only:
             encoder["is_encoder_decoder"] = True
+            if self.chance(0.7):
+                groups.append({"type": "cross_attention"})
         if self.chance(0.25):
             encoder["external"] = [f"m{r.randrange(len(LENGTHS))}" for _ in range(r.randrange(4))]
         config: Fields = {
@@ -69,8 +74,11 @@ class Maker:
             "pipeline_parallel_size": r.choice((1, 1, 2)),
             "hash_algo": r.choice(("sha256", "sha256_cbor")),
             "log_stats": self.chance(0.1),
+            "groups": groups,
             "encoder": encoder,
         }
+        if len(groups) > 1:
+            config["enable_prefix_caching"] = False
         if self.chance(0.4):
             config["include_finished_set"] = True
         if self.chance(0.35):
@@ -84,7 +92,8 @@ class Maker:
                 "long_prefill_token_threshold": r.choice((3, 5)),
             }
             config |= crowd
-            encoder |= {"max_num_encoder_input_tokens": 12, "encoder_cache_size": 16}
+            encoder |= {"max_num_encoder_input_tokens": r.choice((2, 3, 4, 12))}
+            encoder |= {"encoder_cache_size": 16, "max_tokens_per_item": 2}
         return config
 
     def layout(self) -> tuple[list[int], list[Fields]]:
@@ -131,6 +140,8 @@ class Maker:
             items = [self.item(0) for _ in range(r.choice((0, 1, 1, 1, 2)))]
         if items and self.chance(0.9):
             event["mm_features"] = items
+        if self.is_wild:
+            event["mm_features"] = [self.item(r.randrange(40)) for _ in range(r.randrange(5))]
         if self.chance(0.08):
             event["prompt_embeds"] = {"seed": r.randrange(2), "with_tokens": self.chance(0.5)}
         if self.chance(0.1):

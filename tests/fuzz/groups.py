@@ -16,6 +16,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz import bulk, reach_groups  # noqa: E402  (only found from here on)
+from fuzz.encoder_scenarios import encoder_scenario  # noqa: E402
 from oracle.client import Oracle  # noqa: E402
 from oracle.install import ensure  # noqa: E402
 
@@ -45,8 +46,11 @@ class Groups:
         self.caches = bool(config["enable_prefix_caching"])
         self.mode = self.r.choice(("none", "all", "align", "align"))
         self.num_speculative = self.r.choice((0, 0, 0, 1, 2))
-        self.mixes = self.r.random() < 0.4
+        self.mixes = self.r.random() < 0.55
         self.eagle = self.r.random() < 0.2
+        self.has_encoder = config.get("encoder", {}).get("is_encoder_decoder", False)
+        if self.has_encoder and self.r.random() < 0.9:
+            self.caches = config["enable_prefix_caching"] = False
 
     def draw(self) -> list[Group]:
         """One to five groups."""
@@ -64,13 +68,24 @@ class Groups:
                 self.mixes = False
             case _:
                 kinds = [self.r.choice(KINDS) for _ in range(self.r.randrange(2, 5))]
-        if not self.caches and self.r.random() < 0.2:
+        if self.has_encoder or (not self.caches and self.r.random() < 0.1):
             kinds.append("cross_attention")
         groups = [self.group(kind) for kind in kinds]
         if len(groups) > 1 and self.r.random() < 0.2:
             groups.append(dict(self.r.choice(groups)))
         self.r.shuffle(groups)
         return groups
+
+    def drafts(self) -> dict[str, Any]:
+        """A draft model beside it, mostly none."""
+        r = self.r
+        if r.random() < 0.7 or "num_spec_tokens" in self.config:
+            return {}
+        return {
+            "num_spec_tokens": r.randrange(1, 4),
+            "spec_method": r.choice(("eagle", "eagle", "draft_model", "ngram")),
+            "accept": r.choice(("hash", "all", "none", [0, 2, 1])),
+        }
 
     def group(self, kind: str) -> Group:
         """A group of that kind."""
@@ -101,13 +116,16 @@ class Groups:
 def with_groups(key: str, size: int) -> dict[str, Any]:
     """The scenario of that key: its own events, on a hybrid model that can be built."""
     for attempt in range(100):
-        scenario = seeded(f"{key}:{attempt}", size)
+        scenario = _base(f"{key}:{attempt}", size)
         config = scenario["config"]
+        each = (config["num_blocks"] - 1) * config["block_size"]
+        if random.Random(f"small {key}").random() < 0.6:
+            # Small blocks: a prefix that several groups agree on is a long one.
+            config["block_size"] = min(config["block_size"], 3)
         drawn = Groups(f"{key}:{attempt}", config)
-        config["groups"] = drawn.draw()
+        config |= {"groups": drawn.draw(), **drawn.drafts()}
         if drawn.r.random() < 0.85:
             sizes = [g.get("block_size", config["block_size"]) for g in config["groups"]]
-            each = (config["num_blocks"] - 1) * config["block_size"]
             config["num_blocks"] = 1 + sum(-(-each // s) for s in sizes)
         if drawn.mixes and drawn.r.random() < 0.15:
             config["hash_block_size"] = drawn.r.choice((1, drawn.size))
@@ -117,6 +135,14 @@ def with_groups(key: str, size: int) -> dict[str, Any]:
             continue
         return scenario
     raise AssertionError(f"no hybrid model for {key}")
+
+
+def _base(key: str, size: int) -> dict[str, Any]:
+    """The scenario to give other groups; every sixth has an encoder."""
+    r = random.Random(f"base {key}")
+    if r.random() < 0.85:
+        return seeded(key, size)
+    return encoder_scenario(r.randrange(10**9), size)
 
 
 class BulkGroups(bulk.Bulk):

@@ -19,8 +19,20 @@ from nullblock.reference.windows import ChunkedLocalAttentionManager, SlidingWin
 @contextmanager
 def watching(seen: Counter[str]) -> Iterator[None]:
     """Count, by name, what happens inside the reference meanwhile."""
+    rounds: Counter[int] = Counter()
+
+    def looked(seen: Counter[str], self: Any, *_: Any) -> None:
+        rounds[id(self)] += 1
+        if rounds[id(self)] > len(self.attention_groups):
+            seen["hybrid look-up: another round"] += 1
+
+    def hybrid_hit(seen: Counter[str], self: Any, result: Any, *_: Any) -> None:
+        rounds[id(self)] = 0
+        _hybrid_hit(seen, self, result)
+
     watchers: tuple[tuple[type, str, Callable[..., None]], ...] = (
-        (HybridKVCacheCoordinator, "find_longest_cache_hit", _hybrid_hit),
+        (HybridKVCacheCoordinator, "find_longest_cache_hit", hybrid_hit),
+        (HybridKVCacheCoordinator, "_look_up", looked),
         (SlidingWindowManager, "_cache_block_mask", _mask),
         (SingleTypeKVCacheManager, "remove_skipped_blocks", _removed),
         (SingleTypeKVCacheManager, "get_num_blocks_to_allocate", _counted),
@@ -54,7 +66,7 @@ def _watched(
     return call
 
 
-def _hybrid_hit(seen: Counter[str], self: Any, result: Any, hashes: Any, most: int) -> None:
+def _hybrid_hit(seen: Counter[str], self: Any, result: Any) -> None:
     blocks, length = result
     if not length:
         seen["hybrid look-up: miss"] += 1
@@ -156,6 +168,9 @@ def told(scenario: dict[str, Any], lines: list[str]) -> set[str]:
         if line.get("preempted"):
             seen.add("preemption")
         for request in (line.get("state") or {}).get("requests", {}).values():
+            for group, table in zip(groups, request["blocks"], strict=True):
+                if group["type"] == "cross_attention" and table:
+                    seen.add("blocks for an encoder")
             if len({*request["num_cached_block"]}) > 1:
                 seen.add("groups that cached differently")
         for event in line.get("kv_events", ()):

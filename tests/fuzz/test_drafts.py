@@ -177,7 +177,7 @@ DEFECTS: dict[str, tuple[Callable[..., Any], str, str]] = {
     ),
     "EAGLE keeps the last hit": (
         FullAttentionManager.find_longest_cache_hit,
-        "if use_eagle and hits:",
+        "if use_eagle and num_hits:",
         "if False:",
     ),
     "EAGLE asks for no group": (

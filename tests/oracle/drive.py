@@ -1,4 +1,4 @@
-"""Drives the real vLLM 0.22.1 scheduler with scenarios: no model, no GPU, no network, no torch.
+"""Drives the real vLLM scheduler with scenarios: no model, no GPU, no network, no torch.
 
     python drive.py SCENARIO.json... [--dump full|brief|none] [-o OUT.jsonl]
     python drive.py --serve [--dump full|brief|none]
@@ -71,7 +71,7 @@ class Driver:
                 "ev": "header",
                 "vllm": vllm.__version__,
                 "config": self.config,
-                "ignored": [] if self.config["watermark"] is None else ["watermark"],
+                "ignored": self.ignored(),
                 "hash_block_size": pool.hash_block_size,
                 "scheduler_block_size": self.scheduler.block_size,
             }
@@ -84,6 +84,11 @@ class Driver:
         digest = hashlib.sha256("\n".join(self.lines).encode()).hexdigest()
         self.emit({"ev": "trailer", "lines": len(self.lines), "sha256": digest})
         return self.lines
+
+    def ignored(self) -> list[str]:
+        """Keys that are set and that this release knows nothing of."""
+        knows = hasattr(self.scheduler.kv_cache_manager, "watermark_blocks")
+        return [] if knows or self.config["watermark"] is None else ["watermark"]
 
     def emit(self, fields: Fields) -> None:
         """Write a line."""
@@ -181,7 +186,8 @@ class Driver:
 
         status = RequestStatus[event.get("status", "FINISHED_ABORTED")]
         ended = self.scheduler.finish_requests(event["ids"], status)
-        aborted = sorted(id for id, _ in ended)
+        # Pairs of id and client, or in later releases the requests themselves.
+        aborted = sorted(e[0] if isinstance(e, tuple) else e.request_id for e in ended)
         self.emit_with_state({"ev": "abort", "n": index, "aborted": aborted})
 
     def schedule(self) -> None:
@@ -293,7 +299,14 @@ def _lora(event: dict[str, Any]) -> SimpleNamespace | None:
     if not name:
         return None
     number = event.get("lora_id", zlib.crc32(name.encode()) % 1000 + 1)
-    return SimpleNamespace(lora_name=name, name=name, lora_int_id=number, adapter_id=number)
+    # Later releases hash the path too; an adapter's follows from its name.
+    return SimpleNamespace(
+        lora_name=name,
+        name=name,
+        lora_int_id=number,
+        adapter_id=number,
+        lora_path=f"/adapters/{name}",
+    )
 
 
 def _exception(raised: Exception) -> Fields:

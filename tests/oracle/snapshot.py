@@ -12,7 +12,11 @@ def state(scheduler: Any, dump: str) -> Fields | None:
     manager = scheduler.kv_cache_manager
     fields: Fields = {
         "waiting": [request.request_id for request in scheduler.waiting],
-        "skipped_waiting": [request.request_id for request in scheduler.skipped_waiting],
+        "skipped_waiting": [
+            # Later releases keep one queue.
+            request.request_id
+            for request in getattr(scheduler, "skipped_waiting", ())
+        ],
         "running": [request.request_id for request in scheduler.running],
         "num_free": manager.block_pool.get_num_free_blocks(),
         "finished_req_ids": sorted(scheduler.finished_req_ids),
@@ -32,13 +36,20 @@ def _request(request: Any, managers: Any) -> Fields:
         "tokens": request.num_tokens,
         "output": request.num_output_tokens,
         "placeholders": request.num_output_placeholders,
-        "discard": request.async_tokens_to_discard,
+        "discard": _discard(request),
         "spec": len(request.spec_token_ids),
         "preemptions": request.num_preemptions,
         # Both tables are read with get(): indexing the first would add an empty entry to it.
         "blocks": [[block.block_id for block in m.req_to_blocks.get(id, ())] for m in managers],
         "num_cached_block": [m.num_cached_block.get(id) for m in managers],
     }
+
+
+def _discard(request: Any) -> int:
+    """Output in flight that a preemption made worthless: later releases count its tokens."""
+    if hasattr(request, "async_tokens_to_discard"):
+        return int(request.async_tokens_to_discard)
+    return int(request.num_stale_output_tokens)
 
 
 def _pool(pool: Any) -> Fields:

@@ -39,6 +39,7 @@ from nullblock.spec.liveness.ranking import (
     mark,
 )
 from nullblock.spec.liveness.scopes import CONTENDED
+from nullblock.spec.profiles import NORMATIVE, with_switches
 from nullblock.spec.prover import obligations
 from nullblock.spec.rules import queues
 from nullblock.spec.state import in_flight
@@ -131,6 +132,14 @@ def test_a_victim_that_came_first_is_not_proved(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(queues, "is_victim", lambda s, i: i == 0)
     (report,) = ranking("running: preempt", stop_at_first=True)
     assert [c.what for c in report.open] == ["keeps_running"]
+
+
+def test_a_victim_without_its_id_is_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the first of equals is the victim, one that nobody comes before may be it."""
+    monkeypatch.setattr(obligations, "LATE", ())
+    ties = with_switches(NORMATIVE, ["victim_by_id=false"])
+    (report,) = ranking("running: preempt", sem=ties, stop_at_first=True)
+    assert [(c.what, c.policy) for c in report.open] == [("keeps_running", "priority")]
 
 
 def test_more_blocks_than_places_is_impossible() -> None:

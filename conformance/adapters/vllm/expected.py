@@ -6,6 +6,7 @@ to all of them is one addition, and comparing all of them is one comparison.
 
 from array import array
 from functools import lru_cache
+from itertools import compress
 from sys import byteorder
 
 WORD = 8 * array("I").itemsize
@@ -35,7 +36,7 @@ def packed(computed: list[int], outputs: list[int]) -> int | None:
 
 def unpacked(counts: int, many: int) -> tuple[list[int], list[int]]:
     """The counts that one number stands for, of so many requests: computed, outputs."""
-    words = array("I", counts.to_bytes(2 * many * WORD // 8, byteorder)).tolist()
+    words = _words(counts, 2 * many).tolist()
     return words[:many], words[many:]
 
 
@@ -49,3 +50,33 @@ def after(counts: int, tokens: list[int], *, single: bool) -> int | None:
         return counts + _every(1, 2 * many)
     added = packed(tokens, [1] * many)
     return None if added is None else counts + added
+
+
+def without(counts: int, many: int, places: list[int]) -> int:
+    """The counts of so many requests, but for those at some places, in ascending order."""
+    words = _words(counts, 2 * many)
+    for place in reversed(places):
+        del words[many + place], words[place]
+        many -= 1
+    return int.from_bytes(words, byteorder)
+
+
+def joined(counts: int, many: int, further: list[tuple[int, int]]) -> int | None:
+    """The counts of so many requests and of further ones behind them; None as in ``packed``."""
+    added = packed([computed for computed, _ in further], [outputs for _, outputs in further])
+    if added is None:
+        return None
+    words, more = _words(counts, 2 * many), _words(added, 2 * len(further))
+    words[many:many] = more[: len(further)]
+    words += more[len(further) :]
+    return int.from_bytes(words, byteorder)
+
+
+def differing(one: int, other: int, many: int) -> set[int]:
+    """The places of those, of so many requests, whose counts are not the same."""
+    words = _words(one ^ other, 2 * many)
+    return {place % many for place in compress(range(2 * many), words)}
+
+
+def _words(counts: int, many: int) -> "array[int]":
+    return array("I", counts.to_bytes(many * WORD // 8, byteorder))

@@ -133,6 +133,25 @@ class ChainNumbers:
         self._next = fresh
         return told
 
+    def all_new(self, hashes: list[bytes]) -> int | None:
+        """The first number of hashes that have none and differ: they get consecutive ones.
+
+        None, and nothing is changed, where that is not so.
+        """
+        of, first = self._of, self._next
+        due = range(first, first + len(hashes))
+        numbers = list(map(of.setdefault, hashes, due))
+        if numbers != list(due):
+            for hash, number, expected in zip(hashes, numbers, due, strict=True):
+                if number == expected:
+                    del of[hash]
+            return None
+        self._next = due.stop
+        if self._short is not None:
+            for hash, number in zip(hashes, due, strict=True):
+                self._short[int.from_bytes(hash[-8:], "big")] = number
+        return first
+
     def _sweep(self) -> None:
         while self._gone and self._gone[0][0] + self._num_blocks <= self.given_out:
             self._gone.popleft()

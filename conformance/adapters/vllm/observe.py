@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from nullblock.conformance.adapters.vllm.configuration import events_are_on, request_features
+from nullblock.conformance.adapters.vllm.filling import Filling
 from nullblock.conformance.adapters.vllm.numbering import ChainNumbers, RequestNumbers, Ties
 from nullblock.conformance.adapters.vllm.settings import Settings
-from nullblock.conformance.adapters.vllm.wheel import Filling
 
 Fields = dict[str, Any]
 COUNTS = ("num_free", "num_running", "num_waiting")
@@ -36,6 +36,8 @@ class Observer:
         """Of each live request, what its ``add`` told besides its chain."""
         self.unusual = False
         """Whether some request had a feature: it may have an end that is none."""
+        self.sessions = False
+        """Whether some request may get more input: that fills blocks, too."""
         self.end_tokens: set[int] = set()
         """Every token that ends some request: eos or stop id."""
         self.first_arrival: float | None = None
@@ -64,7 +66,7 @@ class Observer:
         if self.caching:
             hashes = request.block_hashes
             record["chain"] = self.chains.add(id, hashes)
-            self.filling[id] = Filling(number, request, len(hashes))
+            self.filling[id] = Filling(number, request, hashes, len(hashes))
         return record
 
     def _facts(self, request: Any) -> Fields:
@@ -93,6 +95,7 @@ class Observer:
         if features:
             facts["features"] = features
             self.unusual = True
+            self.sessions |= "resumable" in features
         if self.names:
             facts["name"] = request.request_id
         return facts
@@ -104,7 +107,7 @@ class Observer:
         self.arrived.pop(id, None)
         filling = self.filling.pop(id, None)
         if filling is not None:
-            filling.alive = False
+            filling.end()
         facts = self.facts.pop(id, None)
         self.chains.remove(id)
         if facts is not None and self.by_priority:

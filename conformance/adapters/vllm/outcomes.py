@@ -1,20 +1,25 @@
 """Reads outputs and updates into records: whole ones, or short where they are as expected."""
 
-from itertools import chain, compress
+from collections.abc import Iterable
+from itertools import chain, compress, repeat
 from operator import not_
 from typing import Any
 
+from nullblock.conformance.adapters.vllm.filling import Edges, Filling
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
-from nullblock.conformance.adapters.vllm.steps import ODD_SHARE, Step
-from nullblock.conformance.adapters.vllm.wheel import Filling, Wheel
+from nullblock.conformance.adapters.vllm.step import Step
+from nullblock.conformance.adapters.vllm.steps import ODD_SHARE
 
 
 class Outcomes:
     """What the model sampled in a step, and what the engine made of it."""
 
-    def __init__(self, observer: Observer, wheel: Wheel) -> None:
-        self.observer, self.wheel = observer, wheel
+    def __init__(self, observer: Observer) -> None:
+        self.observer = observer
         self.scheduler = observer.scheduler
+        size = observer.pool.hash_block_size
+        self._edges = Edges(size)
+        self._told = self._edges.told and size == self.scheduler.block_size
         self._frames: Any = ()
         """Tokens sampled, by the output last recorded."""
         self._counts: list[int] | None = None
@@ -48,7 +53,7 @@ class Outcomes:
             if stop:
                 record["stop"] = stop
         if self.observer.caching:
-            record["chain"] = self._filled_blocks(step)
+            self._filled(record, step)
         return record
 
     def _ends(self, step: Step, frames: Any) -> tuple[list[Any], list[Any]]:
@@ -65,42 +70,43 @@ class Outcomes:
                     stop.append((number, place))
         return eos, stop
 
-    def _filled_blocks(self, step: Step) -> list[tuple[int, int]]:
-        """Request and chain number of every block that was filled since the step before."""
-        observer, counts = self.observer, self._counts
-        due, next_round = self.wheel.turn()
-        if observer.ids_return or (counts is not None and max(counts) > 1):
-            everybody = filter(None, map(observer.filling.get, step.ids))
-            due, next_round = list(dict.fromkeys(chain(everybody, due))), []
-        if observer.unusual:  # more input for a session fills blocks, too
-            sampled = set(step.ids if counts is None else compress(step.ids, counts))
-            for entry in due:
-                if entry.request.request_id not in sampled:
-                    entry.known = len(entry.request.block_hashes)
-        numbers: list[int] = []
-        filled: list[bytes] = []
-        for entry in due:
-            hashes, known = entry.request.block_hashes, entry.known
-            many = len(hashes)
-            if not entry.alive:
-                continue
-            if many == known + 1:
-                entry.known = many
-                numbers.append(entry.number)
-                filled.append(hashes[known])
-                next_round.append(entry)
-            else:
-                self._catch_up(entry, numbers, filled)
-        return list(zip(numbers, observer.chains.each(filled), strict=True))
+    def _filled(self, record: Fields, step: Step) -> None:
+        """The chain number of every block that was filled since the step before."""
+        observer, counts, at = self.observer, self._counts, step.at
+        several = counts is not None and max(counts, default=0) > 1
+        if at is None or several or observer.ids_return or observer.sessions or not self._told:
+            everybody = dict.fromkeys(filter(None, map(observer.filling.get, step.ids)))
+            record["chain"] = self._one_by_one(everybody, step)
+            return
+        due = list(compress(step.fillings, self._edges.filling(at)))
+        filled = [h[-1] for f in due if len(h := f.hashes) == f.known + 1]
+        first = None
+        if len(filled) == len(due):
+            first = observer.chains.all_new(filled)
+        if first is None or not due:
+            record["chain"] = self._one_by_one(due, step)
+            return
+        for filling in due:
+            filling.known += 1
+        record["fresh"] = first
 
-    def _catch_up(self, entry: Filling, numbers: list[int], filled: list[bytes]) -> None:
-        """A request that has filled no block, or several."""
-        hashes = entry.request.block_hashes
-        new = hashes[entry.known :]
-        entry.known = len(hashes)
-        filled += new
-        numbers += [entry.number] * len(new)
-        self.wheel.watch(entry)
+    def _one_by_one(self, fillings: Iterable[Filling], step: Step) -> list[tuple[int, int]]:
+        """Request and chain number of what these have filled."""
+        told: list[tuple[int, int]] = []
+        if self.observer.sessions:
+            counts = self._counts
+            sampled = set(step.ids if counts is None else compress(step.ids, counts))
+            for id, filling in self.observer.filling.items():
+                if id not in sampled:
+                    filling.known = len(filling.hashes)
+        for filling in fillings:
+            if filling.alive:
+                filling.hashes = filling.request.block_hashes
+            new = filling.hashes[filling.known :]
+            if new:
+                filling.known += len(new)
+                told += zip(repeat(filling.number), self.observer.chains.each(new))
+        return told
 
     def update(self, step: Step, result: Any) -> Fields:
         """An ``update`` record: what the engine made of the output just recorded."""

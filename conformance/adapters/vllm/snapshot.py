@@ -7,7 +7,8 @@ from typing import Any
 from msgspec import json
 
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
-from nullblock.conformance.adapters.vllm.steps import Step, Steps
+from nullblock.conformance.adapters.vllm.step import Step
+from nullblock.conformance.adapters.vllm.steps import Steps
 
 MAX_LINE = 15 * 2**20
 """Bytes; a reader takes no line of 16 MiB. Pools of a million blocks come near it."""
@@ -31,7 +32,6 @@ def adopt(observer: Observer, steps: Steps) -> None:
     for id, request in observer.scheduler.requests.items():
         observer.add(request)
         observer.arrived[id] = -1
-        steps.watch(id)
     observer.ids_return = False  # the ids of steps in flight were known already
     for _, hash in _cached(observer):
         observer.chains.cached(hash)

@@ -59,7 +59,7 @@ class Tape:
     def _prepare(self, scheduler: Any, engine: dict[str, str], late: bool) -> None:
         self.observer = Observer(scheduler, self.settings)
         self.steps = Steps(self.observer)
-        self.outcomes = Outcomes(self.observer, self.steps.wheel)
+        self.outcomes = Outcomes(self.observer)
         self._tap = EventTap(scheduler.kv_cache_manager) if self.observer.events else None
         self._header = configuration.header(scheduler, self.settings, engine, secrets.token_hex(8))
         if late:
@@ -132,7 +132,7 @@ class Tape:
 
     def _forget(self) -> None:
         """The next records may not refer to those before."""
-        self.steps.before = None
+        self.steps.forget()
         self.observer.told = None
 
     def _put(self, lines: bytes) -> bool:
