@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 from msgspec import UNSET
 
-from nullblock.conformance import groups
+from nullblock.conformance import drafting, groups
 from nullblock.conformance.encoder_format import check_encoder, check_items
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.errors import OutOfScope, ScenarioError
@@ -35,6 +35,7 @@ def check(scenario: Scenario) -> None:
     """Raise for the first impossible combination, then for the first feature out of scope."""
     _check_possible(scenario.config)
     _check_items(scenario)
+    drafting.check(scenario)
     for feature, place in _features(scenario):
         raise OutOfScope(f"{feature} is out of scope", IN_SCOPE, place)
 
