@@ -83,7 +83,6 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.v2_model_runner, "use_v2_model_runner", config.use_v2_model_runner),
         (Feature.drafts, "num_spec_tokens", config.num_spec_tokens > 0),
         (Feature.drafts, "drafts", config.drafts is not UNSET),
-        (Feature.drafts, "groups[0].eagle", config.groups[0].eagle),
     )
     for feature, key, is_used in switches:
         if is_used:
