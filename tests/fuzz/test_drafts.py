@@ -166,7 +166,7 @@ DEFECTS: dict[str, tuple[Callable[..., Any], str, str]] = {
         "num_lookahead_tokens=0",
     ),
     "slots in advance on admission": (
-        WaitingPhase._schedule_waiting,
+        WaitingPhase._admit_waiting,
         "if request.num_computed_tokens else 0",
         "if True else 0",
     ),
