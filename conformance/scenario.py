@@ -24,6 +24,7 @@ from nullblock.conformance.scenario_format import (
     Config,
     Connector,
     Document,
+    Drafts,
     Event,
     Grammar,
     Group,
@@ -173,6 +174,8 @@ def _known_keys(place: str, document: Any) -> list[str]:
         kind = Group
     elif place.startswith("config.connector"):
         kind = Connector
+    elif place.startswith("config.drafts"):
+        kind = Drafts
     elif place == "config":
         kind = Config
     keys = list(kind.__struct_encode_fields__)
@@ -190,6 +193,8 @@ _CHOICES: dict[str, Any] = {
     "groups": ('[{"type": "full"}]',),
     "failure_policy": ("recompute", "fail"),
     "mamba_cache_mode": ("none", "all", "align"),
+    "length": ("all", "none", "hash", "a list of whole numbers"),
+    "to": ("sampled", "scheduled"),
 }
 
 
