@@ -20,14 +20,15 @@ preemption             forgotten
 from nullblock.reference.outputs import DraftTokenIds
 from nullblock.reference.request import Request
 from nullblock.reference.sched.output import SchedulerOutput
-from nullblock.reference.sched.state import SchedulerState, Step
+from nullblock.reference.sched.state import Step
+from nullblock.reference.sched.structured_output import StructuredOutput
 from nullblock.reference.spec_decode import SpecDecodingStats
 
 PADDING = -1
 """Stands for a draft that workers know, or for one that there is not."""
 
 
-class Drafts(SchedulerState):
+class Drafts(StructuredOutput):
     """What drafts add to a step. Each method is called only where there is one."""
 
     _spec_decoding_stats: SpecDecodingStats | None = None
@@ -42,25 +43,31 @@ class Drafts(SchedulerState):
         proposals = zip(draft_token_ids.req_ids, draft_token_ids.draft_token_ids, strict=False)
         for request_id, token_ids in proposals:
             request = self.requests.get(request_id)
-            if request is not None:
-                request.spec_token_ids = [] if request.is_prefill_chunk else token_ids
+            if request is None or request.is_finished():
+                continue
+            if request.is_prefill_chunk:
+                request.spec_token_ids = []
+            else:
+                request.spec_token_ids = self._allowed_drafts(request, token_ids)
 
     def update_draft_token_ids_in_output(
         self, draft_token_ids: DraftTokenIds, scheduler_output: SchedulerOutput
     ) -> None:
         """Write drafts over those that a step was scheduled with, keeping their number.
 
-        What is too long is cut, and what is too short padded: workers verify as many positions as
-        were scheduled, and reject the padding.
+        What is too long, or what a grammar rejects, is cut, and what is too short is padded:
+        workers verify as many positions as were scheduled, and reject the padding.
         """
         num_invalid: dict[str, int] = {}
         scheduled = scheduler_output.scheduled_spec_decode_tokens
         proposals = zip(draft_token_ids.req_ids, draft_token_ids.draft_token_ids, strict=False)
         for request_id, token_ids in proposals:
-            if request_id not in self.requests or not scheduled.get(request_id):
+            request = self.requests.get(request_id)
+            if request is None or request.is_finished() or not scheduled.get(request_id):
                 continue
             num_scheduled = len(scheduled[request_id])
             del token_ids[num_scheduled:]
+            token_ids = self._allowed_drafts(request, token_ids)
             missing = num_scheduled - len(token_ids)
             if missing:
                 token_ids.extend([PADDING] * missing)
