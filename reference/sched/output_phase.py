@@ -5,9 +5,10 @@ from nullblock.reference.sched import later
 from nullblock.reference.sched.drafts import Drafts
 from nullblock.reference.sched.output import CachedRequestData, NewRequestData, SchedulerOutput
 from nullblock.reference.sched.state import Step
+from nullblock.reference.sched.structured_output import StructuredOutput
 
 
-class OutputPhase(Drafts):
+class OutputPhase(StructuredOutput, Drafts):
     """Turns the decisions of a step into a :class:`SchedulerOutput`."""
 
     def _make_scheduler_output(self, step: Step) -> SchedulerOutput:

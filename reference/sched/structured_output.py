@@ -11,7 +11,7 @@ from nullblock.reference.sched.state import SchedulerState
 
 
 class StructuredOutput(SchedulerState):
-    """Does something only for requests with a grammar."""
+    """Reached only by requests with a grammar."""
 
     def _note_structured_output(self, request: Request, scheduler_output: SchedulerOutput) -> None:
         """Tell, of a scheduled request that will sample, whether its mask can be made yet.
@@ -41,14 +41,6 @@ class StructuredOutput(SchedulerState):
             requests, request_ids, scheduler_output.scheduled_spec_decode_tokens
         )
         return GrammarOutput(request_ids, bitmask)
-
-    def _allowed_drafts(self, request: Request, token_ids: list[int]) -> list[int]:
-        """The drafts that the request's grammar allows, from the first on; all without one."""
-        structured = request.structured_output_request
-        if structured is None or not self.structured_output_manager.should_advance(request):
-            return token_ids
-        assert structured.grammar is not None
-        return structured.grammar.validate_tokens(token_ids)
 
     def _advance_grammar(self, request: Request, new_token_ids: list[int]) -> bool:
         """Let the grammar see the tokens that were kept; False if that ends the request.

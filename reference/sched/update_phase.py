@@ -15,11 +15,12 @@ from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.sched.kv_load_failures import KVLoadFailures
 from nullblock.reference.sched.output import SchedulerOutput
 from nullblock.reference.sched.streaming import Streaming
+from nullblock.reference.sched.structured_output import StructuredOutput
 from nullblock.reference.sched.utils import check_stop, remove_all
 from nullblock.reference.stats import SchedulerStats
 
 
-class UpdatePhase(KVLoadFailures, Streaming, Drafts, EncoderInputs):
+class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderInputs):
     """Takes in one step's sampled tokens, in the order in which the step was scheduled.
 
     Steps return in the order in which they were scheduled, however many are in flight.

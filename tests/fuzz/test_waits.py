@@ -192,12 +192,12 @@ SESSION_DEFECTS: tuple[Defect, ...] = (
     (UpdatePhase, "_let_go", "self.waiting.remove", "self.skipped_waiting.remove"),
 )
 GRAMMAR_DEFECTS: tuple[Defect, ...] = (
-    (StructuredOutput, "_allowed_drafts", "structured is None or", "True or"),
-    (Drafts, "update_draft_token_ids", "self._allowed_drafts(request, token_ids)", "token_ids"),
+    (Drafts, "_allowed", "structured is None or", "True or"),
+    (Drafts, "update_draft_token_ids", "self._allowed(request, token_ids)", "token_ids"),
     (
         Drafts,
         "update_draft_token_ids_in_output",
-        "self._allowed_drafts(request, token_ids)",
+        "self._allowed(request, token_ids)",
         "token_ids",
     ),
     (StructuredOutput, "_note_structured_output", "_placeholders > 0", "_placeholders > 1"),
