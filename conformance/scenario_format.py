@@ -16,6 +16,9 @@ MAX_STEPS = 1_000_000
 MAX_BLOCKS = 2**20
 """Blocks that a pool may have: each is an object with a line in every full dump."""
 
+MAX_DRAFTS = 2**16
+"""Drafts that a request may get at once."""
+
 AtLeast0 = Annotated[int, Meta(ge=0)]
 AtLeast1 = Annotated[int, Meta(ge=1)]
 
@@ -61,7 +64,10 @@ class Drafts(Struct, frozen=True, forbid_unknown_fields=True):
     If it is written at all, update lines tell what was drafted.
     """
 
-    length: Literal["all", "none", "hash"] | list[AtLeast0] = "all"
+    length: (
+        Literal["all", "none", "hash"]
+        | Annotated[list[Annotated[int, Meta(ge=0, le=MAX_DRAFTS)]], Meta(min_length=1)]
+    ) = "all"
     """Tokens of a proposal: ``num_spec_tokens`` of them, no proposal at all, or from 0 up to as
     many; a list says it of one proposal after another, round and round.
     """
@@ -118,7 +124,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Steps in flight at most, where ``step`` and ``run`` take turns of the engine's batch queue;
     only asynchronous scheduling does so.
     """
-    num_spec_tokens: AtLeast0 = 0
+    num_spec_tokens: Annotated[int, Meta(ge=0, le=MAX_DRAFTS)] = 0
     spec_method: Literal["ngram", "eagle", "draft_model"] = "ngram"
     scheduler_reserve_full_isl: bool = True
     watermark: float | int | None = None

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 from msgspec import UNSET
 
-from nullblock.conformance import groups
+from nullblock.conformance import drafting, groups
 from nullblock.conformance.encoder_format import check_encoder, check_items
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.errors import OutOfScope, ScenarioError
@@ -37,6 +37,7 @@ def check(scenario: Scenario) -> None:
     """Raise for the first impossible combination, then for the first feature out of scope."""
     _check_possible(scenario.config)
     _check_items(scenario)
+    drafting.check(scenario)
     for feature, place in _features(scenario):
         raise OutOfScope(f"{feature} is out of scope", IN_SCOPE, place)
 
@@ -87,7 +88,6 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.v2_model_runner, "use_v2_model_runner", config.use_v2_model_runner),
         (Feature.drafts, "num_spec_tokens", config.num_spec_tokens > 0),
         (Feature.drafts, "drafts", config.drafts is not UNSET),
-        (Feature.drafts, "groups[0].eagle", config.groups[0].eagle),
     )
     for feature, key, is_used in switches:
         if is_used:
