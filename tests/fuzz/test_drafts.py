@@ -138,8 +138,8 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
     "a chunk takes drafts": (
         Drafts,
         "update_draft_token_ids",
-        "[] if request.is_prefill_chunk else token_ids",
-        "token_ids",
+        "if request.is_prefill_chunk:",
+        "if False:",
     ),
     "drafts filled in are not cut": (
         Drafts,
