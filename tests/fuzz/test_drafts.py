@@ -141,6 +141,12 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
         "if request.is_prefill_chunk:",
         "if False:",
     ),
+    "a grammar is not asked about drafts": (
+        Drafts,
+        "_allowed",
+        "if not request.use_structured_output:",
+        "if True:",
+    ),
     "drafts filled in are not cut": (
         Drafts,
         "update_draft_token_ids_in_output",
