@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from nullblock.conformance import scope, strict_json
+from nullblock.conformance.encoder_format import Encoder, Item, PromptEmbeds
 from nullblock.conformance.errors import InputError, ScenarioError
 from nullblock.conformance.prompts import Prompt, PromptError, parse_prompt
 from nullblock.conformance.scenario_format import (
@@ -150,8 +151,19 @@ def _spelling(word: str, known: list[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(known)}"
 
 
+_NESTED: tuple[tuple[str, type[Struct]], ...] = (
+    ("config.encoder", Encoder),
+    ("].mm_features[", Item),
+    ("].prompt_embeds", PromptEmbeds),
+)
+"""What stands inside of something else, by part of its place."""
+
+
 def _known_keys(place: str, document: Any) -> list[str]:
     """The keys that may stand at ``place``."""
+    nested = next((kind for part, kind in _NESTED if part in place), None)
+    if nested is not None:
+        return list(nested.__struct_encode_fields__)
     kind: type[Struct] = Document
     if place.startswith("events[") and place.endswith("].grammar"):
         kind = Grammar

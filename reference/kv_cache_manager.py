@@ -196,14 +196,10 @@ class KVCacheManager:
 
         request_id = request.request_id
         coordinator, pool = self.coordinator, self.block_pool
-        is_admitted = has_scheduled_reqs and request.status != RequestStatus.RUNNING
-        headroom = self.watermark_blocks if is_admitted else 0
+        headroom = self._headroom(request, has_scheduled_reqs) if self.watermark_blocks else 0
         hits = (new_computed_blocks or self.empty_kv_cache_blocks).blocks
         if full_sequence_must_fit:
-            whole = min(request.num_tokens, max_model_len)
-            needed = coordinator.get_num_blocks_to_allocate(
-                request_id, whole, hits, num_encoder_tokens, computed, whole, True
-            )
+            needed = self._needed_whole(request, hits, num_encoder_tokens, computed)
             if needed + headroom > pool.get_num_free_blocks():
                 return None
         coordinator.remove_skipped_blocks(request_id, computed)
@@ -224,6 +220,24 @@ class KVCacheManager:
             # Lookahead slots hold drafts, which may be rejected: only real tokens are cached.
             coordinator.cache_blocks(request, min(scheduled, request.num_tokens))
         return self.create_kv_cache_blocks(new_blocks)
+
+    def _needed_whole(
+        self,
+        request: Request,
+        hits: tuple[Sequence[KVCacheBlock], ...],
+        num_encoder_tokens: int,
+        computed: int,
+    ) -> int:
+        """Free blocks that all the request's tokens would take."""
+        whole = min(request.num_tokens, self.max_model_len)
+        return self.coordinator.get_num_blocks_to_allocate(
+            request.request_id, whole, hits, num_encoder_tokens, computed, whole, True
+        )
+
+    def _headroom(self, request: Request, has_scheduled_reqs: bool) -> int:
+        """Blocks that have to stay free if the request waits and others run: the watermark."""
+        is_admitted = has_scheduled_reqs and request.status != RequestStatus.RUNNING
+        return self.watermark_blocks if is_admitted else 0
 
     def _is_covered(self, request: Request, computed: int, slots: int, scheduled: int) -> bool:
         """Whether the request has those slots already and neither fills nor outlives a block.

@@ -21,10 +21,15 @@ def may_resume(s: State, r: Value) -> Value:
     return either(s.stale[r] == 0, s.tossed[r] != 0)
 
 
+def is_ready(s: State, r: Value) -> Value:
+    """Whether r waits for nothing but its turn (WAIT-30)."""
+    return both(s.rank[r] != 0, may_resume(s, r))
+
+
 def anybody_ready(s: State) -> Value:
     """Whether a request waits that may be served (WAIT-5, WAIT-30)."""
     if s.k.sem.resumes_await_output:
-        return s.k.exists("R", lambda r: both(s.rank[r] != 0, may_resume(s, r)), by="ready")
+        return s.k.exists("R", lambda r: is_ready(s, r), by="ready")
     return s.nwait > 0
 
 

@@ -20,6 +20,7 @@ from nullblock.spec.fields import (
     UNPAUSED,
 )
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
+from nullblock.spec.later import is_ready
 
 
 def in_queue(s: State, b: Value) -> Value:
@@ -68,11 +69,6 @@ def live(s: State, r: Value) -> Value:
 def is_waiting(s: State, r: Value) -> Value:
     """Whether r stands in the waiting queue."""
     return s.rank[r] != 0
-
-
-def is_ready(s: State, r: Value) -> Value:
-    """Whether r waits for nothing but its turn (WAIT-30)."""
-    return both(is_waiting(s, r), later.may_resume(s, r))
 
 
 def place(s: State, r: Value) -> Value:

@@ -37,24 +37,22 @@ class Drafts(SchedulerState):
         """Keep drafts for the next step of each request, in place of any that it has.
 
         A request whose prompt is not computed to its end has no token to follow: its are dropped.
+        Of the others a grammar keeps those up to the first that it rejects.
         """
         self._has_drafts = True
         proposals = zip(draft_token_ids.req_ids, draft_token_ids.draft_token_ids, strict=False)
         for request_id, token_ids in proposals:
             request = self.requests.get(request_id)
-            if request is None or request.is_finished():
-                continue
-            if request.is_prefill_chunk:
-                request.spec_token_ids = []
-            else:
-                request.spec_token_ids = self._allowed(request, token_ids)
+            if request is not None and not request.is_finished():
+                is_chunk = request.is_prefill_chunk
+                request.spec_token_ids = [] if is_chunk else self._allowed(request, token_ids)
 
     def update_draft_token_ids_in_output(
         self, draft_token_ids: DraftTokenIds, scheduler_output: SchedulerOutput
     ) -> None:
         """Write drafts over those that a step was scheduled with, keeping their number.
 
-        What is too long is cut, and so is what a grammar rejects; what is too short is padded:
+        What is too long is cut, as is what a grammar rejects, and what is too short is padded:
         workers verify as many positions as were scheduled, and reject the padding.
         """
         num_invalid: dict[str, int] = {}
@@ -75,13 +73,11 @@ class Drafts(SchedulerState):
         scheduler_output.num_invalid_spec_tokens = num_invalid
 
     def _allowed(self, request: Request, token_ids: list[int]) -> list[int]:
-        """The drafts before the first one that the request's grammar rejects, if it has one."""
-        if not request.use_structured_output:
-            return token_ids
-        if not self.structured_output_manager.should_advance(request):
-            return token_ids
+        """The drafts up to the first that the request's grammar, if it has one, rejects."""
         structured = request.structured_output_request
-        assert structured is not None and structured.grammar is not None
+        if structured is None or not self.structured_output_manager.should_advance(request):
+            return token_ids
+        assert structured.grammar is not None
         return structured.grammar.validate_tokens(token_ids)
 
     def _schedule_drafts(self, request: Request, num_new_tokens: int, step: Step) -> None:

@@ -107,7 +107,7 @@ class EncoderInputs(SchedulerState):
 
     def _num_encoder_tokens(self, request: Request, step: Step) -> int:
         """Tokens that cross-attention blocks are needed for: none in other models."""
-        if not (self.is_encoder_decoder and request.mm_features):
+        if not self.is_encoder_decoder:
             return 0
         return sum(request.get_num_encoder_embeds(index) for index in step.encoder_plan.inputs)
 

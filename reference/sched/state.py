@@ -118,11 +118,7 @@ class SchedulerState:
         self.log_stats = log_stats
         self.block_size = block_size
 
-        self.max_num_scheduled_tokens = token_budget(
-            self.scheduler_config.max_num_batched_tokens,
-            self.scheduler_config.max_num_scheduled_tokens,
-            self.semantics,
-        )
+        self._follow_line()
         self.max_num_running_reqs: int = self.scheduler_config.max_num_seqs
         self.max_model_len: int = vllm_config.model_config.max_model_len
         self.scheduler_reserve_full_isl: bool = self.scheduler_config.scheduler_reserve_full_isl
@@ -147,19 +143,23 @@ class SchedulerState:
         self._counts_placeholders = self.async_scheduling or self.semantics.outputs_owed_once
 
         self._be_without_connector()
-        self._awaits_output = self.semantics.resumes_await_output
-        self._long_prefill_token_threshold: int = (
-            self.scheduler_config.long_prefill_token_threshold
-        )
-        self._preempted_by_reset: set[str] = set()
-        """Since the last step."""
-
         self._make_kv_cache(block_size if hash_block_size is None else hash_block_size)
         self.is_encoder_decoder: bool = vllm_config.model_config.is_encoder_decoder
         self.ec_connector: Any = None
         self.encoder_cache_manager, self.max_num_encoder_input_tokens = make_encoder_cache(
             vllm_config, mm_registry
         )
+
+    def _follow_line(self) -> None:
+        """What the lines differ in, as it is at the start."""
+        config = self.scheduler_config
+        self.max_num_scheduled_tokens = token_budget(
+            config.max_num_batched_tokens, config.max_num_scheduled_tokens, self.semantics
+        )
+        self._awaits_output = self.semantics.resumes_await_output
+        self._long_prefill_token_threshold: int = config.long_prefill_token_threshold
+        self._preempted_by_reset: set[str] = set()
+        """Since the last step."""
 
     def _make_queues(self) -> None:
         """Where requests are."""

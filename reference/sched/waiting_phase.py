@@ -54,12 +54,14 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
                 )
             if num_new_tokens is None:
                 break
+            num_encoder_tokens = 0
             if request.mm_features and not prefix.load_async:
                 num_new_tokens = self._plan_encoder_inputs(
                     request, num_computed_tokens, num_new_tokens, step
                 )
                 if num_new_tokens == 0:
                     break
+                num_encoder_tokens = self._num_encoder_tokens(request, step)
             if self.need_mamba_block_aligned_split:
                 assert not prefix.num_external, "Mamba states are not loaded"
                 num_new_tokens = self._mamba_block_aligned_split(
@@ -74,7 +76,7 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
                 new_computed_blocks=prefix.hits,
                 num_external_computed_tokens=prefix.num_external,
                 delay_cache_blocks=prefix.load_async,
-                num_encoder_tokens=self._num_encoder_tokens(request, step),
+                num_encoder_tokens=num_encoder_tokens,
                 # None for the drafts of a request that has nothing computed: not even the first
                 # time, or after a preemption, since its hits are not counted in here.
                 num_lookahead_tokens=(

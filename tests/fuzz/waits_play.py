@@ -50,9 +50,10 @@ class Play:
         return [id for id, request in self.requests.items() if not request.is_finished()]
 
     def loading(self) -> list[str]:
-        """Ids of requests that load."""
+        """Ids of requests whose load has not ended."""
         waits = RequestStatus.WAITING_FOR_REMOTE_KVS
-        return [id for id, request in self.requests.items() if request.status == waits]
+        ended = self.engine.scheduler.finished_recving_kv_req_ids
+        return [id for id, r in self.requests.items() if r.status == waits and id not in ended]
 
     def kept(self) -> list[str]:
         """Ids of requests that have ended, and whose blocks are kept."""
