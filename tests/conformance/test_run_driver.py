@@ -194,6 +194,9 @@ NEEDS: dict[str, dict[str, Any]] = {
     "unchunked": {"enable_chunked_prefill": False},
     "lora_cap": {"max_loras": 1},
     "kv_connector": {"connector": {"async": True}},
+    "encoder_inputs": {"encoder": {}},
+    "clients": {"include_finished_set": True},
+    "v2_model_runner": {"use_v2_model_runner": True},
 }
 ASKS: dict[str, dict[str, Any]] = {
     "adapters": {**ADD, "salt": "s"},
@@ -206,6 +209,9 @@ ASKS: dict[str, dict[str, Any]] = {
     "streaming": {**ADD, "resumable": True},
     "structured_output": {**ADD, "grammar": {"ready": False}},
     "drafts": {"op": "draft", "tokens": {"a": [1]}},
+    "prompt_embeds": {**ADD, "prompt_embeds": {"seed": 1}},
+    "pooling": {**ADD, "pooling": True},
+    "counts": {"op": "counts"},
 }
 
 

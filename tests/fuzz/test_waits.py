@@ -15,6 +15,7 @@ from nullblock.conformance.engine import WAITS
 from nullblock.conformance.lockstep.generator import Scenario
 from nullblock.conformance.scenario import from_dict
 from nullblock.conformance.scope import used
+from nullblock.reference.sched.drafts import Drafts
 from nullblock.reference.sched.finishing import Finishing
 from nullblock.reference.sched.kv_connector import RemoteKV
 from nullblock.reference.sched.kv_load_failures import KVLoadFailures
@@ -191,6 +192,14 @@ SESSION_DEFECTS: tuple[Defect, ...] = (
     (UpdatePhase, "_let_go", "self.waiting.remove", "self.skipped_waiting.remove"),
 )
 GRAMMAR_DEFECTS: tuple[Defect, ...] = (
+    (Drafts, "_allowed", "structured is None or", "True or"),
+    (Drafts, "update_draft_token_ids", "self._allowed(request, token_ids)", "token_ids"),
+    (
+        Drafts,
+        "update_draft_token_ids_in_output",
+        "self._allowed(request, token_ids)",
+        "token_ids",
+    ),
     (StructuredOutput, "_note_structured_output", "_placeholders > 0", "_placeholders > 1"),
     (StructuredOutput, "_note_structured_output", "requests = True", "requests = False"),
     (

@@ -10,13 +10,15 @@ a scenario is made: what is added next depends on the state that it is in.
 import argparse
 import secrets
 import sys
+import zlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fuzz import bulk, waits_reach  # noqa: E402  (only found from here on)
+from fuzz import bulk, drafts, waits_reach  # noqa: E402  (only found from here on)
+from fuzz.encoder_scenarios import encoder_scenario  # noqa: E402
 from fuzz.groups import with_groups  # noqa: E402
 from fuzz.waits_play import Play  # noqa: E402
 from oracle.client import Oracle  # noqa: E402
@@ -178,7 +180,15 @@ class Waits:
 def seeded(seed: str, size: int = 30) -> Scenario:
     """The scenario of a seed."""
     ask = Seeded(f"waits:{seed}")
-    base = with_groups(seed, size) if ask.chance(12) else make(ask, size, CORE_FEATURES)
+    match ask.integer(0, 99):
+        case n if n < 10:
+            base = with_groups(seed, size)
+        case n if n < 20:
+            base = drafts.seeded(seed, size)
+        case n if n < 30:
+            base = encoder_scenario(zlib.crc32(seed.encode()))
+        case _:
+            base = make(ask, size, CORE_FEATURES)
     return Waits(ask, base).scenario()
 
 
