@@ -114,6 +114,7 @@ MODULES = (
     "nullblock.spec.explorer.liveness",
     "nullblock.spec.liveness.properties",
     "nullblock.spec.liveness.ranking",
+    "nullblock.spec.liveness.line",
     "nullblock.spec.kv_events.law",
 )
 """Where statements are defined, but for theorems."""

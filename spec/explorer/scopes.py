@@ -149,6 +149,16 @@ PAUSES = Scope(
     halves=True,
     pauses=(UNPAUSED, PAUSED_NEW, PAUSED_ALL),
 )
+RULES_PAUSES = Scope(
+    "rules-pauses",
+    "the invariants after every single rule, paused and not",
+    PAUSES.config,
+    PAUSES.templates,
+    PAUSES.witnesses,
+    aborts=False,
+    pauses=PAUSES.pauses,
+    every_rule=True,
+)
 RULES = Scope(
     "rules",
     "the invariants after every single rule, FCFS",
@@ -265,7 +275,7 @@ STANDARD: dict[str, Scope] = {
     for s in (
         *(CORE, PRIORITY, TWINS, CROWD, THRESHOLD, UNCUT, UNCUT_LONG, INFLIGHT, ORPHANS),
         *(KEYS, STOPS, NOCACHE, PAUSES, AHEAD, DEEP, RESETS, RESETS_ABORTS, AHEAD_PRIORITY),
-        *(PIPELINE, PIPELINE_CHUNKS, RULES, RULES_PRIORITY, RULES_AHEAD),
+        *(PIPELINE, PIPELINE_CHUNKS, RULES, RULES_PRIORITY, RULES_AHEAD, RULES_PAUSES),
     )
 }
 """Searched by default: every witness and every reachable rule is in some of them."""

@@ -7,11 +7,12 @@ loops end, is proved elsewhere (`nullblock prove`).
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from nullblock.spec.fields import IDLE, RUNNING, UNBORN
 from nullblock.spec.kernel import RULES, Engines, State, Value, both, either, ensure
+from nullblock.spec.liveness.line import LINE_KEEPS, SERVE_KEEPS, first_is_served, may_serve
 from nullblock.spec.liveness.ranking import (
     RUN_KEEPS,
     STEP_KEEPS,
@@ -40,11 +41,12 @@ from nullblock.spec.prover.prover import Prover
 from nullblock.spec.prover.report import Checked, JobReport
 from nullblock.spec.state import at_rest, in_flight
 
-MARK = "RIIII"
-"""The sorts of a mark: a request, and four numbers."""
+MARK = "RIIIIIRI"
+"""The sorts of a mark, field by field."""
 NEEDS_ROOM: dict[tuple[Piece, ...], tuple[str, ...]] = {
     STEP_KEEPS: ("preempt", "hold_back", "give_up"),
     RUN_KEEPS: ("preempt",),
+    LINE_KEEPS: ("preempt",),
 }
 """Rules that fire where slots are short, and so never for a chief that is alone."""
 HINTS = Path(__file__).with_name("hints.json")
@@ -64,7 +66,7 @@ NOT_MEANWHILE: dict[str, str] = {
 def same(s: State, m: Mark) -> Value:
     """The mark is that of the request now."""
     now = mark(s, m.r)
-    return both(m.arr == now.arr, m.ntok == now.ntok, m.comp == now.comp, m.entry == now.entry)
+    return both(*(getattr(m, f.name) == getattr(now, f.name) for f in fields(Mark)))
 
 
 def all_of(pieces: tuple[Piece, ...]) -> Callable[[State, Mark], Value]:
@@ -159,6 +161,27 @@ def step_jobs() -> Iterator[Job]:
     )
 
 
+def first_jobs() -> Iterator[Job]:
+    """A step serves the first of the running list, or takes it off."""
+
+    def begins(s: State, m: Mark) -> None:
+        RULES["begin_step"].body(s)
+        show(SERVE_KEEPS, s, m)
+
+    yield job("a step begins", begins, "", lambda s, m: both(same(s, m), may_serve(s, m)))
+    for name in RULES:
+        if name not in OUTSIDE:
+            yield _rule(name, SERVE_KEEPS)
+
+    def ends(s: State, m: Mark) -> None:
+        show((first_is_served,), s, m)
+
+    def between(s: State, m: Mark) -> Value:
+        return both(s.phase == IDLE, at_rest(s), s.open == 0, all_of(SERVE_KEEPS)(s, m))
+
+    yield job("the next step may begin", ends, "", between)
+
+
 def update_jobs() -> Iterator[Job]:
     """An update that brings the chief a token lowers its rank."""
 
@@ -198,19 +221,23 @@ def jobs() -> Iterator[tuple[str, Job]]:
         "update": update_jobs(),
         "running": chief_jobs(RUN_KEEPS, lambda s, m: s.stage[m.r] == RUNNING),
         "waiting": chief_jobs(WAIT_KEEPS, lambda s, m: s.stage[m.r] != UNBORN),
+        "first": first_jobs(),
+        "line": chief_jobs(LINE_KEEPS, lambda s, m: s.stage[m.r] != UNBORN),
     }
     for part, them in parts.items():
         for it in them:
             yield part, it
 
 
-PARTS = ("step", "update", "running", "waiting")
+PARTS = ("step", "update", "running", "waiting", "first", "line")
 SHOWN_BY = {
     "LIVE-7": "step",
     "LIVE-8": "step",
     "LIVE-9": "update",
     "LIVE-10": "running",
     "LIVE-11": "waiting",
+    "LIVE-12": "first",
+    "LIVE-13": "line",
 }
 """The part of the argument that shows each statement, all of its texts together."""
 

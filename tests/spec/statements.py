@@ -166,6 +166,8 @@ STATEMENTS = {
     "LIVE-9": "liveness.ranking.has_come_back",
     "LIVE-10": "liveness.ranking.keeps_running",
     "LIVE-11": "liveness.ranking.is_let_by",
+    "LIVE-12": "liveness.line.first_is_served",
+    "LIVE-13": "liveness.line.line_shortens",
     "EVENT-1": "kv_events.law.follows",
     "EVENT-2": "kv_events.law.removes_a_copy",
     "EVENT-3": "kv_events.law.fits_the_pool",

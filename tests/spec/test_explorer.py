@@ -46,6 +46,7 @@ PINNED = {
     "rules-ahead": (722, 2_016, 19),
     "rules": (1_136, 5_680, 12),
     "rules-priority": (568, 1_114, 22),
+    "rules-pauses": (159, 579, 9),
 }
 """States, transitions and depth of each scope. A change of the rules changes them: say why."""
 REACHED_BY = ("priority", "uncut", "inflight", "orphans", "pauses", "ahead", "resets")
