@@ -30,6 +30,8 @@ HYBRID_BATCH = 256
 WINDOW = 64
 LOOKUP_TOKENS = (8192, 32768)
 POOL_BLOCKS = 4096
+NUM_DRAFTS = 3
+"""Drafts of a request in a step that has any; one of them is accepted."""
 
 
 class Engine:
@@ -74,7 +76,12 @@ class Engine:
         )
 
     def new_scheduler(
-        self, num_blocks: int, max_num_seqs: int, ahead: bool, model: str = "plain"
+        self,
+        num_blocks: int,
+        max_num_seqs: int,
+        ahead: bool,
+        model: str = "plain",
+        num_drafts: int = 0,
     ) -> Any:
         """A scheduler with room for every request and every token."""
         budget = max_num_seqs * (PROMPT_TOKENS + 1)
@@ -86,6 +93,8 @@ class Engine:
             max_num_batched_tokens=budget,
             max_model_len=8192,
             async_scheduling=ahead,
+            num_spec_tokens=num_drafts,
+            spec_method="eagle",
             mamba_cache_mode="align" if model == "Mamba" else "none",
         )
         synchronous, asynchronous = self.scheduler.Scheduler, self.async_scheduler.AsyncScheduler
@@ -99,14 +108,20 @@ class Engine:
 
 
 def decode_step(
-    engine: Engine, num_running: int, depth: int = 1, model: str = "plain"
+    engine: Engine,
+    num_running: int,
+    depth: int = 1,
+    model: str = "plain",
+    num_drafts: int = 0,
 ) -> tuple[float, float]:
     """Median seconds of ``schedule()`` and of ``update_from_output()`` with that many decodes.
 
     With a depth of more than 1 the scheduler is asynchronous, and so many steps are in flight.
+    With drafts, taking those for the next step is part of the update.
     """
-    num_blocks = 1 + num_running * (1 + (PROMPT_TOKENS + DECODE_STEPS) // BLOCK_SIZE)
-    scheduler = engine.new_scheduler(num_blocks, num_running, depth > 1, model)
+    num_slots = PROMPT_TOKENS + DECODE_STEPS * (2 if num_drafts else 1) + 4 * num_drafts
+    num_blocks = 1 + num_running * (1 + num_slots // BLOCK_SIZE)
+    scheduler = engine.new_scheduler(num_blocks, num_running, depth > 1, model, num_drafts)
     for i in range(num_running):
         # Prompts that share nothing, and that end at different places of their last block.
         length = PROMPT_TOKENS - i % BLOCK_SIZE
@@ -123,10 +138,15 @@ def decode_step(
         sampled = engine.outputs.ModelRunnerOutput(
             req_ids=ids,
             req_id_to_index={name: i for i, name in enumerate(ids)},
-            sampled_token_ids=[[7] for _ in ids],
+            sampled_token_ids=[
+                [7, 7] if output.scheduled_spec_decode_tokens else [7] for _ in ids
+            ],
         )
+        drafts = engine.outputs.DraftTokenIds(ids, [[7] * num_drafts for _ in ids])
         ready = time.perf_counter()
         scheduler.update_from_output(output, sampled)
+        if num_drafts and depth == 1:
+            scheduler.update_draft_token_ids(drafts)
         schedule_s.append(scheduled - start)
         update_s.append(time.perf_counter() - ready)
     assert len(scheduler.running) == num_running
@@ -208,6 +228,11 @@ def measure(package: str) -> dict[str, float]:
         figures[f"asynchronous, {num_running} running"] = schedule_s + update_s
         figures[f"  schedule, {num_running} running, ahead"] = schedule_s
         figures[f"  update, {num_running} running, ahead"] = update_s
+    for num_running in DECODE_BATCHES:
+        for depth, mode in ((1, ""), (2, ", ahead")):
+            name = f"{NUM_DRAFTS} drafts each, {num_running} running{mode}"
+            seconds = decode_step(engine, num_running, depth, num_drafts=NUM_DRAFTS)
+            figures[name] = sum(seconds)
     for model in HYBRID_MODELS:
         for depth, mode in ((1, ""), (2, ", ahead")):
             name = f"hybrid ({model}), {HYBRID_BATCH} running{mode}"

@@ -12,7 +12,8 @@ from typing import Protocol, cast
 from msgspec import UNSET
 
 from nullblock.conformance.engine import Engine, Feature, Fields
-from nullblock.conformance.scenario_format import Config, Drafts
+from nullblock.conformance.errors import ScenarioError
+from nullblock.conformance.scenario_format import Config, Draft, Drafts, Scenario
 
 Drafted = dict[str, list[int]]
 """Draft tokens by request id."""
@@ -39,6 +40,14 @@ class Drafting(Engine, Protocol):
     def spec_stats(self) -> Fields | None:
         """What the last update counted, by vLLM's names; None if it counted no draft."""
         ...
+
+
+def check(scenario: Scenario) -> None:
+    """Refuse a model that is asked how many drafts are right and has no number to say."""
+    config = scenario.config
+    drafts = config.num_spec_tokens or any(isinstance(event, Draft) for event in scenario.events)
+    if drafts and config.accept == []:
+        raise ScenarioError("an empty list", "write a number of drafts into it", "config.accept")
 
 
 @dataclass(slots=True)

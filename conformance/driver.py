@@ -21,8 +21,14 @@ from typing import ParamSpec, TypeVar, assert_never, cast
 
 from msgspec import UNSET
 
-from nullblock.conformance import drafting, scope
-from nullblock.conformance.engine import Dump, Engine, Fields, FullEngine, NewRequest
+from nullblock.conformance import drafting, scope, surroundings
+from nullblock.conformance.engine import (
+    Dump,
+    Engine,
+    Fields,
+    FullEngine,
+    NewRequest,
+)
 from nullblock.conformance.errors import InputError, ScenarioError
 from nullblock.conformance.groups import block_sizes
 from nullblock.conformance.scenario_format import (
@@ -34,7 +40,9 @@ from nullblock.conformance.scenario_format import (
     Drain,
     Event,
     EvictBlocks,
+    GrammarReady,
     KvDone,
+    KvMatch,
     Pause,
     ResetEncoderCache,
     ResetPrefixCache,
@@ -70,6 +78,8 @@ class InFlight:
     """By id, in schedule order. A chunk that is not the prompt's last samples nothing."""
     is_empty: bool
     """Whether no token was scheduled."""
+    waits_for_tokens: bool
+    """Whether a grammar of it needs tokens in flight: the engine takes their step first."""
 
 
 def run(
@@ -116,6 +126,7 @@ class Player:
         self.eos_at: dict[str, tuple[int, int]] = {}
         """From which position on the model samples which token, by id. Stays when the request is
         gone and another one takes its id, as in the driver of the real engine."""
+        self.surroundings = surroundings.Surroundings(scenario, engine)
         self.pooling: set[str] = set()
         """Ids for which the model makes a vector and samples nothing."""
         self.proposer = drafting.proposer(scenario.config, engine)
@@ -180,6 +191,12 @@ class Player:
                 # As a set of numbers is iterated, in which vLLM keeps them.
                 self.ask(self.engine.evict_blocks, list(set(block_ids)))
                 yield {"ev": "evict_blocks", "n": index, "id": None}
+            case KvDone() | KvMatch() | GrammarReady():
+                # Several are dealt with in the order of a set of strings, as aborts are.
+                both = (event.recv, event.send) if isinstance(event, KvDone) else ([], [])
+                orders = [abort_order(some) or [] for some in both]
+                self.ask(self.surroundings.take, event, *orders)
+                yield {"ev": event.__struct_config__.tag, "n": index, "id": None}
             case ResetEncoderCache():
                 self.ask(self.full_engine.reset_encoder_cache)
                 yield self.with_state({"ev": "reset_encoder_cache", "n": index})
@@ -189,14 +206,13 @@ class Player:
                 assert self.proposer is not None
                 told = self.ask(self.proposer.told, tokens, fill_in)
                 yield self.with_state({"ev": "draft", "n": index, **told})
-            case KvDone():
-                raise AssertionError("out of scope, so it is refused when the scenario is read")
             case _:
                 assert_never(event)
 
     def add(self, event: Add) -> None:
         """A request arrives."""
-        if self.ask(self.engine.num_tokens, event.id) is not None:
+        is_alive = self.ask(self.engine.num_tokens, event.id) is not None
+        if is_alive and event.id not in self.surroundings.sessions:
             raise ScenarioError(
                 f"the id {json.dumps(event.id[:80])} belongs to a request that is still alive",
                 "use another id, or let that request end first",
@@ -217,12 +233,15 @@ class Player:
             stop=event.stop,
             eos=event.eos,
             skip_cache_read=event.skip_cache_read,
+            resumable=bool(event.resumable),
+            grammar=surroundings.grammar(event),
             mm_features=tuple(event.mm_features),
             prompt_embeds=event.prompt_embeds,
             pooling=event.pooling,
             client_index=event.client_index,
         )
         (self.pooling.add if event.pooling else self.pooling.discard)(event.id)
+        self.surroundings.added(event, is_alive)
         if event.eos_at is not UNSET and event.eos is not None:
             self.eos_at[event.id] = (len(request.prompt) + event.eos_at, event.eos)
         self.ask(self.engine.add, request)
@@ -236,7 +255,15 @@ class Player:
         self.num_steps += 1
         decided = self.ask(self.engine.schedule)
         chunks = {id: self.ask(self.engine.is_prefill_chunk, id) for id in decided["order"]}
-        self.in_flight.append(InFlight(self.num_steps, chunks, is_empty=decided["total"] == 0))
+        decided |= self.ask(self.surroundings.decision)
+        self.in_flight.append(
+            InFlight(
+                self.num_steps,
+                chunks,
+                is_empty=decided["total"] == 0,
+                waits_for_tokens=decided.get("grammar", {}).get("pending", False),
+            )
+        )
         if self.proposer is not None:
             self.proposer.scheduled(self.num_steps, decided)
         return self.with_state({"ev": "schedule", "step": self.num_steps, **decided})
@@ -290,7 +317,8 @@ class Player:
         if self.ask(self.engine.has_requests):
             yield self.schedule()
             has_room = len(self.in_flight) < self.config.queue_depth
-            if has_room and not self.in_flight[-1].is_empty:
+            last = self.in_flight[-1]
+            if has_room and not last.is_empty and not last.waits_for_tokens:
                 return
         if self.in_flight:
             yield self.update()

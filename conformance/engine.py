@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from nullblock.conformance.encoder_format import Item, PromptEmbeds
+from nullblock.conformance.played.grammar import PlayedGrammar
 
 Dump = Literal["full", "brief", "none"]
 """How much state a line carries: with the block pool, without it, or none at all."""
@@ -38,6 +39,10 @@ class Feature(enum.StrEnum):
     v2_model_runner = "the v2 model runner"
     counts = "counting requests"
     drafts = "speculative decoding"
+    lora_cap = "a cap on adapters"
+    kv_connector = "a KV connector"
+    streaming = "a resumable request"
+    structured_output = "a grammar"
 
 
 ALL_FEATURES = frozenset(Feature)
@@ -48,7 +53,14 @@ CONTRACT = frozenset(
     )
 )
 """Encoder inputs, other kinds of requests, and what else an engine tells the outside."""
-CORE_FEATURES = ALL_FEATURES - CONTRACT - {Feature.drafts, Feature.groups}
+WAITS = frozenset(
+    (
+        *(Feature.lora_cap, Feature.kv_connector),
+        *(Feature.streaming, Feature.structured_output),
+    )
+)
+"""What makes a request wait for something else than its turn."""
+CORE_FEATURES = ALL_FEATURES - CONTRACT - WAITS - {Feature.drafts, Feature.groups}
 """Those that concern one full-attention group and nothing beside it."""
 
 
@@ -77,6 +89,10 @@ class NewRequest:
     """The token that ends the request without a stop reason; None: none does."""
     skip_cache_read: bool | None
     """Whether the request ignores cached prefixes; None: as the engine decides."""
+    resumable: bool = False
+    """Whether it is a chunk of a session. Its id may then belong to one that is alive."""
+    grammar: PlayedGrammar | None = None
+    """What its outputs have to follow."""
     mm_features: tuple[Item, ...] = ()
     """Encoder inputs."""
     prompt_embeds: PromptEmbeds | None = None
@@ -162,6 +178,29 @@ class Engine(Protocol):
 
     def state(self, dump: Dump) -> Fields | None:
         """The ``state`` of a line; None if ``dump`` is ``none``."""
+        ...
+
+
+class Waits(Protocol):
+    """What is asked besides of an engine with a feature of :data:`WAITS`."""
+
+    def match_remote(self, matched: dict[str, int | None]) -> None:
+        """The connector learns how much of which request the remote side holds."""
+        ...
+
+    def report_transfers(self, recv: list[str], send: list[str], invalid: list[int]) -> None:
+        """Workers report ended transfers and blocks not loaded, with the next update."""
+        ...
+
+    def compile_grammars(self, ids: list[str]) -> None:
+        """The grammars of those requests are compiled from now on."""
+        ...
+
+    def grammars(self) -> Fields:
+        """Of the step scheduled last: whether it has requests with a grammar (``scheduled``),
+        whether one of them waits for tokens in flight (``pending``), and for whom a mask of
+        allowed tokens is made (``mask``; None while tokens are pending, and for nobody).
+        """
         ...
 
 

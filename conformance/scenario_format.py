@@ -16,6 +16,9 @@ MAX_STEPS = 1_000_000
 MAX_BLOCKS = 2**20
 """Blocks that a pool may have: each is an object with a line in every full dump."""
 
+MAX_DRAFTS = 2**16
+"""Drafts that a request may get at once."""
+
 AtLeast0 = Annotated[int, Meta(ge=0)]
 AtLeast1 = Annotated[int, Meta(ge=1)]
 
@@ -61,7 +64,10 @@ class Drafts(Struct, frozen=True, forbid_unknown_fields=True):
     If it is written at all, update lines tell what was drafted.
     """
 
-    length: Literal["all", "none", "hash"] | list[AtLeast0] = "all"
+    length: (
+        Literal["all", "none", "hash"]
+        | Annotated[list[Annotated[int, Meta(ge=0, le=MAX_DRAFTS)]], Meta(min_length=1)]
+    ) = "all"
     """Tokens of a proposal: ``num_spec_tokens`` of them, no proposal at all, or from 0 up to as
     many; a list says it of one proposal after another, round and round.
     """
@@ -72,11 +78,29 @@ class Drafts(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Connector(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a KV connector would answer: out of scope, but a typing mistake in it is one still."""
+    """What a KV connector answers (:class:`nullblock.conformance.played.PlayedConnector`)."""
 
     matched: dict[str, int | None] = {}
-    is_async: bool = msgspec.field(name="async", default=False)
-    delay_free: bool = False
+    """Tokens that the remote side holds, by request id; null: it does not know yet."""
+    is_async: bool | list[str] = msgspec.field(name="async", default=False)
+    """Whose loads take more than a step: everybody's, nobody's, or those of some ids."""
+    delay_free: bool | list[str] = False
+    """Whose blocks are kept after the end, until they are sent."""
+    failure_policy: Literal["recompute", "fail"] = "recompute"
+    """What becomes of requests whose blocks were not loaded."""
+
+
+class Grammar(Struct, frozen=True, forbid_unknown_fields=True):
+    """A grammar as it is played (:class:`nullblock.conformance.played.PlayedGrammar`)."""
+
+    ready: bool = True
+    """Whether it is compiled on arrival; else ``grammar_ready`` says when."""
+    rejects: list[int] = []
+    """Tokens that it rejects."""
+    reject_at: AtLeast0 | None = None
+    """The number of a token that it rejects, of those that it sees; 0 is the first."""
+    after: AtLeast0 = 0
+    """How many outputs come before it sees any."""
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -100,7 +124,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Steps in flight at most, where ``step`` and ``run`` take turns of the engine's batch queue;
     only asynchronous scheduling does so.
     """
-    num_spec_tokens: AtLeast0 = 0
+    num_spec_tokens: Annotated[int, Meta(ge=0, le=MAX_DRAFTS)] = 0
     spec_method: Literal["ngram", "eagle", "draft_model"] = "ngram"
     scheduler_reserve_full_isl: bool = True
     watermark: float | int | None = None
@@ -159,6 +183,10 @@ class Add(_Event, frozen=True, kw_only=True, tag="add"):
     """The model samples ``eos`` from this output on (0 is the first)."""
     skip_cache_read: bool | None = None
     resumable: bool | None = None
+    """A chunk of a session. While the session lives, its id takes further chunks, and an arrival
+    that is not resumable ends it.
+    """
+    grammar: Grammar | None = None
     mm_features: list[Item] = []
     """Encoder inputs, by their place in the prompt."""
     prompt_embeds: PromptEmbeds | None = None
@@ -226,10 +254,26 @@ class EvictBlocks(_Event, frozen=True, kw_only=True, tag="evict_blocks"):
 
 
 class KvDone(_Event, frozen=True, kw_only=True, tag="kv_done"):
-    """A KV connector reports; out of scope."""
+    """Workers report with the next update, instead of what they were to report before."""
 
     recv: list[str] = []
+    """Requests whose load has ended, well or not."""
     send: list[str] = []
+    """Requests whose blocks were sent."""
+    invalid: list[AtLeast0] = []
+    """Blocks that were not loaded."""
+
+
+class KvMatch(_Event, frozen=True, kw_only=True, tag="kv_match"):
+    """The connector learns what the remote side holds; other requests stay as they were."""
+
+    matched: dict[str, int | None]
+
+
+class GrammarReady(_Event, frozen=True, kw_only=True, tag="grammar_ready"):
+    """Grammars are compiled; requests without one, or gone, are ignored."""
+
+    ids: list[str]
 
 
 class Draft(_Event, frozen=True, kw_only=True, tag="draft"):
@@ -253,6 +297,8 @@ Event = (
     | Pause
     | EvictBlocks
     | KvDone
+    | KvMatch
+    | GrammarReady
     | Draft
 )
 EVENTS: dict[str, type[Struct]] = {

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 from msgspec import UNSET
 
-from nullblock.conformance import groups
+from nullblock.conformance import drafting, groups
 from nullblock.conformance.encoder_format import check_encoder, check_items
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.errors import OutOfScope, ScenarioError
@@ -21,20 +21,23 @@ from nullblock.conformance.scenario_format import (
     Draft,
     Event,
     EvictBlocks,
+    GrammarReady,
     KvDone,
+    KvMatch,
     Pause,
     ResetEncoderCache,
     ResetPrefixCache,
     Scenario,
 )
 
-IN_SCOPE = "in scope: no KV connector"
+IN_SCOPE = "install it, or choose another hash"
 
 
 def check(scenario: Scenario) -> None:
     """Raise for the first impossible combination, then for the first feature out of scope."""
     _check_possible(scenario.config)
     _check_items(scenario)
+    drafting.check(scenario)
     for feature, place in _features(scenario):
         raise OutOfScope(f"{feature} is out of scope", IN_SCOPE, place)
 
@@ -63,7 +66,8 @@ def used(scenario: Scenario) -> Iterator[tuple[Feature, str]]:
     for index, event in enumerate(scenario.events):
         for feature in _asked(event, scenario.config, ids):
             yield feature, f"events[{index}]"
-        if isinstance(event, Add):
+        # A session's id takes further chunks.
+        if isinstance(event, Add) and not event.resumable:
             ids.add(event.id)
 
 
@@ -77,12 +81,13 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.prefix_caching, "enable_prefix_caching", config.enable_prefix_caching),
         (Feature.unchunked, "enable_chunked_prefill", not config.enable_chunked_prefill),
         (Feature.unchecked_input, "num_blocks", config.num_blocks < 2),
+        (Feature.lora_cap, "max_loras", config.max_loras is not None),
+        (Feature.kv_connector, "connector", config.connector is not None),
         (Feature.encoder_inputs, "encoder", bool(config.encoder)),
         (Feature.clients, "include_finished_set", config.has_clients),
         (Feature.v2_model_runner, "use_v2_model_runner", config.use_v2_model_runner),
         (Feature.drafts, "num_spec_tokens", config.num_spec_tokens > 0),
         (Feature.drafts, "drafts", config.drafts is not UNSET),
-        (Feature.drafts, "groups[0].eagle", config.groups[0].eagle),
     )
     for feature, key, is_used in switches:
         if is_used:
@@ -103,6 +108,10 @@ def _asked(event: Event, config: Config, ids: Collection[str]) -> Iterator[Featu
                 yield Feature.clients
             if event.stop or event.eos is not None or event.min_tokens:
                 yield Feature.stop_tokens
+            if event.resumable:
+                yield Feature.streaming
+            if event.grammar is not None:
+                yield Feature.structured_output
             if _is_refused_by_a_front_end(event, config) or event.id in ids:
                 yield Feature.unchecked_input
         case Abort(status=status):
@@ -123,6 +132,10 @@ def _asked(event: Event, config: Config, ids: Collection[str]) -> Iterator[Featu
             yield Feature.evict
             if any(not 0 <= block < config.num_blocks for block in blocks):
                 yield Feature.unchecked_input
+        case KvDone() | KvMatch():
+            yield Feature.kv_connector
+        case GrammarReady():
+            yield Feature.structured_output
 
 
 def _is_refused_by_a_front_end(event: Add, config: Config) -> bool:
@@ -160,18 +173,5 @@ def _check_items(scenario: Scenario) -> None:
 def _features(scenario: Scenario) -> Iterator[tuple[str, str]]:
     """Each feature out of scope that the scenario uses, with its place."""
     config = scenario.config
-    switches = (
-        ("a cap on adapters", "max_loras", config.max_loras),
-        # The real driver takes an empty connector for none.
-        ("a KV connector", "connector", bool(scenario.written_config["connector"])),
-    )
-    for feature, key, used in switches:
-        if used:
-            yield feature, f"config.{key}"
     if config.hash_algo.startswith("xxhash") and find_spec("xxhash") is None:
         yield f"{config.hash_algo} without the xxhash package", "config.hash_algo"
-    for index, event in enumerate(scenario.events):
-        if isinstance(event, KvDone):
-            yield "a KV connector", f"events[{index}].op"
-        elif isinstance(event, Add) and event.resumable:
-            yield "a resumable request", f"events[{index}].resumable"

@@ -176,7 +176,7 @@ class EncoderDecoderCacheManager(EncoderCacheManager):
         """Give the item's room back.
 
         Inherited from vLLM: it is given back at every call, whether or not it was taken, and
-        callers call in every step of a request. The room grows without end.
+        callers call in every step of a request. The room grows without end (upstream issue 55733).
         """
         self.num_free_slots += request.get_num_encoder_embeds(input_id)
 

@@ -2,7 +2,9 @@
 
 import enum
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from nullblock.reference.engine import (
@@ -11,11 +13,11 @@ from nullblock.reference.engine import (
     EngineCoreRequest,
     FinishReason,
 )
-from nullblock.reference.errors import refuse
 from nullblock.reference.multimodal.inputs import MultiModalFeatureSpec
 from nullblock.reference.pooling_params import PoolingParams
 from nullblock.reference.sampling_params import SamplingParams
 from nullblock.reference.stats import PrefillStats
+from nullblock.reference.structured_output.request import StructuredOutputRequest
 from nullblock.reference.utils import ConstantList
 
 if TYPE_CHECKING:
@@ -38,6 +40,11 @@ class LoRARequest(Protocol):
     @property
     def adapter_id(self) -> int | None:
         """The adapter's number, for events."""
+        ...
+
+    @property
+    def lora_int_id(self) -> int:
+        """The same, for the cap on adapters."""
         ...
 
 
@@ -81,9 +88,41 @@ _FINISHED_REASON = {
     RequestStatus.FINISHED_ABORTED: FinishReason.ABORT,
     RequestStatus.FINISHED_IGNORED: FinishReason.LENGTH,
     RequestStatus.FINISHED_ERROR: FinishReason.ERROR,
+    RequestStatus.WAITING_FOR_STREAMING_REQ: FinishReason.STOP,
     RequestStatus.FINISHED_REPETITION: FinishReason.REPETITION,
     RequestStatus.FINISHED_REJECTED: FinishReason.REJECTED,
 }
+
+
+@dataclass(slots=True)
+class StreamingUpdate:
+    """A chunk of a session: what it changes in the request that it continues."""
+
+    mm_features: list[MultiModalFeatureSpec]
+    prompt_token_ids: list[int] | None
+    max_tokens: int
+    arrival_time: float
+    sampling_params: SamplingParams | None
+
+    @classmethod
+    def from_request(cls, request: "Request") -> "StreamingUpdate | None":
+        """The chunk that a request is; None for the end of a session."""
+        if not request.resumable:
+            return None
+        return cls(
+            request.mm_features,
+            request.prompt_token_ids,
+            request.max_tokens,
+            request.arrival_time,
+            request.sampling_params,
+        )
+
+
+def _first_status(structured: StructuredOutputRequest | None) -> RequestStatus:
+    """A request with a grammar waits until that is compiled."""
+    if structured is None:
+        return RequestStatus.WAITING
+    return RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR
 
 
 def _max_tokens(
@@ -122,6 +161,9 @@ class Request:
     them that are computed, and every step lets the second number catch up with the first.
     """
 
+    streaming_queue: "deque[StreamingUpdate | None] | None" = None
+    """Chunks that have arrived for a session; None in it stands for the end."""
+
     def __init__(
         self,
         request_id: str,
@@ -143,16 +185,13 @@ class Request:
         reasoning_parser_kwargs: dict[str, Any] | None = None,
         abort_immediately: bool = False,
     ) -> None:
-        refuse("resumable requests", resumable)
-        max_tokens = _max_tokens(request_id, sampling_params, pooling_params)
-
         self.request_id = request_id
         self.client_index = client_index
         self.priority = priority
         self.arrival_time = time.time() if arrival_time is None else arrival_time
         self.sampling_params = sampling_params
         self.pooling_params = pooling_params
-        self.max_tokens = max_tokens
+        self.max_tokens = _max_tokens(request_id, sampling_params, pooling_params)
         self.lora_request = lora_request
         self.cache_salt = cache_salt
         self.trace_headers = trace_headers
@@ -162,11 +201,14 @@ class Request:
         self._prompt_embeds_per_block_hashes: dict[tuple[int, int], bytes] = {}
         extra_args = None if sampling_params is None else sampling_params.extra_args
         self.kv_transfer_params = (extra_args or {}).get("kv_transfer_params")
-        self.resumable = False
+        self.resumable = resumable
         self.abort_immediately = abort_immediately
         self.skip_reading_prefix_cache = _skips_reading(sampling_params, pooling_params)
 
-        self.status = RequestStatus.WAITING
+        self.structured_output_request = StructuredOutputRequest.from_sampling_params(
+            sampling_params, reasoning_ended, reasoning_parser_kwargs
+        )
+        self.status = _first_status(self.structured_output_request)
         self.stop_reason: int | str | None = None
         self.events: list[EngineCoreEvent] = []
         self.prefill_stats: PrefillStats | None = PrefillStats()
@@ -216,6 +258,8 @@ class Request:
             trace_headers=request.trace_headers,
             block_hasher=block_hasher,
             resumable=request.resumable,
+            reasoning_ended=request.reasoning_ended,
+            reasoning_parser_kwargs=request.reasoning_parser_kwargs,
             abort_immediately=request.abort_immediately,
         )
 
@@ -235,14 +279,9 @@ class Request:
             self.block_hashes.extend(self._block_hasher(self))
 
     @property
-    def structured_output_request(self) -> None:
-        """Always None in this scope."""
-        return None
-
-    @property
     def use_structured_output(self) -> bool:
-        """Always False in this scope."""
-        return False
+        """Whether its outputs have to follow a grammar."""
+        return self.structured_output_request is not None
 
     @property
     def num_tokens(self) -> int:

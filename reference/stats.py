@@ -70,4 +70,5 @@ class SchedulerStats:
     current_wave: int = 0
     kv_cache_usage: float = 0.0
     prefix_cache_stats: PrefixCacheStats = field(default_factory=PrefixCacheStats)
+    connector_prefix_cache_stats: PrefixCacheStats | None = None
     spec_decoding_stats: SpecDecodingStats | None = None

@@ -82,7 +82,7 @@ _SETTINGS = (
     *("block_size", "num_blocks", "max_num_seqs", "max_num_batched_tokens", "max_model_len"),
     *("max_num_scheduled_tokens", "long_prefill_token_threshold", "enable_chunked_prefill"),
     *("enable_prefix_caching", "policy", "async_scheduling", "scheduler_reserve_full_isl"),
-    *("pipeline_parallel_size", "kv_events", "num_spec_tokens", "spec_method"),
+    *("pipeline_parallel_size", "kv_events", "max_loras", "num_spec_tokens", "spec_method"),
     *("use_v2_model_runner", "hash_block_size"),
 )
 """Keys of a scenario's configuration that vLLM's configuration has fields for."""
@@ -144,6 +144,17 @@ def decision(output: Any) -> Fields:
         "finished": sorted(part(output, "finished_req_ids")),
         "num_common_prefix_blocks": list(part(output, "num_common_prefix_blocks")),
         "new_block_ids_to_zero": getattr(output, "new_block_ids_to_zero", None),
+    }
+
+
+def grammars(scheduler: Any, output: Any) -> Fields:
+    """What a ``SchedulerOutput`` says of grammars, and for whom a mask is made."""
+    pending = part(output, "pending_structured_output_tokens")
+    made = None if pending else scheduler.get_grammar_bitmask(output)
+    return {
+        "scheduled": part(output, "has_structured_output_requests"),
+        "pending": pending,
+        "mask": None if made is None else list(made.structured_output_request_ids),
     }
 
 

@@ -12,8 +12,10 @@ from nullblock.conformance.adapters import encoder_shape, shape
 from nullblock.conformance.adapters.drafting import TakesDrafts
 from nullblock.conformance.adapters.shape import REFERENCE, VLLM, Modules, modules, part
 from nullblock.conformance.adapters.shape_groups import kv_cache_groups
+from nullblock.conformance.adapters.surroundings import Surroundings
 from nullblock.conformance.engine import ALL_FEATURES, Dump, Feature, Fields, NewRequest
 from nullblock.conformance.groups import block_sizes
+from nullblock.conformance.played.grammar import PlayedGrammars
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec.profiles import Semantics
 
@@ -49,7 +51,7 @@ def _is_in(module: str, package: str) -> bool:
     return module == package or module.startswith(f"{package}.")
 
 
-class Shaped(TakesDrafts):
+class Shaped(Surroundings, TakesDrafts):
     """Implements :class:`nullblock.conformance.engine.Engine` around a scheduler."""
 
     def __init__(
@@ -88,6 +90,7 @@ class Shaped(TakesDrafts):
             self.scheduler.kv_event_publisher = SimpleNamespace(
                 publish=lambda batch: self.published.extend(batch.events), shutdown=lambda: None
             )
+        self.surround(config)
         self.in_flight: deque[Any] = deque()
         self.alive: dict[str, Any] = {}
         """Requests that were added and have not ended, by id."""
@@ -123,6 +126,7 @@ class Shaped(TakesDrafts):
             stop_token_ids=request.stop,
             ignore_eos=request.eos is None,
             skip_reading_prefix_cache=request.skip_cache_read,
+            **self.constraints(request),
         )
         if request.eos is not None:
             params.update_from_generation_config({}, request.eos)
@@ -134,7 +138,9 @@ class Shaped(TakesDrafts):
             cache_salt=request.salt,
             priority=request.priority,
             block_hasher=self.hasher,
+            resumable=request.resumable,
         )
+        self.add_grammar(made, request)
         self.scheduler.add_request(made)
         self.alive[request.id] = made
 
@@ -192,6 +198,7 @@ class Shaped(TakesDrafts):
             req_ids=list(sampled),
             req_id_to_index={id: index for index, id in enumerate(sampled)},
             sampled_token_ids=list(sampled.values()),
+            kv_connector_output=self.take_report(),
             **self._take_pooled(sampled),
         )
         self.told = by_client = self.scheduler.update_from_output(
@@ -316,7 +323,7 @@ def _arguments(classes: Modules, config: Config) -> dict[str, Any]:
             kv_cache_tensors=[],
             kv_cache_groups=kv_cache_groups(cache, classes.dtype, config),
         ),
-        "structured_output_manager": SimpleNamespace(should_advance=lambda request: False),
+        "structured_output_manager": PlayedGrammars(),
         "block_size": scheduler_block_size,
         "hash_block_size": hash_block_size,
         "log_stats": config.log_stats,

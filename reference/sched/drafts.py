@@ -37,36 +37,48 @@ class Drafts(SchedulerState):
         """Keep drafts for the next step of each request, in place of any that it has.
 
         A request whose prompt is not computed to its end has no token to follow: its are dropped.
+        Of the others a grammar keeps those up to the first that it rejects.
         """
         self._has_drafts = True
         proposals = zip(draft_token_ids.req_ids, draft_token_ids.draft_token_ids, strict=False)
         for request_id, token_ids in proposals:
             request = self.requests.get(request_id)
-            if request is not None:
-                request.spec_token_ids = [] if request.is_prefill_chunk else token_ids
+            if request is not None and not request.is_finished():
+                is_chunk = request.is_prefill_chunk
+                request.spec_token_ids = [] if is_chunk else self._allowed(request, token_ids)
 
     def update_draft_token_ids_in_output(
         self, draft_token_ids: DraftTokenIds, scheduler_output: SchedulerOutput
     ) -> None:
         """Write drafts over those that a step was scheduled with, keeping their number.
 
-        What is too long is cut, and what is too short padded: workers verify as many positions as
-        were scheduled, and reject the padding.
+        What is too long is cut, as is what a grammar rejects, and what is too short is padded:
+        workers verify as many positions as were scheduled, and reject the padding.
         """
         num_invalid: dict[str, int] = {}
         scheduled = scheduler_output.scheduled_spec_decode_tokens
         proposals = zip(draft_token_ids.req_ids, draft_token_ids.draft_token_ids, strict=False)
         for request_id, token_ids in proposals:
-            if request_id not in self.requests or not scheduled.get(request_id):
+            request = self.requests.get(request_id)
+            if request is None or request.is_finished() or not scheduled.get(request_id):
                 continue
             num_scheduled = len(scheduled[request_id])
             del token_ids[num_scheduled:]
+            token_ids = self._allowed(request, token_ids)
             missing = num_scheduled - len(token_ids)
             if missing:
                 token_ids.extend([PADDING] * missing)
                 num_invalid[request_id] = missing
             scheduled[request_id] = token_ids
         scheduler_output.num_invalid_spec_tokens = num_invalid
+
+    def _allowed(self, request: Request, token_ids: list[int]) -> list[int]:
+        """The drafts up to the first that the request's grammar, if it has one, rejects."""
+        structured = request.structured_output_request
+        if structured is None or not self.structured_output_manager.should_advance(request):
+            return token_ids
+        assert structured.grammar is not None
+        return structured.grammar.validate_tokens(token_ids)
 
     def _schedule_drafts(self, request: Request, num_new_tokens: int, step: Step) -> None:
         """Put the drafts among the tokens of a running request into the step, and forget all.

@@ -39,6 +39,8 @@ class EncoderInputs(SchedulerState):
             cut = self._cut_before(request, index, num_computed_tokens, num_new_tokens, plan)
             if cut is not None:
                 return cut
+            # What EAGLE's head reads beyond the chunk is not counted: an item that begins there is
+            # not computed in time (upstream pull request 46315).
             first, last = feature.mm_position.get_embeds_indices_in_range(
                 max(0, num_computed_tokens - start),
                 min(end, num_computed_tokens + num_new_tokens) - start,
@@ -76,8 +78,10 @@ class EncoderInputs(SchedulerState):
         """The tokens that are left if the step must end before an item; None if it need not.
 
         It must where items are not cut and this one would be, and where there is no budget or no
-        room for it. Behind the item's start, where a prefix hit may end, nothing is left. Drafts
-        of EAGLE look one token ahead, so they must not reach the item either.
+        room for it. Behind the item's start, where a prefix hit may end, nothing is left. EAGLE's
+        head reads one token ahead, so it must not reach the item either: the chunk ends one token
+        sooner, from where, in vLLM, a request may wait for ever. An item as large as a step never
+        fits when it must not be cut; an item in front of it is held, for it is not behind yet.
         """
         position = request.mm_features[index].mm_position
         start, end = position.offset, position.offset + position.length
@@ -103,7 +107,7 @@ class EncoderInputs(SchedulerState):
 
     def _num_encoder_tokens(self, request: Request, step: Step) -> int:
         """Tokens that cross-attention blocks are needed for: none in other models."""
-        if not (self.is_encoder_decoder and request.mm_features):
+        if not self.is_encoder_decoder:
             return 0
         return sum(request.get_num_encoder_embeds(index) for index in step.encoder_plan.inputs)
 

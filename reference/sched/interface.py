@@ -3,6 +3,7 @@
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from typing import Any
 
 from nullblock.reference.engine import EngineCoreOutputs
 from nullblock.reference.outputs import DraftTokenIds, ModelRunnerOutput
@@ -84,13 +85,13 @@ class SchedulerInterface(ABC):
     def make_stats(self) -> SchedulerStats | None:
         """This step's figures; None when statistics are off."""
 
-    def get_kv_connector(self) -> None:
-        """None: connectors are out of scope."""
+    def get_kv_connector(self) -> Any:
+        """What knows remote KV; None if nothing does."""
         return None
 
+    @abstractmethod
     def get_grammar_bitmask(self, scheduler_output: SchedulerOutput) -> GrammarOutput | None:
-        """None: no request in scope uses a grammar."""
-        return None
+        """The mask of allowed tokens for a step; None if nobody in it needs one."""
 
     @abstractmethod
     def update_draft_token_ids(self, draft_token_ids: DraftTokenIds) -> None:

@@ -136,7 +136,7 @@ class SchedulerOutput:
 
 @dataclass
 class GrammarOutput:
-    """The mask of allowed tokens; structured output is out of scope."""
+    """The mask of allowed tokens, a row for each of the requests."""
 
     structured_output_request_ids: list[str]
     grammar_bitmask: object

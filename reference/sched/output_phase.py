@@ -5,9 +5,10 @@ from nullblock.reference.sched import later
 from nullblock.reference.sched.drafts import Drafts
 from nullblock.reference.sched.output import CachedRequestData, NewRequestData, SchedulerOutput
 from nullblock.reference.sched.state import Step
+from nullblock.reference.sched.structured_output import StructuredOutput
 
 
-class OutputPhase(Drafts):
+class OutputPhase(StructuredOutput, Drafts):
     """Turns the decisions of a step into a :class:`SchedulerOutput`."""
 
     def _make_scheduler_output(self, step: Step) -> SchedulerOutput:
@@ -131,7 +132,11 @@ class OutputPhase(Drafts):
             request.num_computed_tokens += num_tokens
             num_to_come = len(request._all_token_ids) + request.num_output_placeholders
             request.is_prefill_chunk = is_chunk = request.num_computed_tokens < num_to_come
-            if counts_placeholders and not is_chunk:
+            if is_chunk:
+                continue
+            if request.structured_output_request is not None:
+                self._note_structured_output(request, scheduler_output)
+            if counts_placeholders:
                 request.num_output_placeholders += 1
         if self._awaits_output:
             later.take_off(requests, scheduler_output.num_scheduled_tokens)

@@ -18,6 +18,7 @@ class RunningPhase(Drafts, EncoderInputs, MambaSplit):
         A request that has nothing to compute is passed over, not a reason to stop. One that had
         to preempt itself ends the phase: those behind it get nothing in this step.
         """
+        has_drafts, lookahead = self._has_drafts, self.num_lookahead_tokens
         while step.req_index < len(self.running) and step.token_budget > 0:
             request = self.running[step.req_index]
             num_new_tokens = self._num_running_tokens(request, step.token_budget)
@@ -33,7 +34,7 @@ class RunningPhase(Drafts, EncoderInputs, MambaSplit):
                 step.req_index += 1
                 continue
             new_blocks = self.kv_cache_manager.allocate_slots(
-                request, num_new_tokens, num_lookahead_tokens=self.num_lookahead_tokens
+                request, num_new_tokens, 0, None, lookahead
             )
             if new_blocks is None:
                 new_blocks = self._preempt_for(request, num_new_tokens, step)
@@ -47,7 +48,7 @@ class RunningPhase(Drafts, EncoderInputs, MambaSplit):
             step.req_index += 1
             if request.mm_features:
                 self._take_encoder_inputs(request, step)
-            if request.spec_token_ids:
+            if has_drafts and request.spec_token_ids:
                 self._schedule_drafts(request, num_new_tokens, step)
 
     def _num_running_tokens(self, request: Request, token_budget: int) -> int:

@@ -14,8 +14,13 @@ from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched import later
 from nullblock.reference.sched.encoder_plan import EncoderPlan
 from nullblock.reference.sched.interface import PauseState
-from nullblock.reference.sched.request_queue import SchedulingPolicy, create_request_queue
+from nullblock.reference.sched.request_queue import (
+    RequestQueue,
+    SchedulingPolicy,
+    create_request_queue,
+)
 from nullblock.reference.spec_decode import draft_sizes
+from nullblock.reference.stats import PrefixCacheStats
 from nullblock.spec.facts import token_budget
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
@@ -42,6 +47,10 @@ class Step:
     """Scheduled requests that had been preempted."""
     preempted: list[Request] = field(default_factory=list)
     """Requests that lost their blocks in this step."""
+    loras: set[int] = field(default_factory=set)
+    """Numbers of the adapters that this step computes; only where they are capped."""
+    skipped: RequestQueue | None = None
+    """Requests that were passed over in this step; None for none."""
     encoder_budget: int = 0
     """Embeddings that may still be computed."""
     encoder_inputs: dict[str, list[int]] = field(default_factory=dict)
@@ -65,12 +74,13 @@ class Step:
 
 
 class SchedulerState:
-    """Every request is in exactly one place: ``waiting``, or ``running``, or gone.
+    """Every request is in exactly one place: ``waiting``, ``skipped_waiting``, ``running``, gone.
 
     Args:
         vllm_config: any object with vLLM's configuration fields that this scope reads.
         kv_cache_config: the groups of layers, and the blocks that they share.
-        structured_output_manager: not used; no request in scope has a grammar.
+        structured_output_manager: says whether a request's grammar is to see its new tokens, and
+            makes the masks of allowed tokens.
         block_size: what prefix hits are a multiple of: of one group, its tokens a block.
         mm_registry: the processors of a multimodal model; None: a model without an encoder.
         include_finished_set: report the ids that ended to each client.
@@ -85,7 +95,7 @@ class SchedulerState:
         self,
         vllm_config: Any,
         kv_cache_config: KVCacheConfig,
-        structured_output_manager: object,
+        structured_output_manager: Any,
         block_size: int,
         hash_block_size: int | None = None,
         mm_registry: Any = None,
@@ -104,8 +114,7 @@ class SchedulerState:
         self.parallel_config = vllm_config.parallel_config
         self.kv_cache_config = kv_cache_config
         self.structured_output_manager = structured_output_manager
-        self.lora_config = None
-        self.connector = None
+        self.lora_config = vllm_config.lora_config
         self.log_stats = log_stats
         self.block_size = block_size
 
@@ -120,14 +129,7 @@ class SchedulerState:
         )
         self._has_drafts = self.num_spec_tokens > 0
 
-        self.policy = SchedulingPolicy(self.scheduler_config.policy)
-        self.requests: dict[str, Request] = {}
-        self.waiting = create_request_queue(self.policy)
-        # Where vLLM parks requests that wait for something else than their turn (an adapter slot,
-        # a grammar, remote KV): nothing in this scope does.
-        self.skipped_waiting = create_request_queue(self.policy)
-        self.running: list[Request] = []
-        """In the order of admission."""
+        self._make_queues()
         self.finished_req_ids: set[str] = set()
         self.finished_req_ids_dict: dict[int, set[str]] | None = (
             defaultdict(set) if include_finished_set else None
@@ -140,6 +142,7 @@ class SchedulerState:
         # and resumed while its output is in flight samples the same position twice.
         self._counts_placeholders = self.async_scheduling or self.semantics.outputs_owed_once
 
+        self._be_without_connector()
         self._make_kv_cache(block_size if hash_block_size is None else hash_block_size)
         self.is_encoder_decoder: bool = vllm_config.model_config.is_encoder_decoder
         self.ec_connector: Any = None
@@ -157,6 +160,29 @@ class SchedulerState:
         self._long_prefill_token_threshold: int = config.long_prefill_token_threshold
         self._preempted_by_reset: set[str] = set()
         """Since the last step."""
+
+    def _make_queues(self) -> None:
+        """Where requests are."""
+        self.policy = SchedulingPolicy(self.scheduler_config.policy)
+        self.requests: dict[str, Request] = {}
+        self.waiting = create_request_queue(self.policy)
+        self.skipped_waiting = create_request_queue(self.policy)
+        """Requests that wait for something else than their turn, or were passed over."""
+        self.num_waiting_for_streaming_input = 0
+        """Sessions that wait for their next chunk."""
+        self.running: list[Request] = []
+        """In the order of admission."""
+
+    def _be_without_connector(self) -> None:
+        """Nothing knows remote KV; whoever builds a scheduler may set a connector."""
+        self.connector: Any = None
+        self.connector_prefix_cache_stats: PrefixCacheStats | None = None
+        self.recompute_kv_load_failures = True
+        """Whether requests compute what was not loaded; else they end."""
+        self.finished_recving_kv_req_ids: set[str] = set()
+        """Requests whose load has ended and that have not gone on yet."""
+        self.failed_recving_kv_req_ids: set[str] = set()
+        """Requests that lack some of what they load."""
 
     def _make_kv_cache(self, hash_block_size: int) -> None:
         """The KV cache, what its layers ask of a step, and who is told of its events."""
@@ -209,25 +235,21 @@ class SchedulerState:
             request.record_event(EngineCoreEventType.PREEMPTED, timestamp)
         self.waiting.prepend_request(request)
 
-    def _free_request(self, request: Request) -> None:
-        """Let go of a finished request; workers hear of it with the next step."""
+    def _free_blocks(self, request: Request) -> None:
+        """Give a finished request's blocks back, and forget it."""
         assert request.is_finished()
-        if request.mm_features:
-            self.encoder_cache_manager.free(request)
-        request_id = request.request_id
-        self.finished_req_ids.add(request_id)
-        if self.finished_req_ids_dict is not None:
-            self.finished_req_ids_dict[request.client_index].add(request_id)
         self.kv_cache_manager.free(request)
-        del self.requests[request_id]
+        del self.requests[request.request_id]
 
 
 def _refuse_out_of_scope(vllm_config: Any) -> None:
     """Refuse every configuration that would need a rule which is not here."""
     parallel = vllm_config.parallel_config
     observability = vllm_config.observability_config
-    refuse("a cap on adapters (lora_config)", vllm_config.lora_config is not None)
-    refuse("KV connectors", vllm_config.kv_transfer_config is not None)
+    refuse(
+        "making KV connectors (set the scheduler's connector)",
+        vllm_config.kv_transfer_config is not None,
+    )
     refuse("encoder connectors", vllm_config.ec_transfer_config is not None)
     refuse("routed experts", vllm_config.model_config.enable_return_routed_experts)
     refuse("KV cache metrics", observability.kv_cache_metrics)

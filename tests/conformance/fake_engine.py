@@ -69,6 +69,18 @@ class FakeEngine:
         """Nothing is counted."""
         return None
 
+    def counts(self) -> Fields:
+        """All it knows."""
+        return {"live": len(self.live)}
+
+    def pool(self, ids: list[str]) -> None:
+        """Noted only."""
+        self._note("pool", ids)
+
+    def finished_by_client(self) -> dict[int, list[str]]:
+        """Nobody is told."""
+        return {}
+
     def abort(self, ids: list[str] | None, status: str) -> list[str]:
         """End requests."""
         self._note("abort", ids, status)

@@ -12,7 +12,8 @@ from nullblock.reference.multimodal.inputs import PlaceholderRange
 from nullblock.reference.request import Request
 from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.sched.encoder_plan import EncoderPlan
-from nullblock.reference.sched.state import SchedulerState, Step
+from nullblock.reference.sched.finishing import Finishing
+from nullblock.reference.sched.state import Step
 
 MUST_REACH = (
     "computed",
@@ -67,8 +68,8 @@ def _watched() -> Iterator[Seen]:
 
 
 def _around(seen: Seen, real: Any, note: Callable[..., Any]) -> Any:
-    def watching(self: Any, *args: Any) -> Any:
-        return note(seen, lambda: real(self, *args), self, *args)
+    def watching(self: Any, *args: Any, **named: Any) -> Any:
+        return note(seen, lambda: real(self, *args, **named), self, *args)
 
     return watching
 
@@ -154,7 +155,7 @@ def _reset(seen: Seen, real: Any, self: EncoderInputs) -> None:
     real()
 
 
-def _end(seen: Seen, real: Any, self: SchedulerState, request: Request, *_: Any) -> Any:
+def _end(seen: Seen, real: Any, self: Finishing, request: Request, *_: Any) -> Any:
     seen.update({"end of a pooling request"} if request.pooling_params is not None else ())
     digests = request._prompt_embeds_per_block_hashes
     if any(first >= request.num_prompt_tokens for first, _ in digests):
@@ -177,7 +178,7 @@ WATCHED: tuple[tuple[type, str, Callable[..., Any]], ...] = (
     (EncoderInputs, "reset_encoder_cache", _reset),
     (Step, "withdraw", _withdraw),
     (EncoderCacheManager, "free", _free),
-    (SchedulerState, "_free_request", _end),
+    (Finishing, "_free_request", _end),
     (PlaceholderRange, "get_embeds_indices_in_range", _range),
 )
 """Class, method, and what notes what happens there."""

@@ -13,7 +13,7 @@ from typing import Any
 def planted(owner: Any, name: str, old: str, new: str) -> Iterator[None]:
     """Inside, a function of a class or module has ``new`` where ``old`` stood, exactly once."""
     real = inspect.getattr_static(owner, name)
-    function = real.fget if isinstance(real, property) else real
+    function = real.fget if isinstance(real, property) else getattr(real, "__func__", real)
     text = textwrap.dedent(inspect.getsource(function))
     assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {name}"
     made: dict[str, Any] = {}

@@ -21,6 +21,7 @@ from nullblock.reference.encoder_cache_manager import (
 )
 from nullblock.reference.kv_cache_manager import KVCacheManager
 from nullblock.reference.sched.encoder import EncoderInputs
+from nullblock.reference.sched.finishing import Finishing
 from nullblock.reference.sched.output_phase import OutputPhase
 from nullblock.reference.sched.scheduler import Scheduler
 from nullblock.reference.sched.state import SchedulerState, Step
@@ -132,9 +133,9 @@ DEFECTS: tuple[tuple[Any, str, str, str], ...] = (
     (EncoderInputs, "reset_encoder_cache", "self.encoder_cache_manager.reset()", "pass"),
     (Step, "withdraw", "self.encoder_budget += ", ""),
     (Step, "withdraw", "self.encoder_inputs.pop", "self.encoder_inputs.get"),
-    (WaitingPhase, "_schedule_waiting", "self.encoder_cache_manager.free(request)", "pass"),
+    (WaitingPhase, "_admit_waiting", "self.encoder_cache_manager.free(request)", "pass"),
     (SchedulerState, "_preempt_request", "self.encoder_cache_manager.free(request)", "pass"),
-    (SchedulerState, "_free_request", "self.encoder_cache_manager.free(request)", "pass"),
+    (Finishing, "_free_request", "self.encoder_cache_manager.free(request)", "pass"),
     (extra_keys, "_items_in", "offset - start", "offset"),
     (extra_keys, "_items_in", "start < after", "start <= after"),
     (extra_keys, "_items_in", "end < after", "True"),
@@ -158,8 +159,8 @@ CONTRACT_DEFECTS: tuple[tuple[Any, str, str, str], ...] = (
     (OutputPhase, "_num_common_prefix_blocks", "not self.running", "True"),
     (OutputPhase, "_update_after_schedule", "self.finished_req_ids = set()", "pass"),
     (KVCacheManager, "get_computed_blocks", "request.skip_reading_prefix_cache", "False"),
-    (SchedulerState, "_free_request", "[request.client_index]", "[0]"),
-    (SchedulerState, "_free_request", "self.finished_req_ids.add(request_id)", "pass"),
+    (Finishing, "_free_request", "[request.client_index]", "[0]"),
+    (Finishing, "_free_request", "self.finished_req_ids.add(request_id)", "pass"),
     (UpdatePhase, "_by_client", "client.finished_requests = finished", "pass"),
     (UpdatePhase, "_by_client", "self.finished_req_ids_dict.clear()", "pass"),
     (UpdatePhase, "update_from_output", "request.pooling_params is not None", "False"),

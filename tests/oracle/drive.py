@@ -29,9 +29,9 @@ import encoder_side
 import setup_engine
 import snapshot
 import torchless
-from connector import FakeConnector
 from drafting import Proposer
 from snapshot import Fields
+from surroundings import Surroundings
 
 
 class Driver:
@@ -43,8 +43,7 @@ class Driver:
         self.dump = dump
         self.has_encoder = self.config.get("encoder") is not None
         self.scheduler, self.hasher = setup_engine.build(self.config)
-        if self.config["connector"]:
-            self.scheduler.connector = FakeConnector(self.config["connector"])
+        self.surroundings = Surroundings(self.scheduler, self.config, self.events)
         self.published: list[Any] = []
         self.scheduler.kv_event_publisher = SimpleNamespace(
             publish=lambda batch: self.published.extend(batch.events), shutdown=lambda: None
@@ -58,7 +57,6 @@ class Driver:
         """By id, from which position on the model samples which token; outlives the request."""
         self.pooling: set[str] = set()
         """Ids for which the model makes a vector and samples nothing."""
-        self.kv_done: dict[str, Any] | None = None
         self.lines: list[str] = []
 
     def run(self) -> list[str]:
@@ -138,11 +136,11 @@ class Driver:
                 self.scheduler.set_pause_state(PauseState[event["state"]])
             case "evict_blocks":
                 self.scheduler.kv_cache_manager.evict_blocks(set(event["ids"]))
+            case "kv_done" | "kv_match" | "grammar_ready":
+                self.surroundings.take(event)
             case "draft":
                 told = self.proposer.told(event["tokens"], event.get("fill_in", False))
                 return self.emit_with_state({"ev": event["op"], "n": index, **told})
-            case "kv_done":
-                self.kv_done = event
             case unknown:
                 raise ValueError(unknown)
         self.emit({"ev": event["op"], "n": index, "id": event.get("id")})
@@ -159,6 +157,7 @@ class Driver:
             stop_token_ids=event.get("stop"),
             ignore_eos=eos is None,
             skip_reading_prefix_cache=event.get("skip_cache_read"),
+            structured_outputs=self.surroundings.constraints(event),
         )
         if eos is not None:
             params.update_from_generation_config({}, eos)
@@ -175,6 +174,7 @@ class Driver:
             block_hasher=self.hasher,
             resumable=event.get("resumable", False),
         )
+        self.surroundings.add_grammar(request, event)
         if "eos_at" in event:
             self.eos_at[event["id"]] = (request.num_prompt_tokens + event["eos_at"], event["eos"])
         (self.pooling.add if event.get("pooling") else self.pooling.discard)(event["id"])
@@ -199,6 +199,8 @@ class Driver:
         self.in_flight.append((self.num_steps, output, is_chunk))
         self.proposer.scheduled(output)
         fields = {"ev": "schedule", "step": self.num_steps, **snapshot.decision(output)}
+        if self.surroundings.has_grammars:
+            fields["grammar"] = snapshot.grammar(self.scheduler, output)
         if self.has_encoder:
             fields |= encoder_side.decision(self.scheduler, output)
         self.emit_with_state(fields)
@@ -214,7 +216,7 @@ class Driver:
             req_ids=list(sampled),
             req_id_to_index={id: index for index, id in enumerate(sampled)},
             sampled_token_ids=[list(tokens) for tokens in sampled.values()],
-            kv_connector_output=self.take_kv_done(),
+            kv_connector_output=self.surroundings.take_report(),
             pooler_output=[0 if id in whole else None for id in sampled] if whole else None,
         )
         by_client = self.scheduler.update_from_output(output, model_output)
@@ -243,18 +245,6 @@ class Driver:
         start, eos = self.eos_at.get(id, (end, 0))
         return [eos if at >= start else model.token(id, at) for at in range(first, end)]
 
-    def take_kv_done(self) -> Any:
-        """What the connector reports with this update."""
-        event, self.kv_done = self.kv_done, None
-        if not event:
-            return None
-        from vllm.v1.outputs import KVConnectorOutput
-
-        return KVConnectorOutput(
-            finished_recving=set(event.get("recv", ())),
-            finished_sending=set(event.get("send", ())),
-        )
-
     def step(self) -> None:
         """A whole step; asynchronously, a turn of the engine's batch queue."""
         if not self.config["async_scheduling"]:
@@ -265,7 +255,9 @@ class Driver:
             self.schedule()
             _, output, _ = self.in_flight[-1]
             scheduled = output.total_num_scheduled_tokens
-            if scheduled and len(self.in_flight) < self.config["queue_depth"]:
+            # A mask that needs tokens in flight makes the engine take their step first.
+            waits = output.pending_structured_output_tokens
+            if scheduled and not waits and len(self.in_flight) < self.config["queue_depth"]:
                 return
         if self.in_flight:
             self.update()

@@ -11,6 +11,7 @@ from typing import Any
 
 import encoder_side
 import later
+from played import PlayedGrammars
 
 Config = dict[str, Any]
 
@@ -73,10 +74,7 @@ def build(config: Config) -> tuple[Any, Any]:
         include_finished_set=config.get("include_finished_set", False),
         vllm_config=vllm_config,
         kv_cache_config=kv_cache_config,
-        structured_output_manager=SimpleNamespace(
-            should_advance=lambda request: False,
-            accept_tokens=lambda request, tokens: True,  # later releases ask it
-        ),
+        structured_output_manager=PlayedGrammars(),
         block_size=block_size,
         hash_block_size=hash_block_size,
         log_stats=config["log_stats"],

@@ -105,6 +105,20 @@ def decision(output: Any) -> Fields:
     }
 
 
+def grammar(scheduler: Any, output: Any) -> Fields:
+    """Whether a SchedulerOutput has requests with a grammar, and for whom a mask is made.
+
+    Where a grammar waits for tokens in flight there is no mask yet.
+    """
+    pending = output.pending_structured_output_tokens
+    made = None if pending else scheduler.get_grammar_bitmask(output)
+    return {
+        "scheduled": output.has_structured_output_requests,
+        "pending": pending,
+        "mask": None if made is None else list(made.structured_output_request_ids),
+    }
+
+
 def _new_request(new: Any) -> Fields:
     return {
         "id": new.req_id,

@@ -216,16 +216,8 @@ def test_a_reset_with_blocks_held_by_a_stranger_is_an_error() -> None:
         scheduler.reset_prefix_cache(reset_running_requests=True)
 
 
-def test_what_a_request_may_not_ask_for_is_named() -> None:
-    """Resumable input, grammars."""
-    params = SamplingParams()
-    make: dict[str, Any] = {
-        "resumable": lambda: Request("r", [1], params, None, resumable=True),
-        "structured": lambda: SamplingParams(structured_outputs=object()),
-    }
-    for name, construct in make.items():
-        with pytest.raises(UnsupportedFeature, match=name):
-            construct()
+def test_a_request_says_how_much_it_wants() -> None:
+    """Without sampling parameters, or without max_tokens in them, nobody knows."""
     with pytest.raises(ValueError, match="neither sampling_params"):
         Request("r", [1], None, None)
     with pytest.raises(AssertionError, match="max_tokens"):
@@ -234,7 +226,6 @@ def test_what_a_request_may_not_ask_for_is_named() -> None:
 
 CONFIGURATIONS: dict[str, tuple[str, str, object]] = {
     "asynchronous": ("scheduler_config", "async_scheduling", True),
-    "adapters": ("", "lora_config", SimpleNamespace(max_loras=1)),
     "events on a network": (
         "",
         "kv_events_config",
@@ -276,12 +267,11 @@ def test_block_sizes_are_the_caches_for_one_group() -> None:
 
 
 def test_model_outputs_out_of_scope_are_refused_before_anything_changes() -> None:
-    """Connectors, log probabilities."""
+    """Log probabilities, routed experts."""
     scheduler = scheduler_of()
     scheduler.add_request(request_of("r"))
     out = scheduler.schedule()
     extras: list[dict[str, Any]] = [
-        {"kv_connector_output": KVConnectorOutput()},
         {"logprobs": object()},
         {"prompt_logprobs_dict": {"r": object()}},
         {"routed_experts": object()},
@@ -290,8 +280,6 @@ def test_model_outputs_out_of_scope_are_refused_before_anything_changes() -> Non
         with pytest.raises(UnsupportedFeature):
             scheduler.update_from_output(out, ModelRunnerOutput(["r"], {"r": 0}, [[1]], **extra))
     assert scheduler.requests["r"].num_output_tokens == 0
-    with pytest.raises(UnsupportedFeature, match="connectors"):
-        scheduler.reset_prefix_cache(reset_connector=True)
     assert scheduler.get_grammar_bitmask(out) is None and scheduler.get_kv_connector() is None
 
 
