@@ -24,8 +24,14 @@ BLOCK_SIZE = 16
 PROMPT_TOKENS = 100
 DECODE_BATCHES = (64, 256, 1024)
 DECODE_STEPS = 120
+HYBRID_MODELS = ("windows", "Mamba")
+"""One full-attention group and three others: of sliding windows, or of Mamba in its mode align."""
+HYBRID_BATCH = 256
+WINDOW = 64
 LOOKUP_TOKENS = (8192, 32768)
 POOL_BLOCKS = 4096
+NUM_DRAFTS = 3
+"""Drafts of a request in a step that has any; one of them is accepted."""
 
 
 class Engine:
@@ -48,13 +54,19 @@ class Engine:
         self.utils.init_none_hash(hash_fn)
         self.hasher = self.utils.get_request_block_hasher(BLOCK_SIZE, hash_fn)
 
-    def kv_cache_config(self, num_blocks: int) -> Any:
-        """One full-attention group."""
-        spec = self.cache.FullAttentionSpec(
-            block_size=BLOCK_SIZE, num_kv_heads=1, head_size=1, dtype=None
-        )
-        group = self.cache.KVCacheGroupSpec(["layer"], spec)
-        return self.cache.KVCacheConfig(num_blocks, [], [group])
+    def kv_cache_config(self, num_blocks: int, model: str = "plain") -> Any:
+        """One full-attention group, and what the model has beside it."""
+        cache = self.cache
+        layer = {"block_size": BLOCK_SIZE, "num_kv_heads": 1, "head_size": 1, "dtype": None}
+        specs = [cache.FullAttentionSpec(**layer)]
+        match model:
+            case "windows":
+                specs += [cache.SlidingWindowSpec(**layer, sliding_window=WINDOW)] * 3
+            case "Mamba":
+                state = {"shapes": ((1,),), "dtypes": (None,), "mamba_cache_mode": "align"}
+                specs += [cache.MambaSpec(block_size=BLOCK_SIZE, **state)] * 3
+        groups = [cache.KVCacheGroupSpec([f"layer{i}"], spec) for i, spec in enumerate(specs)]
+        return cache.KVCacheConfig(num_blocks * len(specs), [], groups)
 
     def new_request(self, name: str, prompt: list[int], max_tokens: int = 10_000) -> Any:
         """A request that nothing but its length stops."""
@@ -63,7 +75,14 @@ class Engine:
             name, prompt, params, None, arrival_time=0.0, block_hasher=self.hasher
         )
 
-    def new_scheduler(self, num_blocks: int, max_num_seqs: int, ahead: bool) -> Any:
+    def new_scheduler(
+        self,
+        num_blocks: int,
+        max_num_seqs: int,
+        ahead: bool,
+        model: str = "plain",
+        num_drafts: int = 0,
+    ) -> Any:
         """A scheduler with room for every request and every token."""
         budget = max_num_seqs * (PROMPT_TOKENS + 1)
         settings = importlib.import_module("nullblock.conformance.adapters.vllm.vllm_config")
@@ -74,24 +93,35 @@ class Engine:
             max_num_batched_tokens=budget,
             max_model_len=8192,
             async_scheduling=ahead,
+            num_spec_tokens=num_drafts,
+            spec_method="eagle",
+            mamba_cache_mode="align" if model == "Mamba" else "none",
         )
         synchronous, asynchronous = self.scheduler.Scheduler, self.async_scheduler.AsyncScheduler
         return (asynchronous if ahead else synchronous)(
             vllm_config=config,
-            kv_cache_config=self.kv_cache_config(num_blocks),
+            kv_cache_config=self.kv_cache_config(num_blocks, model),
             structured_output_manager=SimpleNamespace(should_advance=lambda request: False),
             block_size=BLOCK_SIZE,
             hash_block_size=BLOCK_SIZE,
         )
 
 
-def decode_step(engine: Engine, num_running: int, depth: int = 1) -> tuple[float, float]:
+def decode_step(
+    engine: Engine,
+    num_running: int,
+    depth: int = 1,
+    model: str = "plain",
+    num_drafts: int = 0,
+) -> tuple[float, float]:
     """Median seconds of ``schedule()`` and of ``update_from_output()`` with that many decodes.
 
     With a depth of more than 1 the scheduler is asynchronous, and so many steps are in flight.
+    With drafts, taking those for the next step is part of the update.
     """
-    num_blocks = 1 + num_running * (1 + (PROMPT_TOKENS + DECODE_STEPS) // BLOCK_SIZE)
-    scheduler = engine.new_scheduler(num_blocks, num_running, ahead=depth > 1)
+    num_slots = PROMPT_TOKENS + DECODE_STEPS * (2 if num_drafts else 1) + 4 * num_drafts
+    num_blocks = 1 + num_running * (1 + num_slots // BLOCK_SIZE)
+    scheduler = engine.new_scheduler(num_blocks, num_running, depth > 1, model, num_drafts)
     for i in range(num_running):
         # Prompts that share nothing, and that end at different places of their last block.
         length = PROMPT_TOKENS - i % BLOCK_SIZE
@@ -108,10 +138,15 @@ def decode_step(engine: Engine, num_running: int, depth: int = 1) -> tuple[float
         sampled = engine.outputs.ModelRunnerOutput(
             req_ids=ids,
             req_id_to_index={name: i for i, name in enumerate(ids)},
-            sampled_token_ids=[[7] for _ in ids],
+            sampled_token_ids=[
+                [7, 7] if output.scheduled_spec_decode_tokens else [7] for _ in ids
+            ],
         )
+        drafts = engine.outputs.DraftTokenIds(ids, [[7] * num_drafts for _ in ids])
         ready = time.perf_counter()
         scheduler.update_from_output(output, sampled)
+        if num_drafts and depth == 1:
+            scheduler.update_draft_token_ids(drafts)
         schedule_s.append(scheduled - start)
         update_s.append(time.perf_counter() - ready)
     assert len(scheduler.running) == num_running
@@ -193,6 +228,15 @@ def measure(package: str) -> dict[str, float]:
         figures[f"asynchronous, {num_running} running"] = schedule_s + update_s
         figures[f"  schedule, {num_running} running, ahead"] = schedule_s
         figures[f"  update, {num_running} running, ahead"] = update_s
+    for num_running in DECODE_BATCHES:
+        for depth, mode in ((1, ""), (2, ", ahead")):
+            name = f"{NUM_DRAFTS} drafts each, {num_running} running{mode}"
+            seconds = decode_step(engine, num_running, depth, num_drafts=NUM_DRAFTS)
+            figures[name] = sum(seconds)
+    for model in HYBRID_MODELS:
+        for depth, mode in ((1, ""), (2, ", ahead")):
+            name = f"hybrid ({model}), {HYBRID_BATCH} running{mode}"
+            figures[name] = sum(decode_step(engine, HYBRID_BATCH, depth, model))
     figures |= pool_operations(engine)
     for num_tokens in LOOKUP_TOKENS:
         name = f"full-hit lookup, {num_tokens // 1024}k tokens"

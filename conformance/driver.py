@@ -17,22 +17,34 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb
-from typing import ParamSpec, TypeVar, assert_never
+from typing import ParamSpec, TypeVar, assert_never, cast
 
 from msgspec import UNSET
 
-from nullblock.conformance import scope
-from nullblock.conformance.engine import Dump, Engine, Fields, NewRequest
+from nullblock.conformance import drafting, scope, surroundings
+from nullblock.conformance.engine import (
+    Dump,
+    Engine,
+    Fields,
+    FullEngine,
+    NewRequest,
+)
 from nullblock.conformance.errors import InputError, ScenarioError
+from nullblock.conformance.groups import block_sizes
 from nullblock.conformance.scenario_format import (
     MAX_STEPS,
     Abort,
     Add,
+    Counts,
+    Draft,
     Drain,
     Event,
     EvictBlocks,
+    GrammarReady,
     KvDone,
+    KvMatch,
     Pause,
+    ResetEncoderCache,
     ResetPrefixCache,
     Run,
     Scenario,
@@ -66,6 +78,8 @@ class InFlight:
     """By id, in schedule order. A chunk that is not the prompt's last samples nothing."""
     is_empty: bool
     """Whether no token was scheduled."""
+    waits_for_tokens: bool
+    """Whether a grammar of it needs tokens in flight: the engine takes their step first."""
 
 
 def run(
@@ -112,18 +126,23 @@ class Player:
         self.eos_at: dict[str, tuple[int, int]] = {}
         """From which position on the model samples which token, by id. Stays when the request is
         gone and another one takes its id, as in the driver of the real engine."""
+        self.surroundings = surroundings.Surroundings(scenario, engine)
+        self.pooling: set[str] = set()
+        """Ids for which the model makes a vector and samples nothing."""
+        self.proposer = drafting.proposer(scenario.config, engine)
         self.place = ""
         """The event at hand, for errors."""
 
     def lines(self, version: str) -> Iterator[Fields]:
         """The fields of each line but the trailer."""
+        scheduler_block_size, hash_block_size = block_sizes(self.config)
         yield {
             "ev": "header",
             "vllm": version,
             "config": self.scenario.written_config,
             "ignored": self.scenario.ignored,
-            "hash_block_size": self.config.block_size,
-            "scheduler_block_size": self.config.block_size,
+            "hash_block_size": hash_block_size,
+            "scheduler_block_size": scheduler_block_size,
         }
         try:
             for index, event in enumerate(self.scenario.events):
@@ -172,14 +191,28 @@ class Player:
                 # As a set of numbers is iterated, in which vLLM keeps them.
                 self.ask(self.engine.evict_blocks, list(set(block_ids)))
                 yield {"ev": "evict_blocks", "n": index, "id": None}
-            case KvDone():
-                raise AssertionError("out of scope, so it is refused when the scenario is read")
+            case KvDone() | KvMatch() | GrammarReady():
+                # Several are dealt with in the order of a set of strings, as aborts are.
+                both = (event.recv, event.send) if isinstance(event, KvDone) else ([], [])
+                orders = [abort_order(some) or [] for some in both]
+                self.ask(self.surroundings.take, event, *orders)
+                yield {"ev": event.__struct_config__.tag, "n": index, "id": None}
+            case ResetEncoderCache():
+                self.ask(self.full_engine.reset_encoder_cache)
+                yield self.with_state({"ev": "reset_encoder_cache", "n": index})
+            case Counts():
+                yield {"ev": "counts", "n": index, **self.ask(self.full_engine.counts)}
+            case Draft(tokens=tokens, fill_in=fill_in):
+                assert self.proposer is not None
+                told = self.ask(self.proposer.told, tokens, fill_in)
+                yield self.with_state({"ev": "draft", "n": index, **told})
             case _:
                 assert_never(event)
 
     def add(self, event: Add) -> None:
         """A request arrives."""
-        if self.ask(self.engine.num_tokens, event.id) is not None:
+        is_alive = self.ask(self.engine.num_tokens, event.id) is not None
+        if is_alive and event.id not in self.surroundings.sessions:
             raise ScenarioError(
                 f"the id {json.dumps(event.id[:80])} belongs to a request that is still alive",
                 "use another id, or let that request end first",
@@ -200,7 +233,15 @@ class Player:
             stop=event.stop,
             eos=event.eos,
             skip_cache_read=event.skip_cache_read,
+            resumable=bool(event.resumable),
+            grammar=surroundings.grammar(event),
+            mm_features=tuple(event.mm_features),
+            prompt_embeds=event.prompt_embeds,
+            pooling=event.pooling,
+            client_index=event.client_index,
         )
+        (self.pooling.add if event.pooling else self.pooling.discard)(event.id)
+        self.surroundings.added(event, is_alive)
         if event.eos_at is not UNSET and event.eos is not None:
             self.eos_at[event.id] = (len(request.prompt) + event.eos_at, event.eos)
         self.ask(self.engine.add, request)
@@ -214,7 +255,17 @@ class Player:
         self.num_steps += 1
         decided = self.ask(self.engine.schedule)
         chunks = {id: self.ask(self.engine.is_prefill_chunk, id) for id in decided["order"]}
-        self.in_flight.append(InFlight(self.num_steps, chunks, is_empty=decided["total"] == 0))
+        decided |= self.ask(self.surroundings.decision)
+        self.in_flight.append(
+            InFlight(
+                self.num_steps,
+                chunks,
+                is_empty=decided["total"] == 0,
+                waits_for_tokens=decided.get("grammar", {}).get("pending", False),
+            )
+        )
+        if self.proposer is not None:
+            self.proposer.scheduled(self.num_steps, decided)
         return self.with_state({"ev": "schedule", "step": self.num_steps, **decided})
 
     def update(self) -> Fields:
@@ -223,20 +274,31 @@ class Player:
             raise EngineRaised from IndexError("an update with no step in flight")
         step = self.in_flight.popleft()
         sampled = {
-            id: [] if is_chunk else self.sample(id)
+            id: [] if is_chunk or id in self.pooling else self.sample(id, step.step)
             for id, is_chunk in step.is_prefill_chunk.items()
         }
+        if self.pooling:
+            whole = [id for id, is_chunk in step.is_prefill_chunk.items() if not is_chunk]
+            self.ask(self.full_engine.pool, [id for id in whole if id in self.pooling])
         # The engine may keep and cut the lists that it is given.
         outputs = self.ask(self.engine.update, {id: list(t) for id, t in sampled.items()})
-        return self.with_state(
-            {
-                "ev": "update",
-                "step": step.step,
-                "sampled": sampled,
-                "outputs": outputs,
-                "kv_events": self.kv_events(),
-            }
-        )
+        drafted = self.ask(self.proposer.updated, step.step, sampled) if self.proposer else {}
+        fields = {
+            "ev": "update",
+            "step": step.step,
+            "sampled": sampled,
+            "outputs": outputs,
+            "kv_events": self.kv_events(),
+            **drafted,
+        }
+        if self.config.has_clients:
+            fields["finished_by_client"] = self.ask(self.full_engine.finished_by_client)
+        return self.with_state(fields)
+
+    @property
+    def full_engine(self) -> FullEngine:
+        """The engine, asked for a feature that it was found to have."""
+        return cast(FullEngine, self.engine)
 
     def kv_events(self) -> list[Fields]:
         """What this update told of the prefix cache."""
@@ -255,7 +317,8 @@ class Player:
         if self.ask(self.engine.has_requests):
             yield self.schedule()
             has_room = len(self.in_flight) < self.config.queue_depth
-            if has_room and not self.in_flight[-1].is_empty:
+            last = self.in_flight[-1]
+            if has_room and not last.is_empty and not last.waits_for_tokens:
                 return
         if self.in_flight:
             yield self.update()
@@ -269,16 +332,18 @@ class Player:
                 return
             yield from self.step()
 
-    def sample(self, id: str) -> list[int]:
-        """What the model samples for a request now; nothing once it is gone."""
-        position = self.ask(self.engine.num_tokens, id)
-        if position is None:
+    def sample(self, id: str, step: int) -> list[int]:
+        """What the model samples for a request of a step; nothing once the request is gone."""
+        first = self.ask(self.engine.num_tokens, id)
+        if first is None:
             return []
-        start, eos = self.eos_at.get(id, (position + 1, 0))
-        if position >= start:
-            return [eos]
-        checksum = zlib.crc32(f"{self.config.seed}:{id}:{position}".encode())
-        return [checksum % self.config.vocab]
+        end = first + 1 + (self.proposer.num_accepted(step, id) if self.proposer else 0)
+        start, eos = self.eos_at.get(id, (end, 0))
+        return [eos if at >= start else self.token(id, at) for at in range(first, end)]
+
+    def token(self, id: str, position: int) -> int:
+        """The token at a position of a request."""
+        return zlib.crc32(f"{self.config.seed}:{id}:{position}".encode()) % self.config.vocab
 
     def with_state(self, fields: Fields) -> Fields:
         """A line together with the engine's state after it."""

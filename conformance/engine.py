@@ -4,6 +4,9 @@ import enum
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from nullblock.conformance.encoder_format import Item, PromptEmbeds
+from nullblock.conformance.played.grammar import PlayedGrammar
+
 Dump = Literal["full", "brief", "none"]
 """How much state a line carries: with the block pool, without it, or none at all."""
 
@@ -18,6 +21,7 @@ class Feature(enum.StrEnum):
     several_in_flight = "a second step in flight"
     pipeline = "pipeline parallelism"
     kv_events = "the KV event stream"
+    groups = "other KV cache groups than one of full attention"
     priority = "the PRIORITY policy"
     prefix_caching = "prefix caching"
     adapters = "adapters and cache salts"
@@ -28,9 +32,36 @@ class Feature(enum.StrEnum):
     reset = "resetting the prefix cache"
     evict = "evicting named blocks"
     unchecked_input = "input that a front end refuses"
+    encoder_inputs = "encoder inputs"
+    prompt_embeds = "prompts that are embeddings"
+    pooling = "pooling requests"
+    clients = "several clients"
+    v2_model_runner = "the v2 model runner"
+    counts = "counting requests"
+    drafts = "speculative decoding"
+    lora_cap = "a cap on adapters"
+    kv_connector = "a KV connector"
+    streaming = "a resumable request"
+    structured_output = "a grammar"
 
 
 ALL_FEATURES = frozenset(Feature)
+CONTRACT = frozenset(
+    (
+        *(Feature.encoder_inputs, Feature.prompt_embeds, Feature.pooling, Feature.clients),
+        *(Feature.v2_model_runner, Feature.counts),
+    )
+)
+"""Encoder inputs, other kinds of requests, and what else an engine tells the outside."""
+WAITS = frozenset(
+    (
+        *(Feature.lora_cap, Feature.kv_connector),
+        *(Feature.streaming, Feature.structured_output),
+    )
+)
+"""What makes a request wait for something else than its turn."""
+CORE_FEATURES = ALL_FEATURES - CONTRACT - WAITS - {Feature.drafts, Feature.groups}
+"""Those that concern one full-attention group and nothing beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +89,18 @@ class NewRequest:
     """The token that ends the request without a stop reason; None: none does."""
     skip_cache_read: bool | None
     """Whether the request ignores cached prefixes; None: as the engine decides."""
+    resumable: bool = False
+    """Whether it is a chunk of a session. Its id may then belong to one that is alive."""
+    grammar: PlayedGrammar | None = None
+    """What its outputs have to follow."""
+    mm_features: tuple[Item, ...] = ()
+    """Encoder inputs."""
+    prompt_embeds: PromptEmbeds | None = None
+    """What the prompt consists of if not of tokens."""
+    pooling: bool = False
+    """Whether a vector is wanted instead of tokens."""
+    client_index: int = 0
+    """Which front end hears of it."""
 
 
 class Engine(Protocol):
@@ -135,4 +178,47 @@ class Engine(Protocol):
 
     def state(self, dump: Dump) -> Fields | None:
         """The ``state`` of a line; None if ``dump`` is ``none``."""
+        ...
+
+
+class Waits(Protocol):
+    """What is asked besides of an engine with a feature of :data:`WAITS`."""
+
+    def match_remote(self, matched: dict[str, int | None]) -> None:
+        """The connector learns how much of which request the remote side holds."""
+        ...
+
+    def report_transfers(self, recv: list[str], send: list[str], invalid: list[int]) -> None:
+        """Workers report ended transfers and blocks not loaded, with the next update."""
+        ...
+
+    def compile_grammars(self, ids: list[str]) -> None:
+        """The grammars of those requests are compiled from now on."""
+        ...
+
+    def grammars(self) -> Fields:
+        """Of the step scheduled last: whether it has requests with a grammar (``scheduled``),
+        whether one of them waits for tokens in flight (``pending``), and for whom a mask of
+        allowed tokens is made (``mask``; None while tokens are pending, and for nobody).
+        """
+        ...
+
+
+class FullEngine(Engine, Protocol):
+    """What is asked only of an engine that says it has the feature."""
+
+    def reset_encoder_cache(self) -> None:
+        """Forget all embeddings (:attr:`Feature.encoder_inputs`)."""
+        ...
+
+    def pool(self, ids: list[str]) -> None:
+        """What the next update brings: a vector for each of those (:attr:`Feature.pooling`)."""
+        ...
+
+    def finished_by_client(self) -> dict[int, list[str]]:
+        """By client, whose end the last update told, sorted (:attr:`Feature.clients`)."""
+        ...
+
+    def counts(self) -> Fields:
+        """The fields of a ``counts`` line but ``ev`` and ``n`` (:attr:`Feature.counts`)."""
         ...

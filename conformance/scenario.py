@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from nullblock.conformance import scope, strict_json
+from nullblock.conformance.encoder_format import Encoder, Item, PromptEmbeds
 from nullblock.conformance.errors import InputError, ScenarioError
 from nullblock.conformance.prompts import Prompt, PromptError, parse_prompt
 from nullblock.conformance.scenario_format import (
@@ -23,7 +24,9 @@ from nullblock.conformance.scenario_format import (
     Config,
     Connector,
     Document,
+    Drafts,
     Event,
+    Grammar,
     Group,
     Scenario,
     Status,
@@ -62,11 +65,21 @@ def _decode(document: Any) -> Scenario:
     written = document.get("config", {})
     watermark = ["watermark"] if written.get("watermark") is not None else []
     return Scenario(
-        config=decoded.config,
+        config=_as_built(decoded.config, written),
         events=decoded.events,
         written_config={**_DEFAULTS, **written},
         ignored=watermark + (["requests"] if decoded.requests else []),
     )
+
+
+def _as_built(config: Config, written: dict[str, Any]) -> Config:
+    """The configuration as an engine is built from it: an empty connector, and no adapters to be
+    capped, count for none.
+    """
+    absent: dict[str, None] = {} if written.get("connector") else {"connector": None}
+    if not config.max_loras:
+        absent["max_loras"] = None
+    return msgspec.structs.replace(config, **absent)
 
 
 def _prompt_hook(kind: type, value: Any) -> Any:
@@ -138,20 +151,35 @@ def _spelling(word: str, known: list[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(known)}"
 
 
+_NESTED: tuple[tuple[str, type[Struct]], ...] = (
+    ("config.encoder", Encoder),
+    ("].mm_features[", Item),
+    ("].prompt_embeds", PromptEmbeds),
+)
+"""What stands inside of something else, by part of its place."""
+
+
 def _known_keys(place: str, document: Any) -> list[str]:
     """The keys that may stand at ``place``."""
+    nested = next((kind for part, kind in _NESTED if part in place), None)
+    if nested is not None:
+        return list(nested.__struct_encode_fields__)
     kind: type[Struct] = Document
-    if place.startswith("events["):
+    if place.startswith("events[") and place.endswith("].grammar"):
+        kind = Grammar
+    elif place.startswith("events["):
         index = int(place.removeprefix("events[").partition("]")[0])
         kind = EVENTS[document["events"][index]["op"]]
     elif place.startswith("config.groups"):
         kind = Group
     elif place.startswith("config.connector"):
         kind = Connector
+    elif place.startswith("config.drafts"):
+        kind = Drafts
     elif place == "config":
         kind = Config
     keys = list(kind.__struct_encode_fields__)
-    return ["op", *keys] if place.startswith("events[") else keys
+    return ["op", *keys] if place.startswith("events[") and kind is not Grammar else keys
 
 
 _CHOICES: dict[str, Any] = {
@@ -160,9 +188,13 @@ _CHOICES: dict[str, Any] = {
     "hash_algo": ("sha256", "sha256_cbor", "xxhash", "xxhash_cbor"),
     "accept": ("all", "none", "hash", "a list of whole numbers"),
     "state": ("UNPAUSED", "PAUSED_NEW", "PAUSED_ALL"),
-    "type": ("full", "sliding_window", "chunked_local", "mamba", "sink"),
+    "type": ("full", "sliding_window", "chunked_local", "mamba", "cross_attention", "sink"),
     "status": tuple(s for s in get_args(Status) if s.startswith("FINISHED_")),
     "groups": ('[{"type": "full"}]',),
+    "failure_policy": ("recompute", "fail"),
+    "mamba_cache_mode": ("none", "all", "align"),
+    "length": ("all", "none", "hash", "a list of whole numbers"),
+    "to": ("sampled", "scheduled"),
 }
 
 

@@ -8,12 +8,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from nullblock.conformance.encoder_format import Encoder, Item, PromptEmbeds
 from nullblock.conformance.prompts import Prompt
 
 MAX_STEPS = 1_000_000
 """Steps that a scenario may take."""
 MAX_BLOCKS = 2**20
 """Blocks that a pool may have: each is an object with a line in every full dump."""
+
+MAX_DRAFTS = 2**16
+"""Drafts that a request may get at once."""
 
 AtLeast0 = Annotated[int, Meta(ge=0)]
 AtLeast1 = Annotated[int, Meta(ge=1)]
@@ -36,24 +40,67 @@ Status = Literal[
 
 
 class Group(Struct, frozen=True, forbid_unknown_fields=True):
-    """A KV cache group. Only ``type`` matters to a full-attention group."""
+    """A KV cache group: layers that share a block table."""
 
-    type: Literal["full", "sliding_window", "chunked_local", "mamba", "sink"]
+    type: Literal["full", "sliding_window", "chunked_local", "mamba", "cross_attention", "sink"]
     block_size: AtLeast1 | UnsetType = UNSET
+    """Unset: that of the cache."""
     sliding_window: AtLeast1 | UnsetType = UNSET
+    """Tokens that a window has; a window needs it."""
     chunk: AtLeast1 | UnsetType = UNSET
-    mamba_cache_mode: str | UnsetType = UNSET
-    num_speculative_blocks: AtLeast0 | UnsetType = UNSET
+    """Tokens that a chunk has; chunked local attention needs it."""
+    mamba_cache_mode: Literal["none", "all", "align"] = "none"
+    num_speculative_blocks: AtLeast0 = 0
+    """Of Mamba: states beside the last one."""
     eagle: bool = False
+    """Whether the group's hits lose their last block."""
     sink_len: AtLeast0 | UnsetType = UNSET
+    """Tokens in a sink's own blocks; a sink needs it."""
+
+
+class Drafts(Struct, frozen=True, forbid_unknown_fields=True):
+    """The drafts that follow an update; :mod:`nullblock.conformance.drafting` plays them.
+
+    If it is written at all, update lines tell what was drafted.
+    """
+
+    length: (
+        Literal["all", "none", "hash"]
+        | Annotated[list[Annotated[int, Meta(ge=0, le=MAX_DRAFTS)]], Meta(min_length=1)]
+    ) = "all"
+    """Tokens of a proposal: ``num_spec_tokens`` of them, no proposal at all, or from 0 up to as
+    many; a list says it of one proposal after another, round and round.
+    """
+    to: Literal["sampled", "scheduled"] = "sampled"
+    """Whom they are for: requests of the step that sampled and live, or all of them."""
+    fill_in: bool = False
+    """They are written into the newest step in flight instead of being kept for a later one."""
 
 
 class Connector(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a KV connector would answer: out of scope, but a typing mistake in it is one still."""
+    """What a KV connector answers (:class:`nullblock.conformance.played.PlayedConnector`)."""
 
     matched: dict[str, int | None] = {}
-    is_async: bool = msgspec.field(name="async", default=False)
-    delay_free: bool = False
+    """Tokens that the remote side holds, by request id; null: it does not know yet."""
+    is_async: bool | list[str] = msgspec.field(name="async", default=False)
+    """Whose loads take more than a step: everybody's, nobody's, or those of some ids."""
+    delay_free: bool | list[str] = False
+    """Whose blocks are kept after the end, until they are sent."""
+    failure_policy: Literal["recompute", "fail"] = "recompute"
+    """What becomes of requests whose blocks were not loaded."""
+
+
+class Grammar(Struct, frozen=True, forbid_unknown_fields=True):
+    """A grammar as it is played (:class:`nullblock.conformance.played.PlayedGrammar`)."""
+
+    ready: bool = True
+    """Whether it is compiled on arrival; else ``grammar_ready`` says when."""
+    rejects: list[int] = []
+    """Tokens that it rejects."""
+    reject_at: AtLeast0 | None = None
+    """The number of a token that it rejects, of those that it sees; 0 is the first."""
+    after: AtLeast0 = 0
+    """How many outputs come before it sees any."""
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -77,7 +124,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Steps in flight at most, where ``step`` and ``run`` take turns of the engine's batch queue;
     only asynchronous scheduling does so.
     """
-    num_spec_tokens: AtLeast0 = 0
+    num_spec_tokens: Annotated[int, Meta(ge=0, le=MAX_DRAFTS)] = 0
     spec_method: Literal["ngram", "eagle", "draft_model"] = "ngram"
     scheduler_reserve_full_isl: bool = True
     watermark: float | int | None = None
@@ -88,7 +135,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     hash_algo: Literal["sha256", "sha256_cbor", "xxhash", "xxhash_cbor"] = "sha256"
     hash_seed: str | int = "0"
     hash_block_size: int | None = None
-    """With one group: taken and ignored, hashes have the group's block size."""
+    """None: the greatest that divides all groups' blocks. With one group: taken and ignored."""
     kv_events: bool = False
     log_stats: bool = False
     groups: Annotated[list[Group], Meta(min_length=1)] = msgspec.field(
@@ -96,9 +143,20 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     )
     accept: Literal["all", "none", "hash"] | list[AtLeast0] = "hash"
     """Draft tokens accepted; without drafts nobody looks at it."""
+    drafts: Drafts | UnsetType = UNSET
     vocab: AtLeast1 = 1000
     seed: int = 0
     connector: Connector | None = None
+    # What follows is left out of the header unless it was written: it came later.
+    encoder: Encoder | None | UnsetType = UNSET
+    """The model's encoder; without one there are no encoder inputs."""
+    include_finished_set: bool | UnsetType = UNSET
+    """Clients are told which of their requests have ended."""
+
+    @property
+    def has_clients(self) -> bool:
+        """Whether outputs tell several clients apart."""
+        return self.include_finished_set is True
 
 
 class _Event(Struct, frozen=True, forbid_unknown_fields=True, tag_field="op", kw_only=True):
@@ -125,6 +183,17 @@ class Add(_Event, frozen=True, kw_only=True, tag="add"):
     """The model samples ``eos`` from this output on (0 is the first)."""
     skip_cache_read: bool | None = None
     resumable: bool | None = None
+    """A chunk of a session. While the session lives, its id takes further chunks, and an arrival
+    that is not resumable ends it.
+    """
+    grammar: Grammar | None = None
+    mm_features: list[Item] = []
+    """Encoder inputs, by their place in the prompt."""
+    prompt_embeds: PromptEmbeds | None = None
+    pooling: bool = False
+    """The request wants one vector and no token."""
+    client_index: AtLeast0 = 0
+    """Which front end the request is from."""
 
 
 class Step(_Event, frozen=True, kw_only=True, tag="step"):
@@ -164,6 +233,14 @@ class ResetPrefixCache(_Event, frozen=True, kw_only=True, tag="reset_prefix_cach
     reset_running: bool = False
 
 
+class ResetEncoderCache(_Event, frozen=True, kw_only=True, tag="reset_encoder_cache"):
+    """The encoder cache is emptied."""
+
+
+class Counts(_Event, frozen=True, kw_only=True, tag="counts"):
+    """The engine is asked how many requests it has work for."""
+
+
 class Pause(_Event, frozen=True, kw_only=True, tag="pause"):
     """The pause state changes."""
 
@@ -177,10 +254,33 @@ class EvictBlocks(_Event, frozen=True, kw_only=True, tag="evict_blocks"):
 
 
 class KvDone(_Event, frozen=True, kw_only=True, tag="kv_done"):
-    """A KV connector reports; out of scope."""
+    """Workers report with the next update, instead of what they were to report before."""
 
     recv: list[str] = []
+    """Requests whose load has ended, well or not."""
     send: list[str] = []
+    """Requests whose blocks were sent."""
+    invalid: list[AtLeast0] = []
+    """Blocks that were not loaded."""
+
+
+class KvMatch(_Event, frozen=True, kw_only=True, tag="kv_match"):
+    """The connector learns what the remote side holds; other requests stay as they were."""
+
+    matched: dict[str, int | None]
+
+
+class GrammarReady(_Event, frozen=True, kw_only=True, tag="grammar_ready"):
+    """Grammars are compiled; requests without one, or gone, are ignored."""
+
+    ids: list[str]
+
+
+class Draft(_Event, frozen=True, kw_only=True, tag="draft"):
+    """Drafts for requests, by id: for their next steps, or for the newest step in flight."""
+
+    tokens: dict[str, list[int]]
+    fill_in: bool = False
 
 
 Event = (
@@ -192,9 +292,14 @@ Event = (
     | Run
     | Abort
     | ResetPrefixCache
+    | ResetEncoderCache
+    | Counts
     | Pause
     | EvictBlocks
     | KvDone
+    | KvMatch
+    | GrammarReady
+    | Draft
 )
 EVENTS: dict[str, type[Struct]] = {
     str(kind.__struct_config__.tag): kind for kind in Event.__args__

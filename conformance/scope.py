@@ -1,4 +1,4 @@
-"""Which scenarios this version runs: those of one full-attention group.
+"""Which scenarios this version runs.
 
 Some features not every engine has: an engine says what it does
 (:attr:`nullblock.conformance.engine.Engine.features`), and the rest is refused by name.
@@ -7,26 +7,37 @@ Some features not every engine has: an engine says what it does
 from collections.abc import Collection, Iterator
 from importlib.util import find_spec
 
+from msgspec import UNSET
+
+from nullblock.conformance import drafting, groups
+from nullblock.conformance.encoder_format import check_encoder, check_items
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.errors import OutOfScope, ScenarioError
 from nullblock.conformance.scenario_format import (
     Abort,
     Add,
     Config,
+    Counts,
+    Draft,
     Event,
     EvictBlocks,
+    GrammarReady,
     KvDone,
+    KvMatch,
     Pause,
+    ResetEncoderCache,
     ResetPrefixCache,
     Scenario,
 )
 
-IN_SCOPE = "in scope: one full-attention group, no drafts, no KV connector"
+IN_SCOPE = "install it, or choose another hash"
 
 
 def check(scenario: Scenario) -> None:
     """Raise for the first impossible combination, then for the first feature out of scope."""
     _check_possible(scenario.config)
+    _check_items(scenario)
+    drafting.check(scenario)
     for feature, place in _features(scenario):
         raise OutOfScope(f"{feature} is out of scope", IN_SCOPE, place)
 
@@ -55,7 +66,8 @@ def used(scenario: Scenario) -> Iterator[tuple[Feature, str]]:
     for index, event in enumerate(scenario.events):
         for feature in _asked(event, scenario.config, ids):
             yield feature, f"events[{index}]"
-        if isinstance(event, Add):
+        # A session's id takes further chunks.
+        if isinstance(event, Add) and not event.resumable:
             ids.add(event.id)
 
 
@@ -64,10 +76,18 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.async_scheduling, "async_scheduling", config.async_scheduling),
         (Feature.pipeline, "pipeline_parallel_size", config.pipeline_parallel_size > 1),
         (Feature.kv_events, "kv_events", config.kv_events),
+        (Feature.groups, "groups", not groups.are_plain(config)),
         (Feature.priority, "policy", config.policy == "priority"),
         (Feature.prefix_caching, "enable_prefix_caching", config.enable_prefix_caching),
         (Feature.unchunked, "enable_chunked_prefill", not config.enable_chunked_prefill),
         (Feature.unchecked_input, "num_blocks", config.num_blocks < 2),
+        (Feature.lora_cap, "max_loras", config.max_loras is not None),
+        (Feature.kv_connector, "connector", config.connector is not None),
+        (Feature.encoder_inputs, "encoder", bool(config.encoder)),
+        (Feature.clients, "include_finished_set", config.has_clients),
+        (Feature.v2_model_runner, "use_v2_model_runner", config.use_v2_model_runner),
+        (Feature.drafts, "num_spec_tokens", config.num_spec_tokens > 0),
+        (Feature.drafts, "drafts", config.drafts is not UNSET),
     )
     for feature, key, is_used in switches:
         if is_used:
@@ -80,8 +100,18 @@ def _asked(event: Event, config: Config, ids: Collection[str]) -> Iterator[Featu
         case Add():
             if event.lora or event.salt:
                 yield Feature.adapters
+            if event.prompt_embeds is not None:
+                yield Feature.prompt_embeds
+            if event.pooling:
+                yield Feature.pooling
+            if event.client_index:
+                yield Feature.clients
             if event.stop or event.eos is not None or event.min_tokens:
                 yield Feature.stop_tokens
+            if event.resumable:
+                yield Feature.streaming
+            if event.grammar is not None:
+                yield Feature.structured_output
             if _is_refused_by_a_front_end(event, config) or event.id in ids:
                 yield Feature.unchecked_input
         case Abort(status=status):
@@ -90,12 +120,22 @@ def _asked(event: Event, config: Config, ids: Collection[str]) -> Iterator[Featu
                 yield Feature.unchecked_input
         case Pause():
             yield Feature.pause
+        case Counts():
+            yield Feature.counts
+        case ResetEncoderCache():
+            yield Feature.encoder_inputs
         case ResetPrefixCache():
             yield Feature.reset
+        case Draft():
+            yield Feature.drafts
         case EvictBlocks(ids=blocks):
             yield Feature.evict
             if any(not 0 <= block < config.num_blocks for block in blocks):
                 yield Feature.unchecked_input
+        case KvDone() | KvMatch():
+            yield Feature.kv_connector
+        case GrammarReady():
+            yield Feature.structured_output
 
 
 def _is_refused_by_a_front_end(event: Add, config: Config) -> bool:
@@ -116,41 +156,22 @@ def _lacking(feature: Feature, place: str, remedy: str) -> OutOfScope:
 
 def _check_possible(config: Config) -> None:
     """Refuse what is well typed and what no engine could be built with."""
-    if len(config.groups) == 1:
-        size = config.groups[0].block_size
-        if isinstance(size, int) and size != config.block_size:
-            raise ScenarioError(
-                f"the only group has blocks of {size} tokens, the cache of {config.block_size}",
-                "give both the same block_size",
-                "config.groups[0].block_size",
-            )
+    groups.check(config)
+    if config.encoder:
+        check_encoder(config.encoder, config.max_num_batched_tokens)
     if "\0" in str(config.hash_seed):
         raise ScenarioError("a zero character", "remove it", "config.hash_seed")
+
+
+def _check_items(scenario: Scenario) -> None:
+    for index, event in enumerate(scenario.events):
+        if isinstance(event, Add):
+            place = f"events[{index}].mm_features"
+            check_items(event.mm_features, bool(scenario.config.encoder), place)
 
 
 def _features(scenario: Scenario) -> Iterator[tuple[str, str]]:
     """Each feature out of scope that the scenario uses, with its place."""
     config = scenario.config
-    switches = (
-        ("speculative decoding", "num_spec_tokens", config.num_spec_tokens),
-        ("a cap on adapters", "max_loras", config.max_loras),
-        ("the v2 model runner", "use_v2_model_runner", config.use_v2_model_runner),
-        # The real driver takes an empty connector for none.
-        ("a KV connector", "connector", bool(scenario.written_config["connector"])),
-    )
-    for feature, key, used in switches:
-        if used:
-            yield feature, f"config.{key}"
-    if len(config.groups) > 1:
-        yield "more than one KV cache group", "config.groups"
-    if config.groups[0].type != "full":
-        yield f"a group of type {config.groups[0].type}", "config.groups[0].type"
-    if config.groups[0].eagle:
-        yield "an EAGLE group", "config.groups[0].eagle"
     if config.hash_algo.startswith("xxhash") and find_spec("xxhash") is None:
         yield f"{config.hash_algo} without the xxhash package", "config.hash_algo"
-    for index, event in enumerate(scenario.events):
-        if isinstance(event, KvDone):
-            yield "a KV connector", f"events[{index}].op"
-        elif isinstance(event, Add) and event.resumable:
-            yield "a resumable request", f"events[{index}].resumable"

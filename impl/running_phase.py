@@ -150,6 +150,8 @@ def _victim(state: State) -> int:
     running = state.running
     if state.config.policy != "priority":
         return running.count - 1
+    if state.semantics.victim_by_id:
+        return running.requests.index(max(running.requests))
     keys = [(request.priority, request.arrival_time) for request in running.requests]
     return keys.index(max(keys))
 

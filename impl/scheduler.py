@@ -8,6 +8,7 @@ end) they are taken one after another.
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nullblock.impl.known import refuse_unknown
 from nullblock.impl.output_phase import decide
 from nullblock.impl.picture import Picture
 from nullblock.impl.portrait import portray
@@ -38,6 +39,7 @@ class Scheduler(State):
     """
 
     def __init__(self, config: Config) -> None:
+        refuse_unknown(config.semantics)
         for limit in LIMITS:
             if getattr(config, limit) > MOST:
                 raise ValueError(f"{limit} is more than {MOST}")

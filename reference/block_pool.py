@@ -6,14 +6,17 @@ from typing import Any
 from nullblock.reference.errors import refuse
 from nullblock.reference.kv_cache_utils import (
     BlockHash,
+    BlockHashList,
     BlockHashWithGroupId,
     FreeKVCacheBlockQueue,
     KVCacheBlock,
+    block_hashes_of,
     generate_block_hash_extra_keys,
     get_block_hash,
     get_group_id,
     make_block_hash_with_group_id,
     maybe_convert_block_hash,
+    to_event_extra_keys,
 )
 from nullblock.reference.kv_events import (
     MEDIUM_GPU,
@@ -137,68 +140,80 @@ class BlockPool:
         """Enter ``blocks[num_cached_blocks:num_full_blocks]`` into the prefix cache.
 
         It happens when slots are allocated, before the blocks are computed: whoever is admitted
-        later in the same step already finds them.
+        later in the same step already finds them. Null blocks are passed over, and those that the
+        mask, one entry a block, leaves out.
         """
-        refuse("a block mask", block_mask is not None)
-        refuse("blocks that differ from the hash block size", block_size != self.hash_block_size)
         if num_cached_blocks >= num_full_blocks:
             return
-        assert len(request.block_hashes) >= num_full_blocks
+        hashes = block_hashes_of(request, self.hash_block_size, block_size)
+        new_blocks = blocks[num_cached_blocks:num_full_blocks]
+        assert len(hashes) >= num_full_blocks
+        assert block_mask is None or len(block_mask) == len(new_blocks)
         insert = self.cached_block_hash_to_block.insert
         # A prompt longer than max_model_len counts more full blocks than the table has: the table
         # is the shorter one, and ends the loop.
-        for block, block_hash in zip(
-            blocks[num_cached_blocks:num_full_blocks],
-            request.block_hashes[num_cached_blocks:num_full_blocks],
-            strict=False,
+        for index, (block, block_hash) in enumerate(
+            zip(new_blocks, hashes[num_cached_blocks:num_full_blocks], strict=False)
         ):
-            if block.is_null:
+            if block.is_null or (block_mask is not None and not block_mask[index]):
                 continue
             key = make_block_hash_with_group_id(block_hash, kv_cache_group_id)
             block.block_hash = key
             insert(key, block)
         if self.enable_kv_cache_events:
-            self._tell_stored(
-                request, blocks, num_cached_blocks, num_full_blocks, kv_cache_group_id
-            )
+            # Where a prompt is longer than max_model_len the table ends early, and this raises, as
+            # in vLLM: with events on, such a request cannot be scheduled at all.
+            indexes = [
+                i
+                for i in range(num_cached_blocks, num_full_blocks)
+                if not blocks[i].is_null
+                and (block_mask is None or block_mask[i - num_cached_blocks])
+            ]
+            whole = range(num_cached_blocks, num_full_blocks)
+            self._tell_stored(request, hashes, indexes, whole, block_size, kv_cache_group_id)
 
     def _tell_stored(
         self,
         request: Request,
-        blocks: list[KVCacheBlock],
-        num_cached_blocks: int,
-        num_full_blocks: int,
+        hashes: BlockHashList,
+        stored: list[int],
+        whole: range,
+        size: int,
         kv_cache_group_id: int,
     ) -> None:
-        """Queue the event for ``blocks[num_cached_blocks:num_full_blocks]``."""
-        size = self.hash_block_size
-        # Where a prompt is longer than max_model_len the table ends early, and this raises, as in
-        # vLLM: with events on, such a request cannot be scheduled at all.
-        stored = [i for i in range(num_cached_blocks, num_full_blocks) if not blocks[i].is_null]
-        hashes = request.block_hashes
-        parent = hashes[num_cached_blocks - 1] if num_cached_blocks else None
+        """Queue the event for the blocks of a range, of which some were stored.
+
+        The tokens are those of the whole range, more than the stored blocks have, and the parent
+        is the block before it, which may never have been stored itself.
+        """
+        parent = hashes[whole.start - 1] if whole.start else None
         lora = request.lora_request
         self.kv_event_queue.append(
             BlockStored(
                 block_hashes=[maybe_convert_block_hash(hashes[i]) for i in stored],
                 parent_block_hash=None if parent is None else maybe_convert_block_hash(parent),
-                token_ids=request.all_token_ids[num_cached_blocks * size : num_full_blocks * size],
+                token_ids=request.all_token_ids[whole.start * size : whole.stop * size],
                 block_size=size,
                 lora_id=lora.adapter_id if lora else None,
                 medium=MEDIUM_GPU,
                 lora_name=lora.name if lora else None,
-                extra_keys=[self._extra_keys(request, i) for i in stored],
+                extra_keys=self._extra_keys(request, stored, size) or None,
                 group_idx=kv_cache_group_id,
             )
         )
 
-    def _extra_keys(self, request: Request, index: int) -> tuple[Any, ...] | None:
-        """What the hash of the request's block ``index`` holds besides tokens."""
-        start = index * self.hash_block_size
-        keys, _ = generate_block_hash_extra_keys(
-            request, start, start + self.hash_block_size, 0, semantics=self.semantics
-        )
-        return keys
+    def _extra_keys(
+        self, request: Request, indices: list[int], size: int
+    ) -> list[tuple[Any, ...] | None]:
+        """What the hashes of those blocks of the request hold besides tokens."""
+        mm_idx = 0
+        found = []
+        for start in (index * size for index in indices):
+            keys, mm_idx = generate_block_hash_extra_keys(
+                request, start, start + size, mm_idx, semantics=self.semantics
+            )
+            found.append(to_event_extra_keys(keys))
+        return found
 
     def get_new_blocks(self, num_blocks: int) -> list[KVCacheBlock]:
         """Take blocks from the front of the queue; what they cached is lost.

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from nullblock.reference.pooling_params import PoolingParams
 from nullblock.reference.sampling_params import SamplingParams
 from nullblock.reference.stats import PrefillStats, SchedulerStats
 
@@ -60,12 +61,12 @@ class EngineCoreRequest(msgspec.Struct, array_like=True, omit_defaults=True, gc=
     prompt_token_ids: list[int] | None
     mm_features: list[Any] | None
     sampling_params: SamplingParams | None
-    pooling_params: object | None
+    pooling_params: PoolingParams | None
     arrival_time: float
     lora_request: Any | None
     cache_salt: str | None
     data_parallel_rank: int | None
-    prompt_embeds: object | None = None
+    prompt_embeds: Any | None = None
     prompt_is_token_ids: list[bool] | None = None
     client_index: int = 0
     current_wave: int = 0

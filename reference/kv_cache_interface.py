@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
-from nullblock.reference.errors import UnsupportedFeature
+from nullblock.reference.utils import cdiv
 
 
 class KVCacheSpecKind(StrEnum):
-    """The kinds of KV cache that vLLM knows; only the first is in scope."""
+    """The kinds of KV cache that vLLM knows, as its events spell them."""
 
     FULL_ATTENTION = "full_attention"
     MLA_ATTENTION = "mla_attention"
@@ -57,46 +57,134 @@ class FullAttentionSpec(AttentionSpec):
             object.__setattr__(self, "head_size_v", self.head_size)
 
 
-class _OutOfScopeSpec(KVCacheSpec):
-    """A kind of layer that is refused as soon as it is named."""
+@dataclass(frozen=True, kw_only=True)
+class TQFullAttentionSpec(FullAttentionSpec):
+    """Full attention over a quantised cache."""
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise UnsupportedFeature(f"{type(self).__name__} layers")
-
-
-class SlidingWindowSpec(_OutOfScopeSpec):
-    """Out of scope."""
+    tq_slot_size: int = 0
 
 
-class ChunkedLocalAttentionSpec(_OutOfScopeSpec):
-    """Out of scope."""
+@dataclass(frozen=True, kw_only=True)
+class MLAAttentionSpec(FullAttentionSpec):
+    """Full attention over a latent cache: scheduled like any other."""
+
+    cache_dtype_str: str | None = None
+    alignment: int | None = None
+    compress_ratio: int = 1
+    model_version: str | None = None
 
 
-class MambaSpec(_OutOfScopeSpec):
-    """Out of scope."""
+@dataclass(frozen=True, kw_only=True)
+class HiddenStateCacheSpec(MLAAttentionSpec):
+    """A layer that keeps hidden states for somebody else."""
 
 
-class MLAAttentionSpec(_OutOfScopeSpec):
-    """Out of scope."""
+@dataclass(frozen=True)
+class SinkFullAttentionSpec(FullAttentionSpec):
+    """Full attention that also sees some tokens which belong to no request."""
+
+    sink_len: int | None = None
+    """Those tokens: whole blocks."""
 
 
-class SinkFullAttentionSpec(_OutOfScopeSpec):
-    """Out of scope."""
+@dataclass(frozen=True, kw_only=True)
+class ChunkedLocalAttentionSpec(AttentionSpec):
+    """A layer that sees the tokens of its own chunk, and none before it."""
+
+    attention_chunk_size: int
+    """Tokens a chunk."""
+
+    def max_admission_blocks_per_request(
+        self, max_num_batched_tokens: int, max_model_len: int
+    ) -> int:
+        """The blocks that a request ever holds: a chunk, and what a step adds."""
+        num_tokens = min(self.attention_chunk_size + max_num_batched_tokens, max_model_len)
+        return cdiv(num_tokens, self.block_size)
 
 
-class CrossAttentionSpec(_OutOfScopeSpec):
-    """Out of scope."""
+@dataclass(frozen=True, kw_only=True)
+class SlidingWindowSpec(AttentionSpec):
+    """A layer that sees the last tokens only."""
+
+    sliding_window: int
+    """Tokens that are seen, the one at hand included."""
+    head_size_v: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.head_size_v is None:
+            object.__setattr__(self, "head_size_v", self.head_size)
+
+    def max_admission_blocks_per_request(
+        self, max_num_batched_tokens: int, max_model_len: int
+    ) -> int:
+        """The blocks that a request ever holds: a window, what a step adds, and one that both
+        ends share with what is outside.
+        """
+        num_tokens = min(self.sliding_window - 1 + max_num_batched_tokens, max_model_len)
+        return cdiv(num_tokens, self.block_size) + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlidingWindowMLASpec(SlidingWindowSpec):
+    """A window over a latent cache: scheduled like any other."""
+
+    cache_dtype_str: str | None = None
+    alignment: int | None = None
+    compress_ratio: int = 1
+    model_version: str | None = None
+
+
+@dataclass(frozen=True)
+class MambaSpec(KVCacheSpec):
+    """A layer whose whole past is one state: a block holds the state after its last token."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[object, ...]
+    page_size_padded: int | None = None
+    mamba_type: object = None
+    mamba_cache_mode: str = "none"
+    """``align`` keeps states at the ends of blocks, and as few as it can; the others keep one
+    for each block."""
+    num_speculative_blocks: int = 0
+    """States beside the last one, for drafts."""
+
+
+@dataclass(frozen=True)
+class EncoderOnlyAttentionSpec(AttentionSpec):
+    """A layer that keeps nothing from step to step."""
+
+
+@dataclass(frozen=True)
+class CrossAttentionSpec(AttentionSpec):
+    """A layer that sees what an encoder made of the request's inputs."""
+
+
+_KINDS: tuple[tuple[type[KVCacheSpec], KVCacheSpecKind], ...] = (
+    (SlidingWindowMLASpec, KVCacheSpecKind.SLIDING_WINDOW_MLA),
+    (MLAAttentionSpec, KVCacheSpecKind.MLA_ATTENTION),
+    (SinkFullAttentionSpec, KVCacheSpecKind.SINK_FULL_ATTENTION),
+    (FullAttentionSpec, KVCacheSpecKind.FULL_ATTENTION),
+    (ChunkedLocalAttentionSpec, KVCacheSpecKind.CHUNKED_LOCAL_ATTENTION),
+    (SlidingWindowSpec, KVCacheSpecKind.SLIDING_WINDOW),
+    (MambaSpec, KVCacheSpecKind.MAMBA),
+    (EncoderOnlyAttentionSpec, KVCacheSpecKind.ENCODER_ONLY_ATTENTION),
+    (CrossAttentionSpec, KVCacheSpecKind.CROSS_ATTENTION),
+)
+"""Special kinds before the general ones that they are derived from."""
 
 
 def get_kv_cache_spec_kind(kv_cache_spec: KVCacheSpec) -> KVCacheSpecKind:
     """What KV events call a layer of that kind."""
-    if isinstance(kv_cache_spec, FullAttentionSpec):
-        return KVCacheSpecKind.FULL_ATTENTION
+    for layer, kind in _KINDS:
+        if isinstance(kv_cache_spec, layer):
+            return kind
     return KVCacheSpecKind.UNKNOWN
 
 
 def get_kv_cache_spec_sliding_window(kv_cache_spec: KVCacheSpec) -> int | None:
-    """The window that KV events tell of a layer: None, since only a window layer has one."""
+    """The window that KV events tell of a layer: None where it has none."""
+    if isinstance(kv_cache_spec, SlidingWindowSpec):
+        return kv_cache_spec.sliding_window
     return None
 
 

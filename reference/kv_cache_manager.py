@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nullblock.reference.errors import UnsupportedFeature, refuse
+from nullblock.reference.full_attention import FullAttentionManager
 from nullblock.reference.kv_cache_coordinator import get_kv_cache_coordinator
 from nullblock.reference.kv_cache_interface import (
     KVCacheConfig,
@@ -12,8 +12,9 @@ from nullblock.reference.kv_cache_interface import (
 )
 from nullblock.reference.kv_cache_utils import KVCacheBlock
 from nullblock.reference.kv_events import AnyKVCacheEvent, BlockStored
-from nullblock.reference.request import Request
+from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.stats import PrefixCacheStats
+from nullblock.spec.facts import blocks_of_watermark
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 
@@ -56,7 +57,7 @@ class KVCacheManager:
 
     Args:
         max_model_len: no request gets slots beyond that many tokens.
-        hash_block_size: tokens that one block hash covers; the block size of the group.
+        hash_block_size: tokens that one block hash covers: each group's blocks are a multiple.
         enable_caching: whether full blocks can be hit by other requests.
         semantics: the profile; vLLM 0.22.1 unless told otherwise.
     """
@@ -74,6 +75,7 @@ class KVCacheManager:
         dcp_world_size: int = 1,
         pcp_world_size: int = 1,
         metrics_collector: object | None = None,
+        watermark: float = 0.0,
         *,
         semantics: Semantics | None = None,
     ) -> None:
@@ -99,6 +101,10 @@ class KVCacheManager:
             semantics=self.semantics,
         )
         self.block_pool = self.coordinator.block_pool
+        self.watermark_blocks = blocks_of_watermark(
+            watermark, kv_cache_config.num_blocks, self.semantics
+        )
+        """Blocks that an admission leaves free while others run."""
         specs = [group.kv_cache_spec for group in kv_cache_config.kv_cache_groups]
         self.kv_cache_event_metadata = tuple(
             (get_kv_cache_spec_kind(spec).value, get_kv_cache_spec_sliding_window(spec))
@@ -107,7 +113,14 @@ class KVCacheManager:
         """By group, what events tell of its layers: their kind, and their window."""
         # The one object for "no blocks": recognised by identity, which is what most steps of a
         # decoding request return.
-        self.empty_kv_cache_blocks = KVCacheBlocks(((),))
+        self.empty_kv_cache_blocks = KVCacheBlocks(tuple(() for _ in specs))
+        managers = self.coordinator.single_type_managers
+        self._full_attention = (
+            managers[0]
+            if len(managers) == 1 and type(managers[0]) is FullAttentionManager
+            else None
+        )
+        """The only group's tables, if it is a full-attention group: the one with shortcuts."""
 
     @property
     def usage(self) -> float:
@@ -148,65 +161,93 @@ class KVCacheManager:
         delay_cache_blocks: bool = False,
         num_encoder_tokens: int = 0,
         full_sequence_must_fit: bool = False,
+        has_scheduled_reqs: bool = True,
     ) -> KVCacheBlocks | None:
-        """Give the request slots for the tokens of this step; None, and no change, if none fit.
+        """New blocks for the tokens of this step, the hits left out; None if they are not there.
 
         Three phases: count (does it fit?), take over the hits, take new blocks; then the blocks
-        that this step will fill enter the prefix cache.
+        that this step will fill enter the prefix cache. Blocks that no token needs any more are
+        given back between the gate and the count, whatever comes of it.
 
         Args:
             num_new_tokens: tokens to compute in this step.
             num_new_computed_tokens: tokens of ``new_computed_blocks``, the prefix that was hit.
             num_lookahead_tokens: slots beyond them that drafts may need.
+            num_external_computed_tokens: tokens behind the hits that somebody else brings.
+            delay_cache_blocks: offer the prefix cache nothing yet.
+            num_encoder_tokens: what cross-attention layers need slots for.
             full_sequence_must_fit: also refuse if all the request's tokens would not fit.
-
-        Returns:
-            The new blocks, without the hits.
+            has_scheduled_reqs: others run, so that whoever waits leaves the watermark free.
 
         Raises:
-            ValueError: there is nothing to compute.
+            ValueError: there is nothing to compute, and nothing to load.
         """
-        if num_external_computed_tokens or delay_cache_blocks or num_encoder_tokens:
-            raise UnsupportedFeature("external or encoder tokens")
-        if num_new_tokens == 0:
+        if num_new_tokens == 0 and num_external_computed_tokens == 0:
             raise ValueError(f"no tokens to allocate slots for: request {request.request_id!r}")
         max_model_len = self.max_model_len
-        computed = min(request.num_computed_tokens + num_new_computed_tokens, max_model_len)
+        local = request.num_computed_tokens + num_new_computed_tokens
+        uncapped = local + num_external_computed_tokens
+        computed = min(uncapped, max_model_len)
         scheduled = computed + num_new_tokens
         slots = min(scheduled + num_lookahead_tokens, max_model_len)
         if new_computed_blocks is None and not full_sequence_must_fit:
-            if self._is_covered(request, slots, scheduled):
+            if self._is_covered(request, computed, slots, scheduled):
                 return self.empty_kv_cache_blocks
 
         request_id = request.request_id
-        coordinator = self.coordinator
+        coordinator, pool = self.coordinator, self.block_pool
+        headroom = self._headroom(request, has_scheduled_reqs) if self.watermark_blocks else 0
         hits = (new_computed_blocks or self.empty_kv_cache_blocks).blocks
-        wanted = [slots]
         if full_sequence_must_fit:
-            wanted.append(min(request.num_tokens, max_model_len))
-        num_free = self.block_pool.get_num_free_blocks()
-        for num_tokens in wanted:
-            needed = coordinator.get_num_blocks_to_allocate(
-                request_id, num_tokens, hits, 0, computed, scheduled
-            )
-            if needed > num_free:
+            needed = self._needed_whole(request, hits, num_encoder_tokens, computed)
+            if needed + headroom > pool.get_num_free_blocks():
                 return None
+        coordinator.remove_skipped_blocks(request_id, computed)
+        needed = coordinator.get_num_blocks_to_allocate(
+            request_id, slots, hits, num_encoder_tokens, uncapped, scheduled
+        )
+        if needed + headroom > pool.get_num_free_blocks():
+            return None
 
-        if hits is not self.empty_kv_cache_blocks.blocks:
-            coordinator.allocate_new_computed_blocks(request_id, hits, computed, 0)
-        new_blocks = coordinator.allocate_new_blocks(request_id, slots, scheduled)
-        if self.enable_caching:
+        if hits is not self.empty_kv_cache_blocks.blocks or num_external_computed_tokens > 0:
+            coordinator.allocate_new_computed_blocks(
+                request_id, hits, local, num_external_computed_tokens
+            )
+        new_blocks = coordinator.allocate_new_blocks(
+            request_id, slots, scheduled, num_encoder_tokens
+        )
+        if self.enable_caching and not delay_cache_blocks:
             # Lookahead slots hold drafts, which may be rejected: only real tokens are cached.
             coordinator.cache_blocks(request, min(scheduled, request.num_tokens))
         return self.create_kv_cache_blocks(new_blocks)
 
-    def _is_covered(self, request: Request, slots: int, scheduled: int) -> bool:
-        """Whether the request has those slots already and fills no block with this step.
+    def _needed_whole(
+        self,
+        request: Request,
+        hits: tuple[Sequence[KVCacheBlock], ...],
+        num_encoder_tokens: int,
+        computed: int,
+    ) -> int:
+        """Free blocks that all the request's tokens would take."""
+        whole = min(request.num_tokens, self.max_model_len)
+        return self.coordinator.get_num_blocks_to_allocate(
+            request.request_id, whole, hits, num_encoder_tokens, computed, whole, True
+        )
+
+    def _headroom(self, request: Request, has_scheduled_reqs: bool) -> int:
+        """Blocks that have to stay free if the request waits and others run: the watermark."""
+        is_admitted = has_scheduled_reqs and request.status != RequestStatus.RUNNING
+        return self.watermark_blocks if is_admitted else 0
+
+    def _is_covered(self, request: Request, computed: int, slots: int, scheduled: int) -> bool:
+        """Whether the request has those slots already and neither fills nor outlives a block.
 
         Then there is nothing to do, which is so for all but one of ``block_size`` decode steps.
         Only a shortcut: the long way comes to the same.
         """
-        (tables,) = self.coordinator.single_type_managers
+        tables = self._full_attention
+        if tables is None:
+            return self.coordinator.is_covered(request, computed, slots, scheduled)
         request_id = request.request_id
         table = tables.req_to_blocks.get(request_id)
         if table is None or slots > len(table) * tables.block_size:
@@ -231,13 +272,15 @@ class KVCacheManager:
         """
         if not self.semantics.withdraw_uncaches:
             return
-        num_computed_blocks = request.num_computed_tokens // self.coordinator.block_size
-        (table,) = self.coordinator.get_blocks(request.request_id)
-        for block in table[num_computed_blocks:]:
-            self.block_pool._maybe_evict_cached_block(block)
+        for manager in self.coordinator.single_type_managers:
+            num_computed_blocks = request.num_computed_tokens // manager.block_size
+            table = manager.req_to_blocks.get(request.request_id, [])
+            for block in table[num_computed_blocks:]:
+                self.block_pool._maybe_evict_cached_block(block)
 
     def remove_skipped_blocks(self, request_id: str, total_computed_tokens: int) -> None:
-        """Nothing to do: full attention needs every token."""
+        """Give back the blocks that no later token needs."""
+        self.coordinator.remove_skipped_blocks(request_id, total_computed_tokens)
 
     def evict_blocks(self, block_ids: Iterable[int]) -> None:
         """Take those blocks out of the prefix cache; whoever holds them keeps holding them."""
@@ -282,20 +325,31 @@ class KVCacheManager:
         """Enter the full blocks among the first tokens into the prefix cache, if it is on."""
         if not self.enable_caching:
             return
-        # Mostly they are in it already, and asking here is the short way.
-        (tables,) = self.coordinator.single_type_managers
-        num_cached = tables.num_cached_block.get(request.request_id, 0)
-        if num_computed_tokens // tables.block_size > num_cached:
-            self.coordinator.cache_blocks(request, num_computed_tokens)
+        tables = self._full_attention
+        if tables is not None:
+            # Mostly they are in it already, and asking here is the short way.
+            num_cached = tables.num_cached_block.get(request.request_id, 0)
+            if num_computed_tokens // tables.block_size <= num_cached:
+                return
+        self.coordinator.cache_blocks(request, num_computed_tokens)
 
     def create_kv_cache_blocks(self, blocks: tuple[Sequence[KVCacheBlock], ...]) -> KVCacheBlocks:
         """A wrapper of those blocks, or the one empty wrapper."""
         return KVCacheBlocks(blocks) if any(blocks) else self.empty_kv_cache_blocks
 
     def take_new_block_ids(self) -> list[int]:
-        """Blocks to zero: only Mamba layers need that."""
-        refuse("zeroing of new blocks", True)
-        return []
+        """The full-attention blocks taken since the last call, for workers to zero."""
+        return [
+            block_id
+            for manager in self.coordinator.single_type_managers
+            for block_id in manager.take_new_block_ids()
+        ]
+
+    def tell_no_new_blocks(self) -> None:
+        """Nobody will take the ids of new blocks: vLLM piles them up for ever then."""
+        for manager in self.coordinator.single_type_managers:
+            manager.tells_new_blocks = False
 
     def new_step_starts(self) -> None:
-        """A step begins; full attention does not care."""
+        """A step begins."""
+        self.coordinator.new_step_starts()

@@ -2,22 +2,30 @@
 
     hash(block) = f((hash of the parent block, tokens of the block, extra keys))
 
-A first block's parent is ``NONE_HASH``. Extra keys keep apart what equal tokens do not: the
-adapter name in every block, the cache salt in the first.
+A first block's parent is ``NONE_HASH``. Extra keys keep apart what equal tokens do not
+(:mod:`nullblock.reference.extra_keys`).
 """
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from math import gcd, lcm
+from typing import Any, overload
 
 from nullblock.reference.errors import refuse
+from nullblock.reference.extra_keys import (
+    ExtraKeys,
+    differ_by_block,
+    generate_block_hash_extra_keys,
+    need_extra_keys,
+    to_event_extra_keys,
+)
 from nullblock.reference.free_block_queue import (
     BlockHash,
     BlockHashWithGroupId,
     FreeKVCacheBlockQueue,
     KVCacheBlock,
 )
-from nullblock.reference.kv_cache_interface import KVCacheConfig
+from nullblock.reference.kv_cache_interface import KVCacheConfig, MambaSpec
 from nullblock.reference.request import Request
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
@@ -25,10 +33,12 @@ __all__ = [
     "NONE_HASH",
     "BlockHash",
     "BlockHashList",
+    "BlockHashListWithBlockSize",
     "BlockHashWithGroupId",
     "ExternalBlockHash",
     "FreeKVCacheBlockQueue",
     "KVCacheBlock",
+    "block_hashes_of",
     "generate_block_hash_extra_keys",
     "get_block_hash",
     "get_group_id",
@@ -39,12 +49,10 @@ __all__ = [
     "maybe_convert_block_hash",
     "need_extra_keys",
     "resolve_kv_cache_block_sizes",
+    "to_event_extra_keys",
 ]
 
-BlockHashList = list[BlockHash]
 ExternalBlockHash = bytes | int
-
-ExtraKeys = tuple[Any, ...] | None
 
 NONE_HASH: BlockHash
 """The parent of every first block. Set by :func:`init_none_hash`, and absent before."""
@@ -83,34 +91,6 @@ def maybe_convert_block_hash(hash_bytes: BlockHash) -> ExternalBlockHash:
     return hash_bytes
 
 
-def need_extra_keys(request: Request) -> bool:
-    """Whether anything but tokens tells this request's blocks apart."""
-    return request.lora_request is not None or request.cache_salt is not None
-
-
-def generate_block_hash_extra_keys(
-    request: Request,
-    start_token_idx: int,
-    end_token_idx: int,
-    start_mm_idx: int,
-    *,
-    semantics: Semantics = VLLM_0_22_1,
-) -> tuple[ExtraKeys, int]:
-    """The extra keys of the block ``[start_token_idx, end_token_idx)``, or None for none.
-
-    The second value is vLLM's cursor over multimodal items; without such items it never moves.
-    """
-    keys: list[Any] = []
-    if request.lora_request:
-        name = request.lora_request.lora_name
-        # Untagged, adapter "X" and salt "X" give one key: upstream issue 44701.
-        keys.append(("lora", name) if semantics.extra_keys_tagged else name)
-    if start_token_idx == 0 and request.cache_salt:
-        salt = request.cache_salt
-        keys.append(("cache_salt", salt) if semantics.extra_keys_tagged else salt)
-    return tuple(keys) if keys else None, start_mm_idx
-
-
 def hash_block_tokens(
     hash_function: Callable[[Any], bytes],
     parent_block_hash: BlockHash | None,
@@ -141,11 +121,16 @@ def get_request_block_hasher(
         tokens = tuple(token_ids[start:])
         extra_keys: ExtraKeys = None
         new_hashes: list[BlockHash] = []
+        varied = differ_by_block(request)
+        # vLLM's shortcut: whoever fills a block later has sampled its way past all but the last
+        # encoder input.
+        mm_idx = -1 if start > 0 and request.mm_features else 0
         for offset in range(0, len(tokens) - block_size + 1, block_size):
-            if offset == 0 or start + offset == block_size:
-                # Extra keys differ between the first block and the others, and nowhere else.
-                extra_keys, _ = generate_block_hash_extra_keys(
-                    request, start + offset, start + offset + block_size, 0, semantics=semantics
+            if varied or offset == 0 or start + offset == block_size:
+                # Mostly they differ between the first block and the others, and nowhere else.
+                begin = start + offset
+                extra_keys, mm_idx = generate_block_hash_extra_keys(
+                    request, begin, begin + block_size, mm_idx, semantics=semantics
                 )
             parent = BlockHash(
                 caching_hash_fn(
@@ -158,13 +143,80 @@ def get_request_block_hasher(
     return request_block_hasher
 
 
+class BlockHashListWithBlockSize(Sequence[BlockHash]):
+    """Hashes of small blocks, seen as those of bigger ones: each is a few of them in a row.
+
+    A view: it grows with the list that it is made of.
+    """
+
+    def __init__(
+        self, block_hashes: list[BlockHash], hash_block_size: int, target_block_size: int
+    ) -> None:
+        assert target_block_size % hash_block_size == 0
+        self.block_hashes = block_hashes
+        self.scale_factor = target_block_size // hash_block_size
+
+    def __len__(self) -> int:
+        return len(self.block_hashes) // self.scale_factor
+
+    @overload
+    def __getitem__(self, index: int) -> BlockHash: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[BlockHash]: ...
+
+    def __getitem__(self, index: int | slice) -> BlockHash | list[BlockHash]:
+        if isinstance(index, slice):
+            return [self._joined(i) for i in range(*index.indices(len(self)))]
+        return self._joined(index)
+
+    def __iter__(self) -> Iterator[BlockHash]:
+        return map(self._joined, range(len(self)))
+
+    def _joined(self, index: int) -> BlockHash:
+        first = index * self.scale_factor
+        return BlockHash(b"".join(self.block_hashes[first : first + self.scale_factor]))
+
+
+BlockHashList = list[BlockHash] | BlockHashListWithBlockSize
+
+
+def block_hashes_of(request: Request, hash_block_size: int, block_size: int) -> BlockHashList:
+    """A request's hashes for blocks of that size, a multiple of what one hash covers."""
+    if block_size == hash_block_size:
+        return request.block_hashes
+    return BlockHashListWithBlockSize(request.block_hashes, hash_block_size, block_size)
+
+
 def resolve_kv_cache_block_sizes(
     kv_cache_config: KVCacheConfig, vllm_config: Any
 ) -> tuple[int, int]:
-    """The scheduler's block size and the hash block size: for one group, both the cache's."""
+    """The scheduler's block size and the hash block size.
+
+    For one group, both are the cache's. For several, what a prefix hit is a multiple of, and what
+    all groups' blocks are multiples of.
+
+    Raises:
+        ValueError: the hash block size that was asked for does not divide a group's.
+    """
     parallel = vllm_config.parallel_config
-    refuse("several KV cache groups", len(kv_cache_config.kv_cache_groups) > 1)
     refuse("decode context parallelism", parallel.decode_context_parallel_size != 1)
     refuse("prefill context parallelism", parallel.prefill_context_parallel_size != 1)
-    block_size = int(vllm_config.cache_config.block_size)
-    return block_size, block_size
+    cache = vllm_config.cache_config
+    specs = [group.kv_cache_spec for group in kv_cache_config.kv_cache_groups]
+    if len(specs) <= 1:
+        return int(cache.block_size), int(cache.block_size)
+    sizes = [spec.block_size for spec in specs]
+    scheduler_block_size = lcm(*sizes)
+    hashes_are_used = cache.enable_prefix_caching or vllm_config.kv_transfer_config is not None
+    if not hashes_are_used or any(
+        isinstance(spec, MambaSpec) and spec.block_size != cache.block_size for spec in specs
+    ):
+        return scheduler_block_size, scheduler_block_size
+    requested = cache.hash_block_size
+    hash_block_size = gcd(*sizes) if requested is None else int(requested)
+    if any(size % hash_block_size for size in sizes):
+        raise ValueError(
+            f"hash_block_size {hash_block_size} does not divide the groups' block sizes {sizes}"
+        )
+    return scheduler_block_size, hash_block_size

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class KVConnectorOutput:
-    """A connector's report; out of scope, so an update that carries one is refused."""
+    """What the workers' side of a KV connector reports with the output of a step."""
 
     finished_sending: set[str] | None = None
     finished_recving: set[str] | None = None
@@ -13,6 +13,7 @@ class KVConnectorOutput:
     kv_cache_events: object | None = None
     kv_connector_worker_meta: object | None = None
     invalid_block_ids: set[int] = field(default_factory=set)
+    """Blocks that were to be loaded and were not."""
     expected_finished_count: int = 0
 
     def is_empty(self) -> bool:
@@ -47,7 +48,7 @@ class ModelRunnerOutput:
 
 @dataclass
 class DraftTokenIds:
-    """Drafts for the next step; speculative decoding is out of scope."""
+    """Drafts by request, as workers hand them over."""
 
     req_ids: list[str]
     draft_token_ids: list[list[int]]

@@ -2,7 +2,9 @@
 
 import enum
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from nullblock.reference.engine import (
@@ -11,9 +13,11 @@ from nullblock.reference.engine import (
     EngineCoreRequest,
     FinishReason,
 )
-from nullblock.reference.errors import refuse
+from nullblock.reference.multimodal.inputs import MultiModalFeatureSpec
+from nullblock.reference.pooling_params import PoolingParams
 from nullblock.reference.sampling_params import SamplingParams
 from nullblock.reference.stats import PrefillStats
+from nullblock.reference.structured_output.request import StructuredOutputRequest
 from nullblock.reference.utils import ConstantList
 
 if TYPE_CHECKING:
@@ -36,6 +40,11 @@ class LoRARequest(Protocol):
     @property
     def adapter_id(self) -> int | None:
         """The adapter's number, for events."""
+        ...
+
+    @property
+    def lora_int_id(self) -> int:
+        """The same, for the cap on adapters."""
         ...
 
 
@@ -79,17 +88,70 @@ _FINISHED_REASON = {
     RequestStatus.FINISHED_ABORTED: FinishReason.ABORT,
     RequestStatus.FINISHED_IGNORED: FinishReason.LENGTH,
     RequestStatus.FINISHED_ERROR: FinishReason.ERROR,
+    RequestStatus.WAITING_FOR_STREAMING_REQ: FinishReason.STOP,
     RequestStatus.FINISHED_REPETITION: FinishReason.REPETITION,
     RequestStatus.FINISHED_REJECTED: FinishReason.REJECTED,
 }
 
 
-def _checked(request_id: str, params: SamplingParams | None) -> tuple[SamplingParams, int]:
-    """The parameters and their max_tokens, which a request in the scheduler must have."""
-    if params is None:
-        raise ValueError(f"request {request_id!r} has no sampling_params")
-    assert params.max_tokens is not None, f"request {request_id!r}: max_tokens unset"
-    return params, params.max_tokens
+@dataclass(slots=True)
+class StreamingUpdate:
+    """A chunk of a session: what it changes in the request that it continues."""
+
+    mm_features: list[MultiModalFeatureSpec]
+    prompt_token_ids: list[int] | None
+    max_tokens: int
+    arrival_time: float
+    sampling_params: SamplingParams | None
+
+    @classmethod
+    def from_request(cls, request: "Request") -> "StreamingUpdate | None":
+        """The chunk that a request is; None for the end of a session."""
+        if not request.resumable:
+            return None
+        return cls(
+            request.mm_features,
+            request.prompt_token_ids,
+            request.max_tokens,
+            request.arrival_time,
+            request.sampling_params,
+        )
+
+
+def _first_status(structured: StructuredOutputRequest | None) -> RequestStatus:
+    """A request with a grammar waits until that is compiled."""
+    if structured is None:
+        return RequestStatus.WAITING
+    return RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR
+
+
+def _max_tokens(
+    request_id: str, sampling: SamplingParams | None, pooling: PoolingParams | None
+) -> int:
+    """The outputs that a request may have; a pooling request counts as if it had one."""
+    if pooling is not None:
+        return 1
+    if sampling is None:
+        raise ValueError(f"request {request_id!r} has neither sampling_params nor pooling_params")
+    assert sampling.max_tokens is not None, f"request {request_id!r}: max_tokens unset"
+    return sampling.max_tokens
+
+
+def _num_prompt_tokens(token_ids: list[int] | None, embeds: Any | None) -> int:
+    """The length of a prompt of tokens, of embeddings, or of both in step."""
+    lengths = {len(given) for given in (token_ids, embeds) if given is not None}
+    if len(lengths) != 1:
+        what = f"lengths {sorted(lengths)}" if lengths else "neither"
+        raise ValueError(f"a prompt needs tokens, embeddings, or both of one length: {what}")
+    return lengths.pop()
+
+
+def _skips_reading(sampling: SamplingParams | None, pooling: PoolingParams | None) -> bool:
+    """Whether cached prefixes are ignored; the first that says anything decides."""
+    for params in (sampling, pooling):
+        if params is not None and params.skip_reading_prefix_cache is not None:
+            return params.skip_reading_prefix_cache
+    return False
 
 
 class Request:
@@ -99,17 +161,20 @@ class Request:
     them that are computed, and every step lets the second number catch up with the first.
     """
 
+    streaming_queue: "deque[StreamingUpdate | None] | None" = None
+    """Chunks that have arrived for a session; None in it stands for the end."""
+
     def __init__(
         self,
         request_id: str,
         prompt_token_ids: list[int] | None,
         sampling_params: SamplingParams | None,
-        pooling_params: object | None,
+        pooling_params: PoolingParams | None,
         client_index: int = 0,
         arrival_time: float | None = None,
-        prompt_embeds: object | None = None,
+        prompt_embeds: Any | None = None,
         prompt_is_token_ids: list[bool] | None = None,
-        mm_features: list[Any] | None = None,
+        mm_features: list[MultiModalFeatureSpec] | None = None,
         lora_request: LoRARequest | None = None,
         cache_salt: str | None = None,
         priority: int = 0,
@@ -120,32 +185,30 @@ class Request:
         reasoning_parser_kwargs: dict[str, Any] | None = None,
         abort_immediately: bool = False,
     ) -> None:
-        refuse("pooling requests", pooling_params is not None)
-        refuse("prompt embeddings", prompt_embeds is not None or prompt_token_ids is None)
-        refuse("multimodal inputs", mm_features)
-        refuse("resumable requests", resumable)
-        assert prompt_token_ids is not None
-        sampling_params, max_tokens = _checked(request_id, sampling_params)
-
         self.request_id = request_id
         self.client_index = client_index
         self.priority = priority
         self.arrival_time = time.time() if arrival_time is None else arrival_time
         self.sampling_params = sampling_params
-        self.pooling_params = None
-        self.max_tokens = max_tokens
+        self.pooling_params = pooling_params
+        self.max_tokens = _max_tokens(request_id, sampling_params, pooling_params)
         self.lora_request = lora_request
         self.cache_salt = cache_salt
         self.trace_headers = trace_headers
-        self.mm_features: list[Any] = []
-        self.prompt_embeds = None
+        self.mm_features = mm_features or []
+        self.prompt_embeds = prompt_embeds
         self.prompt_is_token_ids = prompt_is_token_ids
-        self.kv_transfer_params = (sampling_params.extra_args or {}).get("kv_transfer_params")
-        self.resumable = False
+        self._prompt_embeds_per_block_hashes: dict[tuple[int, int], bytes] = {}
+        extra_args = None if sampling_params is None else sampling_params.extra_args
+        self.kv_transfer_params = (extra_args or {}).get("kv_transfer_params")
+        self.resumable = resumable
         self.abort_immediately = abort_immediately
-        self.skip_reading_prefix_cache = bool(sampling_params.skip_reading_prefix_cache)
+        self.skip_reading_prefix_cache = _skips_reading(sampling_params, pooling_params)
 
-        self.status = RequestStatus.WAITING
+        self.structured_output_request = StructuredOutputRequest.from_sampling_params(
+            sampling_params, reasoning_ended, reasoning_parser_kwargs
+        )
+        self.status = _first_status(self.structured_output_request)
         self.stop_reason: int | str | None = None
         self.events: list[EngineCoreEvent] = []
         self.prefill_stats: PrefillStats | None = PrefillStats()
@@ -153,17 +216,20 @@ class Request:
         self.num_nans_in_logits = 0
 
         self.prompt_token_ids = prompt_token_ids
-        self.num_prompt_tokens = len(prompt_token_ids)
+        self.num_prompt_tokens = _num_prompt_tokens(prompt_token_ids, prompt_embeds)
         self._output_token_ids: list[int] = []
-        self._all_token_ids = prompt_token_ids.copy()
+        self._all_token_ids = (
+            [0] * self.num_prompt_tokens if prompt_token_ids is None else prompt_token_ids.copy()
+        )
         self.output_token_ids = ConstantList(self._output_token_ids)
         self.all_token_ids = ConstantList(self._all_token_ids)
         self.num_computed_tokens = 0
         self.is_prefill_chunk = False
         # Outputs in flight: those to append when they come, and those that a reset made worthless.
-        self.num_output_placeholders = 0
-        self.async_tokens_to_discard = 0
-        self.spec_token_ids: list[int] = []  # drafts are out of scope
+        self.num_output_placeholders = self.async_tokens_to_discard = 0
+        self.num_in_flight_tokens = self.num_stale_output_tokens = 0  # see sched/later.py
+        self.drop_stale_output = False
+        self.spec_token_ids: list[int] = []
 
         self.block_hashes: list[BlockHash] = []
         self._block_hasher = block_hasher
@@ -192,6 +258,8 @@ class Request:
             trace_headers=request.trace_headers,
             block_hasher=block_hasher,
             resumable=request.resumable,
+            reasoning_ended=request.reasoning_ended,
+            reasoning_parser_kwargs=request.reasoning_parser_kwargs,
             abort_immediately=request.abort_immediately,
         )
 
@@ -211,14 +279,9 @@ class Request:
             self.block_hashes.extend(self._block_hasher(self))
 
     @property
-    def structured_output_request(self) -> None:
-        """Always None in this scope."""
-        return None
-
-    @property
     def use_structured_output(self) -> bool:
-        """Always False in this scope."""
-        return False
+        """Whether its outputs have to follow a grammar."""
+        return self.structured_output_request is not None
 
     @property
     def num_tokens(self) -> int:
@@ -237,13 +300,17 @@ class Request:
 
     @property
     def num_encoder_inputs(self) -> int:
-        """Always 0 in this scope."""
-        return 0
+        """Items for the encoder."""
+        return len(self.mm_features)
 
     @property
     def has_encoder_inputs(self) -> bool:
-        """Always False in this scope."""
-        return False
+        """Whether there are any."""
+        return bool(self.mm_features)
+
+    def get_num_encoder_embeds(self, input_id: int) -> int:
+        """Embeddings that the encoder makes of an item."""
+        return self.mm_features[input_id].mm_position.get_num_embeds()
 
     def is_finished(self) -> bool:
         """Whether no more will come of this request."""

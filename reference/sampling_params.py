@@ -1,13 +1,11 @@
 """What a request asks of the sampler, as far as the scheduler looks at it."""
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 import msgspec
-
-from nullblock.reference.errors import refuse
 
 
 @dataclass
@@ -26,6 +24,35 @@ class RepetitionDetectionParams:
             raise ValueError("expected 0 <= min_pattern_size <= max_pattern_size")
         if self.max_pattern_size > 0 and self.min_count < 2:
             raise ValueError("min_count must be at least 2 when max_pattern_size is set")
+
+
+@dataclass
+class StructuredOutputsParams:
+    """The constraint on the outputs; the scheduler asks only whether there is one."""
+
+    json: str | dict[str, Any] | None = None
+    regex: str | None = None
+    choice: list[str] | None = None
+    grammar: str | None = None
+    json_object: bool | None = None
+    disable_any_whitespace: bool = False
+    disable_additional_properties: bool = False
+    whitespace_pattern: str | None = None
+    structural_tag: str | None = None
+    _backend: str | None = field(default=None, init=False)
+    _backend_was_auto: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        if len(self._constraints()) != 1:
+            raise ValueError(f"expected one constraint, got {self._constraints()}")
+
+    def _constraints(self) -> dict[str, object]:
+        names = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+        return {name: v for name in names if (v := getattr(self, name)) is not None}
+
+    def all_constraints_none(self) -> bool:
+        """Whether nothing is constrained."""
+        return not self._constraints()
 
 
 class RequestOutputKind(Enum):
@@ -68,7 +95,7 @@ class SamplingParams(msgspec.Struct, omit_defaults=True):
     skip_clone: bool = False
     _eos_token_id: int | None = None
     _all_stop_token_ids: set[int] = msgspec.field(default_factory=set)
-    structured_outputs: object | None = None
+    structured_outputs: StructuredOutputsParams | None = None
     logit_bias: dict[int, float] | None = None
     allowed_token_ids: list[int] | None = None
     extra_args: dict[str, Any] | None = None
@@ -78,7 +105,6 @@ class SamplingParams(msgspec.Struct, omit_defaults=True):
 
     def __post_init__(self) -> None:
         """Fill the defaults that depend on other fields; ``ValueError`` for impossible values."""
-        refuse("structured outputs", self.structured_outputs is not None)
         if self.stop is None:
             self.stop = []
         elif isinstance(self.stop, str):

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from nullblock.reference.spec_decode import SpecDecodingStats
+
 
 @dataclass
 class PrefixCacheStats:
@@ -68,3 +70,5 @@ class SchedulerStats:
     current_wave: int = 0
     kv_cache_usage: float = 0.0
     prefix_cache_stats: PrefixCacheStats = field(default_factory=PrefixCacheStats)
+    connector_prefix_cache_stats: PrefixCacheStats | None = None
+    spec_decoding_stats: SpecDecodingStats | None = None

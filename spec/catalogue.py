@@ -97,6 +97,8 @@ def order(id: str) -> tuple[int, int]:
 
 MODULES = (
     "nullblock.spec.state",
+    "nullblock.spec.later",
+    "nullblock.spec.facts",
     "nullblock.spec.keys",
     "nullblock.spec.cache_events",
     "nullblock.spec.rules.pool",
@@ -112,6 +114,7 @@ MODULES = (
     "nullblock.spec.explorer.liveness",
     "nullblock.spec.liveness.properties",
     "nullblock.spec.liveness.ranking",
+    "nullblock.spec.liveness.line",
     "nullblock.spec.kv_events.law",
 )
 """Where statements are defined, but for theorems."""

@@ -25,6 +25,18 @@ class Zero(dict[Any, Any]):
         return 0
 
 
+class Backwards(tuple[Any, ...]):
+    """A tuple that comes before those that it is greater than."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: tuple[Any, ...]) -> bool:
+        return tuple.__gt__(self, other)
+
+    def __le__(self, other: tuple[Any, ...]) -> bool:
+        return tuple.__ge__(self, other)
+
+
 class Minus(dict[Any, Any]):
     """A map whose absent keys read as -1."""
 
@@ -95,6 +107,7 @@ class Env:
         self.max_seqs = config.max_num_seqs
         self.max_len = config.max_model_len
         self.threshold = config.long_prefill_token_threshold
+        self.watermark = config.watermark_blocks
         self.chunked = config.enable_chunked_prefill
         self.caching = config.enable_prefix_caching
         self.reserve = config.scheduler_reserve_full_isl
@@ -201,10 +214,12 @@ class Env:
         q = self.requests[r]
         return (q.priority, q.arrival, q.id)
 
+    def behind(self, r: Any) -> Backwards:
+        """Place in a PRIORITY queue, greatest first."""
+        return Backwards(self.order(r))
+
     def negligible(self, r: Any, index: int) -> tuple[int, float, int]:
-        """Key of the PRIORITY victim, least first: greatest priority value, then latest
-        arrival, then first in the list.
-        """
+        """Greatest priority value, then latest arrival, then first in the list; least first."""
         q = self.requests[r]
         return (-q.priority, -q.arrival, index)
 

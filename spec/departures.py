@@ -106,6 +106,7 @@ _BEFORE_INDEX = (
     "a victim before the index that was not scheduled makes the scheduler skip a request"
 )
 _WITHDRAWN = "a victim that was already scheduled leaves hashes of blocks that nobody computes"
+_TURNS = "two requests of equal priority and arrival time preempt each other in turn, for ever"
 _MIN_TOKENS = "a request that reaches max_model_len below min_tokens runs for ever, doing nothing"
 _KEYS = "an adapter and a cache salt of one spelling share the blocks of one prompt"
 _REUSE = "a token in flight is appended to the next request with the id, which never asked for it"
@@ -215,18 +216,36 @@ DEPARTURES: tuple[Defect, ...] = (
             "uncomputed-hit",
             _WITHDRAWN,
             _config(
-                *(5, 1, 8),
+                *(7, 1, 4),
                 max_num_seqs=2,
                 long_prefill_token_threshold=2,
                 policy="priority",
                 scheduler_reserve_full_isl=False,
             ),
-            (
-                # Of equals the first in the list is the victim, and it is scheduled first too.
-                Template("a", (A, A, A, A), 1),
-                Template("b", (B,), 2),
-            ),
+            (Template("a", (A,) * 6, 1, priority=1), Template("b", (B,), 2)),
             frozenset({"withdrawal", "hashes-withdrawn", "threshold-cut"}),
+            aborts=False,
+        ),
+    ),
+    Defect(
+        "victim_by_id",
+        False,
+        "none known",
+        SERVED,
+        _TURNS,
+        Scope(
+            "taking-turns",
+            _TURNS,
+            _config(
+                *(3, 1, 4),
+                max_num_seqs=2,
+                long_prefill_token_threshold=1,
+                policy="priority",
+                scheduler_reserve_full_isl=False,
+                enable_prefix_caching=False,
+            ),
+            (Template("a", (A, A, A), 1), Template("b", (B, B, B), 1)),
+            frozenset("preempts-another preempts-itself threshold-cut slots-not-free".split()),
             aborts=False,
         ),
     ),

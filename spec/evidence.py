@@ -6,7 +6,7 @@ Words: *proved* is unbounded; *exhaustive to scope S* is every reachable state o
 
 from nullblock.spec.catalogue import Statement
 from nullblock.spec.explorer.scopes import STANDARD
-from nullblock.spec.liveness.ranking import THEOREMS as RANKING
+from nullblock.spec.liveness.proof import SHOWN_BY as RANKING
 from nullblock.spec.liveness.scopes import CONTENDED
 from nullblock.spec.prover.claims import proved_invariants, proved_rules
 from nullblock.spec.theorems import THEOREMS, linked_list

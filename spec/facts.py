@@ -5,6 +5,7 @@ of a configuration.
 from dataclasses import dataclass
 from typing import Any
 
+from nullblock.spec.catalogue import clause
 from nullblock.spec.profiles import NORMATIVE, Semantics
 
 
@@ -27,9 +28,28 @@ class Config:
     enable_prefix_caching: bool = True
     scheduler_reserve_full_isl: bool = True
     policy: str = "fcfs"
+    watermark_blocks: int = 0
+    """Kept free when somebody is admitted while others run; 0: none."""
     async_scheduling: bool = False
     """Whether a request is scheduled again before its last token is known."""
     semantics: Semantics = NORMATIVE
+
+
+def blocks_of_watermark(share: float | None, num_blocks: int, semantics: Semantics) -> int:
+    """Blocks that a watermark keeps free, given as a share of all blocks (WAIT-31)."""
+    return int(share * num_blocks) if share and semantics.admission_watermark else 0
+
+
+@clause("RUN-42")
+def token_budget(batched: int, scheduled: int | None, semantics: Semantics) -> int:
+    """A step has max_num_scheduled_tokens, and where that is not set max_num_batched_tokens.
+
+    Source: Scheduler.__init__. In vllm-0.32.0 it has the least of both, and 0 is a number too:
+    the worker's buffers have max_num_batched_tokens places.
+    """
+    if not semantics.least_token_budget:
+        return scheduled or batched
+    return batched if scheduled is None else min(scheduled, batched)
 
 
 @dataclass(frozen=True, slots=True)

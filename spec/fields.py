@@ -86,6 +86,10 @@ FLIGHT = {
     "drop": "R>I",  # async_tokens_to_discard: tokens in flight that it will not
     "open": "I",  # 1: the taker has a new token, and whether it stops is not settled
     "taker": "R",
+    # Only lines after 0.22.1 have these, see rules/later.py.
+    "aloft": "R>I",  # num_in_flight_tokens: tokens of steps in flight
+    "stale": "R>I",  # num_stale_output_tokens: those of them from before a preemption
+    "tossed": "R>I",  # drop_stale_output: 1: what is stale will not be taken
 }
 FLIGHT_GHOST = {
     "spot": "I>I",  # tokens of the request that are computed once the entry is

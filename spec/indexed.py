@@ -161,6 +161,8 @@ class IndexedEnv(Env):
         s: Any = self.state
         if by == "held":
             return bool(s.nfree < self.usable)
+        if by == "ready":
+            return any(map(test, s.rank))
         if by is not None and by[0] == "hsh":
             return by[1] in s.hsh.holders
         return super().exists(sort, test, by)
@@ -173,6 +175,9 @@ class IndexedEnv(Env):
             return (
                 min(s.rank, key=key, default=None) if self.priority else next(iter(s.rank), None)
             )
+        if by == "ready":
+            ready = filter(test, s.rank)
+            return min(ready, key=key, default=None) if self.priority else next(ready, None)
         if by == "victim":
             return min(range(s.nr), key=key, default=None)
         if by is not None and by[0] == "hsh":

@@ -18,3 +18,10 @@ def extra_keys(semantics: Semantics, lora: str | None, salt: str | None, first: 
     if salt and first:
         named.append(("cache_salt", salt))
     return tuple(named) if semantics.extra_keys_tagged else tuple(name for _, name in named)
+
+
+def told_keys(keys: Keys) -> list[str] | None:
+    """The same as events tell it: without tags in every line, for whoever reads them. None: there
+    are none.
+    """
+    return [key if isinstance(key, str) else key[1] for key in keys] or None

@@ -45,8 +45,9 @@ ODD = (
 """What neither machine nor rules may contain."""
 
 MACHINE = ("machine/blocks.py", "machine/schedule.py", "machine/update.py", "machine/events.py")
-RULES = ("rules/pool.py", "rules/lookup.py", "rules/queues.py", "rules/steps.py")
-READINGS = ("state.py", "machine/output.py", "cache_events.py")
+RULES = ("rules/pool.py", "rules/lookup.py", "rules/queues.py", "rules/steps.py", "rules/later.py")
+PARTS = "rules/later.py"
+READINGS = ("state.py", "later.py", "machine/output.py", "cache_events.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class Names:
     rules: frozenset[str]
     readings: frozenset[str]
     machine: frozenset[str]
+    parts: frozenset[str] = frozenset()
+    """Parts of rules, that rules of other files call."""
 
 
 def functions(source: str) -> list[ast.FunctionDef]:
@@ -167,7 +170,7 @@ def lint_rules(source: str, names: Names) -> list[str]:
     """What the rules' text does that it may not."""
     found = []
     for d in functions(source):
-        writers = {f.name for f in functions(source) if not is_rule(f)}
+        writers = names.parts | {f.name for f in functions(source) if not is_rule(f)}
         known = names.readings | WORDS | GUARDS | writers
         lines = [
             f"{n.lineno}: {type(n).__name__} in a rule"
@@ -198,7 +201,7 @@ def lint_readings(source: str, names: Names) -> list[str]:
         found += [
             f"{d.name}:{n.lineno}: a reading calls {name}"
             for n, name in calls(ast.Module(d.body, []))
-            if name in names.rules | names.machine | GUARDS | WRITERS
+            if name in names.rules | names.machine | names.parts | GUARDS | WRITERS
             or (name.startswith("s.") and not name.startswith("s.k."))
         ]
     return found
@@ -213,6 +216,7 @@ def names_of(folder: Path) -> Names:
         frozenset(d.name for d in rules),
         frozenset(d.name for d in readings),
         frozenset(d.name for d in machine),
+        frozenset(d.name for d in functions((folder / PARTS).read_text())),
     )
 
 

@@ -24,6 +24,10 @@ class Semantics:
     """PREEMPT-2: a victim before the index moves it; if False, only one already scheduled this
     step does.
     """
+    victim_by_id: bool = True
+    """PREEMPT-1: of equal priority and arrival time the greatest id is preempted, as the waiting
+    queue has it; if False, the first in the running list.
+    """
     length_before_min_tokens: bool = True
     """UPD-4: the length limits stop a request even below `min_tokens`."""
     extra_keys_tagged: bool = True
@@ -44,10 +48,32 @@ class Semantics:
     """RUN-25: a request is passed over when the outputs in flight are all it may still get; if
     False, only when one of them would be.
     """
-    freed_unhashed_first: bool = False
-    """POOL-12: freed blocks without a hash go to the front of the free queue, in their order
-    (lines after 0.22.1).
+    min_tokens_hold_stops: bool = True
+    """UPD-4: below `min_tokens` neither eos nor a stop id stops a request; if False, that is left
+    to the sampler.
     """
+    tells_common_prefix: bool = True
+    """OUT-4: workers are told how many leading blocks everybody shares."""
+    events_tell_origin: bool = False
+    """OUT-8: events have fields for where a block lies, who owns it and whose session stored it;
+    without a connector they are empty.
+    """
+    freed_unhashed_first: bool = False
+    """POOL-12: freed blocks without a hash go to the front of the free queue, in their order."""
+    lone_prefill_uncut: bool = False
+    """RUN-40: the long-prefill threshold does not bind a request that nobody competes with."""
+    grants_not_negative: bool = False
+    """RUN-41: a request that is beyond max_model_len gets no token, instead of less than none."""
+    least_token_budget: bool = False
+    """RUN-42: max_num_batched_tokens bounds a step even where max_num_scheduled_tokens is more."""
+    resumes_await_output: bool = False
+    """WAIT-30: a request preempted with output in flight is resumed when that has arrived, and is
+    passed by others until then.
+    """
+    admission_watermark: bool = False
+    """WAIT-31: while somebody runs, an admission leaves a share of all blocks free."""
+    resets_report_preempted: bool = False
+    """LIFE-3: whom a reset preempts is reported as preempted with the next step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +93,7 @@ VLLM_0_22_1 = Semantics(
     reject_unservable=False,
     withdraw_uncaches=False,
     victim_shifts_index=False,
+    victim_by_id=False,
     length_before_min_tokens=False,
     extra_keys_tagged=False,
     frames_match_request=False,
@@ -74,7 +101,29 @@ VLLM_0_22_1 = Semantics(
     discards_add_up=False,
     stop_check_counts_frames=False,
 )
-PROFILES: dict[str, Semantics] = {"normative": NORMATIVE, "vllm-0.22.1": VLLM_0_22_1}
+VLLM_0_32_0 = Semantics(
+    reject_unservable=False,
+    withdraw_uncaches=False,
+    victim_by_id=False,
+    frames_match_request=False,
+    outputs_owed_once=False,
+    stop_check_counts_frames=False,
+    min_tokens_hold_stops=False,
+    tells_common_prefix=False,
+    events_tell_origin=True,
+    freed_unhashed_first=True,
+    lone_prefill_uncut=True,
+    grants_not_negative=True,
+    least_token_budget=True,
+    resumes_await_output=True,
+    admission_watermark=True,
+    resets_report_preempted=True,
+)
+PROFILES: dict[str, Semantics] = {
+    "normative": NORMATIVE,
+    "vllm-0.22.1": VLLM_0_22_1,
+    "vllm-0.32.0": VLLM_0_32_0,
+}
 
 
 class UnknownSwitch(ValueError):

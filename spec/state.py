@@ -4,12 +4,14 @@ The environment `s.k` supplies the constants of a configuration, the facts about
 quantifiers.
 """
 
+from nullblock.spec import later
 from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import (
     CONTINUE,
     EOS,
     LEAVING,
     LENGTH,
+    RUNNING,
     STOP_ID,
     STOPPED,
     STOPPED_BY_ID,
@@ -18,6 +20,7 @@ from nullblock.spec.fields import (
     UNPAUSED,
 )
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
+from nullblock.spec.later import is_ready
 
 
 def in_queue(s: State, b: Value) -> Value:
@@ -80,11 +83,15 @@ def head(s: State) -> Value:
 
     Source: RequestQueue.peek_request, Request.__lt__.
     """
+    if s.k.sem.resumes_await_output:
+        return s.k.first("R", lambda r: is_ready(s, r), lambda r: place(s, r), by="ready")
     return s.k.first("R", lambda r: is_waiting(s, r), lambda r: place(s, r), by="rank")
 
 
 def is_head(s: State, r: Value) -> Value:
     """Whether r is `head(s)`."""
+    if s.k.sem.resumes_await_output:
+        return s.k.is_first("R", r, lambda q: is_ready(s, q), lambda q: place(s, q), by="ready")
     return s.k.is_first("R", r, lambda q: is_waiting(s, q), lambda q: place(s, q), by="rank")
 
 
@@ -97,6 +104,12 @@ def index_of(s: State, r: Value) -> Value:
     return s.k.first("I", stands, lambda i: i, by=("run", r))
 
 
+def standing(s: State, i: Value) -> Value:
+    """What orders the running list for PREEMPT-1: the least is the victim."""
+    r = s.run[i]
+    return s.k.behind(r) if s.k.sem.victim_by_id else s.k.negligible(r, i)
+
+
 def is_victim(s: State, i: Value) -> Value:
     """Whether the running request at index i is the one to preempt (PREEMPT-1)."""
     inside = both(0 <= i, i < s.nr)
@@ -106,24 +119,25 @@ def is_victim(s: State, i: Value) -> Value:
         "I",
         i,
         lambda j: both(0 <= j, j < s.nr),
-        lambda j: s.k.negligible(s.run[j], j),
+        lambda j: standing(s, j),
         by="victim",
     )
 
 
 @clause("PREEMPT-1")
 def victim(s: State) -> Value:
-    """The victim is the last running request (FCFS) or the first of those with the greatest
-    priority value and arrival time.
+    """The victim is the last running request (FCFS) or the one that comes last by priority,
+    arrival time and id (PRIORITY).
 
-    Source: Scheduler.schedule, running phase. The request id takes no part in a tie.
+    Source: Scheduler.schedule, running phase. In vllm-0.22.1 the id takes no part: of equals the
+    first in the list goes, which is next in the queue, so two of them may take turns for ever.
     """
     if not s.k.priority:
         return s.nr - 1
     return s.k.first(
         "I",
         lambda j: both(0 <= j, j < s.nr),
-        lambda j: s.k.negligible(s.run[j], j),
+        lambda j: standing(s, j),
         by="victim",
         known=s.at,
     )
@@ -136,7 +150,8 @@ def start(s: State, r: Value) -> Value:
 
 def cut(s: State, n: Value) -> Value:
     """The long-prefill threshold, if one is set and n is more; else n."""
-    return ite(both(0 < s.k.threshold, s.k.threshold < n), s.k.threshold, n)
+    most = later.threshold(s)
+    return ite(both(0 < most, most < n), most, n)
 
 
 @clause("RUN-1")
@@ -179,7 +194,8 @@ def tokens_to_run(s: State, r: Value) -> Value:
     """
     if last_in_flight(s, r):
         return 0
-    return least(chunk(s, s.ntok[r] + ahead(s, r) - s.comp[r]), s.k.max_len - 1 - s.comp[r])
+    n = least(chunk(s, s.ntok[r] + ahead(s, r) - s.comp[r]), s.k.max_len - 1 - s.comp[r])
+    return later.granted(s, n)
 
 
 @clause("WAIT-2")
@@ -208,7 +224,7 @@ def fits(s: State, r: Value) -> Value:
 
     Source: KVCacheManager.allocate_slots, get_num_blocks_to_allocate.
     """
-    return room(s) - s.tlen[r] - (s.nhit - s.na) + s.nevict <= s.nfree
+    return room(s) - s.tlen[r] - (s.nhit - s.na) + s.nevict + later.headroom(s) <= s.nfree
 
 
 @clause("WAIT-3")
@@ -221,7 +237,7 @@ def fits_whole(s: State, r: Value) -> Value:
     if not s.k.reserve:
         return True
     whole = s.k.blocks(least(s.ntok[r], s.k.max_len))
-    return whole - s.tlen[r] - (s.nhit - s.na) + s.nevict <= s.nfree
+    return whole - s.tlen[r] - (s.nhit - s.na) + s.nevict + later.headroom(s) <= s.nfree
 
 
 @clause("WAIT-4")
@@ -249,7 +265,7 @@ def may_admit(s: State) -> Value:
         s.blocked == 0,
         s.budget > 0,
         s.nr < s.k.max_seqs,
-        s.nwait > 0,
+        later.anybody_ready(s),
     )
 
 
@@ -301,11 +317,13 @@ def check_stop(s: State, r: Value) -> Value:
     """A request stops on eos, then on a stop id, then at max_model_len or max_tokens; below
     min_tokens only the length limits count.
 
-    Source: check_stop. In vllm-0.22.1 not even they count below min_tokens (upstream PR 51299).
+    Source: check_stop. In vllm-0.22.1 not even they count below min_tokens (upstream PR 51299);
+    vllm-0.32.0 leaves it to the sampler that no such token comes.
     """
     at_limit = either(s.ntok[r] >= s.k.max_len, s.ntok[r] - s.k.prompt_len(r) >= s.k.max_tokens(r))
-    if s.ntok[r] - s.k.prompt_len(r) < s.k.min_tokens(r):
-        return LENGTH if s.k.sem.length_before_min_tokens and at_limit else CONTINUE
+    if s.k.sem.min_tokens_hold_stops:
+        if s.ntok[r] - s.k.prompt_len(r) < s.k.min_tokens(r):
+            return LENGTH if s.k.sem.length_before_min_tokens and at_limit else CONTINUE
     kind = s.k.last_token(s, r)
     if kind == EOS:
         return STOPPED
@@ -329,7 +347,7 @@ def answers(s: State, i: Value) -> Value:
 
 def owes_token(s: State, i: Value) -> Value:
     """Whether a request gets a token, to take or to drop, from entry i."""
-    return both(answers(s, i), s.due[i] == TOKEN)
+    return both(answers(s, i), s.due[i] == TOKEN, neg(later.is_worthless(s, s.frame[i])))
 
 
 @clause("UPD-17")
@@ -355,6 +373,13 @@ def begins(s: State, n: Value) -> Value:
 def computed_for_sure(s: State, r: Value) -> Value:
     """Tokens of r that are computed and known."""
     return s.comp[r] - s.ph[r]
+
+
+def caches_what_is_known(s: State, r: Value) -> Value:
+    """Whether blocks of r are cached when their last token becomes known, not when it is
+    scheduled (HASH-20).
+    """
+    return both(s.k.asynchronous, s.k.caching, s.stage[r] == RUNNING)
 
 
 def turn(s: State, r: Value) -> Value:

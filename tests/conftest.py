@@ -18,7 +18,14 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 sys.path.insert(0, str(Path(__file__).parent))
 
 from oracle.client import Oracle  # noqa: E402  (only found from here on)
-from oracle.install import UNREACHABLE, InstallError, ensure  # noqa: E402
+from oracle.install import (  # noqa: E402
+    FIRST,
+    SECOND,
+    UNREACHABLE,
+    InstallError,
+    Release,
+    ensure,
+)
 
 MISSING = "the real vLLM is not installed"
 
@@ -31,12 +38,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def oracle_python() -> Path:
-    """The interpreter that has the real vLLM 0.22.1; installs it where it is missing.
+    """The interpreter that has the real vLLM 0.22.1; installs it where it is missing."""
+    return _python(FIRST)
+
+
+def _python(release: Release) -> Path:
+    """The interpreter that has a release.
 
     Only a registry that cannot be reached is a reason to skip, and not in CI.
     """
     try:
-        return ensure()
+        return ensure(release=release)
     except InstallError as error:
         reason, may_skip = f"{MISSING}: {error}", error.status == UNREACHABLE
     if not may_skip or os.environ.get("CI") == "true":
@@ -48,6 +60,13 @@ def oracle_python() -> Path:
 def oracle(oracle_python: Path) -> Iterator[Oracle]:
     """The real engine, ready to run scenarios."""
     with Oracle(oracle_python) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def oracle_0_32() -> Iterator[Oracle]:
+    """The real engine of the later line, vLLM 0.32.0; installed where it is missing."""
+    with Oracle(_python(SECOND)) as server:
         yield server
 
 

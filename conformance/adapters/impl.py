@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from nullblock.conformance import scope
 from nullblock.conformance.adapters.spec import constants
-from nullblock.conformance.engine import ALL_FEATURES, Dump, Engine, Feature, Fields, NewRequest
+from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.engines import DeviceName
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario_format import Config
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nullblock.impl.step import Step
     from nullblock.spec.facts import Config as Constants
 
-FEATURES = ALL_FEATURES - {Feature.kv_events}
+FEATURES = CORE_FEATURES - {Feature.kv_events}
 ON_A_DEVICE = FEATURES - {Feature.async_scheduling, Feature.several_in_flight, Feature.pipeline}
 
 

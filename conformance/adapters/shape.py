@@ -5,9 +5,11 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
+from nullblock.conformance.adapters import encoder_shape
 from nullblock.conformance.adapters.vllm.vllm_config import vllm_config
 from nullblock.conformance.engine import Dump, Fields, NewRequest
 from nullblock.conformance.errors import InputError
+from nullblock.conformance.groups import mamba_cache_mode
 from nullblock.conformance.scenario_format import Config
 
 REFERENCE = "nullblock.reference"
@@ -42,6 +44,10 @@ class Modules:
     kv_cache_interface: Any
     kv_cache_utils: Any
     hashing: Any
+    multimodal: Any
+    """Of an encoder's inputs; None where there is none."""
+    pooling_params: Any
+    """Of pooling requests; None where there is none."""
     dtype: Any
     """Of the only layer. Nothing is allocated."""
 
@@ -58,23 +64,42 @@ def modules(package: str) -> Modules:
         interface=import_module(f"{core}.sched.interface"),
         kv_cache_interface=cache,
         kv_cache_utils=import_module(f"{core}.kv_cache_utils"),
+        multimodal=_if_any(f"{package}.multimodal.inputs"),
+        pooling_params=_if_any(f"{package}.pooling_params"),
         hashing=import_module(f"{package}.utils.hashing" if is_vllm else f"{package}.hashing"),
         dtype=cache.torch.float32 if is_vllm else None,
     )
+
+
+def _if_any(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        return None
 
 
 _SETTINGS = (
     *("block_size", "num_blocks", "max_num_seqs", "max_num_batched_tokens", "max_model_len"),
     *("max_num_scheduled_tokens", "long_prefill_token_threshold", "enable_chunked_prefill"),
     *("enable_prefix_caching", "policy", "async_scheduling", "scheduler_reserve_full_isl"),
-    *("pipeline_parallel_size", "kv_events"),
+    *("pipeline_parallel_size", "kv_events", "max_loras", "num_spec_tokens", "spec_method"),
+    *("use_v2_model_runner", "hash_block_size"),
 )
 """Keys of a scenario's configuration that vLLM's configuration has fields for."""
 
 
 def engine_config(config: Config) -> SimpleNamespace:
     """The fields of vLLM's configuration that a scheduler reads."""
-    return vllm_config(**{name: getattr(config, name) for name in _SETTINGS})
+    settings = {name: getattr(config, name) for name in _SETTINGS}
+    made = vllm_config(**settings, mamba_cache_mode=mamba_cache_mode(config))
+    if config.encoder:
+        encoder, model = config.encoder, made.model_config
+        fields = encoder_shape.settings(encoder, config.max_num_batched_tokens)
+        vars(made.scheduler_config).update(fields)
+        model.is_encoder_decoder = encoder.is_encoder_decoder
+        model.get_multimodal_config = lambda: None
+    made.scheduler_config.watermark = config.watermark or 0.0  # later releases read it
+    return made
 
 
 def adapter(request: NewRequest) -> SimpleNamespace | None:
@@ -119,6 +144,17 @@ def decision(output: Any) -> Fields:
         "finished": sorted(part(output, "finished_req_ids")),
         "num_common_prefix_blocks": list(part(output, "num_common_prefix_blocks")),
         "new_block_ids_to_zero": getattr(output, "new_block_ids_to_zero", None),
+    }
+
+
+def grammars(scheduler: Any, output: Any) -> Fields:
+    """What a ``SchedulerOutput`` says of grammars, and for whom a mask is made."""
+    pending = part(output, "pending_structured_output_tokens")
+    made = None if pending else scheduler.get_grammar_bitmask(output)
+    return {
+        "scheduled": part(output, "has_structured_output_requests"),
+        "pending": pending,
+        "mask": None if made is None else list(made.structured_output_request_ids),
     }
 
 
@@ -180,7 +216,9 @@ def _request(scheduler: Any, request: Any) -> Fields:
         "tokens": request.num_tokens,
         "output": request.num_output_tokens,
         "placeholders": request.num_output_placeholders,
-        "discard": request.async_tokens_to_discard,
+        # Later releases have another name for it.
+        "discard": getattr(request, "async_tokens_to_discard", 0)
+        + getattr(request, "num_stale_output_tokens", 0),
         "spec": len(request.spec_token_ids),
         "preemptions": request.num_preemptions,
         # get(), since looking a request up in the table itself would enter it there.
@@ -207,6 +245,11 @@ def _hash_text(key: bytes) -> str:
     return f"{key.hex()[:12]}:{int.from_bytes(key[-4:], 'big')}"
 
 
+REMOVED_FROM: Fields = dict.fromkeys(("locality", "ownership"))
+STORED_FROM: Fields = {**REMOVED_FROM, "session_id": None}
+"""What lines with the switch `events_tell_origin` tell besides: that nobody knows."""
+
+
 def kv_event(event: Any) -> Fields:
     """A KV event by its fields' names; of hashes that are bytes only the front is shown."""
     fields: Fields = {"t": type(event).__name__}
@@ -219,8 +262,14 @@ def kv_event(event: Any) -> Fields:
                 value = _short(value)
             case "token_ids":
                 value = list(value)
+            case "extra_keys" if value is not None:
+                value = [None if keys is None else _hex(keys) for keys in value]
         fields[name] = value
     return fields
+
+
+def _hex(keys: tuple[Any, ...]) -> list[Any]:
+    return [key.hex() if isinstance(key, bytes) else key for key in keys]
 
 
 def _short(block_hash: bytes | int | None) -> str | int | None:

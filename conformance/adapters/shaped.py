@@ -8,9 +8,14 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from nullblock.conformance.adapters import shape
+from nullblock.conformance.adapters import encoder_shape, shape
+from nullblock.conformance.adapters.drafting import TakesDrafts
 from nullblock.conformance.adapters.shape import REFERENCE, VLLM, Modules, modules, part
+from nullblock.conformance.adapters.shape_groups import kv_cache_groups
+from nullblock.conformance.adapters.surroundings import Surroundings
 from nullblock.conformance.engine import ALL_FEATURES, Dump, Feature, Fields, NewRequest
+from nullblock.conformance.groups import block_sizes
+from nullblock.conformance.played.grammar import PlayedGrammars
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec.profiles import Semantics
 
@@ -22,6 +27,7 @@ OPTIONAL = {
     Feature.pause: "set_pause_state",
     Feature.reset: "reset_prefix_cache",
     Feature.kv_events: "kv_event_publisher",
+    Feature.drafts: "update_draft_token_ids",
 }
 """What it may lack, and what it cannot be asked for then."""
 
@@ -45,7 +51,7 @@ def _is_in(module: str, package: str) -> bool:
     return module == package or module.startswith(f"{package}.")
 
 
-class Shaped:
+class Shaped(Surroundings, TakesDrafts):
     """Implements :class:`nullblock.conformance.engine.Engine` around a scheduler."""
 
     def __init__(
@@ -60,18 +66,31 @@ class Shaped:
 
         Raises :class:`NotShaped`, ``ImportError``, and what the constructor raises.
         """
-        self.modules: Modules = modules(package or package_of(kind))
+        package = package or package_of(kind)
+        self.modules: Modules = modules(package)
         takes = _keywords(kind)
         wanted = _arguments(self.modules, config) | {"semantics": semantics}
         self.scheduler = kind(**{k: v for k, v in wanted.items() if takes is None or k in takes})
         for name in METHODS:
             part(self.scheduler, name)
         self._make_hasher(config, semantics)
+        self.origins: dict[str, Fields] = {}
+        """By type of event, what the line tells besides of its reference's events."""
+        if package == REFERENCE and semantics.events_tell_origin:
+            self.origins = {"BlockStored": shape.STORED_FROM, "BlockRemoved": shape.REMOVED_FROM}
+        self.has_encoder = bool(config.encoder)
+        if config.encoder and config.encoder.external is not None:
+            self.scheduler.ec_connector = encoder_shape.EncoderConnector(config.encoder.external)
+        self.pooled: list[str] = []
+        """Whom the next update brings a vector."""
+        self.told: Any = {}
+        """What the last update told, by client."""
         self.published: list[Any] = []
         if hasattr(self.scheduler, OPTIONAL[Feature.kv_events]):
             self.scheduler.kv_event_publisher = SimpleNamespace(
                 publish=lambda batch: self.published.extend(batch.events), shutdown=lambda: None
             )
+        self.surround(config)
         self.in_flight: deque[Any] = deque()
         self.alive: dict[str, Any] = {}
         """Requests that were added and have not ended, by id."""
@@ -87,7 +106,7 @@ class Shaped:
         make = utils.get_request_block_hasher
         takes = _keywords(make) or ()
         keywords = {"semantics": semantics} if "semantics" in takes else {}
-        self.hasher = make(config.block_size, hash_fn, **keywords)
+        self.hasher = make(block_sizes(config)[1], hash_fn, **keywords)
 
     @property
     def features(self) -> frozenset[Feature]:
@@ -107,22 +126,46 @@ class Shaped:
             stop_token_ids=request.stop,
             ignore_eos=request.eos is None,
             skip_reading_prefix_cache=request.skip_cache_read,
+            **self.constraints(request),
         )
         if request.eos is not None:
             params.update_from_generation_config({}, request.eos)
         made = self.modules.request.Request(
             request_id=request.id,
-            prompt_token_ids=request.prompt,
-            sampling_params=params,
-            pooling_params=None,
+            **self._kind(request, params),
             arrival_time=request.arrival,
             lora_request=shape.adapter(request),
             cache_salt=request.salt,
             priority=request.priority,
             block_hasher=self.hasher,
+            resumable=request.resumable,
         )
+        self.add_grammar(made, request)
         self.scheduler.add_request(made)
         self.alive[request.id] = made
+
+    def _kind(self, request: NewRequest, sampling_params: Any) -> dict[str, Any]:
+        """The arguments of a request that differ with its kind: mostly one of tokens."""
+        made: dict[str, Any] = {
+            "prompt_token_ids": request.prompt,
+            "sampling_params": sampling_params,
+            "pooling_params": None,
+            "client_index": request.client_index,
+        }
+        if request.mm_features:
+            inputs = encoder_shape.features(self.modules.multimodal, list(request.mm_features))
+            made["mm_features"] = inputs
+        if request.prompt_embeds is not None:
+            seed = request.prompt_embeds.seed
+            made["prompt_embeds"] = encoder_shape.Embeds.of(seed, len(request.prompt))
+            if not request.prompt_embeds.with_tokens:
+                made["prompt_token_ids"] = None
+        if request.pooling:
+            made["sampling_params"] = None
+            made["pooling_params"] = self.modules.pooling_params.PoolingParams(
+                skip_reading_prefix_cache=request.skip_cache_read
+            )
+        return made
 
     def schedule(self) -> Fields:
         """Decide one step."""
@@ -130,6 +173,8 @@ class Shaped:
         output = self.scheduler.schedule()
         self.in_flight.append(output)
         decided = shape.decision(output)
+        if self.has_encoder:
+            decided |= encoder_shape.decision(self.scheduler, output)
         # As the worker finds out: from what it is told, not from what the scheduler remembers.
         computed = {one["id"]: one["computed"] for one in decided["new"] + decided["cached"]}
         self.chunks = {
@@ -153,13 +198,48 @@ class Shaped:
             req_ids=list(sampled),
             req_id_to_index={id: index for index, id in enumerate(sampled)},
             sampled_token_ids=list(sampled.values()),
+            kv_connector_output=self.take_report(),
+            **self._take_pooled(sampled),
         )
-        by_client = self.scheduler.update_from_output(self.in_flight.popleft(), model_output)
+        self.told = by_client = self.scheduler.update_from_output(
+            self.in_flight.popleft(), model_output
+        )
         told = shape.outputs(by_client)
+        self.count(by_client)
         for output in told:
             if output["finish"] is not None:
                 self.alive.pop(output["id"], None)
         return told
+
+    def pool(self, ids: list[str]) -> None:
+        """What the next update brings: a vector for each of those."""
+        self.pooled = ids
+
+    def _take_pooled(self, sampled: dict[str, list[int]]) -> dict[str, Any]:
+        """The pooler's part of a model's output, if it has one."""
+        pooled, self.pooled = self.pooled, []
+        return {"pooler_output": [0 if i in pooled else None for i in sampled]} if pooled else {}
+
+    def finished_by_client(self) -> dict[int, list[str]]:
+        """By client, whose end the last update told."""
+        told = {client: self.told[client].finished_requests for client in sorted(self.told)}
+        return {client: sorted(ids) for client, ids in told.items() if ids is not None}
+
+    def reset_encoder_cache(self) -> None:
+        """Forget all embeddings."""
+        self.scheduler.reset_encoder_cache()
+
+    def counts(self) -> Fields:
+        """How many requests there are, and whether there is anything to do or to tell."""
+        running, waiting = self.scheduler.get_request_counts()
+        return {
+            "running": running,
+            "waiting": waiting,
+            "unfinished": self.scheduler.get_num_unfinished_requests(),
+            "has_unfinished": self.scheduler.has_unfinished_requests(),
+            "has_finished": self.scheduler.has_finished_requests(),
+            "has_requests": self.scheduler.has_requests(),
+        }
 
     def abort(self, ids: list[str] | None, status: str) -> list[str]:
         """End requests one after another, or all at once."""
@@ -194,7 +274,8 @@ class Shaped:
     def kv_events(self) -> list[Fields]:
         """What was published since the last call."""
         events, self.published = self.published, []
-        return [shape.kv_event(event) for event in events]
+        origins = self.origins
+        return [shape.kv_event(e) | origins.get(type(e).__name__, {}) for e in events]
 
     def has_unfinished(self) -> bool:
         """Whether there is work, or a rejection to report."""
@@ -216,7 +297,10 @@ class Shaped:
 
     def state(self, dump: Dump) -> Fields | None:
         """Queues, requests and, in a full dump, the pool."""
-        return shape.state(self.scheduler, dump)
+        fields = shape.state(self.scheduler, dump)
+        if fields is not None and self.has_encoder:
+            fields |= encoder_shape.state(self.scheduler)
+        return fields
 
     def _use_own_none_hash(self) -> None:
         """vLLM keeps the hash of no parent in its module; two engines may differ in theirs."""
@@ -231,20 +315,20 @@ def _placeholders(request: Any) -> int:
 def _arguments(classes: Modules, config: Config) -> dict[str, Any]:
     """What vLLM constructs a scheduler with, by keyword."""
     cache = classes.kv_cache_interface
-    layer = cache.FullAttentionSpec(
-        block_size=config.block_size, num_kv_heads=1, head_size=1, dtype=classes.dtype
-    )
+    scheduler_block_size, hash_block_size = block_sizes(config)
     return {
         "vllm_config": shape.engine_config(config),
         "kv_cache_config": cache.KVCacheConfig(
             num_blocks=config.num_blocks,
             kv_cache_tensors=[],
-            kv_cache_groups=[cache.KVCacheGroupSpec(["layer"], layer)],
+            kv_cache_groups=kv_cache_groups(cache, classes.dtype, config),
         ),
-        "structured_output_manager": SimpleNamespace(should_advance=lambda request: False),
-        "block_size": config.block_size,
-        "hash_block_size": config.block_size,
+        "structured_output_manager": PlayedGrammars(),
+        "block_size": scheduler_block_size,
+        "hash_block_size": hash_block_size,
         "log_stats": config.log_stats,
+        "include_finished_set": config.has_clients,
+        **({"mm_registry": encoder_shape.registry(config.encoder)} if config.encoder else {}),
     }
 
 

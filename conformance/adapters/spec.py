@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from nullblock.conformance.engine import ALL_FEATURES, Dump, Engine, Feature, Fields, NewRequest
+from nullblock.conformance.adapters.shape import REMOVED_FROM, STORED_FROM
+from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec import facts
 from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
@@ -18,7 +19,8 @@ from nullblock.spec.fields import (
     STOPPED_BY_ID,
 )
 from nullblock.spec.indexed import IndexedEnv
-from nullblock.spec.keys import Keys, extra_keys
+from nullblock.spec.keys import Keys, extra_keys, told_keys
+from nullblock.spec.later import discarded
 from nullblock.spec.machine import events
 from nullblock.spec.machine.output import SchedulerOutput
 from nullblock.spec.machine.schedule import schedule
@@ -28,7 +30,7 @@ from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_unservable
 from nullblock.spec.state import begins, in_flight, live
 
-FEATURES = ALL_FEATURES
+FEATURES = CORE_FEATURES
 NO_CHAIN = 0
 """The chain of a block that is not full yet: no block carries it."""
 FINISH = {CONTINUE: None, STOPPED: "stop", STOPPED_BY_ID: "stop", LENGTH: "length"}
@@ -44,7 +46,10 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
     return facts.Config(
         num_blocks=config.num_blocks,
         block_size=config.block_size,
-        max_num_scheduled_tokens=config.max_num_scheduled_tokens or config.max_num_batched_tokens,
+        max_num_scheduled_tokens=facts.token_budget(
+            config.max_num_batched_tokens, config.max_num_scheduled_tokens, semantics
+        ),
+        watermark_blocks=facts.blocks_of_watermark(config.watermark, config.num_blocks, semantics),
         max_num_seqs=config.max_num_seqs,
         max_model_len=config.max_model_len,
         long_prefill_token_threshold=config.long_prefill_token_threshold,
@@ -128,7 +133,8 @@ class _Tokens(IndexedEnv):
                 return self.stored(s, r, first, last)
             case BlockRemoved(hash=h):
                 named = {"block_hashes": [h], "medium": "GPU", "group_idx": 0}
-                return {"t": "BlockRemoved", **named}
+                origin = REMOVED_FROM if self.sem.events_tell_origin else {}
+                return {"t": "BlockRemoved", **named, **origin}
             case AllBlocksCleared():
                 return {"t": "AllBlocksCleared"}
 
@@ -147,10 +153,11 @@ class _Tokens(IndexedEnv):
             "lora_id": added.lora_id if added.lora else None,
             "medium": "GPU",
             "lora_name": added.lora,
-            "extra_keys": [list(k) or None for k in keys],
+            "extra_keys": [told_keys(k) for k in keys],
             "group_idx": 0,
             "kv_cache_spec_kind": "full_attention",
             "kv_cache_spec_sliding_window": None,
+            **(STORED_FROM if self.sem.events_tell_origin else {}),
         }
 
     def take_events(self) -> list[Fields]:
@@ -243,7 +250,7 @@ class _Spec:
             "spec": {},
             "preempted": sorted(out.preempted),
             "finished": sorted(out.finished),
-            "num_common_prefix_blocks": [out.num_common_prefix_blocks],
+            "num_common_prefix_blocks": out.common_prefixes,
             "new_block_ids_to_zero": None,
         }
 
@@ -333,14 +340,14 @@ class _Spec:
 
     def request(self, r: str) -> Fields:
         """One request in the driver's words."""
-        s = self.s
+        s, k = self.s, self.k
         return {
             "status": STATUS[s.stage[r]],
             "computed": s.comp[r],
             "tokens": s.ntok[r],
-            "output": s.ntok[r] - self.k.prompt_len(r),
+            "output": s.ntok[r] - k.prompt_len(r),
             "placeholders": s.ph[r],
-            "discard": s.drop[r],
+            "discard": discarded(s, r),
             "spec": 0,
             "preemptions": s.npre[r],
             "blocks": [[s.tab[r, i] for i in range(s.tlen[r])]],

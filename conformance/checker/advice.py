@@ -48,7 +48,7 @@ INPUTS = {
 """What else a family of rules depends on, as a question."""
 LOOKS: dict[str, tuple[str, ...]] = {
     "RUN-4": ("skipped-request",),
-    "PREEMPT-2": ("skipped-request", "outgrown-pool", "start-over"),
+    "PREEMPT-2": ("skipped-request", "outgrown-pool", "start-over", "taking-turns"),
     "RUN-2": ("long-prompt", "full-prompt"),
     "RUN-1": ("long-prompt",),
     "WAIT-2": ("long-prompt",),

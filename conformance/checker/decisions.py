@@ -35,8 +35,8 @@ def schedule(out: SchedulerOutput, seen: Schedule, s: Any, same: Same) -> Iterat
         yield Mismatch("OUT-5", "the known requests", [q.id for q in out.cached], [])
     if sorted(out.finished) != seen.finished:
         yield Mismatch("OUT-6", "who is reported finished", sorted(out.finished), seen.finished)
-    if seen.common_prefix is not UNSET and seen.common_prefix != [out.num_common_prefix_blocks]:
-        expected = [out.num_common_prefix_blocks]
+    if seen.common_prefix is not UNSET and seen.common_prefix != out.common_prefixes:
+        expected = out.common_prefixes
         yield Mismatch("OUT-4", "the common prefix blocks", expected, seen.common_prefix)
 
 

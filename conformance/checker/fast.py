@@ -114,7 +114,7 @@ def alike(out: SchedulerOutput, seen: Schedule, same: Same) -> bool:
         if (ours or theirs) and sorted(ours) != theirs:
             return False
     prefix = seen.common_prefix
-    if prefix is not UNSET and prefix != [out.num_common_prefix_blocks]:
+    if prefix is not UNSET and prefix != out.common_prefixes:
         return False
     if (seen.new or len(new)) and not _new_alike(new.columns, seen.new, same):
         return False

@@ -27,6 +27,7 @@ from nullblock.spec.fields import (
     STOPPED_BY_ID,
     TOKEN,
 )
+from nullblock.spec.later import discarded
 from nullblock.spec.names import PAUSE, STATUS
 from nullblock.spec.state import answers, live
 
@@ -231,7 +232,7 @@ def _request(s: Any, seen: RequestState, names: Names) -> Iterator[Mismatch]:
 def _in_flight(s: Any, r: int, seen: RequestState) -> tuple[tuple[str, str, Any, Any], ...]:
     return (
         ("UPD-19", "tokens in flight", s.ph[r], seen.placeholders),
-        ("UPD-18", "tokens to be dropped", s.drop[r], seen.discard),
+        ("UPD-18", "tokens to be dropped", discarded(s, r), seen.discard),
         ("PREEMPT-4", "number of preemptions", s.npre[r], seen.preemptions),
     )
 

@@ -105,6 +105,8 @@ def _complete(k: Recorded, seen: State) -> None:
             raise NotRecorded(f"what the status {q.status} of request {q.id} means")
         if q.prompt is UNSET or q.max_tokens is UNSET or q.blocks is UNSET:
             raise NotRecorded(f"the facts about request {q.id} in the state at step {seen.step}")
+        if k.sem.resumes_await_output and q.discard:
+            raise NotRecorded(f"whether the stale output of request {q.id} will be dropped")
         if q.features:
             raise NotRecorded(*(f"the feature {f} of request {q.id}" for f in q.features))
         if k.caching and q.chain is UNSET and q.tokens >= k.block_size:
@@ -171,6 +173,8 @@ def _in_flight(s: Any, number: int, step: StepInFlight) -> None:
         s.frame[i], s.grant[i] = r, n
         s.born[i] = s.arr[r]
         s.due[i] = TOKEN if r in owed else CHUNK
+        if s.k.sem.resumes_await_output:
+            s.aloft[r] += n
         s.nframe = i + 1
     s.fend[number] = s.nframe
     s.steps = number + 1

@@ -10,16 +10,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from nullblock.conformance.adapters.kernel_index import expressions
-from nullblock.conformance.index_proofs.claim import Proof, Verdict, decide
+from nullblock.conformance.index_proofs.claim import Proof, decide
 from nullblock.conformance.index_proofs.places import CLAIMS as ABOUT_PLACES
 from nullblock.conformance.index_proofs.tables import CLAIMS as ABOUT_TABLES
-from nullblock.conformance.index_proofs.tables import (
-    ON_INVARIANTS,
-    WRITER,
-    one_writer,
-    show_one_writer,
-)
-from nullblock.spec.profiles import PROFILES, profile
 
 CLAIMS = (*ABOUT_PLACES, *ABOUT_TABLES)
 
@@ -29,7 +22,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="index_proofs", description=(__doc__ or "").split(": ", 1)[1]
     )
-    parser.add_argument("--profile", default="normative", choices=PROFILES, help="semantics")
     parser.add_argument("--json", action="store_true", help="JSON instead of text")
     wanted = parser.parse_args(arguments)
     try:
@@ -37,21 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError as missing:
         print(f"index_proofs: {missing}: pip install 'nullblock[gpu]'", file=sys.stderr)
         return 2
-    proofs = [_one_writer(wanted.profile), *(decide(claim, texts) for claim in CLAIMS)]
+    proofs = [decide(claim, texts) for claim in CLAIMS]
     if wanted.json:
         print(json.dumps([asdict(proof) for proof in proofs], indent=1))
     else:
         print("\n".join(_told(proof) for proof in proofs))
     return int(any(proof.verdict != "proved" for proof in proofs))
-
-
-def _one_writer(name: str) -> Proof:
-    """The lemma: what the specification's prover says of it."""
-    report = show_one_writer(profile(name))
-    verdict: Verdict = "unknown" if report.open or report.vacuous else "proved"
-    sentence = " ".join((one_writer.__doc__ or "").split())
-    detail = "; ".join(str(open) for open in report.open)
-    return Proof(WRITER, sentence, (), ON_INVARIANTS, verdict, {}, detail, report.seconds)
 
 
 def _told(proof: Proof) -> str:

@@ -2,58 +2,26 @@
 
 A step writes the keys and values of tokens that are not computed yet. Blocks may be shared, so why
 do two requests never write one slot? Because of those who hold a block at most one has still to
-compute it: `one_writer`. The specification has no ID for that. It follows from its invariants, and
-the specification's own prover shows it here, rule by rule, as it shows those.
+compute it (TABLE-12). That invariants hold is for the specification to show (`nullblock prove`).
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import z3  # type: ignore[import-untyped]
 
 from nullblock.conformance.index_proofs.claim import Arithmetic, Claim, Problem
 from nullblock.conformance.index_proofs.numbers import Term
 from nullblock.conformance.index_proofs.places import below
-from nullblock.spec.fields import FIELDS, LEAVING, RUNNING
+from nullblock.spec.fields import FIELDS, RUNNING
 from nullblock.spec.invariants import INVARIANTS
-from nullblock.spec.kernel import State, Value, both, implies
-from nullblock.spec.profiles import NORMATIVE, Semantics
-from nullblock.spec.prover import Report, prove
+from nullblock.spec.kernel import State
+from nullblock.spec.profiles import NORMATIVE
 from nullblock.spec.prover.environment import SymbolicEnv
 from nullblock.spec.prover.paths import attached
 from nullblock.spec.prover.prover import Prover
 from nullblock.spec.prover.symbols import SORTS, SymbolicState, TermMap, sort_of
 
-WRITER = "one writer"
-IN_TABLE, HAS_ROOM = "TABLE-2", "TABLE-8"
-ON_INVARIANTS = ("every invariant of the specification",)
-
-
-def one_writer(s: State) -> Value:
-    """Of those who hold a block and are not leaving, at most one has still to compute it."""
-
-    def to_compute(r: Value, b: Value) -> Value:
-        return both(s.pos[r, b] >= 0, s.pos[r, b] >= s.k.full(s.comp[r]), s.stage[r] != LEAVING)
-
-    return s.k.forall(
-        "RRB", lambda r, q, b: implies(both(to_compute(r, b), to_compute(q, b)), r == q)
-    )
-
-
-def show_one_writer(sem: Semantics = NORMATIVE) -> Report:
-    """Prove that it holds at first, and that each rule that finds all invariants true keeps it."""
-    with _entered():
-        return prove(WRITER, sem=sem)
-
-
-@contextmanager
-def _entered() -> Iterator[None]:
-    """It is one of the invariants for as long as it is proved."""
-    INVARIANTS[WRITER] = one_writer
-    try:
-        yield
-    finally:
-        del INVARIANTS[WRITER]
+IN_TABLE, HAS_ROOM, WRITER = "TABLE-2", "TABLE-8", "TABLE-12"
 
 
 def _any_state() -> tuple[State, dict[str, Term]]:
@@ -64,8 +32,8 @@ def _any_state() -> tuple[State, dict[str, Term]]:
         constant = s.k.const(field, sort_of(sort))
         setattr(s, field, TermMap(constant) if ">" in sort else constant)
     with attached(Prover(NORMATIVE, stop_at_first=False)):
-        said = {id: INVARIANTS[id](s) for id in (IN_TABLE, HAS_ROOM)}
-        return s, said | {WRITER: one_writer(s)}
+        said = {id: INVARIANTS[id](s) for id in (IN_TABLE, HAS_ROOM, WRITER)}
+        return s, said
 
 
 BLOCK, REQUEST = SORTS["B"], SORTS["R"]

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from nullblock.conformance.engine import ALL_FEATURES, Feature
+from nullblock.conformance.engine import CORE_FEATURES, Feature
 
 Features = frozenset[Feature]
-CHECKED = ALL_FEATURES - {Feature.unchecked_input}
+CHECKED = CORE_FEATURES - {Feature.unchecked_input}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,5 +79,5 @@ FAMILIES = (
         frozenset({Feature.pipeline}),
         frozenset({Feature.prefix_caching, Feature.priority}),
     ),
-    Family("everything", "all of it together", also=ALL_FEATURES),
+    Family("everything", "all of it together", also=CORE_FEATURES),
 )

@@ -20,7 +20,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from nullblock.conformance.engine import ALL_FEATURES, Feature
+from nullblock.conformance.engine import CORE_FEATURES, Feature
 from nullblock.conformance.lockstep.choices import Choices, Seeded
 from nullblock.conformance.lockstep.configurations import NONE, make_config
 from nullblock.conformance.lockstep.restriction import restricted
@@ -56,7 +56,7 @@ class Generator:
 
     ask: Choices
     size: int
-    features: frozenset[Feature] = ALL_FEATURES
+    features: frozenset[Feature] = CORE_FEATURES
     wanted: frozenset[Feature] = NONE
     mood: str = field(init=False)
     config: dict[str, Any] = field(init=False)
@@ -73,7 +73,7 @@ class Generator:
             events.append({"op": "drain"})
         events += [{"op": "pause", "state": "UNPAUSED"}, {"op": "run", "max_steps": 40}]
         scenario = {"config": self.config, "events": events}
-        return restricted(scenario, self.features) if self.features < ALL_FEATURES else scenario
+        return restricted(scenario, self.features) if self.features < CORE_FEATURES else scenario
 
     @property
     def is_ahead(self) -> bool:
@@ -310,7 +310,7 @@ class Generator:
 def make(
     choices: Choices,
     size: int = 30,
-    features: frozenset[Feature] = ALL_FEATURES,
+    features: frozenset[Feature] = CORE_FEATURES,
     wanted: frozenset[Feature] = NONE,
 ) -> Scenario:
     """A scenario. ``size`` bounds the number of groups of events."""
@@ -322,7 +322,7 @@ def make(
 def seeded(
     seed: str,
     size: int = 30,
-    features: frozenset[Feature] = ALL_FEATURES,
+    features: frozenset[Feature] = CORE_FEATURES,
     wanted: frozenset[Feature] = NONE,
 ) -> Scenario:
     """The scenario of a seed."""

@@ -22,6 +22,7 @@ PROBES: dict[Feature, dict[str, Any]] = {
     Feature.unchunked: {"enable_chunked_prefill": False},
     Feature.pipeline: {"pipeline_parallel_size": 2},
     Feature.kv_events: {"kv_events": True, "enable_prefix_caching": True},
+    Feature.drafts: {"num_spec_tokens": 1},
 }
 """Configurations that show whether a feature is refused."""
 SHAPE = ("schedule", "update_from_output", "add_request")

@@ -142,7 +142,7 @@ class Serving(Player):
             self.sampled = self.computed.popleft()
         return super().update()
 
-    def sample(self, id: str) -> list[int]:
+    def sample(self, id: str, step: int) -> list[int]:
         """What the model sampled for a request; nothing once it is gone."""
         return [] if self.ask(self.engine.num_tokens, id) is None else [self.sampled[id]]
 

@@ -5,7 +5,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.engine import Dump, Engine, Feature, Fields, NewRequest
+from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.scenario_format import Add as AddEvent
 from nullblock.conformance.scenario_format import Config, Scenario
 from nullblock.conformance.trace import records
@@ -288,8 +288,8 @@ class Tape:
 
     @property
     def features(self) -> frozenset[Feature]:
-        """Those of the engine: all of them can be written down."""
-        return self.engine.features
+        """Those of the engine that can be written down: a trace has words for no others."""
+        return self.engine.features & CORE_FEATURES
 
     def kv_events(self) -> list[Fields]:
         """What the engine published since the last call; it is recorded with its update."""

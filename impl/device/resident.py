@@ -58,6 +58,7 @@ def sizes_of(config: Config, num_rows: int, row_tokens: int, stop_width: int) ->
         priority=config.policy == "priority",
         withdraw_uncaches=semantics.withdraw_uncaches,
         victim_shifts_index=semantics.victim_shifts_index,
+        victim_by_id=semantics.victim_by_id,
         length_before_min_tokens=semantics.length_before_min_tokens,
         freed_unhashed_first=semantics.freed_unhashed_first,
         lanes=max(16, min(LANES, 1 << (config.num_blocks - 1).bit_length())),

@@ -16,6 +16,7 @@ from nullblock.impl.device.picture import portray
 from nullblock.impl.device.places import Place, place
 from nullblock.impl.device.resident import Resident
 from nullblock.impl.device.ties import Ties
+from nullblock.impl.known import refuse_unknown
 from nullblock.impl.picture import Picture
 from nullblock.impl.prefix_cache import Extra
 from nullblock.impl.requests import Request
@@ -49,6 +50,7 @@ class Scheduler:
         rings: Rings | None = None,
         seed: int | None = None,
     ) -> None:
+        refuse_unknown(config.semantics)
         if config.async_scheduling:
             raise ValueError("this engine schedules synchronously: async_scheduling=False")
         if config.block_size > MOST_BLOCK_SIZE:

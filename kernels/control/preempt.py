@@ -15,7 +15,7 @@ _LEAST = tl.constexpr(-(1 << 63))
 @triton.jit
 def choose_victim(a, count, z: tl.constexpr):
     """Whom to preempt, as an index of the running list (PREEMPT-1): FCFS the last one, PRIORITY
-    the first of those with the greatest priority value and, among them, arrival time."""
+    the greatest by priority, arrival and order of ids; in vLLM 0.22.1 of equals the first."""
     victim = count - 1
     if z.priority:
         lane = tl.arange(0, z.request_lanes)
@@ -25,6 +25,9 @@ def choose_victim(a, count, z: tl.constexpr):
         there = there & (priority == tl.max(priority, 0))
         arrival = tl.load(a.requests.arrival + row, mask=there, other=float("-inf"))
         there = there & (arrival == tl.max(arrival, 0))
+        if z.victim_by_id:
+            tie = tl.load(a.requests.tie + row, mask=there, other=_LEAST)
+            there = there & (tie == tl.max(tie, 0))
         victim = tl.min(tl.where(there, lane, count - 1), 0)
     return victim
 
@@ -55,7 +58,15 @@ def victim_torch(state: State) -> int:
     if not state.sizes.priority:
         return count - 1
     rows = state.arrays.queues.running[:count].tolist()
-    keys = [(int(requests.priority[row]), float(requests.arrival[row])) for row in rows]
+    by_id = state.sizes.victim_by_id
+    keys = [
+        (
+            int(requests.priority[row]),
+            float(requests.arrival[row]),
+            int(requests.tie[row]) if by_id else 0,
+        )
+        for row in rows
+    ]
     return keys.index(max(keys))
 
 

@@ -45,6 +45,7 @@ class Sizes:
     """The PRIORITY policy; otherwise FCFS."""
     withdraw_uncaches: bool = True
     victim_shifts_index: bool = True
+    victim_by_id: bool = True
     length_before_min_tokens: bool = True
     freed_unhashed_first: bool = False
     lanes: int = 1024

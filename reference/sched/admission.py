@@ -6,7 +6,6 @@ FCFS everything behind it waits too (upstream issue 39734).
 
 from nullblock.reference.request import Request
 from nullblock.reference.sched.state import SchedulerState
-from nullblock.reference.utils import cdiv
 
 
 class Admission(SchedulerState):
@@ -24,8 +23,17 @@ class Admission(SchedulerState):
             )
         # The last token that is sampled ends the request and is never computed.
         num_slots = min(num_prompt_tokens + request.max_tokens, self.max_model_len) - 1
-        num_blocks = cdiv(num_slots, self.block_size)
-        usable = self.kv_cache_manager.block_pool.num_gpu_blocks - 1
+        manager = self.kv_cache_manager
+        num_blocks = manager.coordinator.get_num_blocks_to_allocate(
+            request.request_id,
+            num_slots,
+            manager.empty_kv_cache_blocks.blocks,
+            num_encoder_tokens=0,
+            total_computed_tokens=0,
+            num_tokens_main_model=num_slots,
+            apply_admission_cap=True,
+        )
+        usable = manager.block_pool.num_gpu_blocks - 1
         if num_blocks > usable:
             return f"{num_slots} tokens may need {num_blocks} blocks, the pool has {usable}"
         budget = self.max_num_scheduled_tokens

@@ -16,7 +16,7 @@ class AsyncScheduler(Scheduler):
     async_scheduling: ClassVar[bool] = True
 
     def _update_request_with_output(
-        self, request: Request, new_token_ids: list[int]
+        self, request: Request, new_token_ids: list[int], is_stale: bool = False
     ) -> tuple[list[int], bool]:
         """Append the tokens in place of placeholders, or drop them if a reset said so.
 
@@ -28,7 +28,9 @@ class AsyncScheduler(Scheduler):
             request.async_tokens_to_discard -= 1
             return [], False
         was_running = request.status == RequestStatus.RUNNING
-        new_token_ids, stopped = super()._update_request_with_output(request, new_token_ids)
+        new_token_ids, stopped = super()._update_request_with_output(
+            request, new_token_ids, is_stale
+        )
         if was_running:
             num_known = request.num_computed_tokens - request.num_output_placeholders
             self.kv_cache_manager.cache_blocks(request, num_known)
@@ -36,6 +38,8 @@ class AsyncScheduler(Scheduler):
 
     def _discard_outputs_in_flight(self, request: Request) -> None:
         """Outputs in flight were computed from what was reset: they will be sampled anew."""
+        if self._awaits_output:
+            return  # they are stale, which is counted elsewhere
         # vLLM forgets what an earlier reset left to drop, and then takes it for outputs owed.
         before = request.async_tokens_to_discard if self.semantics.discards_add_up else 0
         request.async_tokens_to_discard = before + request.num_output_placeholders

@@ -3,9 +3,9 @@
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from typing import Any
 
 from nullblock.reference.engine import EngineCoreOutputs
-from nullblock.reference.errors import UnsupportedFeature
 from nullblock.reference.outputs import DraftTokenIds, ModelRunnerOutput
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.output import GrammarOutput, SchedulerOutput
@@ -85,20 +85,20 @@ class SchedulerInterface(ABC):
     def make_stats(self) -> SchedulerStats | None:
         """This step's figures; None when statistics are off."""
 
-    def get_kv_connector(self) -> None:
-        """None: connectors are out of scope."""
+    def get_kv_connector(self) -> Any:
+        """What knows remote KV; None if nothing does."""
         return None
 
+    @abstractmethod
     def get_grammar_bitmask(self, scheduler_output: SchedulerOutput) -> GrammarOutput | None:
-        """None: no request in scope uses a grammar."""
-        return None
+        """The mask of allowed tokens for a step; None if nobody in it needs one."""
 
+    @abstractmethod
     def update_draft_token_ids(self, draft_token_ids: DraftTokenIds) -> None:
-        """Out of scope."""
-        raise UnsupportedFeature("speculative decoding")
+        """Take drafts for the steps to come."""
 
+    @abstractmethod
     def update_draft_token_ids_in_output(
         self, draft_token_ids: DraftTokenIds, scheduler_output: SchedulerOutput
     ) -> None:
-        """Out of scope."""
-        raise UnsupportedFeature("speculative decoding")
+        """Write drafts into a step that was scheduled without knowing them."""

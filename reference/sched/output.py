@@ -1,8 +1,9 @@
 """What one call of ``schedule()`` tells the workers."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
+from nullblock.reference.multimodal.inputs import MultiModalFeatureSpec
+from nullblock.reference.pooling_params import PoolingParams
 from nullblock.reference.request import LoRARequest, Request
 from nullblock.reference.sampling_params import SamplingParams
 
@@ -13,9 +14,9 @@ class NewRequestData:
 
     req_id: str
     prompt_token_ids: list[int] | None
-    mm_features: list[Any]
+    mm_features: list[MultiModalFeatureSpec]
     sampling_params: SamplingParams | None
-    pooling_params: object | None
+    pooling_params: PoolingParams | None
     block_ids: tuple[list[int], ...]
     num_computed_tokens: int
     """Tokens that need no computing any more, as this step begins."""
@@ -99,11 +100,13 @@ class SchedulerOutput:
     total_num_scheduled_tokens: int
     scheduled_spec_decode_tokens: dict[str, list[int]]
     scheduled_encoder_inputs: dict[str, list[int]]
+    """Items to compute by request, as indices into its features."""
     num_common_prefix_blocks: list[int]
     """By group, the leading blocks that all owners of blocks share."""
     finished_req_ids: set[str]
     """Requests that ended since the previous step: workers forget them."""
     free_encoder_mm_hashes: list[str]
+    """Items whose embeddings workers forget before this step."""
     preempted_req_ids: set[str] | None = None
     """Requests that lost their blocks in this step."""
     has_structured_output_requests: bool = False
@@ -133,7 +136,7 @@ class SchedulerOutput:
 
 @dataclass
 class GrammarOutput:
-    """The mask of allowed tokens; structured output is out of scope."""
+    """The mask of allowed tokens, a row for each of the requests."""
 
     structured_output_request_ids: list[str]
     grammar_bitmask: object

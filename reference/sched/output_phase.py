@@ -1,11 +1,14 @@
 """The end of a step: what workers are told, and what is counted as computed from now on."""
 
 from nullblock.reference.request import Request
+from nullblock.reference.sched import later
+from nullblock.reference.sched.drafts import Drafts
 from nullblock.reference.sched.output import CachedRequestData, NewRequestData, SchedulerOutput
-from nullblock.reference.sched.state import SchedulerState, Step
+from nullblock.reference.sched.state import Step
+from nullblock.reference.sched.structured_output import StructuredOutput
 
 
-class OutputPhase(SchedulerState):
+class OutputPhase(StructuredOutput, Drafts):
     """Turns the decisions of a step into a :class:`SchedulerOutput`."""
 
     def _make_scheduler_output(self, step: Step) -> SchedulerOutput:
@@ -24,23 +27,43 @@ class OutputPhase(SchedulerState):
         cached_data = self._make_cached_request_data(step, resumed)
         self.prev_step_scheduled_req_ids.clear()
         self.prev_step_scheduled_req_ids.update(step.num_scheduled_tokens)
-        return SchedulerOutput(
+        scheduler_output = SchedulerOutput(
             scheduled_new_reqs=new_data,
             scheduled_cached_reqs=cached_data,
             num_scheduled_tokens=step.num_scheduled_tokens,
             total_num_scheduled_tokens=total,
-            scheduled_spec_decode_tokens={},
-            scheduled_encoder_inputs={},
+            scheduled_spec_decode_tokens=step.spec_tokens,
+            scheduled_encoder_inputs=step.encoder_inputs,
             num_common_prefix_blocks=self._num_common_prefix_blocks(),
             finished_req_ids=self.finished_req_ids,
-            free_encoder_mm_hashes=[],
-            preempted_req_ids={request.request_id for request in step.preempted},
+            free_encoder_mm_hashes=self.encoder_cache_manager.get_freed_mm_hashes(),
+            preempted_req_ids=self._preempted_req_ids(step),
+            new_block_ids_to_zero=(
+                self.kv_cache_manager.take_new_block_ids() or None
+                if self.needs_kv_cache_zeroing
+                else None
+            ),
         )
+        if self.ec_connector is not None:
+            told = self.ec_connector.build_connector_meta(scheduler_output)
+            scheduler_output.ec_connector_metadata = told
+        return scheduler_output
+
+    def _preempted_req_ids(self, step: Step) -> set[str]:
+        """Whom this step preempted; in lines that tell, also whom a reset preempted before it."""
+        preempted = {request.request_id for request in step.preempted}
+        if self._preempted_by_reset:
+            if self.semantics.resets_report_preempted:
+                preempted |= self._preempted_by_reset
+            self._preempted_by_reset.clear()
+        return preempted
 
     def _num_common_prefix_blocks(self) -> list[int]:
         """Leading blocks that all owners of blocks share: what cascade attention may exploit."""
+        if not self.semantics.tells_common_prefix:
+            return []
         if not self.running:
-            return [0]
+            return [0] * self.kv_cache_manager.num_kv_cache_groups
         return self.kv_cache_manager.get_num_common_prefix_blocks(self.running[0].request_id)
 
     def _new_request_data(self, request: Request, step: Step) -> NewRequestData:
@@ -85,7 +108,8 @@ class OutputPhase(SchedulerState):
     def _scheduled_token_ids(self, step: Step, requests: list[Request]) -> list[list[int]]:
         """The tokens to compute, for pipeline stages that did not sample them; else nothing.
 
-        Scheduling asynchronously, the stages hand sampled tokens to each other on the device.
+        Drafts, which are beyond a request's tokens, are not among them. Scheduling asynchronously,
+        the stages hand sampled tokens to each other on the device.
         """
         if not self.use_pp or self.async_scheduling:
             return []
@@ -108,8 +132,16 @@ class OutputPhase(SchedulerState):
             request.num_computed_tokens += num_tokens
             num_to_come = len(request._all_token_ids) + request.num_output_placeholders
             request.is_prefill_chunk = is_chunk = request.num_computed_tokens < num_to_come
-            if counts_placeholders and not is_chunk:
+            if is_chunk:
+                continue
+            if request.structured_output_request is not None:
+                self._note_structured_output(request, scheduler_output)
+            if counts_placeholders:
                 request.num_output_placeholders += 1
+        if self._awaits_output:
+            later.take_off(requests, scheduler_output.num_scheduled_tokens)
+        if self._has_drafts:
+            self._count_drafts(scheduler_output)
         if self.semantics.frames_match_request:
             scheduler_output.scheduled_requests = {
                 request_id: requests[request_id]

@@ -2,11 +2,14 @@
 
 from nullblock.reference.kv_cache_manager import KVCacheBlocks
 from nullblock.reference.request import Request
+from nullblock.reference.sched.drafts import Drafts
+from nullblock.reference.sched.encoder import EncoderInputs
+from nullblock.reference.sched.mamba_split import MambaSplit
 from nullblock.reference.sched.request_queue import SchedulingPolicy
-from nullblock.reference.sched.state import SchedulerState, Step
+from nullblock.reference.sched.state import Step
 
 
-class RunningPhase(SchedulerState):
+class RunningPhase(Drafts, EncoderInputs, MambaSplit):
     """Schedules ``running`` in its order, preempting when blocks run out."""
 
     def _schedule_running(self, step: Step) -> None:
@@ -15,13 +18,24 @@ class RunningPhase(SchedulerState):
         A request that has nothing to compute is passed over, not a reason to stop. One that had
         to preempt itself ends the phase: those behind it get nothing in this step.
         """
+        has_drafts, lookahead = self._has_drafts, self.num_lookahead_tokens
         while step.req_index < len(self.running) and step.token_budget > 0:
             request = self.running[step.req_index]
             num_new_tokens = self._num_running_tokens(request, step.token_budget)
+            if request.mm_features:
+                num_new_tokens = self._plan_encoder_inputs(
+                    request, request.num_computed_tokens, num_new_tokens, step
+                )
+            if self.need_mamba_block_aligned_split:
+                num_new_tokens = self._mamba_block_aligned_split(
+                    request, request.num_computed_tokens, num_new_tokens
+                )
             if num_new_tokens == 0:
                 step.req_index += 1
                 continue
-            new_blocks = self.kv_cache_manager.allocate_slots(request, num_new_tokens)
+            new_blocks = self.kv_cache_manager.allocate_slots(
+                request, num_new_tokens, 0, None, lookahead
+            )
             if new_blocks is None:
                 new_blocks = self._preempt_for(request, num_new_tokens, step)
                 if new_blocks is None:
@@ -32,6 +46,10 @@ class RunningPhase(SchedulerState):
             step.num_scheduled_tokens[request_id] = num_new_tokens
             step.token_budget -= num_new_tokens
             step.req_index += 1
+            if request.mm_features:
+                self._take_encoder_inputs(request, step)
+            if has_drafts and request.spec_token_ids:
+                self._schedule_drafts(request, num_new_tokens, step)
 
     def _num_running_tokens(self, request: Request, token_budget: int) -> int:
         """How many tokens a running request gets: what it lacks, clamped three times.
@@ -43,16 +61,23 @@ class RunningPhase(SchedulerState):
         than the model allows it is negative, and vLLM schedules that; only 0 means "nothing".
         """
         num_new_tokens = len(request._all_token_ids) - request.num_computed_tokens
-        if self.async_scheduling and request.num_output_placeholders > 0:
-            if self._is_served_by_steps_in_flight(request):
+        if request.spec_token_ids:
+            num_new_tokens += len(request.spec_token_ids)
+        num_in_flight = request.num_output_placeholders
+        if self.async_scheduling and num_in_flight:
+            # Below 0 they are after a reset with drafts in flight: see _reject_drafts.
+            if num_in_flight > 0 and self._is_served_by_steps_in_flight(request):
                 return 0
-            num_new_tokens += request.num_output_placeholders
-        threshold: int = self.scheduler_config.long_prefill_token_threshold
+            num_new_tokens += num_in_flight
+        threshold = self._long_prefill_token_threshold
         if 0 < threshold < num_new_tokens:
             num_new_tokens = threshold
-        return min(
+        num_new_tokens = min(
             num_new_tokens, token_budget, self.max_model_len - 1 - request.num_computed_tokens
         )
+        if num_new_tokens < 0 and self.semantics.grants_not_negative:
+            return 0
+        return num_new_tokens
 
     def _is_served_by_steps_in_flight(self, request: Request) -> bool:
         """Whether the outputs in flight take a request to its ``max_tokens``."""
@@ -73,21 +98,31 @@ class RunningPhase(SchedulerState):
             step.preempted.append(victim)
             if victim is request:
                 return None
-            new_blocks = self.kv_cache_manager.allocate_slots(request, num_new_tokens)
+            new_blocks = self.kv_cache_manager.allocate_slots(
+                request, num_new_tokens, num_lookahead_tokens=self.num_lookahead_tokens
+            )
             if new_blocks is not None:
                 return new_blocks
+
+    def _comes_late(self, item: tuple[int, Request]) -> tuple[int, float, str]:
+        """How PRIORITY compares a running request, and its index, with others: the largest goes.
+
+        The id does not count in vLLM, where the first of equals goes, which waits before the
+        others: two of them preempt each other for ever.
+        """
+        request = item[1]
+        by_id = request.request_id if self.semantics.victim_by_id else ""
+        return request.priority, request.arrival_time, by_id
 
     def _pop_victim(self, step: Step) -> Request:
         """Take the next victim off ``running``, and out of the step if it was in.
 
-        FCFS: the last. PRIORITY: the one with the largest (priority, arrival time), the first of
-        equals; the request id plays no part. Only PRIORITY can choose one whose turn has passed.
+        FCFS: the last. PRIORITY: the one with the largest (priority, arrival time), and of equals
+        the largest id. Only PRIORITY can choose one whose turn has passed.
         """
         if self.policy == SchedulingPolicy.FCFS:
             return self.running.pop()
-        index, victim = max(
-            enumerate(self.running), key=lambda item: (item[1].priority, item[1].arrival_time)
-        )
+        index, victim = max(enumerate(self.running), key=self._comes_late)
         del self.running[index]
         was_scheduled = step.withdraw(victim)
         if was_scheduled:

@@ -9,9 +9,19 @@ from nullblock.reference.errors import refuse
 from nullblock.reference.kv_cache_interface import KVCacheConfig
 from nullblock.reference.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from nullblock.reference.kv_events import EventPublisherFactory
+from nullblock.reference.multimodal.encoder_budget import make_encoder_cache
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched import later
+from nullblock.reference.sched.encoder_plan import EncoderPlan
 from nullblock.reference.sched.interface import PauseState
-from nullblock.reference.sched.request_queue import SchedulingPolicy, create_request_queue
+from nullblock.reference.sched.request_queue import (
+    RequestQueue,
+    SchedulingPolicy,
+    create_request_queue,
+)
+from nullblock.reference.spec_decode import draft_sizes
+from nullblock.reference.stats import PrefixCacheStats
+from nullblock.spec.facts import token_budget
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 
@@ -37,6 +47,18 @@ class Step:
     """Scheduled requests that had been preempted."""
     preempted: list[Request] = field(default_factory=list)
     """Requests that lost their blocks in this step."""
+    loras: set[int] = field(default_factory=set)
+    """Numbers of the adapters that this step computes; only where they are capped."""
+    skipped: RequestQueue | None = None
+    """Requests that were passed over in this step; None for none."""
+    encoder_budget: int = 0
+    """Embeddings that may still be computed."""
+    encoder_inputs: dict[str, list[int]] = field(default_factory=dict)
+    """Encoder inputs to compute, by request."""
+    encoder_plan: EncoderPlan = field(default_factory=EncoderPlan)
+    """For the request with encoder inputs whose turn it was last."""
+    spec_tokens: dict[str, list[int]] = field(default_factory=dict)
+    """The drafts among the tokens, by request; no entry where there are none."""
 
     def withdraw(self, request: Request) -> bool:
         """Take a request that was running out of the step; whether it was in."""
@@ -45,17 +67,22 @@ class Step:
             return False
         self.token_budget += self.num_scheduled_tokens.pop(request_id)
         del self.new_blocks[request_id]
+        for index in self.encoder_inputs.pop(request_id, ()):
+            self.encoder_budget += request.get_num_encoder_embeds(index)
+        self.spec_tokens.pop(request_id, None)
         return True
 
 
 class SchedulerState:
-    """Every request is in exactly one place: ``waiting``, or ``running``, or gone.
+    """Every request is in exactly one place: ``waiting``, ``skipped_waiting``, ``running``, gone.
 
     Args:
         vllm_config: any object with vLLM's configuration fields that this scope reads.
-        kv_cache_config: one full-attention group.
-        structured_output_manager: not used; no request in scope has a grammar.
-        block_size: tokens a block.
+        kv_cache_config: the groups of layers, and the blocks that they share.
+        structured_output_manager: says whether a request's grammar is to see its new tokens, and
+            makes the masks of allowed tokens.
+        block_size: what prefix hits are a multiple of: of one group, its tokens a block.
+        mm_registry: the processors of a multimodal model; None: a model without an encoder.
         include_finished_set: report the ids that ended to each client.
         log_stats: collect statistics.
         semantics: the profile; vLLM 0.22.1 unless told otherwise.
@@ -68,10 +95,10 @@ class SchedulerState:
         self,
         vllm_config: Any,
         kv_cache_config: KVCacheConfig,
-        structured_output_manager: object,
+        structured_output_manager: Any,
         block_size: int,
         hash_block_size: int | None = None,
-        mm_registry: object = None,
+        mm_registry: Any = None,
         include_finished_set: bool = False,
         log_stats: bool = False,
         *,
@@ -87,28 +114,22 @@ class SchedulerState:
         self.parallel_config = vllm_config.parallel_config
         self.kv_cache_config = kv_cache_config
         self.structured_output_manager = structured_output_manager
-        self.lora_config = None
-        self.connector = None
+        self.lora_config = vllm_config.lora_config
         self.log_stats = log_stats
         self.block_size = block_size
 
-        limit = self.scheduler_config.max_num_scheduled_tokens
-        self.max_num_scheduled_tokens: int = limit or self.scheduler_config.max_num_batched_tokens
+        self._follow_line()
         self.max_num_running_reqs: int = self.scheduler_config.max_num_seqs
         self.max_model_len: int = vllm_config.model_config.max_model_len
         self.scheduler_reserve_full_isl: bool = self.scheduler_config.scheduler_reserve_full_isl
         self.use_pp: bool = self.parallel_config.pipeline_parallel_size > 1
         self.use_v2_model_runner: bool = vllm_config.use_v2_model_runner
-        self.num_spec_tokens = self.num_lookahead_tokens = 0
+        self.num_spec_tokens, self.num_lookahead_tokens, self.use_eagle = draft_sizes(
+            vllm_config.speculative_config
+        )
+        self._has_drafts = self.num_spec_tokens > 0
 
-        self.policy = SchedulingPolicy(self.scheduler_config.policy)
-        self.requests: dict[str, Request] = {}
-        self.waiting = create_request_queue(self.policy)
-        # Where vLLM parks requests that wait for something else than their turn (an adapter slot,
-        # a grammar, remote KV): nothing in this scope does.
-        self.skipped_waiting = create_request_queue(self.policy)
-        self.running: list[Request] = []
-        """In the order of admission."""
+        self._make_queues()
         self.finished_req_ids: set[str] = set()
         self.finished_req_ids_dict: dict[int, set[str]] | None = (
             defaultdict(set) if include_finished_set else None
@@ -121,10 +142,55 @@ class SchedulerState:
         # and resumed while its output is in flight samples the same position twice.
         self._counts_placeholders = self.async_scheduling or self.semantics.outputs_owed_once
 
+        self._be_without_connector()
         self._make_kv_cache(block_size if hash_block_size is None else hash_block_size)
+        self.is_encoder_decoder: bool = vllm_config.model_config.is_encoder_decoder
+        self.ec_connector: Any = None
+        self.encoder_cache_manager, self.max_num_encoder_input_tokens = make_encoder_cache(
+            vllm_config, mm_registry
+        )
+
+    def _follow_line(self) -> None:
+        """What the lines differ in, as it is at the start."""
+        config = self.scheduler_config
+        self.max_num_scheduled_tokens = token_budget(
+            config.max_num_batched_tokens, config.max_num_scheduled_tokens, self.semantics
+        )
+        self._awaits_output = self.semantics.resumes_await_output
+        self._long_prefill_token_threshold: int = config.long_prefill_token_threshold
+        self._preempted_by_reset: set[str] = set()
+        """Since the last step."""
+
+    def _make_queues(self) -> None:
+        """Where requests are."""
+        self.policy = SchedulingPolicy(self.scheduler_config.policy)
+        self.requests: dict[str, Request] = {}
+        self.waiting = create_request_queue(self.policy)
+        self.skipped_waiting = create_request_queue(self.policy)
+        """Requests that wait for something else than their turn, or were passed over."""
+        self.num_waiting_for_streaming_input = 0
+        """Sessions that wait for their next chunk."""
+        self.running: list[Request] = []
+        """In the order of admission."""
+
+    def _be_without_connector(self) -> None:
+        """Nothing knows remote KV; whoever builds a scheduler may set a connector."""
+        self.connector: Any = None
+        self.connector_prefix_cache_stats: PrefixCacheStats | None = None
+        self.recompute_kv_load_failures = True
+        """Whether requests compute what was not loaded; else they end."""
+        self.finished_recving_kv_req_ids: set[str] = set()
+        """Requests whose load has ended and that have not gone on yet."""
+        self.failed_recving_kv_req_ids: set[str] = set()
+        """Requests that lack some of what they load."""
 
     def _make_kv_cache(self, hash_block_size: int) -> None:
-        """The KV cache, and who is told of its events."""
+        """The KV cache, what its layers ask of a step, and who is told of its events."""
+        self.has_mamba_layers = self.kv_cache_config.has_mamba_layers
+        self.needs_kv_cache_zeroing = self.kv_cache_config.needs_kv_cache_zeroing
+        self.need_mamba_block_aligned_split = (
+            self.has_mamba_layers and self.cache_config.mamba_cache_mode == "align"
+        )
         events = self.kv_events_config
         self.enable_kv_cache_events = bool(events and events.enable_kv_cache_events)
         self.kv_event_publisher = EventPublisherFactory.create(
@@ -135,13 +201,20 @@ class SchedulerState:
             max_model_len=self.max_model_len,
             max_num_batched_tokens=self.scheduler_config.max_num_batched_tokens,
             enable_caching=self.cache_config.enable_prefix_caching,
+            use_eagle=self.use_eagle,
             log_stats=self.log_stats,
             enable_kv_cache_events=self.enable_kv_cache_events,
             hash_block_size=hash_block_size,
+            # A field of later releases' configurations.
+            watermark=getattr(self.scheduler_config, "watermark", None) or 0.0,
             semantics=self.semantics,
         )
+        if not self.needs_kv_cache_zeroing:
+            self.kv_cache_manager.tell_no_new_blocks()
 
-    def _preempt_request(self, request: Request, timestamp: float) -> None:
+    def _preempt_request(
+        self, request: Request, timestamp: float, drop_stale_output: bool = False
+    ) -> None:
         """Take a request's blocks and let it start over; it must be off ``running`` already.
 
         It waits at the front, so of several victims the last comes first, and since victims are
@@ -150,34 +223,34 @@ class SchedulerState:
         """
         assert request.status == RequestStatus.RUNNING, f"{request.request_id} is not running"
         self.kv_cache_manager.free(request)
+        if request.mm_features:
+            self.encoder_cache_manager.free(request)
         request.status = RequestStatus.PREEMPTED
         request.num_computed_tokens = 0
+        request.spec_token_ids = []
         request.num_preemptions += 1
+        if self._awaits_output:
+            later.outdate(request, drop_stale_output)
         if self.log_stats:
             request.record_event(EngineCoreEventType.PREEMPTED, timestamp)
         self.waiting.prepend_request(request)
 
-    def _free_request(self, request: Request) -> None:
-        """Let go of a finished request; workers hear of it with the next step."""
+    def _free_blocks(self, request: Request) -> None:
+        """Give a finished request's blocks back, and forget it."""
         assert request.is_finished()
-        request_id = request.request_id
-        self.finished_req_ids.add(request_id)
-        if self.finished_req_ids_dict is not None:
-            self.finished_req_ids_dict[request.client_index].add(request_id)
         self.kv_cache_manager.free(request)
-        del self.requests[request_id]
+        del self.requests[request.request_id]
 
 
 def _refuse_out_of_scope(vllm_config: Any) -> None:
     """Refuse every configuration that would need a rule which is not here."""
     parallel = vllm_config.parallel_config
     observability = vllm_config.observability_config
-    refuse("a cap on adapters (lora_config)", vllm_config.lora_config is not None)
-    refuse("KV connectors", vllm_config.kv_transfer_config is not None)
+    refuse(
+        "making KV connectors (set the scheduler's connector)",
+        vllm_config.kv_transfer_config is not None,
+    )
     refuse("encoder connectors", vllm_config.ec_transfer_config is not None)
-    refuse("speculative decoding", vllm_config.speculative_config is not None)
-    refuse("encoder-decoder models", vllm_config.model_config.is_encoder_decoder)
-    refuse("multimodal models", vllm_config.model_config.is_multimodal_model)
     refuse("routed experts", vllm_config.model_config.enable_return_routed_experts)
     refuse("KV cache metrics", observability.kv_cache_metrics)
     refuse("decode context parallelism", parallel.decode_context_parallel_size != 1)

@@ -2,19 +2,25 @@
 
 import time
 from collections import defaultdict
+from typing import Any
 
-from nullblock.reference.engine import EngineCoreOutput, EngineCoreOutputs
+from nullblock.reference.engine import EngineCoreOutput, EngineCoreOutputs, FinishReason
 from nullblock.reference.errors import refuse
 from nullblock.reference.kv_events import KVEventBatch
 from nullblock.reference.outputs import ModelRunnerOutput
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched import later
+from nullblock.reference.sched.drafts import Drafts
+from nullblock.reference.sched.encoder import EncoderInputs
+from nullblock.reference.sched.kv_load_failures import KVLoadFailures
 from nullblock.reference.sched.output import SchedulerOutput
-from nullblock.reference.sched.state import SchedulerState
+from nullblock.reference.sched.streaming import Streaming
+from nullblock.reference.sched.structured_output import StructuredOutput
 from nullblock.reference.sched.utils import check_stop, remove_all
 from nullblock.reference.stats import SchedulerStats
 
 
-class UpdatePhase(SchedulerState):
+class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderInputs):
     """Takes in one step's sampled tokens, in the order in which the step was scheduled.
 
     Steps return in the order in which they were scheduled, however many are in flight.
@@ -27,51 +33,77 @@ class UpdatePhase(SchedulerState):
 
         A request that was preempted since it was scheduled still gets its token, and may end by
         it; one that was aborted does not. Lists of several tokens are cut at the stop in place.
+        A pooling request gets no token, and ends with what the pooler made of it.
         """
         _refuse_out_of_scope(model_runner_output)
+        report = model_runner_output.kv_connector_output
+        unloaded = self._take_back_unloaded(report, scheduler_output) if report else set()
+        keeps_ended = self.connector is not None
         requests = self.requests
         # vLLM goes by the id alone: a request that reuses it gets the old one's token.
         by_request = self.semantics.frames_match_request
+        awaits_output = self._awaits_output
+        drafts = scheduler_output.scheduled_spec_decode_tokens
         sampled_token_ids = model_runner_output.sampled_token_ids
+        pooler_output = model_runner_output.pooler_output
         req_id_to_index = model_runner_output.req_id_to_index
         outputs: defaultdict[int, list[EngineCoreOutput]] = defaultdict(list)
-        for refused in self._rejected:
-            outputs[refused.client_index].append(_engine_core_output(refused, [], stopped=True))
-        self._rejected.clear()
+        self._report_rejected(outputs)
         stopped_running: set[Request] = set()
         stopped_preempted: set[Request] = set()
         for request_id, num_tokens in scheduler_output.num_scheduled_tokens.items():
             assert num_tokens > 0, f"{num_tokens} tokens were scheduled for {request_id!r}"
+            if unloaded and request_id in unloaded:
+                continue
             request = requests.get(request_id)
-            if request is None:
+            if request is None or (keeps_ended and request.is_finished()):
                 continue
             if by_request and scheduler_output.scheduled_requests[request_id] is not request:
                 continue
-            token_ids = sampled_token_ids[req_id_to_index[request_id]] if sampled_token_ids else []
-            if not token_ids:
+            is_stale = awaits_output and later.land(request, num_tokens)
+            if is_stale and request.drop_stale_output:
                 continue
-            status_before = request.status
-            token_ids, stopped = self._update_request_with_output(request, token_ids)
-            if stopped:
-                self._free_request(request)
-                if status_before == RequestStatus.RUNNING:
-                    stopped_running.add(request)
-                else:
-                    stopped_preempted.add(request)
+            index = req_id_to_index[request_id]
+            token_ids = sampled_token_ids[index] if sampled_token_ids else []
+            if token_ids and drafts and request_id in drafts and not is_stale:
+                self._reject_drafts(
+                    request, len(drafts[request_id]), len(token_ids), scheduler_output
+                )
+            if request.mm_features:
+                self._free_encoder_inputs(request)
+            pooled = pooler_output[index] if pooler_output else None
+            if not token_ids and pooled is None:
+                continue
+            status_before, stopped = request.status, False
             if token_ids:
-                output = _engine_core_output(request, token_ids, stopped)
+                token_ids, stopped = self._update_request_with_output(request, token_ids, is_stale)
+                if request.structured_output_request is not None and token_ids:
+                    stopped |= not self._advance_grammar(request, token_ids)
+            elif request.pooling_params is not None:
+                request.status = RequestStatus.FINISHED_STOPPED
+                stopped = True
+            reason = params = None
+            if stopped:
+                reason, params = self._stop(request)
+                was_running = status_before == RequestStatus.RUNNING
+                (stopped_running if was_running else stopped_preempted).add(request)
+            if token_ids or pooled is not None:
+                output = _engine_core_output(request, token_ids, pooled)
+                output.finish_reason, output.kv_transfer_params = reason, params
                 outputs[request.client_index].append(output)
-
-        self.running = remove_all(self.running, stopped_running)
-        if stopped_preempted:
-            self.waiting.remove_requests(stopped_preempted)
+        self._let_go(stopped_running, stopped_preempted)
+        if report is not None:
+            self._finish_transfers(report, unloaded, outputs)
         self._publish_kv_cache_events()
         return self._by_client(outputs)
 
     def _update_request_with_output(
-        self, request: Request, new_token_ids: list[int]
+        self, request: Request, new_token_ids: list[int], is_stale: bool = False
     ) -> tuple[list[int], bool]:
-        """Append tokens until one stops the request; the tokens kept, and whether one did."""
+        """Append tokens until one stops the request; the tokens kept, and whether one did.
+
+        ``is_stale``: the placeholders were given up when the request was preempted.
+        """
         stopped = False
         for num_kept, token_id in enumerate(new_token_ids, start=1):
             request.append_output_token_ids(token_id)
@@ -79,15 +111,47 @@ class UpdatePhase(SchedulerState):
                 del new_token_ids[num_kept:]
                 stopped = True
                 break
-        if self._counts_placeholders:
+        if self._counts_placeholders and not is_stale:
             request.num_output_placeholders -= len(new_token_ids)
             # Where an output may find a later request with the same id, it finds no placeholder.
             assert request.num_output_placeholders >= 0, f"{request.request_id} was owed nothing"
         return new_token_ids, stopped
 
+    def _report_rejected(self, outputs: dict[int, list[EngineCoreOutput]]) -> None:
+        """Tell the clients of requests that were refused on arrival."""
+        for request in self._rejected:
+            output = _engine_core_output(request, [])
+            output.finish_reason = request.get_finished_reason()
+            outputs[request.client_index].append(output)
+        self._rejected.clear()
+
+    def _let_go(self, stopped_running: set[Request], stopped_preempted: set[Request]) -> None:
+        """Take requests that stopped out of where they were.
+
+        One that was preempted is looked for where preempted requests wait. vLLM does not look
+        among the skipped, so one that was passed over since then stays there, and raises when its
+        turn comes.
+        """
+        self.running = remove_all(self.running, stopped_running)
+        if stopped_preempted:
+            self.waiting.remove_requests(stopped_preempted)
+
+    def _stop(self, request: Request) -> tuple[FinishReason | None, dict[str, Any] | None]:
+        """A request has come to its stop: it ends, or it is a session and goes on.
+
+        Returns:
+            Why it stopped, and what its client is to be told of a transfer.
+        """
+        # Asked first: once a session goes on, nothing tells that it had come to a stop.
+        finish_reason = request.get_finished_reason()
+        has_ended = self._handle_stopped_request(request)
+        return finish_reason, self._free_request(request) if has_ended else None
+
     def _publish_kv_cache_events(self) -> None:
         """Publish, in one batch, what happened to the prefix cache since the last update."""
         events = self.kv_cache_manager.take_events()
+        if self.connector is not None:
+            events.extend(self.connector.take_events())
         if events:
             self.kv_event_publisher.publish(KVEventBatch(time.time(), events))
 
@@ -123,17 +187,20 @@ class UpdatePhase(SchedulerState):
             num_skipped_waiting_reqs=len(self.skipped_waiting),
             kv_cache_usage=self.kv_cache_manager.usage,
             prefix_cache_stats=prefix_cache_stats,
+            connector_prefix_cache_stats=self._take_connector_stats(),
+            spec_decoding_stats=self._take_spec_decoding_stats(),
         )
 
 
 def _engine_core_output(
-    request: Request, new_token_ids: list[int], stopped: bool
+    request: Request, new_token_ids: list[int], pooled: object | None = None
 ) -> EngineCoreOutput:
-    """What the front end hears of the request in this step: mostly nothing but its tokens."""
-    output = EngineCoreOutput(request.request_id, new_token_ids)
-    if stopped:
-        output.finish_reason = request.get_finished_reason()
-        output.stop_reason = request.stop_reason
+    """What the front end hears of the request in this step: mostly nothing but its tokens.
+
+    A session goes on telling the stop reason of an earlier chunk.
+    """
+    output = EngineCoreOutput(request.request_id, new_token_ids, pooling_output=pooled)
+    output.stop_reason = request.stop_reason
     if request.prefill_stats is not None:
         output.prefill_stats = request.take_prefill_stats()
     if request.events:
@@ -144,7 +211,5 @@ def _engine_core_output(
 
 def _refuse_out_of_scope(output: ModelRunnerOutput) -> None:
     """Refuse what a model runner can report only with features that are not here."""
-    refuse("KV connector output", output.kv_connector_output is not None)
-    refuse("pooler output", output.pooler_output)
     refuse("log probabilities", output.logprobs is not None or output.prompt_logprobs_dict)
     refuse("routed experts", output.routed_experts is not None)

@@ -46,10 +46,11 @@ def check_stop(
     length leave it None.
     """
     params = request.sampling_params
+    assert params is not None, "a pooling request samples nothing"
     outputs = request._output_token_ids
     num_outputs = len(outputs)
     at_limit = num_outputs >= request.max_tokens or len(request._all_token_ids) >= max_model_len
-    if num_outputs < params.min_tokens:
+    if num_outputs < params.min_tokens and semantics.min_tokens_hold_stops:
         # vLLM lets nothing end a request below min_tokens, so one that has no room left for them
         # never ends (upstream pull request 51299).
         if not (at_limit and semantics.length_before_min_tokens):

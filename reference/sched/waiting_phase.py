@@ -1,47 +1,120 @@
 """Second half of a step: who is admitted."""
 
+from collections import deque
+
 from nullblock.reference.engine import EngineCoreEventType
-from nullblock.reference.kv_cache_manager import KVCacheBlocks
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched import later
+from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.sched.interface import PauseState
-from nullblock.reference.sched.state import SchedulerState, Step
+from nullblock.reference.sched.kv_connector import Prefix
+from nullblock.reference.sched.mamba_split import MambaSplit
+from nullblock.reference.sched.skipped_queue import SkippedQueue
+from nullblock.reference.sched.state import Step
 
 
-class WaitingPhase(SchedulerState):
-    """Admits from the head of ``waiting``; the first that does not fit blocks all behind it."""
+class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
+    """Admits from the head of a queue; the first that does not fit blocks all behind it.
+
+    Who waits for something else than room is passed over, and tried first in the next step.
+    """
 
     def _schedule_waiting(self, step: Step) -> None:
         """Admit requests, unless something was preempted in this step or admission is paused."""
+        if self.lora_config is not None:
+            self._note_running_loras(step)
         if step.preempted or self._pause_state != PauseState.UNPAUSED:
             return
-        while self.waiting and step.token_budget > 0:
+        if not self._awaits_output:
+            return self._admit_waiting(step)
+        aside: deque[Request] = deque()
+        self._admit_waiting(step, aside)
+        later.put_back(self.waiting, aside)
+
+    def _admit_waiting(self, step: Step, aside: deque[Request] | None = None) -> None:
+        """Admit from the head; with ``aside`` what must not be resumed yet is moved there."""
+        while (self.waiting or self.skipped_waiting) and step.token_budget > 0:
             if len(self.running) == self.max_num_running_reqs:
                 break
-            request = self.waiting.peek_request()
-            hits, num_computed_tokens = self._computed_blocks(request)
-            num_new_tokens = self._num_waiting_tokens(
-                request, num_computed_tokens, step.token_budget
-            )
+            if aside is not None:
+                later.set_aside(self.waiting, aside)
+                if not (self.waiting or self.skipped_waiting):
+                    break
+            queue = self._select_waiting_queue_for_scheduling()
+            request = queue.peek_request()
+            prefix = None if self._has_to_wait(request, step) else self._computed_prefix(request)
+            if prefix is None:
+                self._skip(queue, step)
+                continue
+            num_computed_tokens = prefix.num_computed_tokens
+            num_new_tokens: int | None = 0
+            if not prefix.load_async:
+                num_new_tokens = self._num_waiting_tokens(
+                    request, num_computed_tokens, step.token_budget
+                )
             if num_new_tokens is None:
                 break
+            num_encoder_tokens = 0
+            if request.mm_features and not prefix.load_async:
+                num_new_tokens = self._plan_encoder_inputs(
+                    request, num_computed_tokens, num_new_tokens, step
+                )
+                if num_new_tokens == 0:
+                    break
+                num_encoder_tokens = self._num_encoder_tokens(request, step)
+            if self.need_mamba_block_aligned_split:
+                assert not prefix.num_external, "Mamba states are not loaded"
+                num_new_tokens = self._mamba_block_aligned_split(
+                    request, num_computed_tokens, num_new_tokens
+                )
+                if num_new_tokens == 0:
+                    break
             new_blocks = self.kv_cache_manager.allocate_slots(
                 request,
                 num_new_tokens,
-                num_new_computed_tokens=num_computed_tokens,
-                new_computed_blocks=hits,
+                num_new_computed_tokens=prefix.num_local,
+                new_computed_blocks=prefix.hits,
+                num_external_computed_tokens=prefix.num_external,
+                delay_cache_blocks=prefix.load_async,
+                num_encoder_tokens=num_encoder_tokens,
+                # None for the drafts of a request that has nothing computed: not even the first
+                # time, or after a preemption, since its hits are not counted in here.
+                num_lookahead_tokens=(
+                    self.num_lookahead_tokens if request.num_computed_tokens else 0
+                ),
                 full_sequence_must_fit=self.scheduler_reserve_full_isl,
+                has_scheduled_reqs=bool(self.running),
             )
             if new_blocks is None:
+                if request.mm_features:
+                    self.encoder_cache_manager.free(request)
                 break
-            self.waiting.pop_request()
+            if self.connector is not None:
+                self._tell_allocated(request, prefix)
+            if prefix.load_async:
+                self._await_load(request, prefix)
+                self._skip(queue, step)
+                continue
+            queue.pop_request()
             self._admit(request, num_new_tokens, num_computed_tokens, step)
+        self._requeue_skipped(step)
 
-    def _computed_blocks(self, request: Request) -> tuple[KVCacheBlocks, int]:
-        """The cached prefix of a waiting request, looked up anew at every attempt."""
-        hits, num_computed_tokens = self.kv_cache_manager.get_computed_blocks(request)
+    def _computed_prefix(self, request: Request) -> Prefix | None:
+        """What a waiting request need not compute; None if its connector does not know yet.
+
+        Looked up anew at every attempt; but whoever was loaded, or continues a session, keeps what
+        it has computed, and is not looked up.
+        """
+        manager = self.kv_cache_manager
+        if request.num_computed_tokens:
+            return Prefix(manager.empty_kv_cache_blocks, 0, request.num_computed_tokens)
+        hits, num_hits = manager.get_computed_blocks(request)
+        prefix = Prefix(hits, num_hits, num_hits)
+        if self.connector is not None and not self._match_remote(request, prefix):
+            return None
         if request.prefill_stats is not None:
-            request.prefill_stats.set(request.num_prompt_tokens, num_computed_tokens, 0)
-        return hits, num_computed_tokens
+            request.prefill_stats.set(request.num_prompt_tokens, num_hits, prefix.num_external)
+        return prefix
 
     def _num_waiting_tokens(
         self, request: Request, num_computed_tokens: int, token_budget: int
@@ -52,7 +125,7 @@ class WaitingPhase(SchedulerState):
         comes before the question whether chunks are allowed, so it chunks even where they are not.
         """
         num_new_tokens = request.num_tokens - num_computed_tokens
-        threshold: int = self.scheduler_config.long_prefill_token_threshold
+        threshold = self._long_prefill_token_threshold
         if 0 < threshold < num_new_tokens:
             num_new_tokens = threshold
         if num_new_tokens > token_budget:
@@ -82,3 +155,7 @@ class WaitingPhase(SchedulerState):
         step.new_blocks[request_id] = self.kv_cache_manager.get_blocks(request_id)
         step.num_scheduled_tokens[request_id] = num_new_tokens
         step.token_budget -= num_new_tokens
+        if self.lora_config is not None:
+            self._take_lora_place(request, step)
+        if request.mm_features:
+            self._take_encoder_inputs(request, step)

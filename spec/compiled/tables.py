@@ -16,6 +16,7 @@ TABLED = {
     "par": "H",
     "depth": "H",
     "order": "R",
+    "behind": "R",
     "negligible": "RI",
 }
 """What the environment answers from the facts of a scope alone: asked beforehand, for every

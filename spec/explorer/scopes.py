@@ -31,7 +31,7 @@ CORE = Scope(
 )
 PRIORITY = Scope(
     "priority",
-    "PRIORITY: victims already scheduled, withdrawn tokens and hashes",
+    "PRIORITY, two of them equal: victims already scheduled, withdrawn tokens and hashes",
     _config(4, 2, 5, scheduler_reserve_full_isl=False, policy="priority"),
     (
         Template("a", (A, A, A, B), 3, priority=9),
@@ -149,6 +149,16 @@ PAUSES = Scope(
     halves=True,
     pauses=(UNPAUSED, PAUSED_NEW, PAUSED_ALL),
 )
+RULES_PAUSES = Scope(
+    "rules-pauses",
+    "the invariants after every single rule, paused and not",
+    PAUSES.config,
+    PAUSES.templates,
+    PAUSES.witnesses,
+    aborts=False,
+    pauses=PAUSES.pauses,
+    every_rule=True,
+)
 RULES = Scope(
     "rules",
     "the invariants after every single rule, FCFS",
@@ -158,11 +168,13 @@ RULES = Scope(
     resets=(True,),
     every_rule=True,
 )
+_RANKED = (*PRIORITY.templates[:2], Template("c", (C,), 3))
+"""No two of equal priority."""
 RULES_PRIORITY = Scope(
     "rules-priority",
     "the invariants after every single rule, PRIORITY",
     PRIORITY.config,
-    PRIORITY.templates,
+    _RANKED,
     frozenset("withdrawal hashes-withdrawn preempts-another preempts-twice".split()),
     aborts=False,
     every_rule=True,
@@ -220,11 +232,7 @@ AHEAD_PRIORITY = Scope(
     "ahead-priority",
     "scheduling ahead under PRIORITY: victims that are in flight, or scheduled already",
     _config(4, 2, 5, scheduler_reserve_full_isl=False, policy="priority", **_AHEAD),
-    (
-        Template("a", (A, A, A, B), 3, priority=9),
-        Template("b", (A, A, B), 4, priority=1),
-        Template("c", (C,), 3, priority=1),
-    ),
+    _RANKED,
     frozenset("withdrawal passed-over preempted-in-flight hashes-withdrawn".split()),
     halves=True,
     depth=2,
@@ -267,7 +275,7 @@ STANDARD: dict[str, Scope] = {
     for s in (
         *(CORE, PRIORITY, TWINS, CROWD, THRESHOLD, UNCUT, UNCUT_LONG, INFLIGHT, ORPHANS),
         *(KEYS, STOPS, NOCACHE, PAUSES, AHEAD, DEEP, RESETS, RESETS_ABORTS, AHEAD_PRIORITY),
-        *(PIPELINE, PIPELINE_CHUNKS, RULES, RULES_PRIORITY, RULES_AHEAD),
+        *(PIPELINE, PIPELINE_CHUNKS, RULES, RULES_PRIORITY, RULES_AHEAD, RULES_PAUSES),
     )
 }
 """Searched by default: every witness and every reachable rule is in some of them."""

@@ -4,9 +4,11 @@ from nullblock.spec.fields import (
     ADVANCE,
     IDLE,
     LEAVING,
+    PAUSED_ALL,
     RESETTING,
     RUN_PHASE,
     RUNNING,
+    UNPAUSED,
     UPDATE,
     WAIT_PHASE,
 )
@@ -38,6 +40,26 @@ def no_admission_after_preemption(s: State) -> Value:
         s.adm >= 0,
         either(s.turned == 0, s.adm == 0),
         implies(s.phase == RUN_PHASE, s.adm == 0),
+    )
+
+
+def _undone(s: State) -> Value:
+    """Whether a step is under way."""
+    return both(s.phase != IDLE, s.phase <= ADVANCE)
+
+
+@invariant("WAIT-16")
+def paused_admits_nobody(s: State) -> Value:
+    """No request is admitted in a step that finds admissions paused, or everything."""
+    return implies(both(_undone(s), s.pause != UNPAUSED), s.adm == 0)
+
+
+@invariant("RUN-27")
+def paused_schedules_nothing(s: State) -> Value:
+    """A step that finds everything paused has no budget and schedules nothing."""
+    return implies(
+        both(_undone(s), s.pause == PAUSED_ALL),
+        both(s.budget == 0, s.k.forall("R", lambda r: s.sched[r] == 0)),
     )
 
 

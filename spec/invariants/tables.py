@@ -3,6 +3,7 @@
 from nullblock.spec.fields import (
     ADVANCE,
     DECIDED,
+    LEAVING,
     PREEMPTED,
     RUN_PHASE,
     RUNNING,
@@ -10,7 +11,7 @@ from nullblock.spec.fields import (
     WAITING,
 )
 from nullblock.spec.invariants.ledger import invariant, within
-from nullblock.spec.kernel import State, Value, both, either, implies, ite
+from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
 from nullblock.spec.state import is_head, start
 
 
@@ -113,6 +114,41 @@ def uncomputed_is_exclusive(s: State) -> Value:
             lambda r, q, b: implies(
                 both(s.pos[r, b] >= s.k.full(s.comp[r]), s.pos[r, b] >= 0, s.pos[q, b] >= 0),
                 r == q,
+            ),
+        ),
+    )
+
+
+@invariant("TABLE-12")
+def one_writer(s: State) -> Value:
+    """Of those who hold a block and are not leaving, at most one has still to compute it: no two
+    write one slot.
+    """
+
+    def to_compute(r: Value, b: Value) -> Value:
+        return both(s.pos[r, b] >= 0, s.pos[r, b] >= s.k.full(s.comp[r]), s.stage[r] != LEAVING)
+
+    return s.k.forall(
+        "RRB", lambda r, q, b: implies(both(to_compute(r, b), to_compute(q, b)), r == q)
+    )
+
+
+@invariant("HASH-22")
+def full_blocks_are_cached(s: State) -> Value:
+    """With prefix caching, every full block of a running request whose tokens are computed, or
+    scheduled, and known is cached. Upstream: 11186.
+    """
+    return implies(
+        s.k.caching,
+        s.k.forall(
+            "R",
+            lambda r: implies(
+                both(
+                    s.stage[r] == RUNNING,
+                    neg(both(s.k.asynchronous, s.open == 1, r == s.taker)),
+                ),
+                s.k.full(s.comp[r] + s.sched[r] - ite(s.k.asynchronous, s.ph[r], 0))
+                <= s.ncached[r],
             ),
         ),
     )

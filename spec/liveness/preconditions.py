@@ -68,7 +68,8 @@ def _ends(setting: Setting) -> bool:
 
 def _ranked(setting: Setting) -> bool:
     places = [(t.priority, t.arrival) for t in setting.scope.templates]
-    return setting.scope.config.policy == "fcfs" or len(set(places)) == len(places)
+    apart = setting.semantics.victim_by_id or len(set(places)) == len(places)
+    return setting.scope.config.policy == "fcfs" or apart
 
 
 def _assumption(which: Assumption, upheld: str, scope: Scope) -> Precondition:
@@ -146,9 +147,10 @@ PRECONDITIONS: tuple[Precondition, ...] = (
     ),
     Precondition(
         "ranks",
-        "the policy is FCFS, or no two live requests have the same priority and arrival time: of "
-        "equals PREEMPT-1 takes the first in the list, whoever came first",
-        "nobody: a decision of PREEMPT-1 in both profiles; arrival times rarely are equal",
+        "the policy is FCFS, or victims are chosen by the order of the queue, ids included, or no "
+        "two live requests have the same priority and arrival time",
+        "normative chooses by that order (PREEMPT-1); in vllm-0.22.1 of equals the first in the "
+        "list goes, whoever came first",
         _ranked,
         Setting(
             replace(
@@ -157,7 +159,7 @@ PRECONDITIONS: tuple[Precondition, ...] = (
                 config=replace(PAIR.config, policy="priority", enable_prefix_caching=False),
                 aborts=False,
             ),
-            NORMATIVE,
+            replace(NORMATIVE, victim_by_id=False),
         ),
     ),
     Precondition(

@@ -7,10 +7,12 @@ loops end, is proved elsewhere (`nullblock prove`).
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
+from pathlib import Path
 
 from nullblock.spec.fields import IDLE, RUNNING, UNBORN
-from nullblock.spec.kernel import RULES, Engines, State, Value, both, ensure
+from nullblock.spec.kernel import RULES, Engines, State, Value, both, either, ensure
+from nullblock.spec.liveness.line import LINE_KEEPS, SERVE_KEEPS, first_is_served, may_serve
 from nullblock.spec.liveness.ranking import (
     RUN_KEEPS,
     STEP_KEEPS,
@@ -18,11 +20,13 @@ from nullblock.spec.liveness.ranking import (
     WAIT_KEEPS,
     Mark,
     Piece,
+    awaits_alone,
     awaits_nothing,
     comes_first,
     is_bounded,
     is_lower,
     is_strictly_lower,
+    leads,
     mark,
     may_begin,
     others_hold_nothing,
@@ -31,27 +35,22 @@ from nullblock.spec.liveness.ranking import (
     the_rest_is_free,
 )
 from nullblock.spec.profiles import NORMATIVE, Semantics
+from nullblock.spec.prover.hints import hints
 from nullblock.spec.prover.jobs import Job
 from nullblock.spec.prover.prover import Prover
 from nullblock.spec.prover.report import Checked, JobReport
 from nullblock.spec.state import at_rest, in_flight
 
-MARK = "RIIII"
-"""The sorts of a mark: a request, and four numbers."""
+MARK = "RIIIIIRI"
+"""The sorts of a mark, field by field."""
 NEEDS_ROOM: dict[tuple[Piece, ...], tuple[str, ...]] = {
     STEP_KEEPS: ("preempt", "hold_back", "give_up"),
     RUN_KEEPS: ("preempt",),
+    LINE_KEEPS: ("preempt",),
 }
 """Rules that fire where slots are short, and so never for a chief that is alone."""
-HINTS = {
-    what: frozenset(names.split())
-    for what, names in {
-        "others_hold_nothing": "ALLOC-2 ALLOC-3 LIFE-12 RUN-9 RUN-19 TABLE-1 TABLE-7 WAIT-12",
-        "stays_chief": "ALLOC-2 LIFE-12 LIFE-17 RUN-8 RUN-12 WAIT-12 WAIT-13 WAIT-15",
-        "comes_back": "UPD-19 UPD-20 UPD-21",
-    }.items()
-}
-"""Invariants to try first: they save time and decide nothing."""
+HINTS = Path(__file__).with_name("hints.json")
+"""What to try first, by part and text."""
 OUTSIDE: dict[str, str] = {
     "begin_step": "it begins the next step: the end of what is said",
     "begin_reset": "resets that preempt are assumed to end",
@@ -67,7 +66,7 @@ NOT_MEANWHILE: dict[str, str] = {
 def same(s: State, m: Mark) -> Value:
     """The mark is that of the request now."""
     now = mark(s, m.r)
-    return both(m.arr == now.arr, m.ntok == now.ntok, m.comp == now.comp, m.entry == now.entry)
+    return both(*(getattr(m, f.name) == getattr(now, f.name) for f in fields(Mark)))
 
 
 def all_of(pieces: tuple[Piece, ...]) -> Callable[[State, Mark], Value]:
@@ -114,7 +113,7 @@ def _arrives_after(s: State, m: Mark, r: Value) -> Value:
     """Under PRIORITY whoever arrives comes after the chief: an assumption of fairness."""
     if not s.k.priority:
         return True
-    return both(s.k.negligible(r, 1) <= s.k.negligible(m.r, 0), s.k.order(m.r) <= s.k.order(r))
+    return either(r == m.r, s.k.order(m.r) < s.k.order(r))
 
 
 def _rule(name: str, pieces: tuple[Piece, ...]) -> Job:
@@ -135,6 +134,7 @@ def step_jobs() -> Iterator[Job]:
     """A step that is begun lowers the rank of the chief, or a token is in flight for it."""
 
     def begins(s: State, m: Mark) -> None:
+        show((leads, awaits_alone), s, m)
         RULES["begin_step"].body(s)
         show(STEP_KEEPS, s, m)
 
@@ -159,6 +159,27 @@ def step_jobs() -> Iterator[Job]:
         "",
         lambda s, m: both(between(s, m), in_flight(s) == 0),
     )
+
+
+def first_jobs() -> Iterator[Job]:
+    """A step serves the first of the running list, or takes it off."""
+
+    def begins(s: State, m: Mark) -> None:
+        RULES["begin_step"].body(s)
+        show(SERVE_KEEPS, s, m)
+
+    yield job("a step begins", begins, "", lambda s, m: both(same(s, m), may_serve(s, m)))
+    for name in RULES:
+        if name not in OUTSIDE:
+            yield _rule(name, SERVE_KEEPS)
+
+    def ends(s: State, m: Mark) -> None:
+        show((first_is_served,), s, m)
+
+    def between(s: State, m: Mark) -> Value:
+        return both(s.phase == IDLE, at_rest(s), s.open == 0, all_of(SERVE_KEEPS)(s, m))
+
+    yield job("the next step may begin", ends, "", between)
 
 
 def update_jobs() -> Iterator[Job]:
@@ -200,19 +221,23 @@ def jobs() -> Iterator[tuple[str, Job]]:
         "update": update_jobs(),
         "running": chief_jobs(RUN_KEEPS, lambda s, m: s.stage[m.r] == RUNNING),
         "waiting": chief_jobs(WAIT_KEEPS, lambda s, m: s.stage[m.r] != UNBORN),
+        "first": first_jobs(),
+        "line": chief_jobs(LINE_KEEPS, lambda s, m: s.stage[m.r] != UNBORN),
     }
     for part, them in parts.items():
         for it in them:
             yield part, it
 
 
-PARTS = ("step", "update", "running", "waiting")
+PARTS = ("step", "update", "running", "waiting", "first", "line")
 SHOWN_BY = {
     "LIVE-7": "step",
     "LIVE-8": "step",
     "LIVE-9": "update",
     "LIVE-10": "running",
     "LIVE-11": "waiting",
+    "LIVE-12": "first",
+    "LIVE-13": "line",
 }
 """The part of the argument that shows each statement, all of its texts together."""
 
@@ -230,13 +255,13 @@ def ranking(
     hypotheses.
     """
     prover = Prover(sem, stop_at_first)
+    prover.hints = hints(HINTS)
     reports = []
     for part, it in jobs():
         name = f"{part}: {it.name}"
         if wanted and it.name not in wanted and name not in wanted:
             continue
         it = replace(it, name=name)
-        prover.hints = {**prover.hints, name: HINTS}
         report = prover.run(it, priority=True)
         if not (stop_at_first and report.open):
             report.merge(prover.run(it, priority=False))

@@ -8,9 +8,7 @@ raises it, resets aside. So it finishes, somebody else becomes chief, and so on.
 
 Under PRIORITY that is said of a chief that is first in the running list, or waits while nobody
 runs. Of any other one it is said that it keeps what it has once it runs, and that nobody else is
-admitted while it waits. What is missing there is a rank for the requests that run meanwhile, of
-which any number may preempt one another: a step may lower the rank of one and raise that of
-another. In bounded scopes the cycles of `nullblock.spec.liveness.properties` show it.
+admitted while it waits; `nullblock.spec.liveness.line` says why those before it get fewer.
 
 The statements are about a state and a mark: what was so of the chief when a step, or an update,
 began. They are written in the words of the specification: `nullblock.spec.liveness.proof` proves
@@ -34,7 +32,7 @@ from nullblock.spec.fields import (
     WAIT_PHASE,
     WAITING,
 )
-from nullblock.spec.kernel import State, Value, both, either, implies, neg
+from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
 from nullblock.spec.state import longest
 
 
@@ -48,6 +46,11 @@ class Mark:
     comp: Value
     entry: Value
     """The entry of its first token in flight that it will take; of no meaning if there is none."""
+    before: Value
+    """How many stood before it: in the running list, or, if it waited, all who ran."""
+    first: Value
+    """Who was first in the running list; of no meaning if nobody was."""
+    first_arr: Value
 
 
 Piece = Callable[[State, Mark], Value]
@@ -67,7 +70,10 @@ def theorem(id: str) -> Callable[[Piece], Piece]:
 
 def mark(s: State, r: Value) -> Mark:
     """The mark of a request as it is now."""
-    return Mark(r, s.arr[r], s.ntok[r], s.comp[r], s.entry[r, s.base[r] + s.drop[r]])
+    entry = s.entry[r, s.base[r] + s.drop[r]]
+    before = ite(s.stage[r] == RUNNING, s.ix[r], s.nr)
+    first = s.run[0]
+    return Mark(r, s.arr[r], s.ntok[r], s.comp[r], entry, before, first, s.arr[first])
 
 
 def gone(s: State, m: Mark) -> Value:
@@ -81,33 +87,32 @@ def waits(s: State, m: Mark) -> Value:
 
 
 def comes_first(s: State, m: Mark) -> Value:
-    """Nobody comes before the chief: under FCFS nobody arrived before; under PRIORITY everybody
-    else is more negligible, and after it in the queue.
+    """Nobody comes before the chief: under FCFS nobody arrived before, under PRIORITY nobody has
+    an earlier place in the queue. Equals have places too, so there always is a chief.
     """
-    r = m.r
     if not s.k.priority:
         return s.k.forall("R", lambda q: implies(s.stage[q] != UNBORN, m.arr <= s.arr[q]))
-    # A place in the list decides only between equals: with 1 against 0 there is none.
     return s.k.forall(
         "R",
-        lambda q: implies(
-            both(s.stage[q] != UNBORN, q != r),
-            both(
-                s.k.negligible(q, 1) <= s.k.negligible(r, 0),
-                s.k.order(r) <= s.k.order(q),
-            ),
-        ),
+        lambda q: implies(both(s.stage[q] != UNBORN, q != m.r), s.k.order(m.r) < s.k.order(q)),
     )
+
+
+def leads(s: State, m: Mark) -> Value:
+    """Running, the chief is first in the list."""
+    return implies(s.stage[m.r] == RUNNING, both(s.nr > 0, s.run[0] == m.r))
+
+
+def awaits_alone(s: State, m: Mark) -> Value:
+    """While the chief waits, nobody runs."""
+    return implies(waits(s, m), s.nr == 0)
 
 
 def stands_first(s: State, m: Mark) -> Value:
-    """Running, the chief is first in the list; waiting, nobody runs. Under FCFS that follows from
-    its coming first.
+    """The chief leads those who run, or nobody does. Under FCFS that follows from its coming
+    first.
     """
-    return both(
-        implies(s.stage[m.r] == RUNNING, both(s.nr > 0, s.run[0] == m.r)),
-        implies(waits(s, m), s.nr == 0),
-    )
+    return both(leads(s, m), awaits_alone(s, m))
 
 
 def may_begin(s: State, m: Mark) -> Value:

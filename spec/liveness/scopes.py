@@ -51,6 +51,19 @@ RANKED = Scope(
     ),
     frozenset("preempts-another preempts-itself withdrawal threshold-cut".split()),
 )
+TIED = Scope(
+    "tied",
+    "PRIORITY: three of equal priority and arrival time, which only their ids tell apart",
+    config(
+        *(4, 2, 4),
+        scheduler_reserve_full_isl=False,
+        policy="priority",
+        enable_prefix_caching=False,
+        long_prefill_token_threshold=2,
+    ),
+    (Template("a", (A,) * 6, 2), Template("b", (B,) * 5, 2), Template("c", (C,) * 4, 3)),
+    frozenset("preempts-another preempts-itself threshold-cut".split()),
+)
 REGROWN = Scope(
     "regrown",
     "chunked prefill off: prompt and output of whoever is preempted are computed in one step",
@@ -86,6 +99,6 @@ FLYING = Scope(
     aborts=False,
 )
 CONTENDED: dict[str, Scope] = {
-    s.name: s for s in (PAIR, RESERVED, TRIO, RANKED, REGROWN, HALTED, DISTURBED, FLYING)
+    s.name: s for s in (PAIR, RESERVED, TRIO, RANKED, TIED, REGROWN, HALTED, DISTURBED, FLYING)
 }
 """Searched by default, before the explorer's standard scopes."""

@@ -41,7 +41,14 @@ class SchedulerOutput:
     cached: tuple[CachedRequest, ...]
     preempted: frozenset[Value]
     finished: frozenset[Value]
-    num_common_prefix_blocks: int
+    num_common_prefix_blocks: int | None
+    """None: the line does not tell."""
+
+    @property
+    def common_prefixes(self) -> list[int]:
+        """The same by KV cache group, as workers are told; empty where they are not."""
+        told = self.num_common_prefix_blocks
+        return [] if told is None else [told]
 
 
 @clause("OUT-1")
@@ -126,5 +133,5 @@ def scheduler_output(s: State) -> SchedulerOutput:
         cached=tuple(_cached(s, r) for r in cached_order(s)),
         preempted=frozenset(s.preempted),
         finished=frozenset(s.finished),
-        num_common_prefix_blocks=common_prefix(s),
+        num_common_prefix_blocks=common_prefix(s) if s.k.sem.tells_common_prefix else None,
     )

@@ -14,7 +14,13 @@ from nullblock.spec.rules.steps import (
     pass_over,
     take_token,
 )
-from nullblock.spec.state import check_stop, computed_for_sure, index_of, owes_token
+from nullblock.spec.state import (
+    caches_what_is_known,
+    check_stop,
+    computed_for_sure,
+    index_of,
+    owes_token,
+)
 
 UPDATE_LOOP = (
     HANDED | MOVED | {"ntok", "comp", "ph", "drop", "base", "cur", "finished", "open", "taker"}
@@ -25,7 +31,7 @@ def publish_what_is_known(s: State, r: Value) -> None:
     """Scheduling ahead, cache the blocks of a running request whose tokens are known by now
     (HASH-20).
     """
-    if both(s.k.asynchronous, s.k.caching, s.stage[r] == RUNNING):
+    if caches_what_is_known(s, r):
         first = s.ncached[r]
         for _ in loop(
             s,

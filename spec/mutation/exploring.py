@@ -31,7 +31,7 @@ from nullblock.spec.profiles import NORMATIVE
 
 FEW = 3_000
 """States for the readable form, where the compiled one has no room."""
-FIRST = ("rules", "rules-ahead", "rules-priority")
+FIRST = ("rules", "rules-ahead", "rules-priority", "rules-pauses")
 """Where the invariants are checked after every rule."""
 
 

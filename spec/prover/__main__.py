@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
         print(f"open: {o}")
     print(f"{report.obligations} obligations, {report.proved} proved, {report.seconds:.1f} s")
     if "--hints" in arguments and not report.open and not wanted:
-        FILE.write_text(document(report), encoding="utf-8")
+        FILE.write_text(document(report.per_rule.values()), encoding="utf-8")
     return 1 if report.open else 0
 
 

@@ -157,8 +157,12 @@ class SymbolicEnv:
         """Place in a PRIORITY queue: an integer stands for (priority, arrival, id)."""
         return ORDER(r)
 
+    def behind(self, r: Term) -> Term:
+        """Place in a PRIORITY queue, greatest first."""
+        return -self.order(r)
+
     def negligible(self, r: Term, index: Term) -> Lexicographic:
-        """Key of the PRIORITY victim: the most negligible first, then the first in the list."""
+        """The most negligible first, then the first in the list."""
         return Lexicographic(-URGENCY(r), index)
 
     def want(self, r: Term, i: Term) -> Term:

@@ -14,6 +14,7 @@ from nullblock.spec.fields import (
     WAITING,
 )
 from nullblock.spec.kernel import State, Value, both, either, neg, require, rule
+from nullblock.spec.rules.later import leave_flight, outdate, report_reset
 from nullblock.spec.state import check_stop, fits, is_victim, is_waiting, servable
 
 
@@ -53,6 +54,7 @@ def _forget(s: State, r: Value) -> None:
     s.finished = s.k.add(s.finished, r)
     s.ph[r] = 0
     s.drop[r] = 0
+    leave_flight(s, r)
 
 
 @rule("LIFE-1", "R")
@@ -116,6 +118,7 @@ def preempt(s: State, i: Value) -> None:
     _leave_running(s, i, BACK)
     s.turned += 1
     s.preempted = s.k.add(s.preempted, v)
+    outdate(s, v, worthless=0)
 
 
 @rule("LIFE-3")
@@ -124,16 +127,19 @@ def preempt_for_reset(s: State) -> None:
     kept; scheduling ahead, their tokens in flight will be dropped.
 
     They are not reported as preempted: that is told of steps alone. Source:
-    Scheduler.reset_prefix_cache. In vllm-0.22.1 a second reset forgets what the first was to drop.
+    Scheduler.reset_prefix_cache. In vllm-0.22.1 a second reset forgets what the first was to drop;
+    vllm-0.32.0 drops without scheduling ahead too, and reports them with the next step.
     """
     require(s.phase == RESETTING, "a reset is under way")
     require(s.leaving == 0, "nobody is half-way out")
     require(s.nr > 0, "a request is running")
     r = s.run[s.nr - 1]
-    if s.k.asynchronous:
+    if s.k.asynchronous and not s.k.sem.resumes_await_output:
         s.drop[r] = s.ph[r] + (s.drop[r] if s.k.sem.discards_add_up else 0)
         s.ph[r] = 0
     _leave_running(s, s.nr - 1, BACK)
+    outdate(s, r, worthless=1)
+    report_reset(s, r)
 
 
 @rule("PREEMPT-4", "R")

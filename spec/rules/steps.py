@@ -13,9 +13,13 @@ from nullblock.spec.fields import (
     WAIT_PHASE,
 )
 from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, require, rule
+from nullblock.spec.later import is_stale
+from nullblock.spec.rules.later import forget_reported, land, report_anew, take_off
 from nullblock.spec.state import (
     at_rest,
+    caches_what_is_known,
     check_stop,
+    computed_for_sure,
     counts_outputs,
     in_flight,
     may_admit,
@@ -42,7 +46,7 @@ def begin_step(s: State) -> None:
     s.adm = 0
     s.blocked = 0
     s.halted = 0
-    s.preempted = s.k.empty("R")
+    report_anew(s)
 
 
 @rule("RUN-6", "R")
@@ -98,6 +102,7 @@ def begin_advance(s: State) -> None:
     s.at = 0
     s.finished = s.k.empty("R")
     s.prev = s.k.empty("R")
+    forget_reported(s)
 
 
 @rule("UPD-1", "R")
@@ -123,6 +128,7 @@ def advance(s: State, r: Value) -> None:
         s.spot[i] = s.comp[r]
         s.nframe = i + 1
         s.prev = s.k.add(s.prev, r)
+        take_off(s, r, n)
         if s.comp[r] < s.ntok[r] + s.ph[r]:
             s.due[i] = CHUNK
         else:
@@ -177,6 +183,7 @@ def pass_over(s: State) -> None:
     require(s.cur < s.upto, "a request of the step is left")
     require(neg(owes_token(s, s.cur)), "it gets no token")
     ensure(s.grant[s.cur] > 0, "a scheduled request computed at least one token")
+    land(s)
     s.cur += 1
 
 
@@ -215,11 +222,13 @@ def take_token(s: State, r: Value) -> None:
     require(owes_token(s, s.cur), "it owes a token")
     require(s.drop[r] == 0, "which is not to be dropped")
     ensure(s.grant[s.cur] > 0, "a scheduled request computed at least one token")
-    if s.k.asynchronous:
-        ensure(s.ph[r] > 0, "a request takes no more tokens than are in flight for it")
-    if counts_outputs(s):
-        s.ph[r] -= 1
-        s.base[r] += 1
+    if neg(is_stale(s, r)):
+        if s.k.asynchronous:
+            ensure(s.ph[r] > 0, "a request takes no more tokens than are in flight for it")
+        if counts_outputs(s):
+            s.ph[r] -= 1
+            s.base[r] += 1
+    land(s)
     s.ntok[r] += 1
     s.cur += 1
     s.open = 1
@@ -237,6 +246,10 @@ def go_on(s: State, r: Value) -> None:
     require(s.leaving == 0, "nobody is half-way out")
     require(both(s.open == 1, r == s.taker), "it has a new token")
     require(check_stop(s, r) == CONTINUE, "it does not stop")
+    if caches_what_is_known(s, r):
+        require(
+            s.ncached[r] >= s.k.full(computed_for_sure(s, r)), "the blocks it knows are cached"
+        )
     s.open = 0
 
 

@@ -59,8 +59,8 @@ SCHEDULER: tuple[Entry, ...] = (
         "a prompt that is wholly cached computes one token again, and its last block is not "
         "hashed any more, nor what follows it",
         changes="HASH-12",
+        falls="HASH-22",
         specimen="last-block-never-cached",
-        note="less is cached than could be: no invariant forbids that, HASH-12 pins it",
     ),
     Entry(
         "B23",

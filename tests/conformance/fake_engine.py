@@ -56,6 +56,31 @@ class FakeEngine:
                 del self.live[id]
         return outputs
 
+    def propose(self, drafts: dict[str, list[int]]) -> None:
+        """Drafts, which this engine forgets."""
+        self._note("propose", drafts)
+
+    def fill_in(self, drafts: dict[str, list[int]]) -> Fields:
+        """Drafts that fit no step, since none has any."""
+        self._note("fill_in", drafts)
+        return {"spec": {}, "invalid": {}}
+
+    def spec_stats(self) -> Fields | None:
+        """Nothing is counted."""
+        return None
+
+    def counts(self) -> Fields:
+        """All it knows."""
+        return {"live": len(self.live)}
+
+    def pool(self, ids: list[str]) -> None:
+        """Noted only."""
+        self._note("pool", ids)
+
+    def finished_by_client(self) -> dict[int, list[str]]:
+        """Nobody is told."""
+        return {}
+
     def abort(self, ids: list[str] | None, status: str) -> list[str]:
         """End requests."""
         self._note("abort", ids, status)

@@ -12,10 +12,8 @@ from nullblock.conformance.adapters.kernel_index import expressions
 from nullblock.conformance.index_proofs.__main__ import CLAIMS, main
 from nullblock.conformance.index_proofs.claim import Claim, Problem, decide
 from nullblock.conformance.index_proofs.places import slot_in_pool
-from nullblock.conformance.index_proofs.tables import WRITER, show_one_writer
-from nullblock.spec.invariants import INVARIANTS
-from nullblock.spec.kernel import RULES
-from nullblock.spec.prover import Report
+from nullblock.conformance.index_proofs.tables import HAS_ROOM, IN_TABLE, WRITER
+from nullblock.spec.prover.claims import proved_invariants
 
 BY_NAME = {claim.name: claim for claim in CLAIMS}
 WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
@@ -42,26 +40,18 @@ WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
 """For each expression a wrong one, and a claim that must not be proved of it."""
 
 
-@pytest.fixture(scope="module")
-def lemma() -> Report:
-    """What the specification's prover says of the lemma; asked once, for it takes seconds."""
-    return show_one_writer()
-
-
-def test_every_claim_is_proved(
-    lemma: Report, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_claim_is_proved(capsys: pytest.CaptureFixture[str]) -> None:
     """The command proves all claims, each of premises that can be met, and each refuted without
-    those that it is said to need; the lemma by the specification's prover, of all its rules. Every
-    expression of the kernels is in a claim."""
-    monkeypatch.setattr(f"{main.__module__}.show_one_writer", lambda semantics: lemma)
+    those that it is said to need. Every expression of the kernels is in a claim; what is said of
+    tables rests on invariants that are proved."""
     assert main(["--json"]) == 0
     proofs = json.loads(capsys.readouterr().out)
-    assert [proof["name"] for proof in proofs] == [WRITER, *BY_NAME]
+    assert [proof["name"] for proof in proofs] == [*BY_NAME]
     assert {proof["verdict"] for proof in proofs} == {"proved"}
     assert {name for proof in proofs for name in proof["expressions"]} == set(expressions())
     (writes,) = (proof for proof in proofs if proof["name"] == "writes-differ")
-    assert {WRITER, "TABLE-2"} <= set(writes["without"]) <= set(writes["rests_on"])
+    assert {WRITER, IN_TABLE} <= set(writes["without"]) <= set(writes["rests_on"])
+    assert {WRITER, IN_TABLE, HAS_ROOM} <= proved_invariants()
 
 
 @pytest.mark.parametrize("name", expressions())
@@ -86,12 +76,3 @@ def test_empty_claims_are_told() -> None:
 
     assert stated(lambda premises: premises | {"impossible": False}) == "vacuous"
     assert stated(lambda premises: premises | {"idle": True}) == "idle premise"
-
-
-def test_the_lemma_is_asked_of_every_rule(lemma: Report) -> None:
-    """One obligation at least for each rule that writes what the lemma reads, and it is no longer
-    an invariant afterwards."""
-    assert set(lemma.per_rule) >= {*RULES} and not lemma.open
-    asked = {name for name, job in lemma.per_rule.items() if job.obligations}
-    assert {"adopt", "push_new", "pop_block", "requeue"} <= asked
-    assert WRITER not in INVARIANTS

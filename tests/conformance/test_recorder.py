@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from nullblock.conformance.adapters import reference as adapter
+from nullblock.conformance.adapters.vllm.filling import Edges
 from nullblock.conformance.adapters.vllm.numbering import ChainNumbers, RequestNumbers, Ties
 from nullblock.conformance.adapters.vllm.observe import Observer
-from nullblock.conformance.adapters.vllm.filling import Edges
 from nullblock.conformance.adapters.vllm.outcomes import Outcomes
 from nullblock.conformance.adapters.vllm.recording import Recording
 from nullblock.conformance.adapters.vllm.sink import Sink

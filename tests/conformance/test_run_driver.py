@@ -188,9 +188,15 @@ NEEDS: dict[str, dict[str, Any]] = {
     "async_scheduling": {"async_scheduling": True},
     "pipeline": {"pipeline_parallel_size": 2},
     "kv_events": {"kv_events": True},
+    "groups": {"groups": [{"type": "mamba"}]},
     "priority": {"policy": "priority"},
     "prefix_caching": {"enable_prefix_caching": True},
     "unchunked": {"enable_chunked_prefill": False},
+    "lora_cap": {"max_loras": 1},
+    "kv_connector": {"connector": {"async": True}},
+    "encoder_inputs": {"encoder": {}},
+    "clients": {"include_finished_set": True},
+    "v2_model_runner": {"use_v2_model_runner": True},
 }
 ASKS: dict[str, dict[str, Any]] = {
     "adapters": {**ADD, "salt": "s"},
@@ -200,6 +206,12 @@ ASKS: dict[str, dict[str, Any]] = {
     "reset": {"op": "reset_prefix_cache"},
     "evict": {"op": "evict_blocks", "ids": [1]},
     "unchecked_input": {**ADD, "prompt": {"range": [0, 256]}},
+    "streaming": {**ADD, "resumable": True},
+    "structured_output": {**ADD, "grammar": {"ready": False}},
+    "drafts": {"op": "draft", "tokens": {"a": [1]}},
+    "prompt_embeds": {**ADD, "prompt_embeds": {"seed": 1}},
+    "pooling": {**ADD, "pooling": True},
+    "counts": {"op": "counts"},
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nullblock.conformance import scenario
+from nullblock.conformance import scenario, scope
 from nullblock.conformance.errors import InputError, OutOfScope, ScenarioError
 from nullblock.conformance.scenario_format import Add
 
@@ -149,6 +149,14 @@ def test_wrong_content_is_named_with_its_place(document: Any, place: str, says: 
         ("groups", [{"type": "full", "block_size": 8}]),
         ("groups", [{"type": "fool"}]),
         ("groups", [{"type": "full", "window": 8}]),
+        ("groups", [{"type": "full"}] * 2),
+        ("groups", [{"type": "sliding_window"}]),
+        ("groups", [{"type": "chunked_local"}, {"type": "full"}]),
+        ("groups", [{"type": "sink"}]),
+        ("groups", [{"type": "sink", "sink_len": 5}]),
+        ("groups", [{"type": "sink", "sink_len": 16 * 64}]),
+        ("groups", [{"type": "mamba", "mamba_cache_mode": "some"}]),
+        ("groups", [{"type": "full"}, {"type": "mamba", "block_size": 8}]),
         ("accept", "some"),
         ("vocab", 0),
         ("seed", 1.5),
@@ -185,33 +193,19 @@ def test_what_the_real_engine_can_be_built_with_is_read(config: dict[str, Any]) 
     assert scenario.from_dict({"config": config, "events": []}).config is not None
 
 
-@pytest.mark.parametrize(
-    ("document", "place", "feature"),
-    [
-        ({"config": {"num_spec_tokens": 1}}, "config.num_spec_tokens", "speculative"),
-        ({"config": {"max_loras": 1}}, "config.max_loras", "adapters"),
-        ({"config": {"use_v2_model_runner": True}}, "config.use_v2_model_runner", "v2"),
-        ({"config": {"connector": {"async": True}}}, "config.connector", "KV connector"),
-        ({"config": {"groups": [{"type": "full"}] * 2}}, "config.groups", "more than one"),
-        ({"config": {"groups": [{"type": "mamba"}]}}, "config.groups[0].type", "mamba"),
-        ({"config": {"groups": [{"type": "full", "eagle": True}]}}, "config.groups[0].eagle", ""),
-        ({"events": [ADD | {"resumable": True}]}, "events[0].resumable", "resumable"),
-        ({"events": [{"op": "kv_done", "recv": ["a"]}]}, "events[0].op", "KV connector"),
-    ],
-)
-def test_features_out_of_scope_are_named(
-    document: dict[str, Any], place: str, feature: str
-) -> None:
-    """A feature that no engine has is refused with exit code 3, its name and its place."""
-    error = refused({"events": []} | document)
+@pytest.mark.parametrize("algorithm", ["xxhash", "xxhash_cbor"])
+def test_what_cannot_be_had_here_is_named(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package, its hashes are refused with exit code 3, their name and their place."""
+    monkeypatch.setattr(scope, "find_spec", lambda name: None)
+    error = refused({"config": {"hash_algo": algorithm}, "events": []})
     assert isinstance(error, OutOfScope)
-    assert (error.exit_code, error.place) == (3, place)
-    assert feature in error.what
+    assert (error.exit_code, error.place) == (3, "config.hash_algo")
+    assert algorithm in error.what
 
 
 def test_wrong_content_is_worse_than_a_feature_out_of_scope() -> None:
     """A file with both kinds of trouble is judged by the worse one."""
-    document = {"config": {"num_spec_tokens": 1}, "events": [{"op": "stop"}]}
+    document = {"config": {"hash_algo": "xxhash"}, "events": [{"op": "stop"}]}
     assert refused(document).exit_code == 4
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fuzz.lockstep import ENGINES, EXACT, difference, lines_of
 from fuzz.reach import reached
+from golden_lines import recorded
 from oracle.client import Oracle
 
 from nullblock.conformance.engine import ALL_FEATURES
@@ -32,23 +33,6 @@ def scenario(name: str) -> dict[str, Any]:
 def expected(name: str) -> list[str]:
     """The real engine's lines."""
     return (VECTORS / f"{name}.jsonl").read_text().splitlines()
-
-
-def recorded(lines: list[str]) -> list[str]:
-    """The lines as they are kept: of an exception and of the digest only that they were there."""
-    return [_recorded(line) for line in lines]
-
-
-def _recorded(line: str) -> str:
-    fields = json.loads(line)
-    match fields["ev"]:
-        case "EXCEPTION":
-            fields = {"ev": "EXCEPTION", "type": fields["type"]}
-        case "trailer":
-            del fields["sha256"]
-        case _:
-            return line
-    return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
 
 @pytest.mark.oracle

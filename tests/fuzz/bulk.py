@@ -95,7 +95,7 @@ class Bulk:
 
     def one(self, number: int) -> None:
         """The scenario of that number."""
-        scenario = seeded(f"{self.seed}:{number}", self.size, self.features)
+        scenario = self.make(f"{self.seed}:{number}")
         outcome = self.compare(scenario)
         self.totals.steps += outcome.num_steps
         self.totals.exceptions += outcome.has_raised
@@ -105,7 +105,15 @@ class Bulk:
             self.report(scenario, number)
         elif number % REACH_EVERY == 0 and not outcome.refused:
             self.totals.watched += 1
-            self.totals.reached.update(reach.reached(scenario))
+            self.totals.reached.update(self.reached(scenario))
+
+    def make(self, key: str) -> lockstep.Scenario:
+        """The scenario of a key."""
+        return seeded(key, self.size, self.features)
+
+    def reached(self, scenario: lockstep.Scenario) -> set[str]:
+        """What a scenario reaches."""
+        return reach.reached(scenario)
 
     def report(self, scenario: lockstep.Scenario, number: int) -> None:
         """Shrink a scenario, keep it, and say how to see it again."""

@@ -9,7 +9,7 @@ from oracle.client import Oracle, OracleError
 
 from nullblock.conformance import driver, scenario
 from nullblock.conformance.compare import first_difference
-from nullblock.conformance.engine import ALL_FEATURES, Feature
+from nullblock.conformance.engine import CORE_FEATURES, Feature
 from nullblock.conformance.engines import features_of, make_engine
 from nullblock.conformance.errors import InputError
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
@@ -56,7 +56,7 @@ def split(engine: str) -> tuple[str, str]:
 def features(engines: tuple[str, ...]) -> frozenset[Feature]:
     """What all of those engines do: scenarios for them ask for nothing else."""
     found = (features_of(*split(engine)) for engine in engines)
-    return reduce(frozenset.intersection, found, ALL_FEATURES)
+    return reduce(frozenset.intersection, found, CORE_FEATURES)
 
 
 def lines_of(engine: str, document: Scenario, semantics: Semantics = VLLM_0_22_1) -> list[str]:

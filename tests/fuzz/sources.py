@@ -5,7 +5,7 @@ from typing import Any, TypeVar, cast
 
 from hypothesis import strategies as st
 
-from nullblock.conformance.engine import ALL_FEATURES, Feature
+from nullblock.conformance.engine import CORE_FEATURES, Feature
 from nullblock.conformance.lockstep.choices import Choices
 from nullblock.conformance.lockstep.generator import Scenario, make
 
@@ -34,7 +34,7 @@ class Drawn:
 
 @st.composite
 def scenarios(
-    draw: st.DrawFn, size: int = 12, features: frozenset[Feature] = ALL_FEATURES
+    draw: st.DrawFn, size: int = 12, features: frozenset[Feature] = CORE_FEATURES
 ) -> Scenario:
     """Scenarios of at most about ``size`` groups of events."""
     choices: Choices = Drawn(draw)

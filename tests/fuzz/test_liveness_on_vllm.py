@@ -14,10 +14,11 @@ from nullblock.spec.liveness.preconditions import PRECONDITIONS
 from nullblock.spec.profiles import VLLM_0_22_1
 
 pytestmark = pytest.mark.oracle
-SCOPES = {p.name: p.violated.scope for p in PRECONDITIONS if p.name in ("cutting", "ranks")} | {
-    d.name: d.scope for d in DEPARTURES if d.name in ("unfit-prompt", "start-over", "full-prompt")
+LASTING = ("unfit-prompt", "start-over", "full-prompt", "taking-turns")
+SCOPES = {p.name: p.violated.scope for p in PRECONDITIONS if p.name == "cutting"} | {
+    d.name: d.scope for d in DEPARTURES if d.name in LASTING
 }
-"""Two that are no departures, because normative decides likewise or refuses, and some that are."""
+"""One that is no departure, because normative refuses, and some that are."""
 TURNS = 12
 
 

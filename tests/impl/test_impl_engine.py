@@ -15,6 +15,7 @@ from audit import audit
 import nullblock.impl
 from nullblock.conformance.cli import main
 from nullblock.impl import Outputs, Request, Scheduler, Step, update_from_output
+from nullblock.impl.known import KNOWN
 from nullblock.spec.facts import Config
 from nullblock.spec.fields import CONTINUE, LENGTH, PAUSED_ALL, PAUSED_NEW, UNPAUSED
 from nullblock.spec.profiles import NORMATIVE, PROFILES, VLLM_0_22_1
@@ -89,7 +90,7 @@ class Worker:
             self.tokens[id].append(token)
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", KNOWN)
 @pytest.mark.parametrize("policy", ["fcfs", "priority"])
 def test_a_worker_that_is_told_of_changes_knows_everything(policy: str, profile: str) -> None:
     """Tables, tokens and computed counts of all who are scheduled follow from the steps alone,
@@ -182,7 +183,7 @@ def test_a_step_and_its_outputs_are_arrays_side_by_side() -> None:
     assert (outputs.ids, outputs.why.tolist()) == (["b"], [CONTINUE])
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", KNOWN)
 def test_aborted_in_flight_nobody_gets_the_token(profile: str) -> None:
     """And a later request of that id gets it in vLLM 0.22.1 only (UPD-16)."""
     made = engine(semantics=PROFILES[profile])
@@ -198,7 +199,7 @@ def test_aborted_in_flight_nobody_gets_the_token(profile: str) -> None:
     audit(made)
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", KNOWN)
 def test_reset_in_flight_a_waiting_request_takes_its_token(profile: str) -> None:
     """All who ran wait in the same order, still get what was in flight, and may end by it."""
     made = engine(semantics=PROFILES[profile])
@@ -273,7 +274,7 @@ def test_misuse_is_refused_and_changes_nothing() -> None:
         engine(max_model_len=2**60)
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", KNOWN)
 def test_its_traces_conform(tmp_path: Path, profile: str, capsys: Any) -> None:
     """`nullblock check` explains every decision of `nullblock trace --engine impl`."""
     for number, document in enumerate(json.loads(PRESSING.read_text()).values()):

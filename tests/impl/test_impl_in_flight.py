@@ -7,7 +7,7 @@ from audit import audited_lines
 from fuzz import lockstep
 from planted import planted
 
-from nullblock.spec.profiles import PROFILES
+from nullblock.impl.known import KNOWN
 
 SCENARIO: dict[str, Any] = {
     "config": {"vocab": 1, "max_model_len": 16, "block_size": 4, "num_blocks": 40},
@@ -45,7 +45,7 @@ def parts() -> bool:
             audited_lines(SCENARIO, semantics),
             bytewise=False,
         )
-        for semantics in PROFILES.values()
+        for semantics in KNOWN.values()
     )
 
 

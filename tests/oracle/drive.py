@@ -1,4 +1,4 @@
-"""Drives the real vLLM 0.22.1 scheduler with scenarios: no model, no GPU, no network, no torch.
+"""Drives the real vLLM scheduler with scenarios: no model, no GPU, no network, no torch.
 
     python drive.py SCENARIO.json... [--dump full|brief|none] [-o OUT.jsonl]
     python drive.py --serve [--dump full|brief|none]
@@ -25,37 +25,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TextIO
 
+import encoder_side
 import setup_engine
 import snapshot
 import torchless
-from connector import FakeConnector
+from drafting import Proposer
 from snapshot import Fields
-
-
-class Model:
-    """The model that is played: what it samples is a pure function of seed, id and position."""
-
-    def __init__(self, config: setup_engine.Config) -> None:
-        self.seed, self.vocab, self.accept = config["seed"], config["vocab"], config["accept"]
-        self.num_draws = 0
-
-    def token(self, id: str, position: int) -> int:
-        """The token at a position of a request."""
-        return zlib.crc32(f"{self.seed}:{id}:{position}".encode()) % int(self.vocab)
-
-    def accepted(self, id: str, num_drafts: int) -> int:
-        """How many drafts of a request are accepted in this step."""
-        self.num_draws += 1
-        match self.accept:
-            case "all":
-                return num_drafts
-            case "none":
-                return 0
-            case "hash":
-                text = f"acc{self.seed}:{id}:{self.num_draws}"
-                return zlib.crc32(text.encode()) % (num_drafts + 1)
-            case numbers:
-                return min(num_drafts, int(numbers[(self.num_draws - 1) % len(numbers)]))
+from surroundings import Surroundings
 
 
 class Driver:
@@ -65,21 +41,22 @@ class Driver:
         self.config = {**setup_engine.DEFAULTS, **scenario.get("config", {})}
         self.events = scenario["events"]
         self.dump = dump
+        self.has_encoder = self.config.get("encoder") is not None
         self.scheduler, self.hasher = setup_engine.build(self.config)
-        if self.config["connector"]:
-            self.scheduler.connector = FakeConnector(self.config["connector"])
+        self.surroundings = Surroundings(self.scheduler, self.config, self.events)
         self.published: list[Any] = []
         self.scheduler.kv_event_publisher = SimpleNamespace(
             publish=lambda batch: self.published.extend(batch.events), shutdown=lambda: None
         )
-        self.model = Model(self.config)
+        self.proposer = Proposer(self.config, self.scheduler)
         self.in_flight: deque[tuple[int, Any, dict[str, bool]]] = deque()
         """Step number, SchedulerOutput, and by id whether more of the prompt is to come."""
         self.num_steps = 0
         self.num_arrivals = 0
         self.eos_at: dict[str, tuple[int, int]] = {}
         """By id, from which position on the model samples which token; outlives the request."""
-        self.kv_done: dict[str, Any] | None = None
+        self.pooling: set[str] = set()
+        """Ids for which the model makes a vector and samples nothing."""
         self.lines: list[str] = []
 
     def run(self) -> list[str]:
@@ -92,7 +69,7 @@ class Driver:
                 "ev": "header",
                 "vllm": vllm.__version__,
                 "config": self.config,
-                "ignored": [] if self.config["watermark"] is None else ["watermark"],
+                "ignored": self.ignored(),
                 "hash_block_size": pool.hash_block_size,
                 "scheduler_block_size": self.scheduler.block_size,
             }
@@ -106,13 +83,21 @@ class Driver:
         self.emit({"ev": "trailer", "lines": len(self.lines), "sha256": digest})
         return self.lines
 
+    def ignored(self) -> list[str]:
+        """Keys that are set and that this release knows nothing of."""
+        knows = hasattr(self.scheduler.kv_cache_manager, "watermark_blocks")
+        return [] if knows or self.config["watermark"] is None else ["watermark"]
+
     def emit(self, fields: Fields) -> None:
         """Write a line."""
         self.lines.append(json.dumps(fields, sort_keys=True, separators=(",", ":")))
 
     def emit_with_state(self, fields: Fields) -> None:
         """Write a line with the state after it."""
-        self.emit({**fields, "state": snapshot.state(self.scheduler, self.dump)})
+        state = snapshot.state(self.scheduler, self.dump)
+        if state is not None and self.has_encoder:
+            state |= encoder_side.state(self.scheduler)
+        self.emit({**fields, "state": state})
 
     def take(self, event: dict[str, Any], index: int) -> None:
         """One event."""
@@ -139,14 +124,23 @@ class Driver:
                 reset_running = event.get("reset_running", False)
                 ok = self.scheduler.reset_prefix_cache(reset_running_requests=reset_running)
                 return self.emit_with_state({"ev": event["op"], "n": index, "ok": ok})
+            case "reset_encoder_cache":
+                self.scheduler.reset_encoder_cache()
+                return self.emit_with_state({"ev": event["op"], "n": index})
+            case "counts":
+                counts = snapshot.counts(self.scheduler)
+                return self.emit({"ev": event["op"], "n": index, **counts})
             case "add":
                 self.add(event)
             case "pause":
                 self.scheduler.set_pause_state(PauseState[event["state"]])
             case "evict_blocks":
                 self.scheduler.kv_cache_manager.evict_blocks(set(event["ids"]))
-            case "kv_done":
-                self.kv_done = event
+            case "kv_done" | "kv_match" | "grammar_ready":
+                self.surroundings.take(event)
+            case "draft":
+                told = self.proposer.told(event["tokens"], event.get("fill_in", False))
+                return self.emit_with_state({"ev": event["op"], "n": index, **told})
             case unknown:
                 raise ValueError(unknown)
         self.emit({"ev": event["op"], "n": index, "id": event.get("id")})
@@ -163,15 +157,16 @@ class Driver:
             stop_token_ids=event.get("stop"),
             ignore_eos=eos is None,
             skip_reading_prefix_cache=event.get("skip_cache_read"),
+            structured_outputs=self.surroundings.constraints(event),
         )
         if eos is not None:
             params.update_from_generation_config({}, eos)
         self.num_arrivals += 1
+        tokens = _tokens(event["prompt"])
         request = Request(
             request_id=event["id"],
-            prompt_token_ids=_tokens(event["prompt"]),
-            sampling_params=params,
-            pooling_params=None,
+            **encoder_side.kind_of_request(event, tokens, params),
+            client_index=event.get("client_index", 0),
             arrival_time=float(event.get("arrival", self.num_arrivals)),
             lora_request=_lora(event),
             cache_salt=event.get("salt"),
@@ -179,8 +174,10 @@ class Driver:
             block_hasher=self.hasher,
             resumable=event.get("resumable", False),
         )
+        self.surroundings.add_grammar(request, event)
         if "eos_at" in event:
             self.eos_at[event["id"]] = (request.num_prompt_tokens + event["eos_at"], event["eos"])
+        (self.pooling.add if event.get("pooling") else self.pooling.discard)(event["id"])
         self.scheduler.add_request(request)
 
     def abort(self, event: dict[str, Any], index: int) -> None:
@@ -189,7 +186,8 @@ class Driver:
 
         status = RequestStatus[event.get("status", "FINISHED_ABORTED")]
         ended = self.scheduler.finish_requests(event["ids"], status)
-        aborted = sorted(id for id, _ in ended)
+        # Pairs of id and client, or in later releases the requests themselves.
+        aborted = sorted(e[0] if isinstance(e, tuple) else e.request_id for e in ended)
         self.emit_with_state({"ev": "abort", "n": index, "aborted": aborted})
 
     def schedule(self) -> None:
@@ -199,7 +197,12 @@ class Driver:
         requests = self.scheduler.requests
         is_chunk = {id: requests[id].is_prefill_chunk for id in output.num_scheduled_tokens}
         self.in_flight.append((self.num_steps, output, is_chunk))
+        self.proposer.scheduled(output)
         fields = {"ev": "schedule", "step": self.num_steps, **snapshot.decision(output)}
+        if self.surroundings.has_grammars:
+            fields["grammar"] = snapshot.grammar(self.scheduler, output)
+        if self.has_encoder:
+            fields |= encoder_side.decision(self.scheduler, output)
         self.emit_with_state(fields)
 
     def update(self) -> None:
@@ -207,66 +210,40 @@ class Driver:
         from vllm.v1.outputs import ModelRunnerOutput
 
         step, output, is_chunk = self.in_flight.popleft()
-        sampled = {id: self.sample(id, output, is_chunk[id]) for id in output.num_scheduled_tokens}
+        sampled = {id: self.sample(id, is_chunk[id]) for id in output.num_scheduled_tokens}
+        whole = {id for id in sampled if id in self.pooling and not is_chunk[id]}
         model_output = ModelRunnerOutput(
             req_ids=list(sampled),
             req_id_to_index={id: index for index, id in enumerate(sampled)},
             sampled_token_ids=[list(tokens) for tokens in sampled.values()],
-            kv_connector_output=self.take_kv_done(),
+            kv_connector_output=self.surroundings.take_report(),
+            pooler_output=[0 if id in whole else None for id in sampled] if whole else None,
         )
         by_client = self.scheduler.update_from_output(output, model_output)
-        self.draft(sampled)
+        drafted = self.proposer.updated(sampled, by_client)
         events = [snapshot.kv_event(event) for event in self.published]
         self.published.clear()
-        self.emit_with_state(
-            {
-                "ev": "update",
-                "step": step,
-                "sampled": sampled,
-                "outputs": snapshot.outputs(by_client),
-                "kv_events": events,
-            }
-        )
+        fields = {
+            "ev": "update",
+            "step": step,
+            "sampled": sampled,
+            "outputs": snapshot.outputs(by_client),
+            "kv_events": events,
+            **drafted,
+        }
+        if self.config.get("include_finished_set"):
+            fields["finished_by_client"] = snapshot.finished_by_client(by_client)
+        self.emit_with_state(fields)
 
-    def sample(self, id: str, output: Any, is_chunk: bool) -> list[int]:
+    def sample(self, id: str, is_chunk: bool) -> list[int]:
         """What the model samples for a request of a step; nothing once the request is gone."""
         request = self.scheduler.requests.get(id)
-        if is_chunk or request is None:
+        if is_chunk or request is None or id in self.pooling:
             return []
-        num_drafts = len(output.scheduled_spec_decode_tokens.get(id, ()))
-        num_tokens = 1 + (self.model.accepted(id, num_drafts) if num_drafts else 0)
-        first = request.num_tokens
-        start, eos = self.eos_at.get(id, (first + num_tokens, 0))
-        positions = range(first, first + num_tokens)
-        return [eos if at >= start else self.model.token(id, at) for at in positions]
-
-    def draft(self, sampled: dict[str, list[int]]) -> None:
-        """Propose the next drafts; an asynchronous scheduler does without."""
-        num_drafts = self.config["num_spec_tokens"]
-        if not num_drafts or self.config["async_scheduling"]:
-            return
-        from vllm.v1.outputs import DraftTokenIds
-
-        drafts = {}
-        for id, tokens in sampled.items():
-            if tokens and id in self.scheduler.requests:
-                first = self.scheduler.requests[id].num_tokens
-                drafts[id] = [self.model.token(id, first + i) for i in range(num_drafts)]
-        if drafts:
-            proposed = DraftTokenIds(list(drafts), [list(tokens) for tokens in drafts.values()])
-            self.scheduler.update_draft_token_ids(proposed)
-
-    def take_kv_done(self) -> Any:
-        """What the connector reports with this update."""
-        event, self.kv_done = self.kv_done, None
-        if not event:
-            return None
-        from vllm.v1.outputs import KVConnectorOutput
-
-        return KVConnectorOutput(
-            finished_recving=set(event.get("recv", ())),
-            finished_sending=set(event.get("send", ())),
-        )
+        first, model = request.num_tokens, self.proposer.model
+        end = first + 1 + self.proposer.num_accepted(id)
+        start, eos = self.eos_at.get(id, (end, 0))
+        return [eos if at >= start else model.token(id, at) for at in range(first, end)]
 
     def step(self) -> None:
         """A whole step; asynchronously, a turn of the engine's batch queue."""
@@ -278,7 +255,9 @@ class Driver:
             self.schedule()
             _, output, _ = self.in_flight[-1]
             scheduled = output.total_num_scheduled_tokens
-            if scheduled and len(self.in_flight) < self.config["queue_depth"]:
+            # A mask that needs tokens in flight makes the engine take their step first.
+            waits = output.pending_structured_output_tokens
+            if scheduled and not waits and len(self.in_flight) < self.config["queue_depth"]:
                 return
         if self.in_flight:
             self.update()
@@ -312,7 +291,14 @@ def _lora(event: dict[str, Any]) -> SimpleNamespace | None:
     if not name:
         return None
     number = event.get("lora_id", zlib.crc32(name.encode()) % 1000 + 1)
-    return SimpleNamespace(lora_name=name, name=name, lora_int_id=number, adapter_id=number)
+    # Later releases hash the path too; an adapter's follows from its name.
+    return SimpleNamespace(
+        lora_name=name,
+        name=name,
+        lora_int_id=number,
+        adapter_id=number,
+        lora_path=f"/adapters/{name}",
+    )
 
 
 def _exception(raised: Exception) -> Fields:

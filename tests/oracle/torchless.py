@@ -45,8 +45,13 @@ UNUSED_PARTS = (
 )
 """Parts of vLLM that are replaced with everything below them."""
 
-HOLLOW_PARTS = ("vllm.distributed", "vllm.v1.structured_output")
-"""Packages whose own ``__init__`` is left out, and whose other modules are the real ones."""
+HOLLOW_PARTS = ("vllm.distributed", "vllm.multimodal", "vllm.v1.structured_output")
+"""Packages whose own ``__init__`` is left out, and whose other modules are the real ones, but for
+those that are replaced.
+"""
+
+KEPT_PARTS = ("vllm.multimodal.encoder_budget", "vllm.multimodal.inputs")
+"""Modules inside replaced parts that are the real ones: the scheduler uses them."""
 
 ANY_VERSION = "99.0.0"
 """What a package that is not there says its version is: recent enough for every check."""
@@ -234,7 +239,7 @@ class _MissingPackages(_Inert):
 class _PartsOfVllm(_Inert):
     def is_replaced(self, name: str) -> bool:
         unused = any(name == part or name.startswith(f"{part}.") for part in UNUSED_PARTS)
-        return unused or name in HOLLOW_PARTS
+        return (unused and name not in KEPT_PARTS) or name in HOLLOW_PARTS
 
 
 def _real_folders(name: str) -> list[str]:

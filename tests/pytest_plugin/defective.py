@@ -118,11 +118,11 @@ class RaisesInTheEnd(Scheduler):
 
     ended = 0
 
-    def _free_request(self, request: Request) -> None:
+    def _free_request(self, request: Request, delay_free_blocks: bool = False) -> Any:
         self.ended += 1
         if self.ended == 3:
             raise LookupError(f"no slot for {request.request_id}")
-        super()._free_request(request)
+        return super()._free_request(request, delay_free_blocks)
 
 
 class Hangs(Scheduler):

@@ -234,7 +234,9 @@ def test_a_finished_status_has_a_reason_and_no_other_has() -> None:
     for status in RequestStatus:
         finished = status > RequestStatus.PREEMPTED
         assert RequestStatus.is_finished(status) is finished
-        assert (RequestStatus.get_finished_reason(status) is not None) is finished
+        # A session that waits for its next chunk has stopped, and has not ended.
+        has_stopped = finished or status is RequestStatus.WAITING_FOR_STREAMING_REQ
+        assert (RequestStatus.get_finished_reason(status) is not None) is has_stopped
     assert [str(reason) for reason in FinishReason] == (
         ["stop", "length", "abort", "error", "repetition", "rejected"]
     )

@@ -17,7 +17,6 @@ from nullblock.reference.kv_cache_interface import (
 )
 from nullblock.reference.outputs import (
     EMPTY_MODEL_RUNNER_OUTPUT,
-    DraftTokenIds,
     KVConnectorOutput,
     ModelRunnerOutput,
 )
@@ -217,20 +216,9 @@ def test_a_reset_with_blocks_held_by_a_stranger_is_an_error() -> None:
         scheduler.reset_prefix_cache(reset_running_requests=True)
 
 
-def test_what_a_request_may_not_ask_for_is_named() -> None:
-    """Pooling, embeddings, images, resumable input, grammars."""
-    params = SamplingParams()
-    make: dict[str, Any] = {
-        "pooling": lambda: Request("r", [1], None, object()),
-        "embeddings": lambda: Request("r", None, params, None, prompt_embeds=object()),
-        "multimodal": lambda: Request("r", [1], params, None, mm_features=[object()]),
-        "resumable": lambda: Request("r", [1], params, None, resumable=True),
-        "structured": lambda: SamplingParams(structured_outputs=object()),
-    }
-    for name, construct in make.items():
-        with pytest.raises(UnsupportedFeature, match=name):
-            construct()
-    with pytest.raises(ValueError, match="no sampling_params"):
+def test_a_request_says_how_much_it_wants() -> None:
+    """Without sampling parameters, or without max_tokens in them, nobody knows."""
+    with pytest.raises(ValueError, match="neither sampling_params"):
         Request("r", [1], None, None)
     with pytest.raises(AssertionError, match="max_tokens"):
         Request("r", [1], SamplingParams(max_tokens=None), None)
@@ -238,7 +226,6 @@ def test_what_a_request_may_not_ask_for_is_named() -> None:
 
 CONFIGURATIONS: dict[str, tuple[str, str, object]] = {
     "asynchronous": ("scheduler_config", "async_scheduling", True),
-    "adapters": ("", "lora_config", SimpleNamespace(max_loras=1)),
     "events on a network": (
         "",
         "kv_events_config",
@@ -246,7 +233,6 @@ CONFIGURATIONS: dict[str, tuple[str, str, object]] = {
     ),
     "KV connectors": ("", "kv_transfer_config", object()),
     "encoder connectors": ("", "ec_transfer_config", object()),
-    "speculative": ("", "speculative_config", object()),
     "encoder-decoder": ("model_config", "is_encoder_decoder", True),
     "multimodal": ("model_config", "is_multimodal_model", True),
     "routed experts": ("model_config", "enable_return_routed_experts", True),
@@ -270,7 +256,7 @@ def test_a_configuration_out_of_scope_is_refused_by_name(name: str) -> None:
 
 
 def test_block_sizes_are_the_caches_for_one_group() -> None:
-    """Scheduler and hashes use the same; more groups, or context parallelism, are refused."""
+    """Scheduler and hashes use the same; context parallelism is refused."""
     config = vllm_config({**DEFAULTS, "block_size": 12})
     spec = FullAttentionSpec(block_size=12, num_kv_heads=1, head_size=1, dtype=None)
     cache = KVCacheConfig(8, [], [KVCacheGroupSpec(["l"], spec)])
@@ -278,19 +264,14 @@ def test_block_sizes_are_the_caches_for_one_group() -> None:
     config.parallel_config.decode_context_parallel_size = 2
     with pytest.raises(UnsupportedFeature, match="decode context"):
         utils.resolve_kv_cache_block_sizes(cache, config)
-    cache.kv_cache_groups *= 2
-    with pytest.raises(UnsupportedFeature, match="several KV cache groups"):
-        utils.resolve_kv_cache_block_sizes(cache, config)
 
 
 def test_model_outputs_out_of_scope_are_refused_before_anything_changes() -> None:
-    """Connectors, poolers, log probabilities, drafts."""
+    """Log probabilities, routed experts."""
     scheduler = scheduler_of()
     scheduler.add_request(request_of("r"))
     out = scheduler.schedule()
     extras: list[dict[str, Any]] = [
-        {"kv_connector_output": KVConnectorOutput()},
-        {"pooler_output": [object()]},
         {"logprobs": object()},
         {"prompt_logprobs_dict": {"r": object()}},
         {"routed_experts": object()},
@@ -299,13 +280,6 @@ def test_model_outputs_out_of_scope_are_refused_before_anything_changes() -> Non
         with pytest.raises(UnsupportedFeature):
             scheduler.update_from_output(out, ModelRunnerOutput(["r"], {"r": 0}, [[1]], **extra))
     assert scheduler.requests["r"].num_output_tokens == 0
-    drafts = DraftTokenIds(["r"], [[1]])
-    with pytest.raises(UnsupportedFeature, match="speculative"):
-        scheduler.update_draft_token_ids(drafts)
-    with pytest.raises(UnsupportedFeature, match="speculative"):
-        scheduler.update_draft_token_ids_in_output(drafts, out)
-    with pytest.raises(UnsupportedFeature, match="connectors"):
-        scheduler.reset_prefix_cache(reset_connector=True)
     assert scheduler.get_grammar_bitmask(out) is None and scheduler.get_kv_connector() is None
 
 

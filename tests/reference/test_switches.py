@@ -137,6 +137,17 @@ def test_a_withdrawn_victim_leaves_no_hash_of_what_it_did_not_compute() -> None:
     assert hits[True] < hits[False]
 
 
+def test_of_equals_the_greatest_id_is_preempted() -> None:
+    """0.22.1 preempts the first of equals in the list, which then goes before the other one."""
+    config = {"num_blocks": 6, "block_size": 4, "policy": "priority", "max_num_seqs": 2}
+    events = [add("a", 0, 8, arrival=1), add("b", 20, 28, arrival=1), *[STEP] * 2]
+    preempted = {}
+    for by_id in (False, True):
+        lines, _ = run(events, config, victim_by_id=by_id)
+        preempted[by_id] = [line["preempted"] for line in lines if line.get("preempted")]
+    assert preempted == {False: [["a"]], True: [["b"]]}
+
+
 def test_a_victim_before_the_index_makes_nobody_lose_a_turn() -> None:
     """0.22.1 forgets that the list got shorter when the victim had nothing scheduled."""
     # "stuck" sits in running with nothing to schedule: its prompt fills the model's length.

@@ -9,18 +9,14 @@ from nullblock.reference import kv_cache_utils as utils
 from nullblock.reference.errors import UnsupportedFeature
 from nullblock.reference.hashing import sha256
 from nullblock.reference.kv_cache_coordinator import (
-    HybridKVCacheCoordinator,
     KVCacheCoordinatorNoPrefixCache,
     UnitaryKVCacheCoordinator,
 )
 from nullblock.reference.kv_cache_interface import (
-    ChunkedLocalAttentionSpec,
     FullAttentionSpec,
     KVCacheConfig,
     KVCacheGroupSpec,
     KVCacheSpec,
-    MambaSpec,
-    SlidingWindowSpec,
 )
 from nullblock.reference.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from nullblock.reference.request import Request
@@ -242,30 +238,18 @@ def test_blocks_by_group_add_up() -> None:
     assert empty.get_block_ids() == ([],) and empty.get_block_ids(allow_none=True) is None
 
 
-@pytest.mark.parametrize("kind", [SlidingWindowSpec, ChunkedLocalAttentionSpec, MambaSpec])
-def test_other_layers_are_refused_by_name(kind: type) -> None:
-    """As soon as they are described."""
-    with pytest.raises(UnsupportedFeature, match=kind.__name__):
-        kind(block_size=4)
-
-
 def test_what_is_out_of_scope_is_refused_when_the_manager_is_made() -> None:
-    """Several groups, EAGLE, context parallelism, another kind of layer, metrics."""
-    with pytest.raises(UnsupportedFeature, match="2 KV cache groups"):
-        KVCacheManager(config_of(8, groups=2), 64, 4)
-    with pytest.raises(UnsupportedFeature, match="several KV cache groups"):
-        HybridKVCacheCoordinator()
-    with pytest.raises(UnsupportedFeature, match="KVCacheSpec layers"):
+    """Context parallelism, a kind of layer that nobody knows, metrics; and sizes that differ."""
+    with pytest.raises(KeyError, match="KVCacheSpec"):
         KVCacheManager(config_of(8, KVCacheSpec(4)), 64, 4)
     for option, name in (
-        ({"use_eagle": True}, "EAGLE"),
         ({"dcp_world_size": 2}, "decode context"),
         ({"pcp_world_size": 2}, "prefill context"),
         ({"metrics_collector": object()}, "metrics"),
     ):
         with pytest.raises(UnsupportedFeature, match=name):
             manager_of(8, **option)
-    with pytest.raises(UnsupportedFeature, match="external"):
-        manager_of(8).allocate_slots(request_of("r", 4), 4, num_external_computed_tokens=4)
     with pytest.raises(AssertionError, match="hash_block_size 8"):
         manager_of(8, hash_block_size=8)
+    with pytest.raises(AssertionError, match="all of one kind"):
+        KVCacheManager(config_of(8, groups=2), 64, 4)

@@ -58,7 +58,7 @@ class Constant(FiniteEnv):
         return self.ranks[r]
 
     def negligible(self, r: Any, index: Any) -> Lexicographic:
-        """Key of the PRIORITY victim."""
+        """The most negligible first, then the first in the list."""
         return Lexicographic(-self.facts["priority"][r], index)
 
     def want(self, r: Any, i: Any) -> Any:

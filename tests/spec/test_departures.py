@@ -40,7 +40,8 @@ SHORTEST = {
     "long-prompt": ("RUN-23", "add a; step; step"),
     "empty-prompt": ("guard", "add a; step"),
     "skipped-request": ("RUN-21", "add v; step; add x; add y; step; step"),
-    "uncomputed-hit": ("HASH-6", "add a; add b; step; step"),
+    "uncomputed-hit": ("HASH-6", "add a; step; add b; step; step"),
+    "taking-turns": ("LIFE-15", "add a; step; add b; step; step; step; step; step"),
     "no-room-for-min-tokens": ("RUN-20", "add a; step; step; step"),
     "one-spelling": ("HASH-18", "add a; add b; step"),
     "next-owner": ("UPD-15", "add a; schedule; abort a; add a; update"),
@@ -154,15 +155,15 @@ def test_a_story_says_what_changed_and_with_which_values() -> None:
     story = tell(found, defect.scope, VLLM_0_22_1)
     last = story.beats[-1]
     assert last.changes == (
-        "a goes on: 2 tokens, takes blocks 4 5, hashes blocks 4 5",
+        "a goes on: 2 tokens, takes blocks 6 7, hashes blocks 6 7",
         "a is preempted by b though it was scheduled in this step (its 2 tokens go back), "
-        "releases blocks 5 4 2 1",
-        "b goes on: 1 token, takes block 5, hashes block 5",
+        "releases blocks 7 6 4 3 2 1",
+        "b goes on: 1 token, takes block 7, hashes block 7",
         "b takes output token 2 and stops: max_tokens",
-        "b is gone, releases blocks 5 3",
+        "b is gone, releases blocks 7 5",
     )
-    assert last.after == "running nobody; waiting a 0/4; free 4* 2* 1* 5* 3*"
-    assert story.values == ("block 4: ref 0, hsh 4, done 0",)
+    assert last.after == "running nobody; waiting a 0/6; free 6* 4* 3* 2* 1* 7* 5*"
+    assert story.values == ("block 6: ref 0, hsh 6, done 0",)
 
 
 def test_a_story_that_does_not_come_out_is_not_told() -> None:
@@ -172,6 +173,17 @@ def test_a_story_that_does_not_come_out_is_not_told() -> None:
         assert found is not None
         with pytest.raises(Untold, match="holds after|cannot happen"):
             tell(found, named(name).scope, NORMATIVE)
+
+
+def test_turns_are_taken_for_ever() -> None:
+    """Of two equals each preempts itself in turn; a story of whole turns, told once."""
+    defect = named("taking-turns")
+    found = find(defect).counterexample
+    assert isinstance(found, Lasso) and found.repeats == 4
+    story = tell(found, defect.scope, VLLM_0_22_1)
+    preempted = [c for beat in story.beats for c in beat.changes if "is preempted by itself" in c]
+    assert [c[0] for c in preempted] == ["a", "b"]
+    assert story.values == ("a is never served", "b is never served")
 
 
 def test_a_lasso_says_what_repeats() -> None:

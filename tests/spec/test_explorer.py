@@ -24,7 +24,7 @@ from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
 
 PINNED = {
     "core": (21_445, 85_780, 23),
-    "priority": (3_266, 13_064, 19),
+    "priority": (3_270, 13_080, 19),
     "twins": (5_780, 23_120, 16),
     "crowd": (6_007, 24_028, 16),
     "threshold": (5_180, 20_720, 19),
@@ -40,12 +40,13 @@ PINNED = {
     "deep": (7_523, 16_494, 34),
     "resets": (1_622, 4_418, 20),
     "resets-aborts": (3_155, 13_071, 18),
-    "ahead-priority": (2_721, 6_070, 24),
+    "ahead-priority": (2_810, 6_230, 24),
     "pipeline": (12_275, 25_799, 31),
     "pipeline-chunks": (1_059, 2_004, 24),
     "rules-ahead": (722, 2_016, 19),
     "rules": (1_136, 5_680, 12),
-    "rules-priority": (564, 1_109, 21),
+    "rules-priority": (568, 1_114, 22),
+    "rules-pauses": (159, 579, 9),
 }
 """States, transitions and depth of each scope. A change of the rules changes them: say why."""
 REACHED_BY = ("priority", "uncut", "inflight", "orphans", "pauses", "ahead", "resets")

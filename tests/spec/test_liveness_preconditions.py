@@ -127,8 +127,17 @@ def test_together_the_conditions_are_exact_in_small_scopes() -> None:
 
 
 def test_a_tie_is_broken_by_the_arrival() -> None:
-    """With different arrival times the two that preempt each other for ever are both served."""
+    """With different arrival times the two that preempt each other for ever are both served, even
+    where ids take no part.
+    """
     (ranks,) = (p for p in PRECONDITIONS if p.name == "ranks")
     scope = ranks.violated.scope
     a, b = scope.templates
-    assert check(replace(scope, templates=(a, replace(b, arrival=1.0)))).passed
+    apart = replace(scope, templates=(a, replace(b, arrival=1.0)))
+    assert check(apart, ranks.violated.semantics).passed
+
+
+def test_ids_break_ties() -> None:
+    """Where the id decides too, as in normative, equals do not preempt each other for ever."""
+    (ranks,) = (p for p in PRECONDITIONS if p.name == "ranks")
+    assert check(ranks.violated.scope, NORMATIVE).passed

@@ -4,20 +4,21 @@ rules that starve somebody.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import chain, product
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from nullblock.spec.concrete import Env, Minus, Nothing, Zero
-from nullblock.spec.explorer.actions import Reset, Schedule, Step, Update, actions, perform
+from nullblock.spec.explorer.actions import Add, Reset, Schedule, Step, Update, actions, perform
 from nullblock.spec.explorer.identity import Identity
 from nullblock.spec.explorer.model import Scope, beginning
 from nullblock.spec.facts import Config
 from nullblock.spec.fields import RUNNING, UNBORN
 from nullblock.spec.kernel import RULES, Engines
 from nullblock.spec.liveness import ranking as text
+from nullblock.spec.liveness.line import LINE_KEEPS, SERVE_KEEPS, first_is_served, may_serve
 from nullblock.spec.liveness.proof import (
     NOT_MEANWHILE,
     OUTSIDE,
@@ -39,19 +40,21 @@ from nullblock.spec.liveness.ranking import (
     mark,
 )
 from nullblock.spec.liveness.scopes import CONTENDED
+from nullblock.spec.profiles import NORMATIVE, with_switches
 from nullblock.spec.prover import obligations
 from nullblock.spec.rules import queues
 from nullblock.spec.state import in_flight
 
 
 def test_the_ranking_argument_is_proved() -> None:
-    """LIVE-7 to LIVE-11, with every statement on the way, of every rule, under both policies."""
+    """LIVE-7 to LIVE-13, with every statement on the way, of every rule, under both policies."""
     reports = ranking()
     found = checked(reports)
     assert [str(c) for c in found if c.status != "proved"] == []
     assert sum(r.obligations for r in reports) > 2_000
     shown = {c.what for c in found}
-    pieces = {*STEP_KEEPS, *UPDATE_KEEPS, *RUN_KEEPS, *WAIT_KEEPS, *THEOREMS.values(), is_bounded}
+    kept = (STEP_KEEPS, UPDATE_KEEPS, RUN_KEEPS, WAIT_KEEPS, SERVE_KEEPS, LINE_KEEPS)
+    pieces = {*chain(*kept), *THEOREMS.values(), is_bounded}
     assert shown >= {piece.__name__ for piece in pieces}
     assert {c.policy for c in found} == {"fcfs", "priority"}
 
@@ -63,8 +66,9 @@ def test_no_rule_is_left_out() -> None:
     followed = {part: {job.name for p, job in jobs() if p == part} for part in PARTS}
     for part, names in followed.items():
         missing = set(RULES) - names
-        assert missing == (OUTSIDE if part in ("step", "update") else {"begin_reset": ""}).keys()
-    assert set(THEOREMS) == set(SHOWN_BY) == {"LIVE-7", "LIVE-8", "LIVE-9", "LIVE-10", "LIVE-11"}
+        once = part in ("step", "update", "first")
+        assert missing == (OUTSIDE if once else {"begin_reset": ""}).keys()
+    assert set(THEOREMS) == set(SHOWN_BY) == {f"LIVE-{n}" for n in range(7, 14)}
     assert NOT_MEANWHILE.keys() <= RULES.keys()
 
 
@@ -101,6 +105,8 @@ CANARIES: dict[str, tuple[str, str, str]] = {
     "ends the waiting phase early": ("step: end_waiting", "guards", "is_admitted"),
     "counts nothing as computed": ("step: advance", "comp", "gains"),
     "takes a token and forgets it": ("update: take_token", "ntok", "comes_back"),
+    "serves the first again and again": ("first: skip", "guards", "gains"),
+    "admits before who comes first": ("line: admit", "guards", "stands"),
     "ends the update early": ("update: end_update", "guards", "has_come_back"),
 }
 """The text, what is wrong with it, and the first statement that is not proved."""
@@ -131,6 +137,14 @@ def test_a_victim_that_came_first_is_not_proved(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(queues, "is_victim", lambda s, i: i == 0)
     (report,) = ranking("running: preempt", stop_at_first=True)
     assert [c.what for c in report.open] == ["keeps_running"]
+
+
+def test_a_victim_without_its_id_is_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the first of equals is the victim, one that nobody comes before may be it."""
+    monkeypatch.setattr(obligations, "LATE", ())
+    ties = with_switches(NORMATIVE, ["victim_by_id=false"])
+    (report,) = ranking("running: preempt", sem=ties, stop_at_first=True)
+    assert [(c.what, c.policy) for c in report.open] == [("keeps_running", "priority")]
 
 
 def test_more_blocks_than_places_is_impossible() -> None:
@@ -243,3 +257,30 @@ def test_what_is_proved_is_what_happens(name: str) -> None:
     assert (seen["in flight"] > 0) == (name == "flying"), seen
     assert (seen["came back"] > 0) == (name == "flying"), seen
     assert seen["preempts"] or name == "halted", seen
+
+
+def comes_before(s: Any, action: Any, m: Mark) -> bool:
+    """Whether somebody arrives who comes before the chief."""
+    return isinstance(action, Add) and s.k.order(action.id) < s.k.order(m.r)
+
+
+@pytest.mark.parametrize("name", ["ranked", "tied"])
+def test_the_line_before_a_chief_gets_shorter(name: str) -> None:
+    """Under PRIORITY, equals among them, on every action of a scope: those before a chief never
+    become more, and every step serves the first of the list; chiefs stand behind others.
+    """
+    scope = CONTENDED[name]
+    seen: Counter[str] = Counter()
+    for s in states(scope):
+        for m in chiefs(s):
+            for action in actions(s, scope):
+                if not isinstance(action, Reset) and not comes_before(s, action, m):
+                    watched(s, action, LINE_KEEPS, m)
+                    seen["behind others"] += m.before > 0
+        first = mark(s, s.run[0]) if s.nr else None
+        if first is not None and may_serve(s, first):
+            t, _ = watched(s, Schedule(), SERVE_KEEPS, first)
+            assert first_is_served(t, first)
+            seen["served"] += t.stage[first.r] == RUNNING and t.comp[first.r] > first.comp
+            seen["taken off"] += t.stage[first.r] != RUNNING
+    assert seen["behind others"] > 100 and seen["served"] > 100 and seen["taken off"] > 5, seen

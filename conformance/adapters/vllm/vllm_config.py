@@ -19,6 +19,12 @@ def vllm_config(
     scheduler_reserve_full_isl: bool = True,
     pipeline_parallel_size: int = 1,
     kv_events: bool = False,
+    max_loras: int | None = None,
+    mamba_cache_mode: str = "none",
+    hash_block_size: int | None = None,
+    use_v2_model_runner: bool = False,
+    num_spec_tokens: int = 0,
+    spec_method: str = "ngram",
 ) -> SimpleNamespace:
     """vLLM's configuration as far as a scheduler without a model looks at it.
 
@@ -40,8 +46,8 @@ def vllm_config(
             block_size=block_size,
             num_gpu_blocks=num_blocks,
             enable_prefix_caching=enable_prefix_caching,
-            mamba_cache_mode="none",
-            hash_block_size=None,
+            mamba_cache_mode=mamba_cache_mode,
+            hash_block_size=hash_block_size,
         ),
         model_config=SimpleNamespace(
             is_encoder_decoder=False,
@@ -57,9 +63,20 @@ def vllm_config(
         ),
         observability_config=SimpleNamespace(kv_cache_metrics=False, enable_mfu_metrics=False),
         kv_events_config=SimpleNamespace(enable_kv_cache_events=kv_events, publisher="null"),
-        lora_config=None,
-        speculative_config=None,
+        lora_config=SimpleNamespace(max_loras=max_loras) if max_loras else None,
+        speculative_config=_speculative_config(num_spec_tokens, spec_method),
         kv_transfer_config=None,
         ec_transfer_config=None,
-        use_v2_model_runner=False,
+        use_v2_model_runner=use_v2_model_runner,
+    )
+
+
+def _speculative_config(num_spec_tokens: int, method: str) -> SimpleNamespace | None:
+    """How many drafts a request gets, and whether a head like EAGLE's or a model makes them."""
+    if num_spec_tokens == 0:
+        return None
+    return SimpleNamespace(
+        num_speculative_tokens=num_spec_tokens,
+        use_eagle=lambda: method == "eagle",
+        uses_draft_model=lambda: method == "draft_model",
     )

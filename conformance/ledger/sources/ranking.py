@@ -75,5 +75,8 @@ def _count(t: proofs.Text) -> str:
     return f"{sum(p.times for p in t.proved.values())}, {seconds:.2f} s{left}"
 
 
-FILES = (*proofs.SOURCE.files, "spec/liveness/ranking.py", "spec/liveness/proof.py")
+FILES = (
+    *proofs.SOURCE.files,
+    *(f"spec/liveness/{name}.py" for name in ("ranking", "line", "proof")),
+)
 SOURCE = Source("ranking", Ranking, FILES, gather, cells)

@@ -233,8 +233,12 @@ class FiniteEnv:
         """Place in a PRIORITY queue: by priority, then by number; all arrive at one time."""
         return self.facts["priority"][r] * 8 + r
 
+    def behind(self, r: Term) -> Term:
+        """Place in a PRIORITY queue, greatest first."""
+        return -self.order(r)
+
     def negligible(self, r: Term, index: Term) -> Lexicographic:
-        """Key of the PRIORITY victim."""
+        """The most negligible first, then the first in the list."""
         return Lexicographic(-self.facts["priority"][r], index)
 
     def last_token(self, s: Any, r: Term) -> Term:

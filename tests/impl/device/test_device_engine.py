@@ -14,6 +14,7 @@ from nullblock.conformance.cli import main
 from nullblock.impl import Request
 from nullblock.impl.device import NoSuchDevice, Scheduler
 from nullblock.impl.device.ties import Ties
+from nullblock.impl.known import KNOWN
 from nullblock.spec.facts import Config
 from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, UNPAUSED
 from nullblock.spec.profiles import NORMATIVE, PROFILES, VLLM_0_22_1, Semantics
@@ -42,7 +43,7 @@ def serve(both: Beside, policy: str, count: int, turns: int) -> int:
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "priority"])
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", KNOWN)
 def test_twins_decide_what_numpy_decides(policy: str, profile: str) -> None:
     """Every field of every step, all outputs, and the whole state after each, through chunks,
     preemption, resumption, shared blocks and growth of rows, lengths and stop ids.
@@ -66,7 +67,7 @@ def test_kernels_decide_what_numpy_decides() -> None:
 
 
 @pytest.mark.parametrize("device", ["twins", KERNELS_ON])
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", KNOWN)
 def test_what_may_happen_in_flight(device: str, profile: str) -> None:
     """Ends, an id that comes again (UPD-16), a reset (LIFE-3), a pause (LIFE-7), an eviction
     (HASH-13) while a step is in flight: the tokens go where the rules say.
@@ -95,7 +96,7 @@ def test_what_may_happen_in_flight(device: str, profile: str) -> None:
     both.update()
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", KNOWN)
 def test_nobody_looks_between_the_halves_of_a_step(profile: str) -> None:
     """Who ended in flight gets no token, and who came with its id gets it or not (UPD-16), also if
     nothing is asked of the device in between.

@@ -16,6 +16,7 @@ from nullblock.conformance.engine import ALL_FEATURES
 from nullblock.conformance.engines import features_of
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.lockstep import generator
+from nullblock.impl.known import KNOWN
 from nullblock.spec.profiles import NORMATIVE, PROFILES, VLLM_0_22_1, Semantics
 
 VECTORS = Path(__file__).parents[3] / "conformance" / "vectors"
@@ -71,7 +72,7 @@ def vector(name: str) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", KNOWN)
 def test_twins_print_what_the_reference_prints_for_every_vector(profile: str) -> None:
     """Or refuse what a device does not do, by name; the state is audited at each line."""
     lacking, played = ALL_FEATURES - features_of("impl", "twins"), 0
@@ -97,7 +98,7 @@ def test_kernels_decide_what_no_vector_shows() -> None:
     assert parts(PRESSING["several copies of one content"], NORMATIVE, KERNELS_ON) == ""
 
 
-@pytest.mark.parametrize("semantics", [*PROFILES.values(), Semantics(freed_unhashed_first=True)])
+@pytest.mark.parametrize("semantics", [*KNOWN.values(), Semantics(freed_unhashed_first=True)])
 def test_twins_print_what_the_reference_prints_for_random_scenarios(semantics: Semantics) -> None:
     """In each profile, and with the order in which later lines free blocks (POOL-12); those whose
     tokens do not fit 32 bits are refused.
@@ -117,7 +118,7 @@ def test_traces_of_a_device_conform(tmp_path: Path, capsys: Any) -> None:
     for number, document in enumerate(SYNCHRONOUS):
         source, trace = tmp_path / f"{number}.json", str(tmp_path / f"{number}.jsonl.zst")
         source.write_text(json.dumps(document))
-        device, profile = KERNELS_ON if number == 2 else "twins", [*PROFILES][number % 2]
+        device, profile = KERNELS_ON if number == 2 else "twins", [*KNOWN][number % 2]
         options = ["--engine", "impl", "--device", device, "--profile", profile]
         assert main(["trace", str(source), "-o", trace, *options]) == 0
         assert main(["check", trace, "--profile", profile]) == 0

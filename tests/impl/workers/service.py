@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from nullblock.impl.known import KNOWN
 from nullblock.spec.facts import Config
 from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, UNPAUSED
 from nullblock.spec.profiles import PROFILES, VLLM_0_22_1
@@ -28,7 +29,7 @@ def config_of(dice: random.Random) -> Config:
         long_prefill_token_threshold=dice.choice([0, 0, 5]),
         enable_prefix_caching=dice.random() < 0.8,
         policy=dice.choice(["fcfs", "priority"]),
-        semantics=PROFILES[dice.choice(list(PROFILES))],
+        semantics=PROFILES[dice.choice(list(KNOWN))],
     )
 
 

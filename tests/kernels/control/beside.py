@@ -63,6 +63,7 @@ def sizes_of(config: Config, num_rows: int, lanes: int = 8) -> Sizes:
         priority=config.policy == "priority",
         withdraw_uncaches=semantics.withdraw_uncaches,
         victim_shifts_index=semantics.victim_shifts_index,
+        victim_by_id=semantics.victim_by_id,
         length_before_min_tokens=semantics.length_before_min_tokens,
         freed_unhashed_first=semantics.freed_unhashed_first,
         lanes=lanes,

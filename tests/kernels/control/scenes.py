@@ -166,6 +166,16 @@ def shifted() -> None:
     assert step.preempted == ["a"] and step.ids == ["b", "c"]
 
 
+def tied() -> None:
+    """Of equals the greatest id is the victim, though it came first."""
+    config = Config(6, 1, 9, 3, 20, policy="priority", scheduler_reserve_full_isl=False)
+    both = Beside(config, "triton")
+    for id in "ba":
+        both.add(Request(id, prompt=[1 + ord(id), ord(id)], max_tokens=3))
+        both.step([3, 4])
+    assert both.step([3, 4])[0].preempted == ["b"]
+
+
 def paused() -> None:
     """Nobody is admitted while admissions are paused, and nothing is scheduled while all is."""
     both = Beside(Config(9, 2, 9, 3, 9), "triton")

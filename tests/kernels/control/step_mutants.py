@@ -95,6 +95,13 @@ STEP = [
         "game 111",
     ),
     Mutant(
+        "of equals the first is the victim",
+        "preempt.py",
+        "tie == tl.max(tie, 0)",
+        "tie <= tl.max(tie, 0)",
+        "tied",
+    ),
+    Mutant(
         "budget is not given back",
         "running_phase.py",
         "            budget += granted\n            if z.",

@@ -1,29 +1,33 @@
-"""A KV connector with nothing behind it: just enough to reach the branches for remote loads."""
+"""A KV connector with nothing behind it: it answers as a scenario's ``connector`` says."""
 
+from collections.abc import Collection
 from typing import Any
 
 
-class FakeConnector:
-    """Answers as a scenario's ``connector`` says.
+class PlayedConnector:
+    """The scheduler's side of a KV connector.
 
-    ``matched`` maps request ids to the tokens that the remote side holds (None: it does not know
-    yet), ``async`` makes loads take a step, ``delay_free`` keeps blocks after a request's end.
+    Args:
+        scripted: the scenario's ``connector``. ``matched`` maps request ids to the tokens that the
+            remote side holds (None: it does not know yet); ``async`` says who loads over several
+            steps, ``delay_free`` whose blocks stay after the end until they are sent.
     """
 
     def __init__(self, scripted: dict[str, Any]) -> None:
-        self.matched = dict(scripted.get("matched", {}))
-        self.is_async = bool(scripted.get("async", False))
-        self.delay_free = bool(scripted.get("delay_free", False))
+        self.matched: dict[str, int | None] = dict(scripted.get("matched", {}))
+        self.loads_async: bool | Collection[str] = scripted.get("async", False)
+        self.delays_free: bool | Collection[str] = scripted.get("delay_free", False)
 
     def get_num_new_matched_tokens(self, request: Any, num_local: int) -> tuple[int | None, bool]:
-        """Tokens to load beyond the local hit, and whether that takes a step."""
+        """Tokens to load beyond the local hit, and whether that takes more than this step."""
         matched = self.matched.get(request.request_id, 0)
         if matched is None:
             return None, False
+        is_async = _applies(self.loads_async, request.request_id)
         # A load within the step has to leave one token to compute.
-        most = request.num_tokens if self.is_async else request.num_tokens - 1
+        most = request.num_tokens if is_async else request.num_tokens - 1
         num_external = max(0, min(matched, most) - num_local)
-        return num_external, self.is_async and num_external > 0
+        return num_external, is_async and num_external > 0
 
     def update_state_after_alloc(self, request: Any, blocks: Any, num_external: int) -> None:
         """A load begins: it is offered only once."""
@@ -31,8 +35,8 @@ class FakeConnector:
             self.matched.pop(request.request_id, None)
 
     def request_finished(self, request: Any, block_ids: Any) -> tuple[bool, None]:
-        """Whether the blocks have to stay for a while."""
-        return self.delay_free, None
+        """Whether the blocks have to stay until they are sent."""
+        return _applies(self.delays_free, request.request_id), None
 
     def on_new_request(self, request: Any) -> None:
         """Nothing to prepare."""
@@ -56,3 +60,7 @@ class FakeConnector:
 
     def shutdown(self) -> None:
         """Nothing to release."""
+
+
+def _applies(whom: bool | Collection[str], id: str) -> bool:
+    return whom if isinstance(whom, bool) else id in whom

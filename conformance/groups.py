@@ -1,0 +1,106 @@
+"""The KV cache groups of a scenario's configuration: their sizes, and what cannot be."""
+
+from math import gcd, lcm
+
+from msgspec import UNSET
+
+from nullblock.conformance.errors import ScenarioError
+from nullblock.conformance.scenario_format import Config, Group
+
+_NEEDS = {"sliding_window": "sliding_window", "chunked_local": "chunk", "sink": "sink_len"}
+"""The key that a group of that type cannot do without."""
+
+
+def are_plain(config: Config) -> bool:
+    """Whether there is nothing but one group of full attention."""
+    (first, *others) = config.groups
+    return not others and first.type == "full" and not first.eagle
+
+
+def block_size_of(group: Group, config: Config) -> int:
+    """Tokens in a block of a group."""
+    return config.block_size if group.block_size is UNSET else group.block_size
+
+
+def block_sizes(config: Config) -> tuple[int, int]:
+    """What the scheduler's steps of a prefix hit are, and what one block hash covers: tokens."""
+    if len(config.groups) == 1:
+        return config.block_size, config.block_size
+    sizes = [block_size_of(group, config) for group in config.groups]
+    both = lcm(*sizes)
+    if not config.enable_prefix_caching or any(
+        group.type == "mamba" and size != config.block_size
+        for group, size in zip(config.groups, sizes, strict=True)
+    ):
+        return both, both
+    return both, gcd(*sizes) if config.hash_block_size is None else config.hash_block_size
+
+
+def mamba_cache_mode(config: Config) -> str:
+    """The mode of the cache: what the last Mamba group says."""
+    modes = [group.mamba_cache_mode for group in config.groups if group.type == "mamba"]
+    return modes[-1] if modes else "none"
+
+
+def check(config: Config) -> None:
+    """Raise :class:`ScenarioError` for groups that no engine could be built with."""
+    num_left = config.num_blocks - 1
+    for index, group in enumerate(config.groups):
+        place = f"config.groups[{index}]"
+        key = _NEEDS.get(group.type)
+        if key is not None and getattr(group, key) is UNSET:
+            raise ScenarioError(f"a group of type {group.type} without {key}", "add it", place)
+        if group.type == "sink":
+            assert group.sink_len is not UNSET
+            size = block_size_of(group, config)
+            if group.sink_len <= 0 or group.sink_len % size:
+                what = f"a sink of {group.sink_len} tokens in blocks of {size}"
+                raise ScenarioError(what, "whole blocks, at least one", f"{place}.sink_len")
+            num_left -= group.sink_len // size
+            if num_left < 0:
+                what = f"sinks of more blocks than the {config.num_blocks} of the pool"
+                raise ScenarioError(what, "a shorter sink, or more blocks", f"{place}.sink_len")
+    if config.enable_prefix_caching:
+        _check_caching(config)
+    elif are_plain(config):
+        _check_only_size(config)
+
+
+def _check_caching(config: Config) -> None:
+    """What prefix caching asks of the groups."""
+    if len(config.groups) == 1:
+        _check_only_size(config)
+        return
+    sizes = [block_size_of(group, config) for group in config.groups]
+    covered = block_sizes(config)[1]
+    if covered < 1 or any(size % covered for size in sizes):
+        what = f"a block hash covers {covered} tokens, the groups have blocks of {sizes}"
+        own = config.hash_block_size is not None
+        remedy = "a size that divides them all" if own else "give all the cache's block_size"
+        place = "config.hash_block_size" if own else "config.groups"
+        raise ScenarioError(what, remedy, place)
+    if len({_kind(group, config) for group in config.groups}) == 1:
+        remedy = "one group, or different ones, or enable_prefix_caching false"
+        raise ScenarioError("several groups of one kind", remedy, "config.groups")
+
+
+def _check_only_size(config: Config) -> None:
+    """The only group's hashes are of the cache's blocks."""
+    size = block_size_of(config.groups[0], config)
+    if size != config.block_size:
+        raise ScenarioError(
+            f"the only group has blocks of {size} tokens, the cache of {config.block_size}",
+            "give both the same block_size",
+            "config.groups[0].block_size",
+        )
+
+
+def _kind(group: Group, config: Config) -> tuple[object, ...]:
+    """What makes two groups of a scenario the same to a look-up."""
+    settings: dict[str, tuple[object, ...]] = {
+        "sliding_window": (group.sliding_window,),
+        "chunked_local": (group.chunk,),
+        "sink": (group.sink_len,),
+        "mamba": (group.mamba_cache_mode, group.num_speculative_blocks),
+    }
+    return group.type, block_size_of(group, config), settings.get(group.type, ())

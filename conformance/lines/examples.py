@@ -1,0 +1,139 @@
+"""For each decision switch a golden scenario that shows it, and why its normative value is right.
+
+Golden scenarios lie in `conformance/vectors`; what vLLM 0.32.0 prints for those named here lies
+beside them, in a folder of its own.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+VECTORS = Path(__file__).parents[1] / "vectors"
+SECOND = VECTORS / "vllm-0.32.0"
+"""What the later release prints."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A switch at work."""
+
+    scenario: str
+    """A golden scenario whose lines are other with the switch flipped."""
+    upstream: str
+    """Where vLLM does it, or the report about it."""
+    why: str
+    """Why the normative value is what it is."""
+
+
+EXAMPLES: dict[str, Example] = {
+    "reject_unservable": Example(
+        "defect-unservable-prompt-blocks-the-queue",
+        "issues 39734, 18115, 25538, 35541, 55130",
+        "Whoever can never be served waits for ever, and under head-of-line blocking everybody "
+        "behind it does: it is told so at once instead.",
+    ),
+    "withdraw_uncaches": Example(
+        "defect-withdrawn-hashes-stay-beside-others",
+        "pull request 43569",
+        "A hash that names content which nobody computes lets another request read it.",
+    ),
+    "victim_shifts_index": Example(
+        "defect-victim-before-the-index",
+        "issue 49097, repaired in 0.32.0",
+        "The list got shorter before the index whether the victim was scheduled or not.",
+    ),
+    "victim_by_id": Example(
+        "equal-urgency-takes-the-first",
+        "Scheduler.schedule, running phase; no report known",
+        "Two orders of equals, one for who waits and one for who runs, let two requests preempt "
+        "each other in turn, for ever.",
+    ),
+    "length_before_min_tokens": Example(
+        "defect-min-tokens-never-end",
+        "pull request 51299, repaired in 0.32.0",
+        "A request that has no room left can get no more tokens, so it ends.",
+    ),
+    "extra_keys_tagged": Example(
+        "defect-adapter-salt-collision",
+        "issue 44701, repaired in 0.32.0",
+        "A salt is chosen by a user: spelled like an adapter it must not open that one's cache.",
+    ),
+    "frames_match_request": Example(
+        "defect-output-of-an-earlier-owner",
+        "no report known",
+        "A token belongs to whom it was sampled for, whatever that one's id is used for since.",
+    ),
+    "outputs_owed_once": Example(
+        "defect-sampled-twice",
+        "no report known; 0.32.0 avoids it in another way (resumes_await_output)",
+        "An output in flight is a token that the request has: counted, it is not computed again.",
+    ),
+    "discards_add_up": Example(
+        "defect-second-reset-forgets-frames",
+        "no report known; repaired in 0.32.0, which counts tokens of steps (resumes_await_output)",
+        "What a first reset made worthless stays so after a second.",
+    ),
+    "stop_check_counts_frames": Example(
+        "defect-steps-whose-output-nobody-takes",
+        "Scheduler.schedule, running phase",
+        "All outputs in flight count: a step whose token nobody may take is work for nothing.",
+    ),
+    "min_tokens_hold_stops": Example(
+        "min-tokens-hold-back-every-stop",
+        "check_stop; pull requests 47489, 49521, 51299",
+        "What a request was promised is kept by whoever ends it. That the sampler keeps it too, "
+        "as 0.32.0 relies on, is another component's promise.",
+    ),
+    "tells_common_prefix": Example(
+        "common-prefix-counts-all-owners",
+        "SchedulerOutput.num_common_prefix_blocks, which 0.32.0 leaves empty",
+        "The number is right and cheap, and cascade attention has nothing else to go by.",
+    ),
+    "events_tell_origin": Example(
+        "events-of-every-kind",
+        "BlockStored.locality, ownership, session_id",
+        "Without a connector nobody knows them: fields that are always empty say nothing.",
+    ),
+    "freed_unhashed_first": Example(
+        "prompt-in-chunks",
+        "BlockPool.free_blocks",
+        "One queue in one order is the smaller rule, and evicts nothing too early that is proved "
+        "of it. Which blocks are reused first is a matter of speed; every invariant that does not "
+        "name the order holds either way.",
+    ),
+    "lone_prefill_uncut": Example(
+        "lone-prompt-beyond-the-threshold",
+        "Scheduler.schedule: num_eligible_reqs",
+        "A limit that holds always is the smaller rule, and what a step may take then does not "
+        "hang on who else is there. It costs steps where nobody competes, and no law.",
+    ),
+    "grants_not_negative": Example(
+        "defect-full-length-prompt-ahead",
+        "Scheduler._reserve_prefill_lookahead",
+        "Nobody that long is taken in (reject_unservable), so there is nothing to clamp; a clamp "
+        "would let such a request wait for ever where it should be refused.",
+    ),
+    "least_token_budget": Example(
+        "more-scheduled-than-batched",
+        "Scheduler.schedule: input_budget",
+        "One number is the budget, the one that is set for it; that it exceeds the worker's "
+        "buffers is for the configuration to refuse, and no decision of a step.",
+    ),
+    "resumes_await_output": Example(
+        "defect-sampled-twice",
+        "Scheduler.schedule: num_stale_output_tokens; pull requests 46066, 49860",
+        "With outputs counted (outputs_owed_once) a request can be resumed at once, and nobody "
+        "overtakes it.",
+    ),
+    "admission_watermark": Example(
+        "watermark-keeps-blocks-free",
+        "KVCacheManager.allocate_slots: watermark_blocks",
+        "A watermark trades preemptions for waiting. It is a setting for speed, off by default, "
+        "and without it the rule for admission is ALLOC-1 alone.",
+    ),
+    "resets_report_preempted": Example(
+        "reset-preempts-the-running",
+        "Scheduler.reset_preempted_req_ids",
+        "Whoever is resumed is sent all its blocks and tokens (OUT-2, OUT-3): workers need not "
+        "hear of it before.",
+    ),
+}

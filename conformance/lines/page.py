@@ -1,0 +1,87 @@
+"""The page of what differs between the lines, made from the switches and their examples."""
+
+import json
+from pathlib import Path
+
+from nullblock.conformance.lines.examples import EXAMPLES, VECTORS
+from nullblock.spec.profiles import PROFILES, differences, meaning, switches
+
+PAGE = Path(__file__).with_name("LINES.md")
+RELEASES = tuple(name for name in PROFILES if name != "normative")
+INTRODUCTION = """\
+# What differs between the lines
+
+A line is what one release decides, as values of named switches; `normative` is what ought to be.
+The rules are one text for all of them (`spec/`): a line is a set of values, and the few parts of
+rules that no other line has. This page is made by `nullblock lines --markdown` from the switches
+and from one golden scenario for each, whose output is other with that switch flipped.
+
+"""
+
+
+def document() -> dict[str, object]:
+    """Everything the page says, for programs."""
+    index = json.loads((VECTORS / "index.json").read_text())
+    return {
+        "lines": list(PROFILES),
+        "switches": [
+            {
+                "switch": switch,
+                "decides": " ".join(meaning(switch).split()),
+                "values": {name: switches(p)[switch] for name, p in PROFILES.items()},
+                "upstream": example.upstream,
+                "normative_because": example.why,
+                "scenario": f"{example.scenario}.json",
+                "shows": index[example.scenario],
+            }
+            for switch, example in EXAMPLES.items()
+        ],
+    }
+
+
+def between(a: str, b: str) -> list[str]:
+    """The switches in which two lines differ."""
+    return differences(PROFILES[a], PROFILES[b])
+
+
+def markdown() -> str:
+    """The page."""
+    names = list(PROFILES)
+    values = {name: switches(p) for name, p in PROFILES.items()}
+    rows = [
+        "| switch | " + " | ".join(names) + " |",
+        "|---|" + "---|" * len(names),
+        *(
+            f"| [{s}](#{s}) | " + " | ".join(_said(values[n][s]) for n in names) + " |"
+            for s in EXAMPLES
+        ),
+    ]
+    counted = ", ".join(
+        f"{len(between(a, b))} between {a} and {b}"
+        for i, a in enumerate(names)
+        for b in names[i + 1 :]
+    )
+    return (
+        INTRODUCTION
+        + "\n".join(rows)
+        + f"\n\nDifferences: {counted}.\n"
+        + "".join(map(_section, EXAMPLES))
+    )
+
+
+def _section(switch: str) -> str:
+    """One switch."""
+    example = EXAMPLES[switch]
+    values = "; ".join(f"{n}: {_said(switches(p)[switch])}" for n, p in PROFILES.items())
+    return (
+        f"\n## {switch}\n\n{' '.join(meaning(switch).split())}\n\n"
+        f"* Values: {values}.\n"
+        f"* In vLLM: {example.upstream}.\n"
+        f"* Normative, because: {example.why}\n"
+        f"* Shown by [{example.scenario}](../vectors/{example.scenario}.json):"
+        f" `nullblock run --profile {RELEASES[-1]} conformance/vectors/{example.scenario}.json`\n"
+    )
+
+
+def _said(value: bool) -> str:
+    return "yes" if value else "no"

@@ -1,0 +1,261 @@
+"""The block tables of one KV-cache group: what all kinds of layers have in common."""
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Sequence
+
+from nullblock.reference.block_pool import BlockPool
+from nullblock.reference.errors import refuse
+from nullblock.reference.kv_cache_interface import (
+    FullAttentionSpec,
+    KVCacheSpec,
+    TQFullAttentionSpec,
+)
+from nullblock.reference.kv_cache_utils import BlockHashList, KVCacheBlock
+from nullblock.reference.request import Request
+from nullblock.reference.utils import cdiv
+
+
+class SingleTypeKVCacheManager(ABC):
+    """Block tables that grow at the end, until a request gives its blocks back.
+
+    ``req_to_blocks[id]`` is a request's table: block ``i`` holds its tokens ``[i*bs, (i+1)*bs)``,
+    or is the null block where no later token needs them. ``num_cached_block[id]`` says how many
+    of them the prefix cache was offered; there is no entry before the first one was.
+
+    Args:
+        max_admission_blocks_per_request: what a request of this kind ever holds at once; None if
+            it holds all its blocks to the end.
+    """
+
+    def __init__(
+        self,
+        kv_cache_spec: KVCacheSpec,
+        block_pool: BlockPool,
+        enable_caching: bool,
+        kv_cache_group_id: int,
+        dcp_world_size: int = 1,
+        pcp_world_size: int = 1,
+        max_admission_blocks_per_request: int | None = None,
+    ) -> None:
+        refuse("decode context parallelism", dcp_world_size != 1)
+        refuse("prefill context parallelism", pcp_world_size != 1)
+        self.kv_cache_spec = kv_cache_spec
+        self.block_size = kv_cache_spec.block_size
+        self.block_pool = block_pool
+        self.enable_caching = enable_caching
+        self.kv_cache_group_id = kv_cache_group_id
+        self._max_admission_blocks_per_request = max_admission_blocks_per_request
+        self.req_to_blocks: defaultdict[str, list[KVCacheBlock]] = defaultdict(list)
+        self.num_cached_block: dict[str, int] = {}
+        self.new_block_ids: list[int] = []
+        # vLLM asks for the exact kind: blocks of kinds derived from these are not zeroed.
+        self.tells_new_blocks = type(kv_cache_spec) in (FullAttentionSpec, TQFullAttentionSpec)
+        """Whether somebody wants to know which blocks were taken, to zero them."""
+        self._null_block = block_pool.null_block
+
+    def get_num_blocks_to_allocate(
+        self,
+        request_id: str,
+        num_tokens: int,
+        new_computed_blocks: Sequence[KVCacheBlock],
+        total_computed_tokens: int,
+        num_tokens_main_model: int,
+        apply_admission_cap: bool = False,
+    ) -> int:
+        """How many free blocks it takes to give the request ``num_tokens`` slots.
+
+        A hit block that nobody holds is free now and will not be: it counts, if it is kept.
+
+        With the cap, and a long prefix that is hit or skipped, the answer is too small: those
+        blocks are taken off the cap as if it still counted them. vLLM admits by it all the same.
+        """
+        num_required = cdiv(num_tokens, self.block_size)
+        cap = self._max_admission_blocks_per_request
+        if apply_admission_cap and cap is not None:
+            num_required = min(num_required, cap)
+        num_owned = len(self.req_to_blocks.get(request_id, ()))
+        if request_id in self.num_cached_block:
+            # Only a request that the cache was never offered anything of is looked up.
+            assert not new_computed_blocks
+            return max(num_required - num_owned, 0)
+        num_skipped = self.get_num_skipped_tokens(total_computed_tokens) // self.block_size
+        there = max(num_skipped, num_owned + len(new_computed_blocks))
+        kept = new_computed_blocks[max(0, num_skipped - num_owned) :]
+        return max(num_required - there, 0) + _num_free(kept)
+
+    def allocate_new_computed_blocks(
+        self,
+        request_id: str,
+        new_computed_blocks: Sequence[KVCacheBlock],
+        num_local_computed_tokens: int,
+        num_external_computed_tokens: int,
+    ) -> None:
+        """Start the request's table: nulls for what is skipped, the hits, what will be loaded."""
+        if request_id in self.num_cached_block:
+            assert not new_computed_blocks
+            return
+        table = self.req_to_blocks[request_id]
+        assert not table
+        num_tokens = num_local_computed_tokens + num_external_computed_tokens
+        num_skipped_tokens = self.get_num_skipped_tokens(num_tokens)
+        num_skipped = num_skipped_tokens // self.block_size
+        if num_skipped > 0:
+            new_computed_blocks = new_computed_blocks[num_skipped:]
+            num_external_computed_tokens = min(
+                num_tokens - num_skipped_tokens, num_external_computed_tokens
+            )
+            table.extend([self._null_block] * num_skipped)
+        if self.enable_caching:
+            self.block_pool.touch(new_computed_blocks)
+        else:
+            assert not new_computed_blocks
+        table.extend(new_computed_blocks)
+        self.num_cached_block[request_id] = len(table)
+        if num_external_computed_tokens > 0:
+            self._extend(table, cdiv(num_tokens, self.block_size) - len(table))
+
+    def allocate_new_blocks(
+        self, request_id: str, num_tokens: int, num_tokens_main_model: int
+    ) -> list[KVCacheBlock]:
+        """Extend the request's table to ``num_tokens`` slots; the new blocks."""
+        table = self.req_to_blocks[request_id]
+        num_new_blocks = cdiv(num_tokens, self.block_size) - len(table)
+        return self._extend(table, num_new_blocks) if num_new_blocks > 0 else []
+
+    def _extend(self, table: list[KVCacheBlock], num_new_blocks: int) -> list[KVCacheBlock]:
+        """Take blocks for the end of a table."""
+        new_blocks = self.block_pool.get_new_blocks(num_new_blocks)
+        table.extend(new_blocks)
+        if self.tells_new_blocks:
+            self.new_block_ids.extend([block.block_id for block in new_blocks])
+        return new_blocks
+
+    def take_new_block_ids(self) -> list[int]:
+        """The blocks taken since the last call, for workers to zero."""
+        block_ids, self.new_block_ids = self.new_block_ids, []
+        return block_ids
+
+    def cache_blocks(
+        self, request: Request, num_tokens: int, alignment_tokens: int | None = None
+    ) -> None:
+        """Enter the full blocks among the first ``num_tokens`` tokens into the prefix cache.
+
+        Args:
+            alignment_tokens: every hit is a multiple of it, so that kinds which need only the end
+                of a hit leave out what can be no such end.
+        """
+        request_id = request.request_id
+        num_full_blocks = num_tokens // self.block_size
+        num_cached_blocks = self.num_cached_block.get(request_id, 0)
+        if num_cached_blocks >= num_full_blocks:
+            return
+        mask = None
+        if alignment_tokens is not None and alignment_tokens > self.block_size:
+            mask = self._cache_block_mask(num_cached_blocks, num_full_blocks, alignment_tokens)
+        self.block_pool.cache_full_blocks(
+            request=request,
+            blocks=self.req_to_blocks[request_id],
+            num_cached_blocks=num_cached_blocks,
+            num_full_blocks=num_full_blocks,
+            block_size=self.block_size,
+            kv_cache_group_id=self.kv_cache_group_id,
+            block_mask=mask,
+        )
+        self.num_cached_block[request_id] = num_full_blocks
+
+    def _cache_block_mask(
+        self, num_cached_blocks: int, num_full_blocks: int, alignment_tokens: int
+    ) -> list[bool] | None:
+        """Which of those blocks can be part of a hit; None: any of them."""
+        return None
+
+    def is_covered(
+        self, request_id: str, num_computed: int, slots: int, scheduled: int, to_cache: int
+    ) -> bool:
+        """Whether a running request's step changes nothing here: the usual case in a decode.
+
+        Only a shortcut: the long way comes to the same.
+
+        Args:
+            num_computed: tokens computed before the step.
+            slots: tokens that need a slot, drafts to come included.
+            scheduled: tokens computed after the step.
+            to_cache: tokens whose full blocks belong into the prefix cache; 0 if it is off.
+        """
+        table = self.req_to_blocks.get(request_id)
+        if table is None or slots > len(table) * self.block_size:
+            return False
+        if to_cache // self.block_size > self.num_cached_block.get(request_id, 0):
+            return False
+        num_skipped = self.get_num_skipped_tokens(num_computed) // self.block_size
+        return num_skipped <= 0 or table[min(num_skipped, len(table)) - 1].is_null
+
+    def free(self, request_id: str) -> None:
+        """Give the request's blocks back, last first: a chain is reused from its tail."""
+        self.block_pool.free_blocks(reversed(self.req_to_blocks.pop(request_id, [])))
+        self.num_cached_block.pop(request_id, None)
+
+    def remove_skipped_blocks(self, request_id: str, total_computed_tokens: int) -> None:
+        """Give back the blocks that no later token needs, the last of them first.
+
+        Null blocks take their places; before one of those there are only others.
+        """
+        num_skipped_tokens = self.get_num_skipped_tokens(total_computed_tokens)
+        if num_skipped_tokens <= 0:
+            return
+        table = self.req_to_blocks.get(request_id, [])
+        removed: list[KVCacheBlock] = []
+        for index in reversed(range(min(num_skipped_tokens // self.block_size, len(table)))):
+            if table[index].is_null:
+                break
+            removed.append(table[index])
+            table[index] = self._null_block
+        self.block_pool.free_blocks(removed)
+
+    def get_num_skipped_tokens(self, num_computed_tokens: int) -> int:
+        """How many leading tokens nobody needs once so many are computed."""
+        return 0
+
+    def new_step_starts(self) -> None:  # noqa: B027 (most kinds do not care)
+        """A step begins."""
+
+    @abstractmethod
+    def get_num_common_prefix_blocks(self, running_request_id: str) -> int:
+        """How many leading blocks every request that owns blocks shares with this one."""
+
+    @classmethod
+    @abstractmethod
+    def find_longest_cache_hit(
+        cls,
+        block_hashes: BlockHashList,
+        max_length: int,
+        kv_cache_group_ids: list[int],
+        block_pool: BlockPool,
+        kv_cache_spec: KVCacheSpec,
+        use_eagle: bool,
+        alignment_tokens: int,
+        dcp_world_size: int = 1,
+        pcp_world_size: int = 1,
+    ) -> tuple[list[KVCacheBlock], ...]:
+        """The longest prefix of at most ``max_length`` tokens that is cached in all the groups.
+
+        Args:
+            use_eagle: leave out the last block: its hidden states are needed, and not cached.
+            alignment_tokens: what the length has to be a multiple of.
+
+        Returns:
+            By group the blocks of the prefix, null where they are not needed.
+        """
+
+
+def align_down(num_blocks: int, block_size: int, alignment_tokens: int) -> int:
+    """The most blocks, of at most so many, whose tokens are a multiple of the alignment."""
+    while num_blocks * block_size % alignment_tokens:
+        num_blocks -= 1
+    return num_blocks
+
+
+def _num_free(blocks: Sequence[KVCacheBlock]) -> int:
+    """How many of the blocks nobody holds."""
+    return sum(block.ref_cnt == 0 and not block.is_null for block in blocks)

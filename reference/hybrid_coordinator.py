@@ -1,0 +1,135 @@
+"""Prefix caching over several groups: a hit is what every kind of layers can go on from."""
+
+from dataclasses import dataclass
+from math import lcm
+from typing import Any
+
+from nullblock.reference.block_tables import SingleTypeKVCacheManager
+from nullblock.reference.group_coordinator import KVCacheCoordinator
+from nullblock.reference.kv_cache_interface import FullAttentionSpec, KVCacheSpec
+from nullblock.reference.kv_cache_utils import (
+    BlockHash,
+    BlockHashList,
+    BlockHashListWithBlockSize,
+    KVCacheBlock,
+)
+from nullblock.reference.request import Request
+
+
+@dataclass(slots=True)
+class AttentionGroup:
+    """The groups of one kind of layers: one look-up serves them all."""
+
+    spec: KVCacheSpec
+    group_ids: list[int]
+    manager: type[SingleTypeKVCacheManager]
+    uses_eagle: bool = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a shorter hit is a beginning of a longer one."""
+        return isinstance(self.spec, FullAttentionSpec)
+
+
+class HybridKVCacheCoordinator(KVCacheCoordinator):
+    """Several groups, of at least two kinds of layers, whose blocks may differ in size."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        sizes = [group.kv_cache_spec.block_size for group in self.kv_cache_config.kv_cache_groups]
+        assert all(size % self.hash_block_size == 0 for size in sizes), (
+            f"hash_block_size {self.hash_block_size} does not divide the block sizes {sizes}"
+        )
+        self.attention_groups = self._attention_groups()
+        assert len(self.attention_groups) > 1, "several groups, and all of one kind"
+        self.lcm_block_size = lcm(*sizes)
+
+    def _attention_groups(self) -> list[AttentionGroup]:
+        """The kinds of layers, full attention first: its look-up is the cheapest."""
+        found: list[AttentionGroup] = []
+        for group_id, group in enumerate(self.kv_cache_config.kv_cache_groups):
+            for known in found:
+                if known.spec == group.kv_cache_spec:
+                    known.group_ids.append(group_id)
+                    break
+            else:
+                manager = type(self.single_type_managers[group_id])
+                found.append(AttentionGroup(group.kv_cache_spec, [group_id], manager))
+        for kind in found:
+            kind.uses_eagle = not self.eagle_group_ids.isdisjoint(kind.group_ids)
+        return sorted(found, key=lambda kind: not kind.is_full)
+
+    def cache_blocks(self, request: Request, num_computed_tokens: int) -> None:
+        """Enter what can be part of a hit, and every hit is a multiple of all block sizes.
+
+        A full block after the last multiple waits, in a group of smaller blocks too.
+        """
+        num_tokens = self.num_cacheable_tokens(num_computed_tokens)
+        for manager in self.single_type_managers:
+            manager.cache_blocks(request, num_tokens, alignment_tokens=self.lcm_block_size)
+
+    def num_cacheable_tokens(self, num_tokens: int) -> int:
+        """The tokens up to the last multiple of all block sizes."""
+        return num_tokens // self.lcm_block_size * self.lcm_block_size
+
+    def find_longest_cache_hit(
+        self, block_hashes: list[BlockHash], max_cache_hit_length: int
+    ) -> tuple[tuple[list[KVCacheBlock], ...], int]:
+        """The longest prefix that all kinds accept, by going round until none shortens it.
+
+        Each kind in turn answers with the longest hit of its own within the length at hand. A hit
+        of full attention is looked up once and only cut afterwards; with one other kind beside it
+        one round does. EAGLE takes its last block once for each length that is tried.
+        """
+        hits: list[list[KVCacheBlock] | None] = [None] * len(self.single_type_managers)
+        kinds = self.attention_groups
+        one_round = len(kinds) == 2 and kinds[0].is_full
+        hit_length = max_cache_hit_length
+        verified: set[int] = set()
+        while True:
+            length = hit_length
+            for index, kind in enumerate(kinds):
+                size = kind.spec.block_size
+                if kind.is_full and hits[kind.group_ids[0]] is not None:
+                    length = length // size * size
+                    continue
+                use_eagle = kind.uses_eagle and index not in verified
+                most = min(length + size, max_cache_hit_length) if use_eagle else length
+                found = self._look_up(kind, block_hashes, most, use_eagle)
+                found_length = len(found[0]) * size
+                if use_eagle:
+                    verified.add(index)
+                elif found_length < length:
+                    verified.clear()
+                # With EAGLE a Mamba hit may be longer than what was asked for: vLLM takes its
+                # word, and hands out a length that full attention has no blocks for.
+                length = found_length
+                for group_id, blocks in zip(kind.group_ids, found, strict=True):
+                    hits[group_id] = blocks
+            if length >= hit_length:
+                break
+            hit_length = length
+            if one_round:
+                break
+        if kinds[0].is_full:
+            for group_id in kinds[0].group_ids:
+                del (hits[group_id] or [])[hit_length // kinds[0].spec.block_size :]
+        return tuple([blocks or [] for blocks in hits]), hit_length
+
+    def _look_up(
+        self, kind: AttentionGroup, block_hashes: list[BlockHash], most: int, use_eagle: bool
+    ) -> tuple[list[KVCacheBlock], ...]:
+        """One kind's longest hit of at most so many tokens, by group."""
+        size = kind.spec.block_size
+        hashes: BlockHashList = block_hashes
+        if size != self.hash_block_size:
+            hashes = BlockHashListWithBlockSize(block_hashes, self.hash_block_size, size)
+        return kind.manager.find_longest_cache_hit(
+            block_hashes=hashes,
+            max_length=most,
+            kv_cache_group_ids=kind.group_ids,
+            block_pool=self.block_pool,
+            kv_cache_spec=kind.spec,
+            use_eagle=use_eagle,
+            alignment_tokens=self.lcm_block_size,
+        )

@@ -1,0 +1,142 @@
+"""Encoder inputs of a step: which items are computed, and how many tokens fit with them.
+
+An item's embeddings are needed as soon as a step computes a token that the item stands for. Where
+they cannot be had, the request gets the tokens before the item, or none.
+
+The phases call ``_plan_encoder_inputs`` when a request's tokens are counted, and
+``_take_encoder_inputs`` once its slots are allocated; updates ``_free_encoder_inputs``.
+"""
+
+from nullblock.reference.request import Request
+from nullblock.reference.sched.encoder_plan import EncoderPlan
+from nullblock.reference.sched.state import SchedulerState, Step
+
+
+class EncoderInputs(SchedulerState):
+    """Decides on encoder inputs; requests without any never come here."""
+
+    def _plan_encoder_inputs(
+        self, request: Request, num_computed_tokens: int, num_new_tokens: int, step: Step
+    ) -> int:
+        """Plan which items a step over those tokens computes; the tokens that are left of it.
+
+        Looking is not free of effects: a cached item is held for the request from now on, and room
+        that is made for an item stays made, even if the request is not scheduled.
+        """
+        plan = step.encoder_plan = EncoderPlan(step.encoder_budget)
+        if num_new_tokens == 0:
+            return 0
+        shift = 1 if self.use_eagle else 0
+        for index, feature in enumerate(request.mm_features):
+            start = feature.mm_position.offset
+            end = start + feature.mm_position.length
+            if start >= num_computed_tokens + num_new_tokens + shift:
+                break
+            if self._is_behind(start, end, num_computed_tokens) or self._is_at_hand(
+                request, index, plan
+            ):
+                continue
+            cut = self._cut_before(request, index, num_computed_tokens, num_new_tokens, plan)
+            if cut is not None:
+                return cut
+            # What EAGLE's head reads beyond the chunk is not counted: an item that begins there is
+            # not computed in time (upstream pull request 46315).
+            first, last = feature.mm_position.get_embeds_indices_in_range(
+                max(0, num_computed_tokens - start),
+                min(end, num_computed_tokens + num_new_tokens) - start,
+            )
+            if first != last:
+                self._plan_item(request, index, plan)
+        return num_new_tokens
+
+    def _is_behind(self, start: int, end: int, num_computed_tokens: int) -> bool:
+        """Whether an item is not needed any more.
+
+        A decoder's cross-attention needs its encoder's output once, with the first token.
+        """
+        if self.is_encoder_decoder and num_computed_tokens > 0:
+            assert start == 0, "an encoder-decoder model's input must stand at the beginning"
+            return True
+        return end <= num_computed_tokens
+
+    def _is_at_hand(self, request: Request, index: int, plan: EncoderPlan) -> bool:
+        """Whether the item is planned already, or cached; if cached the request holds it."""
+        if self.is_encoder_decoder:
+            return False
+        if request.mm_features[index].identifier in plan.identifiers:
+            return True
+        return self.encoder_cache_manager.check_and_update_cache(request, index)
+
+    def _cut_before(
+        self,
+        request: Request,
+        index: int,
+        num_computed_tokens: int,
+        num_new_tokens: int,
+        plan: EncoderPlan,
+    ) -> int | None:
+        """The tokens that are left if the step must end before an item; None if it need not.
+
+        It must where items are not cut and this one would be, and where there is no budget or no
+        room for it. Behind the item's start, where a prefix hit may end, nothing is left. EAGLE's
+        head reads one token ahead, so it must not reach the item either: the chunk ends one token
+        sooner, from where, in vLLM, a request may wait for ever. An item as large as a step never
+        fits when it must not be cut; an item in front of it is held, for it is not behind yet.
+        """
+        position = request.mm_features[index].mm_position
+        start, end = position.offset, position.offset + position.length
+        left = max(0, start - (num_computed_tokens + (1 if self.use_eagle else 0)))
+        is_cut = num_computed_tokens < start and num_computed_tokens + num_new_tokens < end
+        if is_cut and self.scheduler_config.disable_chunked_mm_input:
+            return left
+        if self.encoder_cache_manager.can_allocate(request, index, plan.budget, plan.num_embeds):
+            return None
+        return left
+
+    def _plan_item(self, request: Request, index: int, plan: EncoderPlan) -> None:
+        """Have the item loaded, if a connector has it, or computed, which costs budget."""
+        num_embeds = request.get_num_encoder_embeds(index)
+        identifier = request.mm_features[index].identifier
+        plan.num_embeds += num_embeds
+        plan.identifiers.add(identifier)
+        if self.ec_connector is not None and self.ec_connector.has_cache_item(identifier):
+            plan.loaded.append(index)
+        else:
+            plan.budget -= num_embeds
+            plan.inputs.append(index)
+
+    def _num_encoder_tokens(self, request: Request, step: Step) -> int:
+        """Tokens that cross-attention blocks are needed for: none in other models."""
+        if not self.is_encoder_decoder:
+            return 0
+        return sum(request.get_num_encoder_embeds(index) for index in step.encoder_plan.inputs)
+
+    def _take_encoder_inputs(self, request: Request, step: Step) -> None:
+        """The request is scheduled: its plan becomes part of the step."""
+        plan = step.encoder_plan
+        if plan.inputs:
+            step.encoder_inputs[request.request_id] = plan.inputs
+            # Inherited from vLLM: the budget is what it was when the plan was made, so what a
+            # victim has given back since is lost.
+            step.encoder_budget = plan.budget
+        for index in (*plan.inputs, *plan.loaded):
+            self.encoder_cache_manager.allocate(request, index)
+            if self.ec_connector is not None:
+                self.ec_connector.update_state_after_alloc(request, index)
+
+    def _free_encoder_inputs(self, request: Request) -> None:
+        """Let go of the items that are behind the request: its KV cache holds what came of them.
+
+        Scheduling asynchronously, what is computed counts steps in flight, which workers execute
+        before they are told to forget anything.
+        """
+        manager, num_computed_tokens = self.encoder_cache_manager, request.num_computed_tokens
+        for index in list(manager.get_cached_input_ids(request)):
+            position = request.mm_features[index].mm_position
+            done = self.is_encoder_decoder and num_computed_tokens > 0
+            if done or position.offset + position.length <= num_computed_tokens:
+                manager.free_encoder_input(request, index)
+
+    def reset_encoder_cache(self) -> None:
+        """Forget all embeddings: the encoder's weights changed. Workers are told otherwise."""
+        self.encoder_cache_manager.reset()

@@ -1,0 +1,19 @@
+"""Which encoder inputs a step over some tokens of a request would need."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class EncoderPlan:
+    """What is not decided before the request's slots are allocated. Items are feature indices."""
+
+    budget: int = 0
+    """Embeddings that the step may still compute after this request's."""
+    inputs: list[int] = field(default_factory=list)
+    """Items to compute."""
+    loaded: list[int] = field(default_factory=list)
+    """Items to load from an encoder connector."""
+    identifiers: set[str] = field(default_factory=set)
+    """Those of both."""
+    num_embeds: int = 0
+    """Embeddings of both: the room that they need."""

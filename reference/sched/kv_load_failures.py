@@ -1,0 +1,131 @@
+"""Blocks that a connector did not load: whose they are, and what becomes of those requests.
+
+Workers name blocks, not requests. A request that has one of them among its computed blocks has
+computed no more than what lies before it. Under the policy ``recompute`` it computes the rest
+itself; under ``fail`` it ends.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from nullblock.reference.engine import EngineCoreOutput
+from nullblock.reference.outputs import KVConnectorOutput
+from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched.finishing import Finishing
+from nullblock.reference.sched.output import SchedulerOutput
+from nullblock.reference.utils import cdiv
+
+
+@dataclass(slots=True)
+class Affected:
+    """What a scan for invalid blocks found."""
+
+    request_ids: set[str] = field(default_factory=set)
+    blocks_to_evict: set[int] = field(default_factory=set)
+    """The invalid blocks, and those that follow them in a table."""
+    marked: set[int] = field(default_factory=set)
+    """Invalid blocks that a request found so far is going to compute."""
+
+
+class KVLoadFailures(Finishing):
+    """Takes back what was counted as computed and is not there."""
+
+    def _take_back_unloaded(
+        self, report: KVConnectorOutput, scheduler_output: SchedulerOutput
+    ) -> set[str]:
+        """The requests whose output in a step is worth nothing, by what workers report with it."""
+        if not report.invalid_block_ids:
+            return set()
+        return self._handle_invalid_blocks(
+            report.invalid_block_ids, scheduler_output.num_scheduled_tokens
+        )
+
+    def _handle_invalid_blocks(
+        self, invalid_block_ids: set[int], num_scheduled_tokens: dict[str, int]
+    ) -> set[str]:
+        """Take the invalid blocks back; the requests whose output in this step is worth nothing.
+
+        Requests that wait for a load are not cached yet, so nothing of theirs is evicted; they go
+        on when the load is reported as ended. Those that run may have cached what was not loaded:
+        ``recompute`` leaves it in the cache, since the blocks are about to be computed.
+        """
+        # Not in vLLM's scan: a request that was preempted, or that ended and keeps its blocks.
+        loading = [
+            request
+            for request in self.skipped_waiting
+            if request.status == RequestStatus.WAITING_FOR_REMOTE_KVS
+        ]
+        waits = self._find_affected(loading, invalid_block_ids, num_scheduled_tokens)
+        runs = self._find_affected(self.running, invalid_block_ids, num_scheduled_tokens)
+        if self.recompute_kv_load_failures:
+            self.failed_recving_kv_req_ids |= waits.request_ids
+            return runs.request_ids
+        if runs.blocks_to_evict:
+            self.kv_cache_manager.evict_blocks(runs.blocks_to_evict)
+        return waits.request_ids | runs.request_ids
+
+    def _find_affected(
+        self,
+        requests: Iterable[Request],
+        invalid_block_ids: set[int],
+        num_scheduled_tokens: dict[str, int],
+    ) -> Affected:
+        """Cut each request's computed tokens at its first invalid block.
+
+        Of requests that share an invalid block only the first computes it again. One that shares
+        all of its invalid blocks keeps what it had before this step.
+        """
+        found = Affected()
+        for request in requests:
+            request_id = request.request_id
+            (block_ids,) = self.kv_cache_manager.get_block_ids(request_id)
+            # This step's tokens were computed here. vLLM forgets the other steps in flight.
+            num_before = request.num_computed_tokens - num_scheduled_tokens.get(request_id, 0)
+            num_blocks_before = cdiv(num_before, self.block_size)
+            # (With nothing computed before, or less than nothing, there is no block to look at.)
+            invalid = [
+                index
+                for index, block_id in enumerate(block_ids[: max(num_blocks_before, 0)])
+                if block_id in invalid_block_ids
+            ]
+            if not invalid:
+                continue
+            found.request_ids.add(request_id)
+            first = next((i for i in invalid if block_ids[i] not in found.marked), None)
+            if first is None:
+                request.num_computed_tokens = num_before
+                continue
+            found.marked.update(block_ids[index] for index in invalid)
+            request.num_computed_tokens = first * self.block_size
+            found.blocks_to_evict.update(block_ids[first:])
+        return found
+
+    def _finish_transfers(
+        self,
+        report: KVConnectorOutput,
+        unloaded: set[str],
+        outputs: dict[int, list[EngineCoreOutput]],
+    ) -> None:
+        """What a report changes once the step's outputs are taken."""
+        if unloaded and not self.recompute_kv_load_failures:
+            self._fail_unloaded(unloaded, outputs)
+        self._update_from_kv_xfer_finished(report)
+
+    def _fail_unloaded(
+        self, request_ids: set[str], outputs: dict[int, list[EngineCoreOutput]]
+    ) -> None:
+        """End those requests, and tell their clients.
+
+        Several end in the iteration order of a set of strings, as in vLLM.
+        """
+        failed = [self.requests[request_id] for request_id in request_ids]
+        self.finish_requests(request_ids, RequestStatus.FINISHED_ERROR)
+        for request in failed:
+            output = EngineCoreOutput(
+                request.request_id,
+                [],
+                finish_reason=request.get_finished_reason(),
+                events=request.take_events(),
+                trace_headers=request.trace_headers,
+            )
+            outputs[request.client_index].append(output)

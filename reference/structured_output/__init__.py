@@ -1,0 +1,1 @@
+"""Grammars that outputs have to follow, as far as the scheduler looks at them."""

@@ -1,0 +1,91 @@
+"""What lines after vllm-0.22.1 do otherwise: readings that plug in at named points of the core.
+
+Each asks a switch of `nullblock.spec.profiles` first, and where that is off says what the core
+says. Whoever cares for one line that has them all off need not read on. What later lines write is
+in `nullblock.spec.rules.later`.
+"""
+
+from nullblock.spec.catalogue import clause
+from nullblock.spec.fields import WAIT_PHASE
+from nullblock.spec.kernel import State, Value, both, either, ite
+
+
+@clause("WAIT-30")
+def may_resume(s: State, r: Value) -> Value:
+    """A request preempted with output in flight waits until that has arrived, unless it is
+    worthless; those behind it are served meanwhile.
+
+    So no position is sampled twice. Source: Scheduler.schedule, waiting phase:
+    num_stale_output_tokens. Only in vllm-0.32.0.
+    """
+    return either(s.stale[r] == 0, s.tossed[r] != 0)
+
+
+def is_ready(s: State, r: Value) -> Value:
+    """Whether r waits for nothing but its turn (WAIT-30)."""
+    return both(s.rank[r] != 0, may_resume(s, r))
+
+
+def anybody_ready(s: State) -> Value:
+    """Whether a request waits that may be served (WAIT-5, WAIT-30)."""
+    if s.k.sem.resumes_await_output:
+        return s.k.exists("R", lambda r: is_ready(s, r), by="ready")
+    return s.nwait > 0
+
+
+@clause("UPD-40")
+def is_stale(s: State, r: Value) -> Value:
+    """The next output of a request is stale if it was in flight when the request was preempted: it
+    was given up as a placeholder then.
+
+    Source: Scheduler.update_from_output: output_is_stale. Only in vllm-0.32.0.
+    """
+    return s.stale[r] > 0 if s.k.sem.resumes_await_output else False
+
+
+def is_worthless(s: State, r: Value) -> Value:
+    """Whether the next output of a request is stale and came of what a reset has forgotten."""
+    if s.k.sem.resumes_await_output:
+        return both(s.stale[r] > 0, s.tossed[r] != 0)
+    return False
+
+
+def discarded(s: State, r: Value) -> Value:
+    """What a line tells of output in flight that is not what it was when it was scheduled: outputs
+    to be dropped, or tokens that are stale.
+    """
+    return s.stale[r] if s.k.sem.resumes_await_output else s.drop[r]
+
+
+@clause("RUN-40")
+def threshold(s: State) -> Value:
+    """A request that nobody competes with is not cut at the long-prefill threshold.
+
+    Requests that wait and cannot be served count as well. Source: Scheduler.schedule:
+    num_eligible_reqs. Only in vllm-0.32.0.
+    """
+    if s.k.sem.lone_prefill_uncut:
+        return ite(s.nr + s.nwait <= 1, 0, s.k.threshold)
+    return s.k.threshold
+
+
+@clause("RUN-41")
+def granted(s: State, n: Value) -> Value:
+    """A running request is never scheduled less than no token.
+
+    It matters for a prompt of max_model_len tokens or more, which is then passed over for ever.
+    Source: Scheduler._reserve_prefill_lookahead. Only in vllm-0.32.0; normative refuses such a
+    prompt at arrival (LIFE-2).
+    """
+    return ite(n < 0, 0, n) if s.k.sem.grants_not_negative else n
+
+
+@clause("WAIT-31")
+def headroom(s: State) -> Value:
+    """While somebody runs, a request is admitted only if the watermark's blocks stay free.
+
+    Source: KVCacheManager.allocate_slots: watermark_blocks. Only in vllm-0.32.0.
+    """
+    if s.k.sem.admission_watermark:
+        return ite(both(s.phase == WAIT_PHASE, s.nr > 0), s.k.watermark, 0)
+    return 0

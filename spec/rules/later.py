@@ -1,0 +1,71 @@
+"""What lines after vllm-0.22.1 write besides: parts of rules, called where those say so.
+
+vllm-0.32.0 counts the tokens of steps in flight for each request. A preemption makes them stale:
+they are delivered when they come, or dropped after a reset, but are placeholders no more.
+"""
+
+from nullblock.spec.fields import UNBORN
+from nullblock.spec.kernel import State, Value, both, either, ensure, ite
+from nullblock.spec.later import is_stale
+
+
+def take_off(s: State, r: Value, n: Value) -> None:
+    """Tokens of r are in flight from now on. Source: Scheduler._update_after_schedule."""
+    if s.k.sem.resumes_await_output:
+        s.aloft[r] += n
+
+
+def land(s: State) -> None:
+    """The tokens of the entry at hand are in flight no longer: whoever has the id now counts.
+
+    Source: Scheduler.update_from_output. The numbers of a later owner of the id may go below
+    nothing.
+    """
+    if s.k.sem.resumes_await_output:
+        r = s.frame[s.cur]
+        if s.stage[r] != UNBORN:
+            n = s.grant[s.cur]
+            ensure(either(s.stale[r] <= 0, s.stale[r] >= n), "a step is stale as a whole")
+            s.aloft[r] -= n
+            if is_stale(s, r):
+                s.stale[r] -= n
+
+
+def outdate(s: State, r: Value, worthless: int) -> None:
+    """What is in flight for r is stale; after a reset it is worthless too, and stays so.
+
+    Source: Scheduler._preempt_request.
+    """
+    if s.k.sem.resumes_await_output:
+        stays = both(s.tossed[r] != 0, s.stale[r] > 0)
+        s.tossed[r] = 1 if worthless else ite(stays, 1, 0)
+        s.stale[r] = s.aloft[r]
+        s.ph[r] = 0
+
+
+def leave_flight(s: State, r: Value) -> None:
+    """Whoever has the id next begins with nothing in flight."""
+    if s.k.sem.resumes_await_output:
+        s.aloft[r] = 0
+        s.stale[r] = 0
+        s.tossed[r] = 0
+
+
+def report_reset(s: State, r: Value) -> None:
+    """The next step tells that r was preempted. Source: Scheduler.reset_preempted_req_ids."""
+    if s.k.sem.resets_report_preempted:
+        s.preempted = s.k.add(s.preempted, r)
+
+
+def report_anew(s: State) -> None:
+    """A step that begins has preempted nobody; where resets are reported, that is said when the
+    step before has been told.
+    """
+    if not s.k.sem.resets_report_preempted:
+        s.preempted = s.k.empty("R")
+
+
+def forget_reported(s: State) -> None:
+    """Whoever was preempted has been reported. Source: Scheduler._update_after_schedule."""
+    if s.k.sem.resets_report_preempted:
+        s.preempted = s.k.empty("R")

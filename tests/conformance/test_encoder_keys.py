@@ -1,0 +1,101 @@
+"""Keys of encoder inputs and of other kinds of requests: what is read, refused, and shown."""
+
+import json
+from typing import Any
+
+import pytest
+
+from nullblock.conformance import driver, scenario
+from nullblock.conformance.engine import CONTRACT, CORE_FEATURES
+from nullblock.conformance.engines import features_of, make_engine
+from nullblock.conformance.errors import InputError, OutOfScope, ScenarioError
+from nullblock.spec.profiles import VLLM_0_22_1
+
+ADD: dict[str, Any] = {"op": "add", "id": "a", "prompt": [1, 2, 3, 4]}
+ITEM: dict[str, Any] = {"hash": "x", "offset": 1, "length": 2}
+ENCODER: dict[str, Any] = {"encoder": {}}
+
+
+def with_items(*items: dict[str, Any]) -> dict[str, Any]:
+    """A scenario with one request that has those items."""
+    return {"config": ENCODER, "events": [ADD | {"mm_features": list(items)}, {"op": "run"}]}
+
+
+@pytest.mark.parametrize(
+    ("document", "place", "told"),
+    [
+        ({"config": {"encoder": {"cache": 3}}, "events": []}, "config.encoder", "encoder_cache"),
+        (
+            {"config": {"encoder": {"encoder_cache_size": -1}}, "events": []},
+            "config.encoder.encoder_cache_size",
+            "-1",
+        ),
+        (with_items(ITEM | {"lenght": 2}), "events[0].mm_features[0]", "length"),
+        (with_items({"hash": "x", "offset": 1}), "events[0].mm_features[0]", "length"),
+        (
+            with_items(ITEM, ITEM | {"is_embed": [True]}),
+            "events[0].mm_features[1].is_embed",
+            "2 tokens",
+        ),
+        ({"events": [ADD | {"mm_features": [ITEM]}]}, "events[0].mm_features", "encoder"),
+        ({"events": [ADD | {"prompt_embeds": {}}]}, "events[0].prompt_embeds", "seed"),
+        ({"events": [ADD | {"client_index": -1}]}, "events[0].client_index", "-1"),
+        (
+            {
+                "config": {
+                    "max_num_batched_tokens": 4,
+                    "encoder": {"disable_chunked_mm_input": True, "max_tokens_per_item": 5},
+                },
+                "events": [],
+            },
+            "config.encoder.max_tokens_per_item",
+            "cut",
+        ),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(document: dict[str, Any], place: str, told: str) -> None:
+    """One line: where, what, and what to write."""
+    with pytest.raises(ScenarioError) as caught:
+        scenario.from_dict(document)
+    assert caught.value.place == place
+    assert told in str(caught.value) and "\n" not in str(caught.value)
+
+
+DOCUMENTS: dict[str, dict[str, Any]] = {
+    "encoder inputs": with_items(ITEM),
+    "prompts that are embeddings": {"events": [ADD | {"prompt_embeds": {"seed": 0}}]},
+    "pooling requests": {"events": [ADD | {"pooling": True}]},
+    "several clients": {"config": {"include_finished_set": True}, "events": [ADD]},
+    "the v2 model runner": {"config": {"use_v2_model_runner": True}, "events": [ADD]},
+    "counting requests": {"events": [{"op": "counts"}]},
+}
+
+
+@pytest.mark.parametrize("feature", DOCUMENTS)
+def test_an_engine_without_a_feature_refuses_it_by_name(feature: str) -> None:
+    """The specification does; the reference runs the scenario."""
+    taken = scenario.from_dict(DOCUMENTS[feature])
+    with pytest.raises(OutOfScope, match=feature):
+        list(driver.run(taken, make_engine("spec", taken.config, VLLM_0_22_1)))
+    lines = driver.run(taken, make_engine("reference", taken.config, VLLM_0_22_1))
+    assert all(json.loads(line)["ev"] != "EXCEPTION" for line in lines)
+
+
+def test_every_feature_has_a_document() -> None:
+    """What is beyond the core is named above; the reference alone has it."""
+    assert {str(feature) for feature in CONTRACT} == set(DOCUMENTS)
+    assert features_of("reference") >= CONTRACT and not CORE_FEATURES & CONTRACT
+
+
+def test_without_the_keys_lines_are_as_they_were() -> None:
+    """No new field stands in a line of a scenario that uses none of them."""
+    document = {"events": [ADD, {"op": "run"}]}
+    taken = scenario.from_dict(document)
+    text = "\n".join(driver.run(taken, make_engine("reference", taken.config, VLLM_0_22_1)))
+    for field in ("encoder", "client", "finished_by", "pooling", "mm_features"):
+        assert field not in text
+
+
+def test_what_is_out_of_scope_is_an_input_error() -> None:
+    """A refusal is a line for the user."""
+    assert issubclass(OutOfScope, InputError)

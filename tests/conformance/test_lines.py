@@ -1,0 +1,100 @@
+"""The lines of rules: each switch has an example, and the later release prints what is recorded.
+
+RUN-40, RUN-41, RUN-42, WAIT-30, WAIT-31 and UPD-40 are what a later line does besides; their
+examples are among these.
+"""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fuzz.lockstep import ENGINES, difference, lines_of
+from golden_lines import recorded
+from oracle.client import Oracle
+
+from nullblock.conformance.cli import main
+from nullblock.conformance.lines.examples import EXAMPLES, SECOND, VECTORS
+from nullblock.conformance.lines.page import PAGE, document, markdown
+from nullblock.spec.profiles import NORMATIVE, PROFILES, VLLM_0_32_0, differences, switches
+
+SCENARIOS = sorted({example.scenario for example in EXAMPLES.values()})
+
+
+def scenario(name: str) -> dict[str, Any]:
+    """A golden scenario."""
+    loaded: dict[str, Any] = json.loads((VECTORS / f"{name}.json").read_text())
+    return loaded
+
+
+def expected(name: str) -> list[str]:
+    """What vLLM 0.32.0 prints for it."""
+    return (SECOND / f"{name}.jsonl").read_text().splitlines()
+
+
+def test_every_switch_has_an_example() -> None:
+    """And a reason for its normative value, upstream's place, and no example is for nothing."""
+    assert list(EXAMPLES) == list(switches(NORMATIVE))
+    assert all(e.why.endswith(".") and e.upstream for e in EXAMPLES.values())
+
+
+@pytest.mark.parametrize("switch", EXAMPLES)
+def test_an_example_shows_its_switch(switch: str) -> None:
+    """In some line, with this switch flipped and no other, the specification prints another
+    decision.
+    """
+    document = scenario(EXAMPLES[switch].scenario)
+    for semantics in PROFILES.values():
+        flipped = replace(semantics, **{switch: not getattr(semantics, switch)})
+        ours, other = (lines_of("spec", document, each) for each in (semantics, flipped))
+        if difference(ours, other, bytewise=False):
+            return
+    pytest.fail(f"{EXAMPLES[switch].scenario} is the same without {switch}")
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_later_release_prints_the_recorded_lines(
+    name: str, oracle_0_32: Oracle, request: pytest.FixtureRequest
+) -> None:
+    """The recording is up to date; ``--rewrite`` makes it so."""
+    lines = recorded(oracle_0_32.lines(scenario(name)))
+    if request.config.getoption("--rewrite"):
+        (SECOND / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    assert expected(name) == lines
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_our_engines_print_what_the_later_release_prints(name: str, engine: str) -> None:
+    """Up to the spelling of hashes: an adapter's path is hashed too, and scenarios have none."""
+    lines = lines_of(engine, scenario(name), VLLM_0_32_0)
+    assert difference(expected(name), lines, bytewise=False) == ""
+
+
+@pytest.mark.parametrize("switch", differences(NORMATIVE, VLLM_0_32_0))
+def test_the_recordings_tell_the_lines_apart(switch: str) -> None:
+    """With a switch of the later line as in the normative one, some recording is missed: planted
+    so, a defect of the profile is seen without the real engine.
+    """
+    mutant = replace(VLLM_0_32_0, **{switch: getattr(NORMATIVE, switch)})
+    missed = (
+        difference(expected(name), lines_of("spec", scenario(name), mutant), bytewise=False)
+        for name in sorted(SCENARIOS, key=lambda n: n != EXAMPLES[switch].scenario)
+    )
+    assert any(missed)
+
+
+def test_the_page_is_current() -> None:
+    """It is what the command prints."""
+    assert PAGE.read_text() == markdown(), "nullblock lines --markdown says other"
+
+
+def test_the_command_prints_page_and_document(capsys: pytest.CaptureFixture[str]) -> None:
+    """As Markdown, for programs, and for people."""
+    assert main(["lines", "--markdown"]) == 0
+    assert capsys.readouterr().out == PAGE.read_text()
+    assert main(["lines", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == document()
+    assert main(["lines"]) == 0
+    assert "resumes_await_output" in capsys.readouterr().out

@@ -1,0 +1,185 @@
+"""Random scenarios of hybrid models: any KV cache groups, beside the real vLLM.
+
+    python tests/fuzz/groups.py [--seed N] [--steps N] [--size N]
+
+Takes the product's own random scenarios and gives their engines other groups. On a difference the
+scenario is shrunk, kept, and a line says how to replay it.
+"""
+
+import random
+import secrets
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fuzz import bulk, reach_groups  # noqa: E402  (only found from here on)
+from fuzz.encoder_scenarios import encoder_scenario  # noqa: E402
+from oracle.client import Oracle  # noqa: E402
+from oracle.install import ensure  # noqa: E402
+
+from nullblock.conformance.errors import InputError  # noqa: E402
+from nullblock.conformance.lockstep.generator import seeded  # noqa: E402
+from nullblock.conformance.lockstep.reach import table  # noqa: E402
+from nullblock.conformance.scenario import from_dict  # noqa: E402
+
+Group = dict[str, Any]
+FAMILIES = (
+    *("full+window",) * 4,
+    *("full+mamba",) * 4,
+    *("full+chunked",) * 2,
+    *("anything",) * 4,
+    *("alone",) * 4,
+)
+KINDS = ("full", "sliding_window", "sliding_window", "mamba", "chunked_local", "sink")
+
+
+class Groups:
+    """Draws the groups of one scenario."""
+
+    def __init__(self, key: str, config: dict[str, Any]) -> None:
+        self.r = random.Random(key)
+        self.config = config
+        self.size = int(config["block_size"])
+        self.caches = bool(config["enable_prefix_caching"])
+        self.mode = self.r.choice(("none", "all", "align", "align"))
+        self.num_speculative = self.r.choice((0, 0, 0, 1, 2))
+        self.mixes = self.r.random() < 0.55
+        self.eagle = self.r.random() < 0.2
+        self.has_encoder = config.get("encoder", {}).get("is_encoder_decoder", False)
+        if self.has_encoder and self.r.random() < 0.9:
+            self.caches = config["enable_prefix_caching"] = False
+
+    def draw(self) -> list[Group]:
+        """One to five groups."""
+        family = self.r.choice(FAMILIES)
+        match family:
+            case "full+window":
+                kinds = ["full", *["sliding_window"] * self.r.choice((1, 1, 2, 3))]
+            case "full+mamba":
+                kinds = ["full", *["mamba"] * self.r.choice((1, 1, 2))]
+            case "full+chunked":
+                kinds = ["full", *["chunked_local"] * self.r.choice((1, 2))]
+                self.mixes = self.mixes and self.r.random() < 0.2
+            case "alone":
+                kinds = [self.r.choice(KINDS)]
+                self.mixes = False
+            case _:
+                kinds = [self.r.choice(KINDS) for _ in range(self.r.randrange(2, 5))]
+        if self.has_encoder or (not self.caches and self.r.random() < 0.1):
+            kinds.append("cross_attention")
+        groups = [self.group(kind) for kind in kinds]
+        if len(groups) > 1 and self.r.random() < 0.2:
+            groups.append(dict(self.r.choice(groups)))
+        self.r.shuffle(groups)
+        return groups
+
+    def drafts(self) -> dict[str, Any]:
+        """A draft model beside it, mostly none."""
+        r = self.r
+        if r.random() < 0.7 or "num_spec_tokens" in self.config:
+            return {}
+        return {
+            "num_spec_tokens": r.randrange(1, 4),
+            "spec_method": r.choice(("eagle", "eagle", "draft_model", "ngram")),
+            "accept": r.choice(("hash", "all", "none", [0, 2, 1])),
+        }
+
+    def group(self, kind: str) -> Group:
+        """A group of that kind."""
+        group: Group = {"type": kind}
+        size = self.size
+        if self.mixes and (kind != "mamba" or not self.caches) and self.r.random() < 0.6:
+            size = group["block_size"] = self.size * self.r.choice((1, 2, 2, 3, 4))
+        match kind:
+            case "sliding_window":
+                group["sliding_window"] = self.about(size)
+            case "chunked_local":
+                group["chunk"] = self.about(size)
+            case "sink":
+                group["sink_len"] = size * self.r.choice((1, 1, 2))
+            case "mamba":
+                group["mamba_cache_mode"] = self.mode
+                group["num_speculative_blocks"] = self.num_speculative
+        if self.eagle and kind != "chunked_local" and self.r.random() < 0.6:
+            group["eagle"] = True
+        return group
+
+    def about(self, size: int) -> int:
+        """Tokens around so many blocks, now and then exactly."""
+        tokens = size * self.r.choice((1, 1, 2, 2, 3, 5))
+        return max(1, tokens + self.r.choice((0, 0, 1, 1, -1, 2, size // 2)))
+
+
+def with_groups(key: str, size: int) -> dict[str, Any]:
+    """The scenario of that key: its own events, on a hybrid model that can be built."""
+    for attempt in range(100):
+        scenario = _base(f"{key}:{attempt}", size)
+        config = scenario["config"]
+        each = (config["num_blocks"] - 1) * config["block_size"]
+        if random.Random(f"small {key}").random() < 0.6:
+            # Small blocks: a prefix that several groups agree on is a long one.
+            config["block_size"] = min(config["block_size"], 3)
+        drawn = Groups(f"{key}:{attempt}", config)
+        config |= {"groups": drawn.draw(), **drawn.drafts()}
+        if drawn.r.random() < 0.85:
+            sizes = [g.get("block_size", config["block_size"]) for g in config["groups"]]
+            config["num_blocks"] = 1 + sum(-(-each // s) for s in sizes)
+        if drawn.mixes and drawn.r.random() < 0.15:
+            config["hash_block_size"] = drawn.r.choice((1, drawn.size))
+        try:
+            from_dict(scenario)
+        except InputError:
+            continue
+        return scenario
+    raise AssertionError(f"no hybrid model for {key}")
+
+
+def _base(key: str, size: int) -> dict[str, Any]:
+    """The scenario to give other groups; every sixth has an encoder."""
+    r = random.Random(f"base {key}")
+    if r.random() < 0.85:
+        return seeded(key, size)
+    return encoder_scenario(r.randrange(10**9), size)
+
+
+class BulkGroups(bulk.Bulk):
+    """A run on hybrid models."""
+
+    def one(self, number: int) -> None:
+        """The scenario of that number."""
+        scenario = with_groups(f"{self.seed}:{number}", self.size)
+        seen: Counter[str] = Counter()
+        with reach_groups.watching(seen):
+            outcome = self.compare(scenario)
+        self.totals.watched += 1
+        self.totals.reached.update(seen.keys())
+        self.totals.reached.update(reach_groups.told(scenario, outcome.real))
+        self.totals.steps += outcome.num_steps
+        self.totals.exceptions += outcome.has_raised
+        self.totals.refused += bool(outcome.refused)
+        if outcome.differences:
+            self.totals.differences += 1
+            self.report(scenario, number)
+
+
+def main() -> int:
+    """Run what the command line says."""
+    options = bulk.parser().parse_args()
+    with Oracle(ensure()) as oracle:
+        engines = tuple(options.engine or ("reference",))
+        if options.replay:
+            return bulk.replay(options.replay, engines, oracle)
+        seed = secrets.randbelow(10**9) if options.seed is None else options.seed
+        print(f"seed {seed}: hybrid models on {', '.join(engines)}", flush=True)
+        run = BulkGroups(oracle, engines, seed, options.size)
+        run.run(options.steps)
+        print(table(run.totals.reached, run.totals.watched))
+        print(f"seed {seed}: {run.totals}")
+        return bool(run.totals.differences)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,234 @@
+"""Requests that wait: the reference beside the real vLLM 0.22.1, and defects to be noticed."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fuzz import lockstep, waits
+from fuzz.source_defects import planted
+from fuzz.waits_reach import reached
+from oracle.client import Oracle
+
+from nullblock.conformance.engine import WAITS
+from nullblock.conformance.lockstep.generator import Scenario
+from nullblock.conformance.scenario import from_dict
+from nullblock.conformance.scope import used
+from nullblock.reference.sched.finishing import Finishing
+from nullblock.reference.sched.kv_connector import RemoteKV
+from nullblock.reference.sched.kv_load_failures import KVLoadFailures
+from nullblock.reference.sched.lora_cap import LoRACap
+from nullblock.reference.sched.output_phase import OutputPhase
+from nullblock.reference.sched.scheduler import Scheduler
+from nullblock.reference.sched.skipped_queue import SkippedQueue
+from nullblock.reference.sched.streaming import Streaming
+from nullblock.reference.sched.structured_output import StructuredOutput
+from nullblock.reference.sched.update_phase import UpdatePhase
+from nullblock.reference.sched.waiting_phase import WaitingPhase
+from nullblock.reference.single_type_kv_cache_manager import SingleTypeKVCacheManager
+
+VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"
+SCENARIOS = range(32)
+CASES = (
+    "skipped although nothing blocks it",
+    "skipped after a preemption",
+    "three skipped",
+    "queued twice",
+    "WAITING to WAITING_FOR_REMOTE_KVS",
+    "WAITING_FOR_REMOTE_KVS to RUNNING",
+    "WAITING_FOR_REMOTE_KVS to WAITING",
+    "WAITING_FOR_REMOTE_KVS to FINISHED_ABORTED",
+    "abort of WAITING_FOR_REMOTE_KVS",
+    "abort of WAITING_FOR_STREAMING_REQ",
+    "abort of WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR",
+    "computed tokens taken back while running",
+    "computed tokens taken back while loading",
+    "blocks kept after the end",
+    "stopped and not ended",
+    "RUNNING to WAITING_FOR_STREAMING_REQ",
+    "WAITING_FOR_STREAMING_REQ to WAITING",
+    "waiting with computed tokens",
+    "new with computed tokens",
+    "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR to WAITING",
+    "a grammar waits for tokens in flight",
+    "a mask is made",
+    "finish: error",
+    "reset done: False",
+)
+
+
+def vectors() -> dict[str, tuple[Scenario, list[str]]]:
+    """The golden scenarios in which requests wait, and the real engine's lines, by name."""
+    found = {}
+    for name in json.loads((VECTORS / "index.json").read_text()):
+        document = json.loads((VECTORS / f"{name}.json").read_text())
+        if any(feature in WAITS for feature, _ in used(from_dict(document))):
+            found[name] = document, (VECTORS / f"{name}.jsonl").read_text().splitlines()
+    return found
+
+
+GOLDEN = vectors()
+
+
+def noticed() -> str:
+    """The first golden scenario for which the reference does not print what was recorded."""
+    for name, (document, expected) in GOLDEN.items():
+        if lockstep.difference(expected, lockstep.lines_of("reference", document), bytewise=True):
+            return name
+    return ""
+
+
+def test_nothing_is_noticed_where_nothing_is_planted() -> None:
+    """The reference prints every golden scenario, so that what follows shows something."""
+    assert len(GOLDEN) >= 26
+    assert noticed() == ""
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_random_scenarios_agree_and_reach_what_they_are_for(oracle: Oracle) -> None:
+    """No difference, and each of the cases is met.
+
+    ``waits.py --seed N`` goes on with as many as you like.
+    """
+    seen: Counter[str] = Counter()
+    for number in SCENARIOS:
+        scenario = waits.seeded(f"test:{number}")
+        outcome = lockstep.run(scenario, ("reference",), oracle)
+        assert not outcome.refused and not outcome.differences, (number, outcome.differences)
+        seen.update(reached(scenario, outcome.real))
+    assert [what for what in CASES if not seen[what]] == []
+
+
+def test_a_seed_names_one_scenario() -> None:
+    """The reference plays along while it is made, and that changes nothing."""
+    assert waits.seeded("5:1", 8) == waits.seeded("5:1", 8) != waits.seeded("5:2", 8)
+
+
+Defect = tuple[Any, str, str, str]
+QUEUE_DEFECTS: tuple[Defect, ...] = (
+    (LoRACap, "_note_running_loras", " and request.lora_request.lora_int_id > 0", ""),
+    (LoRACap, "_exceeds_max_loras", "is_full and", "False and"),
+    (LoRACap, "_exceeds_max_loras", "== self", "> self"),
+    (LoRACap, "_exceeds_max_loras", "not in step.loras", "in step.loras"),
+    (LoRACap, "_take_lora_place", "if request.lora_request:", "if False:"),
+    (SkippedQueue, "_enqueue_waiting_request", "self.skipped_waiting if", "self.waiting if"),
+    (SkippedQueue, "_select_waiting_queue_for_scheduling", "if not skipped:", "if waiting:"),
+    (SkippedQueue, "_select_waiting_queue_for_scheduling", "FCFS or", "PRIORITY or"),
+    (SkippedQueue, "_select_waiting_queue_for_scheduling", "() < skipped", "() > skipped"),
+    (SkippedQueue, "_try_promote_blocked_waiting_request", "structured.grammar is None", "False"),
+    (SkippedQueue, "_requeue_skipped", "self.skipped_waiting.prepend", "self.waiting.prepend"),
+    (SkippedQueue, "_skip", "prepend_request(queue", "add_request(queue"),
+    (
+        WaitingPhase,
+        "_admit_waiting",
+        "self.waiting or self.skipped_waiting) and",
+        "self.waiting) and",
+    ),
+    (Scheduler, "get_request_counts", " + len(self.skipped_waiting)", ""),
+)
+LOAD_DEFECTS: tuple[Defect, ...] = (
+    (RemoteKV, "_match_remote", "return False", "num_external = 0"),
+    (RemoteKV, "_match_remote", "num_computed_tokens += num_external", "num_local += 0"),
+    (RemoteKV, "_tell_allocated", "prefix.num_external\n", "0\n"),
+    (RemoteKV, "_await_load", "= prefix.num_computed_tokens", "= prefix.num_local"),
+    (RemoteKV, "_promote_loaded", "not in self.finished_recving_kv_req_ids", "in ()"),
+    (RemoteKV, "_promote_loaded", "num_preemptions > 0", "num_preemptions < 0"),
+    (RemoteKV, "_update_waiting_for_remote_kv", "if num_loaded:", "if True:"),
+    (RemoteKV, "_update_waiting_for_remote_kv", "self.kv_cache_manager.free(request)", "pass"),
+    (RemoteKV, "_update_waiting_for_remote_kv", "num_loaded - 1", "num_loaded"),
+    (RemoteKV, "_forget_load", "return still_loads", "return False"),
+    (RemoteKV, "_forget_load", "return still_loads", "return True"),
+    (
+        RemoteKV,
+        "_update_from_kv_xfer_finished",
+        "_ids.add(request_id)",
+        "_ids.discard(request_id)",
+    ),
+    (RemoteKV, "_has_blocks_to_free_later", "> num_in_queues", "< num_in_queues"),
+    (WaitingPhase, "_computed_prefix", "if request.num_computed_tokens:", "if False:"),
+    (
+        WaitingPhase,
+        "_admit_waiting",
+        "delay_cache_blocks=prefix.load_async",
+        "delay_cache_blocks=False",
+    ),
+    (WaitingPhase, "_admit_waiting", "if prefix.load_async:", "if False:"),
+    (SingleTypeKVCacheManager, "allocate_new_computed_blocks", "cdiv(", "1 + cdiv("),
+    (Finishing, "_free_request", "delay_free_blocks |= is_kept", "pass"),
+    (Finishing, "finish_requests", "if not request.is_finished()", "if True"),
+    (Finishing, "finish_requests", "self.skipped_waiting.remove_requests(waiting)", "pass"),
+    (KVLoadFailures, "_handle_invalid_blocks", "_ids |= waits.request_ids", "_ids |= set()"),
+    (KVLoadFailures, "_handle_invalid_blocks", "return runs.request_ids", "return set()"),
+    (KVLoadFailures, "_handle_invalid_blocks", "waits.request_ids | ", ""),
+    (KVLoadFailures, "_handle_invalid_blocks", "(runs.blocks_to_evict)", "(())"),
+    (KVLoadFailures, "_find_affected", " - num_scheduled_tokens.get(request_id, 0)", ""),
+    (KVLoadFailures, "_find_affected", "not in found.marked", "not in ()"),
+    (KVLoadFailures, "_find_affected", "= first * self", "= (first + 1) * self"),
+    (KVLoadFailures, "_find_affected", "block_ids[first:]", "block_ids[first:first]"),
+    (KVLoadFailures, "_finish_transfers", "not self.recompute", "self.recompute"),
+)
+SESSION_DEFECTS: tuple[Defect, ...] = (
+    (Streaming, "_add_to_session", "queue.append(update)", "queue.appendleft(update)"),
+    (Streaming, "_add_to_session", "elif update is not None", "elif True"),
+    (Streaming, "_handle_stopped_request", "if update is None:", "if False:"),
+    (Streaming, "_handle_stopped_request", "input += 1", "input += 0"),
+    (Streaming, "_update_request_as_session", "del tokens[num_computed_tokens:]", "pass"),
+    (
+        Streaming,
+        "_update_request_as_session",
+        "_output_token_ids.clear()",
+        "_output_token_ids.copy()",
+    ),
+    (Streaming, "_update_request_as_session", ".extend(kept_outputs)", ".extend([])"),
+    (Streaming, "_update_request_as_session", "session.update_block_hashes()", "pass"),
+    (Streaming, "_update_request_as_session", "session.arrival_time = ", "_ = "),
+    (Streaming, "_update_request_as_session", "input -= 1", "input -= 0"),
+    (Finishing, "finish_requests", "input -= 1", "input -= 0"),
+    (Scheduler, "get_num_unfinished_requests", " - self.num_waiting_for_streaming_input", ""),
+    (UpdatePhase, "_stop", "if has_ended else None", "if True else None"),
+    (UpdatePhase, "_let_go", "self.waiting.remove", "self.skipped_waiting.remove"),
+)
+GRAMMAR_DEFECTS: tuple[Defect, ...] = (
+    (StructuredOutput, "_note_structured_output", "_placeholders > 0", "_placeholders > 1"),
+    (StructuredOutput, "_note_structured_output", "requests = True", "requests = False"),
+    (
+        StructuredOutput,
+        "get_grammar_bitmask",
+        "and requests[request_id].use_structured_output",
+        "",
+    ),
+    (StructuredOutput, "get_grammar_bitmask", "and not requests[request_id].is_prefill_chunk", ""),
+    (
+        StructuredOutput,
+        "_advance_grammar",
+        "not self.structured_output",
+        "False and self.structured",
+    ),
+    (StructuredOutput, "_advance_grammar", "resumable = False", "resumable = True"),
+    (StructuredOutput, "_advance_grammar", "FINISHED_ERROR", "FINISHED_STOPPED"),
+    (
+        UpdatePhase,
+        "update_from_output",
+        "stopped |= not self._advance",
+        "stopped &= not self._advance",
+    ),
+    (
+        OutputPhase,
+        "_update_after_schedule",
+        "request.structured_output_request is not None",
+        "False",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "old", "new"),
+    [*QUEUE_DEFECTS, *LOAD_DEFECTS, *SESSION_DEFECTS, *GRAMMAR_DEFECTS],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_planted_defect_is_noticed(owner: Any, name: str, old: str, new: str) -> None:
+    """Some golden scenario is printed otherwise: what was changed is decided by them."""
+    with planted(owner, name, old, new):
+        assert noticed()

@@ -1,0 +1,230 @@
+"""Random scenarios in which requests wait: adapters capped, remote KV, sessions, grammars.
+
+    python tests/fuzz/waits.py [--seed N] [--steps N] [--size N]
+
+Takes the product's own random scenarios and adds what makes requests wait. Much of that is only
+possible at the right moment (a load can end when it has begun), so the reference plays along while
+a scenario is made: what is added next depends on the state that it is in.
+"""
+
+import argparse
+import secrets
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fuzz import bulk, waits_reach  # noqa: E402  (only found from here on)
+from fuzz.groups import with_groups  # noqa: E402
+from fuzz.waits_play import Play  # noqa: E402
+from oracle.client import Oracle  # noqa: E402
+from oracle.install import ensure  # noqa: E402
+
+from nullblock.conformance.engine import CORE_FEATURES  # noqa: E402
+from nullblock.conformance.lockstep.choices import Choices, Seeded  # noqa: E402
+from nullblock.conformance.lockstep.generator import make  # noqa: E402
+from nullblock.conformance.lockstep.reach import table  # noqa: E402
+
+Event = dict[str, Any]
+Scenario = dict[str, Any]
+KINDS = ("lora", "connector", "streaming", "grammar")
+ENGINES = ("reference",)
+
+
+class Waits:
+    """Adds waiting to one scenario."""
+
+    def __init__(self, ask: Choices, base: Scenario) -> None:
+        self.ask, self.base = ask, base
+        self.config: dict[str, Any] = base["config"]
+        self.kinds = {ask.pick(KINDS)} | {kind for kind in KINDS if ask.chance(30)}
+        if len(self.config.get("groups", ())) > 1:
+            # A connector for several groups is another interface, which nobody plays.
+            self.kinds.discard("connector")
+        self.adds = [event for event in base["events"] if event["op"] == "add"]
+
+    def scenario(self) -> Scenario:
+        """The base with configuration and arrivals that wait, and with events while it plays."""
+        ask = self.ask
+        self.settle()
+        play = Play({"config": self.config, "events": []})
+        for event in self.base["events"]:
+            if event["op"] == "add":
+                event = self.waiting(event)
+            for part in self.parts(event):
+                if part.get("reset_running") and play.blocks_are_kept() and not ask.chance(5):
+                    continue
+                if not play.take(part):
+                    break
+                if ask.chance(35):
+                    play.take(self.something(play))
+            if play.is_over:
+                break
+        return {"config": self.config, "events": play.events}
+
+    def settle(self) -> None:
+        """The configuration."""
+        ask, config = self.ask, self.config
+        if "lora" in self.kinds:
+            config["max_loras"] = ask.pick((1, 1, 2, 3))
+        if "connector" in self.kinds:
+            ids = [event["id"] for event in self.adds]
+            some = [id for id in ids if ask.chance(50)]
+            config["connector"] = {
+                "matched": {id: self.num_matched() for id in ids if ask.chance(60)},
+                "async": ask.pick((True, True, some, False)),
+                "delay_free": ask.pick((False, False, some, True)),
+                "failure_policy": ask.pick(("recompute", "fail")),
+            }
+
+    def num_matched(self) -> int | None:
+        """How much of a request the remote side holds."""
+        ask = self.ask
+        return None if ask.chance(20) else ask.pick((4, 8, 1, 16, 5, 99, 0))
+
+    def waiting(self, event: Event) -> Event:
+        """An arrival that may wait for something."""
+        ask = self.ask
+        event = dict(event)
+        if "lora" in self.kinds:
+            if event.get("lora_id", 0) is None:
+                del event["lora_id"]
+            if ask.chance(65):
+                event["lora"], event["lora_id"] = ask.pick(
+                    (("A", 1), ("B", 2), ("C", 3), ("B2", 2), ("Z", 0), ("Y", 0), ("N", -1))
+                )
+        if "streaming" in self.kinds and ask.chance(60):
+            event["resumable"] = True
+            event["max_tokens"] = max(event.get("min_tokens", 0), ask.integer(1, 6))
+        if "grammar" in self.kinds and ask.chance(60):
+            event["grammar"] = self.grammar()
+        return event
+
+    def grammar(self) -> dict[str, Any]:
+        """A grammar that often is not compiled yet, and seldom rejects."""
+        ask = self.ask
+        grammar: dict[str, Any] = {"ready": ask.chance(50)}
+        if ask.chance(15):
+            grammar["rejects"] = [ask.integer(0, 4)]
+        if ask.chance(25):
+            grammar["reject_at"] = ask.integer(0, 8)
+        if ask.chance(20):
+            grammar["after"] = ask.integer(1, 3)
+        return grammar
+
+    def parts(self, event: Event) -> list[Event]:
+        """Single steps instead of several, so that something may happen in between."""
+        if event["op"] == "step":
+            return [{"op": "step"}] * int(event.get("n", 1))
+        if event["op"] == "run" and self.ask.chance(70):
+            return [{"op": "step"}] * min(12, int(event.get("max_steps", 12)))
+        return [event]
+
+    def something(self, play: Play) -> Event:
+        """What may happen around the engine, in the state that it is in."""
+        ask = self.ask
+        choices: list[Event] = []
+        if "connector" in self.kinds:
+            choices += [self.report(play)] * 3
+            if play.known():
+                id = ask.pick(play.known())
+                choices.append({"op": "kv_match", "matched": {id: self.num_matched()}})
+        if "streaming" in self.kinds and play.sessions():
+            choices += [self.chunk(ask.pick(play.sessions()))] * 2
+        if "grammar" in self.kinds:
+            ids = [id for id in play.known() if ask.chance(50)]
+            choices += [{"op": "grammar_ready", "ids": ids}] * 2
+        return ask.pick(choices) if choices else {"op": "step"}
+
+    def report(self, play: Play) -> Event:
+        """Workers report: some loads have ended, some blocks were sent, some were not loaded."""
+        ask = self.ask
+        event: Event = {"op": "kv_done"}
+        kept = play.kept()
+        recv = [id for id in play.loading() if ask.chance(60)]
+        recv += [id for id in kept if ask.chance(20)]
+        send = [id for id in kept if id not in recv and ask.chance(60)]
+        if recv:
+            event["recv"] = recv
+        if send:
+            event["send"] = send
+        tables = [table for table in play.tables() if table]
+        if tables and ask.chance(35):
+            picked = [ask.pick(ask.pick(tables)) for _ in range(ask.pick((1, 1, 2, 4)))]
+            event["invalid"] = sorted(set(picked))
+        if ask.chance(0.5) and play.known():
+            event["recv"] = [ask.pick(play.known())]
+        return event
+
+    def chunk(self, id: str) -> Event:
+        """The next chunk of a session, or its end."""
+        ask = self.ask
+        event: Event = {"op": "add", "id": id, "prompt": [], "resumable": True}
+        if ask.chance(20):
+            return {**event, "resumable": False, "prompt": [1]}
+        length = ask.integer(0 if ask.chance(3) else 1, 2 * int(self.config["block_size"]))
+        start = 1000 * ask.pick((0, 1, 5))
+        event["prompt"] = {"range": [start, start + length]}
+        event["max_tokens"] = ask.integer(1, 6)
+        if ask.chance(30):
+            event["arrival"] = ask.pick((0, 1, 2.5, 50))
+        if ask.chance(15):
+            event["stop"] = [ask.integer(0, 4)]
+        return event
+
+
+def seeded(seed: str, size: int = 30) -> Scenario:
+    """The scenario of a seed."""
+    ask = Seeded(f"waits:{seed}")
+    base = with_groups(seed, size) if ask.chance(12) else make(ask, size, CORE_FEATURES)
+    return Waits(ask, base).scenario()
+
+
+class BulkWaits(bulk.Bulk):
+    """A run over those scenarios."""
+
+    def __init__(self, oracle: Oracle, seed: int, size: int) -> None:
+        super().__init__(oracle, ENGINES, seed, size)
+        self.seen: Counter[str] = Counter()
+
+    def one(self, number: int) -> None:
+        """The scenario of that number."""
+        scenario = seeded(f"{self.seed}:{number}", self.size)
+        outcome = self.compare(scenario)
+        self.totals.steps += outcome.num_steps
+        self.totals.exceptions += outcome.has_raised
+        self.totals.refused += bool(outcome.refused)
+        if outcome.refused:
+            print(f"scenario {number}: {outcome.refused}")
+        if outcome.differences:
+            self.totals.differences += 1
+            self.report(scenario, number)
+        elif not outcome.refused:
+            self.seen.update(waits_reach.reached(scenario, outcome.real))
+
+
+def main() -> int:
+    """Run what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seed", type=int, help="default: a fresh one, printed first")
+    parser.add_argument("--steps", type=int, default=20_000, help="default: %(default)s")
+    parser.add_argument("--size", type=int, default=30, help="groups of events in a scenario")
+    options = parser.parse_args()
+    seed = secrets.randbelow(10**9) if options.seed is None else options.seed
+    print(f"seed {seed}: the reference beside vLLM 0.22.1", flush=True)
+    with Oracle(ensure()) as oracle:
+        run = BulkWaits(oracle, seed, options.size)
+        try:
+            run.run(options.steps)
+        except KeyboardInterrupt:
+            print()
+    plain = Counter({what: n for what, n in run.seen.items() if "(" not in what})
+    print(table(plain, run.totals.scenarios))
+    print(f"seed {seed}: {run.totals}")
+    return bool(run.totals.differences)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
