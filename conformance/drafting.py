@@ -99,8 +99,10 @@ class Proposer:
             {id: len(drafts) for id, drafts in decided.get("spec", {}).items()}
         )
 
-    def num_accepted(self, step: int, id: str) -> int:
-        """How many drafts of a request the model finds right in that step."""
+    def num_accepted(self, step: int, id: str) -> int | None:
+        """How many drafts of a request the model finds right in that step; None: it says nothing,
+        as where what it sampled is discarded.
+        """
         verified = self.steps[step]
         if not verified.num_drafts.get(id):
             return 0
@@ -115,7 +117,8 @@ class Proposer:
                 text = f"acc{self.config.seed}:{id}:{self.num_draws}"
                 return zlib.crc32(text.encode()) % (num_valid + 1)
             case numbers:
-                return min(num_valid, numbers[(self.num_draws - 1) % len(numbers)])
+                number = numbers[(self.num_draws - 1) % len(numbers)]
+                return None if number is None else min(num_valid, number)
 
     def updated(self, step: int, sampled: Drafted) -> Fields:
         """The step returned: propose. Returns what the line tells if the scenario asks for it."""
@@ -142,10 +145,11 @@ class Proposer:
     def fill_in(self, drafts: Drafted) -> Fields:
         """Write drafts into the newest step in flight."""
         newest = self.steps[max(self.steps)]
-        for id, tokens in drafts.items():
+        told = self._drafting.fill_in(_copied(drafts))
+        for id in drafts:
             if newest.num_drafts.get(id) and self.engine.num_tokens(id) is not None:
-                newest.num_valid[id] = min(len(tokens), newest.num_drafts[id])
-        return self._drafting.fill_in(_copied(drafts))
+                newest.num_valid[id] = newest.num_drafts[id] - told["invalid"].get(id, 0)
+        return told
 
     def _proposals(self, sampled: Drafted) -> Iterator[tuple[str, list[int]]]:
         """The drafts that follow a step, request by request."""

@@ -337,7 +337,10 @@ class Player:
         first = self.ask(self.engine.num_tokens, id)
         if first is None:
             return []
-        end = first + 1 + (self.proposer.num_accepted(step, id) if self.proposer else 0)
+        num_accepted = self.proposer.num_accepted(step, id) if self.proposer else 0
+        if num_accepted is None:
+            return []
+        end = first + 1 + num_accepted
         start, eos = self.eos_at.get(id, (end, 0))
         return [eos if at >= start else self.token(id, at) for at in range(first, end)]
 

@@ -141,8 +141,10 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     groups: Annotated[list[Group], Meta(min_length=1)] = msgspec.field(
         default_factory=lambda: [Group("full")]
     )
-    accept: Literal["all", "none", "hash"] | list[AtLeast0] = "hash"
-    """Draft tokens accepted; without drafts nobody looks at it."""
+    accept: Literal["all", "none", "hash"] | list[AtLeast0 | None] = "hash"
+    """Draft tokens accepted; without drafts nobody looks at it. None: nothing is sampled, not even
+    the token behind them.
+    """
     drafts: Drafts | UnsetType = UNSET
     vocab: AtLeast1 = 1000
     seed: int = 0

@@ -6,8 +6,7 @@ class UnsupportedFeature(NotImplementedError):
 
     def __init__(self, feature: str) -> None:
         super().__init__(
-            f"the reference engine does not cover {feature}; in scope: scheduling of one "
-            "full-attention group on one rank"
+            f"the reference engine does not cover {feature}; in scope: scheduling on one rank"
         )
         self.feature = feature
 

@@ -102,7 +102,7 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
                 elif found_length < length:
                     verified.clear()
                 # With EAGLE a Mamba hit may be longer than what was asked for: vLLM takes its
-                # word, and hands out a length that full attention has no blocks for.
+                # word, and hands out a length that full attention has no blocks for (issue 43559).
                 length = found_length
                 for group_id, blocks in zip(kind.group_ids, found, strict=True):
                     hits[group_id] = blocks

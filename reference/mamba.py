@@ -51,7 +51,7 @@ class MambaManager(SingleTypeKVCacheManager):
         """The last cached state at a multiple of the alignment, nulls before it.
 
         EAGLE makes no difference here: the state looked for one block further is not left out, so
-        that the hit may be longer than that of the other groups.
+        that the hit may be longer than that of the other groups (upstream issue 43559).
         """
         assert isinstance(kv_cache_spec, MambaSpec)
         block_size = kv_cache_spec.block_size
@@ -147,11 +147,12 @@ class MambaManager(SingleTypeKVCacheManager):
         """Whether a running request's step changes nothing here."""
         num_computed = max(0, num_computed - self.num_speculative_blocks)
         if self.aligns:
-            table = self.req_to_blocks.get(request_id, [])
+            table = self.req_to_blocks.get(request_id, ())
             if self._num_aligned_blocks(scheduled) != len(table):
                 return False
-            if self._outlived_state(request_id, num_computed) is not None:
-                return False
+            index = self.last_state_block_idx.get(request_id)
+            if index is not None and not table[index].is_null:
+                return False  # Perhaps it is outlived, perhaps not yet.
             slots = 0
         else:
             slots = self._with_speculative(slots)

@@ -18,7 +18,15 @@ ADD: dict[str, Any] = {"op": "add", "id": "a", "prompt": [1, 2, 3], "max_tokens"
 
 
 class Alone(FakeEngine):
-    """Every request has 10 tokens; each is scheduled with the drafts that the test says."""
+    """Every request has 10 tokens; of what is filled in for `a` and `b` it pads so many."""
+
+    def __init__(self, **padded: int) -> None:
+        super().__init__()
+        self.padded = padded
+
+    def fill_in(self, drafts: dict[str, list[int]]) -> dict[str, Any]:
+        """As the test says."""
+        return {**super().fill_in(drafts), "invalid": self.padded}
 
     def num_tokens(self, id: str) -> int | None:
         """None for one that is gone."""
@@ -90,9 +98,16 @@ def test_the_model_accepts_what_the_scenario_says(accept: Any, accepted: list[in
     assert model.num_accepted(1, "without") == 0 and model.num_draws == 3
 
 
+def test_the_model_may_say_nothing() -> None:
+    """Where it has drafts to verify: the request samples no token then."""
+    model = proposer(Alone(), num_spec_tokens=1, accept=[None, 1])
+    model.scheduled(1, {"spec": {"a": [7]}})
+    assert [model.num_accepted(1, id) for id in ("a", "without", "a")] == [None, 0, 1]
+
+
 def test_padding_is_never_accepted() -> None:
-    """Of what was filled in only the drafts count; what is too long is cut."""
-    model = proposer(Alone(), num_spec_tokens=3, accept="all")
+    """Of what was filled in only what the engine did not pad counts."""
+    model = proposer(Alone(a=2), num_spec_tokens=3, accept="all")
     model.scheduled(1, {"spec": {"a": [-1, -1, -1], "b": [-1], "gone": [-1, -1]}})
     model.told({"a": [4], "b": [1, 2, 3], "gone": [], "unknown": [5]}, fill_in=True)
     assert [model.num_accepted(1, id) for id in ("a", "b", "gone")] == [1, 1, 2]
@@ -100,7 +115,7 @@ def test_padding_is_never_accepted() -> None:
 
 def test_drafts_go_to_the_newest_step_in_flight() -> None:
     """Not to the one that returns next."""
-    model = proposer(Alone(), num_spec_tokens=2, accept="all")
+    model = proposer(Alone(a=2), num_spec_tokens=2, accept="all")
     for step in (1, 2):
         model.scheduled(step, {"spec": {"a": [-1, -1]}})
     model.told({"a": []}, fill_in=True)

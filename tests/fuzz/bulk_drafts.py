@@ -1,8 +1,9 @@
 """Fuzzing of speculative decoding in bulk, beside the real vLLM 0.22.1.
 
-    python tests/fuzz/bulk_drafts.py [--hybrid] [--engine NAME] [--seed N] [--steps N] [--size N]
+    python tests/fuzz/bulk_drafts.py [--beside groups|waits] [--seed N] [--steps N] [--size N]
 
-With ``--hybrid`` the models have several KV cache groups. Otherwise as ``bulk.py`` does it.
+``--beside groups``: on hybrid models; ``--beside waits``: while requests wait for adapters, remote
+KV, chunks of their sessions, or grammars. Otherwise as ``bulk.py`` does it.
 """
 
 import secrets
@@ -13,10 +14,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz import bulk, drafts, drafts_reach, lockstep  # noqa: E402  (only found from here on)
 from fuzz.groups import Groups  # noqa: E402
+from fuzz.waits import Waits  # noqa: E402
 from oracle.client import Oracle  # noqa: E402
 from oracle.install import ensure  # noqa: E402
 
 from nullblock.conformance.errors import InputError  # noqa: E402
+from nullblock.conformance.lockstep.choices import Seeded  # noqa: E402
 from nullblock.conformance.lockstep.reach import table  # noqa: E402
 from nullblock.conformance.scenario import from_dict  # noqa: E402
 
@@ -26,12 +29,18 @@ ATTEMPTS = 100
 class BulkDrafts(bulk.Bulk):
     """A run with drafts."""
 
-    hybrid = False
-    """Whether models have other groups than one of full attention."""
+    beside: str | None = None
+    """Another feature that the scenarios use."""
 
     def make(self, key: str) -> lockstep.Scenario:
         """The scenario of a key."""
-        return hybrid(key, self.size) if self.hybrid else drafts.seeded(key, self.size)
+        match self.beside:
+            case "groups":
+                return hybrid(key, self.size)
+            case "waits":
+                return waiting(key, self.size)
+            case _:
+                return drafts.seeded(key, self.size)
 
     def reached(self, scenario: lockstep.Scenario) -> set[str]:
         """What happens to drafts."""
@@ -56,10 +65,17 @@ def hybrid(key: str, size: int) -> lockstep.Scenario:
     raise AssertionError(f"no hybrid model for {key}")
 
 
+def waiting(key: str, size: int) -> lockstep.Scenario:
+    """The scenario of a key with requests that wait for something else than their turn."""
+    ask = Seeded(key)
+    base = hybrid(key, size) if ask.chance(20) else drafts.make(ask, size)
+    return Waits(ask, base).scenario()
+
+
 def main() -> int:
     """Run what the command line says."""
     parser = bulk.parser()
-    parser.add_argument("--hybrid", action="store_true", help="models with several groups")
+    parser.add_argument("--beside", choices=("groups", "waits"), help="another feature as well")
     options = parser.parse_args()
     engines = tuple(options.engine or ("reference",))
     with Oracle(ensure()) as oracle:
@@ -68,7 +84,7 @@ def main() -> int:
         seed = secrets.randbelow(10**9) if options.seed is None else options.seed
         print(f"seed {seed}: drafts on {', '.join(engines)} beside vLLM 0.22.1", flush=True)
         run = BulkDrafts(oracle, engines, seed, options.size)
-        run.hybrid = options.hybrid
+        run.beside = options.beside
         run.run(options.steps)
         print(table(run.totals.reached, run.totals.watched))
         print(f"seed {seed}: {run.totals}")

@@ -19,7 +19,7 @@ from nullblock.conformance.lockstep.generator import Generator
 Event = dict[str, Any]
 Scenario = dict[str, Any]
 
-ACCEPTS = ("hash", "hash", "all", "none", [0, 1, 2], [3, 0], [1])
+ACCEPTS = ("hash", "hash", "all", "none", [0, 1, 2], [3, 0], [1, None, 2])
 LENGTHS = ("all", "hash", "hash", "none", [2, 0, 1], [0], [5, 1])
 METHODS = ("eagle", "draft_model", "ngram", "eagle")
 

@@ -138,8 +138,14 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
     "a chunk takes drafts": (
         Drafts,
         "update_draft_token_ids",
-        "[] if is_chunk else self._allowed",
-        "self._allowed",
+        "[] if is_chunk else ",
+        "",
+    ),
+    "a grammar is not asked about drafts": (
+        Drafts,
+        "_allowed",
+        "if structured is None or not",
+        "if True or not",
     ),
     "drafts filled in are not cut": (
         Drafts,

@@ -26,8 +26,8 @@ class Model:
         """The token at a position of a request."""
         return zlib.crc32(f"{self.seed}:{id}:{position}".encode()) % int(self.vocab)
 
-    def accepted(self, id: str, num_drafts: int) -> int:
-        """How many drafts of a request are accepted in this step."""
+    def accepted(self, id: str, num_drafts: int) -> int | None:
+        """How many drafts of a request are accepted in this step; None: nothing is sampled."""
         self.num_draws += 1
         match self.accept:
             case "all":
@@ -38,7 +38,8 @@ class Model:
                 text = f"acc{self.seed}:{id}:{self.num_draws}"
                 return zlib.crc32(text.encode()) % (num_drafts + 1)
             case numbers:
-                return min(num_drafts, int(numbers[(self.num_draws - 1) % len(numbers)]))
+                number = numbers[(self.num_draws - 1) % len(numbers)]
+                return None if number is None else min(num_drafts, int(number))
 
 
 class Proposer:
@@ -63,8 +64,10 @@ class Proposer:
         """A step was scheduled."""
         self.outputs.append((output, {}))
 
-    def num_accepted(self, id: str) -> int:
-        """How many drafts of a request are accepted in the oldest step in flight."""
+    def num_accepted(self, id: str) -> int | None:
+        """How many drafts of a request are accepted in the oldest step in flight; None: nothing
+        is sampled.
+        """
         output, valid = self.outputs[0]
         num_drafts = len(output.scheduled_spec_decode_tokens.get(id, ()))
         return self.model.accepted(id, valid.get(id, num_drafts)) if num_drafts else 0
@@ -120,15 +123,12 @@ class Proposer:
     def fill_in(self, drafts: Drafts) -> Fields:
         """Drafts for the newest step in flight."""
         output, valid = self.outputs[-1]
-        for id, tokens in drafts.items():
-            num_drafts = len(output.scheduled_spec_decode_tokens.get(id, ()))
-            if num_drafts and id in self.scheduler.requests:
-                valid[id] = min(len(tokens), num_drafts)
         self.scheduler.update_draft_token_ids_in_output(_ids(drafts), output)
-        return {
-            "spec": output.scheduled_spec_decode_tokens,
-            "invalid": output.num_invalid_spec_tokens,
-        }
+        scheduled, invalid = output.scheduled_spec_decode_tokens, output.num_invalid_spec_tokens
+        for id in drafts:
+            if scheduled.get(id) and id in self.scheduler.requests:
+                valid[id] = len(scheduled[id]) - invalid.get(id, 0)
+        return {"spec": scheduled, "invalid": invalid}
 
 
 def _ids(drafts: Drafts) -> Any:

@@ -241,7 +241,10 @@ class Driver:
         if is_chunk or request is None or id in self.pooling:
             return []
         first, model = request.num_tokens, self.proposer.model
-        end = first + 1 + self.proposer.num_accepted(id)
+        num_accepted = self.proposer.num_accepted(id)
+        if num_accepted is None:
+            return []
+        end = first + 1 + num_accepted
         start, eos = self.eos_at.get(id, (end, 0))
         return [eos if at >= start else model.token(id, at) for at in range(first, end)]
 
