@@ -112,6 +112,8 @@ class Scheduler(
     def shutdown(self) -> None:
         """No more KV cache events will come."""
         self.kv_event_publisher.shutdown()
+        if self.connector is not None:
+            self.connector.shutdown()
 
     @property
     def pause_state(self) -> PauseState:

@@ -8,6 +8,7 @@ from nullblock.reference.engine import EngineCoreEventType
 from nullblock.reference.errors import refuse
 from nullblock.reference.kv_cache_interface import KVCacheConfig
 from nullblock.reference.kv_cache_manager import KVCacheBlocks, KVCacheManager
+from nullblock.reference.kv_connector import KVConnectorFactory, KVConnectorRole
 from nullblock.reference.kv_events import EventPublisherFactory
 from nullblock.reference.multimodal.encoder_budget import make_encoder_cache
 from nullblock.reference.request import Request, RequestStatus
@@ -142,7 +143,7 @@ class SchedulerState:
         # and resumed while its output is in flight samples the same position twice.
         self._counts_placeholders = self.async_scheduling or self.semantics.outputs_owed_once
 
-        self._be_without_connector()
+        self._make_connector()
         self._make_kv_cache(block_size if hash_block_size is None else hash_block_size)
         self.is_encoder_decoder: bool = vllm_config.model_config.is_encoder_decoder
         self.ec_connector: Any = None
@@ -173,8 +174,8 @@ class SchedulerState:
         self.running: list[Request] = []
         """In the order of admission."""
 
-    def _be_without_connector(self) -> None:
-        """Nothing knows remote KV; whoever builds a scheduler may set a connector."""
+    def _make_connector(self) -> None:
+        """What knows remote KV, if the configuration says so; a builder may also set one later."""
         self.connector: Any = None
         self.connector_prefix_cache_stats: PrefixCacheStats | None = None
         self.recompute_kv_load_failures = True
@@ -183,6 +184,15 @@ class SchedulerState:
         """Requests whose load has ended and that have not gone on yet."""
         self.failed_recving_kv_req_ids: set[str] = set()
         """Requests that lack some of what they load."""
+        transfer = self.vllm_config.kv_transfer_config
+        if transfer is None:
+            return
+        self.connector = KVConnectorFactory.create_connector(
+            self.vllm_config, KVConnectorRole.SCHEDULER, self.kv_cache_config
+        )
+        if self.log_stats:
+            self.connector_prefix_cache_stats = PrefixCacheStats()
+        self.recompute_kv_load_failures = transfer.kv_load_failure_policy == "recompute"
 
     def _make_kv_cache(self, hash_block_size: int) -> None:
         """The KV cache, what its layers ask of a step, and who is told of its events."""
@@ -211,6 +221,8 @@ class SchedulerState:
         )
         if not self.needs_kv_cache_zeroing:
             self.kv_cache_manager.tell_no_new_blocks()
+        if hasattr(self.connector, "bind_gpu_block_pool"):
+            self.connector.bind_gpu_block_pool(self.kv_cache_manager.block_pool)
 
     def _preempt_request(
         self, request: Request, timestamp: float, drop_stale_output: bool = False
@@ -246,10 +258,6 @@ def _refuse_out_of_scope(vllm_config: Any) -> None:
     """Refuse every configuration that would need a rule which is not here."""
     parallel = vllm_config.parallel_config
     observability = vllm_config.observability_config
-    refuse(
-        "making KV connectors (set the scheduler's connector)",
-        vllm_config.kv_transfer_config is not None,
-    )
     refuse("encoder connectors", vllm_config.ec_transfer_config is not None)
     refuse("routed experts", vllm_config.model_config.enable_return_routed_experts)
     refuse("KV cache metrics", observability.kv_cache_metrics)

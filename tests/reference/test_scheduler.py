@@ -231,7 +231,6 @@ CONFIGURATIONS: dict[str, tuple[str, str, object]] = {
         "kv_events_config",
         SimpleNamespace(enable_kv_cache_events=True, publisher="zmq"),
     ),
-    "KV connectors": ("", "kv_transfer_config", object()),
     "encoder connectors": ("", "ec_transfer_config", object()),
     "encoder-decoder": ("model_config", "is_encoder_decoder", True),
     "multimodal": ("model_config", "is_multimodal_model", True),
