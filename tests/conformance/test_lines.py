@@ -29,7 +29,7 @@ from nullblock.spec.profiles import (
     switches,
 )
 
-SCENARIOS = sorted({example.scenario for example in EXAMPLES.values()})
+SCENARIOS = sorted(path.stem for path in SECOND.glob("*.jsonl"))
 
 
 def scenario(name: str) -> dict[str, Any]:
@@ -46,6 +46,7 @@ def expected(name: str) -> list[str]:
 def test_every_switch_has_an_example() -> None:
     """And a reason for its normative value, upstream's place, and no example is for nothing."""
     assert list(EXAMPLES) == list(switches(NORMATIVE))
+    assert {example.scenario for example in EXAMPLES.values()} <= set(SCENARIOS)
     assert all(e.why.endswith(".") and e.upstream for e in EXAMPLES.values())
 
 
