@@ -46,6 +46,9 @@ class Observer:
         """Whether some request had a feature: it may have an end that is none."""
         self.sessions = False
         """Whether some request may get more input: that fills blocks, too."""
+        self.unplaced = False
+        """Whether running requests were ever reset with steps in flight: from then on the engine
+        may give tokens other places than it computed them for."""
         self.end_tokens: set[int] = set()
         """Every token that ends some request: eos or stop id."""
         self.first_arrival: float | None = None

@@ -173,7 +173,7 @@ class Recording:
         return self._observed(
             "reset",
             lambda: engine.reset_prefix_cache(reset_running_requests, reset_connector),
-            lambda ok: tape.write(tape.observer.reset(reset_running_requests, ok)),
+            lambda ok: tape.was_reset(reset_running_requests, ok),
         )
 
     def _watch_evictions(self) -> None:
