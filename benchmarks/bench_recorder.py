@@ -102,9 +102,9 @@ class Bench:
         if isinstance(self.scheduler, Looking):
             return 0.0
         start = time.process_time()
-        sink = self.scheduler._tape._sink
-        sink._wake.set()
-        while sink.waiting:
+        tape = self.scheduler._tape
+        tape._sink._wake.set()
+        while tape.waiting:
             time.sleep(0.005)
         return time.process_time() - start
 

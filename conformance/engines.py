@@ -7,6 +7,7 @@ from typing import Any, cast
 from nullblock.conformance import scope
 from nullblock.conformance.engine import Engine, Feature
 from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.lines.extent import extent
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec.profiles import Semantics
 
@@ -60,7 +61,7 @@ def make_engine(
         OutOfScope: the configuration needs what this engine does not do, or the device is not
             to be had.
     """
-    scope.check_engine(config, name, features_of(name))
+    scope.check_engine(config, name, extent(features_of(name), semantics))
     if EngineName(name) == EngineName.impl:
         return cast(Engine, _adapter(name).create(config, semantics, DeviceName(device)))
     if device != DeviceName.cpu:

@@ -2,8 +2,9 @@
 
 from nullblock.conformance.adapters.shape import REFERENCE
 from nullblock.conformance.adapters.shaped import Shaped
-from nullblock.conformance.engine import ALL_FEATURES, Engine
+from nullblock.conformance.engine import ALL_FEATURES, Engine, Feature
 from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.lines.extent import extent
 from nullblock.conformance.scenario_format import Config
 from nullblock.reference.errors import UnsupportedFeature
 from nullblock.reference.sched.async_scheduler import AsyncScheduler
@@ -32,3 +33,9 @@ class Reference(Shaped):
     def __init__(self, config: Config, semantics: Semantics) -> None:
         kind = AsyncScheduler if config.async_scheduling else Scheduler
         super().__init__(kind, config, semantics, REFERENCE)
+        self.semantics = semantics
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """All that the line is followed in."""
+        return extent(super().features, self.semantics)

@@ -4,6 +4,7 @@ from typing import Any
 
 from nullblock.conformance.adapters.shape import REMOVED_FROM, STORED_FROM
 from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
+from nullblock.conformance.lines.extent import extent
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec import facts
 from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
@@ -194,7 +195,7 @@ class _Spec:
     @property
     def features(self) -> frozenset[Feature]:
         """What it does beyond the least."""
-        return FEATURES
+        return extent(FEATURES, self.k.sem)
 
     def add(self, request: NewRequest) -> None:
         """Queue a request, or note its rejection. Raises ValueError for impossible sampling

@@ -31,8 +31,9 @@ from nullblock.spec.mutation.operators import text as one_line
 
 SPEC = Path(nullblock.spec.__file__).parent
 DECISIONS = (
-    *(f"rules/{name}.py" for name in ("pool", "lookup", "queues", "steps")),
+    *(f"rules/{name}.py" for name in ("pool", "lookup", "queues", "steps", "later")),
     "state.py",
+    "later.py",
     *(f"machine/{name}.py" for name in ("blocks", "schedule", "update", "events", "output")),
 )
 """Files that say what an engine does."""

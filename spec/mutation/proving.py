@@ -6,12 +6,17 @@ open for as long as it is given: as much as it takes to prove the specification 
 """
 
 import ast
+import hashlib
 from collections.abc import Iterable
 from functools import cache
 
 from nullblock.spec.kernel import RULES
+from nullblock.spec.machine import events as events  # importing the machine registers every rule
+from nullblock.spec.machine import schedule as schedule
+from nullblock.spec.machine import update as update
 from nullblock.spec.mutation.forks import Json, with_defect
-from nullblock.spec.mutation.generate import DECISIONS, Defect, source
+from nullblock.spec.mutation.generate import DECISIONS, STATEMENTS, Defect, source
+from nullblock.spec.profiles import NORMATIVE
 
 LATE, LATE_WHERE_HARD = 0, 2
 """Long attempts an obligation, of those that `obligations.py` lists."""
@@ -42,6 +47,37 @@ def concerned(defect: Defect) -> list[str]:
     return [name for name in RULES if defect.functions & uses()[name]]
 
 
+@cache
+def _written() -> dict[str, str]:
+    """The text of each function of rules and readings, by its name."""
+    found: dict[str, str] = {}
+    for file in DECISIONS:
+        for f in source(file).functions():
+            found[f.name] = found.get(f.name, "") + ast.unparse(f)
+    return found
+
+
+@cache
+def _stated() -> tuple[str, frozenset[str]]:
+    """The text of all statements, and what rules and readings they use."""
+    some = [source(file) for file in STATEMENTS]
+    asked = {n.id for s in some for n in ast.walk(s.tree) if isinstance(n, ast.Name)}
+    used = frozenset().union(*(uses().get(name, frozenset()) for name in asked))
+    return "\0".join(s.text for s in some), used
+
+
+@cache
+def basis(names: tuple[str, ...]) -> str:
+    """What tells one version from another of all that decides whether rules are proved: their text
+    and that of what they use, all statements, what these use, and the switches of the profile.
+    """
+    stated, used = _stated()
+    used = used.union(*(uses()[name] for name in names))
+    texts = [text for name, text in sorted(_written().items()) if name in used]
+    every = "\0".join((*texts, stated, repr(NORMATIVE)))
+    return hashlib.sha256(every.encode()).hexdigest()[:16]
+
+
 def judge(defect: Defect) -> Json:
     """Which statement stays open of the rules that a defect changes; nothing if all are proved."""
     names = concerned(defect)
@@ -49,7 +85,8 @@ def judge(defect: Defect) -> Json:
     if "open" not in said:
         return said
     where, what = said["open"] or ["", ""]
-    return {"by": what, "job": where} if where else {"jobs": len(names)}
+    found = {"by": what, "job": where} if where else {"jobs": len(names)}
+    return {**found, "of": basis(tuple(names))}
 
 
 def prove(defect: Defect | None, jobs: Iterable[str]) -> Json:

@@ -1,6 +1,8 @@
 """What every engine said of every mutant, as it is kept: a file for each engine, under `results/`.
 
-A result belongs to the text that was mutated; another text makes it stale.
+A result belongs to the text that was mutated; another text makes it stale. What the prover said of
+a mutant belongs to less: to the rules that the mutant changes, to what they use, and to all
+statements. A rule that is edited leaves the other rules' results as they are.
 """
 
 import json
@@ -10,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from nullblock.spec.mutation.generate import Mutant, digest
+from nullblock.spec.mutation.generate import Defect, Mutant, by_id, digest
+from nullblock.spec.mutation.proving import basis, concerned
+from nullblock.spec.zoo.specimens import SPECIMENS
 
 Json = dict[str, Any]
 Engine = Literal["explorer", "prover", "lockstep", "traces"]
@@ -33,6 +37,8 @@ class Results:
     @property
     def stale(self) -> bool:
         """Whether the text is another by now."""
+        if self.engine == "prover":
+            return any(not _is_of_this_text(id, said) for id, said in self.said.items())
         return self.digest != _digest(self.engine)
 
     def noticed(self, m: Mutant) -> bool | None:
@@ -61,9 +67,21 @@ def load(engine: str, folder: Path = FOLDER) -> Results:
 
 
 def current(engine: str, folder: Path = FOLDER) -> Results:
-    """What is kept of an engine for the text as it is: nothing, if it is stale."""
+    """What is kept of an engine for the text as it is, without what is stale."""
     kept = load(engine, folder)
-    return Results(engine, _digest(engine)) if kept.stale else kept
+    if not kept.stale:
+        return kept
+    if engine != "prover":
+        return Results(engine, _digest(engine))
+    still = {id: said for id, said in kept.said.items() if _is_of_this_text(id, said)}
+    return Results(engine, _digest(engine), still)
+
+
+def _is_of_this_text(id: str, said: Json) -> bool:
+    """Whether the prover would be asked the same today; False of a mutant that is no more."""
+    planted = {s.id: s for s in SPECIMENS}
+    defect: Defect | None = by_id().get(id) or planted.get(id)
+    return defect is not None and said.get("of") == basis(tuple(concerned(defect)))
 
 
 def _digest(engine: str) -> str:

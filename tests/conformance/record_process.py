@@ -238,7 +238,7 @@ def how_writes_slowly(service: Service, folder: Path) -> None:
     file.write = wait
     service.steps(400)
     go_on.set()
-    while service.engine._tape._sink.waiting:
+    while service.engine._tape.waiting:
         time.sleep(0.001)
     service.steps(50)
     service.engine.shutdown()

@@ -20,11 +20,14 @@ from nullblock.reference.encoder_cache_manager import (
     EncoderDecoderCacheManager,
 )
 from nullblock.reference.kv_cache_manager import KVCacheManager
+from nullblock.reference.sched.drafts import Drafts
 from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.sched.finishing import Finishing
 from nullblock.reference.sched.output_phase import OutputPhase
 from nullblock.reference.sched.scheduler import Scheduler
 from nullblock.reference.sched.state import SchedulerState, Step
+from nullblock.reference.sched.streaming import Streaming
+from nullblock.reference.sched.structured_output import StructuredOutput
 from nullblock.reference.sched.update_phase import UpdatePhase
 from nullblock.reference.sched.waiting_phase import WaitingPhase
 
@@ -32,16 +35,20 @@ RECORDED = Path(__file__).parent / "data" / "encoder_digests.json"
 DIGESTS: list[str] = json.loads(RECORDED.read_text())
 NUM_SEEDS, NUM_EVENTS = 140, 25
 RARE = Path(__file__).parents[2] / "conformance/vectors/defect-encoder-budget-is-lost.json"
-"""What random scenarios come to too seldom: it follows the seeds."""
+"""What random scenarios come to too seldom."""
+WAITS = Path(__file__).parent / "data" / "encoder_waits.json"
+"""Scenarios of ``fuzz.encoder_waits``, kept because they are made with the reference's help."""
+FURTHER: list[dict[str, Any]] = [json.loads(RARE.read_text()), *json.loads(WAITS.read_text())]
+"""They follow the seeds."""
+NUM_SCENARIOS = NUM_SEEDS + len(FURTHER)
 FRESH = range(10_000, 10_012)
 
 
 @cache
 def scenario(seed: int) -> dict[str, Any]:
     """A scenario that is short enough to be run often."""
-    if seed == NUM_SEEDS:
-        rare: dict[str, Any] = json.loads(RARE.read_text())
-        return rare
+    if seed >= NUM_SEEDS:
+        return FURTHER[seed - NUM_SEEDS]
     return encoder_scenario(seed, NUM_EVENTS)
 
 
@@ -64,14 +71,14 @@ def first_that_differs() -> int | None:
 def test_every_line_is_the_real_engines() -> None:
     """Decisions, encoder cache, pool and hashes are, byte for byte, what was recorded."""
     assert first_that_differs() is None
-    assert len(DIGESTS) == NUM_SEEDS + 1
+    assert len(DIGESTS) == NUM_SCENARIOS
 
 
 @pytest.mark.oracle
 def test_the_recording_is_the_real_engines(oracle: Oracle, request: pytest.FixtureRequest) -> None:
     """``--rewrite`` makes it so."""
     rewrite = request.config.getoption("--rewrite")
-    seeds = range(0, NUM_SEEDS + 1, 1 if rewrite else 10)
+    seeds = range(0, NUM_SCENARIOS, 1 if rewrite else 10)
     found = [digest(oracle.lines(scenario(seed))) for seed in seeds]
     if rewrite:
         RECORDED.write_text(json.dumps(found, indent=0) + "\n")
@@ -88,7 +95,7 @@ def test_longer_scenarios_agree_with_the_live_engine(oracle: Oracle, seed: int) 
 
 def test_the_scenarios_reach_what_they_are_for() -> None:
     """Each corner, and most of them often."""
-    counts = Counter(what for seed in range(NUM_SEEDS + 1) for what in reached(scenario(seed)))
+    counts = Counter(what for seed in range(NUM_SCENARIOS) for what in reached(scenario(seed)))
     missing = [what for what in MUST_REACH if not counts[what]]
     assert not missing, counts
     assert sum(counts[what] >= 8 for what in MUST_REACH) >= len(MUST_REACH) * 2 // 3, counts
@@ -146,6 +153,23 @@ DEFECTS: tuple[tuple[Any, str, str, str], ...] = (
 )
 """Of encoder inputs and hashes: where, the text, and what stands in its place."""
 
+WAITING_DEFECTS: tuple[tuple[Any, str, str, str], ...] = (
+    (WaitingPhase, "_admit_waiting", "request.mm_features and not", "request.mm_features or not"),
+    (Streaming, "_update_request_as_session", " + len(tokens)", ""),
+    (
+        Streaming,
+        "_update_request_as_session",
+        "session.mm_features.extend(update.mm_features)",
+        "pass",
+    ),
+    (Drafts, "_allowed", "structured.grammar.validate_tokens(token_ids)", "token_ids"),
+    (Drafts, "update_draft_token_ids", " and not request.is_finished()", ""),
+    (Drafts, "update_draft_token_ids_in_output", "num_invalid[request_id] = missing", "pass"),
+    (StructuredOutput, "_note_structured_output", "output_requests = True", "output_requests = 0"),
+    (StructuredOutput, "_note_structured_output", "output_tokens = True", "output_tokens = False"),
+)
+"""Of encoder inputs of those that wait, and of drafts that a grammar rejects."""
+
 CONTRACT_DEFECTS: tuple[tuple[Any, str, str, str], ...] = (
     (OutputPhase, "_make_scheduler_output", "new, resumed = new + resumed, []", "pass"),
     (OutputPhase, "_make_scheduler_output", "clear()", "copy()"),
@@ -176,7 +200,7 @@ CONTRACT_DEFECTS: tuple[tuple[Any, str, str, str], ...] = (
 
 @pytest.mark.parametrize(
     ("owner", "name", "old", "new"),
-    [*DEFECTS, *CONTRACT_DEFECTS],
+    [*DEFECTS, *WAITING_DEFECTS, *CONTRACT_DEFECTS],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_planted_defect_is_noticed(owner: Any, name: str, old: str, new: str) -> None:

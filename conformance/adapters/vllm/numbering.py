@@ -86,7 +86,7 @@ class ChainNumbers:
         """A request ends."""
         live = self._live.pop(id, None)
         if live is not None and live[2]:
-            self._gone.append((self.given_out, tuple(live[2])))
+            self._gone.append((self.given_out, live[2]))
 
     def runs(self, id: str) -> list[Run]:
         """The numbers of a live request's blocks so far."""

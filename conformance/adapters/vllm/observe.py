@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
+from nullblock.conformance.adapters.vllm.backlog import Backlog
 from nullblock.conformance.adapters.vllm.configuration import events_are_on, request_features
 from nullblock.conformance.adapters.vllm.filling import Filling
 from nullblock.conformance.adapters.vllm.numbering import ChainNumbers, RequestNumbers, Ties
@@ -29,6 +30,7 @@ class Observer:
         self.by_priority = scheduler.policy.value == "priority"
         self.numbers = RequestNumbers()
         self.chains = ChainNumbers(scheduler.kv_cache_config.num_blocks, events=self.events)
+        self.backlog = Backlog(self.chains)
         self.ties = Ties()
         self.filling: dict[str, Filling] = {}
         """Each live request, where chains are recorded."""
@@ -65,7 +67,9 @@ class Observer:
         record = {"ev": "add", "id": number, **record}
         if self.caching:
             hashes = request.block_hashes
-            record["chain"] = self.chains.add(id, hashes)
+            with self.backlog.lock:
+                self.backlog.settle()
+                record["chain"] = self.chains.add(id, hashes)
             self.filling[id] = Filling(number, request, hashes, len(hashes))
         return record
 

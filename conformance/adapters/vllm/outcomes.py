@@ -1,6 +1,6 @@
 """Reads outputs and updates into records: whole ones, or short where they are as expected."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from itertools import chain, compress, repeat
 from operator import not_
 from typing import Any
@@ -78,34 +78,37 @@ class Outcomes:
             everybody = dict.fromkeys(filter(None, map(observer.filling.get, step.ids)))
             record["chain"] = self._one_by_one(everybody, step)
             return
-        due = list(compress(step.fillings, self._edges.filling(at)))
+        mask = self._edges.filling(at)
+        due = list(compress(step.fillings, mask))
         filled = [h[-1] for f in due if len(h := f.hashes) == f.known + 1]
-        first = None
-        if len(filled) == len(due):
-            first = observer.chains.all_new(filled)
-        if first is None or not due:
+        if len(filled) != len(due) or not due or record["ev"] != "output+":
             record["chain"] = self._one_by_one(due, step)
             return
         for filling in due:
             filling.known += 1
-        record["fresh"] = first
+        observer.backlog.fill(record, list(compress(step.numbers, mask)), filled)
 
-    def _one_by_one(self, fillings: Iterable[Filling], step: Step) -> list[tuple[int, int]]:
+    def _one_by_one(self, fillings: Collection[Filling], step: Step) -> list[tuple[int, int]]:
         """Request and chain number of what these have filled."""
         told: list[tuple[int, int]] = []
+        if not fillings:
+            return told
         if self.observer.sessions:
             counts = self._counts
             sampled = set(step.ids if counts is None else compress(step.ids, counts))
             for id, filling in self.observer.filling.items():
                 if id not in sampled:
                     filling.known = len(filling.hashes)
-        for filling in fillings:
-            if filling.alive:
-                filling.hashes = filling.request.block_hashes
-            new = filling.hashes[filling.known :]
-            if new:
-                filling.known += len(new)
-                told += zip(repeat(filling.number), self.observer.chains.each(new))
+        backlog, chains = self.observer.backlog, self.observer.chains
+        with backlog.lock:
+            backlog.settle()
+            for filling in fillings:
+                if filling.alive:
+                    filling.hashes = filling.request.block_hashes
+                new = filling.hashes[filling.known :]
+                if new:
+                    filling.known += len(new)
+                    told += zip(repeat(filling.number), chains.each(new))
         return told
 
     def update(self, step: Step, result: Any) -> Fields:

@@ -92,20 +92,46 @@ class Recording:
 
     def schedule(self) -> Any:
         """Decide a step."""
-        engine: Any = super()
         tape = self._tape
+        tape.unreturned += 1
+        if tape.inside or not tape.running:
+            return super().schedule()  # type: ignore[misc]
+        tape.inside = True
         try:
-            return self._observed("schedule", engine.schedule, tape.scheduled)
+            decided = super().schedule()  # type: ignore[misc]
+        except BaseException as error:
+            tape.safely(tape.raised, "schedule", error)
+            raise
         finally:
-            tape.unreturned += 1
+            tape.inside = False
+        try:
+            if tape.running:
+                tape.scheduled(decided)
+        except Exception as error:
+            tape.failed(error)
+        return decided
 
     def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
         """Take in what the model sampled."""
-        engine: Any = super()
         tape = self._tape
         tape.unreturned -= 1
-        call = engine.update_from_output
-        return self._observed("update", call, tape.updated, scheduler_output, model_runner_output)
+        call = super().update_from_output  # type: ignore[misc]
+        if tape.inside or not tape.running:
+            return call(scheduler_output, model_runner_output)
+        tape.inside = True
+        try:
+            result = call(scheduler_output, model_runner_output)
+        except BaseException as error:
+            tape.safely(tape.raised, "update", error)
+            raise
+        finally:
+            tape.inside = False
+        try:
+            if tape.running:
+                tape.updated(result, scheduler_output, model_runner_output)
+        except Exception as error:
+            tape.failed(error)
+        return result
 
     def finish_requests(self, request_ids: Any, finished_status: Any) -> Any:
         """End requests from outside."""

@@ -19,7 +19,7 @@ GOODBYE_SECONDS = 10.0
 
 
 class Sink:
-    """One writer. Only one thread may put, and that one may not wait."""
+    """One writer. One thread at a time may put, and none waits for the disk."""
 
     def __init__(
         self,
@@ -27,14 +27,20 @@ class Sink:
         limit: int,
         flush_seconds: float,
         failed: Callable[[BaseException], object],
+        refill: Callable[[], object] = lambda: None,
     ) -> None:
         """``failed`` is called in the writer's thread, once, with what ended it.
 
-        ``limit``: bytes that may wait.
+        ``limit``: bytes that may wait. ``refill``, in that thread, too, puts what is held back.
         """
         self.files = files
         self.error: BaseException | None = None
-        self._failed, self._limit, self._seconds = failed, limit, flush_seconds
+        self._refill, self._failed, self._limit, self._seconds = (
+            refill,
+            failed,
+            limit,
+            flush_seconds,
+        )
         self._queue: deque[bytes] = deque()
         self._put = self._taken = 0
         self._wake = threading.Event()
@@ -80,6 +86,7 @@ class Sink:
             while not self._closing:
                 self._wake.wait(self._seconds)
                 self._wake.clear()
+                self._refill()
                 self._drain()
             self._drain()
             self.files.file.close(continued=False)

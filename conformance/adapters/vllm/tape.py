@@ -68,7 +68,11 @@ class Tape:
         self._files = Files(where, configuration.rank(scheduler), self.settings.keep)
         settings = self.settings
         self._sink = Sink(
-            self._files, settings.queue_bytes, settings.flush_seconds, self._writer_failed
+            self._files,
+            settings.queue_bytes,
+            settings.flush_seconds,
+            self._writer_failed,
+            self._refill,
         )
         atexit.register(self.stop)
         # A process that multiprocessing started runs these in place of atexit's.
@@ -91,10 +95,12 @@ class Tape:
         if self.waiting_for_start:
             self.steps.note(decided)
             return
-        self.write(self.steps.schedule(decided))
+        if self.observer.backlog.put((self.steps.schedule(decided),)) or self._dropped:
+            self._flush()
         every = self.settings.state_every
         if every and self.steps.count % every == 0:
-            self._write_lines(snapshot(self.observer, self.steps))
+            self._flush()
+            self._write_lines(snapshot(self.observer, self.steps), 1)
 
     def updated(self, result: Any, decided: Any, sampled: Any) -> None:
         """An output was taken in."""
@@ -109,21 +115,49 @@ class Tape:
         output = self.outcomes.output(step, sampled)
         update = self.outcomes.update(step, result)
         if self._tap is not None:
-            events = in_numbers(self._tap.take(), observer.chains)
+            with observer.backlog.lock:
+                observer.backlog.settle()
+                events = in_numbers(self._tap.take(), observer.chains)
             if events is not None:
                 update["events"] = events
-        self.write(output, observer.with_counts(update, short=update["ev"] == "update+"))
+        observer.with_counts(update, short=update["ev"] == "update+")
+        if observer.backlog.put((output, update)) or self._dropped:
+            self._flush()
 
-    def write(self, *records: dict[str, Any]) -> None:
-        """Add records that belong together."""
-        if not self.waiting_for_start:
-            self._write_lines(_lines(records))
+    def write(self, record: dict[str, Any]) -> None:
+        """Add a record."""
+        if not self.waiting_for_start and self.observer.backlog.put((record,)):
+            self._flush()
 
-    def _write_lines(self, lines: bytes) -> None:
+    @property
+    def waiting(self) -> int:
+        """How much the writer has still to do: records to be encoded, and bytes."""
+        sink = self._sink
+        if sink is None:
+            return 0
+        return sink.waiting + (0 if self._dropped else len(self.observer.backlog))
+
+    def _flush(self) -> None:
+        """Encode what waits. In the engine's thread, where nothing is going on."""
+        with self.observer.backlog.lock:
+            lines, many = self.observer.backlog.take()
+            if many:
+                self._write_lines(lines, many)
+
+    def _refill(self) -> None:
+        """The writer's thread has time: nothing waits longer than until it looks."""
+        with self.observer.backlog.lock:
+            if self._dropped or self.waiting_for_start:
+                return
+            lines, many = self.observer.backlog.take()
+            if many and not self._put(lines):
+                self._dropped = many  # the engine's thread goes on from there
+
+    def _write_lines(self, lines: bytes, many: int) -> None:
         if self._dropped:
-            self._resume(lines.count(b"\n"))
+            self._resume(many)
         elif not self._put(lines):
-            self._dropped = lines.count(b"\n")
+            self._dropped = many
             self._forget()
         elif self._part_size >= self._part_full and self._files.in_parts:
             sink = self._sink
@@ -136,11 +170,12 @@ class Tape:
         self.observer.told = None
 
     def _put(self, lines: bytes) -> bool:
-        sink = self._sink
-        if sink is None or not sink.put(lines):
-            return False
-        self._part_size += len(lines)
-        return True
+        with self.observer.backlog.lock:
+            sink = self._sink
+            if sink is None or not sink.put(lines):
+                return False
+            self._part_size += len(lines)
+            return True
 
     def _resume(self, many: int) -> None:
         """After a gap: when the queue is nearly empty, say so, and where things stand now."""
@@ -178,19 +213,24 @@ class Tape:
         try:
             return method(*args)
         except Exception as error:
-            logger.warning(
-                "recording decisions has failed and stops; serving goes on (%s: %s)",
-                type(error).__name__,
-                error,
-                exc_info=None if isinstance(error, OSError) else error,
-            )
-            try:
-                if not self._dropped:
-                    self._put(_lines([{"ev": "lost", "reason": type(error).__name__}]))
-            except Exception:
-                logger.debug("the recording ends without a word", exc_info=True)
-            self._end(wait=0.0)
+            self.failed(error)
             return None
+
+    def failed(self, error: Exception) -> None:
+        """Something on this side raised: recording is over."""
+        logger.warning(
+            "recording decisions has failed and stops; serving goes on (%s: %s)",
+            type(error).__name__,
+            error,
+            exc_info=None if isinstance(error, OSError) else error,
+        )
+        try:
+            self._flush()
+            if not self._dropped:
+                self._put(_lines([{"ev": "lost", "reason": type(error).__name__}]))
+        except Exception:
+            logger.debug("the recording ends without a word", exc_info=True)
+        self._end(wait=0.0)
 
     def _writer_failed(self, error: BaseException) -> None:
         """Called in the writer's thread."""
@@ -204,6 +244,8 @@ class Tape:
 
     def stop(self) -> None:
         """Seal and close the file. Does nothing the second time."""
+        if self.running and not self.waiting_for_start:
+            self.safely(self._flush)
         self._end(wait=10.0)
 
     def _end(self, wait: float) -> None:

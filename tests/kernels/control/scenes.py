@@ -7,7 +7,7 @@ from control_bench import Bench
 
 from nullblock.impl import Request
 from nullblock.spec.facts import Config
-from nullblock.spec.profiles import VLLM_0_22_1
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
 
 
 def taken() -> None:
@@ -167,13 +167,19 @@ def shifted() -> None:
 
 
 def tied() -> None:
-    """Of equals the greatest id is the victim, though it came first."""
-    config = Config(6, 1, 9, 3, 20, policy="priority", scheduler_reserve_full_isl=False)
-    both = Beside(config, "triton")
-    for id in "ba":
-        both.add(Request(id, prompt=[1 + ord(id), ord(id)], max_tokens=3))
-        both.step([3, 4])
-    assert both.step([3, 4])[0].preempted == ["b"]
+    """Of equals the greatest id is the victim; in vLLM 0.22.1 the first in the list."""
+    for semantics, victim in ((NORMATIVE, "b"), (VLLM_0_22_1, "a")):
+        config = Config(
+            *(6, 1, 9, 3, 20),
+            policy="priority",
+            scheduler_reserve_full_isl=False,
+            semantics=semantics,
+        )
+        both = Beside(config, "triton")
+        for id in "ab":
+            both.add(Request(id, prompt=[1 + ord(id), ord(id)], max_tokens=3))
+            both.step([3, 4])
+        assert both.step([3, 4])[0].preempted == [victim]
 
 
 def paused() -> None:

@@ -92,7 +92,7 @@ STEP = [
         "preempt.py",
         "tl.min(tl.where(there, lane, count - 1), 0)",
         "tl.max(tl.where(there, lane, 0), 0)",
-        "game 111",
+        "tied",
     ),
     Mutant(
         "of equals the first is the victim",

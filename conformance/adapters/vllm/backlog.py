@@ -1,0 +1,83 @@
+"""Records that wait to be encoded, several steps at once, and hashes to be numbered with them.
+
+One go for many is quicker than many goes: a number is found in a large table, and what the
+processor has to fetch for it is fetched for all at once.
+"""
+
+import os
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from itertools import chain
+from threading import RLock
+from typing import Any
+
+from msgspec import json
+
+from nullblock.conformance.adapters.vllm.numbering import ChainNumbers
+
+BATCH = 48
+"""Records: of 16 steps, mostly."""
+Fields = dict[str, Any]
+Filled = tuple[Fields, list[int], list[bytes]]
+"""A record, the request numbers of those who filled a block, and the hash of each block."""
+_lines = json.Encoder().encode_lines
+
+
+class Backlog:
+    """Takes records in order. The engine's thread puts; whoever encodes holds the lock."""
+
+    def __init__(self, chains: ChainNumbers) -> None:
+        self.lock = RLock()
+        os.register_at_fork(after_in_child=partial(_renew, weakref.ref(self)))
+        self._chains = chains
+        self._records: deque[Fields] = deque()
+        self._filled: deque[Filled] = deque()
+
+    def __len__(self) -> int:
+        """Records that wait."""
+        return len(self._records)
+
+    def put(self, records: Sequence[Fields]) -> bool:
+        """Add records that belong together; whether it is time to take all."""
+        self._records.extend(records)
+        return len(self._records) >= BATCH
+
+    def fill(self, record: Fields, numbers: list[int], hashes: list[bytes]) -> None:
+        """A record that is to tell the chain numbers of blocks."""
+        self._filled.append((record, numbers, hashes))
+
+    def settle(self) -> None:
+        """Number what is to be numbered. The lock is held."""
+        fills = [self._filled.popleft() for _ in range(len(self._filled))]
+        hashes = list(chain.from_iterable([filled for _, _, filled in fills]))
+        first = self._chains.all_new(hashes)
+        if first is None:
+            for record, numbers, filled in fills:
+                self._tell(record, numbers, filled)
+            return
+        for record, _, filled in fills:
+            record["fresh"] = first
+            first += len(filled)
+
+    def _tell(self, record: Fields, numbers: list[int], filled: list[bytes]) -> None:
+        """The numbers of one record, not all of them new ones, perhaps."""
+        first = self._chains.all_new(filled)
+        if first is None:
+            record["chain"] = list(zip(numbers, self._chains.each(filled), strict=True))
+        else:
+            record["fresh"] = first
+
+    def take(self) -> tuple[bytes, int]:
+        """All that waits, as lines, and how many they are. The lock is held."""
+        many = len(self._records)
+        self.settle()
+        return _lines([self._records.popleft() for _ in range(many)]), many
+
+
+def _renew(backlog: "weakref.ref[Backlog]") -> None:
+    """In a child process: whoever held the lock is not there to release it."""
+    found = backlog()
+    if found is not None:
+        found.lock = RLock()

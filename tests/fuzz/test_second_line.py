@@ -1,0 +1,139 @@
+"""Spec and reference beside the real vLLM 0.32.0, for scenarios that nobody chose."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fuzz.lockstep import ENGINES, difference, lines_of
+from fuzz.second_line import made
+from oracle.client import Oracle
+
+from nullblock.conformance.engines import make_engine
+from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.scenario import from_dict
+from nullblock.reference.request import Request
+from nullblock.reference.sched import later
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_32_0, differences
+
+SEEDS = [f"second {n}" for n in range(24)]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_random_scenario_shows_a_difference(seed: str, oracle_0_32: Oracle) -> None:
+    """Decision for decision, with the whole state after each, up to the spelling of hashes."""
+    document = made(seed)
+    oracle_0_32.ask(document)
+    ours = {engine: lines_of(engine, document, VLLM_0_32_0) for engine in ENGINES}
+    real = oracle_0_32.answer()
+    assert {
+        e: difference(real, lines, bytewise=False) for e, lines in ours.items()
+    } == dict.fromkeys(ENGINES, "")
+
+
+RARE = {"withdraw_uncaches"}
+"""Too rare by chance: a golden scenario shows it."""
+
+
+@pytest.mark.parametrize("switch", sorted({*differences(NORMATIVE, VLLM_0_32_0)} - RARE))
+def test_every_switch_is_reached(switch: str) -> None:
+    """Set as in the normative line, it makes some of the scenarios come out otherwise."""
+    mutant = replace(VLLM_0_32_0, **{switch: getattr(NORMATIVE, switch)})
+    assert any(_parts(made(f"reach {n}"), mutant) for n in range(60))
+
+
+def _parts(document: dict[str, Any], mutant: Any) -> str:
+    ours, other = (lines_of("spec", document, each) for each in (VLLM_0_32_0, mutant))
+    return difference(ours, other, bytewise=False)
+
+
+def _never_stale(request: Request, num_tokens: int) -> bool:
+    request.num_in_flight_tokens -= num_tokens
+    return False
+
+
+def _lands_twice(request: Request, num_tokens: int) -> bool:
+    request.num_in_flight_tokens -= 2 * num_tokens
+    was_stale = request.num_stale_output_tokens > 0
+    request.num_stale_output_tokens -= num_tokens * was_stale
+    return was_stale
+
+
+def _forgets_what_is_dropped(request: Request, drop_stale_output: bool) -> None:
+    request.drop_stale_output = drop_stale_output
+    request.num_stale_output_tokens = request.num_in_flight_tokens
+    request.num_output_placeholders = 0
+
+
+def _keeps_placeholders(request: Request, drop_stale_output: bool) -> None:
+    before = request.num_output_placeholders
+    OUTDATE(request, drop_stale_output)
+    request.num_output_placeholders = before
+
+
+def _adds_up(request: Request, drop_stale_output: bool) -> None:
+    before = request.num_stale_output_tokens
+    OUTDATE(request, drop_stale_output)
+    request.num_stale_output_tokens += before
+
+
+def _turned_round(queue: Any, aside: Any) -> None:
+    for request in aside:
+        queue.prepend_request(request)
+
+
+OUTDATE = later.outdate
+DEFECTS: tuple[tuple[str, Callable[..., Any]], ...] = (
+    ("land", _never_stale),
+    ("land", _lands_twice),
+    ("outdate", _forgets_what_is_dropped),
+    ("outdate", _keeps_placeholders),
+    ("outdate", _adds_up),
+    ("set_aside", lambda queue, aside: None),
+    ("put_back", _turned_round),
+    ("take_off", lambda requests, scheduled: None),
+)
+
+
+@pytest.mark.parametrize(("name", "defect"), DEFECTS, ids=lambda d: getattr(d, "__name__", d))
+def test_a_defect_of_the_later_line_is_noticed(
+    name: str, defect: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planted in the reference, it parts from the specification in some scenario."""
+    monkeypatch.setattr(later, name, defect)
+    assert any(
+        difference(
+            lines_of("spec", document, VLLM_0_32_0),
+            lines_of("reference", document, VLLM_0_32_0),
+            bytewise=False,
+        )
+        for document in (made(f"defect {n}") for n in range(150))
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "feature"),
+    [
+        ({"num_spec_tokens": 2}, "speculative decoding"),
+        (
+            {"groups": [{"type": "full"}, {"type": "sliding_window", "sliding_window": 8}]},
+            "groups",
+        ),
+    ],
+)
+def test_what_the_line_does_not_cover_is_refused_by_name(
+    config: dict[str, Any], feature: str
+) -> None:
+    """The reference does drafts and hybrid models, but not as this release does."""
+    taken = from_dict({"config": config, "events": []})
+    with pytest.raises(OutOfScope, match=feature):
+        make_engine("reference", taken.config, VLLM_0_32_0)
+
+
+def test_the_fast_engine_refuses_the_line() -> None:
+    """By the name of a switch that it does not know, before any decision."""
+    pytest.importorskip("numpy")
+    taken = from_dict({"config": {}, "events": []})
+    with pytest.raises(OutOfScope, match=r"the switch \w+=\w+ is not known"):
+        make_engine("impl", taken.config, VLLM_0_32_0)
