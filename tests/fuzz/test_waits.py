@@ -130,6 +130,7 @@ QUEUE_DEFECTS: tuple[Defect, ...] = (
     (Scheduler, "get_request_counts", " + len(self.skipped_waiting)", ""),
 )
 LOAD_DEFECTS: tuple[Defect, ...] = (
+    (RemoteKV, "_connector_finished", "manager.remove_skipped_blocks(", "max("),
     (RemoteKV, "_match_remote", "return False", "num_external = 0"),
     (RemoteKV, "_match_remote", "num_computed_tokens += num_external", "num_local += 0"),
     (RemoteKV, "_tell_allocated", "prefix.num_external\n", "0\n"),

@@ -42,9 +42,6 @@ class Waits:
         self.ask, self.base = ask, base
         self.config: dict[str, Any] = base["config"]
         self.kinds = {ask.pick(KINDS)} | {kind for kind in KINDS if ask.chance(30)}
-        if len(self.config.get("groups", ())) > 1:
-            # A connector for several groups is another interface, which nobody plays.
-            self.kinds.discard("connector")
         self.adds = [event for event in base["events"] if event["op"] == "add"]
 
     def scenario(self) -> Scenario:
@@ -80,6 +77,8 @@ class Waits:
                 "delay_free": ask.pick((False, False, some, True)),
                 "failure_policy": ask.pick(("recompute", "fail")),
             }
+            if len(config.get("groups", ())) > 1 and not ask.chance(5):
+                config["connector"]["all_groups"] = True
 
     def num_matched(self) -> int | None:
         """How much of a request the remote side holds."""
@@ -153,7 +152,9 @@ class Waits:
         if send:
             event["send"] = send
         tables = [table for table in play.tables() if table]
-        if tables and ask.chance(35):
+        # Of several groups vLLM takes no such report.
+        several = len(self.config.get("groups", ())) > 1
+        if tables and ask.chance(3 if several else 35):
             picked = [ask.pick(ask.pick(tables)) for _ in range(ask.pick((1, 1, 2, 4)))]
             event["invalid"] = sorted(set(picked))
         if ask.chance(0.5) and play.known():
