@@ -8,7 +8,9 @@ a scenario is made: what is added next depends on the state that it is in.
 """
 
 import argparse
+import os
 import secrets
+import subprocess
 import sys
 import zlib
 from collections import Counter
@@ -223,6 +225,11 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=20_000, help="default: %(default)s")
     parser.add_argument("--size", type=int, default=30, help="groups of events in a scenario")
     options = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        # Several ids of one report are dealt with in the order of a set of strings, which is the
+        # real engine's only where the seed of string hashes is.
+        fixed = {**os.environ, "PYTHONHASHSEED": "0"}
+        return subprocess.run([sys.executable, *sys.argv], env=fixed).returncode
     seed = secrets.randbelow(10**9) if options.seed is None else options.seed
     print(f"seed {seed}: the reference beside vLLM 0.22.1", flush=True)
     with Oracle(ensure()) as oracle:
