@@ -1,7 +1,7 @@
 # The daily commands. Everything is set up on first use, in the checkout: no root, no compiler.
 #
 # .venv      the environment of this project      (refreshed when pyproject.toml changes)
-# .oracle    the real vLLM 0.22.1, for the tests  (tests/oracle/install.py)
+# .oracle    the real vLLM 0.22.1, for the tests  (tests/oracle/install.py); 0.32.0 beside it
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -43,6 +43,7 @@ pytest: .venv/dev oracle ## the tests alone; T="tests/spec -k pool" selects
 # Without the oracle its tests are skipped and say so; where CI is set they have to run.
 oracle: .venv/dev
 	@$(BIN)/python tests/oracle/install.py >/dev/null || test "$${CI:-false}" = false
+	@$(BIN)/python tests/oracle/install.py --release 0.32.0 >/dev/null || test "$${CI:-false}" = false
 
 fuzz: .venv/dev oracle ## spec, reference and the real vLLM in lockstep; ARGS="--steps 100000"
 	@$(BIN)/python tests/fuzz/bulk.py --engine spec --engine reference $(ARGS)
@@ -59,7 +60,7 @@ bench-gpu: .venv/dev ## the kernels on the GPU that is here: tested compiled, ti
 	@$(BIN)/python benchmarks/gpu/bench_gpu.py $(ARGS)
 
 clean: ## remove all that make has made
-	rm -rf .venv .src .oracle .oracle.lock dist .cache
+	rm -rf .venv .src .oracle .oracle-0.32.0 .oracle.lock dist .cache
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .crosshair
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

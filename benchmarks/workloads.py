@@ -26,6 +26,7 @@ DECODE_BATCHES = (64, 256, 1024)
 DECODE_STEPS = 120
 HYBRID_MODELS = ("windows", "Mamba")
 """One full-attention group and three others: of sliding windows, or of Mamba in its mode align."""
+WAITING_BATCH = 256
 HYBRID_BATCH = 256
 WINDOW = 64
 LOOKUP_TOKENS = (8192, 32768)
@@ -127,6 +128,15 @@ def decode_step(
         length = PROMPT_TOKENS - i % BLOCK_SIZE
         prompt = list(range(i * PROMPT_TOKENS, i * PROMPT_TOKENS + length))
         scheduler.add_request(engine.new_request(f"request-{i}", prompt))
+    seconds = timed_steps(engine, scheduler, depth, num_drafts)
+    assert len(scheduler.running) == num_running
+    return seconds
+
+
+def timed_steps(
+    engine: Engine, scheduler: Any, depth: int = 1, num_drafts: int = 0
+) -> tuple[float, float]:
+    """Median seconds of ``schedule()`` and of ``update_from_output()`` over many steps."""
     schedule_s, update_s = [], []
     in_flight = deque(scheduler.schedule() for _ in range(depth - 1))
     for _ in range(DECODE_STEPS):
@@ -149,8 +159,43 @@ def decode_step(
             scheduler.update_draft_token_ids(drafts)
         schedule_s.append(scheduled - start)
         update_s.append(time.perf_counter() - ready)
-    assert len(scheduler.running) == num_running
     return statistics.median(schedule_s[1:]), statistics.median(update_s[1:])
+
+
+def waiting_figures(engine: Engine) -> dict[str, float]:
+    """Seconds of a step of decodes: with as many requests that load, and with grammars."""
+    played = "nullblock.conformance.played"
+    grammars = importlib.import_module(f"{played}.grammar")
+    connectors = importlib.import_module(f"{played}.connector")
+    figures: dict[str, float] = {}
+    num_blocks = 2 * WAITING_BATCH * (2 + (PROMPT_TOKENS + DECODE_STEPS) // BLOCK_SIZE)
+    for kind in ("others load", "grammars"):
+        scheduler = engine.new_scheduler(num_blocks, 2 * WAITING_BATCH, ahead=False)
+        prompts = [[i] * PROMPT_TOKENS for i in range(WAITING_BATCH)]
+        requests = [engine.new_request(f"request-{i}", p) for i, p in enumerate(prompts)]
+        if kind == "grammars":
+            scheduler.structured_output_manager = grammars.PlayedGrammars()
+            for request in requests:
+                constrain(engine, request, grammars.PlayedGrammar({}))
+        else:
+            later = [engine.new_request(f"later-{i}", p) for i, p in enumerate(prompts)]
+            matched = {request.request_id: PROMPT_TOKENS for request in later}
+            scripted = {"matched": matched, "async": True}
+            scheduler.connector = connectors.PlayedConnector(scripted)
+            requests = later + requests
+        for request in requests:
+            scheduler.add_request(request)
+        figures[f"{kind}, {WAITING_BATCH} running"] = sum(timed_steps(engine, scheduler))
+        assert len(scheduler.running) == WAITING_BATCH
+    return figures
+
+
+def constrain(engine: Engine, request: Any, grammar: Any) -> None:
+    """Give a request a grammar that is compiled already."""
+    package = engine.request.__name__.removesuffix(".request")
+    module = importlib.import_module(f"{package}.structured_output.request")
+    request.structured_output_request = module.StructuredOutputRequest(params=None)
+    request.structured_output_request.grammar = grammar
 
 
 def best_of(times: int, prepare: Callable[[], Any], work: Callable[[Any], object]) -> float:
@@ -237,6 +282,7 @@ def measure(package: str) -> dict[str, float]:
         for depth, mode in ((1, ""), (2, ", ahead")):
             name = f"hybrid ({model}), {HYBRID_BATCH} running{mode}"
             figures[name] = sum(decode_step(engine, HYBRID_BATCH, depth, model))
+    figures |= waiting_figures(engine)
     figures |= pool_operations(engine)
     for num_tokens in LOOKUP_TOKENS:
         name = f"full-hit lookup, {num_tokens // 1024}k tokens"

@@ -86,6 +86,8 @@ class Connector(Struct, frozen=True, forbid_unknown_fields=True):
     """Whose loads take more than a step: everybody's, nobody's, or those of some ids."""
     delay_free: bool | list[str] = False
     """Whose blocks are kept after the end, until they are sent."""
+    all_groups: bool = False
+    """Whether it takes the blocks of several cache groups."""
     failure_policy: Literal["recompute", "fail"] = "recompute"
     """What becomes of requests whose blocks were not loaded."""
 

@@ -64,9 +64,15 @@ def oracle(oracle_python: Path) -> Iterator[Oracle]:
 
 
 @pytest.fixture(scope="session")
-def oracle_0_32() -> Iterator[Oracle]:
-    """The real engine of the later line, vLLM 0.32.0; installed where it is missing."""
-    with Oracle(_python(SECOND)) as server:
+def oracle_0_32_python() -> Path:
+    """The interpreter that has vLLM 0.32.0, the later line; installs it where it is missing."""
+    return _python(SECOND)
+
+
+@pytest.fixture(scope="session")
+def oracle_0_32(oracle_0_32_python: Path) -> Iterator[Oracle]:
+    """The real engine of the later line, ready to run scenarios."""
+    with Oracle(oracle_0_32_python) as server:
         yield server
 
 

@@ -8,7 +8,7 @@ import msgspec
 from nullblock.conformance.adapters import shape
 from nullblock.conformance.adapters.shape import Modules
 from nullblock.conformance.engine import Fields, NewRequest
-from nullblock.conformance.played.connector import PlayedConnector
+from nullblock.conformance.played.connector import make_connector
 from nullblock.conformance.played.grammar import PlayedGrammar
 from nullblock.conformance.scenario_format import Config
 
@@ -28,7 +28,7 @@ class Surroundings:
         """By id, compiled or not."""
         if config.connector is None:
             return
-        self.scheduler.connector = PlayedConnector(msgspec.to_builtins(config.connector))
+        self.scheduler.connector = make_connector(msgspec.to_builtins(config.connector))
         self.scheduler.recompute_kv_load_failures = config.connector.failure_policy == "recompute"
 
     def constraints(self, request: NewRequest) -> dict[str, Any]:

@@ -72,6 +72,7 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
         enable_prefix_caching=c.enable_prefix_caching,
         scheduler_reserve_full_isl=c.scheduler_reserve_full_isl,
         policy=c.policy,
+        watermark_blocks=c.watermark_blocks,
         async_scheduling=c.async_scheduling,
         semantics=semantics,
     )

@@ -96,7 +96,8 @@ def _record(
     check_numbers(taken)
     made = make_engine(engine, taken.config, semantics, device)
     with trace_file(output) as writer:
-        writer.write(header(taken.config, engine.value, version("nullblock"), label))
+        told = engine.value, version("nullblock"), label, semantics
+        writer.write(header(taken.config, *told))
         tape = Tape(
             made, taken, writer.write, tagged_keys=semantics.extra_keys_tagged, names=names
         )

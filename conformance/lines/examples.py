@@ -119,7 +119,7 @@ EXAMPLES: dict[str, Example] = {
         "buffers is for the configuration to refuse, and no decision of a step.",
     ),
     "resumes_await_output": Example(
-        "defect-sampled-twice",
+        "others-pass-whom-output-is-owed",
         "Scheduler.schedule: num_stale_output_tokens; pull requests 46066, 49860",
         "With outputs counted (outputs_owed_once) a request can be resumed at once, and nobody "
         "overtakes it.",

@@ -125,7 +125,8 @@ def _record(
     engine: Engine = subject.make(taken.config, semantics)
     kind: type[Tape] = StateTape if subject.shows == "full" else Tape
     with trace_file(path) as writer:
-        writer.write(header(taken.config, subject.short, version("nullblock"), label))
+        told = subject.short, version("nullblock"), label, semantics
+        writer.write(header(taken.config, *told))
         tape: Any = kind(engine, taken, writer.write, tagged_keys=semantics.extra_keys_tagged)
         with limited(PATIENCE):
             deque(driver.run(taken, tape, dump="none"), maxlen=0)

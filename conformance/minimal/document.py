@@ -158,6 +158,9 @@ def _config(c: TraceConfig) -> Document:
         "max_num_seqs": c.max_num_seqs,
         "max_model_len": c.max_model_len,
     }
+    if c.watermark_blocks:
+        # A share: half a block more, so that rounding down gives the blocks again.
+        config["watermark"] = (c.watermark_blocks + 0.5) / c.num_blocks
     if c.long_prefill_token_threshold > 0:
         config["long_prefill_token_threshold"] = c.long_prefill_token_threshold
     for name in ("enable_chunked_prefill", "enable_prefix_caching", "scheduler_reserve_full_isl"):

@@ -75,7 +75,9 @@ class Same:
             arrived = sum(map(selection.length, selection.lives)) // taken.config.block_size
             self.work += arrived // CHEAPER
             made = make_engine("spec", taken.config, self.semantics)
-            follower = _Follower(header(taken.config, "spec", "0", ""), self.semantics)
+            follower = _Follower(
+                header(taken.config, "spec", "0", "", self.semantics), self.semantics
+            )
             tape = Tape(made, taken, follower.take, tagged_keys=self.semantics.extra_keys_tagged)
             tape.numbers.update({names[r]: r for r in there})
             deque(driver.run(taken, tape, dump="none"), maxlen=0)

@@ -62,5 +62,19 @@ class PlayedConnector:
         """Nothing to release."""
 
 
+class AllGroupsConnector(PlayedConnector):
+    """One that takes the blocks of every cache group, and not of one alone."""
+
+    def request_finished_all_groups(self, request: Any, block_ids: Any) -> tuple[bool, None]:
+        """Whether the blocks have to stay until they are sent."""
+        return self.request_finished(request, block_ids)
+
+
+def make_connector(scripted: dict[str, Any]) -> PlayedConnector:
+    """The connector of a scenario."""
+    kind = AllGroupsConnector if scripted.get("all_groups") else PlayedConnector
+    return kind(scripted)
+
+
 def _applies(whom: bool | Collection[str], id: str) -> bool:
     return whom if isinstance(whom, bool) else id in whom

@@ -160,7 +160,8 @@ def _ours(plan: Plan) -> Iterator[tuple[ReplayEngine, NoRecorder]]:
         yield engine, NoRecorder()
         return
     with trace_file(plan.trace, level=_LEVEL) as writer:
-        writer.write(header(plan.config, plan.engine.value, version("nullblock"), plan.profile))
+        told = plan.engine.value, version("nullblock"), plan.profile, plan.semantics
+        writer.write(header(plan.config, *told))
         yield engine, Recorder(plan.config, writer.write)
 
 

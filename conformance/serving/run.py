@@ -85,7 +85,6 @@ class Run:
             return
         tagged = self.semantics.extra_keys_tagged
         with trace_file(self.trace) as writer:
-            writer.write(
-                header(self.scenario.config, self.engine, version("nullblock"), self.profile)
-            )
+            told = self.engine, version("nullblock"), self.profile, self.semantics
+            writer.write(header(self.scenario.config, *told))
             yield Tape(engine, self.scenario, writer.write, tagged_keys=tagged)

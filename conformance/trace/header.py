@@ -37,6 +37,8 @@ class TraceConfig(Piece, frozen=True, kw_only=True):
     policy: Literal["fcfs", "priority"]
     async_scheduling: bool = False
     """A request is scheduled again before its last token is known."""
+    watermark_blocks: Count = 0
+    """Kept free when somebody is admitted while others run: lines after vllm-0.22.1."""
     pipeline_parallel_size: Positive = 1
     """More than one: several steps are in flight, whichever way they are scheduled."""
 

@@ -11,12 +11,16 @@ from nullblock.conformance.scenario_format import Config, Scenario
 from nullblock.conformance.trace import records
 from nullblock.conformance.trace.records import Finish, PostState, Record, TraceConfig
 from nullblock.conformance.trace.taped_events import TapedEvents
+from nullblock.spec.facts import blocks_of_watermark, token_budget
+from nullblock.spec.profiles import Semantics
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def header(config: Config, engine: str, version: str, profile: str) -> records.Header:
+def header(
+    config: Config, engine: str, version: str, profile: str, semantics: Semantics
+) -> records.Header:
     """The header of a trace that an engine of ours makes."""
     return records.Header(
         format="nullblock-trace",
@@ -26,8 +30,8 @@ def header(config: Config, engine: str, version: str, profile: str) -> records.H
         config=TraceConfig(
             block_size=config.block_size,
             num_blocks=config.num_blocks,
-            max_num_scheduled_tokens=(
-                config.max_num_scheduled_tokens or config.max_num_batched_tokens
+            max_num_scheduled_tokens=token_budget(
+                config.max_num_batched_tokens, config.max_num_scheduled_tokens, semantics
             ),
             max_num_seqs=config.max_num_seqs,
             max_model_len=config.max_model_len,
@@ -36,6 +40,7 @@ def header(config: Config, engine: str, version: str, profile: str) -> records.H
             enable_prefix_caching=config.enable_prefix_caching,
             scheduler_reserve_full_isl=config.scheduler_reserve_full_isl,
             policy=config.policy,
+            watermark_blocks=blocks_of_watermark(config.watermark, config.num_blocks, semantics),
             async_scheduling=config.async_scheduling,
             pipeline_parallel_size=config.pipeline_parallel_size,
         ),

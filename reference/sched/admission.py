@@ -5,10 +5,10 @@ FCFS everything behind it waits too (upstream issue 39734).
 """
 
 from nullblock.reference.request import Request
-from nullblock.reference.sched.state import SchedulerState
+from nullblock.reference.sched.encoder import EncoderInputs
 
 
-class Admission(SchedulerState):
+class Admission(EncoderInputs):
     """Judges a request on arrival by the longest life it may have."""
 
     def _unservable_reason(self, request: Request) -> str | None:
@@ -28,7 +28,7 @@ class Admission(SchedulerState):
             request.request_id,
             num_slots,
             manager.empty_kv_cache_blocks.blocks,
-            num_encoder_tokens=0,
+            num_encoder_tokens=self._num_tokens_to_attend_to(request),
             total_computed_tokens=0,
             num_tokens_main_model=num_slots,
             apply_admission_cap=True,
@@ -42,4 +42,4 @@ class Admission(SchedulerState):
         if num_slots > budget and not in_chunks:
             # After a preemption prompt and outputs are computed again, in one step.
             return f"{num_slots} tokens may have to be computed in one step of at most {budget}"
-        return None
+        return self._unencodable_reason(request) if request.mm_features else None

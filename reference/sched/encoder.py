@@ -105,6 +105,20 @@ class EncoderInputs(SchedulerState):
             plan.budget -= num_embeds
             plan.inputs.append(index)
 
+    def _unencodable_reason(self, request: Request) -> str | None:
+        """Why one of the request's items can never be computed; None if each can, by itself."""
+        largest = max(map(request.get_num_encoder_embeds, range(len(request.mm_features))))
+        budget, room = self.max_num_encoder_input_tokens, self.encoder_cache_manager.cache_size
+        if largest <= min(budget, room):
+            return None
+        return f"an item of {largest} embeddings: a step computes {budget}, and {room} are kept"
+
+    def _num_tokens_to_attend_to(self, request: Request) -> int:
+        """Tokens that cross-attention blocks hold for the request, all its life."""
+        if not self.is_encoder_decoder:
+            return 0
+        return sum(map(request.get_num_encoder_embeds, range(len(request.mm_features))))
+
     def _num_encoder_tokens(self, request: Request, step: Step) -> int:
         """Tokens that cross-attention blocks are needed for: none in other models."""
         if not self.is_encoder_decoder:

@@ -47,7 +47,12 @@ class KVLoadFailures(Finishing):
 
         Requests that wait for a load are not cached yet, so nothing of theirs is evicted; they go
         on when the load is reported as ended. Those that run may have cached what was not loaded:
-        ``recompute`` leaves it in the cache, since the blocks are about to be computed.
+        ``recompute`` leaves it in the cache, since the blocks are about to be computed. vLLM does
+        not mind that whoever was to do so may end or be preempted first, and that others then hit
+        what nobody has computed.
+
+        Scheduling asynchronously, outputs that are worth nothing stay counted as in flight
+        (upstream issue 45138).
         """
         # Not in vLLM's scan: a request that was preempted, or that ended and keeps its blocks.
         loading = [

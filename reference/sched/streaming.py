@@ -53,9 +53,10 @@ class Streaming(SkippedQueue, Finishing):
         else:
             request.status = RequestStatus.WAITING_FOR_STREAMING_REQ
             self.num_waiting_for_streaming_input += 1
-        # A session that stops while it is preempted is queued a second time here, and what the
-        # update then does to preempted requests that stopped takes both entries out: with a chunk
-        # taken, it is known and in no queue for ever.
+        # A session whose next output is in flight may stop again, and is then queued twice: once
+        # it runs, its other entry raises (upstream issue 52693). One that stops while it is
+        # preempted waits already; with a chunk taken it is queued there once more, and the update
+        # then takes preempted requests that stopped out of that queue: it is in none for ever.
         self._enqueue_waiting_request(request)
         return False
 

@@ -142,7 +142,16 @@ PIPELINE = Reason(
     "token in flight, and resumed in chunks: no scope has all three",
 )
 
+NOBODY_STALE = Reason(
+    "equivalent",
+    "where the switch is off no output is stale, and whoever waits is ready: both ask the same",
+)
+
 ONE_BY_ONE: dict[str, Reason] = {
+    "state.head.condition-1": NOBODY_STALE,
+    "state.head.twin-1": NOBODY_STALE,
+    "state.is_head.condition-1": NOBODY_STALE,
+    "rules.queues.preempt_for_reset.order-*": APART,
     "state.index_of.*": IN_THE_LIST,
     "state.victim.conjunct-1": IN_THE_LIST,
     "state.victim.twin-*": IN_THE_LIST,

@@ -9,7 +9,7 @@ from nullblock.conformance import driver, scenario
 from nullblock.conformance.engine import CONTRACT, CORE_FEATURES
 from nullblock.conformance.engines import features_of, make_engine
 from nullblock.conformance.errors import InputError, OutOfScope, ScenarioError
-from nullblock.spec.profiles import VLLM_0_22_1
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
 
 ADD: dict[str, Any] = {"op": "add", "id": "a", "prompt": [1, 2, 3, 4]}
 ITEM: dict[str, Any] = {"hash": "x", "offset": 1, "length": 2}
@@ -79,6 +79,37 @@ def test_an_engine_without_a_feature_refuses_it_by_name(feature: str) -> None:
         list(driver.run(taken, make_engine("spec", taken.config, VLLM_0_22_1)))
     lines = driver.run(taken, make_engine("reference", taken.config, VLLM_0_22_1))
     assert all(json.loads(line)["ev"] != "EXCEPTION" for line in lines)
+
+
+def ends(encoder: dict[str, Any], item: dict[str, Any], **config: Any) -> list[Any]:
+    """How a request with one item ends in the normative profile, and why if it says so."""
+    document = with_items(item) | {"config": {"block_size": 4, "encoder": encoder, **config}}
+    taken = scenario.from_dict(document)
+    lines = driver.run(taken, make_engine("reference", taken.config, NORMATIVE))
+    outputs = [out for line in lines for out in json.loads(line).get("outputs", [])]
+    return [(out["finish"], out["stop_reason"]) for out in outputs if out["finish"]]
+
+
+def test_an_item_that_can_never_be_computed_is_refused_on_arrival() -> None:
+    """Beyond the budget, or the cache; at either limit it is served."""
+    sizes = {"max_num_encoder_input_tokens": 3, "encoder_cache_size": 2}
+    told = "an item of 3 embeddings: a step computes 3, and 2 are kept"
+    assert ends(sizes, ITEM | {"length": 3}) == [("rejected", told)]
+    assert ends(sizes, ITEM | {"length": 2}) == [("length", None)]
+    sizes = {"max_num_encoder_input_tokens": 2, "encoder_cache_size": 3}
+    assert ends(sizes, ITEM | {"length": 3})[0][0] == "rejected"
+
+
+def test_blocks_for_cross_attention_count_when_a_request_is_refused() -> None:
+    """The decoder's tokens take five blocks, the encoder's two more."""
+    config: dict[str, Any] = {
+        "enable_prefix_caching": False,
+        "groups": [{"type": "full"}, {"type": "cross_attention"}],
+    }
+    item, model = {"hash": "x", "offset": 0, "length": 8}, {"is_encoder_decoder": True}
+    told = "19 tokens may need 7 blocks, the pool has 6"
+    assert ends(model, item, num_blocks=7, **config) == [("rejected", told)]
+    assert ends(model, item, num_blocks=8, **config) == [("length", None)]
 
 
 def test_every_feature_has_a_document() -> None:

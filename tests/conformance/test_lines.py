@@ -5,7 +5,10 @@ examples are among these.
 """
 
 import json
+import os
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +16,20 @@ from fuzz.lockstep import ENGINES, difference, lines_of
 from golden_lines import recorded
 from oracle.client import Oracle
 
+from nullblock.conformance.checker.check import check
 from nullblock.conformance.cli import main
 from nullblock.conformance.lines.examples import EXAMPLES, SECOND, VECTORS
 from nullblock.conformance.lines.page import PAGE, document, markdown
-from nullblock.spec.profiles import NORMATIVE, PROFILES, VLLM_0_32_0, differences, switches
+from nullblock.spec.profiles import (
+    NORMATIVE,
+    PROFILES,
+    VLLM_0_22_1,
+    VLLM_0_32_0,
+    differences,
+    switches,
+)
 
-SCENARIOS = sorted({example.scenario for example in EXAMPLES.values()})
+SCENARIOS = sorted(path.stem for path in SECOND.glob("*.jsonl"))
 
 
 def scenario(name: str) -> dict[str, Any]:
@@ -35,6 +46,7 @@ def expected(name: str) -> list[str]:
 def test_every_switch_has_an_example() -> None:
     """And a reason for its normative value, upstream's place, and no example is for nothing."""
     assert list(EXAMPLES) == list(switches(NORMATIVE))
+    assert {example.scenario for example in EXAMPLES.values()} <= set(SCENARIOS)
     assert all(e.why.endswith(".") and e.upstream for e in EXAMPLES.values())
 
 
@@ -83,6 +95,30 @@ def test_the_recordings_tell_the_lines_apart(switch: str) -> None:
         for name in sorted(SCENARIOS, key=lambda n: n != EXAMPLES[switch].scenario)
     )
     assert any(missed)
+
+
+@pytest.mark.oracle
+def test_recordings_of_the_later_release_conform_to_its_line(
+    oracle_0_32_python: Path, tmp_path: Path
+) -> None:
+    """The recorder runs in it and changes nothing; the header names the profile by which the
+    checker judges; and by the other line's rules the same recordings do not conform.
+    """
+    asked = tmp_path / "asked.json"
+    asked.write_text(json.dumps({name: scenario(name) for name in SCENARIOS}))
+    subprocess.run(
+        [oracle_0_32_python, "-B", Path(__file__).with_name("record_engine.py"), asked, tmp_path],
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        check=True,
+        timeout=120,
+    )
+    for name in SCENARIOS:
+        verdict = check(tmp_path / f"{name}.jsonl", None)
+        assert (verdict.verdict, verdict.profile) == ("CONFORMS", "vllm-0.32.0"), name
+        plain, recorded = (tmp_path / f"{name}.{kind}" for kind in ("plain", "recorded"))
+        assert plain.read_text() == recorded.read_text(), name
+    others = {check(tmp_path / f"{name}.jsonl", VLLM_0_22_1).verdict for name in SCENARIOS}
+    assert "VIOLATION" in others
 
 
 def test_the_page_is_current() -> None:

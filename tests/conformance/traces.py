@@ -47,7 +47,7 @@ def trace_of(
     values = profile(semantics)
     stream = io.BytesIO()
     writer = TraceWriter(stream)
-    writer.write(header(taken.config, engine, "0", semantics))
+    writer.write(header(taken.config, engine, "0", semantics, values))
     made = make_engine(engine, taken.config, values)
     tape = Tape(made, taken, writer.write, tagged_keys=values.extra_keys_tagged)
     deque(driver.run(taken, tape, dump="none"), maxlen=0)

@@ -25,15 +25,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fuzz import lockstep, reach  # noqa: E402  (only found from here on)
+from fuzz import lockstep, reach, second_line  # noqa: E402  (only found from here on)
 from oracle.client import Oracle  # noqa: E402
-from oracle.install import InstallError, ensure  # noqa: E402
+from oracle.install import RELEASES, InstallError, ensure  # noqa: E402
 
 from nullblock.conformance.engines import DeviceName, EngineName  # noqa: E402
+from nullblock.conformance.lines.extent import extent  # noqa: E402
 from nullblock.conformance.lockstep.generator import seeded  # noqa: E402
 from nullblock.conformance.lockstep.reach import table  # noqa: E402
 from nullblock.conformance.lockstep.shrink import shrink  # noqa: E402
-from nullblock.spec.profiles import PROFILES, VLLM_0_22_1, Semantics  # noqa: E402
+from nullblock.spec.profiles import PROFILES, VLLM_0_22_1, VLLM_0_32_0, Semantics  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUND = ROOT / ".cache" / "fuzz"
@@ -79,7 +80,7 @@ class Bulk:
     ) -> None:
         self.oracle, self.engines, self.seed, self.size = oracle, engines, seed, size
         self.semantics = semantics
-        self.features = lockstep.features(engines)
+        self.features = extent(lockstep.features(engines), semantics)
         self.totals = Totals()
 
     def run(self, steps: int) -> None:
@@ -109,6 +110,8 @@ class Bulk:
 
     def make(self, key: str) -> lockstep.Scenario:
         """The scenario of a key."""
+        if self.semantics == VLLM_0_32_0:
+            return second_line.made(key, self.size)
         return seeded(key, self.size, self.features)
 
     def reached(self, scenario: lockstep.Scenario) -> set[str]:
@@ -126,21 +129,23 @@ class Bulk:
         path = FOUND / f"{self.seed}-{number}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(small) + "\n")
-        tell(self.compare(small), path, self.engines)
+        tell(self.compare(small), path, self.engines, self.semantics)
 
     def compare(self, scenario: lockstep.Scenario) -> lockstep.Outcome:
         """The scenario on every engine."""
         return lockstep.run(scenario, self.engines, self.oracle, self.semantics)
 
 
-def tell(outcome: lockstep.Outcome, path: Path, engines: tuple[str, ...]) -> None:
+def tell(
+    outcome: lockstep.Outcome, path: Path, engines: tuple[str, ...], semantics: Semantics
+) -> None:
     """What differs, and the line that replays it."""
     left = "real engine" if outcome.real else engines[0]
     for engine, difference in outcome.differences.items():
         print(f"  {left} and {engine}: {difference}")
     flags = " ".join(f"--engine {engine}" for engine in engines)
-    if not outcome.real:
-        flags += " --profile normative"
+    if semantics != VLLM_0_22_1:
+        flags += "".join(f" --profile {name}" for name, s in PROFILES.items() if s == semantics)
     print(f"  replay: {sys.executable} tests/fuzz/bulk.py {flags} --replay {path}", flush=True)
 
 
@@ -155,7 +160,7 @@ def replay(
     if outcome.refused:
         print(f"refused: {outcome.refused}")
     elif outcome.differences:
-        tell(outcome, path, engines)
+        tell(outcome, path, engines, semantics)
     else:
         print(f"{outcome.num_steps} steps, no difference")
     return bool(outcome.differences)
@@ -179,9 +184,10 @@ def main() -> int:
     engines = tuple(options.engine or lockstep.ENGINES)
     semantics = PROFILES[options.profile]
     beside: AbstractContextManager[Oracle | None] = nullcontext()
-    if semantics == VLLM_0_22_1:
+    release = RELEASES.get(options.profile.removeprefix("vllm-"))
+    if release is not None:
         try:
-            beside = Oracle(ensure())
+            beside = Oracle(ensure(release=release))
         except InstallError as error:
             print(f"the real vLLM is not installed: {error}", file=sys.stderr)
             return 3
@@ -189,7 +195,8 @@ def main() -> int:
         if options.replay:
             return replay(options.replay, engines, oracle, semantics)
         seed = secrets.randbelow(10**9) if options.seed is None else options.seed
-        where = "beside vLLM 0.22.1" if oracle else f"in profile {options.profile}"
+        where = "beside vLLM" if oracle else "in profile"
+        where += f" {options.profile.removeprefix('vllm-')}"
         print(f"seed {seed}: {', '.join(engines)} {where}", flush=True)
         bulk = Bulk(oracle, engines, seed, options.size, semantics)
         try:

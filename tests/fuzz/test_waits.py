@@ -1,14 +1,14 @@
 """Requests that wait: the reference beside the real vLLM 0.22.1, and defects to be noticed."""
 
 import json
-from collections import Counter
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fuzz import lockstep, waits
 from fuzz.source_defects import planted
-from fuzz.waits_reach import reached
 from oracle.client import Oracle
 
 from nullblock.conformance.engine import WAITS
@@ -30,7 +30,7 @@ from nullblock.reference.sched.waiting_phase import WaitingPhase
 from nullblock.reference.single_type_kv_cache_manager import SingleTypeKVCacheManager
 
 VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"
-SCENARIOS = range(32)
+SEED, STEPS = "3", "1500"
 CASES = (
     "skipped although nothing blocks it",
     "skipped after a preemption",
@@ -89,17 +89,11 @@ def test_nothing_is_noticed_where_nothing_is_planted() -> None:
 @pytest.mark.oracle
 @pytest.mark.slow
 def test_random_scenarios_agree_and_reach_what_they_are_for(oracle: Oracle) -> None:
-    """No difference, and each of the cases is met.
-
-    ``waits.py --seed N`` goes on with as many as you like.
-    """
-    seen: Counter[str] = Counter()
-    for number in SCENARIOS:
-        scenario = waits.seeded(f"test:{number}")
-        outcome = lockstep.run(scenario, ("reference",), oracle)
-        assert not outcome.refused and not outcome.differences, (number, outcome.differences)
-        seen.update(reached(scenario, outcome.real))
-    assert [what for what in CASES if not seen[what]] == []
+    """No difference, and each of the cases is met; with other seeds ``waits.py`` goes on."""
+    command = [sys.executable, waits.__file__, "--seed", SEED, "--steps", STEPS]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stdout
+    assert [what for what in CASES if f" %  {what}\n" not in done.stdout] == []
 
 
 def test_a_seed_names_one_scenario() -> None:
@@ -130,6 +124,7 @@ QUEUE_DEFECTS: tuple[Defect, ...] = (
     (Scheduler, "get_request_counts", " + len(self.skipped_waiting)", ""),
 )
 LOAD_DEFECTS: tuple[Defect, ...] = (
+    (RemoteKV, "_connector_finished", "manager.remove_skipped_blocks(", "max("),
     (RemoteKV, "_match_remote", "return False", "num_external = 0"),
     (RemoteKV, "_match_remote", "num_computed_tokens += num_external", "num_local += 0"),
     (RemoteKV, "_tell_allocated", "prefix.num_external\n", "0\n"),

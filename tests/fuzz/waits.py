@@ -8,7 +8,9 @@ a scenario is made: what is added next depends on the state that it is in.
 """
 
 import argparse
+import os
 import secrets
+import subprocess
 import sys
 import zlib
 from collections import Counter
@@ -42,9 +44,6 @@ class Waits:
         self.ask, self.base = ask, base
         self.config: dict[str, Any] = base["config"]
         self.kinds = {ask.pick(KINDS)} | {kind for kind in KINDS if ask.chance(30)}
-        if len(self.config.get("groups", ())) > 1:
-            # A connector for several groups is another interface, which nobody plays.
-            self.kinds.discard("connector")
         self.adds = [event for event in base["events"] if event["op"] == "add"]
 
     def scenario(self) -> Scenario:
@@ -80,6 +79,8 @@ class Waits:
                 "delay_free": ask.pick((False, False, some, True)),
                 "failure_policy": ask.pick(("recompute", "fail")),
             }
+            if len(config.get("groups", ())) > 1 and not ask.chance(5):
+                config["connector"]["all_groups"] = True
 
     def num_matched(self) -> int | None:
         """How much of a request the remote side holds."""
@@ -153,7 +154,9 @@ class Waits:
         if send:
             event["send"] = send
         tables = [table for table in play.tables() if table]
-        if tables and ask.chance(35):
+        # Of several groups vLLM takes no such report.
+        several = len(self.config.get("groups", ())) > 1
+        if tables and ask.chance(3 if several else 35):
             picked = [ask.pick(ask.pick(tables)) for _ in range(ask.pick((1, 1, 2, 4)))]
             event["invalid"] = sorted(set(picked))
         if ask.chance(0.5) and play.known():
@@ -222,6 +225,11 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=20_000, help="default: %(default)s")
     parser.add_argument("--size", type=int, default=30, help="groups of events in a scenario")
     options = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        # Several ids of one report are dealt with in the order of a set of strings, which is the
+        # real engine's only where the seed of string hashes is.
+        fixed = {**os.environ, "PYTHONHASHSEED": "0"}
+        return subprocess.run([sys.executable, *sys.argv], env=fixed).returncode
     seed = secrets.randbelow(10**9) if options.seed is None else options.seed
     print(f"seed {seed}: the reference beside vLLM 0.22.1", flush=True)
     with Oracle(ensure()) as oracle:

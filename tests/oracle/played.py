@@ -17,6 +17,8 @@ def _load(name: str) -> ModuleType:
     return module
 
 
-PlayedConnector = _load("connector").PlayedConnector
-PlayedGrammar = _load("grammar").PlayedGrammar
-PlayedGrammars = _load("grammar").PlayedGrammars
+_connector, _grammar = _load("connector"), _load("grammar")
+AllGroupsConnector = _connector.AllGroupsConnector
+make_connector = _connector.make_connector
+PlayedGrammar = _grammar.PlayedGrammar
+PlayedGrammars = _grammar.PlayedGrammars

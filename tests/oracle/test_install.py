@@ -86,6 +86,13 @@ def test_the_installed_environment_has_these_versions(oracle_python: Path) -> No
     assert json.loads(done.stdout)
 
 
+@pytest.mark.oracle
+def test_the_later_release_has_an_environment_of_its_own(oracle_0_32_python: Path) -> None:
+    """With its versions, and not those of the first."""
+    assert install._has_everything(oracle_0_32_python, install.SECOND)
+    assert not install._has_everything(oracle_0_32_python, install.FIRST)
+
+
 PLUGIN = """
 import sys
 sys.path.insert(0, {tests!r})

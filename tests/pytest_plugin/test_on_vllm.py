@@ -36,7 +36,7 @@ def run(python: Path, folder: Path, *arguments: str) -> tuple[int, str]:
 
 def test_the_real_scheduler_is_not_refuted(tmp_path: Path, oracle_python: Path) -> None:
     """vLLM's classes, fed with vLLM's own requests, follow the rules of their profile: in every
-    family, in every vector, what a front end refuses included.
+    family, in every vector that the rules cover, what a front end refuses included.
     """
     code, said = run(
         oracle_python,
@@ -48,7 +48,8 @@ def test_the_real_scheduler_is_not_refuted(tmp_path: Path, oracle_python: Path) 
     assert code == 0, said
     assert "compared are decisions and state" in said and "not asked for" not in said
     assert re.search(r"kv-events: not refuted in \d+ scenarios", said)
-    assert "golden vectors: 76 passed" in said
+    vectors = re.search(r"golden vectors: (\d+) passed, \d+ skipped", said)
+    assert vectors is not None and int(vectors[1]) >= 76
 
 
 def test_a_defect_on_top_of_the_real_scheduler_is_explained(

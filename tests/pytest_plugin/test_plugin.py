@@ -95,7 +95,7 @@ def test_what_a_class_cannot_do_is_skipped_by_name(tmp_path: Path) -> None:
     assert code == 0, said
     assert "priority: skipped: create is not asked for the PRIORITY policy" in said
     assert re.search(r"aborts: not refuted in \d+ scenarios", said)
-    assert "not asked for: a second step in flight, adapters and cache salts" in said
+    assert re.search(r"not asked for: .*a second step in flight, adapters and cache salts", said)
     assert "compared are decisions alone (it shows no state)" in said
 
 

@@ -77,6 +77,12 @@ def constants(scheduler: Any) -> dict[str, object]:
         "scheduler_reserve_full_isl": bool(scheduler.scheduler_reserve_full_isl),
         "policy": scheduler.policy.value,
     }
+    watermark = getattr(scheduler.kv_cache_manager, "watermark_blocks", None)
+    if watermark is not None:  # 0.32.0
+        batched = configured.max_num_batched_tokens
+        found["max_num_scheduled_tokens"] = min(scheduler.max_num_scheduled_tokens, batched)
+    if watermark:
+        found["watermark_blocks"] = watermark
     if is_asynchronous(scheduler):
         found["async_scheduling"] = True
     if scheduler.parallel_config.pipeline_parallel_size > 1:
@@ -88,7 +94,7 @@ def features(scheduler: Any) -> list[str]:
     """Names of what is switched on that decisions depend on and that ``constants`` do not say."""
     groups = scheduler.kv_cache_config.kv_cache_groups
     parallel = scheduler.parallel_config
-    pool = scheduler.kv_cache_manager.block_pool
+    pool, configured = scheduler.kv_cache_manager.block_pool, scheduler.scheduler_config
     found = {
         "speculative_decoding": scheduler.num_spec_tokens > 0,
         "max_loras": scheduler.lora_config is not None,
@@ -99,6 +105,10 @@ def features(scheduler: Any) -> list[str]:
         or parallel.prefill_context_parallel_size > 1,
         "v2_model_runner": bool(scheduler.use_v2_model_runner),
         "kv_cache_groups": len(groups) != 1,
+        "max_num_active_seqs": getattr(configured, "max_num_active_seqs", None) is not None,
+        "long_prefill_token_threshold_adaptive": bool(
+            getattr(configured, "long_prefill_token_threshold_adaptive", False)
+        ),
         "hash_block_size": pool.hash_block_size != scheduler.block_size,
     }
     names = [name for name, used in found.items() if used]

@@ -17,6 +17,12 @@ Fields = dict[str, Any]
 COUNTS = ("num_free", "num_running", "num_waiting")
 
 
+def queues_of(scheduler: Any) -> tuple[Any, ...]:
+    """Where requests wait, those that were passed over first; 0.32.0 has other queues."""
+    names = ("skipped_waiting", "kv_holding_waiting", "waiting")
+    return tuple(getattr(scheduler, name) for name in names if hasattr(scheduler, name))
+
+
 class Observer:
     """What is known of a scheduler's requests and blocks, in numbers. Memory: those alive."""
 
@@ -40,10 +46,14 @@ class Observer:
         """Whether some request had a feature: it may have an end that is none."""
         self.sessions = False
         """Whether some request may get more input: that fills blocks, too."""
+        self.unplaced = False
+        """Whether running requests were ever reset with steps in flight: from then on the engine
+        may give tokens other places than it computed them for."""
         self.end_tokens: set[int] = set()
         """Every token that ends some request: eos or stop id."""
         self.first_arrival: float | None = None
-        queues = (scheduler.waiting, scheduler.skipped_waiting)
+        queues = queues_of(scheduler)
+        self.queues = queues
         self._many = deque.__len__ if all(isinstance(q, deque) for q in queues) else len
         """How many wait in a queue: those of vLLM take their time to say so."""
         self.requests: dict[str, Any] = {}
@@ -153,7 +163,7 @@ class Observer:
             scheduler, told = self.scheduler, self.told
             free = self.pool.get_num_free_blocks()
             running = len(scheduler.running)
-            waiting = self._many(scheduler.waiting) + self._many(scheduler.skipped_waiting)
+            waiting = sum(map(self._many, self.queues))
             counts = (free, running, waiting)
             if not short or told is None:
                 record["state"] = dict(zip(COUNTS, counts, strict=True))

@@ -74,7 +74,8 @@ class Outcomes:
         """The chain number of every block that was filled since the step before."""
         observer, counts, at = self.observer, self._counts, step.at
         several = counts is not None and max(counts, default=0) > 1
-        if at is None or several or observer.ids_return or observer.sessions or not self._told:
+        loose = several or step.loose or observer.unplaced
+        if at is None or loose or observer.ids_return or observer.sessions or not self._told:
             everybody = dict.fromkeys(filter(None, map(observer.filling.get, step.ids)))
             record["chain"] = self._one_by_one(everybody, step)
             return

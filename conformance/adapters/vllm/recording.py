@@ -148,7 +148,7 @@ class Recording:
 
         def after(result: list[tuple[str, int]]) -> None:
             if observed:
-                ended = [alive[id] for id, _ in result]
+                ended = [alive[id] for id in map(_id_of, result)]
                 tape.write(tape.observer.abort(asked, finished_status, ended))
 
         return self._observed(
@@ -173,7 +173,7 @@ class Recording:
         return self._observed(
             "reset",
             lambda: engine.reset_prefix_cache(reset_running_requests, reset_connector),
-            lambda ok: tape.write(tape.observer.reset(reset_running_requests, ok)),
+            lambda ok: tape.was_reset(reset_running_requests, ok),
         )
 
     def _watch_evictions(self) -> None:
@@ -197,3 +197,8 @@ class Recording:
         engine: Any = super()
         self._tape.stop()
         engine.shutdown()
+
+
+def _id_of(ended: Any) -> str:
+    """Of what a scheduler ended: pairs of id and client, or, in 0.32.0, the requests."""
+    return str(ended[0] if isinstance(ended, tuple) else ended.request_id)

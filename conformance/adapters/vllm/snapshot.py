@@ -45,7 +45,7 @@ def state(observer: Observer, steps: Steps) -> Fields:
         "ev": "state",
         "step": steps.count,
         "running": [of[r.request_id] for r in scheduler.running],
-        "waiting": [of[r.request_id] for r in chain(scheduler.skipped_waiting, scheduler.waiting)],
+        "waiting": [of[r.request_id] for r in chain(*observer.queues)],
         "requests": [_request(observer, r, managers) for r in scheduler.requests.values()],
     }
     if observer.tells_blocks:
@@ -83,6 +83,7 @@ def _request(observer: Observer, request: Any, managers: Any) -> Fields:
     for name, attribute in (
         ("placeholders", "num_output_placeholders"),
         ("discard", "async_tokens_to_discard"),
+        ("discard", "num_stale_output_tokens"),  # its name in 0.32.0
         ("preemptions", "num_preemptions"),
     ):
         value = getattr(request, attribute, 0)

@@ -33,6 +33,8 @@ class Step:
     they are not known of everybody."""
     at: bytes | None = None
     """The positions of the last tokens that it computes (``filling``); None where counts are."""
+    loose: bool = False
+    """Whether tokens may end elsewhere than the step says: somebody was preempted meanwhile."""
 
     def learn(self) -> None:
         """Take what was computed, and what had come out, from the decision itself."""

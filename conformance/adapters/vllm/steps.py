@@ -33,6 +33,8 @@ class Steps:
         self.managers = observer.scheduler.kv_cache_manager.coordinator.single_type_managers
         self._edges = Edges(self.scheduler.block_size)
         self._gives = self._edges.told and observer.tells_blocks and len(self.managers) == 1
+        self._disturbed = 0
+        """The last step before somebody was preempted with steps in flight."""
         self._prefix: list[int] = []
         """The common prefix told last."""
 
@@ -55,10 +57,22 @@ class Steps:
             if stay is not None:
                 numbers, fillings = stay.numbers + numbers, stay.fillings + fillings
             step = Step(count, decided, ids, numbers, fillings, tokens, single)
+        if self._disturbed and self._is_loose():
+            step.loose = True
         self.in_flight[id(decided)] = step
         if len(self.in_flight) > MAX_IN_FLIGHT:
             raise RuntimeError(f"{MAX_IN_FLIGHT} steps without an update")
         return step
+
+    def disturb(self) -> None:
+        """Somebody is preempted: what is in flight may not end where it seemed to."""
+        if self.in_flight:
+            self._disturbed = self.count
+
+    def _is_loose(self) -> bool:
+        """Whether a step is in flight that was decided before a disturbance."""
+        oldest = next(iter(self.in_flight.values()), None)
+        return oldest is not None and oldest.number <= self._disturbed
 
     def forget(self) -> None:
         """The next records may not refer to those before."""
@@ -151,6 +165,7 @@ class Steps:
             if not short:
                 record["cached"] = lists
         if decided.preempted_req_ids:
+            self.disturb()
             record["preempted"] = sorted(of[r] for r in decided.preempted_req_ids)
         if decided.finished_req_ids:
             record["finished"] = sorted(of[r] for r in decided.finished_req_ids if r in of)
@@ -205,6 +220,7 @@ class Steps:
         step = self.in_flight.pop(id(decided), None)
         if step is not None:
             step.decided = None
+            step.loose |= step.number <= self._disturbed
         return step
 
 

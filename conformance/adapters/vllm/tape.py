@@ -124,6 +124,12 @@ class Tape:
         if observer.backlog.put((output, update)) or self._dropped:
             self._flush()
 
+    def was_reset(self, running: bool, ok: Any) -> None:
+        """The prefix cache was to be emptied."""
+        if running and self.steps.in_flight:
+            self.observer.unplaced = True
+        self.write(self.observer.reset(running, ok))
+
     def write(self, record: dict[str, Any]) -> None:
         """Add a record."""
         if not self.waiting_for_start and self.observer.backlog.put((record,)):
