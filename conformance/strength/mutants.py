@@ -181,8 +181,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             (
                 STATE,
-                "room(s) - s.tlen[r] - (s.nhit - s.na) + s.nevict <= s.nfree",
-                "room(s) - s.tlen[r] - (s.nhit - s.na) <= s.nfree",
+                "room(s) - s.tlen[r] - (s.nhit - s.na) + s.nevict + ",
+                "room(s) - s.tlen[r] - (s.nhit - s.na) + ",
             ),
         ),
         rule="ALLOC-1",
@@ -248,7 +248,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "placeholder-stays",
         "a token that has come is still counted as in flight",
-        ((STEPS, "        s.ph[r] -= 1\n        s.base", "        s.base"),),
+        ((STEPS, "s.ph[r] -= 1\n            s.base", "s.base"),),
         rule="UPD-3",
         takes="asynchronous scheduling",
     ),

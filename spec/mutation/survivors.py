@@ -177,7 +177,7 @@ ONE_BY_ONE: dict[str, Reason] = {
     "state.in_flight.sign-1": FROM_NOUGHT,
     "state.begins.*": FROM_NOUGHT,
     "machine.schedule.schedule_running_requests.conjunct-2": SKIPPED_ONE_BY_ONE,
-    "machine.update.publish_what_is_known.conjunct-*": KNOWN_ALREADY,
+    "state.caches_what_is_known.conjunct-*": KNOWN_ALREADY,
     "machine.update.settle.order-1": APART,
     "machine.output.common_prefix.*": BY_INDEX,
     "rules.pool._publish.constant-1": PLACES,
