@@ -62,9 +62,8 @@ def blocks(
     odd = {id for id, _, _, _ in line.odd}
     opening = [id for id, n in zip(ids, computed, strict=True) if not n % size and id not in odd]
     if len(opening) != len(line.given):
-        what = (
-            f"{len(line.given)} blocks `given` in step {line.step}, and {len(opening)} begin one"
-        )
+        many = f"{len(line.given)} blocks `given` in step {line.step}"
+        what = f"{many}, where {len(opening)} are due"
         raise Malformed(what, _RECORDER)
     given = [(id, [[block]]) for id, block in zip(opening, line.given, strict=True)]
     if not line.blocks:
