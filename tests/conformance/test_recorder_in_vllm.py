@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from traces import trace_of
 
-from nullblock.conformance import scenario
+from nullblock.conformance import scenario, scope
+from nullblock.conformance.engine import CORE_FEATURES
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import End, Error, Header, State
@@ -24,9 +25,9 @@ SCENARIOS: dict[str, dict[str, Any]] = json.loads(DATA.read_text())
 
 
 def in_scope(name: str) -> bool:
-    """Whether engines of ours can run it."""
+    """Whether a trace tells all that decided: nothing is on but what every engine does."""
     try:
-        scenario.from_dict(SCENARIOS[name])
+        scope.check_run(scenario.from_dict(SCENARIOS[name]), "trace", CORE_FEATURES)
     except OutOfScope:
         return False
     return True
