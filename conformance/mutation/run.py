@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 
 from nullblock.conformance.mutation import lockstep, traces
+from nullblock.conformance.mutation.switched import never_explored
 from nullblock.spec.departures import DEPARTURES, find
 from nullblock.spec.mutation import proving, statements
 from nullblock.spec.mutation.exploring import Explorer, explorer
@@ -52,7 +53,7 @@ def wanted(engine: Engine) -> list[Defect]:
         some = [m for m in some if proving.concerned(m)]
     if engine == "explorer":
         # What a worker is told is read from the state when the explorer has no use for it.
-        some = [m for m in some if m.file != "machine/output.py"]
+        some = [m for m in some if m.file != "machine/output.py" and not never_explored(m)]
     if engine in SAMPLED:
         explored = load("explorer")
         some = [m for m in some if drawn(m, SAMPLED[engine]) or not explored.noticed(m)]

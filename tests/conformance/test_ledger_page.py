@@ -128,7 +128,7 @@ def test_a_counterexample_is_shown_action_by_action() -> None:
         seen = words(panel)
         assert plain(d.story.sentence) in seen and d.command in seen
     framed = BY_ID["exhibit-uncomputed-hit"].findall("ol/li/ol/li[@class='held about']")
-    assert [str(item.text)[0] for item in framed] == ["1", "2", "3"]
+    assert [str(item.text)[0] for item in framed] == ["1", "2", "3", "4", "5"]
     lasso = words(BY_ID["exhibit-start-over"])
     assert "Actions 6 to 7 lead back to the same state" in lasso
 
@@ -150,7 +150,7 @@ def test_the_chart_has_a_letter_for_every_request() -> None:
         d.story for d in LEDGER.records["departures"].departures if d.name == "uncomputed-hit"
     ]
     letters = {r: "".join(k for k, _ in c.values()) for r, c in charted(beats).cells.items()}
-    assert letters == {"a": "wwnx", "b": "wnf"}
+    assert letters == {"a": "wnspx", "b": "wnf"}
 
 
 def test_what_is_wrong_stands_at_the_top() -> None:
