@@ -51,7 +51,7 @@ def a_hit_leaves_a_token(tokens: int, size: int) -> None:
 def a_chunk_fits(n: int, budget: int, threshold: int) -> None:
     """A chunk is positive, no more than was asked, than the budget and than a threshold."""
     assert n >= 1 and budget >= 1
-    s: Any = SimpleNamespace(k=SimpleNamespace(threshold=threshold), budget=budget)
+    s: Any = SimpleNamespace(k=environment(1, threshold=threshold), budget=budget)
     got = state.chunk(s, n)
     assert 1 <= got <= n and got <= budget and not 0 < threshold < got
 
@@ -100,5 +100,5 @@ def rounding_down_covers(tokens: int, size: int) -> None:
 def chunk_without_budget(n: int, budget: int, threshold: int) -> None:
     """A canary: the threshold alone does not keep a chunk within the budget."""
     assert n >= 1 and budget >= 1
-    s: Any = SimpleNamespace(k=SimpleNamespace(threshold=threshold), budget=budget)
+    s: Any = SimpleNamespace(k=environment(1, threshold=threshold), budget=budget)
     assert state.cut(s, n) <= budget

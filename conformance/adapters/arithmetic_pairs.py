@@ -7,6 +7,7 @@ PYTEST_DONT_REWRITE: an assertion that pytest rewrites has paths of its own.
 """
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,7 +30,7 @@ R = 0
 
 def environment(size: int, **constants: Any) -> Any:
     """An environment with a block size and no more than what a helper reads."""
-    k = SimpleNamespace(block_size=size, **constants)
+    k = SimpleNamespace(block_size=size, sem=NORMATIVE, **constants)
     k.blocks = lambda tokens: Env.blocks(k, tokens)  # type: ignore[arg-type]
     k.full = lambda tokens: Env.full(k, tokens)  # type: ignore[arg-type]
     k.tokens = lambda blocks: Env.tokens(k, blocks)  # type: ignore[arg-type]
@@ -52,7 +53,7 @@ def running_by_the_rules(
     tokens: int, computed: int, budget: int, threshold: int, max_len: int
 ) -> int:
     """Tokens that a running request gets."""
-    k = SimpleNamespace(threshold=threshold, max_len=max_len, asynchronous=False)
+    k = SimpleNamespace(threshold=threshold, max_len=max_len, asynchronous=False, sem=NORMATIVE)
     s: Any = SimpleNamespace(k=k, budget=budget, ntok={R: tokens}, comp={R: computed}, ph={R: 0})
     return state.tokens_to_run(s, R)  # type: ignore[no-any-return]
 
@@ -63,11 +64,12 @@ def running_by_the_reference(
     """The same."""
     phase: Any = SimpleNamespace(
         async_scheduling=False,
-        scheduler_config=SimpleNamespace(long_prefill_token_threshold=threshold),
+        _long_prefill_token_threshold=threshold,
         max_model_len=max_len,
+        semantics=NORMATIVE,
     )
     request: Any = SimpleNamespace(_all_token_ids=_Sized(tokens), num_computed_tokens=computed)
-    request.num_output_placeholders = 0
+    request.num_output_placeholders, request.spec_token_ids = 0, ()
     return RunningPhase._num_running_tokens(phase, request, budget)
 
 
@@ -123,9 +125,8 @@ def admitted_by_the_reference(
     """The same."""
     assert 0 <= hit < tokens and budget >= 1
     phase: Any = SimpleNamespace(
-        scheduler_config=SimpleNamespace(
-            long_prefill_token_threshold=threshold, enable_chunked_prefill=chunked
-        )
+        _long_prefill_token_threshold=threshold,
+        scheduler_config=SimpleNamespace(enable_chunked_prefill=chunked),
     )
     request: Any = SimpleNamespace(num_tokens=tokens, request_id="")
     return WaitingPhase._num_waiting_tokens(phase, request, hit, budget)
@@ -143,7 +144,7 @@ def stop_by_the_rules(
     """Whether and why a request ends with a token of that kind: 0 plain, 1 end, 2 stop id."""
     k = SimpleNamespace(max_len=max_len, prompt_len=lambda r: prompt)
     k.max_tokens, k.min_tokens = lambda r: max_tokens, lambda r: min_tokens
-    k.sem = SimpleNamespace(length_before_min_tokens=limits_first)
+    k.sem = replace(NORMATIVE, length_before_min_tokens=limits_first)
     token = fields.EOS if kind == 1 else fields.STOP_ID if kind == 2 else fields.PLAIN
     k.last_token = lambda s, r: token
     s: Any = SimpleNamespace(k=k, ntok={R: prompt + output})
@@ -168,7 +169,7 @@ def stop_by_the_reference(
     request._output_token_ids = _Tokens(output, kind)
     request._all_token_ids = _Tokens(prompt + output, kind)
     request.stop_reason = None
-    semantics: Any = SimpleNamespace(length_before_min_tokens=limits_first)
+    semantics = replace(NORMATIVE, length_before_min_tokens=limits_first)
     if not reference_check_stop(request, max_len, semantics=semantics):
         return fields.CONTINUE
     if request.status == RequestStatus.FINISHED_LENGTH_CAPPED:
@@ -241,19 +242,45 @@ def _servable(
     return bool(state.servable(SimpleNamespace(k=k), R))
 
 
+def _manager() -> Any:
+    """The tables of full attention, empty, in blocks of 4 tokens."""
+    return SimpleNamespace(
+        req_to_blocks={},
+        num_cached_block={},
+        block_size=4,
+        _max_admission_blocks_per_request=None,
+        get_num_skipped_tokens=lambda num_computed_tokens: 0,
+    )
+
+
 def _servable_there(
     prompt: int, max_tokens: int, max_len: int, budget: int, threshold: int, chunked: bool
 ) -> bool:
+    table = _manager()
+    slots = FullAttentionManager.get_num_blocks_to_allocate
+    coordinator = SimpleNamespace(
+        # One group of attention over the whole sequence, of a model that encodes nothing.
+        get_num_blocks_to_allocate=lambda id, num_tokens, hits, **more: slots(
+            table, id, num_tokens, hits, more["total_computed_tokens"], num_tokens
+        )
+    )
     phase: Any = SimpleNamespace(
         max_model_len=max_len,
         block_size=4,
-        kv_cache_manager=SimpleNamespace(block_pool=SimpleNamespace(num_gpu_blocks=10)),
+        kv_cache_manager=SimpleNamespace(
+            block_pool=SimpleNamespace(num_gpu_blocks=10),
+            coordinator=coordinator,
+            empty_kv_cache_blocks=SimpleNamespace(blocks=()),
+        ),
+        _num_tokens_to_attend_to=lambda request: 0,
         max_num_scheduled_tokens=budget,
         scheduler_config=SimpleNamespace(
             long_prefill_token_threshold=threshold, enable_chunked_prefill=chunked
         ),
     )
-    request: Any = SimpleNamespace(num_prompt_tokens=prompt, max_tokens=max_tokens)
+    request: Any = SimpleNamespace(
+        num_prompt_tokens=prompt, max_tokens=max_tokens, request_id="", mm_features=()
+    )
     return Admission._unservable_reason(phase, request) is None
 
 
@@ -293,7 +320,7 @@ def admission_by_the_rules(goal: int, hits: int, free_hits: int, free: int) -> b
 def admission_by_the_reference(goal: int, hits: int, free_hits: int, free: int) -> bool:
     """The same."""
     assert 0 <= free_hits <= hits <= 3 and 4 * hits < goal and free >= 0
-    manager: Any = SimpleNamespace(req_to_blocks={}, num_cached_block={}, block_size=4)
+    manager = _manager()
     blocks: Any = [
         SimpleNamespace(ref_cnt=0 if place < free_hits else 1, is_null=False)
         for place in range(hits)
