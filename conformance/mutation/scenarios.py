@@ -8,6 +8,10 @@ def _add(id: str, first: int, last: int, max_tokens: int) -> dict[str, Any]:
 
 
 RUN = {"op": "run", "max_steps": 60}
+SCHEDULE, UPDATE = {"op": "schedule"}, {"op": "update"}
+RESET = {"op": "reset_prefix_cache", "reset_running": True}
+AHEAD = {"block_size": 4, "num_blocks": 9, "async_scheduling": True, "queue_depth": 3}
+SCARCE = AHEAD | {"num_blocks": 6, "scheduler_reserve_full_isl": False}
 UNCUT = {"block_size": 4, "num_blocks": 9, "enable_chunked_prefill": False}
 
 MORE: dict[str, dict[str, Any]] = {
@@ -86,6 +90,47 @@ MORE: dict[str, dict[str, Any]] = {
             **{"block_size": 4, "num_blocks": 9, "async_scheduling": True, "queue_depth": 3},
             "kv_events": True,
         },
-        "events": [_add("a", 0, 6, 8), *[{"op": "schedule"}] * 3, {"op": "drain"}, RUN],
+        "events": [_add("a", 0, 6, 8), *[SCHEDULE] * 3, {"op": "drain"}, RUN],
+    },
+    # From here on vllm-0.32.0: output that was in flight at a preemption is stale.
+    "id-again-in-flight-and-reset": {
+        "config": AHEAD,
+        "events": [
+            *(_add("a", 0, 6, 9), SCHEDULE, {"op": "abort", "ids": ["a"]}, UPDATE),
+            *(_add("a", 20, 25, 9), SCHEDULE, RESET, UPDATE, RUN),
+        ],
+    },
+    "aborted-while-stale": {
+        "config": AHEAD,
+        "events": [
+            *(_add("a", 0, 6, 9), SCHEDULE, RESET, {"op": "abort", "ids": ["a"]}),
+            *(_add("a", 20, 25, 9), SCHEDULE, UPDATE, UPDATE, RUN),
+        ],
+    },
+    "stale-again": {
+        "config": AHEAD | {"num_blocks": 6, "max_num_seqs": 2},
+        "events": [
+            *(_add("a", 0, 6, 12), _add("b", 20, 26, 12)),
+            *(SCHEDULE, SCHEDULE, RESET, SCHEDULE, SCHEDULE, RESET, SCHEDULE),
+            *(*[UPDATE] * 4, {"op": "drain"}, RUN),
+        ],
+    },
+    "preempted-while-stale": {
+        "config": SCARCE,
+        "events": [
+            *(_add("a", 0, 7, 12), _add("b", 20, 27, 12)),
+            *(SCHEDULE, RESET, SCHEDULE, *[SCHEDULE, UPDATE] * 4, RUN),
+        ],
+    },
+    "preempted-with-one-token-stale": {
+        "config": SCARCE,
+        "events": [
+            *(_add("a", 0, 7, 12), _add("b", 20, 27, 12)),
+            *(SCHEDULE, UPDATE, SCHEDULE, RESET, SCHEDULE, *[SCHEDULE, UPDATE] * 4, RUN),
+        ],
+    },
+    "watermark-alone": {
+        "config": {"block_size": 4, "num_blocks": 9, "watermark": 0.5},
+        "events": [_add("a", 0, 24, 2), RUN],
     },
 }
