@@ -12,7 +12,7 @@ from nullblock.spec.indexed import IndexedEnv
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
-from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics, with_switches
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0, Semantics, with_switches
 
 DECIDING = (
     "stamp rank hsh tab tlen ncached ref stage run nr nwait nfree comp ntok due told npre".split()
@@ -61,8 +61,8 @@ def _same(plain: Any, indexed: Any) -> None:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize(
     "semantics",
-    [NORMATIVE, VLLM_0_22_1, with_switches(NORMATIVE, ["freed_unhashed_first=true"])],
-    ids=["normative", "vllm", "unhashed-first"],
+    [NORMATIVE, VLLM_0_22_1, VLLM_0_32_0, with_switches(NORMATIVE, ["freed_unhashed_first=true"])],
+    ids=["normative", "vllm", "later", "unhashed-first"],
 )
 def test_indexed_equals_definition(semantics: Semantics, seed: int) -> None:
     """Random runs give the same outputs and the same deciding fields in both environments."""
