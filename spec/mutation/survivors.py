@@ -52,9 +52,6 @@ GHOST = Reason(
     "still holds, or says less",
 )
 APART = Reason("equivalent", "the two write and read different fields, so their order is free")
-NO_GUARD = Reason(
-    "equivalent", "only guards stand behind the condition: without them less is asked, see above"
-)
 SETTLED = Reason(
     "equivalent",
     "what is settled is never looked at again: forgetting it keeps the state small, and no more",
@@ -182,7 +179,6 @@ ONE_BY_ONE: dict[str, Reason] = {
     "later.threshold.constant-2": NO_CUT,
     "later.granted.boundary-1": NOUGHT,
     "later.is_ready.conjunct-1": BY_READY,
-    "rules.steps.go_on.condition-2": NO_GUARD,
     "state.head.condition-1": NOBODY_STALE,
     "state.head.twin-1": NOBODY_STALE,
     "state.is_head.condition-1": NOBODY_STALE,
@@ -233,8 +229,6 @@ ONE_BY_ONE: dict[str, Reason] = {
     "rules.steps.begin_step.skip-[57]": GHOST,
     "rules.lookup.admit.order-1": APART,
     "rules.queues.*_waiting.order-1": APART,
-    "rules.lookup.*.condition-2": NO_GUARD,
-    "rules.pool.pop_block.condition-2": NO_GUARD,
     "rules.pool.wipe.negate-2": WEAKER_GUARD,
     "rules.pool.wipe.conjunct-2": WEAKER_GUARD,
     "rules.pool.wipe.off-by-one-2": WEAKER_GUARD,
