@@ -195,7 +195,7 @@ ONE_BY_ONE: dict[str, Reason] = {
     "rules.queues._forget.constant-10": ANEW,
     "rules.pool.wipe.constant-1": GHOST,
     "state.fits.sign-5": NONE_HELD,
-    "state.fits_whole.sign-[3-5]": NONE_HELD,
+    "state.fits_whole.sign-[45]": NONE_HELD,
     "machine.blocks.settled.condition-*": OUTLINE,
     "machine.schedule.schedule_or_preempt.sign-1": OUTLINE,
     "machine.events.reset_prefix_cache.*": NOTHING_TO_WITHDRAW,

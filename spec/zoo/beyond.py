@@ -103,7 +103,7 @@ BEYOND: tuple[Entry, ...] = (
         "45856, 41282",
         "coordinator",
         "fewer blocks are foreseen than are taken, and the engine dies half-way",
-        mutant="state.fits.sign-1",
+        mutant="state.fits.sign-2",
         changes="ALLOC-1",
         falls="guard",
         missing=GROUPS,
