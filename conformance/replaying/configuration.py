@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nullblock.conformance import scenario, strict_json
-from nullblock.conformance.errors import InputError, ScenarioError
+from nullblock.conformance.errors import InputError, OutOfScope, ScenarioError
 from nullblock.conformance.scenario_format import Config
 
 _SERVE = {
@@ -57,7 +57,7 @@ def configuration(text: str) -> Config:
         raise error.at(place=f"--config {text}: {place}".removesuffix(": ")) from None
     for key, what in _WITHOUT:
         if getattr(config, key):
-            raise ScenarioError(f"a replay does without {what}", f"leave {key} out", "--config")
+            raise OutOfScope(f"a replay does without {what}", f"leave {key} out", "--config")
     if config.pipeline_parallel_size > 1:
         what = "a replay does without pipeline parallelism"
         raise ScenarioError(what, "leave pipeline_parallel_size out", "--config")

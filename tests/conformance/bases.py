@@ -132,6 +132,21 @@ AHEAD: dict[str, Any] = {
 """Two steps in flight, and the events of the prefix cache, an emptied one among them."""
 
 
+KEPT_FREE: dict[str, Any] = {
+    "config": {
+        **{"block_size": 4, "num_blocks": 9, "max_num_batched_tokens": 32, "max_model_len": 32},
+        "watermark": 0.34,
+    },
+    "events": [
+        {"op": "add", "id": "a", "prompt": {"range": [0, 8]}, "max_tokens": 2},
+        {"op": "add", "id": "b", "prompt": {"range": [100, 112]}, "max_tokens": 2},
+        {"op": "add", "id": "c", "prompt": {"range": [200, 208]}, "max_tokens": 2},
+        {"op": "run", "max_steps": 9},
+    ],
+}
+"""A watermark lets one just in and holds the next back, in the line that has one."""
+
+
 @cache
 def _traces() -> dict[str, bytes]:
     return {
@@ -141,6 +156,7 @@ def _traces() -> dict[str, bytes]:
         "uncut": trace_of(UNCUT),
         "raises": trace_of(RAISES),
         "ahead": trace_of(AHEAD),
+        "kept free": trace_of(KEPT_FREE, semantics="vllm-0.32.0"),
     }
 
 

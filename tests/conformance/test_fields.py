@@ -99,6 +99,7 @@ TABLE: dict[str, Expected] = {
     "header.config.enable_chunked_prefill": INPUT,
     "header.config.enable_prefix_caching": INPUT,
     "header.config.scheduler_reserve_full_isl": INPUT,
+    "header.config.watermark_blocks": INPUT,
     "header.config.policy": INPUT,
     "header.config.async_scheduling": INPUT,
     "header.config.pipeline_parallel_size": Unobserved("steps in flight show by themselves"),
