@@ -15,6 +15,7 @@ from nullblock.conformance.adapters.shape_groups import kv_cache_groups
 from nullblock.conformance.adapters.surroundings import Surroundings
 from nullblock.conformance.engine import ALL_FEATURES, Dump, Feature, Fields, NewRequest
 from nullblock.conformance.groups import block_sizes
+from nullblock.conformance.played import encoder
 from nullblock.conformance.played.grammar import PlayedGrammars
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec.profiles import Semantics
@@ -80,7 +81,7 @@ class Shaped(Surroundings, TakesDrafts):
             self.origins = {"BlockStored": shape.STORED_FROM, "BlockRemoved": shape.REMOVED_FROM}
         self.has_encoder = bool(config.encoder)
         if config.encoder and config.encoder.external is not None:
-            self.scheduler.ec_connector = encoder_shape.EncoderConnector(config.encoder.external)
+            self.scheduler.ec_connector = encoder.EncoderConnector(config.encoder.external)
         self.pooled: list[str] = []
         """Whom the next update brings a vector."""
         self.told: Any = {}
@@ -157,7 +158,7 @@ class Shaped(Surroundings, TakesDrafts):
             made["mm_features"] = inputs
         if request.prompt_embeds is not None:
             seed = request.prompt_embeds.seed
-            made["prompt_embeds"] = encoder_shape.Embeds.of(seed, len(request.prompt))
+            made["prompt_embeds"] = encoder.Embeds.of(seed, len(request.prompt))
             if not request.prompt_embeds.with_tokens:
                 made["prompt_token_ids"] = None
         if request.pooling:
@@ -174,7 +175,7 @@ class Shaped(Surroundings, TakesDrafts):
         self.in_flight.append(output)
         decided = shape.decision(output)
         if self.has_encoder:
-            decided |= encoder_shape.decision(self.scheduler, output)
+            decided |= encoder.decision(self.scheduler, output)
         # As the worker finds out: from what it is told, not from what the scheduler remembers.
         computed = {one["id"]: one["computed"] for one in decided["new"] + decided["cached"]}
         self.chunks = {
@@ -299,7 +300,7 @@ class Shaped(Surroundings, TakesDrafts):
         """Queues, requests and, in a full dump, the pool."""
         fields = shape.state(self.scheduler, dump)
         if fields is not None and self.has_encoder:
-            fields |= encoder_shape.state(self.scheduler)
+            fields |= encoder.state(self.scheduler)
         return fields
 
     def _use_own_none_hash(self) -> None:

@@ -30,6 +30,7 @@ import setup_engine
 import snapshot
 import torchless
 from drafting import Proposer
+from played import encoder
 from snapshot import Fields
 from surroundings import Surroundings
 
@@ -96,7 +97,7 @@ class Driver:
         """Write a line with the state after it."""
         state = snapshot.state(self.scheduler, self.dump)
         if state is not None and self.has_encoder:
-            state |= encoder_side.state(self.scheduler)
+            state |= encoder.state(self.scheduler)
         self.emit({**fields, "state": state})
 
     def take(self, event: dict[str, Any], index: int) -> None:
@@ -202,7 +203,7 @@ class Driver:
         if self.surroundings.has_grammars:
             fields["grammar"] = snapshot.grammar(self.scheduler, output)
         if self.has_encoder:
-            fields |= encoder_side.decision(self.scheduler, output)
+            fields |= encoder.decision(self.scheduler, output)
         self.emit_with_state(fields)
 
     def update(self) -> None:

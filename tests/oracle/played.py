@@ -17,8 +17,11 @@ def _load(name: str) -> ModuleType:
     return module
 
 
-_connector, _grammar = _load("connector"), _load("grammar")
+_connector, _grammar, encoder = _load("connector"), _load("grammar"), _load("encoder")
 AllGroupsConnector = _connector.AllGroupsConnector
 make_connector = _connector.make_connector
 PlayedGrammar = _grammar.PlayedGrammar
 PlayedGrammars = _grammar.PlayedGrammars
+Embeds = encoder.Embeds
+EncoderConnector = encoder.EncoderConnector
+Mask = encoder.Mask

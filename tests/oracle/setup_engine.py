@@ -11,7 +11,7 @@ from typing import Any
 
 import encoder_side
 import later
-from played import PlayedGrammars
+from played import EncoderConnector, PlayedGrammars
 
 Config = dict[str, Any]
 
@@ -80,7 +80,7 @@ def build(config: Config) -> tuple[Any, Any]:
         log_stats=config["log_stats"],
     )
     if encoder is not None and encoder.get("external") is not None:
-        scheduler.ec_connector = encoder_side.EncoderConnector(encoder["external"])
+        scheduler.ec_connector = EncoderConnector(encoder["external"])
     hash_function = get_hash_fn_by_name(config["hash_algo"])
     init_none_hash(hash_function)
     return scheduler, get_request_block_hasher(hash_block_size, hash_function)
