@@ -16,11 +16,17 @@ def planted(owner: Any, name: str, old: str, new: str) -> Iterator[None]:
     function = real.fget if isinstance(real, property) else getattr(real, "__func__", real)
     text = textwrap.dedent(inspect.getsource(function))
     assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {name}"
-    made: dict[str, Any] = {}
+    # A method that says `super` finds its class in a variable of this name around it.
+    inner = textwrap.indent(text.replace(old, new), "    ")
+    outer = f"def made(__class__):\n{inner}\n    return {name}"
+    found: dict[str, Any] = {}
     flags = function.__code__.co_flags & __future__.annotations.compiler_flag
-    code = compile(text.replace(old, new), f"<{name} with a defect>", "exec", flags=flags)
-    exec(code, function.__globals__, made)
-    setattr(owner, name, made[name])
+    exec(
+        compile(outer, f"<{name} with a defect>", "exec", flags=flags),
+        function.__globals__,
+        found,
+    )
+    setattr(owner, name, found["made"](owner))
     try:
         yield
     finally:

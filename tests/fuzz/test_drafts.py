@@ -1,19 +1,15 @@
 """Drafts: the reference beside the real vLLM 0.22.1, and defects that somebody has to notice."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from fuzz import drafts, lockstep
 from fuzz.drafts_reach import CASES, reached
+from fuzz.golden import first_missed, using
 from fuzz.source_defects import planted
 from oracle.client import Oracle
 
 from nullblock.conformance.engine import Feature
-from nullblock.conformance.lockstep.generator import Scenario
-from nullblock.conformance.scenario import from_dict
-from nullblock.conformance.scope import used
 from nullblock.reference.kv_cache_coordinator import KVCacheCoordinator
 from nullblock.reference.kv_cache_manager import KVCacheManager
 from nullblock.reference.sched.drafts import Drafts
@@ -24,7 +20,6 @@ from nullblock.reference.sched.waiting_phase import WaitingPhase
 from nullblock.reference.single_type_kv_cache_manager import FullAttentionManager
 from nullblock.reference.spec_decode import SpecDecodingStats
 
-VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"
 SCENARIOS = range(80)
 SELDOM = {
     "withdrawn with drafts",
@@ -35,24 +30,7 @@ SELDOM = {
 """What need not be met in so few random scenarios; golden ones show it."""
 
 
-def vectors() -> dict[str, Scenario]:
-    """The golden scenarios that use drafts, by name."""
-    found = {}
-    for name in json.loads((VECTORS / "index.json").read_text()):
-        document = json.loads((VECTORS / f"{name}.json").read_text())
-        if any(feature == Feature.drafts for feature, _ in used(from_dict(document))):
-            found[name] = document
-    return found
-
-
-def noticed() -> str:
-    """The first golden scenario for which the reference does not print what was recorded."""
-    for name, document in vectors().items():
-        expected = (VECTORS / f"{name}.jsonl").read_text().splitlines()
-        lines = lockstep.lines_of("reference", document)
-        if lockstep.difference(expected, lines, bytewise=True):
-            return name
-    return ""
+GOLDEN = using({Feature.drafts})
 
 
 @pytest.mark.oracle
@@ -69,13 +47,13 @@ def test_random_scenarios_give_the_real_engines_lines(oracle: Oracle) -> None:
 
 def test_the_golden_scenarios_show_every_case() -> None:
     """Of what may happen to a draft."""
-    seen = set().union(*map(reached, vectors().values()))
+    seen = set().union(*(reached(document) for document, _ in GOLDEN.values()))
     assert seen == set(CASES)
 
 
 def test_the_golden_scenarios_hold() -> None:
     """Without a defect nothing is noticed."""
-    assert noticed() == ""
+    assert first_missed(GOLDEN) == ""
 
 
 DEFECTS: dict[str, tuple[Any, str, str, str]] = {
@@ -239,4 +217,4 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
 def test_a_defect_is_noticed(what: str) -> None:
     """By a golden scenario: a reference with one line that is wrong prints other lines."""
     with planted(*DEFECTS[what]):
-        assert noticed()
+        assert first_missed(GOLDEN)

@@ -1,17 +1,15 @@
 """Hybrid models: the reference beside the real engine, and defects that scenarios notice."""
 
-import inspect
 import json
-import sys
-import textwrap
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fuzz import lockstep, reach_groups
+from fuzz.golden import first_missed, golden
 from fuzz.groups import with_groups
+from fuzz.source_defects import planted
 from oracle.client import Oracle
 
 from nullblock.conformance.scenario import from_dict
@@ -31,7 +29,6 @@ SCENARIOS = 80
 SAMPLES: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "oracle" / "data" / "scenarios.json").read_text()
 )
-VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"
 MUST_REACH = {
     "hybrid hit",
     "hybrid hit with nulls",
@@ -94,289 +91,300 @@ def test_the_shortcut_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [lockstep.lines_of("reference", scenario) for scenario in scenarios] == before
 
 
-DEFECTS: dict[str, tuple[Callable[..., Any], str, str]] = {
+DEFECTS: dict[str, tuple[Any, str, str, str]] = {
     "the earliest block outside goes first": (
-        SingleTypeKVCacheManager.remove_skipped_blocks,
+        SingleTypeKVCacheManager,
+        "remove_skipped_blocks",
         "self.block_pool.free_blocks(removed)",
         "self.block_pool.free_blocks(removed[::-1])",
     ),
     "blocks outside are kept": (
-        SingleTypeKVCacheManager.remove_skipped_blocks,
+        SingleTypeKVCacheManager,
+        "remove_skipped_blocks",
         "num_skipped_tokens <= 0",
         "True",
     ),
     "skipped hits are held": (
-        SingleTypeKVCacheManager.allocate_new_computed_blocks,
+        SingleTypeKVCacheManager,
+        "allocate_new_computed_blocks",
         "new_computed_blocks = new_computed_blocks[num_skipped:]",
         "table.clear()",
     ),
     "the gate knows no cap": (
-        SingleTypeKVCacheManager.get_num_blocks_to_allocate,
+        SingleTypeKVCacheManager,
+        "get_num_blocks_to_allocate",
         "apply_admission_cap and cap is not None",
         "False",
     ),
     "the gate takes hits off the whole demand": (
-        SingleTypeKVCacheManager.get_num_blocks_to_allocate,
+        SingleTypeKVCacheManager,
+        "get_num_blocks_to_allocate",
         "return max(num_required - there, 0)",
         "return min(max(cdiv(num_tokens, self.block_size) - there, 0), cap or 99)",
     ),
     "every step counts with the cap": (
-        SingleTypeKVCacheManager.get_num_blocks_to_allocate,
+        SingleTypeKVCacheManager,
+        "get_num_blocks_to_allocate",
         "apply_admission_cap and cap is not None",
         "cap is not None",
     ),
     "the shortcut forgets what is outside": (
-        SingleTypeKVCacheManager.is_covered,
+        SingleTypeKVCacheManager,
+        "is_covered",
         "return num_skipped <= 0 or",
         "return True or",
     ),
     "the shortcut forgets the cache": (
-        SingleTypeKVCacheManager.is_covered,
+        SingleTypeKVCacheManager,
+        "is_covered",
         "to_cache // self.block_size > self.num_cached_block.get(request_id, 0)",
         "False",
     ),
     "the groups free in the other order": (
-        KVCacheCoordinator.free,
+        KVCacheCoordinator,
+        "free",
         "in self.single_type_managers",
         "in self.single_type_managers[::-1]",
     ),
     "a mark makes no EAGLE group": (
-        KVCacheCoordinator.__init__,
+        KVCacheCoordinator,
+        "__init__",
         "if group.is_eagle_group",
         "if 0",
     ),
     "cross-attention grows with the prompt": (
-        KVCacheCoordinator.allocate_new_blocks,
+        KVCacheCoordinator,
+        "allocate_new_blocks",
         "num_encoder_tokens\n",
         "num_tokens\n",
     ),
     "the encoder's blocks are not counted": (
-        KVCacheCoordinator.get_num_blocks_to_allocate,
+        KVCacheCoordinator,
+        "get_num_blocks_to_allocate",
         "request_id, num_encoder_tokens, (), 0",
         "request_id, 0, (), 0",
     ),
     "what is past the last multiple is cached": (
-        HybridKVCacheCoordinator.num_cacheable_tokens,
+        HybridKVCacheCoordinator,
+        "num_cacheable_tokens",
         "// self.lcm_block_size * self.lcm_block_size",
         "",
     ),
     "a hit is any multiple of the hash": (
-        HybridKVCacheCoordinator._look_up,
+        HybridKVCacheCoordinator,
+        "_look_up",
         "alignment_tokens=self.lcm_block_size",
         "alignment_tokens=size",
     ),
     "one round is enough for three kinds": (
-        HybridKVCacheCoordinator.find_longest_cache_hit,
+        HybridKVCacheCoordinator,
+        "find_longest_cache_hit",
         "if one_round:",
         "if True:",
     ),
     "full attention is not cut to the hit": (
-        HybridKVCacheCoordinator.find_longest_cache_hit,
+        HybridKVCacheCoordinator,
+        "find_longest_cache_hit",
         "if kinds[0].is_full:",
         "if False:",
     ),
     "EAGLE does not look further": (
-        HybridKVCacheCoordinator.find_longest_cache_hit,
+        HybridKVCacheCoordinator,
+        "find_longest_cache_hit",
         "if use_eagle else length",
         "if False else length",
     ),
     "EAGLE takes a block in every round": (
-        HybridKVCacheCoordinator.find_longest_cache_hit,
+        HybridKVCacheCoordinator,
+        "find_longest_cache_hit",
         "verified.add(index)",
         "pass",
     ),
     "big blocks are named by their last hash": (
-        BlockHashListWithBlockSize._joined,
+        BlockHashListWithBlockSize,
+        "_joined",
         "self.block_hashes[first : first + self.scale_factor]",
         "self.block_hashes[first + self.scale_factor - 1 : first + self.scale_factor]",
     ),
     "the mask does not count": (
-        BlockPool.cache_full_blocks,
+        BlockPool,
+        "cache_full_blocks",
         "(block_mask is not None and not block_mask[index])",
         "False",
     ),
     "all groups share their keys": (
-        BlockPool.cache_full_blocks,
+        BlockPool,
+        "cache_full_blocks",
         "make_block_hash_with_group_id(block_hash, kv_cache_group_id)",
         "make_block_hash_with_group_id(block_hash, 0)",
     ),
     "events tell only the tokens that were stored": (
-        BlockPool._tell_stored,
+        BlockPool,
+        "_tell_stored",
         "token_ids=request.all_token_ids[whole.start * size : whole.stop * size]",
         "token_ids=[t for i in stored for t in request.all_token_ids[i * size : (i + 1) * size]]",
     ),
     "events tell the hash's block size": (
-        BlockPool._tell_stored,
+        BlockPool,
+        "_tell_stored",
         "block_size=size",
         "block_size=self.hash_block_size",
     ),
     "blocks go back only if there is room": (
-        KVCacheManager.allocate_slots,
+        KVCacheManager,
+        "allocate_slots",
         "coordinator.remove_skipped_blocks(request_id, computed)",
         "pass",
     ),
     "a window needs a token more": (
-        SlidingWindowManager.find_longest_cache_hit,
+        SlidingWindowManager,
+        "find_longest_cache_hit",
         "kv_cache_spec.sliding_window - 1",
         "kv_cache_spec.sliding_window + 3",
     ),
     "EAGLE's run is as long as another": (
-        SlidingWindowManager.find_longest_cache_hit,
+        SlidingWindowManager,
+        "find_longest_cache_hit",
         "block_size) + use_eagle",
         "block_size)",
     ),
     "a run may end anywhere": (
-        SlidingWindowManager.find_longest_cache_hit,
+        SlidingWindowManager,
+        "find_longest_cache_hit",
         "if not run and",
         "if False and",
     ),
     "the mask forgets the block at the edge": (
-        SlidingWindowManager._cache_block_mask,
+        SlidingWindowManager,
+        "_cache_block_mask",
         "cdiv(self.sliding_window - 1, self.block_size)",
         "(self.sliding_window - 1) // self.block_size - 1",
     ),
     "the window is a token shorter": (
-        SlidingWindowManager.get_num_skipped_tokens,
+        SlidingWindowManager,
+        "get_num_skipped_tokens",
         "self.sliding_window + 1",
         "self.sliding_window + 2",
     ),
     "a window has a common prefix": (
-        SlidingWindowManager.get_num_common_prefix_blocks,
+        SlidingWindowManager,
+        "get_num_common_prefix_blocks",
         "return 0",
         "return 1",
     ),
     "the cap forgets the block at the edge": (
-        SlidingWindowSpec.max_admission_blocks_per_request,
+        SlidingWindowSpec,
+        "max_admission_blocks_per_request",
         "self.block_size) + 1",
         "self.block_size)",
     ),
     "a chunk's cap is its own": (
-        ChunkedLocalAttentionSpec.max_admission_blocks_per_request,
+        ChunkedLocalAttentionSpec,
+        "max_admission_blocks_per_request",
         "self.attention_chunk_size + max_num_batched_tokens",
         "self.attention_chunk_size",
     ),
     "chunks before the one at hand are looked up": (
-        ChunkedLocalAttentionManager.find_longest_cache_hit,
+        ChunkedLocalAttentionManager,
+        "find_longest_cache_hit",
         "[block_pool.null_block] * chunk_start",
         "[]",
     ),
     "the chunk at hand is given back": (
-        ChunkedLocalAttentionManager.get_num_skipped_tokens,
+        ChunkedLocalAttentionManager,
+        "get_num_skipped_tokens",
         "// self.attention_chunk_size * self.attention_chunk_size",
         "",
     ),
     "a sink takes nothing": (
-        SinkFullAttentionManager.__init__,
+        SinkFullAttentionManager,
+        "__init__",
         "popleft_n(sink_len // self.block_size)",
         "popleft_n(0)",
     ),
     "a state of this step is hit": (
-        MambaManager.get_num_blocks_to_allocate,
+        MambaManager,
+        "get_num_blocks_to_allocate",
         "in self.cached_blocks_this_step",
         "in ()",
     ),
     "no step forgets its states": (
-        MambaManager.new_step_starts,
+        MambaManager,
+        "new_step_starts",
         "self.cached_blocks_this_step.clear()",
         "pass",
     ),
     "Mamba's first state is looked for": (
-        MambaManager.find_longest_cache_hit,
+        MambaManager,
+        "find_longest_cache_hit",
         "reversed(range(max_length // block_size))",
         "range(max_length // block_size)",
     ),
-    "drafts have no states": (MambaManager._with_speculative, "+ self.block_size", "+ 0"),
+    "drafts have no states": (MambaManager, "_with_speculative", "+ self.block_size", "+ 0"),
     "slots for drafts to come count": (
-        MambaManager.allocate_new_blocks,
+        MambaManager,
+        "allocate_new_blocks",
         "self._num_aligned_blocks(num_tokens_main_model)",
         "self._num_aligned_blocks(num_tokens)",
     ),
     "states for drafts stay": (
-        MambaManager.allocate_new_blocks,
+        MambaManager,
+        "allocate_new_blocks",
         "table.append(table[index])",
         "break",
     ),
-    "an outlived state stays": (MambaManager._outlived_state, "index is None or", "True or"),
+    "an outlived state stays": (MambaManager, "_outlived_state", "index is None or", "True or"),
     "a state goes back while drafts may be rejected": (
-        MambaManager.remove_skipped_blocks,
+        MambaManager,
+        "remove_skipped_blocks",
         "total_computed_tokens - self.num_speculative_blocks",
         "total_computed_tokens",
     ),
     "Mamba keeps its last two states": (
-        MambaManager.get_num_skipped_tokens,
+        MambaManager,
+        "get_num_skipped_tokens",
         "num_computed_tokens - 1",
         "num_computed_tokens - 1 - self.block_size",
     ),
     "a prefill ends anywhere": (
-        MambaSplit._mamba_block_aligned_split,
+        MambaSplit,
+        "_mamba_block_aligned_split",
         "num_new_tokens // block_size * block_size",
         "num_new_tokens",
     ),
     "the last block's end is stepped over": (
-        MambaSplit._mamba_block_aligned_split,
+        MambaSplit,
+        "_mamba_block_aligned_split",
         "return last_end - num_computed_tokens",
         "pass",
     ),
     "a decode is cut too": (
-        MambaSplit._mamba_block_aligned_split,
+        MambaSplit,
+        "_mamba_block_aligned_split",
         "num_computed_tokens >= max(",
         "num_computed_tokens > 99 + max(",
     ),
     "EAGLE's prefill ends where others do": (
-        MambaSplit._mamba_block_aligned_split,
+        MambaSplit,
+        "_mamba_block_aligned_split",
         "if self.use_eagle:",
         "if False:",
     ),
 }
 
 
-def golden() -> list[tuple[dict[str, Any], list[str]]]:
-    """The golden scenarios that have groups, and the real engine's lines."""
-    names = [path.stem for path in VECTORS.glob("*.json") if path.stem != "index"]
-    loaded = {name: json.loads((VECTORS / f"{name}.json").read_text()) for name in names}
-    return [
-        (scenario, (VECTORS / f"{name}.jsonl").read_text().splitlines())
-        for name, scenario in sorted(loaded.items())
-        if are_groups(scenario)
-    ]
-
-
-GOLDEN = golden()
-
-
-def noticed() -> bool:
-    """Whether some golden scenario gives other lines than the real engine's."""
-    return any(
-        lockstep.difference(lines, lockstep.lines_of("reference", scenario), bytewise=True)
-        for scenario, lines in GOLDEN
-    )
-
-
-def defective(function: Callable[..., Any], right: str, wrong: str) -> Any:
-    """A method as it is but for one piece of text."""
-    function = getattr(function, "__func__", function)
-    source = textwrap.dedent(inspect.getsource(function))
-    assert right in source, f"{function.__qualname__} has no {right!r} any more"
-    module = sys.modules[function.__module__]
-    text = textwrap.indent(source.replace(right, wrong, 1), "    ")
-    scope = dict(vars(module))
-    # A method that says `super` finds its class in a variable of this name around it.
-    exec(f"def made(__class__):\n{text}\n    return {function.__name__}", scope)
-    return scope["made"](getattr(module, function.__qualname__.split(".")[0]))
+GOLDEN = golden(are_groups)
 
 
 def test_nothing_is_noticed_without_a_defect() -> None:
     """The golden scenarios of groups are in scope, and the reference is right about them."""
     assert len(GOLDEN) > 20
-    assert all(from_dict(scenario) for scenario, _ in GOLDEN)
-    assert not noticed()
+    assert all(from_dict(scenario) for scenario, _ in GOLDEN.values())
+    assert first_missed(GOLDEN) == ""
 
 
 @pytest.mark.parametrize("what", DEFECTS)
-def test_a_defect_is_noticed(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_is_noticed(what: str) -> None:
     """By a golden scenario: a reference with one line that is wrong prints other lines."""
-    function, right, wrong = DEFECTS[what]
-    owner_name, name = function.__qualname__.split(".")
-    owner = getattr(sys.modules[function.__module__], owner_name)
-    monkeypatch.setattr(owner, name, defective(function, right, wrong))
-    assert noticed()
+    with planted(*DEFECTS[what]):
+        assert first_missed(GOLDEN)

@@ -1,20 +1,16 @@
 """Requests that wait: the reference beside the real vLLM 0.22.1, and defects to be noticed."""
 
-import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzz import lockstep, waits
+from fuzz import waits
+from fuzz.golden import first_missed, using
 from fuzz.source_defects import planted
 from oracle.client import Oracle
 
 from nullblock.conformance.engine import WAITS
-from nullblock.conformance.lockstep.generator import Scenario
-from nullblock.conformance.scenario import from_dict
-from nullblock.conformance.scope import used
 from nullblock.reference.sched.drafts import Drafts
 from nullblock.reference.sched.finishing import Finishing
 from nullblock.reference.sched.kv_connector import RemoteKV
@@ -29,7 +25,6 @@ from nullblock.reference.sched.update_phase import UpdatePhase
 from nullblock.reference.sched.waiting_phase import WaitingPhase
 from nullblock.reference.single_type_kv_cache_manager import SingleTypeKVCacheManager
 
-VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"
 SEED, STEPS = "3", "1500"
 CASES = (
     "skipped although nothing blocks it",
@@ -59,31 +54,13 @@ CASES = (
 )
 
 
-def vectors() -> dict[str, tuple[Scenario, list[str]]]:
-    """The golden scenarios in which requests wait, and the real engine's lines, by name."""
-    found = {}
-    for name in json.loads((VECTORS / "index.json").read_text()):
-        document = json.loads((VECTORS / f"{name}.json").read_text())
-        if any(feature in WAITS for feature, _ in used(from_dict(document))):
-            found[name] = document, (VECTORS / f"{name}.jsonl").read_text().splitlines()
-    return found
-
-
-GOLDEN = vectors()
-
-
-def noticed() -> str:
-    """The first golden scenario for which the reference does not print what was recorded."""
-    for name, (document, expected) in GOLDEN.items():
-        if lockstep.difference(expected, lockstep.lines_of("reference", document), bytewise=True):
-            return name
-    return ""
+GOLDEN = using(WAITS)
 
 
 def test_nothing_is_noticed_where_nothing_is_planted() -> None:
     """The reference prints every golden scenario, so that what follows shows something."""
     assert len(GOLDEN) >= 26
-    assert noticed() == ""
+    assert first_missed(GOLDEN) == ""
 
 
 @pytest.mark.oracle
@@ -235,4 +212,4 @@ GRAMMAR_DEFECTS: tuple[Defect, ...] = (
 def test_a_planted_defect_is_noticed(owner: Any, name: str, old: str, new: str) -> None:
     """Some golden scenario is printed otherwise: what was changed is decided by them."""
     with planted(owner, name, old, new):
-        assert noticed()
+        assert first_missed(GOLDEN)
