@@ -46,7 +46,7 @@ oracle: .venv/dev
 	@$(BIN)/python tests/oracle/install.py --release 0.32.0 >/dev/null || test "$${CI:-false}" = false
 
 fuzz: .venv/dev oracle ## spec, reference and the real vLLM in lockstep; ARGS="--steps 100000"
-	@$(BIN)/python tests/fuzz/bulk.py --engine spec --engine reference $(ARGS)
+	@$(BIN)/python tests/fuzz/bulk.py $(ARGS)
 
 bench: .venv/dev oracle ## reference, fast engine, checker and recorder beside the real vLLM, the explorer beside SPIN
 	@$(BIN)/python benchmarks/bench_reference.py $(ARGS)

@@ -37,7 +37,10 @@ EOS, STOP = 10**9, 10**9 + 1
 class Bench:
     """One scheduler with that many requests running, all of them decoding."""
 
-    def __init__(self, kind: Any, running: int, depth: int, turnover: bool) -> None:
+    def __init__(
+        self, kind: Any, running: int, depth: int, turnover: bool, drafts: int = 0
+    ) -> None:
+        """``drafts``: of an EAGLE-like method, of each request; the model agrees with some."""
         import setup_engine
         from vllm.v1.core.sched import async_scheduler, scheduler
 
@@ -49,10 +52,13 @@ class Bench:
             "max_num_batched_tokens": running * (PROMPT + 1),
             "max_model_len": 100_000,
             "async_scheduling": depth > 1,
+            "num_spec_tokens": drafts,
+            "spec_method": "eagle" if drafts else "ngram",
         }
         self.scheduler, self.hasher = setup_engine.build(self.config)
         self.flying: deque[Any] = deque()
         self.depth, self.turnover, self.added = depth, turnover, 0
+        self.agreed = 0
         for _ in range(running):
             self.add()
         self.steps(20)
@@ -81,6 +87,7 @@ class Bench:
             decided = self.scheduler.schedule()
             ids = list(decided.num_scheduled_tokens)
             frames = [[7 + len(name)] for name in ids]
+            self.agree(decided, frames)
             places = {name: place for place, name in enumerate(ids)}
             output = ModelRunnerOutput(
                 req_ids=ids, req_id_to_index=places, sampled_token_ids=frames
@@ -88,8 +95,28 @@ class Bench:
             self.flying.append((decided, output))
             if len(self.flying) >= self.depth:
                 self.scheduler.update_from_output(*self.flying.popleft())
+                self.propose(ids)
             for _ in range(self.config["max_num_seqs"] - len(self.scheduler.requests)):
                 self.add()
+
+    def agree(self, decided: Any, frames: list[list[int]]) -> None:
+        """The model agrees with some drafts: each request with another number of them."""
+        drafts = decided.scheduled_spec_decode_tokens
+        if drafts:
+            for i, (name, frame) in enumerate(
+                zip(decided.num_scheduled_tokens, frames, strict=True)
+            ):
+                frame *= 1 + (i + self.agreed) % (1 + len(drafts.get(name, ())))
+            self.agreed += 1
+
+    def propose(self, ids: list[str]) -> None:
+        """As workers do in step: ahead of the model they keep drafts to themselves."""
+        many = self.config["num_spec_tokens"]
+        if many and self.depth == 1:
+            from vllm.v1.outputs import DraftTokenIds
+
+            drafts = DraftTokenIds(ids, [[9] * many for _ in ids])
+            self.scheduler.update_draft_token_ids(drafts)
 
     def timed(self) -> float:
         """Processor seconds of a step."""

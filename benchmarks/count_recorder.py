@@ -1,6 +1,6 @@
 """How many instructions recording costs: the real vLLM 0.22.1 scheduler under valgrind.
 
-    python benchmarks/count_recorder.py [--running N] [--steps N] [--floor]
+    python benchmarks/count_recorder.py [--running N] [--steps N] [--drafts N] [--floor]
 
 needs the real engine (``make oracle``) and valgrind. A clock tells what the machine did meanwhile,
 too; a count does not: it is nearly the same on a machine that is busy with other things. Counted
@@ -23,7 +23,8 @@ SHORT = 16
 """Steps of the run that is taken away."""
 PROGRAM = """
 import gc, os, sys
-folder, kind, running, depth, turnover, steps = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+folder, kind = sys.argv[1:3]
+running, depth, turnover, drafts, steps = map(int, sys.argv[3:])
 sys.path[:0] = os.environ["OURS"].split(os.pathsep)
 import torchless; torchless.install()
 import bench_recorder
@@ -35,7 +36,7 @@ if kind == "recording":
     os.environ |= {"NULLBLOCK_TRACE": folder, "NULLBLOCK_TRACE_FLUSH_SECONDS": "3600"}
 if kind == "looking":
     kinds = [type(k.__name__, (bench_recorder.Looking, k), {}) for k in kinds]
-bench = bench_recorder.Bench(kinds[depth - 1], running, depth, bool(turnover))
+bench = bench_recorder.Bench(kinds[depth - 1], running, depth, bool(turnover), drafts)
 gc.disable()
 bench.steps(steps)
 if kind == "recording":
@@ -45,7 +46,7 @@ os._exit(0)
 
 
 def instructions(python: Path, kind: str, *numbers: int) -> int:
-    """Of a whole run: how many requests run, the depth, whether some end, and steps."""
+    """Of a whole run: how many requests run, the depth, whether some end, drafts, and steps."""
     with tempfile.TemporaryDirectory() as folder:
         ours = [bench_recorder.ROOT / place for place in ("tests/oracle", ".src", "benchmarks")]
         environment = {
@@ -75,6 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--running", type=int, default=256)
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--drafts", type=int, default=0, help="of each request; default: none")
     python = bench_recorder.ROOT / ".oracle" / "bin" / "python"
     parser.add_argument("--python", type=Path, default=python)
     parser.add_argument("--floor", action="store_true", help="only look: the least there is")
@@ -84,10 +86,11 @@ def main() -> None:
     kind = "looking" if options.floor else "recording"
     for turnover in (0, 1):
         for depth in (1, 2):
+            numbers = options.running, depth, turnover, options.drafts
             one, other = (
                 (
-                    instructions(options.python, k, options.running, depth, turnover, long)
-                    - instructions(options.python, k, options.running, depth, turnover, SHORT)
+                    instructions(options.python, k, *numbers, long)
+                    - instructions(options.python, k, *numbers, SHORT)
                 )
                 / options.steps
                 for k in ("plain", kind)
@@ -95,6 +98,7 @@ def main() -> None:
             )
             mode = "sync" if depth == 1 else f"async, depth {depth}"
             what = "ends and arrivals" if turnover else "decodes"
+            what += f" with {options.drafts} drafts" if options.drafts else ""
             print(
                 f"{mode}, {options.running} {what}: {one / 1e6:.2f} million instructions a step, "
                 f"{kind} {other / one - 1:+.2%}",

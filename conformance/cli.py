@@ -26,7 +26,7 @@ from typer.core import TyperGroup
 
 COMMANDS = (
     *("explore", "prove", "ledger", "mutate", "run", "check", "trace", "serve-trace", "replay"),
-    *("import", "schema", "rules", "profiles", "lines", "workflow"),
+    *("import", "schema", "rules", "profiles", "lines", "defects", "workflow"),
 )
 """In the order in which ``--help`` shows them."""
 

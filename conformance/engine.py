@@ -39,6 +39,7 @@ class Feature(enum.StrEnum):
     v2_model_runner = "the v2 model runner"
     counts = "counting requests"
     drafts = "speculative decoding"
+    silence = "a step that returns without a token"
     lora_cap = "a cap on adapters"
     kv_connector = "a KV connector"
     streaming = "a resumable request"
@@ -60,7 +61,7 @@ WAITS = frozenset(
     )
 )
 """What makes a request wait for something else than its turn."""
-CORE_FEATURES = ALL_FEATURES - CONTRACT - WAITS - {Feature.drafts, Feature.groups}
+CORE_FEATURES = ALL_FEATURES - CONTRACT - WAITS - {Feature.drafts, Feature.silence, Feature.groups}
 """Those that concern one full-attention group and nothing beside it."""
 
 

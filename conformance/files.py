@@ -1,11 +1,11 @@
 """Writing files whole or not at all."""
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 
 @contextmanager
@@ -25,14 +25,11 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
             yield direct
         return
     target = path.resolve()
+    temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}.tmp"
     try:
-        handle, name = tempfile.mkstemp(".tmp", f".{target.name}.", target.parent)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            yield cast(BinaryIO, stream)
+        # Named before it exists: a signal that arrives while it is made finds it, too.
+        with _create(temporary, path) as stream:
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         temporary.chmod(_mode(target))
@@ -40,6 +37,14 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _create(temporary: Path, path: Path) -> BinaryIO:
+    """A new file that nobody else may read yet."""
+    try:
+        return open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def write_atomically(path: Path, data: bytes) -> None:

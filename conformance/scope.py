@@ -88,6 +88,7 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.v2_model_runner, "use_v2_model_runner", config.use_v2_model_runner),
         (Feature.drafts, "num_spec_tokens", config.num_spec_tokens > 0),
         (Feature.drafts, "drafts", config.drafts is not UNSET),
+        (Feature.silence, "accept", isinstance(config.accept, list) and None in config.accept),
     )
     for feature, key, is_used in switches:
         if is_used:

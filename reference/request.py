@@ -164,6 +164,11 @@ class Request:
     streaming_queue: "deque[StreamingUpdate | None] | None" = None
     """Chunks that have arrived for a session; None in it stands for the end."""
 
+    num_draft_placeholders = 0
+    """Of the placeholders, those for drafts."""
+    num_earlier_outputs = 0
+    """Outputs to come of the time before a preemption, where a profile tells runs apart."""
+
     def __init__(
         self,
         request_id: str,

@@ -113,6 +113,10 @@ class Env:
         self.reserve = config.scheduler_reserve_full_isl
         self.priority = config.policy == "priority"
         self.asynchronous = config.async_scheduling
+        self.num_spec = config.num_spec_tokens
+        self.drafts = config.num_spec_tokens > 0 or config.drafts_from_outside
+        self.eagle = config.use_eagle
+        self.lookahead = config.num_lookahead_tokens
         self.block_size = config.block_size
         self.requests: dict[Any, Request] = {}
         self.indices = range(self.usable + 2)
@@ -247,6 +251,18 @@ class Env:
 
     def on_token(self, s: State, r: Any) -> None:
         """Called when r takes a token."""
+
+    def accepted(self, s: State, r: Any) -> int:
+        """How many drafts of the entry that is settled the model agrees with. Supplied by a
+        subclass.
+        """
+        raise NotImplementedError
+
+    def proposed(self, s: State, r: Any) -> int:
+        """How many drafts are proposed for r as soon as its tokens have come: none, where a
+        subclass does not say otherwise.
+        """
+        return 0
 
     def note(self, s: State, r: Any, why: Value) -> None:
         """Called with the verdict of the stop check."""

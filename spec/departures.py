@@ -7,6 +7,7 @@ them all again, and shows that the normative profile passes the same scopes.
 
 from dataclasses import dataclass, replace
 
+from nullblock.spec.draft_departures import DRAFT_DEFECTS, DraftDefect
 from nullblock.spec.explorer.liveness import SERVED
 from nullblock.spec.explorer.model import Scope, Template
 from nullblock.spec.explorer.result import Counterexample, Progress, Result
@@ -102,6 +103,12 @@ def _ahead(
     return Defect(switch, False, upstream, breaks, story, scope)
 
 
+def _drafted(d: DraftDefect) -> Defect:
+    """A departure that shows only with drafts."""
+    what = (d.switch, d.upstream, d.breaks, d.story)
+    return _ahead(what, d.name, d.config, d.templates, d.witnesses, **d.more)
+
+
 _BEFORE_INDEX = (
     "a victim before the index that was not scheduled makes the scheduler skip a request"
 )
@@ -156,7 +163,7 @@ DEPARTURES: tuple[Defect, ...] = (
     ),
     _unservable(
         "full-prompt",
-        "none known",
+        "29496",
         "RUN-20",
         "a prompt of max_model_len tokens, computed in chunks, never gets its last one and runs "
         "for ever",
@@ -173,7 +180,7 @@ DEPARTURES: tuple[Defect, ...] = (
     ),
     _unservable(
         "empty-prompt",
-        "none known",
+        "7632",
         GUARD,
         "an empty prompt is taken, and the step that would admit it raises",
         _config(2, 2, 2),
@@ -282,7 +289,7 @@ DEPARTURES: tuple[Defect, ...] = (
     Defect(
         "frames_match_request",
         False,
-        "none known",
+        "42492",
         "UPD-15",
         _REUSE,
         Scope(
@@ -322,7 +329,7 @@ DEPARTURES: tuple[Defect, ...] = (
         depth=2,
     ),
     _ahead(
-        ("frames_match_request", "none known", PROMISE, _REUSE_AHEAD),
+        ("frames_match_request", "42492", PROMISE, _REUSE_AHEAD),
         "next-owner-ahead",
         _config(2, 2, 4, max_model_len=8, async_scheduling=True),
         (Template("a", (A,), 2),),
@@ -355,5 +362,6 @@ DEPARTURES: tuple[Defect, ...] = (
         "three-in-flight preempted-in-flight resumed-in-flight",
         depth=3,
     ),
+    *map(_drafted, DRAFT_DEFECTS),
 )
 """In the order of a request's way through the engine."""

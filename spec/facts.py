@@ -32,7 +32,25 @@ class Config:
     """Kept free when somebody is admitted while others run; 0: none."""
     async_scheduling: bool = False
     """Whether a request is scheduled again before its last token is known."""
+    num_spec_tokens: int = 0
+    """Drafts that a step may verify of one request; 0: no speculative decoding."""
+    spec_method: str = "ngram"
+    """What proposes them: `ngram`, `eagle` or `draft_model`."""
+    eagle_group: bool = False
+    """Whether the layers of an EAGLE-like method share the cache, whatever proposes drafts."""
+    drafts_from_outside: bool = False
+    """Whether drafts may come though none are configured."""
     semantics: Semantics = NORMATIVE
+
+    @property
+    def num_lookahead_tokens(self) -> int:
+        """Slots that what proposes drafts needs for them: ngram writes nothing to the cache."""
+        return 0 if self.spec_method == "ngram" else self.num_spec_tokens
+
+    @property
+    def use_eagle(self) -> bool:
+        """Whether the last hit of a lookup is computed again."""
+        return self.eagle_group or (self.num_spec_tokens > 0 and self.spec_method == "eagle")
 
 
 def blocks_of_watermark(share: float | None, num_blocks: int, semantics: Semantics) -> int:

@@ -82,9 +82,9 @@ FLIGHT = {
     "oldest": "I",  # number of the oldest step in flight
     "steps": "I",  # steps scheduled so far: the number of the next one
     "upto": "I",  # one after the last entry of the step whose output is applied
-    "ph": "R>I",  # num_output_placeholders: tokens in flight that the request will take
+    "ph": "R>I",  # outputs in flight that the request will take; with `pd`, its placeholders
     "drop": "R>I",  # async_tokens_to_discard: tokens in flight that it will not
-    "open": "I",  # 1: the taker has a new token, and whether it stops is not settled
+    "open": "I",  # 1: the taker has a new token, it may stop; 2: it does not, and has more to take
     "taker": "R",
     # Only lines after 0.22.1 have these, see rules/later.py.
     "aloft": "R>I",  # num_in_flight_tokens: tokens of steps in flight
@@ -98,6 +98,20 @@ FLIGHT_GHOST = {
     "base": "R>I",  # the first place that is in flight
     "since": "R>I",  # entries before this one were scheduled before the last admission
 }
+DRAFTS = {
+    "spec": "R>I",  # len(spec_token_ids): drafts that the next step of a request may verify
+    "drafted": "R>I",  # drafts that the open step verifies
+    "ndraft": "I>I",  # drafts of an entry that are neither taken nor rejected
+    "pd": "R>I",  # drafts in flight: ph + pd is num_output_placeholders
+    "old": "R>I",  # outputs in flight from before the last admission, where there may be drafts
+    "chunk": "R>I",  # is_prefill_chunk, in vllm-0.22.1: the last step left it short of a token
+}
+DRAFTS_GHOST = {
+    "cum": "RI>I",  # drafts put in flight for a request up to a place among its outputs
+    "flown": "R>I",  # drafts put in flight for a request so far
+    "landed": "R>I",  # of those, how many were taken or rejected, or are to be dropped
+    "slip": "R>I",  # how many drafts of a request were rejected
+}
 REPORT = {
     "told": "R>I",  # blocks of a request that the worker knows
     "fresh": "R>I",  # NEW or RESUMED in the open step, 0 otherwise
@@ -109,12 +123,34 @@ REPORT = {
     "nrej": "I",
 }
 FIELDS: dict[str, str] = (
-    POOL | TABLE | POOL_GHOST | LOOKUP | QUEUES | STEP | FLIGHT | FLIGHT_GHOST | REPORT
+    POOL
+    | TABLE
+    | POOL_GHOST
+    | LOOKUP
+    | QUEUES
+    | STEP
+    | FLIGHT
+    | FLIGHT_GHOST
+    | REPORT
+    | DRAFTS
+    | DRAFTS_GHOST
 )
-GHOSTS = frozenset(POOL_GHOST | FLIGHT_GHOST) | {"evset", "waitset", "used", "adm", "ix"}
+GHOSTS = frozenset(POOL_GHOST | FLIGHT_GHOST | DRAFTS_GHOST) | {
+    "evset",
+    "waitset",
+    "used",
+    "adm",
+    "ix",
+}
 HANDED = frozenset(POOL) | frozenset(TABLE) | frozenset(POOL_GHOST)
 """What taking and releasing blocks may change."""
-MOVED = frozenset(QUEUES) | {"told", "fresh", "npre", "preempted", "turned", "since"}
+MOVED = (
+    frozenset(QUEUES)
+    | {"told", "fresh", "npre", "preempted", "turned", "since"}
+    | {
+        *("spec", "drafted", "old"),
+    }
+)
 """What queueing, leaving and admitting may change."""
 
 IDLE, RUN_PHASE, WAIT_PHASE, DECIDED, ADVANCE, UPDATE, RESETTING = range(7)

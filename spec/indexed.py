@@ -90,6 +90,13 @@ class Void(dict[Any, Any]):
         pass
 
 
+class Uncounted(Zero):
+    """A ghost map of numbers that keeps nothing."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+
 LONGEST_ROW = 2**16
 """Running lists of at most so many requests get a place for each of them at once."""
 
@@ -117,11 +124,13 @@ class IndexedEnv(Env):
                 return Sparse()
             case "run" if self.max_seqs <= LONGEST_ROW:
                 return [None] * (self.max_seqs + 2)
-            case "pos" | "own" | "pw" | "done" | "hstamp" | "ix" | "since":
+            case "pos" | "own" | "pw" | "done" | "hstamp" | "ix":
                 return Void()
+            case "cum" | "flown" | "landed" | "slip" | "since":
+                return Uncounted()
             case "spot" | "nth" | "entry":
                 return Void()
-            case "frame" | "born" | "grant" | "due" | "fend":
+            case "frame" | "born" | "grant" | "due" | "fend" | "ndraft":
                 return Passing()
             case _:
                 return CARRIERS.get(field, Zero)()

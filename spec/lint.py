@@ -44,10 +44,19 @@ ODD = (
 )
 """What neither machine nor rules may contain."""
 
-MACHINE = ("machine/blocks.py", "machine/schedule.py", "machine/update.py", "machine/events.py")
-RULES = ("rules/pool.py", "rules/lookup.py", "rules/queues.py", "rules/steps.py", "rules/later.py")
-PARTS = "rules/later.py"
-READINGS = ("state.py", "later.py", "machine/output.py", "cache_events.py")
+MACHINE = (
+    *("machine/blocks.py", "machine/schedule.py", "machine/update.py", "machine/events.py"),
+    "machine/drafts.py",
+)
+RULES = (
+    *("rules/pool.py", "rules/lookup.py", "rules/queues.py", "rules/steps.py", "rules/later.py"),
+    "rules/drafts.py",
+)
+PARTS = ("rules/later.py", "rules/drafts.py")
+READINGS = (
+    *("state.py", "flight.py", "later.py", "drafts.py"),
+    *("machine/output.py", "cache_events.py"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +225,9 @@ def names_of(folder: Path) -> Names:
         frozenset(d.name for d in rules),
         frozenset(d.name for d in readings),
         frozenset(d.name for d in machine),
-        frozenset(d.name for d in functions((folder / PARTS).read_text())),
+        frozenset(
+            d.name for f in PARTS for d in functions((folder / f).read_text()) if not is_rule(d)
+        ),
     )
 
 

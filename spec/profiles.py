@@ -48,6 +48,22 @@ class Semantics:
     """RUN-25: a request is passed over when the outputs in flight are all it may still get; if
     False, only when one of them would be.
     """
+    never_scheduled_back: bool = True
+    """DRAFT-2: a request whose drafts are in flight waits for them; if False it is, in step,
+    scheduled a negative number of tokens.
+    """
+    rejections_keep_to_their_run: bool = True
+    """DRAFT-8: a rejection lowers the counters of the run in which its drafts were scheduled, and
+    nothing is scheduled ahead of an earlier run's drafts; if False, it lowers whatever is there
+    and not zero.
+    """
+    discards_count_outputs: bool = True
+    """LIFE-3: a reset drops the outputs in flight; if False, as many as there are tokens in them.
+    """
+    drafts_for_running_only: bool = True
+    """DRAFT-6: drafts are taken for a running request that awaits no output; if False, for
+    everybody who is known.
+    """
     min_tokens_hold_stops: bool = True
     """UPD-4: below `min_tokens` neither eos nor a stop id stops a request; if False, that is left
     to the sampler.
@@ -100,6 +116,10 @@ VLLM_0_22_1 = Semantics(
     outputs_owed_once=False,
     discards_add_up=False,
     stop_check_counts_frames=False,
+    never_scheduled_back=False,
+    rejections_keep_to_their_run=False,
+    discards_count_outputs=False,
+    drafts_for_running_only=False,
 )
 VLLM_0_32_0 = Semantics(
     reject_unservable=False,

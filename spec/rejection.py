@@ -20,12 +20,21 @@ def why_unservable(config: Config, prompt_len: int, max_tokens: int) -> str | No
         )
     # The last token that is sampled ends the request and is never computed.
     slots = min(prompt_len + max_tokens, config.max_model_len) - 1
-    blocks, usable = -(-slots // config.block_size), config.num_blocks - 1
+    reach = _with_drafts(config, slots)
+    blocks, usable = -(-reach // config.block_size), config.num_blocks - 1
     if blocks > usable:
-        return f"{slots} tokens may need {blocks} blocks, the pool has {usable}"
+        return f"{reach} tokens may need {blocks} blocks, the pool has {usable}"
     budget, threshold = config.max_num_scheduled_tokens, config.long_prefill_token_threshold
     in_chunks = config.enable_chunked_prefill or 0 < threshold <= budget
     if slots > budget and not in_chunks:
         # After a preemption prompt and output are computed again, in one step.
         return f"{slots} tokens may have to be computed in one step of at most {budget}"
     return None
+
+
+def _with_drafts(config: Config, slots: int) -> int:
+    """Slots that so many tokens and their drafts may take (DRAFT-5)."""
+    if config.num_spec_tokens and config.async_scheduling:
+        return config.max_model_len
+    drafts = config.num_spec_tokens + config.num_lookahead_tokens
+    return min(slots + drafts, config.max_model_len)

@@ -6,16 +6,15 @@ quantifiers.
 
 from nullblock.spec import later
 from nullblock.spec.catalogue import clause
+from nullblock.spec.drafts import behind, lookahead, placeholders, reach
 from nullblock.spec.fields import (
     CONTINUE,
     EOS,
     LEAVING,
     LENGTH,
-    RUNNING,
     STOP_ID,
     STOPPED,
     STOPPED_BY_ID,
-    TOKEN,
     UNBORN,
     UNPAUSED,
 )
@@ -166,7 +165,7 @@ def chunk(s: State, n: Value) -> Value:
 
 def ahead(s: State, r: Value) -> Value:
     """Tokens of r in flight that may be computed before they are known."""
-    return s.ph[r] if s.k.asynchronous else 0
+    return placeholders(s, r) if s.k.asynchronous else 0
 
 
 @clause("RUN-25")
@@ -181,20 +180,20 @@ def last_in_flight(s: State, r: Value) -> Value:
     end = s.k.prompt_len(r) + s.k.max_tokens(r)
     if s.k.sem.stop_check_counts_frames:
         return both(s.ph[r] > 0, s.ntok[r] + s.ph[r] >= end)
-    return both(s.ph[r] > 0, s.comp[r] + 2 - s.ph[r] >= end)
+    return both(placeholders(s, r) > 0, s.comp[r] + 2 - placeholders(s, r) >= end)
 
 
 @clause("RUN-2")
 def tokens_to_run(s: State, r: Value) -> Value:
-    """A running request gets the tokens it is behind, those in flight that are scheduled ahead
-    included, as far as chunk, budget and max_model_len - 1 allow.
+    """A running request gets the tokens it is behind, those in flight that are scheduled ahead and
+    drafts included, as far as chunk, budget and max_model_len - 1 allow.
 
     Source: Scheduler.schedule, running phase. In vllm-0.22.1 the number may be negative for a
     prompt longer than max_model_len.
     """
     if last_in_flight(s, r):
         return 0
-    n = least(chunk(s, s.ntok[r] + ahead(s, r) - s.comp[r]), s.k.max_len - 1 - s.comp[r])
+    n = least(chunk(s, behind(s, r)), s.k.max_len - 1 - s.comp[r])
     return later.granted(s, n)
 
 
@@ -209,7 +208,7 @@ def tokens_to_admit(s: State, r: Value) -> Value:
 
 def room(s: State) -> Value:
     """Blocks that the actor's table must have."""
-    return s.k.blocks(least(s.goal, s.k.max_len))
+    return s.k.blocks(least(s.goal + lookahead(s), s.k.max_len))
 
 
 def hashable(s: State, r: Value) -> Value:
@@ -283,7 +282,20 @@ def lookup_over(s: State, r: Value) -> Value:
         s.k.skip_read(r),
         s.nhit >= s.k.full(s.ntok[r] - 1),
         neg(is_hit(s, s.k.want(r, s.nhit))),
+        is_dropped(s, r),
     )
+
+
+@clause("DRAFT-11")
+def is_dropped(s: State, r: Value) -> Value:
+    """For an EAGLE-like method the last hit is none: its block is computed again, for what the
+    draft needs to know of it.
+
+    Source: FullAttentionManager.find_longest_cache_hit.
+    """
+    if not s.k.eagle:
+        return False
+    return either(s.nhit + 1 >= s.k.full(s.ntok[r] - 1), neg(is_hit(s, s.k.want(r, s.nhit + 1))))
 
 
 def longest(s: State, r: Value) -> Value:
@@ -303,7 +315,7 @@ def servable(s: State, r: Value) -> Value:
     return both(
         1 <= s.k.prompt_len(r),
         s.k.prompt_len(r) < s.k.max_len,
-        s.k.blocks(longest(s, r)) <= s.k.usable,
+        s.k.blocks(reach(s, longest(s, r))) <= s.k.usable,
         either(
             s.k.chunked,
             longest(s, r) <= s.k.budget,
@@ -330,56 +342,6 @@ def check_stop(s: State, r: Value) -> Value:
     if kind == STOP_ID:
         return STOPPED_BY_ID
     return LENGTH if at_limit else CONTINUE
-
-
-@clause("UPD-16")
-def answers(s: State, i: Value) -> Value:
-    """An output belongs to the request that was scheduled, and to nobody once that has ended.
-
-    Source: Scheduler.update_from_output. In vllm-0.22.1 the request is found again by its id, even
-    if it is a later one.
-    """
-    r = s.frame[i]
-    if s.k.sem.frames_match_request:
-        return both(s.stage[r] != UNBORN, s.arr[r] == s.born[i])
-    return s.stage[r] != UNBORN
-
-
-def owes_token(s: State, i: Value) -> Value:
-    """Whether a request gets a token, to take or to drop, from entry i."""
-    return both(answers(s, i), s.due[i] == TOKEN, neg(later.is_worthless(s, s.frame[i])))
-
-
-@clause("UPD-17")
-def counts_outputs(s: State) -> Value:
-    """The tokens in flight of a request are counted, so that none is computed and sampled twice.
-
-    Source: AsyncScheduler._update_after_schedule. In vllm-0.22.1 synchronous scheduling does not
-    count them: a request preempted and resumed with its output in flight samples it again.
-    """
-    return either(s.k.asynchronous, s.k.sem.outputs_owed_once)
-
-
-def in_flight(s: State) -> Value:
-    """Steps in flight."""
-    return s.steps - s.oldest
-
-
-def begins(s: State, n: Value) -> Value:
-    """The first entry of step n in flight, while no output is being applied."""
-    return ite(n == s.oldest, s.cur, s.fend[n - 1])
-
-
-def computed_for_sure(s: State, r: Value) -> Value:
-    """Tokens of r that are computed and known."""
-    return s.comp[r] - s.ph[r]
-
-
-def caches_what_is_known(s: State, r: Value) -> Value:
-    """Whether blocks of r are cached when their last token becomes known, not when it is
-    scheduled (HASH-20).
-    """
-    return both(s.k.asynchronous, s.k.caching, s.stage[r] == RUNNING)
 
 
 def turn(s: State, r: Value) -> Value:

@@ -30,7 +30,7 @@ R = 0
 
 def environment(size: int, **constants: Any) -> Any:
     """An environment with a block size and no more than what a helper reads."""
-    k = SimpleNamespace(block_size=size, sem=NORMATIVE, **constants)
+    k = SimpleNamespace(block_size=size, sem=NORMATIVE, lookahead=0, **constants)
     k.blocks = lambda tokens: Env.blocks(k, tokens)  # type: ignore[arg-type]
     k.full = lambda tokens: Env.full(k, tokens)  # type: ignore[arg-type]
     k.tokens = lambda blocks: Env.tokens(k, blocks)  # type: ignore[arg-type]
@@ -55,6 +55,7 @@ def running_by_the_rules(
     """Tokens that a running request gets."""
     k = SimpleNamespace(threshold=threshold, max_len=max_len, asynchronous=False, sem=NORMATIVE)
     s: Any = SimpleNamespace(k=k, budget=budget, ntok={R: tokens}, comp={R: computed}, ph={R: 0})
+    s.spec = s.pd = s.old = {R: 0}
     return state.tokens_to_run(s, R)  # type: ignore[no-any-return]
 
 
@@ -90,7 +91,7 @@ def ahead_by_the_rules(
     assert min(prompt, output, placeholders) >= 0
     k = SimpleNamespace(asynchronous=True, prompt_len=lambda r: prompt)
     k.max_tokens, k.sem = lambda r: max_tokens, NORMATIVE if frames else VLLM_0_22_1
-    s: Any = SimpleNamespace(k=k, ph={R: placeholders}, ntok={R: prompt + output})
+    s: Any = SimpleNamespace(k=k, ph={R: placeholders}, pd={R: 0}, ntok={R: prompt + output})
     s.comp = {R: computed}
     return bool(state.last_in_flight(s, R))
 
@@ -103,7 +104,7 @@ def ahead_by_the_reference(
     phase: Any = SimpleNamespace(semantics=NORMATIVE if frames else VLLM_0_22_1)
     request: Any = SimpleNamespace(num_prompt_tokens=prompt, max_tokens=max_tokens)
     request._all_token_ids, request.num_output_placeholders = _Sized(prompt + output), placeholders
-    request.num_computed_tokens = computed
+    request.num_computed_tokens, request.num_draft_placeholders = computed, 0
     if placeholders <= 0:
         return False
     return bool(RunningPhase._is_served_by_steps_in_flight(phase, request))
@@ -238,6 +239,7 @@ def _servable(
 ) -> bool:
     k = environment(4, usable=9, max_len=max_len, budget=budget)
     k.threshold, k.chunked = threshold, chunked
+    k.num_spec, k.asynchronous = 0, False
     k.prompt_len, k.max_tokens = lambda r: prompt, lambda r: max_tokens
     return bool(state.servable(SimpleNamespace(k=k), R))
 
@@ -273,6 +275,7 @@ def _servable_there(
             empty_kv_cache_blocks=SimpleNamespace(blocks=()),
         ),
         _num_tokens_to_attend_to=lambda request: 0,
+        _with_drafts=lambda num_slots: num_slots,
         max_num_scheduled_tokens=budget,
         scheduler_config=SimpleNamespace(
             long_prefill_token_threshold=threshold, enable_chunked_prefill=chunked
@@ -288,7 +291,7 @@ def hits_by_the_rules(tokens: int, first_miss: int) -> int:
     """Blocks of 4 tokens that a lookup hits, where those before the first miss are cached."""
     assert 1 <= tokens <= 24 and 0 <= first_miss
     k = environment(4, caching=True, skip_read=lambda r: False, want=lambda r, i: i)
-    k.exists = lambda sort, test, by: by[1] < first_miss
+    k.exists, k.eagle = lambda sort, test, by: by[1] < first_miss, False
     s: Any = SimpleNamespace(k=k, ntok={R: tokens}, nhit=0)
     while not state.lookup_over(s, R):
         s.nhit += 1
@@ -313,7 +316,7 @@ def admission_by_the_rules(goal: int, hits: int, free_hits: int, free: int) -> b
     assert 0 <= free_hits <= hits <= 3 and 4 * hits < goal and free >= 0
     k = environment(4, max_len=goal)
     s: Any = SimpleNamespace(k=k, goal=goal, tlen={R: 0}, nhit=hits, na=0, nevict=free_hits)
-    s.nfree = free
+    s.nfree, s.phase = free, fields.WAIT_PHASE
     return bool(state.fits(s, R))
 
 
@@ -336,7 +339,7 @@ def fits_by_the_rules(held: int, goal: int, free: int, size: int, max_len: int) 
     s: Any = SimpleNamespace(
         k=environment(size, max_len=max_len), goal=goal, tlen={R: held}, nhit=0, na=0
     )
-    s.nevict, s.nfree = 0, free
+    s.nevict, s.nfree, s.phase = 0, free, fields.RUN_PHASE
     return bool(state.fits(s, R))
 
 

@@ -44,7 +44,7 @@ class _Numbered(adapter._Tokens):
 
     def __init__(self, config: facts.Config) -> None:
         IndexedEnv.__init__(self, config)
-        self.added, self.content, self.incoming = {}, {}, {}
+        self.added, self.content, self.incoming, self.taken = {}, {}, {}, {}
         self.outputs, self.listening = [], False
         self.events: list[Fields] = []
         self.numbers_of: dict[str, Numbers] = {}
@@ -73,7 +73,9 @@ class _Numbered(adapter._Tokens):
         return output_number(number_of(r), i) + 1
 
     def on_token(self, s: State, r: Any) -> None:
+        # No workload has drafts: a step brings a request one token at most.
         self.content[r] = [self.incoming[r][0]]
+        self.taken[r] = 1
 
     def forget(self, r: str) -> None:
         """Drop everything about a request that is gone for good."""

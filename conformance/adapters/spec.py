@@ -3,12 +3,15 @@
 from typing import Any
 
 from nullblock.conformance.adapters.shape import REMOVED_FROM, STORED_FROM
+from nullblock.conformance.adapters.spec_drafts import Drafts
+from nullblock.conformance.drafting import Drafted
 from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.lines.extent import extent
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec import facts
 from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
 from nullblock.spec.concrete import State
+from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import (
     CHUNK,
     CONTINUE,
@@ -19,6 +22,7 @@ from nullblock.spec.fields import (
     STOPPED,
     STOPPED_BY_ID,
 )
+from nullblock.spec.flight import begins, in_flight
 from nullblock.spec.indexed import IndexedEnv
 from nullblock.spec.keys import Keys, extra_keys, told_keys
 from nullblock.spec.later import discarded
@@ -29,9 +33,9 @@ from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.names import PAUSE, STATUS
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_unservable
-from nullblock.spec.state import begins, in_flight, live
+from nullblock.spec.state import live
 
-FEATURES = CORE_FEATURES
+FEATURES = CORE_FEATURES | {Feature.drafts}
 NO_CHAIN = 0
 """The chain of a block that is not full yet: no block carries it."""
 FINISH = {CONTINUE: None, STOPPED: "stop", STOPPED_BY_ID: "stop", LENGTH: "length"}
@@ -59,6 +63,10 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
         scheduler_reserve_full_isl=config.scheduler_reserve_full_isl,
         policy=config.policy,
         async_scheduling=config.async_scheduling,
+        num_spec_tokens=config.num_spec_tokens,
+        spec_method=config.spec_method,
+        eagle_group=config.groups[0].eagle,
+        drafts_from_outside=True,
         semantics=semantics,
     )
 
@@ -68,8 +76,10 @@ class _Tokens(IndexedEnv):
     a number: an ideal hash.
     """
 
-    def __init__(self, config: facts.Config, listening: bool) -> None:
+    def __init__(self, config: facts.Config, listening: bool, drafts: Drafts) -> None:
         super().__init__(config)
+        self.told_drafts = drafts
+        self.taken: dict[str, int] = {}
         self.added: dict[str, NewRequest] = {}
         self.content: dict[str, list[int]] = {}
         self.chains: dict[str, list[int]] = {}
@@ -108,8 +118,14 @@ class _Tokens(IndexedEnv):
         return chain[i]
 
     def on_token(self, s: State, r: Any) -> None:
-        token = self.incoming[r][0]
-        self.content[r].append(token)
+        taken = self.taken.get(r, 0)
+        self.content[r].append(self.incoming[r][taken])
+        self.taken[r] = taken + 1
+
+    def accepted(self, s: State, r: Any) -> int:
+        count = len(self.incoming[r]) - 1
+        self.told_drafts.verified(r, s.ndraft[s.cur], count)  # type: ignore[attr-defined]
+        return count
 
     def last_token(self, s: State, r: Any) -> int:
         token, added = self.content[r][-1], self.added[r]
@@ -167,13 +183,13 @@ class _Tokens(IndexedEnv):
         return events
 
     def note(self, s: State, r: Any, why: Any) -> None:
-        token = self.content[r][-1]
+        tokens = self.content[r][-self.taken[r] :]
         self.outputs.append(
             {
                 "id": r,
-                "tokens": [token],
+                "tokens": tokens,
                 "finish": FINISH[why],
-                "stop_reason": token if why == STOPPED_BY_ID else None,
+                "stop_reason": tokens[-1] if why == STOPPED_BY_ID else None,
             }
         )
 
@@ -183,7 +199,8 @@ class _Spec:
 
     def __init__(self, config: facts.Config, scenario: Config) -> None:
         self.config = config
-        self.k = _Tokens(config, scenario.kv_events)
+        self.drafts = Drafts.of(scenario)
+        self.k = _Tokens(config, scenario.kv_events, self.drafts)
         self.s: Any = self.k.start()
         self.rejected: list[tuple[str, str]] = []
         self.told: list[Fields] = []
@@ -215,7 +232,12 @@ class _Spec:
         out = schedule(s)
         entries = range(begins(s, s.steps - 1), s.nframe)
         self.chunks = {s.frame[i] for i in entries if s.due[i] == CHUNK}
-        return self.fields(out)
+        ahead = (
+            [r for r, _ in out.num_scheduled_tokens if r not in self.chunks]
+            if self.config.async_scheduling
+            else []
+        )
+        return {**self.fields(out), "spec": self.drafts.scheduled(out, ahead)}
 
     def fields(self, out: SchedulerOutput) -> Fields:
         """A decision in the words of the driver's `schedule` line. Computed and output tokens
@@ -248,7 +270,6 @@ class _Spec:
                 for q in out.cached
             ],
             "new_token_ids": self.tokens_to_compute(out) if self.pipeline else [],
-            "spec": {},
             "preempted": sorted(out.preempted),
             "finished": sorted(out.finished),
             "num_common_prefix_blocks": out.common_prefixes,
@@ -264,13 +285,26 @@ class _Spec:
         """Apply the output of the oldest step in flight. Raises IndexError if there is none."""
         if not in_flight(self.s):
             raise IndexError("no step is in flight")
-        self.k.incoming, self.k.outputs = sampled, []
+        self.k.incoming, self.k.outputs, self.k.taken = sampled, [], {}
+        self.drafts.returns()
         update_from_output(self.s)
         self.told += self.k.take_events()
         refused, self.rejected = self.rejected, []
         return [
             {"id": r, "tokens": [], "finish": "rejected", "stop_reason": why} for r, why in refused
         ] + self.k.outputs
+
+    def propose(self, drafts: Drafted) -> None:
+        """Take drafts for the steps to come."""
+        self.drafts.propose(self.s, drafts)
+
+    def fill_in(self, drafts: Drafted) -> Fields:
+        """Write drafts into the newest step in flight."""
+        return self.drafts.fill_in(self.s, drafts)
+
+    def spec_stats(self) -> Fields | None:
+        """What the last update counted of drafts."""
+        return self.drafts.stats
 
     def abort(self, ids: list[str] | None, status: str) -> list[str]:
         """Abort the live requests among `ids`, all in order of arrival for None."""
@@ -279,11 +313,8 @@ class _Spec:
         known = sorted(
             (r for r in self.k.requests if live(self.s, r)), key=lambda r: self.s.arr[r]
         )
-        return [
-            r
-            for r in (known if ids is None else list(dict.fromkeys(ids)))
-            if events.abort(self.s, r)
-        ]
+        asked = known if ids is None else dict.fromkeys(ids)
+        return [r for r in asked if events.abort(self.s, r)]
 
     def reset_prefix_cache(self, reset_running: bool) -> bool:
         """Forget every hash if no block is held."""
@@ -347,9 +378,9 @@ class _Spec:
             "computed": s.comp[r],
             "tokens": s.ntok[r],
             "output": s.ntok[r] - k.prompt_len(r),
-            "placeholders": s.ph[r],
+            "placeholders": placeholders(s, r),
             "discard": discarded(s, r),
-            "spec": 0,
+            "spec": s.spec[r],
             "preemptions": s.npre[r],
             "blocks": [[s.tab[r, i] for i in range(s.tlen[r])]],
             "num_cached_block": [s.ncached[r] or None],

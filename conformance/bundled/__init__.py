@@ -7,6 +7,9 @@ TRACE = Path(__file__).with_name("mooncake-conversation.jsonl.zst")
 CROWDED = Path(__file__).with_name("crowded-priority.jsonl.zst")
 """The same scheduler with PRIORITY in a pool that is too small, under a made-up workload."""
 
+DRAFTED = Path(__file__).with_name("drafted-eagle.jsonl.zst")
+"""The same scheduler with drafts of an EAGLE-like method, under another made-up workload."""
+
 
 def traces() -> list[Path]:
     """Every recording, in the order of their names."""

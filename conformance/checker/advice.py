@@ -32,6 +32,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "TABLE": POOL,
     "HASH": ("enable_prefix_caching", "block_size"),
     "UPD": ("max_model_len",),
+    "DRAFT": ("num_spec_tokens", "spec_method", *BUDGET),
     "LIFE": ("max_model_len", "num_blocks", "block_size", *BUDGET),
     "OUT": (),
 }
@@ -41,6 +42,8 @@ INPUTS = {
     "evictions: does anything else in the server touch the prefix cache?",
     "UPD": "ends depend on each request's stop ids, eos and min_tokens: are they the ones that "
     "the recorder saw?",
+    "DRAFT": "drafts are counted as they are proposed and as they come back: does anything else "
+    "propose some, or cut them?",
     "LIFE": "arrivals, aborts and pauses may come from other threads: is there a way into the "
     "engine that the recorder does not see?",
     "OUT": "does a plugin, a connector or a subclass change what the scheduler has put out?",

@@ -28,6 +28,7 @@ def schedule(out: SchedulerOutput, seen: Schedule, s: Any, same: Same) -> Iterat
     yield from _preempted(out, seen)
     yield from _hits(out, seen)
     yield from _scheduled(out, seen, s)
+    yield from _drafts(out, seen)
     yield from _new(out, seen.new, s, same)
     if seen.cached is not UNSET:
         yield from _cached(out.cached, seen.cached, same)
@@ -83,6 +84,18 @@ def _scheduled(out: SchedulerOutput, seen: Schedule, s: Any) -> Iterator[Mismatc
             yield Mismatch(rule, f"the number of tokens of request {r}", n, actual[r], r)
     if list(expected) != seen.ids:
         yield Mismatch("OUT-1", "the schedule order", list(expected), seen.ids)
+
+
+def _drafts(out: SchedulerOutput, seen: Schedule) -> Iterator[Mismatch]:
+    """How many of the tokens scheduled are drafts."""
+    expected, actual = dict(out.num_draft_tokens), dict(seen.drafts)
+    for r in dict.fromkeys([*expected, *actual]):
+        ours, theirs = expected.get(r, 0), actual.get(r, 0)
+        if ours != theirs:
+            yield Mismatch("DRAFT-3", f"the drafts of request {r}", ours, theirs, r)
+    if list(out.num_draft_tokens) != seen.drafts:
+        told = [r for r, _ in seen.drafts]
+        yield Mismatch("OUT-11", "whose drafts are verified", list(expected), told)
 
 
 def _before(out: SchedulerOutput, r: Any) -> int:

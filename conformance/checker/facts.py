@@ -74,6 +74,9 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
         policy=c.policy,
         watermark_blocks=c.watermark_blocks,
         async_scheduling=c.async_scheduling,
+        num_spec_tokens=c.num_spec_tokens,
+        spec_method=c.spec_method,
+        eagle_group=c.eagle_group,
         semantics=semantics,
     )
 
@@ -201,3 +204,7 @@ class Recorded(RecordEnv):
         self.taken.append(r)
         if why != CONTINUE:
             self.ends.append((r, why))
+
+    def passed_on(self) -> list[int]:
+        """How many tokens those in `taken` have taken."""
+        return [1] * len(self.taken)

@@ -90,7 +90,7 @@ def passed_on_alike(k: Recorded, seen: Update) -> bool:
     """Whether a recorded update is plainly the rules' own: nobody ends, a token for each."""
     if k.refused or k.ends or seen.finish or k.taken != seen.ids:
         return False
-    return seen.tokens.count(1) == len(k.taken)
+    return k.passed_on() == seen.tokens
 
 
 def left_alike(s: Any, seen: PostState | UnsetType) -> bool:
@@ -113,6 +113,8 @@ def alike(out: SchedulerOutput, seen: Schedule, same: Same) -> bool:
     for ours, theirs in ((out.preempted, seen.preempted), (out.finished, seen.finished)):
         if (ours or theirs) and sorted(ours) != theirs:
             return False
+    if (seen.drafts or len(out.num_draft_tokens)) and list(out.num_draft_tokens) != seen.drafts:
+        return False
     prefix = seen.common_prefix
     if prefix is not UNSET and prefix != out.common_prefixes:
         return False

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from nullblock.conformance.checker import drafts
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.facts import Heard
 from nullblock.conformance.checker.names import Names
@@ -21,6 +22,7 @@ from nullblock.conformance.trace.records import (
     Stored,
     Update,
 )
+from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import (
     LENGTH,
     STOPPED,
@@ -29,7 +31,7 @@ from nullblock.spec.fields import (
 )
 from nullblock.spec.later import discarded
 from nullblock.spec.names import PAUSE, STATUS
-from nullblock.spec.state import answers, live
+from nullblock.spec.state import live
 
 END = {STOPPED: ("stop", False), STOPPED_BY_ID: ("stop", True), LENGTH: ("length", False)}
 GONE_BY = {"schedule": "RUN-19", "update": "UPD-5", "abort": "LIFE-4", "reset": "LIFE-3"}
@@ -48,9 +50,12 @@ def update(k: Any, refused: Refused, seen: Update) -> Iterator[Mismatch]:
     expected = rejected + k.taken
     if expected != seen.ids:
         yield _recipients(expected, seen.ids, rejected)
-    tokens = [0] * len(rejected) + [1] * len(k.taken)
+    tokens = [0] * len(rejected) + k.passed_on()
     if len(tokens) == len(seen.tokens) and tokens != seen.tokens:
-        yield Mismatch("UPD-3", "the tokens that are passed on", tokens, seen.tokens)
+        rows = zip(expected, tokens, seen.tokens, strict=True)
+        r, ours, theirs = next(row for row in rows if row[1] != row[2])
+        rule = drafts.rule_of_tokens(k, r, ours, theirs)
+        yield Mismatch(rule, "the tokens that are passed on", tokens, seen.tokens, r)
     yield from _ends(k, refused, seen.finish)
 
 
@@ -183,17 +188,21 @@ def _pause(name: str | UnsetType) -> int | UnsetType:
     return UNSET if isinstance(name, UnsetType) else PAUSE[name]
 
 
-Flight = list[tuple[int, int, bool]]
-"""The entries of a step in flight: who, how many tokens, and whether one is owed."""
+Flight = list[tuple[int, int, bool, int]]
+"""The entries of a step in flight: who, how many tokens, whether one is owed, how many drafts."""
 
 
 def _flights(s: Any) -> list[Flight]:
-    """The steps in flight, those left out who are gone."""
+    """The steps in flight, those left out who are gone, whoever has their numbers now."""
     found, i = [], s.cur
     for n in range(s.oldest, s.steps):
         entries = range(i, s.fend[n])
         found.append(
-            [(s.frame[j], s.grant[j], s.due[j] == TOKEN) for j in entries if answers(s, j)]
+            [
+                (s.frame[j], s.grant[j], s.due[j] == TOKEN, s.ndraft[j])
+                for j in entries
+                if s.arr[s.frame[j]] == s.born[j]
+            ]
         )
         i = s.fend[n]
     return found
@@ -204,7 +213,7 @@ def _told_flights(told: list[StepInFlight] | UnsetType) -> list[Flight] | UnsetT
         return UNSET
     return [
         [
-            (r, n, r in step.owed)
+            (r, n, r in step.owed, dict(step.drafts).get(r, 0))
             for r, n in zip(step.ids, step.tokens, strict=True)
             if r not in step.gone
         ]
@@ -231,9 +240,10 @@ def _request(s: Any, seen: RequestState, names: Names) -> Iterator[Mismatch]:
 
 def _in_flight(s: Any, r: int, seen: RequestState) -> tuple[tuple[str, str, Any, Any], ...]:
     return (
-        ("UPD-19", "tokens in flight", s.ph[r], seen.placeholders),
+        ("UPD-19", "tokens in flight", placeholders(s, r), seen.placeholders),
         ("UPD-18", "tokens to be dropped", discarded(s, r), seen.discard),
         ("PREEMPT-4", "number of preemptions", s.npre[r], seen.preemptions),
+        *drafts.of_request(s, seen),
     )
 
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.checker import decisions, fast, observations
+from nullblock.conformance.checker import decisions, drafts, fast, observations
 from nullblock.conformance.checker.decisions import Mismatch
-from nullblock.conformance.checker.facts import NotRecorded, Recorded, constants
+from nullblock.conformance.checker.facts import NotRecorded, constants
 from nullblock.conformance.checker.names import names
 from nullblock.conformance.checker.restore import contradictions, restore
 from nullblock.conformance.trace.decode import Passed, Shown, Unknown
@@ -17,6 +17,7 @@ from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
+    Draft,
     Error,
     Evict,
     Gap,
@@ -60,10 +61,10 @@ class Replay:
 
     def __init__(self, header: Header, semantics: Semantics) -> None:
         """Raises NotRecorded where a trace with this header cannot be judged at all."""
-        if missing := tuple(_out_of_reach(header)):
+        if missing := (*_out_of_reach(header), *drafts.unheard(header, semantics)):
             raise NotRecorded(*missing)
         self.header = header
-        self.k = Recorded(constants(header, semantics))
+        self.k = drafts.environment(header)(constants(header, semantics))
         self.s: Any = self.k.start()
         self.names = names(header.block_ids)
         self.fired: Counter[str] = Counter()
@@ -98,6 +99,8 @@ class Replay:
                 self._update(record)
             case Add():
                 self._add(record)
+            case Draft():
+                drafts.propose(self.k, self.s, record)
             case Abort():
                 self._abort(record)
             case Pause():
@@ -251,6 +254,8 @@ class Replay:
         """An exception of the engine is explained if the rules contradict themselves there."""
         if record.during not in FIRST_RULE:
             raise NotRecorded(f"what was asked when {record.during} raised {record.type}")
+        if record.during == "update" and self.k.num_spec:
+            raise NotRecorded(f"how many drafts were right when update raised {record.type}")
         self.decisions += 1
         try:
             if record.during == "schedule":

@@ -15,6 +15,7 @@ from nullblock.conformance.trace.reader import Located
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
+    Draft,
     Evict,
     Output,
     Pause,
@@ -193,7 +194,11 @@ def summary(record: Any) -> str:
         case Add():
             return f"add {record.id}, prompt {record.prompt}, max_tokens {record.max_tokens}"
         case Schedule():
-            pairs = [f"{r}:{n}" for r, n in zip(record.ids, record.tokens, strict=True)]
+            many = dict(record.drafts)
+            pairs = [
+                f"{r}:{n}" + (f" ({many[r]} drafts)" if r in many else "")
+                for r, n in zip(record.ids, record.tokens, strict=True)
+            ]
             gone = f", preempted {short(record.preempted)}" if record.preempted else ""
             return f"schedule {record.step}: {_listed(pairs) or 'nobody'}{gone}"
         case Output():
@@ -201,6 +206,9 @@ def summary(record: Any) -> str:
         case Update():
             ends = [f"{f.id} {f.reason}" for f in record.finish]
             return f"update of step {record.step}" + (f", ends {_listed(ends)}" if ends else "")
+        case Draft():
+            pairs = [f"{r}:{n}" for r, n in zip(record.ids, record.counts, strict=True)]
+            return f"drafts {_listed(pairs)}"
         case Abort():
             return f"abort {'everybody' if record.asked is None else short(record.asked)}"
         case Reset():

@@ -87,7 +87,9 @@ def _asks_to_run(s: Any) -> tuple[int, str]:
     need = room(s) - s.tlen[r]
     return r, (
         f"request {r} (number {s.at} of the running list) asked for {s.asked} tokens, "
-        f"{s.comp[r]} of its {s.ntok[r]} computed or in flight, {s.budget} of {s.limit} left in "
+        f"{s.comp[r]} of its {s.ntok[r]} computed or in flight, "
+        + (f"{s.spec[r]} drafts waiting, " if s.spec[r] else "")
+        + f"{s.budget} of {s.limit} left in "
         f"the step: slots needed {max(need, 0)}, free {s.nfree}"
     )
 
@@ -155,6 +157,11 @@ def _passed_over(s: Any) -> tuple[int, str]:
     )
 
 
+def _verified(s: Any) -> tuple[int, str]:
+    r = s.frame[s.cur]
+    return r, f"the model agrees with {s.ndraft[s.cur]} of the drafts of request {r} in the step"
+
+
 def _took(s: Any) -> tuple[int, str]:
     r = s.taker
     q = s.k.requests[r]
@@ -175,5 +182,7 @@ _TELL: dict[str, Any] = {
     "PREEMPT-2": _preempted,
     "PREEMPT-4": _requeued,
     "UPD-3": _took,
+    "DRAFT-8": _verified,
+    "DRAFT-9": _took,
 }
 """What a rule that has just fired is told with. Read from the state right after it."""

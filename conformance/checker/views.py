@@ -35,7 +35,8 @@ def _request(s: Any, r: int) -> str:
         return what + ", ended"
     return what + (
         f", {STATUS[s.stage[r]]}, {s.comp[r]} of {s.ntok[r]} tokens computed, "
-        f"{s.tlen[r]} blocks, priority {q.priority}, preempted {s.npre[r]} times"
+        + (f"{s.spec[r]} drafts, " if s.spec[r] else "")
+        + f"{s.tlen[r]} blocks, priority {q.priority}, preempted {s.npre[r]} times"
     )
 
 

@@ -235,8 +235,7 @@ def _write(
 
 def _measured(asked: Asked, verdict: Verdict, seconds: float, as_json: bool) -> list[Notice]:
     """What a trace says about each mutant; nothing for one that does not conform."""
-    from nullblock.conformance.strength.measure import measure
-    from nullblock.conformance.strength.mutants import MUTANTS
+    from nullblock.conformance.strength.measure import measure, mutants_for
     from nullblock.conformance.strength.report import screen
 
     out = Screen(highlight=False)
@@ -245,15 +244,16 @@ def _measured(asked: Asked, verdict: Verdict, seconds: float, as_json: bool) -> 
             out.print("  strength: only a trace that conforms has any")
         return []
     done = 0
+    mutants = mutants_for(verdict.replay.header if verdict.replay else None)
     with _status(str(asked.trace), "planting mutants") as say:
 
         def progress(notice: Notice) -> None:
             nonlocal done
             done += 1
             if say is not None:
-                say(f"{done} of {len(MUTANTS)} mutants")
+                say(f"{done} of {len(mutants)} mutants")
 
-        notices = measure(asked, verdict.rules, seconds, progress)
+        notices = measure(asked, verdict.rules, seconds, progress, mutants)
     if not as_json:
         out.print(screen(notices))
     return notices

@@ -18,11 +18,11 @@ from nullblock.conformance.strict_json import MAX_BYTES
 from nullblock.spec.profiles import Semantics
 
 NUMBERS = (
-    *("priority", "max_tokens", "min_tokens", "block_size", "num_blocks", "max_model_len"),
-    *("max_num_batched_tokens", "max_num_scheduled_tokens", "max_num_seqs"),
-    "long_prefill_token_threshold",
+    *("block_size", "num_blocks", "max_model_len", "max_num_batched_tokens"),
+    *("max_num_scheduled_tokens", "max_num_seqs", "long_prefill_token_threshold"),
 )
-"""What a scenario says in numbers and a trace repeats."""
+"""What a scenario says in numbers and a trace repeats. What users choose for a request (priority,
+limits) has the same 64 bits in both."""
 
 
 def command(
@@ -106,7 +106,7 @@ def _record(
 
 
 def check_numbers(taken: Scenario) -> None:
-    """A trace holds the numbers that any JSON reader holds exactly; raises ScenarioError."""
+    """A trace holds constants that any JSON reader holds exactly; raises ScenarioError."""
     places: list[tuple[str, Any]] = [("config", taken.config)]
     places += [(f"events[{i}]", e) for i, e in enumerate(taken.events) if isinstance(e, Add)]
     for place, part in places:

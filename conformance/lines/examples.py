@@ -7,6 +7,8 @@ beside them, in a folder of its own.
 from dataclasses import dataclass
 from pathlib import Path
 
+from nullblock.conformance.engine import Feature
+
 VECTORS = Path(__file__).parents[1] / "vectors"
 SECOND = VECTORS / "vllm-0.32.0"
 """What the later release prints."""
@@ -22,6 +24,8 @@ class Example:
     """Where vLLM does it, or the report about it."""
     why: str
     """Why the normative value is what it is."""
+    feature: Feature | None = None
+    """What it decides about. A line that is not followed in it has no value to tell."""
 
 
 EXAMPLES: dict[str, Example] = {
@@ -59,7 +63,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "frames_match_request": Example(
         "defect-output-of-an-earlier-owner",
-        "no report known",
+        "issue 42492, pull request 42523",
         "A token belongs to whom it was sampled for, whatever that one's id is used for since.",
     ),
     "outputs_owed_once": Example(
@@ -76,6 +80,34 @@ EXAMPLES: dict[str, Example] = {
         "defect-steps-whose-output-nobody-takes",
         "Scheduler.schedule, running phase",
         "All outputs in flight count: a step whose token nobody may take is work for nothing.",
+    ),
+    "never_scheduled_back": Example(
+        "defect-drafts-with-a-step-in-flight",
+        "Scheduler.schedule, running phase; no report known",
+        "What is not known yet cannot be scheduled again, and a number of tokens is none below "
+        "zero: whose drafts are in flight waits for them.",
+        Feature.drafts,
+    ),
+    "rejections_keep_to_their_run": Example(
+        "defect-fewer-computed-than-none",
+        "issues 46066, 49860",
+        "A preemption has given up what its run computed. A draft of that run which turns out "
+        "wrong takes nothing off what was computed since.",
+        Feature.drafts,
+    ),
+    "discards_count_outputs": Example(
+        "defect-reset-with-drafts-in-flight",
+        "issues 46066, 49860",
+        "A step returns one output for a request, however many drafts it verifies: so many are "
+        "dropped as there are steps in flight, and none that came later.",
+        Feature.drafts,
+    ),
+    "drafts_for_running_only": Example(
+        "drafts-from-outside-a-step",
+        "Scheduler.update_draft_token_ids; no report known",
+        "Drafts follow the last token that a request has. For whoever waits, or awaits an output, "
+        "nobody knows by now what they would follow.",
+        Feature.drafts,
     ),
     "min_tokens_hold_stops": Example(
         "min-tokens-hold-back-every-stop",

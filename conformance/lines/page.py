@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
+from nullblock.conformance.engine import ALL_FEATURES
 from nullblock.conformance.lines.examples import EXAMPLES, VECTORS
+from nullblock.conformance.lines.extent import extent
 from nullblock.spec.profiles import PROFILES, differences, meaning, switches
 
 PAGE = Path(__file__).with_name("LINES.md")
@@ -14,7 +16,8 @@ INTRODUCTION = """\
 A line is what one release decides, as values of named switches; `normative` is what ought to be.
 The rules are one text for all of them (`spec/`): a line is a set of values, and the few parts of
 rules that no other line has. This page is made by `nullblock lines --markdown` from the switches
-and from one golden scenario for each, whose output is other with that switch flipped.
+and from one golden scenario for each, whose output is other with that switch flipped. A line that
+is not followed in what a switch decides about (speculative decoding) has no value for it.
 
 """
 
@@ -28,7 +31,7 @@ def document() -> dict[str, object]:
             {
                 "switch": switch,
                 "decides": " ".join(meaning(switch).split()),
-                "values": {name: switches(p)[switch] for name, p in PROFILES.items()},
+                "values": {name: value(name, switch) for name in PROFILES},
                 "upstream": example.upstream,
                 "normative_because": example.why,
                 "scenario": f"{example.scenario}.json",
@@ -40,19 +43,27 @@ def document() -> dict[str, object]:
 
 
 def between(a: str, b: str) -> list[str]:
-    """The switches in which two lines differ."""
-    return differences(PROFILES[a], PROFILES[b])
+    """The switches in which two lines differ, as far as both are followed."""
+    found = differences(PROFILES[a], PROFILES[b])
+    return [s for s in found if None not in (value(a, s), value(b, s))]
+
+
+def value(line: str, switch: str) -> bool | None:
+    """A switch's value in a line; None where the line is not followed in what it decides about."""
+    feature = EXAMPLES[switch].feature
+    if feature is not None and feature not in extent(ALL_FEATURES, PROFILES[line]):
+        return None
+    return switches(PROFILES[line])[switch]
 
 
 def markdown() -> str:
     """The page."""
     names = list(PROFILES)
-    values = {name: switches(p) for name, p in PROFILES.items()}
     rows = [
         "| switch | " + " | ".join(names) + " |",
         "|---|" + "---|" * len(names),
         *(
-            f"| [{s}](#{s}) | " + " | ".join(_said(values[n][s]) for n in names) + " |"
+            f"| [{s}](#{s}) | " + " | ".join(_said(value(n, s)) for n in names) + " |"
             for s in EXAMPLES
         ),
     ]
@@ -72,16 +83,17 @@ def markdown() -> str:
 def _section(switch: str) -> str:
     """One switch."""
     example = EXAMPLES[switch]
-    values = "; ".join(f"{n}: {_said(switches(p)[switch])}" for n, p in PROFILES.items())
+    values = "; ".join(f"{n}: {_said(value(n, switch))}" for n in PROFILES)
+    shown = [n for n in RELEASES if value(n, switch) is not None][-1]
     return (
         f"\n## {switch}\n\n{' '.join(meaning(switch).split())}\n\n"
         f"* Values: {values}.\n"
         f"* In vLLM: {example.upstream}.\n"
         f"* Normative, because: {example.why}\n"
         f"* Shown by [{example.scenario}](../vectors/{example.scenario}.json):"
-        f" `nullblock run --profile {RELEASES[-1]} conformance/vectors/{example.scenario}.json`\n"
+        f" `nullblock run --profile {shown} conformance/vectors/{example.scenario}.json`\n"
     )
 
 
-def _said(value: bool) -> str:
-    return "yes" if value else "no"
+def _said(value: bool | None) -> str:
+    return {True: "yes", False: "no", None: "not followed"}[value]

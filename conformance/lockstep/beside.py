@@ -32,6 +32,10 @@ class Hangs(Exception):
     """The engine does not come back."""
 
 
+ASLEEP = 5.0
+"""Seconds by the clock after which an engine that does nothing counts as hanging, at least."""
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """An engine under test."""
@@ -133,7 +137,9 @@ def _cut(text: str) -> str:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise :class:`Hangs` in the middle of whatever takes longer."""
+    """Raise :class:`Hangs` in the middle of whatever takes longer: as long at work, or as long and
+    at least :data:`ASLEEP` by the clock. A machine that is busy with others proves no hang.
+    """
     if threading.current_thread() is not threading.main_thread() or not hasattr(
         signal, "setitimer"
     ):
@@ -143,10 +149,16 @@ def limited(seconds: float) -> Iterator[None]:
     def ring(number: int, frame: FrameType | None) -> None:
         raise Hangs(f"no answer within {seconds:g} s")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    timers = (
+        (signal.SIGVTALRM, signal.ITIMER_VIRTUAL, seconds),
+        (signal.SIGALRM, signal.ITIMER_REAL, max(seconds, ASLEEP)),
+    )
+    before = [signal.signal(number, ring) for number, _, _ in timers]
+    for _, timer, limit in timers:
+        signal.setitimer(timer, limit)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for (number, timer, _), handler in zip(timers, before, strict=True):
+            signal.setitimer(timer, 0)
+            signal.signal(number, handler)

@@ -36,6 +36,8 @@ PATIENCE = 2.0
 BY_PATH: tuple[tuple[str, str], ...] = (
     ("preempted", "PREEMPT-1"),
     ("order", "OUT-1"),
+    ("spec", "OUT-11"),
+    ("drafted", "DRAFT-6"),
     ("num_scheduled_tokens", "RUN-2"),
     ("total", "RUN-11"),
     ("new", "WAIT-9"),
@@ -68,7 +70,10 @@ OF_REQUESTS = {
     "preemptions": "PREEMPT-4",
     "blocks": "POOL-10",
     "num_cached_block": "HASH-12",
+    "spec": "DRAFT-7",
 }
+AT_EVENT = {("update", "computed"): "DRAFT-8", ("schedule", "spec"): "DRAFT-3"}
+"""Of those the ones that have another rule where they differ first at such an event."""
 _REQUEST = re.compile(r"^state\.requests\.(?P<id>.*)\.(?P<field>\w+)(\[\d+\])*$")
 BY_EVENT = {
     "add": "LIFE-1",
@@ -78,6 +83,7 @@ BY_EVENT = {
     "reset_prefix_cache": "LIFE-8",
     "pause": "LIFE-7",
     "evict_blocks": "HASH-13",
+    "draft": "DRAFT-7",
 }
 """The first rule of what an engine was asked for when it raised."""
 
@@ -107,7 +113,7 @@ def explain(
     with tempfile.TemporaryDirectory(prefix="nullblock-") as folder:
         path = Path(folder) / "run.jsonl"
         with suppress(InputError):
-            _record(document, subject, semantics, label, path)
+            record(document, subject, semantics, label, path)
         verdict = check(path, semantics, label, deep=False) if path.exists() else None
         if verdict is not None and verdict.verdict == "VIOLATION":
             return _of_a_trace(verdict, path, _entered(ran, difference), semantics, label)
@@ -117,7 +123,7 @@ def explain(
     return Why(rule, difference.path or f"{difference.event} raises", step, statement.sentence)
 
 
-def _record(
+def record(
     document: Document, subject: Subject, semantics: Semantics, label: str, path: Path
 ) -> None:
     """Write the trace of the engine in that scenario, up to what it raises."""
@@ -190,9 +196,11 @@ def _refined(m: Mismatch, entered: list[bool], s: Any) -> Mismatch:
 
 def _by_path(difference: Difference) -> str:
     found = _REQUEST.match(difference.path)
+    event = difference.event.partition(" ")[0]
     if found:
-        return OF_REQUESTS.get(found["field"], "LIFE-12")
+        field = found["field"]
+        return AT_EVENT.get((event, field)) or OF_REQUESTS.get(field, "LIFE-12")
     for start, rule in BY_PATH:
         if difference.path.startswith(start):
             return rule
-    return BY_EVENT.get(difference.event.partition(" ")[0], "RUN-5")
+    return BY_EVENT.get(event, "RUN-5")

@@ -1,8 +1,11 @@
 """Families of scenarios: each stresses one feature, so that a failure says where to look."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from nullblock.conformance.engine import CORE_FEATURES, Feature
+from nullblock.conformance.lockstep import drafts, generator
 
 Features = frozenset[Feature]
 CHECKED = CORE_FEATURES - {Feature.unchecked_input}
@@ -18,6 +21,8 @@ class Family:
     """Without these the family makes no sense; its scenarios have them wherever they can."""
     also: Features = frozenset()
     """What its scenarios may have besides."""
+    seeded: Callable[[str, int, Features, Features], dict[str, Any]] = generator.seeded
+    """The scenario of a seed and a size, with these features, and the latter wherever they can."""
 
     def lacking(self, features: Features) -> list[str]:
         """What it needs and the engine does not do, by name."""
@@ -78,6 +83,20 @@ FAMILIES = (
         "tokens for stages that do not sample",
         frozenset({Feature.pipeline}),
         frozenset({Feature.prefix_caching, Feature.priority}),
+    ),
+    Family(
+        "drafts",
+        "drafts scheduled, accepted and rejected",
+        frozenset({Feature.drafts}),
+        frozenset({Feature.abort, Feature.prefix_caching, Feature.priority, Feature.stop_tokens}),
+        drafts.seeded,
+    ),
+    Family(
+        "drafts-ahead",
+        "drafts that workers make and verify, scheduled ahead of the outputs",
+        frozenset({Feature.drafts, Feature.async_scheduling, Feature.several_in_flight}),
+        frozenset({Feature.abort, Feature.prefix_caching, Feature.priority, Feature.stop_tokens}),
+        drafts.seeded,
     ),
     Family("everything", "all of it together", also=CORE_FEATURES),
 )

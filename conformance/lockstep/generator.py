@@ -73,7 +73,8 @@ class Generator:
             events.append({"op": "drain"})
         events += [{"op": "pause", "state": "UNPAUSED"}, {"op": "run", "max_steps": 40}]
         scenario = {"config": self.config, "events": events}
-        return restricted(scenario, self.features) if self.features < CORE_FEATURES else scenario
+        whole = self.features >= CORE_FEATURES
+        return scenario if whole else restricted(scenario, self.features)
 
     @property
     def is_ahead(self) -> bool:

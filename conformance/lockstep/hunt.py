@@ -12,7 +12,6 @@ from nullblock.conformance.lockstep import reach
 from nullblock.conformance.lockstep.beside import Document, Hangs, Ran, Refused, Subject, run
 from nullblock.conformance.lockstep.explain import Why, explain
 from nullblock.conformance.lockstep.families import Family
-from nullblock.conformance.lockstep.generator import seeded
 from nullblock.conformance.lockstep.shrink import shrink
 from nullblock.spec.profiles import Semantics
 
@@ -20,6 +19,8 @@ TRIES, TRIES_THAT_HANG = 1200, 12
 """Scenarios that are tried to make one smaller, in all or as far as the engine hangs in them."""
 MOST_REFUSED = 50
 """Scenarios that an engine may refuse before it counts as one that cannot be asked."""
+SIZE = 30
+"""Groups of events in a scenario."""
 SECONDS = 10.0
 """After which an engine counts as hanging."""
 PATIENCE = 0.5
@@ -85,7 +86,7 @@ def scenario_of(subject: Subject, family: Family, seed: str) -> Document:
     if not subject.is_synchronous:
         features |= {Feature.async_scheduling}
         wanted |= {Feature.async_scheduling}
-    return seeded(seed, features=features, wanted=wanted)
+    return family.seeded(seed, SIZE, features, wanted)
 
 
 def departure(
@@ -130,4 +131,6 @@ def _renamed(document: Document) -> Iterator[Document]:
             event["id"] = names[event["id"]]
         elif event["op"] == "abort" and event["ids"] is not None:
             event["ids"] = [names.get(id, id) for id in event["ids"]]
+        elif event["op"] == "draft":
+            event["tokens"] = {names.get(id, id): t for id, t in event["tokens"].items()}
     yield copied

@@ -15,8 +15,8 @@ class StateTape(Tape):
     """A tape that writes a ``state`` record after everything that decides.
 
     A hash is the chain number of the block that carries it, learnt from the tables of requests
-    whose first blocks are said to be cached; one that cannot be learnt so gets a number that no
-    chain has.
+    whose first blocks are said to be cached, or that have lost theirs since; one that cannot be
+    learnt so gets a number that no chain has.
     """
 
     def __init__(
@@ -25,10 +25,18 @@ class StateTape(Tape):
         super().__init__(engine, scenario, write, **options)
         self.hashes: dict[str, int] = {}
         self.unknown: dict[str, int] = {}
+        self.tables: dict[str, list[int]] = {}
+        """Blocks by request, as they were shown last."""
+        self.has_drafts = scenario.config.num_spec_tokens > 0
+        self.chunks: set[str] = set()
+        """Whose last step left them short of a token."""
 
     def schedule(self) -> Fields:
         """Record a step and the state after it."""
         decided = super().schedule()
+        if self.has_drafts:
+            self.chunks -= set(decided["order"])
+            self.chunks |= {id for id in decided["order"] if self.is_prefill_chunk(id)}
         self.write_state()
         return decided
 
@@ -56,8 +64,7 @@ class StateTape(Tape):
         if shown is None or "free_queue" not in shown:
             return
         hashes = {int(block): hash for block, hash in shown["block_hash"].items()}
-        for id, request in shown["requests"].items():
-            self.learn(id, request, hashes)
+        self.learn_all(shown["requests"], hashes)
         self.write(
             State(
                 step=self.steps,
@@ -72,10 +79,20 @@ class StateTape(Tape):
             )
         )
 
-    def learn(self, id: str, request: Fields, hashes: dict[int, str]) -> None:
-        """Which chain a hash stands for."""
-        cached = request["num_cached_block"][0] or 0
-        for block, chain in zip(request["blocks"][0][:cached], self.chain[id], strict=False):
+    def learn_all(self, requests: dict[str, Fields], hashes: dict[int, str]) -> None:
+        """What the tables of requests say about hashes, and those of who has lost his since."""
+        tables = {id: request["blocks"][0] for id, request in requests.items()}
+        for id, request in requests.items():
+            self.learn(id, tables[id][: request["num_cached_block"][0] or 0], hashes)
+        for id, table in self.tables.items():
+            # Whoever has just ended, or was just preempted, may have cached blocks before.
+            if tables.get(id, [])[: len(table)] != table:
+                self.learn(id, table, hashes)
+        self.tables = tables
+
+    def learn(self, id: str, blocks: list[int], hashes: dict[int, str]) -> None:
+        """Which chain a hash stands for: those of a request's first blocks."""
+        for block, chain in zip(blocks, self.chain[id], strict=False):
             if block in hashes:
                 self.hashes.setdefault(hashes[block], chain)
 
@@ -98,4 +115,6 @@ class StateTape(Tape):
             placeholders=shown["placeholders"],
             discard=shown["discard"],
             preemptions=shown["preemptions"],
+            drafts=shown["spec"],
+            chunk=id in self.chunks,
         )

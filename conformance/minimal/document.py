@@ -7,11 +7,13 @@ from typing import Any, assert_never, get_args
 
 from msgspec import UNSET
 
+from nullblock.conformance.minimal import drafts
 from nullblock.conformance.minimal.content import EOS, Content
 from nullblock.conformance.minimal.history import Arrival, Event, Half, History, Life
 from nullblock.conformance.scenario_format import Status
 from nullblock.conformance.trace.records import (
     Abort,
+    Draft,
     Error,
     Evict,
     Pause,
@@ -71,7 +73,9 @@ class Builder:
         there = {life.number for life in lives}
         events = [e for event in selection.events for e in self._event(event, content, there)]
         events += self._decision(self.history.fault, there)
-        config = _config(self.config) | {"seed": content.seed, "vocab": content.vocab}
+        outputs = [e.right for e in selection.events if isinstance(e, Half)]
+        drafted = drafts.config(self.config, [*outputs, self.history.right], there)
+        config = _config(self.config) | drafted | {"seed": content.seed, "vocab": content.vocab}
         if selection.num_blocks is not None:
             config["num_blocks"] = selection.num_blocks
         return {"config": config, "events": _stepped(events)}
@@ -82,6 +86,8 @@ class Builder:
                 yield self._add(event.life, content)
             case Half():
                 yield {"op": "update" if event.update else "schedule"}
+            case Draft():
+                yield drafts.event(event, self.names, there)
             case Abort():
                 asked = event.asked or () if event.aborted is UNSET else event.aborted
                 for r in asked:

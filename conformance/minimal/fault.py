@@ -47,7 +47,7 @@ ABOUT = {
 }
 """Parts of a decision about known requests that only these rules make count."""
 KIND_OF = {
-    **{op: op for op in ("add", "schedule", "update", "abort", "pause")},
+    **{op: op for op in ("add", "schedule", "update", "abort", "pause", "draft")},
     "reset_prefix_cache": "reset",
     "evict_blocks": "evict",
 }
@@ -176,6 +176,7 @@ class Same:
             fault,
             ids=[r for r, _ in pairs],
             tokens=[n for _, n in pairs],
+            drafts=_of(fault.drafts, kept),
             new=new if exact else [replace(q, blocks=UNSET) for q in new],
             cached=cached,
             preempted=_of(fault.preempted, kept),

@@ -6,11 +6,14 @@ from pathlib import Path
 
 from msgspec import UNSET
 
+from nullblock.conformance.minimal.drafts import Right, right
 from nullblock.conformance.trace.decode import Passed, Shown, Unknown
 from nullblock.conformance.trace.reader import Located, TraceReader
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
+    Draft,
+    Drafted,
     End,
     Error,
     Evict,
@@ -71,9 +74,11 @@ class Half:
 
     step: int
     update: bool
+    right: Right = ()
+    """Of an update: how many drafts the model finds right."""
 
 
-Event = Arrival | Half | Abort | Pause | Reset | Evict
+Event = Arrival | Half | Draft | Abort | Pause | Reset | Evict
 
 
 @dataclass(slots=True)
@@ -89,6 +94,8 @@ class History:
     """In order of arrival."""
     scheduled: dict[int, list[int]] = field(default_factory=dict)
     """Who was scheduled in each step."""
+    right: Right = ()
+    """If the decision is an update: how many drafts the model finds right."""
 
     @property
     def steps(self) -> int:
@@ -116,7 +123,9 @@ def read(path: Path, line: int, file: str, step: int) -> History:
     assert not isinstance(last, Unknown | Passed)
     if isinstance(last, Update):
         reading.sampled()
-    history = History(header, last, reading.events, reading.lives, reading.scheduled)
+    drafts = reading.drafts.get(last.step, []) if isinstance(last, Update) else []
+    told = right(drafts, reading.output)
+    history = History(header, last, reading.events, reading.lives, reading.scheduled, told)
     if header.block_ids != "exact" and any(isinstance(e, Evict) for e in history.events):
         raise Impossible("blocks were evicted whose ids in the engine the trace does not tell")
     return history
@@ -138,6 +147,8 @@ class _Reading:
         self.lives: list[Life] = []
         self.alive: dict[int, Life] = {}
         self.output: Output | None = None
+        self.drafts: dict[int, Drafted] = {}
+        """Of the steps in flight."""
         self.scheduled: dict[int, list[int]] = {}
         self.chains = 0
         """Chain numbers given so far: 0 up to this one."""
@@ -156,16 +167,18 @@ class _Reading:
                     self.forget()
                 self.events.append(Half(record.step, update=False))
                 self.scheduled[record.step] = record.ids
+                self.drafts[record.step] = record.drafts
             case Output():
                 self.output = record
             case Update():
-                self.events.append(Half(record.step, update=True))
+                found = right(self.drafts.pop(record.step, []), self.output)
+                self.events.append(Half(record.step, update=True, right=found))
                 self.update(record)
             case Abort():
                 self.events.append(record)
                 for r in record.asked or () if record.aborted is UNSET else record.aborted:
                     self.end(r)
-            case Pause() | Reset() | Evict():
+            case Pause() | Reset() | Evict() | Draft():
                 self.events.append(record)
             case Header() | Part() | State() | Error() | Lost() | End() | Unknown() | Passed():
                 pass

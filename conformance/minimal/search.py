@@ -56,6 +56,10 @@ def minimal(
     Raises :class:`Impossible` where there is none, ``OSError``.
     """
     history = read(path, line, file, step)
+    if history.header.config.eagle_group:
+        raise Impossible(
+            "a trace of a scenario has no words for a group whose last hit is dropped"
+        )
     if mismatch.rule == "HASH-12" and isinstance(history.fault, State):
         raise Impossible("the fault is in which block carries which hash, not in a decision")
     search = _Search(history, mismatch, semantics, progress)

@@ -19,12 +19,13 @@ everything that can is tried. `nullblock mutate ID` shows one, and asks the engi
 
 * **explorer**: every state of {scopes} scopes, all mutants compiled into one program a scope. A
   guard that asks for less is put before the prover alone: the machine is proved to fire a rule
-  only where the whole guard holds, so it goes its way as before.
+  only where the whole guard holds, so it goes its way as before. Nor is it asked about text that
+  a switch keeps out of all of these scopes.
 * **prover**: the rules whose text is changed are proved again, with a part of the time that
   `nullblock prove` takes. What it notices is an obligation that stays open.
 * **lockstep**: beside the reference, over the golden scenarios and some more, in both profiles and
   with a later switch.
-* **traces**: the two smallest of the bundled recordings of the real vLLM.
+* **traces**: the two smallest of the bundled recordings of the real vLLM, and that with drafts.
 
 The explorer is asked about all that can show there, and the lockstep about all that the explorer
 does not notice. Of the rest the others are asked about a part, the hardest first, as far as time

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 
 from nullblock.conformance.mutation import lockstep, traces
+from nullblock.conformance.mutation.side_by_side import answers
 from nullblock.conformance.mutation.switched import never_explored
 from nullblock.spec.departures import DEPARTURES, find
 from nullblock.spec.mutation import proving, statements
@@ -19,29 +20,45 @@ from nullblock.spec.zoo.specimens import SPECIMENS
 Judge = Callable[[Defect], Json]
 Progress = Callable[[Defect, Json], None]
 SAMPLED: dict[Engine, int] = {"prover": 8, "lockstep": 4, "traces": 16}
-"""Engines that take long: they are asked about one mutant in so many, and about each that the
-explorer does not notice.
+"""Engines that take long: they are asked about one mutant in so many, and about each that those
+before them do not notice.
 """
+BEFORE: dict[Engine, tuple[Engine, ...]] = {
+    "prover": ("explorer",),
+    "lockstep": ("explorer",),
+    "traces": ("explorer", "lockstep"),
+}
 EVERY = 20.0
 """Seconds after which what was said so far is written."""
 
 
 @contextmanager
-def asking(engine: Engine, some: Iterable[Mutant] | None = None) -> Iterator[Judge]:
-    """Something that asks an engine about a defect: one of `some` mutants, or a specimen. Raises
-    build.NoCompiler.
+def asking(
+    engine: Engine, some: Iterable[Mutant] | None = None, at_once: bool = False
+) -> Iterator[Judge]:
+    """Something that asks an engine about a defect: one of `some` mutants, or a specimen. Several
+    processes may ask `at_once`. Raises build.NoCompiler.
     """
     match engine:
         case "explorer":
             with explorer(some) as found:
+                if at_once:
+                    found.prepare()
                 yield found.judge
         case "prover":
             yield proving.judge
         case "lockstep":
-            lockstep.golden()
+            _pass(lockstep.judge)
             yield lockstep.judge
         case "traces":
+            _pass(traces.judge)
             yield traces.judge
+
+
+def _pass(judge: Callable[[None], Json]) -> None:
+    """Whoever objects to the specification without a defect says nothing of one with it."""
+    said = judge(None)
+    assert not said, f"the specification does not pass: {said}"
 
 
 def wanted(engine: Engine) -> list[Defect]:
@@ -55,10 +72,11 @@ def wanted(engine: Engine) -> list[Defect]:
         # What a worker is told is read from the state when the explorer has no use for it.
         some = [m for m in some if m.file != "machine/output.py" and not never_explored(m)]
     if engine in SAMPLED:
-        explored = load("explorer")
-        some = [m for m in some if drawn(m, SAMPLED[engine]) or not explored.noticed(m)]
         # The hardest first: a run that is broken off has asked what matters most.
-        seen = [explored] if engine == "lockstep" else [explored, load("lockstep")]
+        seen = [load(e) for e in BEFORE[engine]]
+        some = [
+            m for m in some if drawn(m, SAMPLED[engine]) or not any(k.noticed(m) for k in seen)
+        ]
         some.sort(key=lambda m: (sum(k.noticed(m) is True for k in seen), m.kind == "guard"))
     return [*SPECIMENS, *some]
 
@@ -68,13 +86,16 @@ def drawn(m: Mutant, of: int) -> bool:
     return sha256(m.id.encode()).digest()[0] % of == 0
 
 
-def record(engine: Engine, progress: Progress) -> Results:
-    """Ask an engine about every mutant that it has not been asked about with this text."""
+def record(engine: Engine, progress: Progress, only: tuple[str, ...] = ()) -> Results:
+    """Ask an engine about every mutant that it has not been asked about with this text, or `only`
+    about those whose IDs begin so.
+    """
     kept = current(engine)
     if engine == "explorer":
         _record_departures(kept)
     some = [m for m in wanted(engine) if m.id not in kept.said]
-    return _record(engine, kept, some, progress) if some else kept
+    some = [m for m in some if not only or m.id.startswith(only)]
+    return _record(engine, kept, some, progress, bool(only)) if some else kept
 
 
 def _record_departures(kept: Results) -> None:
@@ -93,17 +114,25 @@ def _record_departures(kept: Results) -> None:
             kept.save()
 
 
-def _record(engine: Engine, kept: Results, some: Iterable[Defect], progress: Progress) -> Results:
-    saved = time.monotonic()
-    with asking(engine) as ask:
-        for m in some:
-            kept.said[m.id] = ask(m)
-            progress(m, kept.said[m.id])
-            if time.monotonic() - saved > EVERY:
-                kept.save()
-                saved = time.monotonic()
-    kept.save()
+def _record(
+    engine: Engine, kept: Results, some: list[Defect], progress: Progress, few: bool
+) -> Results:
+    """Asks. Where they are `few`, the explorer's programs hold these alone."""
+    with asking(engine, [m for m in some if isinstance(m, Mutant)] if few else None, True) as ask:
+        _keep(kept, answers(ask, some), progress)
     return kept
+
+
+def _keep(kept: Results, said: Iterable[tuple[Defect, Json]], progress: Progress) -> None:
+    """Write down what is said, from time to time and at the end."""
+    saved = time.monotonic()
+    for m, found in said:
+        kept.said[m.id] = found
+        progress(m, found)
+        if time.monotonic() - saved > EVERY:
+            kept.save()
+            saved = time.monotonic()
+    kept.save()
 
 
 def record_scopes(names: Iterable[str], progress: Progress) -> Results:
@@ -111,8 +140,9 @@ def record_scopes(names: Iterable[str], progress: Progress) -> Results:
     kept = current("explorer")
     left = [m for m in wanted("explorer") if "by" not in kept.said.get(m.id, {"by": ""})]
     with explorer(names=names) as found:
-        for m in left:
-            before, now = kept.said[m.id], found.judge(m)
+        found.prepare()
+        for m, now in answers(found.judge, left):
+            before = kept.said[m.id]
             if "by" not in now and "same" in before:
                 unlike = [*before.get("unlike", ()), *now.get("unlike", ())]
                 now = {"same": not unlike} | ({"unlike": unlike} if unlike else {})
@@ -128,6 +158,7 @@ def record_statements(progress: Progress) -> Results:
     some = [m for m in mutants() if m.is_statement and m.id not in kept.said]
     if some:
         with explorer() as found:
+            found.prepare()
             _record_statements(found, explored, kept, some, progress)
     return kept
 
@@ -136,19 +167,13 @@ def _record_statements(
     found: Explorer,
     explored: Results,
     kept: Results,
-    some: Iterable[Mutant],
+    some: list[Mutant],
     progress: Progress,
 ) -> None:
-    for id in statements.silenced():
-        if f"only {id}" not in kept.said:
-            kept.said[f"only {id}"] = {"of": statements.only(found, explored, id)}
-            kept.save()
+    ids = [id for id in statements.silenced() if f"only {id}" not in kept.said]
+    for id, said in answers(lambda id: {"of": statements.only(found, explored, id)}, ids):
+        kept.said[f"only {id}"] = said
+        kept.save()
     soles = {i.removeprefix("only "): s["of"] for i, s in kept.said.items() if "of" in s}
-    saved = time.monotonic()
-    for m in some:
-        kept.said[m.id] = statements.judge(found, explored, soles, m)
-        progress(m, kept.said[m.id])
-        if time.monotonic() - saved > EVERY:
-            kept.save()
-            saved = time.monotonic()
-    kept.save()
+    judged = answers(lambda m: statements.judge(found, explored, soles, m), some)
+    _keep(kept, judged, progress)

@@ -18,8 +18,10 @@ FEW = 2
 
 @cache
 def traces() -> tuple[Path, ...]:
-    """The smallest recordings: the others show little that these do not, and take longer."""
-    return tuple(sorted(BUNDLED.glob("*.jsonl.zst"), key=lambda p: p.stat().st_size)[:FEW])
+    """The smallest recordings, and those with drafts: others show little more, and take longer."""
+    every = sorted(BUNDLED.glob("*.jsonl.zst"), key=lambda p: p.stat().st_size)
+    few = [p for p in every if not p.name.startswith("drafted")][:FEW]
+    return tuple(p for p in every if p in few or p.name.startswith("drafted"))
 
 
 def judge(defect: Defect | None) -> Json:

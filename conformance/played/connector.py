@@ -14,6 +14,8 @@ class PlayedConnector:
     """
 
     def __init__(self, scripted: dict[str, Any]) -> None:
+        self.supports_divergent_local_hybrid_hits = False
+        """Later releases ask whether it loads what only some groups lack."""
         self.matched: dict[str, int | None] = dict(scripted.get("matched", {}))
         self.loads_async: bool | Collection[str] = scripted.get("async", False)
         self.delays_free: bool | Collection[str] = scripted.get("delay_free", False)
@@ -57,6 +59,21 @@ class PlayedConnector:
     def reset_cache(self) -> bool:
         """Nothing is cached here."""
         return True
+
+    def has_pending_block_frees(self) -> bool:
+        """Whether blocks come free without a preemption; later releases ask, as below."""
+        return False
+
+    def has_pending_push_work(self) -> bool:
+        """Whether it has work without any request."""
+        return False
+
+    def get_loaded_kv_cache_group_ids(self, request: Any) -> tuple[int, ...]:
+        """Whose blocks are loaded, and so need no zeroing."""
+        return (0,)
+
+    def get_external_cache_hit_sources(self, request: Any, num_tokens: int) -> None:
+        """Statistics, of which it has none."""
 
     def shutdown(self) -> None:
         """Nothing to release."""

@@ -56,6 +56,13 @@ class PlayedGrammars:
         structured = request.structured_output_request
         return bool(structured.grammar.accept_tokens(request.request_id, tokens))
 
+    def validate_tokens(self, request: Any, tokens: list[int]) -> list[int]:
+        """The drafts that a request's grammar would accept; later releases ask this."""
+        if not self.should_advance(request):
+            return tokens
+        accepted: list[int] = request.structured_output_request.grammar.validate_tokens(tokens)
+        return accepted
+
     def grammar_bitmask(self, requests: Any, ids: list[str], drafts: Any) -> list[str]:
         """For a mask: whom it is made for."""
         return ids

@@ -8,19 +8,27 @@ from typing import Any
 import pytest
 
 from nullblock.conformance import scenario, scope
+from nullblock.conformance.engine import Feature
 from nullblock.conformance.engines import EngineName, features_of
 from nullblock.conformance.errors import InputError
 from nullblock.conformance.files import atomic_writer
+from nullblock.conformance.lines.extent import extent
 from nullblock.conformance.lockstep.beside import Document, Refused, run
 from nullblock.conformance.lockstep.families import FAMILIES, Family
 from nullblock.conformance.lockstep.hunt import Departure, departure, hunt
 from nullblock.conformance.lockstep.tell import tell
 from nullblock.conformance.minimal.document import written
 from nullblock.conformance.pytest_plugin.vectors import vectors
+from nullblock.spec.profiles import Semantics
 
 PROPERTY = "nullblock"
 FEW = 6
 """Cases that a family's summary names."""
+
+
+def covered(semantics: Semantics) -> frozenset[Feature]:
+    """What the rules of a line say anything about."""
+    return extent(features_of(EngineName.spec), semantics)
 
 
 class Departed(Exception):
@@ -119,6 +127,9 @@ class FamilyItem(ConformanceItem):
         lacking = self.family.lacking(own.subject.features)
         if lacking:
             self.skip(f"{own.subject.short} is not asked for {', '.join(lacking)}")
+        uncovered = self.family.lacking(covered(own.semantics))
+        if uncovered:
+            self.skip(f"the rules do not cover {', '.join(uncovered)}")
         done = hunt(own.subject, self.family, own.semantics, own.label, own.seed, own.steps)
         if done.departure is not None:
             found = (
@@ -142,11 +153,11 @@ class VectorItem(ConformanceItem):
 
     def runtest(self) -> None:
         """Run it, unless it asks for what the scheduler is not asked for."""
-        subject = self.conformance.subject
+        subject, known = self.conformance.subject, covered(self.conformance.semantics)
         for feature, place in scope.used(scenario.from_dict(self.document)):
             if feature not in subject.features:
                 pytest.skip(f"{subject.short} is not asked for {feature.value} ({place})")
-            if feature not in features_of(EngineName.spec):
+            if feature not in known:
                 pytest.skip(f"the rules do not cover {feature.value} ({place})")
         try:
             self.run_one(self.document)

@@ -9,8 +9,10 @@ from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import Literal
 
+from nullblock.conformance.strength.draft_mutants import DRAFT_MUTANTS
 from nullblock.conformance.strength.mutants import MUTANTS, Mutant
 from nullblock.conformance.strength.plant import ask, planted
+from nullblock.conformance.trace.records import Header
 from nullblock.spec.catalogue import catalogue
 
 WORKER = "nullblock.conformance.strength.worker"
@@ -51,6 +53,11 @@ class Asked:
         return json.dumps(
             {"trace": str(self.trace), "profile": self.profile, "settings": self.settings}
         )
+
+
+def mutants_for(header: Header | None) -> tuple[Mutant, ...]:
+    """Those that are asked of a trace: the ones about drafts only where there are some."""
+    return MUTANTS + (DRAFT_MUTANTS if header and header.config.num_spec_tokens else ())
 
 
 def measure(

@@ -25,9 +25,10 @@ class Mutant:
     """What has to be in a trace for the defect to show."""
 
 
-POOL, STATE, QUEUES, LOOKUP, STEPS = (
+POOL, STATE, FLIGHT, QUEUES, LOOKUP, STEPS = (
     "rules/pool.py",
     "state.py",
+    "flight.py",
     "rules/queues.py",
     "rules/lookup.py",
     "rules/steps.py",
@@ -255,14 +256,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "stale-token-taken",
         "a reset forgets the tokens in flight of the requests that it preempts",
-        ((QUEUES, "s.drop[r] = s.ph[r] + (s.drop[r] if", "s.drop[r] = 0 * (s.drop[r] if"),),
+        ((QUEUES, "s.drop[r] = gone + (s.drop[r] if", "s.drop[r] = 0 * (s.drop[r] if"),),
         rule="LIFE-3",
         takes="asynchronous scheduling, and a reset of running requests with outputs in flight",
     ),
     Mutant(
         "placeholder-cached",
         "a block is cached while its last token is in flight",
-        ((STATE, "    return s.comp[r] - s.ph[r]\n", "    return s.comp[r]\n"),),
+        ((FLIGHT, "    return s.comp[r] - placeholders(s, r)\n", "    return s.comp[r]\n"),),
         rule="HASH-20",
         takes="asynchronous scheduling, and a request that fills a block",
     ),
@@ -284,7 +285,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "an output goes to whoever has the id by then",
         (
             (
-                STATE,
+                FLIGHT,
                 "        return both(s.stage[r] != UNBORN, s.arr[r] == s.born[i])\n",
                 "        return s.stage[r] != UNBORN\n",
             ),

@@ -8,6 +8,12 @@ Int = Annotated[int, Meta(ge=-(2**53), le=2**53)]
 """A whole number that any JSON reader holds exactly."""
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Positive = Annotated[int, Meta(ge=1, le=2**53)]
+Rank = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""A whole number that a user chooses, and that only the order of requests depends on: a word."""
+Limit = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+"""Tokens that a user allows a request: more than there can be, perhaps."""
+Least = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+"""Tokens that a user wants of a request at least."""
 RequestNumber: TypeAlias = Count
 BlockId: TypeAlias = Count
 Chain = tuple[Count, Positive]

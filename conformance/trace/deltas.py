@@ -16,6 +16,7 @@ from nullblock.conformance.trace.base import (
     Positive,
     RequestNumber,
 )
+from nullblock.conformance.trace.drafts import DraftDelta, Drafted
 from nullblock.conformance.trace.records import Event, Finish, NewRequest, PostState
 
 
@@ -23,9 +24,10 @@ class ScheduleDelta(Line, frozen=True, kw_only=True, tag="schedule+"):
     """A ``schedule`` told by what differs from the one before.
 
     Whoever was scheduled there and is not ``gone`` stays: in the same order, before all others,
-    each with one token, computed what was computed and scheduled there, one output more. Absent
-    here, and of a short update, ``common_prefix`` and each of the counts in ``state`` are as they
-    were told last.
+    each with one token and its drafts; computed what was computed and scheduled there, one output
+    more and one for each draft there, of both less the drafts rejected since. Absent here, and of
+    a short update, ``common_prefix`` and each of the counts in ``state`` are as they were told
+    last.
     """
 
     step: Positive
@@ -33,6 +35,10 @@ class ScheduleDelta(Line, frozen=True, kw_only=True, tag="schedule+"):
     """Scheduled in the step before and not in this one."""
     odd: list[tuple[RequestNumber, Int, Int, Count]] = msgspec.field(default_factory=list)
     """Those that stay with other numbers: tokens, computed, num_output."""
+    drafts: Count = 0
+    """Of each of those that stay."""
+    drafted: Drafted = msgspec.field(default_factory=list)
+    """In place of it, of those that have another number of drafts; and of those behind them."""
     ids: list[RequestNumber] = msgspec.field(default_factory=list)
     """Who is scheduled after those that stay, in schedule order."""
     tokens: list[Int] = msgspec.field(default_factory=list)
@@ -63,6 +69,8 @@ class OutputDelta(Line, frozen=True, kw_only=True, tag="output+"):
     step: Positive
     odd: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
     """Who sampled another number of tokens, and how many."""
+    counts: list[Count] = msgspec.field(default_factory=list)
+    """In place of ``odd``, where many did: of everyone in the step, in schedule order."""
     eos: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
     stop: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
     chain: list[tuple[RequestNumber, Count]] | UnsetType = UNSET
@@ -73,6 +81,8 @@ class OutputDelta(Line, frozen=True, kw_only=True, tag="output+"):
     def __post_init__(self) -> None:
         if self.chain is not UNSET and self.fresh is not UNSET:
             raise ValueError("`fresh` stands in place of `chain`")
+        if self.odd and self.counts:
+            raise ValueError("`counts` stands in place of `odd`")
 
 
 class UpdateDelta(Line, frozen=True, kw_only=True, tag="update+"):
@@ -81,9 +91,11 @@ class UpdateDelta(Line, frozen=True, kw_only=True, tag="update+"):
     step: Positive
     gone: list[RequestNumber] = msgspec.field(default_factory=list)
     """Who sampled something and gets nothing."""
+    cut: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
+    """Who stops before the last of its tokens, and how many it gets."""
     finish: list[Finish] = msgspec.field(default_factory=list)
     events: list[Event] | UnsetType = UNSET
     state: PostState | UnsetType = UNSET
 
 
-Delta = ScheduleDelta | OutputDelta | UpdateDelta
+Delta = ScheduleDelta | OutputDelta | UpdateDelta | DraftDelta

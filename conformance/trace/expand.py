@@ -6,6 +6,14 @@ from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.trace.counts import fact, numbers
 from nullblock.conformance.trace.deltas import Delta, OutputDelta, ScheduleDelta, UpdateDelta
+from nullblock.conformance.trace.drafts import DraftDelta, Drafted
+from nullblock.conformance.trace.drafts_expanded import (
+    Rejections,
+    cut_off,
+    drafts_of,
+    proposed,
+    settled,
+)
 from nullblock.conformance.trace.edges import InFlight, blocks, filled
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
@@ -19,6 +27,7 @@ from nullblock.conformance.trace.records import (
     Record,
     Reset,
     Schedule,
+    State,
     Update,
 )
 
@@ -35,6 +44,7 @@ class Expander:
         self._before: Schedule | None = None
         self._numbers: tuple[list[int], list[int]] | None = None
         """Of the step before, in parallel to its ids: computed, num_output."""
+        self._rejected = Rejections()
         self._output: Output | None = None
         self._state: PostState | UnsetType = UNSET
         """What was told last of the state after a record."""
@@ -50,21 +60,29 @@ class Expander:
             case OutputDelta():
                 step = self._in_flight.take(line.step)
                 self._output = _output(line, oldest, filled(line, step, self._block_size))
+                self._rejected.output(self._output)
                 return self._output
             case UpdateDelta():
                 return self._update(line)
+            case DraftDelta():
+                return proposed(line, self._output)
             case Schedule():
                 self._before, self._numbers = line, None
                 self._in_flight.put(line, None)
+                self._rejected.scheduled(line)
                 self._state = line.state
             case Output():
                 self._output = line
                 self._in_flight.take(line.step)
+                self._rejected.output(line)
+            case State(in_flight=steps):
+                self._rejected.in_flight(() if isinstance(steps, UnsetType) else steps)
             case Update() | Abort() | Reset():
                 self._state = line.state
             case Header() | Part() | Gap():
                 self._before = self._numbers = self._output = None
                 self._in_flight.clear()
+                self._rejected.clear()
                 self._state = UNSET
             case _:
                 pass
@@ -98,14 +116,21 @@ class Expander:
             ids, tokens, computed, outputs = _without(set(line.gone), before, computed, outputs)
         computed = list(map(add, computed, tokens))
         outputs = [n + 1 for n in outputs]
-        if tokens.count(1) != len(tokens):
+        if before.drafts or self._rejected.since:
+            settled(ids, computed, outputs, before.drafts, self._rejected.since)
+        drafts: Drafted = []
+        if line.drafts or line.drafted:
+            many, drafts = drafts_of(line, ids)
+            tokens = [n + 1 for n in many]
+        elif tokens.count(1) != len(tokens):
             tokens = [1] * len(ids)
         if line.odd:
             tokens = list(tokens)
             _except(line, ids, tokens, computed, outputs)
-        whole = self._whole(line, before, ids, tokens, computed, outputs)
+        whole = self._whole(line, before, ids, tokens, computed, outputs, drafts)
         self._before = whole
         self._in_flight.put(whole, self._numbers[0])
+        self._rejected.scheduled(whole)
         return whole
 
     def _whole(
@@ -116,6 +141,7 @@ class Expander:
         tokens: list[int],
         computed: list[int],
         outputs: list[int],
+        drafts: Drafted,
     ) -> Schedule:
         """The record, and what the next one may refer to."""
         told = blocks(line, ids, computed, self._block_size)
@@ -143,6 +169,7 @@ class Expander:
             step=line.step,
             ids=ids,
             tokens=tokens,
+            drafts=drafts,
             new=line.new,
             cached=cached,
             preempted=line.preempted,
@@ -166,6 +193,8 @@ class Expander:
                 (id, n) for id, n in zip(ids, tokens, strict=True) if n > 0 and id not in gone
             ]
             ids, tokens = [id for id, _ in taken], [n for _, n in taken]
+        if line.cut:
+            tokens = cut_off(line, ids, tokens)
         return Update(
             step=line.step,
             ids=ids,
@@ -181,7 +210,10 @@ def _output(
 ) -> Output:
     if oldest is None:
         raise Malformed(f"output of step {line.step}, which was not scheduled", _RECORDER)
-    counts = [1] * len(oldest)
+    counts = line.counts or [1] * len(oldest)
+    if len(counts) != len(oldest):
+        what = f"{len(counts)} counts for {len(oldest)} requests of step {line.step}"
+        raise Malformed(what, _RECORDER)
     if line.odd:
         place = {id: i for i, id in enumerate(oldest)}
         for id, count in line.odd:

@@ -41,6 +41,14 @@ class TraceConfig(Piece, frozen=True, kw_only=True):
     """Kept free when somebody is admitted while others run: lines after vllm-0.22.1."""
     pipeline_parallel_size: Positive = 1
     """More than one: several steps are in flight, whichever way they are scheduled."""
+    num_spec_tokens: Count = 0
+    """Drafts that a step may verify of one request; 0: no speculative decoding."""
+    spec_method: Literal["ngram", "eagle", "draft_model"] = "ngram"
+    """What proposes them, as far as it matters. ``ngram``: something that needs no slots in the
+    cache; ``draft_model``: something that needs one for each; ``eagle``: that too, and the last
+    hit of a prefix lookup is computed again."""
+    eagle_group: bool = False
+    """The last hit is computed again, whatever proposes drafts."""
 
 
 class Observed(Piece, frozen=True, kw_only=True):
@@ -55,6 +63,8 @@ class Observed(Piece, frozen=True, kw_only=True):
     schedule: Observation = "absent"
     update: Observation = "absent"
     state: Observation = "absent"
+    draft: Observation = "absent"
+    """Needed where drafts are configured."""
     events: Observation = "absent"
     """KV events, in ``update`` records."""
 

@@ -5,6 +5,7 @@ names must have been added.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import assert_never
 
 from msgspec import UNSET
@@ -15,6 +16,7 @@ from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
+    Draft,
     End,
     Error,
     Evict,
@@ -96,7 +98,9 @@ class Order:
             case Part():
                 pass
             case Abort():
-                self._abort(record)
+                self._known("abort of", record.asked or ())
+            case Draft():
+                self._known("drafts for", record.ids)
             case Pause() | Reset() | Evict() | Unknown():
                 pass
             case State():
@@ -214,10 +218,11 @@ class Order:
         self.awaiting = None
         self.in_flight.popleft()
 
-    def _abort(self, record: Abort) -> None:
-        for id in record.asked or ():
+    def _known(self, what: str, ids: Iterable[int]) -> None:
+        """Inputs name requests that somebody added."""
+        for id in ids:
             if self.from_the_start and id >= self.requests:
-                raise Malformed(f"abort of request {id}, which nobody added", _RECORDER)
+                raise Malformed(f"{what} request {id}, which nobody added", _RECORDER)
 
     def _end(self, record: End) -> None:
         if self.over == "the end":

@@ -22,23 +22,31 @@ from nullblock.conformance.trace.base import (
     Digest,
     Groups,
     Int,
+    Least,
+    Limit,
     Line,
     PauseName,
     Piece,
     Positive,
+    Rank,
     RequestNumber,
 )
+from nullblock.conformance.trace.drafts import Draft, Drafted
 from nullblock.conformance.trace.header import EngineInfo, Header, Observed, TraceConfig
 from nullblock.conformance.trace.snapshot import RequestState, State, StepInFlight
 
 FORMAT = "nullblock-trace"
-MAJOR, MINOR = 1, 1
+MAJOR, MINOR = 1, 2
 VERSION = f"{MAJOR}.{MINOR}"
+WITHOUT_DRAFTS = "1.1"
+"""The version that a trace says which tells nothing of drafts: its readers can read it, too."""
 
 __all__ = [
     "BlockId",
     "Chain",
     "Count",
+    "Draft",
+    "Drafted",
     "EngineInfo",
     "Groups",
     "Header",
@@ -68,9 +76,9 @@ class Add(Line, frozen=True, kw_only=True, tag="add"):
     id: RequestNumber
     prompt: Count
     """Tokens."""
-    max_tokens: Positive
-    min_tokens: Count = 0
-    priority: Int = 0
+    max_tokens: Limit
+    min_tokens: Least = 0
+    priority: Rank = 0
     arrival: float | UnsetType = UNSET
     """Seconds from any origin; only the order counts, and only for the PRIORITY policy."""
     tie: float | UnsetType = UNSET
@@ -170,6 +178,8 @@ class Schedule(Line, frozen=True, kw_only=True, tag="schedule"):
     """Who is scheduled, in schedule order."""
     tokens: list[Int]
     """Tokens each of them is to compute, in parallel to ``ids``."""
+    drafts: Drafted = msgspec.field(default_factory=list)
+    """How many of these are drafts, in schedule order, of those that have some."""
     new: list[NewRequest] = msgspec.field(default_factory=list)
     cached: CachedRequests | UnsetType = UNSET
     preempted: list[RequestNumber] = msgspec.field(default_factory=list)
@@ -192,7 +202,8 @@ class Output(Line, frozen=True, kw_only=True, tag="output"):
     ids: list[RequestNumber]
     """In schedule order."""
     counts: list[Count]
-    """Tokens sampled, in parallel to ``ids``; 0 for a chunk that is not the prompt's last."""
+    """Tokens sampled, in parallel to ``ids``: 0 for a chunk that is not the prompt's last, more
+    than 1 where the model agrees with drafts."""
     eos: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
     """Which tokens end their request as eos: request, place in its frame from 0."""
     stop: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
@@ -309,6 +320,7 @@ Record = (
     | Schedule
     | Output
     | Update
+    | Draft
     | State
     | Error
     | Lost

@@ -9,12 +9,16 @@ from nullblock.conformance.trace.base import (
     Count,
     Groups,
     Int,
+    Least,
+    Limit,
     Line,
     PauseName,
     Piece,
     Positive,
+    Rank,
     RequestNumber,
 )
+from nullblock.conformance.trace.drafts import Drafted
 
 
 class RequestState(Piece, frozen=True, kw_only=True):
@@ -32,9 +36,9 @@ class RequestState(Piece, frozen=True, kw_only=True):
     blocks: Groups | UnsetType = UNSET
     prompt: Count | UnsetType = UNSET
     """Prompt tokens, as in ``add``; so are the others that ``add`` has."""
-    max_tokens: Positive | UnsetType = UNSET
-    min_tokens: Count = 0
-    priority: Int = 0
+    max_tokens: Limit | UnsetType = UNSET
+    min_tokens: Least = 0
+    priority: Rank = 0
     arrival: float | UnsetType = UNSET
     tie: float | UnsetType = UNSET
     skip_reading_prefix_cache: bool = False
@@ -46,6 +50,10 @@ class RequestState(Piece, frozen=True, kw_only=True):
     discard: Int = 0
     """Outputs in flight that it will not (``async_tokens_to_discard``)."""
     preemptions: Count = 0
+    drafts: Count = 0
+    """Drafts that its next step may verify (``spec_token_ids``)."""
+    chunk: bool = False
+    """Its last step left it short of a token (``is_prefill_chunk``), where there are drafts."""
     num_cached: list[Count] | UnsetType = UNSET
     """Leading blocks whose hash was entered or hit, by KV cache group. Absent: the manager has
     no entry for the request, which is not the same as 0."""
@@ -60,6 +68,8 @@ class StepInFlight(Piece, frozen=True, kw_only=True):
     """In schedule order."""
     tokens: list[Int]
     """In parallel to ``ids``."""
+    drafts: Drafted = msgspec.field(default_factory=list)
+    """As in ``schedule``."""
     owed: list[RequestNumber] = msgspec.field(default_factory=list)
     """Those of ``ids`` that get a token from it: not a chunk of a prompt, and still alive."""
     gone: list[RequestNumber] = msgspec.field(default_factory=list)

@@ -1,10 +1,11 @@
 """Recording an engine of ours: an engine that passes every call on and writes down what it saw."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from msgspec import UNSET, UnsetType
 
+from nullblock.conformance.drafting import Drafted, Drafting
 from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.scenario_format import Add as AddEvent
 from nullblock.conformance.scenario_format import Config, Scenario
@@ -24,7 +25,7 @@ def header(
     """The header of a trace that an engine of ours makes."""
     return records.Header(
         format="nullblock-trace",
-        version=records.VERSION,
+        version=records.VERSION if config.num_spec_tokens else records.WITHOUT_DRAFTS,
         spec=profile,
         engine=records.EngineInfo(name=f"nullblock.{engine}", version=version),
         config=TraceConfig(
@@ -43,6 +44,8 @@ def header(
             watermark_blocks=blocks_of_watermark(config.watermark, config.num_blocks, semantics),
             async_scheduling=config.async_scheduling,
             pipeline_parallel_size=config.pipeline_parallel_size,
+            num_spec_tokens=config.num_spec_tokens,
+            spec_method=config.spec_method if config.num_spec_tokens else "ngram",
         ),
         observed=records.Observed(
             add="complete",
@@ -53,6 +56,7 @@ def header(
             evict="complete",
             schedule="complete",
             update="complete",
+            draft="complete" if config.num_spec_tokens else "absent",
             events="complete" if config.kv_events else "absent",
         ),
         block_ids="exact",
@@ -91,6 +95,10 @@ class Tape:
         self.chain: dict[str, list[int]] = {}
         self.chains: dict[tuple[Any, ...], int] = {}
         ids = {event.id for event in scenario.events if isinstance(event, AddEvent)}
+        self.words = CORE_FEATURES | (
+            {Feature.drafts} if scenario.config.num_spec_tokens else set()
+        )
+        """What a trace can tell of: drafts, where the configuration says that there are some."""
         self.ties = {id: float(place) for place, id in enumerate(sorted(ids))}
 
     def observe(self, kind: str, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -153,12 +161,17 @@ class Tape:
         """Record a step."""
         decided = self.observe("schedule", self.engine.schedule)
         self.steps += 1
-        cached = decided["cached"]
+        cached, spec = decided["cached"], decided.get("spec", {})
         self.write(
             records.Schedule(
                 step=self.steps,
                 ids=self.all(decided["order"]),
                 tokens=[decided["num_scheduled_tokens"][id] for id in decided["order"]],
+                drafts=[
+                    (self.number(id), len(drafts))
+                    for id in decided["order"]
+                    if (drafts := spec.get(id))
+                ],
                 new=[
                     records.NewRequest(
                         id=self.number(new["id"]), computed=new["computed"], blocks=new["blocks"]
@@ -247,6 +260,20 @@ class Tape:
             return Finish(id=id, reason=reason, why=said)
         return Finish(id=id, reason=reason, by_stop_id=said is not None)
 
+    def propose(self, drafts: Drafted) -> None:
+        """Record drafts for the steps to come; for ids that were never added there are none."""
+        known = {self.numbers[id]: len(drafts[id]) for id in drafts if id in self.numbers}
+        self.observe("draft", cast(Drafting, self.engine).propose, drafts)
+        self.write(records.Draft(ids=list(known), counts=list(known.values())))
+
+    def fill_in(self, drafts: Drafted) -> Fields:
+        """As the engine does it: which drafts a step has decides nothing, and is not told."""
+        return cast(Drafting, self.engine).fill_in(drafts)
+
+    def spec_stats(self) -> Fields | None:
+        """As the engine says."""
+        return cast(Drafting, self.engine).spec_stats()
+
     def abort(self, ids: list[str] | None, status: str) -> list[str]:
         """Record an abort; ids that were never added are left out."""
         asked = None if ids is None else [self.numbers[id] for id in ids if id in self.numbers]
@@ -294,7 +321,7 @@ class Tape:
     @property
     def features(self) -> frozenset[Feature]:
         """Those of the engine that can be written down: a trace has words for no others."""
-        return self.engine.features & CORE_FEATURES
+        return self.engine.features & self.words
 
     def kv_events(self) -> list[Fields]:
         """What the engine published since the last call; it is recorded with its update."""

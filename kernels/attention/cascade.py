@@ -5,6 +5,9 @@ together: its keys are read once for a tile instead of once for a request. Then 
 through the keys that are its own, as in ``decode.py`` and ``mixed.py``. All of that leaves partial
 softmaxes, and one kernel adds them (``partials.py``).
 
+Rules: how many leading blocks are common, the scheduler says (OUT-4); where a token's key stands,
+the table (TABLE-8).
+
 Whether there is a common prefix depends on the company, and so do the last bits of a result here.
 """
 

@@ -6,6 +6,9 @@ request occupies the whole device, and where it is cut depends on nothing but it
 request has the same bits alone and in any company, at any place in the batch, whatever blocks it
 has, and whatever bound on lengths the launch was made for.
 
+Rules: a token's key and value stand in the slot that its table gives it (TABLE-8), and nobody else
+writes there (TABLE-6, TABLE-11).
+
 The query heads that share a key/value head stand in the rows of one tile: each key is read once.
 """
 

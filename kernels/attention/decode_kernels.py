@@ -1,4 +1,4 @@
-"""The programs of paged decode attention; what they are for: ``decode.py``."""
+"""The programs of paged decode attention; what they are for, and by which rules: ``decode.py``."""
 
 import triton
 import triton.language as tl

@@ -5,6 +5,9 @@ same bits whether its company decodes or prefills. The chunks of the others are 
 rows, each the query heads of some tokens that share a key/value head, and go through their keys
 once. A row's keys are taken in tiles that are counted from the start of its request: how a prompt
 is chunked changes nothing of how a row adds.
+
+Rules: a request's query is what the step schedules of it, in the order of the step (OUT-1); it
+sees what is computed and scheduled, each token in the slot that the table gives it (TABLE-8).
 """
 
 import torch

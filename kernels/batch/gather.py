@@ -1,4 +1,7 @@
-"""Block tables in the order of the batch: for attention that finds a table by place, not row."""
+"""Block tables in the order of the batch: for attention that finds a table by place, not row.
+
+Rule: of each running request the worker knows the table, or its beginning (OUT-7).
+"""
 
 import torch
 import triton

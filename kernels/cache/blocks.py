@@ -3,6 +3,9 @@
 A cache here is memory, ``[num_blocks, ...]`` without gaps, of any type: of a head-major cache the
 tensor itself, not the view that `write_kv` takes. Bits are moved, four bytes at a time where a
 block's size allows. Offsets are 64-bit.
+
+Rules: what stands in a block that was just taken is nobody's (POOL-10), so it may be zeroed; a
+block that is written to has one holder (TABLE-6), so no copy has two sources.
 """
 
 import torch

@@ -62,8 +62,9 @@ def write_kv(
     if key_cache.dtype != value_cache.dtype or key_cache.shape[:2] != value_cache.shape[:2]:
         raise ValueError("key_cache and value_cache differ: give one dtype, and as many blocks")
     if not use_triton(error, backend):
-        write_torch(key, key_cache, key_scale, slot_mapping, error)
-        write_torch(value, value_cache, value_scale, slot_mapping, error)
+        write_kv_torch(
+            (key, value), (key_cache, value_cache), (key_scale, value_scale), slot_mapping, error
+        )
         return
     num_blocks, block_size, _, _ = key_cache.shape
     tokens = len(slot_mapping)
@@ -115,7 +116,19 @@ def _check(
         raise ValueError(f"{name} is {source.dtype}, its cache {cache.dtype}: convert it first")
 
 
-def write_torch(
+def write_kv_torch(
+    sources: tuple[torch.Tensor, torch.Tensor],
+    caches: tuple[torch.Tensor, torch.Tensor],
+    scales: tuple[torch.Tensor | None, torch.Tensor | None],
+    slot_mapping: torch.Tensor,
+    error: torch.Tensor,
+) -> None:
+    """The twin of `write_kv`: of keys, then of values."""
+    for source, cache, scale in zip(sources, caches, scales, strict=True):
+        _write_torch(source, cache, scale, slot_mapping, error)
+
+
+def _write_torch(
     source: torch.Tensor,
     cache: torch.Tensor,
     scale: torch.Tensor | None,

@@ -26,5 +26,5 @@ compact_queue_torch = close_holes_torch
 @triton.jit
 def compact_kernel(a, z: tl.constexpr):
     """One program."""
-    head, tail, free = load_queue(a)
+    head, tail, free = load_queue(a, z)
     store_queue(a, head, close_holes(a, head, tail, z), free)

@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.arguments import Backend, use_triton
+from nullblock.kernels.control.faults import COUNT, bounded
+from nullblock.kernels.control.queues import num_running
 from nullblock.kernels.control.runs import entry_of, lay_out, run_of
 from nullblock.kernels.control.state import State
 from nullblock.kernels.control.words import (
@@ -37,7 +39,7 @@ def decide_kernel(a, z: tl.constexpr):
 def decide_step(a, z: tl.constexpr):
     """The whole phase."""
     lane = tl.arange(0, z.request_lanes)
-    count = tl.load(a.words + NUM_RUNNING).to(tl.int32)
+    count = num_running(a, z)
     ran = tl.load(a.words + NUM_RAN).to(tl.int32)
     row = tl.load(a.queues.running + lane, mask=lane < count, other=0)
     granted = tl.load(a.requests.granted + row, mask=lane < count, other=0)
@@ -93,7 +95,7 @@ def _tell_blocks(a, row, there, at, z: tl.constexpr):
     told = tl.load(a.requests.told + row, mask=there, other=0)
     held = tl.load(a.requests.num_blocks + row, mask=there, other=0)
     tl.store(a.decision.new_block_counts + at, held - told, mask=there)
-    total, runs = lay_out(a, row, told, held - told, there)
+    total, runs = lay_out(a, row, told, held - told, there, z)
     lane = tl.arange(0, z.lanes)
     base = tl.zeros([], tl.int32)
     while base < total:
@@ -112,7 +114,7 @@ def _common_prefix(a, count, z: tl.constexpr):
     """Leading blocks of the first running request that every request holds (OUT-4)."""
     lane = tl.arange(0, z.lanes)
     row = tl.load(a.queues.running)
-    held = tl.load(a.requests.num_blocks + row)
+    held = bounded(a, tl.load(a.requests.num_blocks + row), z.row_blocks, COUNT)
     table = a.requests.table + row.to(tl.int64) * z.row_blocks
     common = tl.zeros([], tl.int32)
     base = tl.zeros([], tl.int32)
@@ -131,7 +133,7 @@ def _common_prefix(a, count, z: tl.constexpr):
 def _tell_ends(a, z: tl.constexpr):
     """Who ended since the step before (LIFE-6)."""
     lane = tl.arange(0, z.lanes)
-    ended = tl.load(a.words + NUM_ENDED).to(tl.int32)
+    ended = bounded(a, tl.load(a.words + NUM_ENDED), z.num_rows, COUNT).to(tl.int32)
     base = tl.zeros([], tl.int32)
     while base < ended:
         there = base + lane < ended

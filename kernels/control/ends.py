@@ -36,7 +36,7 @@ def end_requests(a, row, ends, z: tl.constexpr):
         close_waiting(a, z)
     if tl.sum(runs.to(tl.int32), 0) > 0:
         close_running(a, z)
-        head, tail, free = load_queue(a)
+        head, tail, free = load_queue(a, z)
         head, tail, free = release(a, row, runs, head, tail, free, z)
         store_queue(a, head, tail, free)
     tl.debug_barrier()

@@ -7,6 +7,7 @@ knows that the state is not to be used any further: decisions after it mean noth
 from enum import IntFlag
 
 import torch
+import triton
 import triton.language as tl
 
 from nullblock.kernels.errors import names
@@ -31,6 +32,8 @@ class Fault(IntFlag):
     """The waiting queue had no room."""
     REFERENCES = 128
     """A block was released more often than it was held."""
+    COUNT = 256
+    """A count of the state is negative, or more than there is room for: it is taken for none."""
 
 
 POOL = tl.constexpr(Fault.POOL.value)
@@ -41,6 +44,17 @@ TOKENS = tl.constexpr(Fault.TOKENS.value)
 ROW = tl.constexpr(Fault.ROW.value)
 WAITING = tl.constexpr(Fault.WAITING.value)
 REFERENCES = tl.constexpr(Fault.REFERENCES.value)
+COUNT = tl.constexpr(Fault.COUNT.value)
+
+
+@triton.jit
+def bounded(a, n, most, BIT: tl.constexpr):
+    """A count that the state keeps, or one in each lane: n where it is one of 0 to `most`;
+    elsewhere 0, and a bit. What a loop runs up to has gone through here, or through `lay_out`.
+    """
+    wrong = (n < 0) | (n > most)
+    tl.atomic_or(a.error + n * 0, BIT, mask=wrong)
+    return tl.where(wrong, 0, n)
 
 
 def raise_if(error: torch.Tensor) -> None:

@@ -64,7 +64,7 @@ def plan(a, first, last, fixed, budget, free, z: tl.constexpr):
     spent = tl.sum(tl.where(there, tokens, 0).to(tl.int64), 0)
     tl.store(a.requests.granted + row, tokens, mask=there)
     tl.store(a.requests.num_blocks + row, held + lacking, mask=there)
-    total, runs = lay_out(a, row, held, lacking, there)
+    total, runs = lay_out(a, row, held, lacking, there, z)
     return short, asked, lacks, spent, total, runs
 
 

@@ -22,6 +22,7 @@ of a whole prompt are one prefix sum.
 import triton
 import triton.language as tl
 
+from nullblock.kernels.control.faults import COUNT, bounded
 from nullblock.kernels.control.state import State
 from nullblock.kernels.control.weights import PRIME
 from nullblock.kernels.index import row_entry
@@ -129,8 +130,9 @@ def last_lane(x, z: tl.constexpr):
 @triton.jit
 def name_row(a, row, z: tl.constexpr):
     """All keys of one request that are not known yet: one prefix sum (HASH-1)."""
-    known = tl.load(a.requests.num_keys + row)
-    full = tl.load(a.requests.num_tokens + row) // z.block_size
+    known = bounded(a, tl.load(a.requests.num_keys + row), z.row_blocks, COUNT)
+    num_tokens = bounded(a, tl.load(a.requests.num_tokens + row), z.row_tokens, COUNT)
+    full = num_tokens // z.block_size
     lane = tl.arange(0, z.key_lanes)
     before, second_before = load_keys(a, row, known - 1, known > 0, z)
     before = tl.where(known > 0, before - 1, 0)

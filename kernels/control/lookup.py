@@ -10,6 +10,7 @@ import triton.language as tl
 
 from nullblock.kernels.arguments import Backend, check, use_triton
 from nullblock.kernels.control.cache import find, find_torch
+from nullblock.kernels.control.faults import COUNT, bounded
 from nullblock.kernels.control.keys import load_keys, name_row, name_row_torch
 from nullblock.kernels.control.state import State
 
@@ -76,7 +77,8 @@ def find_prefix(a, row, z: tl.constexpr):
     """Write the cached prefix of a request to its table; how long it is, and how many of its
     blocks stand in the free queue (HASH-11, HASH-16). Its keys are known."""
     lane = tl.arange(0, z.lanes)
-    most = tl.maximum(tl.load(a.requests.num_tokens + row) - 1, 0) // z.block_size
+    num_tokens = bounded(a, tl.load(a.requests.num_tokens + row), z.row_tokens, COUNT)
+    most = tl.maximum(num_tokens - 1, 0) // z.block_size
     table = a.requests.table + row.to(tl.int64) * z.row_blocks
     found = tl.zeros([], tl.int32)
     free = tl.zeros([], tl.int32)

@@ -7,9 +7,9 @@ import torch
 import triton
 import triton.language as tl
 
-from nullblock.kernels.control.queues import set_waiting, waiting_place, waiting_rows
+from nullblock.kernels.control.queues import load_waiting, set_waiting, waiting_place, waiting_rows
 from nullblock.kernels.control.state import State
-from nullblock.kernels.control.words import WAITING_HEAD, WAITING_TAIL
+from nullblock.kernels.control.words import WAITING_HEAD
 
 _MOST = tl.constexpr((1 << 63) - 1)
 
@@ -17,9 +17,9 @@ _MOST = tl.constexpr((1 << 63) - 1)
 @triton.jit
 def next_waiting(a, z: tl.constexpr):
     """Who is next: its position in the waiting queue, which is not empty, and its row."""
-    position = tl.load(a.words + WAITING_HEAD)
+    position, tail = load_waiting(a, z)
     if z.priority:
-        position = _least(a, position, tl.load(a.words + WAITING_TAIL), z)
+        position = _least(a, position, tail, z)
     return position, tl.load(a.queues.waiting + waiting_place(position, z))
 
 

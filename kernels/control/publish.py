@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.control.cache import insert, insert_torch, make_index_room
+from nullblock.kernels.control.faults import COUNT, bounded
 from nullblock.kernels.control.keys import add_key, load_keys, name_row_torch
 from nullblock.kernels.control.runs import entry_of, lay_out, run_of
 from nullblock.kernels.control.state import State
@@ -55,7 +56,7 @@ def _fills(a, first, last, z: tl.constexpr):
     # Of a prompt longer than max_model_len vLLM 0.22.1 counts blocks that it does not have.
     held = tl.load(a.requests.num_blocks + row, mask=there, other=0)
     tl.store(a.requests.num_cached + row, full, mask=there)
-    return lay_out(a, row, cached, tl.maximum(tl.minimum(full, held) - cached, 0), there)
+    return lay_out(a, row, cached, tl.maximum(tl.minimum(full, held) - cached, 0), there, z)
 
 
 @triton.jit
@@ -65,11 +66,11 @@ def _name(a, row, there, full, z: tl.constexpr):
     known = tl.load(a.requests.num_keys + row, mask=there, other=0)
     lacking = tl.where(there, tl.maximum(full - known, 0), 0)
     tl.store(a.requests.num_keys + row, full, mask=lacking > 0)
-    turns = tl.max(lacking, 0)
+    turns = bounded(a, tl.max(lacking, 0), z.row_blocks, COUNT)
     lane = tl.arange(0, z.key_lanes)
     turn = tl.zeros([], tl.int32)
     while turn < turns:
-        items, runs = lay_out(a, row, known + turn, (lacking > turn).to(tl.int32), there)
+        items, runs = lay_out(a, row, known + turn, (lacking > turn).to(tl.int32), there, z)
         base = tl.zeros([], tl.int32)
         while base < items:
             some = base + lane < items

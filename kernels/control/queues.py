@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.arguments import Backend, use_triton
+from nullblock.kernels.control.faults import COUNT, bounded
 from nullblock.kernels.control.faults import WAITING as WAITING_FULL
 from nullblock.kernels.control.state import State
 from nullblock.kernels.control.words import (
@@ -73,10 +74,16 @@ def unqueue_kernel(a, z: tl.constexpr):
 
 
 @triton.jit
+def num_running(a, z: tl.constexpr):
+    """How many run, int32."""
+    return bounded(a, tl.load(a.words + NUM_RUNNING), z.max_num_seqs, COUNT).to(tl.int32)
+
+
+@triton.jit
 def close_running(a, z: tl.constexpr):
     """Take those off the running list that do not run; returns how many stay (RUN-19)."""
     lane = tl.arange(0, z.request_lanes)
-    count = tl.load(a.words + NUM_RUNNING).to(tl.int32)
+    count = num_running(a, z)
     row = tl.load(a.queues.running + lane, mask=lane < count, other=0)
     stage = tl.load(a.requests.stage + row, mask=lane < count, other=0)
     stay = (stage == RUNNING).to(tl.int32)
@@ -95,11 +102,19 @@ def waiting_place(position, z: tl.constexpr):
 
 
 @triton.jit
+def load_waiting(a, z: tl.constexpr):
+    """The ends of the waiting queue: head, tail. It is empty, and WAITING is set, if it is longer
+    than its ring."""
+    head = tl.load(a.words + WAITING_HEAD)
+    long = tl.load(a.words + WAITING_TAIL) - head
+    return head, head + bounded(a, long, z.waiting_capacity, WAITING_FULL)
+
+
+@triton.jit
 def close_waiting(a, z: tl.constexpr):
     """Take those off the waiting queue that do not wait (WAIT-12)."""
     lane = tl.arange(0, z.lanes)
-    at = tl.load(a.words + WAITING_HEAD)
-    tail = tl.load(a.words + WAITING_TAIL)
+    at, tail = load_waiting(a, z)
     new = at
     while at < tail:
         there = at + lane < tail

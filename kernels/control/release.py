@@ -70,7 +70,7 @@ def release_kernel(a, rows, n, z: tl.constexpr):
     """One program."""
     lane = tl.arange(0, z.request_lanes)
     row = tl.load(rows + lane, mask=lane < n, other=0)
-    head, tail, free = load_queue(a)
+    head, tail, free = load_queue(a, z)
     head, tail, free = release(a, row, lane < n, head, tail, free, z)
     store_queue(a, head, tail, free)
 
@@ -81,7 +81,7 @@ def release(a, row, there, head, tail, free, z: tl.constexpr):
     row is in two of them. Returns the queue.
     """
     held = tl.load(a.requests.num_blocks + row, mask=there, other=0)
-    items, runs = lay_out(a, row, held * 0, held, there)
+    items, runs = lay_out(a, row, held * 0, held, there, z)
     if items > 0:
         _count(a, items, runs, z)
         if z.freed_unhashed_first:

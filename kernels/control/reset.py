@@ -7,7 +7,7 @@ from nullblock.kernels.arguments import Backend, use_triton
 from nullblock.kernels.control.cache import clear_slots
 from nullblock.kernels.control.faults import WAITING as WAITING_FULL
 from nullblock.kernels.control.preempt import preempt_torch
-from nullblock.kernels.control.queues import waiting_place
+from nullblock.kernels.control.queues import num_running, waiting_place
 from nullblock.kernels.control.release import release
 from nullblock.kernels.control.ring import load_queue, store_queue
 from nullblock.kernels.control.state import State
@@ -74,10 +74,10 @@ def _preempt_all(a, z: tl.constexpr):
     """All running requests wait, before all others and in the order in which they ran; their
     blocks are released as if the last one had left first (LIFE-3, PREEMPT-4)."""
     lane = tl.arange(0, z.request_lanes)
-    count = tl.load(a.words + NUM_RUNNING).to(tl.int32)
+    count = num_running(a, z)
     there = lane < count
     row = tl.load(a.queues.running + count - 1 - lane, mask=there, other=0)
-    head, tail, free = load_queue(a)
+    head, tail, free = load_queue(a, z)
     head, tail, free = release(a, row, there, head, tail, free, z)
     store_queue(a, head, tail, free)
     again = tl.load(a.requests.num_preemptions + row, mask=there, other=0) + 1

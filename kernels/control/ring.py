@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from nullblock.kernels.control.faults import POOL, RING, Fault
+from nullblock.kernels.control.faults import POOL, RING, Fault, bounded
 from nullblock.kernels.control.state import State
 from nullblock.kernels.control.words import HEAD, HOLE, NOT_FREE, NUM_FREE, TAIL
 from nullblock.kernels.index import ring_place
@@ -21,10 +21,13 @@ def place_of(position, z: tl.constexpr):
 
 
 @triton.jit
-def load_queue(a):
-    """The queue's ends and its length: head, tail (int64), blocks (int32)."""
-    free = tl.load(a.words + NUM_FREE).to(tl.int32)
-    return tl.load(a.words + HEAD), tl.load(a.words + TAIL), free
+def load_queue(a, z: tl.constexpr):
+    """The queue's ends and its length: head, tail (int64), blocks (int32). It is empty, and RING
+    is set, if it is longer than the ring."""
+    head = tl.load(a.words + HEAD)
+    tail = head + bounded(a, tl.load(a.words + TAIL) - head, z.ring_capacity, RING)
+    free = bounded(a, tl.load(a.words + NUM_FREE), tail - head, RING)
+    return head, tail, free.to(tl.int32)
 
 
 @triton.jit

@@ -12,7 +12,7 @@ import triton.language as tl
 
 from nullblock.kernels.arguments import Backend, use_triton
 from nullblock.kernels.control.cache import forget, forget_torch
-from nullblock.kernels.control.faults import TURNS, Fault
+from nullblock.kernels.control.faults import COUNT, TURNS, Fault, bounded
 from nullblock.kernels.control.grant import (
     blocks_lacking_torch,
     give_blocks,
@@ -21,6 +21,7 @@ from nullblock.kernels.control.grant import (
 )
 from nullblock.kernels.control.preempt import choose_victim, preempt, preempt_torch, victim_torch
 from nullblock.kernels.control.publish import publish
+from nullblock.kernels.control.queues import num_running
 from nullblock.kernels.control.ring import load_queue, store_queue
 from nullblock.kernels.control.state import State
 from nullblock.kernels.control.words import (
@@ -70,8 +71,8 @@ def running_phase(a, z: tl.constexpr):
     """The whole phase. `place`: who has preempted and is to be served in this turn; -1: nobody.
     Its tokens were fixed before anybody was preempted (RUN-3).
     """
-    head, tail, free = load_queue(a)
-    count = tl.load(a.words + NUM_RUNNING).to(tl.int32)
+    head, tail, free = load_queue(a, z)
+    count = num_running(a, z)
     budget = begin_step(a, count, z)
     index = tl.zeros([], tl.int32)
     preempted = tl.zeros([], tl.int32)
@@ -137,7 +138,7 @@ def _make_way(a, place, lacks, index, count, budget, preempted, head, tail, free
 def _uncache(a, row, z: tl.constexpr):
     """Take back the hashes of blocks that this step was to fill (PREEMPT-3)."""
     lane = tl.arange(0, z.lanes)
-    held = tl.load(a.requests.num_blocks + row)
+    held = bounded(a, tl.load(a.requests.num_blocks + row), z.row_blocks, COUNT)
     base = tl.load(a.requests.num_computed + row) // z.block_size
     table = a.requests.table + row.to(tl.int64) * z.row_blocks
     while base < held:

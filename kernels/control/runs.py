@@ -9,14 +9,18 @@ however unevenly they are spread.
 import triton
 import triton.language as tl
 
+from nullblock.kernels.control.faults import COUNT, bounded
+
 
 @triton.jit
-def lay_out(a, row, first, count, there):
-    """Lay out runs of `count` entries from column `first` on, for the lanes `there`.
+def lay_out(a, row, first, count, there, z: tl.constexpr):
+    """Lay out runs of `count` entries from column `first` on, for the lanes `there`. One that does
+    not fit a table is left out, and sets COUNT.
 
     Returns the number of items and the number of runs.
     """
-    count = tl.where(there, count, 0)
+    first = bounded(a, tl.where(there, first, 0), z.row_blocks, COUNT)
+    count = bounded(a, tl.where(there, count, 0), z.row_blocks - first, COUNT)
     start = tl.cumsum(count, 0) - count
     some = (count > 0).to(tl.int32)
     run = tl.cumsum(some, 0) - some
@@ -29,8 +33,9 @@ def lay_out(a, row, first, count, there):
 
 
 @triton.jit
-def lay_out_one(a, row, first, count):
-    """Lay out one run; returns the number of items and the number of runs."""
+def lay_out_one(a, row, first, count, z: tl.constexpr):
+    """Lay out one run, if it fits a table; returns the number of items and the number of runs."""
+    count = bounded(a, count, z.row_blocks - first, COUNT)
     tl.debug_barrier()  # whoever walked over other runs has done so
     tl.store(a.scratch.run_row, row)
     tl.store(a.scratch.run_start, 0)

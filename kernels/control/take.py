@@ -34,7 +34,7 @@ def take_blocks_torch(state: State, n: int) -> torch.Tensor:
 @triton.jit
 def take_kernel(a, n, z: tl.constexpr):
     """One program: n blocks to `scratch.blocks`."""
-    head, tail, free = load_queue(a)
+    head, tail, free = load_queue(a, z)
     head = pop_front(a, head, tail, n, z)
     lane = tl.arange(0, z.lanes)
     base = tl.zeros([], tl.int32)

@@ -36,6 +36,7 @@ from nullblock.kernels.control.exchange import (
     Exchange,
     Rings,
 )
+from nullblock.kernels.control.faults import COUNT, bounded
 from nullblock.kernels.control.state import State
 from nullblock.kernels.control.words import (
     NUM_COMMON_PREFIX_BLOCKS,
@@ -65,7 +66,8 @@ def tell_kernel(a, exchange, z: tl.constexpr, STEPS: tl.constexpr):
     steps = tl.load(exchange.progress + NUM_STEPS)
     place, log, decision, words = steps % STEPS, exchange.log, a.decision, a.words
     columns = log.scheduled + place * (NUM_COLUMNS * z.max_num_seqs)
-    scheduled, victims = tl.load(words + NUM_SCHEDULED), tl.load(words + NUM_PREEMPTED)
+    scheduled = bounded(a, tl.load(words + NUM_SCHEDULED), z.max_num_seqs, COUNT)
+    victims = bounded(a, tl.load(words + NUM_PREEMPTED), z.max_num_seqs, COUNT)
     _column(columns, ROW, decision.row, scheduled, z)
     _column(columns, SCHEDULED_TOKENS, decision.num_scheduled_tokens, scheduled, z)
     _column(columns, SAMPLES, decision.samples, scheduled, z)
@@ -75,8 +77,9 @@ def tell_kernel(a, exchange, z: tl.constexpr, STEPS: tl.constexpr):
     _column(columns, RESUMED, decision.resumed, scheduled, z)
     _column(columns, SEND_ALL_TOKENS, decision.send_all_tokens, scheduled, z)
     _column(columns, PREEMPTED, decision.preempted, victims, z)
-    blocks, finished = tl.load(words + NUM_NEW_BLOCKS), tl.load(words + NUM_FINISHED)
     most: tl.constexpr = z.max_num_seqs * z.row_blocks
+    blocks = bounded(a, tl.load(words + NUM_NEW_BLOCKS), most, COUNT)
+    finished = bounded(a, tl.load(words + NUM_FINISHED), z.num_rows, COUNT)
     _copy(log.new_block_ids + place * most, decision.new_block_ids, blocks, z)
     _copy(log.finished + place * z.num_rows, decision.finished, finished, z)
     header = log.header + place * NUM_HEADER

@@ -29,7 +29,7 @@ def touch_blocks_torch(state: State, blocks: torch.Tensor) -> None:
 @triton.jit
 def touch_kernel(a, blocks, n, z: tl.constexpr):
     """One program, `lanes` blocks a turn."""
-    head, tail, free = load_queue(a)
+    head, tail, free = load_queue(a, z)
     lane = tl.arange(0, z.lanes)
     base = tl.zeros([], tl.int32)
     while base < n:

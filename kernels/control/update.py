@@ -30,7 +30,7 @@ from nullblock.kernels.control.exchange import (
     Exchange,
     Rings,
 )
-from nullblock.kernels.control.faults import ROW, Fault
+from nullblock.kernels.control.faults import COUNT, ROW, Fault, bounded
 from nullblock.kernels.control.state import State
 from nullblock.kernels.control.stop import CONTINUE, why_it_stops, why_it_stops_torch
 from nullblock.kernels.control.words import ABSENT, NUM_SCHEDULED
@@ -61,7 +61,7 @@ def update_kernel(a, exchange, sampled, z: tl.constexpr, STEPS: tl.constexpr):
     """One program, a lane for everybody scheduled."""
     requests, decision = a.requests, a.decision
     lane = tl.arange(0, z.request_lanes)
-    there = lane < tl.load(a.words + NUM_SCHEDULED)
+    there = lane < bounded(a, tl.load(a.words + NUM_SCHEDULED), z.max_num_seqs, COUNT)
     row = tl.load(decision.row + lane, mask=there, other=0)
     stage = tl.load(requests.stage + row, mask=there, other=ABSENT)
     samples = tl.load(decision.samples + lane, mask=there, other=0)

@@ -20,6 +20,7 @@ from nullblock.kernels.control.next_waiting import (
     next_waiting_torch,
 )
 from nullblock.kernels.control.publish import publish
+from nullblock.kernels.control.queues import load_waiting, num_running
 from nullblock.kernels.control.ring import load_queue, store_queue
 from nullblock.kernels.control.runs import lay_out_one
 from nullblock.kernels.control.state import State
@@ -33,8 +34,6 @@ from nullblock.kernels.control.words import (
     PAUSE,
     RUNNING,
     UNPAUSED,
-    WAITING_HEAD,
-    WAITING_TAIL,
 )
 from nullblock.kernels.index import blocks_for
 
@@ -58,12 +57,13 @@ def waiting_phase_kernel(a, z: tl.constexpr):
 @triton.jit
 def waiting_phase(a, z: tl.constexpr):
     """The whole phase: one turn an admission, and one for who is not admitted."""
-    head, tail, free = load_queue(a)
+    head, tail, free = load_queue(a, z)
     budget = tl.load(a.words + BUDGET)
-    count = tl.load(a.words + NUM_RUNNING).to(tl.int32)
+    count = num_running(a, z)
     ran = count
     may = (tl.load(a.words + PAUSE) == UNPAUSED) & (tl.load(a.words + NUM_PREEMPTED) == 0)
-    left = tl.load(a.words + WAITING_TAIL) - tl.load(a.words + WAITING_HEAD)
+    first, last = load_waiting(a, z)
+    left = last - first
     while may & (left > 0) & (budget > 0) & (count < z.max_num_seqs):
         position, row = next_waiting(a, z)
         hits, unheld = _hits(a, row, z)
@@ -73,7 +73,7 @@ def waiting_phase(a, z: tl.constexpr):
             free -= _hold(a, row, hits, z)
             leave_waiting(a, position, z)
             _enter(a, row, count, hits, tokens, lacking, z)
-            total, runs = lay_out_one(a, row, hits, lacking)
+            total, runs = lay_out_one(a, row, hits, lacking, z)
             head = give_blocks(a, total, runs, head, tail, z)
             free -= total
             if z.enable_prefix_caching:

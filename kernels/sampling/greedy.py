@@ -6,6 +6,9 @@ NaN is broken, and hiding it in a plausible token would be worse. ``-0.0`` equal
 
 Value and token are packed into one 64-bit integer whose order is the order wanted, so that a
 maximum in any order of evaluation gives the same token: over lanes, tiles and programs alike.
+
+Rule: a request that has caught up takes one sampled token (UPD-3); which requests those are is
+asked when the tokens are taken (``stop.py``).
 """
 
 import torch

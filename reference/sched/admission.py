@@ -23,19 +23,19 @@ class Admission(EncoderInputs):
             )
         # The last token that is sampled ends the request and is never computed.
         num_slots = min(num_prompt_tokens + request.max_tokens, self.max_model_len) - 1
-        manager = self.kv_cache_manager
+        manager, reach = self.kv_cache_manager, self._with_drafts(num_slots)
         num_blocks = manager.coordinator.get_num_blocks_to_allocate(
             request.request_id,
-            num_slots,
+            reach,
             manager.empty_kv_cache_blocks.blocks,
             num_encoder_tokens=self._num_tokens_to_attend_to(request),
             total_computed_tokens=0,
-            num_tokens_main_model=num_slots,
+            num_tokens_main_model=reach,
             apply_admission_cap=True,
         )
         usable = manager.block_pool.num_gpu_blocks - 1
         if num_blocks > usable:
-            return f"{num_slots} tokens may need {num_blocks} blocks, the pool has {usable}"
+            return f"{reach} tokens may need {num_blocks} blocks, the pool has {usable}"
         budget = self.max_num_scheduled_tokens
         threshold = self.scheduler_config.long_prefill_token_threshold
         in_chunks = self.scheduler_config.enable_chunked_prefill or 0 < threshold <= budget
@@ -43,3 +43,14 @@ class Admission(EncoderInputs):
             # After a preemption prompt and outputs are computed again, in one step.
             return f"{num_slots} tokens may have to be computed in one step of at most {budget}"
         return self._unencodable_reason(request) if request.mm_features else None
+
+    def _with_drafts(self, num_slots: int) -> int:
+        """How many slots a request may need that computes so many tokens, its drafts included.
+
+        Ahead, drafts may be scheduled behind drafts.
+        """
+        if self.num_spec_tokens and self.async_scheduling:
+            return self.max_model_len
+        return min(
+            num_slots + self.num_spec_tokens + self.num_lookahead_tokens, self.max_model_len
+        )

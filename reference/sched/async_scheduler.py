@@ -42,5 +42,10 @@ class AsyncScheduler(Scheduler):
             return  # they are stale, which is counted elsewhere
         # vLLM forgets what an earlier reset left to drop, and then takes it for outputs owed.
         before = request.async_tokens_to_discard if self.semantics.discards_add_up else 0
-        request.async_tokens_to_discard = before + request.num_output_placeholders
-        request.num_output_placeholders = 0
+        num_outputs = request.num_output_placeholders
+        if self.semantics.discards_count_outputs:
+            # vLLM takes drafts for outputs, and then drops good ones (upstream issue 46066).
+            num_outputs -= request.num_draft_placeholders
+        request.async_tokens_to_discard = before + num_outputs
+        request.num_output_placeholders = request.num_draft_placeholders = 0
+        request.num_earlier_outputs = 0

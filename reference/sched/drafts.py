@@ -18,7 +18,7 @@ preemption             forgotten
 """
 
 from nullblock.reference.outputs import DraftTokenIds
-from nullblock.reference.request import Request
+from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.output import SchedulerOutput
 from nullblock.reference.sched.state import SchedulerState, Step
 from nullblock.reference.spec_decode import SpecDecodingStats
@@ -43,9 +43,26 @@ class Drafts(SchedulerState):
         proposals = zip(draft_token_ids.req_ids, draft_token_ids.draft_token_ids, strict=False)
         for request_id, token_ids in proposals:
             request = self.requests.get(request_id)
-            if request is not None and not request.is_finished():
+            if request is None or request.is_finished():
+                continue
+            if self.semantics.drafts_for_running_only:
+                if not self._is_followed(request):
+                    continue
+                assert len(token_ids) <= self.num_spec_tokens, "more drafts than there may be"
+                is_chunk = False
+            else:
+                # vLLM takes any number for everybody who is known.
                 is_chunk = request.is_prefill_chunk
-                request.spec_token_ids = [] if is_chunk else self._allowed(request, token_ids)
+            request.spec_token_ids = [] if is_chunk else self._allowed(request, token_ids)
+
+    def _is_followed(self, request: Request) -> bool:
+        """Whether drafts that are told of now would follow a request's last token at once."""
+        return (
+            not self.async_scheduling
+            and request.status == RequestStatus.RUNNING
+            and request.num_output_placeholders == request.num_draft_placeholders
+            and request.num_computed_tokens + 1 == request.num_tokens
+        )
 
     def update_draft_token_ids_in_output(
         self, draft_token_ids: DraftTokenIds, scheduler_output: SchedulerOutput
@@ -87,7 +104,7 @@ class Drafts(SchedulerState):
         of the step goes to its first drafts.
         """
         num_known = len(request._all_token_ids)
-        if self.async_scheduling:
+        if self.async_scheduling and not request.num_earlier_outputs:
             num_known += request.num_output_placeholders
         num_drafts = request.num_computed_tokens + num_new_tokens - num_known
         if num_drafts > 0:
@@ -105,7 +122,9 @@ class Drafts(SchedulerState):
         if not self._counts_placeholders:
             return
         for request_id, drafts in scheduler_output.scheduled_spec_decode_tokens.items():
-            self.requests[request_id].num_output_placeholders += len(drafts)
+            request = self.requests[request_id]
+            request.num_output_placeholders += len(drafts)
+            request.num_draft_placeholders += len(drafts)
         if not self.async_scheduling:
             return
         placeholders = [PADDING] * self.num_spec_tokens
@@ -125,12 +144,26 @@ class Drafts(SchedulerState):
         """
         num_accepted = num_sampled - 1
         num_rejected = num_drafts - num_accepted
-        if request.num_computed_tokens > 0:
-            request.num_computed_tokens -= num_rejected
-        if request.num_output_placeholders > 0:
-            request.num_output_placeholders -= num_rejected
+        if self.semantics.rejections_keep_to_their_run:
+            if request.async_tokens_to_discard > 0:
+                return  # a reset has forgotten them
+            self._take_back(request, num_rejected)
+            if self._counts_placeholders:
+                request.num_draft_placeholders -= num_drafts
+        else:
+            if request.num_computed_tokens > 0:
+                request.num_computed_tokens -= num_rejected
+            if request.num_output_placeholders > 0:
+                request.num_output_placeholders -= num_rejected
         if self.log_stats:
             self._observe_drafts(request.request_id, num_drafts, num_accepted, output)
+
+    def _take_back(self, request: Request, num_tokens: int) -> None:
+        """Count so many tokens less: as computed, unless that was before a preemption; as owed."""
+        if not request.num_earlier_outputs:
+            request.num_computed_tokens -= num_tokens
+        if self._counts_placeholders:
+            request.num_output_placeholders -= num_tokens
 
     def _observe_drafts(
         self, request_id: str, num_drafts: int, num_accepted: int, output: SchedulerOutput

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from nullblock.reference.engine import EngineCoreOutput
-from nullblock.reference.outputs import KVConnectorOutput
+from nullblock.reference.outputs import KVConnectorOutput, ModelRunnerOutput
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.finishing import Finishing
 from nullblock.reference.sched.output import SchedulerOutput
@@ -31,14 +31,32 @@ class KVLoadFailures(Finishing):
     """Takes back what was counted as computed and is not there."""
 
     def _take_back_unloaded(
-        self, report: KVConnectorOutput, scheduler_output: SchedulerOutput
+        self, output: ModelRunnerOutput, scheduler_output: SchedulerOutput
     ) -> set[str]:
         """The requests whose output in a step is worth nothing, by what workers report with it."""
-        if not report.invalid_block_ids:
+        report = output.kv_connector_output
+        if report is None or not report.invalid_block_ids:
             return set()
-        return self._handle_invalid_blocks(
+        unloaded = self._handle_invalid_blocks(
             report.invalid_block_ids, scheduler_output.num_scheduled_tokens
         )
+        # vLLM leaves it counted (upstream issue 45138).
+        if self.semantics.outputs_owed_once:
+            for request_id in unloaded & scheduler_output.num_scheduled_tokens.keys():
+                self._forget_output(request_id, output, scheduler_output)
+        return unloaded
+
+    def _forget_output(
+        self, request_id: str, output: ModelRunnerOutput, scheduler_output: SchedulerOutput
+    ) -> None:
+        """What is dropped is owed no longer, nor are its drafts (UPD-17)."""
+        request = self.requests[request_id]
+        if scheduler_output.scheduled_requests.get(request_id, request) is not request:
+            return  # it has the id of one that has gone
+        if output.sampled_token_ids[output.req_id_to_index[request_id]]:
+            drafts = scheduler_output.scheduled_spec_decode_tokens.get(request_id, ())
+            request.num_output_placeholders -= 1 + len(drafts)
+            request.num_draft_placeholders -= len(drafts)
 
     def _handle_invalid_blocks(
         self, invalid_block_ids: set[int], num_scheduled_tokens: dict[str, int]
@@ -50,9 +68,6 @@ class KVLoadFailures(Finishing):
         ``recompute`` leaves it in the cache, since the blocks are about to be computed. vLLM does
         not mind that whoever was to do so may end or be preempted first, and that others then hit
         what nobody has computed.
-
-        Scheduling asynchronously, outputs that are worth nothing stay counted as in flight
-        (upstream issue 45138).
         """
         # Not in vLLM's scan: a request that was preempted, or that ended and keeps its blocks.
         loading = [

@@ -68,7 +68,10 @@ class RunningPhase(Drafts, EncoderInputs, MambaSplit):
             # Below 0 they are after a reset with drafts in flight: see _reject_drafts.
             if num_in_flight > 0 and self._is_served_by_steps_in_flight(request):
                 return 0
-            num_new_tokens += num_in_flight
+            if not request.num_earlier_outputs:
+                num_new_tokens += num_in_flight
+        if num_new_tokens < 0 and self.semantics.never_scheduled_back:
+            num_new_tokens = 0
         threshold = self._long_prefill_token_threshold
         if 0 < threshold < num_new_tokens:
             num_new_tokens = threshold
@@ -83,7 +86,9 @@ class RunningPhase(Drafts, EncoderInputs, MambaSplit):
         """Whether the outputs in flight take a request to its ``max_tokens``."""
         limit = request.num_prompt_tokens + request.max_tokens
         if self.semantics.stop_check_counts_frames:
-            return len(request._all_token_ids) + request.num_output_placeholders >= limit
+            # Of the tokens in flight, drafts may be rejected.
+            num_outputs = request.num_output_placeholders - request.num_draft_placeholders
+            return num_outputs > 0 and len(request._all_token_ids) + num_outputs >= limit
         # vLLM counts one of them for certain, as if the others were drafts that may be rejected:
         # with more than two steps in flight it schedules steps whose output nobody takes.
         return request.num_computed_tokens + 2 - request.num_output_placeholders >= limit

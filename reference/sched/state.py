@@ -240,6 +240,9 @@ class SchedulerState:
         request.status = RequestStatus.PREEMPTED
         request.num_computed_tokens = 0
         request.spec_token_ids = []
+        if self.num_spec_tokens and self.semantics.rejections_keep_to_their_run:
+            num_drafts = request.num_draft_placeholders
+            request.num_earlier_outputs = request.num_output_placeholders - num_drafts
         request.num_preemptions += 1
         if self._awaits_output:
             later.outdate(request, drop_stale_output)

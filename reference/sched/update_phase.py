@@ -37,7 +37,7 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         """
         _refuse_out_of_scope(model_runner_output)
         report = model_runner_output.kv_connector_output
-        unloaded = self._take_back_unloaded(report, scheduler_output) if report else set()
+        unloaded = self._take_back_unloaded(model_runner_output, scheduler_output)
         keeps_ended = self.connector is not None
         requests = self.requests
         # vLLM goes by the id alone: a request that reuses it gets the old one's token.
@@ -108,6 +108,9 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         for num_kept, token_id in enumerate(new_token_ids, start=1):
             request.append_output_token_ids(token_id)
             if check_stop(request, self.max_model_len, semantics=self.semantics):
+                if self.semantics.rejections_keep_to_their_run:
+                    # vLLM counts drafts behind the stop as computed, which a session goes by.
+                    self._take_back(request, len(new_token_ids) - num_kept)
                 del new_token_ids[num_kept:]
                 stopped = True
                 break
@@ -115,6 +118,8 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
             request.num_output_placeholders -= len(new_token_ids)
             # Where an output may find a later request with the same id, it finds no placeholder.
             assert request.num_output_placeholders >= 0, f"{request.request_id} was owed nothing"
+            if request.num_earlier_outputs:
+                request.num_earlier_outputs -= 1
         return new_token_ids, stopped
 
     def _report_rejected(self, outputs: dict[int, list[EngineCoreOutput]]) -> None:

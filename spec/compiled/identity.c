@@ -53,21 +53,29 @@ static void flights(void) {
   int first = st.cur, live = st.nframe - first;
   was = st;
   blank_nth(&st), blank_entry(&st), blank_since(&st), blank_base(&st), blank_spot(&st);
+  blank_cum(&st), blank_slip(&st);
   for (int i = first; i < st.nframe; i++) {
     if (owes_token(i)) write_nth(&st, i - first, read_nth(&was, i) - base_of(&was, i));
-    if (answers(i)) write_spot(&st, i - first, read_spot(&was, i));
+    if (answers(i))
+      write_spot(&st, i - first, read_spot(&was, i) - read_slip(&was, read_frame(&was, i)));
   }
   for (int r = 0; r < NR; r++) {
     for (int n = 0; n < st.drop[r] + st.ph[r]; n++)
       write_entry(&st, r, n, read_entry(&was, r, was.base[r] + n) - first);
+    for (int n = st.drop[r]; n < st.drop[r] + st.ph[r]; n++)
+      write_cum(&st, r, n, read_cum(&was, r, was.base[r] + n) - was.landed[r]);
+    st.flown[r] -= st.landed[r];
+    st.landed[r] = 0;
     if (st.stage[r] == RUNNING && was.since[r] > first) st.since[r] = was.since[r] - first;
   }
   blank_frame(&st), blank_born(&st), blank_grant(&st), blank_due(&st), blank_fend(&st);
+  blank_ndraft(&st);
   for (int i = 0; i < live; i++) {
     write_frame(&st, i, read_frame(&was, first + i));
     write_born(&st, i, read_born(&was, first + i));
     write_grant(&st, i, read_grant(&was, first + i));
     write_due(&st, i, read_due(&was, first + i));
+    write_ndraft(&st, i, read_ndraft(&was, first + i));
   }
   for (int n = st.oldest; n < st.steps; n++)
     write_fend(&st, n - st.oldest, read_fend(&was, n) - first);

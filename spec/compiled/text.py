@@ -6,23 +6,32 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
+from types import CodeType
 from typing import Any
 
 from nullblock.spec.compiled.values import Untranslatable
 
 
-@cache
 def definition(f: Callable[..., Any]) -> ast.FunctionDef:
     """The definition of a function or method, with the line numbers of its file."""
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    if code is None:
+        raise Untranslatable(f"{f!r} has no text")
+    return _defined(code)
+
+
+@cache
+def _defined(code: CodeType) -> ast.FunctionDef:
+    """Read once for each code: a function that is given other code has another text."""
     try:
-        lines, first = inspect.getsourcelines(f)
-    except (OSError, TypeError) as e:
-        raise Untranslatable(f"{f!r} has no text: {e}") from None
+        lines, first = inspect.getsourcelines(code)
+    except OSError as e:
+        raise Untranslatable(f"{code.co_name} has no text: {e}") from None
     tree = ast.parse(textwrap.dedent("".join(lines)))
     ast.increment_lineno(tree, first - 1)
     found = tree.body[0]
     if not isinstance(found, ast.FunctionDef):
-        raise Untranslatable(f"{f!r} is not defined with def")
+        raise Untranslatable(f"{code.co_name} is not defined with def")
     return found
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, get_args
 
-from nullblock.spec import fields, state
+from nullblock.spec import fields, flight
 from nullblock.spec.compiled import layout
 from nullblock.spec.compiled.context import Frame, Sizes
 from nullblock.spec.compiled.functions import Functions
@@ -90,7 +90,7 @@ class Program(Functions):
         self.outer("void watch_event(void)", self._event)
         self.outer("void offer(void)", self._offer)
         self.outer("void act(int kind, int argument)", self._act)
-        for reading in (state.answers, state.owes_token):
+        for reading in (flight.answers, flight.owes_token):
             self.outer(f"int {reading.__name__}(int i)", lambda f=reading: self._reading(f))  # type: ignore[misc]
         self.outer("void forget(void)", self._forget)
         self.outer(

@@ -11,9 +11,9 @@ from nullblock.spec.concrete import State
 from nullblock.spec.erased.windows import Window, Windows
 from nullblock.spec.facts import Config
 from nullblock.spec.fields import FIELDS
-from nullblock.spec.indexed import LONGEST_ROW, IndexedEnv, Stamps, Void
+from nullblock.spec.indexed import LONGEST_ROW, IndexedEnv, Stamps, Uncounted, Void
 
-ENTRIES = ("frame", "born", "grant", "due")
+ENTRIES = ("frame", "born", "grant", "due", "ndraft")
 """The maps from the entries of the steps in flight."""
 _BY_REQUEST = tuple(f for f in FIELDS if FIELDS[f] == "R>I")
 
@@ -106,6 +106,6 @@ class RecordEnv(IndexedEnv):
         if field in ENTRIES and self.max_seqs <= LONGEST_ROW:
             return self.windows.make()
         found = super().blank(field)
-        if field in _BY_REQUEST and not isinstance(found, (Stamps, Void)):
+        if field in _BY_REQUEST and not isinstance(found, (Stamps, Void, Uncounted)):
             return View(self.records, field)
         return found

@@ -6,12 +6,13 @@ from typing import Any, assert_never
 
 from nullblock.spec.explorer.model import Scope
 from nullblock.spec.fields import UNBORN
+from nullblock.spec.flight import in_flight
 from nullblock.spec.kernel import State
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.names import PAUSE_NAME
-from nullblock.spec.state import in_flight, live
+from nullblock.spec.state import live
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def scenario(scope: Scope, actions: Iterable[Action]) -> dict[str, Any]:
     seed = _seed(scope)
     templates = {t.id: t for t in scope.templates}
     return {
-        "config": _config(scope.config) | {"seed": seed, "vocab": VOCAB},
+        "config": _config(scope.config) | _drafts(scope) | {"seed": seed, "vocab": VOCAB},
         "events": [_event(a, templates, seed, scope.config) for a in actions],
     }
 
@@ -51,6 +51,20 @@ def _config(c: Config) -> dict[str, Any]:
         "scheduler_reserve_full_isl": c.scheduler_reserve_full_isl,
         "policy": c.policy,
         "async_scheduling": c.async_scheduling,
+    }
+
+
+def _drafts(scope: Scope) -> dict[str, Any]:
+    """What proposes drafts, and which of them the model accepts: all, or none."""
+    c, misses = scope.config, {t.misses for t in scope.templates}
+    if not c.num_spec_tokens:
+        return {}
+    if misses not in ({None}, {1}) or any(t.proposes is not None for t in scope.templates):
+        raise ValueError(f"a scenario cannot say of scope {scope.name} which drafts are right")
+    return {
+        "num_spec_tokens": c.num_spec_tokens,
+        "spec_method": c.spec_method,
+        "accept": "none" if misses == {1} else "all",
     }
 
 

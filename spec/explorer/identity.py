@@ -17,13 +17,18 @@ from typing import Any
 from nullblock.spec.concrete import MAPS, Minus, Nothing, State, Zero
 from nullblock.spec.explorer.model import SCALARS
 from nullblock.spec.fields import IDLE, RUNNING
-from nullblock.spec.state import answers, live, owes_token
+from nullblock.spec.flight import answers, owes_token
+from nullblock.spec.state import live
 
 PAST = (
     *("at", "limit", "budget", "used", "turned", "adm", "blocked", "halted", "goal"),
     *("gate", "nrej", "upto"),
 )
 """Of the step before: the next step starts by setting them."""
+BY_REQUEST = (
+    *("tlen", "ncached", "stage", "comp", "ntok", "sched", "ph", "drop", "told", "fresh"),
+    *("spec", "drafted", "pd", "old", "chunk"),
+)
 GONE = -1
 """When the request of an entry arrived, once it is gone: like no arrival."""
 NOBODY = ("lr", "leaver", "actor", "taker")
@@ -144,19 +149,30 @@ def _flights(s: Any) -> None:
         for r in s.k.requests
         if s.stage[r] == RUNNING and s.since[r] > first
     )
+    s.cum = Zero(
+        ((r, n), s.cum[r, s.base[r] + n] - s.landed[r])
+        for r in s.k.requests
+        for n in range(s.drop[r], s.drop[r] + s.ph[r])
+        if s.cum[r, s.base[r] + n] != s.landed[r]
+    )
+    flown = ((r, s.flown[r] - s.landed[r]) for r in s.k.requests)
+    s.flown, s.landed = Zero((r, n) for r, n in flown if n), Zero()
     s.base = Zero()
-    s.spot = Zero((i - first, s.spot[i]) for i in live if answers(s, i))
+    s.spot = Zero((i - first, s.spot[i] - s.slip[s.frame[i]]) for i in live if answers(s, i))
+    s.slip = Zero()
     for f in ("frame", "born", "grant", "due"):
         setattr(s, f, moved(getattr(s, f)))
+    s.ndraft = Zero((i - first, s.ndraft[i]) for i in live if s.ndraft[i])
     steps = range(s.oldest, s.steps)
     s.fend = Zero((n - s.oldest, s.fend[n] - first) for n in steps)
-    s.cur, s.nframe, s.oldest, s.steps = 0, s.nframe - first, 0, s.steps - s.oldest
+    s.cur, s.nframe, s.upto = 0, s.nframe - first, s.upto - first
+    s.oldest, s.steps = 0, s.steps - s.oldest
 
 
 def _requests(s: Any) -> None:
     R = s.k.requests
     s.tab = Nothing(((r, i), s.tab[r, i]) for r in R for i in range(s.tlen[r]))
-    for f in ("tlen", "ncached", "stage", "comp", "ntok", "sched", "ph", "drop", "told", "fresh"):
+    for f in BY_REQUEST:
         whole = getattr(s, f)
         setattr(s, f, Zero((r, whole[r]) for r in R if whole[r]))
     s.ix = Zero((r, s.ix[r]) for r in R if s.stage[r] == RUNNING)

@@ -32,6 +32,10 @@ class Template:
     """From this output on (0 is the first) the model samples eos; None: never."""
     stop_at: int | None = None
     """The output that is one of the stop ids; None: none is."""
+    misses: int | None = None
+    """The model disagrees with the draft of every so-manieth output; None: with none."""
+    proposes: int | None = None
+    """How many drafts are proposed for it; None: as many as there may be."""
     skip_cache_read: bool = False
     lora: str | None = None
     salt: str | None = None
@@ -159,6 +163,22 @@ class ModelEnv(Env):
         if t.eos_at is not None and output >= t.eos_at:
             return EOS
         return STOP_ID if t.stop_at == output else PLAIN
+
+    def accepted(self, s: Any, r: Any) -> int:
+        """How many drafts of the entry that is settled the model agrees with."""
+        t = self.templates[r]
+        drafts: int = s.ndraft[s.cur]
+        if t.misses is None:
+            return drafts
+        output: int = s.ntok[r] - len(t.prompt)
+        return min(drafts, t.misses - 1 - output % t.misses)
+
+    def proposed(self, s: Any, r: Any) -> int:
+        """How many drafts are proposed for r with each of its tokens."""
+        t = self.templates[r]
+        if self.asynchronous:
+            return 0
+        return self.num_spec if t.proposes is None else t.proposes
 
     def observe(self, reading: Any, s: Any) -> Any:
         """Nothing: what the worker is told is no part of a state between steps."""

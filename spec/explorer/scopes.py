@@ -4,6 +4,7 @@ Where a request never holds more than two blocks, or a block holds one token, wh
 faults cannot show; so each scope says what it must reach, and no scope is all there is.
 """
 
+from nullblock.spec.explorer.draft_scopes import DRAFT_SCOPES
 from nullblock.spec.explorer.model import Scope, Template
 from nullblock.spec.facts import Config
 from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, UNPAUSED
@@ -276,6 +277,7 @@ STANDARD: dict[str, Scope] = {
         *(CORE, PRIORITY, TWINS, CROWD, THRESHOLD, UNCUT, UNCUT_LONG, INFLIGHT, ORPHANS),
         *(KEYS, STOPS, NOCACHE, PAUSES, AHEAD, DEEP, RESETS, RESETS_ABORTS, AHEAD_PRIORITY),
         *(PIPELINE, PIPELINE_CHUNKS, RULES, RULES_PRIORITY, RULES_AHEAD, RULES_PAUSES),
+        *DRAFT_SCOPES,
     )
 }
 """Searched by default: every witness and every reachable rule is in some of them."""

@@ -8,10 +8,12 @@ They are written in the words of the kernel: the explorer evaluates them on ever
 from collections.abc import Callable
 
 from nullblock.spec.catalogue import register
+from nullblock.spec.drafts import relied_on
 from nullblock.spec.explorer.actions import Action, Schedule, Update
 from nullblock.spec.fields import PAUSED_ALL, RUNNING, TOKEN, UNBORN, UNPAUSED, WAITING
+from nullblock.spec.flight import begins, in_flight
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
-from nullblock.spec.state import ahead, begins, in_flight, last_in_flight, live
+from nullblock.spec.state import last_in_flight, live
 
 Transition = Callable[[State, State, Action], Value]
 """Of the state before, the state after, and what happened between them."""
@@ -54,6 +56,12 @@ def _in_step(s: State, r: Value) -> Value:
 def _stays(was: State, s: State, r: Value) -> Value:
     """Whether r stays in the running list."""
     return both(was.stage[r] == RUNNING, s.stage[r] == RUNNING, neg(s.k.mem(s.preempted, r)))
+
+
+def keeps_computed(was: State, s: State, r: Value) -> Value:
+    """Whether r has lost no more computed tokens than drafts of it were rejected."""
+    lost = was.comp[r] - s.comp[r]
+    return both(0 <= lost, lost <= s.slip[r] - was.slip[r])
 
 
 def owed(s: State, i: Value) -> Value:
@@ -110,7 +118,7 @@ def nobody_passed_over(was: State, s: State, done: Action) -> Value:
         return either(
             _in_step(s, r),
             last_in_flight(s, r),
-            least(s.ntok[r] + ahead(s, r), s.k.max_len - 1) <= s.comp[r],
+            least(s.ntok[r] + relied_on(s, r), s.k.max_len - 1) <= s.comp[r],
         )
 
     return implies(
@@ -177,9 +185,11 @@ def tables_grow(was: State, s: State, done: Action) -> Value:
 
 @transition("UPD-14")
 def computed_grows(was: State, s: State, done: Action) -> Value:
-    """A running request gains just the computed tokens it is granted, and loses none."""
+    """A running request gains just the computed tokens it is granted, and loses none but those of
+    drafts that are rejected.
+    """
     if not isinstance(done, Schedule):
-        return s.k.forall("R", lambda r: implies(_stays(was, s, r), s.comp[r] == was.comp[r]))
+        return s.k.forall("R", lambda r: implies(_stays(was, s, r), keeps_computed(was, s, r)))
     return both(
         s.k.forall(
             "I",
@@ -198,7 +208,8 @@ def computed_grows(was: State, s: State, done: Action) -> Value:
 
 @transition("UPD-15")
 def tokens_have_owners(was: State, s: State, done: Action) -> Value:
-    """A request takes one token for an output it owes, and none that was never scheduled.
+    """A request takes a token for an output it owes, one more for each draft of it that the model
+    agrees with, and none that was never scheduled.
 
     Upstream: request ids used again while an output is in flight.
     """
@@ -211,13 +222,23 @@ def tokens_have_owners(was: State, s: State, done: Action) -> Value:
         )
         return neg(nothing)
 
+    def no_more(r: Value) -> Value:
+        return s.k.forall(
+            "I",
+            lambda i: implies(
+                both(was.frame[i] == r, owed(was, i)),
+                s.ntok[r] <= was.ntok[r] + was.ndraft[i] + 1,
+            ),
+            span=lambda: _due(was),
+        )
+
     return s.k.forall(
         "R",
         lambda r: implies(
             both(was.ntok[r] != 0, live(s, r)),
             either(
                 both(s.ntok[r] == was.ntok[r], neg(owes(r))),
-                both(s.ntok[r] == was.ntok[r] + 1, owes(r), was.stage[r] != WAITING),
+                both(s.ntok[r] > was.ntok[r], owes(r), no_more(r), was.stage[r] != WAITING),
             ),
         ),
     )
@@ -233,12 +254,12 @@ def tokens_in_their_places(was: State, s: State, done: Action) -> Value:
     if not isinstance(done, Update):
         return True
 
-    def position(r: Value) -> Value:
-        return ite(live(s, r), s.ntok[r] - 1, was.ntok[r])
+    def position(r: Value, drafts: Value) -> Value:
+        return ite(live(s, r), s.ntok[r] - 1 + s.slip[r], was.ntok[r] + drafts + was.slip[r])
 
     return s.k.forall(
         "I",
-        lambda i: implies(owed(was, i), position(was.frame[i]) == was.spot[i]),
+        lambda i: implies(owed(was, i), position(was.frame[i], was.ndraft[i]) == was.spot[i]),
         span=lambda: _due(was),
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nullblock.spec.explorer.actions import Action, Reset
+from nullblock.spec.explorer.draft_witnesses import DRAFT_WITNESSES, DraftWatch
 from nullblock.spec.fields import (
     LENGTH,
     PAUSED_ALL,
@@ -18,8 +19,9 @@ from nullblock.spec.fields import (
     STOPPED,
     UPDATE,
 )
+from nullblock.spec.flight import answers, in_flight
 from nullblock.spec.kernel import State
-from nullblock.spec.state import answers, check_stop, in_flight, last_in_flight, live
+from nullblock.spec.state import check_stop, last_in_flight, live
 
 WITNESSES: dict[str, str] = {
     "three-at-once": "three requests are scheduled in one step",
@@ -66,6 +68,7 @@ WITNESSES: dict[str, str] = {
     "orphan": "a cached block outlives its parent's hash, evicted from outside",
     "paused-admissions": "a step keeps a request waiting because admissions are paused",
     "paused-all": "a step schedules nothing because everything is paused",
+    **DRAFT_WITNESSES,
 }
 
 
@@ -74,7 +77,7 @@ def flies(s: State, r: Any) -> bool:
     return any(s.frame[i] == r and answers(s, i) for i in range(s.cur, s.nframe))
 
 
-class Watch:
+class Watch(DraftWatch):
     """Observes rules, and notes the witnesses reached and the rules fired."""
 
     def __init__(self) -> None:
@@ -111,6 +114,7 @@ class Watch:
             "LIFE-1": self.arrived,
             "LIFE-2": self.rejected,
             "LIFE-4": self.aborted,
+            **self.draft_handlers(),
         }
 
     def rule(self, s: State, id: str) -> None:
@@ -146,11 +150,13 @@ class Watch:
         self._scheduled(s, r)
         if s.k.asynchronous and s.comp[r] + s.sched[r] > s.ntok[r]:
             self.reached.add("runs-ahead")
+        self.ran_with_drafts(s, r)
 
     def skipped(self, s: State) -> None:
         """RUN-6: a running request is passed over."""
         if last_in_flight(s, s.run[s.at - 1]):
             self.reached.add("passed-over")
+        self.skipped_with_drafts(s, s.run[s.at - 1])
 
     def flew(self, s: State) -> None:
         """UPD-8: a step is in flight."""
@@ -232,6 +238,7 @@ class Watch:
 
         if s.ph[v]:
             self.reached.add("preempted-in-flight")
+        self.preempted_with_drafts(s, v)
 
     def reset(self, s: State) -> None:
         """LIFE-3: a reset preempts a request."""
@@ -250,6 +257,7 @@ class Watch:
     def dropped(self, s: State) -> None:
         """UPD-18: a token is dropped."""
         self.reached.add("token-dropped")
+        self.dropped_with_drafts(s)
 
     def uncached(self, s: State) -> None:
         """PREEMPT-3: a hash is taken back."""

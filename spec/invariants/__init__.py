@@ -6,12 +6,13 @@ Each invariant is a function of the state with an ID; its docstring is the sente
 requests, others carry their project's name.
 """
 
-from nullblock.spec.invariants import flight, pool, queues, steps, tables
+from nullblock.spec.invariants import drafts, flight, pool, queues, steps, tables
 from nullblock.spec.invariants.ledger import INVARIANTS, Invariant, invariant, invariants
 
 __all__ = [
     "INVARIANTS",
     "Invariant",
+    "drafts",
     "flight",
     "invariant",
     "invariants",

@@ -1,9 +1,10 @@
 """Steps in flight: their entries, and the tokens they owe."""
 
 from nullblock.spec.fields import ADVANCE, CHUNK, RUNNING, TOKEN, UNBORN, UPDATE
+from nullblock.spec.flight import owes_token
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies
-from nullblock.spec.state import longest, owes_token
+from nullblock.spec.state import longest
 
 Span = tuple[Value, Value]
 
@@ -18,9 +19,14 @@ def _owed(s: State, r: Value) -> Span:
     return s.base[r], s.base[r] + s.drop[r] + s.ph[r]
 
 
+def _first(s: State, r: Value) -> Value:
+    """The place of the first of those to be taken."""
+    return s.base[r] + s.drop[r]
+
+
 def _awaited(s: State, r: Value) -> Span:
     """The places of those to be taken."""
-    return s.base[r] + s.drop[r], s.base[r] + s.drop[r] + s.ph[r]
+    return _first(s, r), _first(s, r) + s.ph[r]
 
 
 @invariant("UPD-11")
@@ -123,12 +129,15 @@ def outputs_in_order(s: State) -> Value:
 
 @invariant("UPD-22")
 def token_for_its_position(s: State) -> Value:
-    """A token to be taken was sampled for the position it will have. Upstream: 38624."""
+    """A token to be taken was sampled for the position it will have, if the model agrees with the
+    drafts before it. Upstream: 38624.
+    """
     return s.k.forall(
         "RI",
         lambda r, place: implies(
             both(within(s.cur, s.entry[r, place], s.nframe), owes_token(s, s.entry[r, place])),
-            s.spot[s.entry[r, place]] == s.ntok[r] + place - s.base[r] - s.drop[r],
+            s.spot[s.entry[r, place]] - s.slip[r]
+            == s.ntok[r] + place - _first(s, r) + s.cum[r, place] - s.landed[r],
         ),
         span=lambda r: _awaited(s, r),
     )
@@ -136,14 +145,19 @@ def token_for_its_position(s: State) -> Value:
 
 @invariant("LIFE-17")
 def owed_in_bounds(s: State) -> Value:
-    """A request is owed no token beyond its limits, and none once it is gone."""
+    """A request is owed no token beyond its limits, where there are no drafts that may be taken
+    meanwhile, and none once it is gone.
+    """
     return s.k.forall(
         "R",
         lambda r: both(
             implies(s.stage[r] == UNBORN, both(s.ph[r] == 0, s.drop[r] == 0, s.arr[r] == 0)),
             implies(
                 s.stage[r] != UNBORN,
-                both(s.ntok[r] + s.ph[r] <= longest(s, r) + 1, s.arr[r] > 0),
+                both(
+                    either(s.k.num_spec > 0, s.ntok[r] + s.ph[r] <= longest(s, r) + 1),
+                    s.arr[r] > 0,
+                ),
             ),
         ),
     )
@@ -163,8 +177,8 @@ def writes_stay_held(s: State) -> Value:
                 s.since[s.frame[i]] <= i,
             ),
             both(
-                s.spot[i] <= s.comp[s.frame[i]],
-                s.k.blocks(s.spot[i]) <= s.tlen[s.frame[i]],
+                s.spot[i] - s.slip[s.frame[i]] <= s.comp[s.frame[i]],
+                s.k.blocks(s.spot[i] - s.slip[s.frame[i]]) <= s.tlen[s.frame[i]],
             ),
         ),
         span=lambda: _entries(s),

@@ -1,5 +1,6 @@
 """The step: budget, phases, what is computed, what is in flight, what the worker knows."""
 
+from nullblock.spec.drafts import computable, placeholders
 from nullblock.spec.fields import (
     ADVANCE,
     IDLE,
@@ -13,7 +14,7 @@ from nullblock.spec.fields import (
     WAIT_PHASE,
 )
 from nullblock.spec.invariants.ledger import invariant, within
-from nullblock.spec.kernel import State, Value, both, either, implies, ite
+from nullblock.spec.kernel import State, Value, both, either, implies
 from nullblock.spec.state import kept, longest, turn
 
 
@@ -79,7 +80,8 @@ def step_in_range(s: State) -> Value:
             s.leaving != 0,
             either(s.phase == IDLE, s.phase == RUN_PHASE, s.phase == UPDATE, s.phase == RESETTING),
         ),
-        implies(s.open != 0, both(s.open == 1, s.phase == UPDATE, s.leaving == 0)),
+        within(0, s.open, 3),
+        implies(s.open != 0, both(s.phase == UPDATE, s.leaving == 0)),
     )
 
 
@@ -94,7 +96,7 @@ def unvisited_is_unscheduled(s: State) -> Value:
             both(within(0, i, s.nr), s.phase == RUN_PHASE, s.at <= i),
             both(
                 s.sched[s.run[i]] == 0,
-                s.comp[s.run[i]] < s.ntok[s.run[i]] + s.ph[s.run[i]],
+                s.comp[s.run[i]] < s.ntok[s.run[i]] + placeholders(s, s.run[i]),
             ),
         ),
     )
@@ -125,7 +127,7 @@ def nothing_scheduled_between_steps(s: State) -> Value:
 @invariant("RUN-16")
 def computed_in_bounds(s: State) -> Value:
     """No more is computed than there are tokens, those in flight that are scheduled ahead
-    included. Upstream: 11186, nano-vllm#233, FastDeploy#3292.
+    and drafts included. Upstream: 11186, nano-vllm#233, FastDeploy#3292.
     """
     return s.k.forall(
         "R",
@@ -133,7 +135,7 @@ def computed_in_bounds(s: State) -> Value:
             s.comp[r] >= 0,
             implies(
                 s.stage[r] != LEAVING,
-                s.comp[r] + s.sched[r] <= s.ntok[r] + ite(s.k.asynchronous, s.ph[r], 0),
+                s.comp[r] + s.sched[r] <= computable(s, r) + s.drafted[r],
             ),
         ),
     )
@@ -160,7 +162,8 @@ def running_has_work(s: State) -> Value:
     return s.k.forall(
         "R",
         lambda r: implies(
-            both(s.stage[r] == RUNNING, s.sched[r] == 0), s.comp[r] < s.ntok[r] + s.ph[r]
+            both(s.stage[r] == RUNNING, s.sched[r] == 0),
+            s.comp[r] < s.ntok[r] + placeholders(s, r),
         ),
     )
 
@@ -175,7 +178,7 @@ def last_token_once(s: State) -> Value:
             both(
                 kept(s, r) < s.k.max_len,
                 either(
-                    kept(s, r) < s.ntok[r] + s.ph[r],
+                    kept(s, r) < s.ntok[r] + placeholders(s, r),
                     s.ntok[r] + s.ph[r] <= longest(s, r),
                 ),
             ),

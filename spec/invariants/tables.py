@@ -1,5 +1,6 @@
 """Block tables, and the lookup that fills them."""
 
+from nullblock.spec.drafts import computable, tokens_ahead
 from nullblock.spec.fields import (
     ADVANCE,
     DECIDED,
@@ -137,17 +138,24 @@ def one_writer(s: State) -> Value:
 def full_blocks_are_cached(s: State) -> Value:
     """With prefix caching, every full block of a running request whose tokens are computed, or
     scheduled, and known is cached. Upstream: 11186.
+
+    In step the drafts that were taken are cached when the request is scheduled next.
     """
     return implies(
-        s.k.caching,
+        both(s.k.caching, either(s.k.asynchronous, s.k.num_spec == 0)),
         s.k.forall(
             "R",
             lambda r: implies(
                 both(
                     s.stage[r] == RUNNING,
-                    neg(both(s.k.asynchronous, s.open == 1, r == s.taker)),
+                    neg(both(s.k.asynchronous, s.open != 0, r == s.taker, s.old[r] == 0)),
                 ),
-                s.k.full(s.comp[r] + s.sched[r] - ite(s.k.asynchronous, s.ph[r], 0))
+                s.k.full(
+                    s.comp[r]
+                    + s.sched[r]
+                    - s.drafted[r]
+                    - ite(s.old[r] > 0, 0, tokens_ahead(s, r))
+                )
                 <= s.ncached[r],
             ),
         ),
@@ -231,7 +239,7 @@ def asking_is_bounded(s: State) -> Value:
             1 <= s.asked,
             s.asked <= s.budget,
             s.goal == start(s, r) + s.asked,
-            s.goal <= s.ntok[r] + ite(s.k.asynchronous, s.ph[r], 0),
+            s.goal <= computable(s, r) + s.spec[r],
             s.goal < s.k.max_len,
             s.sched[r] == 0,
             either(

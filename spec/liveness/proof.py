@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from nullblock.spec.fields import IDLE, RUNNING, UNBORN
+from nullblock.spec.flight import in_flight
 from nullblock.spec.kernel import RULES, Engines, State, Value, both, either, ensure
 from nullblock.spec.liveness.line import LINE_KEEPS, SERVE_KEEPS, first_is_served, may_serve
 from nullblock.spec.liveness.ranking import (
@@ -33,13 +34,14 @@ from nullblock.spec.liveness.ranking import (
     pigeonhole,
     room_for_one,
     the_rest_is_free,
+    without_drafts,
 )
 from nullblock.spec.profiles import NORMATIVE, Semantics
 from nullblock.spec.prover.hints import hints
 from nullblock.spec.prover.jobs import Job
 from nullblock.spec.prover.prover import Prover
 from nullblock.spec.prover.report import Checked, JobReport
-from nullblock.spec.state import at_rest, in_flight
+from nullblock.spec.state import at_rest
 
 MARK = "RIIIIIRI"
 """The sorts of a mark, field by field."""
@@ -59,6 +61,7 @@ OUTSIDE: dict[str, str] = {
 NOT_MEANWHILE: dict[str, str] = {
     "preempt_for_reset": "no reset is under way",
     "end_reset": "no reset is under way",
+    **dict.fromkeys(("reject_drafts", "take_draft", "cut_off"), "there are no drafts"),
 }
 """Rules whose guards are false there: nothing is shown of them, and nothing need be."""
 
@@ -96,7 +99,9 @@ def job(
     before: Callable[[State, Mark], Value],
     also: Callable[..., Value] = lambda s, m, *args: True,
 ) -> Job:
-    """A text with a mark: `before` and `also` are assumed, and it shows what it shows."""
+    """A text with a mark: `before` and `also` are assumed, and that there are no drafts; it shows
+    what it shows.
+    """
     n = len(sorts)
 
     def follow(s: State, *args: Value) -> None:
@@ -104,7 +109,7 @@ def job(
 
     def given(s: State, *args: Value) -> Value:
         m = Mark(*args[n:])
-        return both(before(s, m), also(s, m, *args[:n]))
+        return both(without_drafts(s), before(s, m), also(s, m, *args[:n]))
 
     return Job(name, "rule", follow, sorts + MARK, before=given)
 

@@ -19,7 +19,7 @@ from nullblock.spec.rules.queues import (
 )
 from nullblock.spec.state import index_of, live, servable
 
-RESET_LOOP = HANDED | MOVED | {"comp", "ph", "drop"}
+RESET_LOOP = HANDED | MOVED | {"comp", "ph", "pd", "drop", "old", "landed"}
 
 
 def add(s: State, r: Value) -> Value:

@@ -43,6 +43,8 @@ class SchedulerOutput:
     finished: frozenset[Value]
     num_common_prefix_blocks: int | None
     """None: the line does not tell."""
+    num_draft_tokens: tuple[tuple[Value, int], ...]
+    """Of the tokens scheduled, the drafts."""
 
     @property
     def common_prefixes(self) -> list[int]:
@@ -59,6 +61,15 @@ def scheduled(s: State) -> tuple[tuple[Value, int], ...]:
     Source: Scheduler.schedule, running phase; Scheduler.schedule, SchedulerOutput.
     """
     return tuple((s.run[i], s.sched[s.run[i]]) for i in range(s.nr) if s.sched[s.run[i]] != 0)
+
+
+@clause("OUT-11")
+def drafts(s: State) -> tuple[tuple[Value, int], ...]:
+    """The drafts that a step verifies are reported of those requests that have some.
+
+    Source: Scheduler.schedule, scheduled_spec_decode_tokens.
+    """
+    return tuple((s.run[i], s.drafted[s.run[i]]) for i in range(s.nr) if s.drafted[s.run[i]] != 0)
 
 
 @clause("OUT-2")
@@ -134,4 +145,5 @@ def scheduler_output(s: State) -> SchedulerOutput:
         preempted=frozenset(s.preempted),
         finished=frozenset(s.finished),
         num_common_prefix_blocks=common_prefix(s) if s.k.sem.tells_common_prefix else None,
+        num_draft_tokens=drafts(s),
     )

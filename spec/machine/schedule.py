@@ -45,7 +45,19 @@ RUNNING_LOOP = (
 WAITING_LOOP = RUNNING_LOOP | frozenset(LOOKUP) | {"adm", "blocked"}
 ADVANCE_LOOP = frozenset(
     {"comp", "sched", "ph", "told", "fresh", "prev", "at", "frame", "born", "grant", "due"}
-    | {"spot", "nth", "entry", "nframe"}
+    | {
+        "spot",
+        "nth",
+        "entry",
+        "nframe",
+        "spec",
+        "drafted",
+        "ndraft",
+        "pd",
+        "cum",
+        "flown",
+        "chunk",
+    }
 )
 
 

@@ -2,8 +2,10 @@
 
 from nullblock.spec.cache_events import stored
 from nullblock.spec.fields import CONTINUE, HANDED, MOVED, RUNNING
+from nullblock.spec.flight import caches_what_is_known, computed_for_sure, owes_token
 from nullblock.spec.kernel import State, Value, both, loop, neg
 from nullblock.spec.machine.blocks import free
+from nullblock.spec.machine.drafts import DRAFTS_LOOP, hear, take_drafts, verify, verify_anyhow
 from nullblock.spec.rules.pool import publish_known
 from nullblock.spec.rules.queues import finish, finish_waiting, forget
 from nullblock.spec.rules.steps import (
@@ -14,16 +16,13 @@ from nullblock.spec.rules.steps import (
     pass_over,
     take_token,
 )
-from nullblock.spec.state import (
-    caches_what_is_known,
-    check_stop,
-    computed_for_sure,
-    index_of,
-    owes_token,
-)
+from nullblock.spec.state import check_stop, index_of
 
 UPDATE_LOOP = (
-    HANDED | MOVED | {"ntok", "comp", "ph", "drop", "base", "cur", "finished", "open", "taker"}
+    HANDED
+    | MOVED
+    | DRAFTS_LOOP
+    | {"ntok", "comp", "ph", "drop", "base", "cur", "finished", "open", "taker"}
 )
 
 
@@ -49,14 +48,19 @@ def settle(s: State, r: Value) -> None:
         pass_over(s)
         return
     if s.drop[r] > 0:
+        verify_anyhow(s, r)
         drop_token(s, r)
         return
-    take_token(s, r)
+    verify(s, r)
+    take_drafts(s, r)
+    if s.open != 1:
+        take_token(s, r)
     why = check_stop(s, r)
     s.k.note(s, r, why)
     publish_what_is_known(s, r)
     if why == CONTINUE:
         go_on(s, r)
+        hear(s, r)
     elif s.stage[r] == RUNNING:
         finish(s, index_of(s, r))
         free(s, r)

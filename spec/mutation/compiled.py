@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -140,7 +141,12 @@ def programs(some: Iterable[Mutant], scopes: Iterable[Bounds], folder: Path) -> 
 
     def work() -> Json:
         transplant(texts, {schema.ASKED: mutated})
-        return {"programs": [asdict(_program(b, folder, compiler)) for b in wanted]}
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            some = [_program(b, folder, compiler, pool) for b in wanted]
+        for _, done in some:
+            if done is not None:
+                done.result()
+        return {"programs": [asdict(c) for c, _ in some]}
 
     said = json.loads(made.read_text()) if made.exists() else in_child(work, BUILDING)
     if "programs" not in said:
@@ -157,16 +163,20 @@ def _key(texts: dict[str, str], wanted: list[Bounds]) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def _program(b: Bounds, folder: Path, compiler: list[str]) -> Compiled:
+def _program(
+    b: Bounds, folder: Path, compiler: list[str], pool: Executor
+) -> tuple[Compiled, Future[object] | None]:
+    """A program, which is compiled while the next is translated."""
     first = beginning(b.scope, b.semantics)
     room = max(len(first.k.indices), len(b.scope.templates) * (b.scope.depth + 1) + 1)
     sizes = Sizes(2 * room, "int16_t", 2)
     text, p = translate(Search(b.scope, b.semantics), first, sizes, translator=Schema)
     path, source = folder / b.name, folder / f"{b.name}.c"
+    done: Future[object] | None = None
     if not path.exists() or not source.exists() or source.read_text() != CHOOSE + text:
         path.unlink(missing_ok=True)
         source.write_text(CHOOSE + text)
         command = [*compiler, "-std=gnu11", "-O1", "-w", "-o", str(path), str(source)]
-        subprocess.run(command, check=True)
+        done = pool.submit(subprocess.run, command, check=True)
     promised = {w: p.watched[w] for w in sorted(b.scope.witnesses)}
-    return Compiled(b.name, str(path), p.statements, promised)
+    return Compiled(b.name, str(path), p.statements, promised), done

@@ -31,7 +31,10 @@ from nullblock.spec.profiles import NORMATIVE
 
 FEW = 3_000
 """States for the readable form, where the compiled one has no room."""
-FIRST = ("rules", "rules-ahead", "rules-priority", "rules-pauses")
+FIRST = (
+    *("rules", "rules-ahead", "rules-drafts-in-step", "rules-drafts"),
+    *("rules-priority", "rules-pauses"),
+)
 """Where the invariants are checked after every rule."""
 
 
@@ -73,6 +76,11 @@ class Explorer:
                 self.clean[c.name] = c(0)
                 assert self.clean[c.name].complete, f"the specification does not pass {c.name}"
             yield from self.ready[-len(batch) :] if batch else ()
+
+    def prepare(self) -> None:
+        """Compile all scopes that are left."""
+        for _ in self.scopes():
+            pass
 
     def judge(self, defect: Defect) -> Json:
         """Which scope notices a defect first, by what, and its shortest counterexample there.

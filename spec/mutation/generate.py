@@ -31,14 +31,19 @@ from nullblock.spec.mutation.operators import text as one_line
 
 SPEC = Path(nullblock.spec.__file__).parent
 DECISIONS = (
-    *(f"rules/{name}.py" for name in ("pool", "lookup", "queues", "steps", "later")),
-    "state.py",
-    "later.py",
-    *(f"machine/{name}.py" for name in ("blocks", "schedule", "update", "events", "output")),
+    *(f"rules/{name}.py" for name in ("pool", "lookup", "queues", "steps", "drafts", "later")),
+    *("state.py", "flight.py", "drafts.py", "later.py"),
+    *(
+        f"machine/{name}.py"
+        for name in ("blocks", "schedule", "update", "drafts", "events", "output")
+    ),
 )
 """Files that say what an engine does."""
 STATEMENTS = (
-    *(f"invariants/{name}.py" for name in ("pool", "tables", "queues", "steps", "flight")),
+    *(
+        f"invariants/{name}.py"
+        for name in ("pool", "tables", "queues", "steps", "flight", "drafts")
+    ),
     "explorer/transitions.py",
 )
 """Files that say what always holds."""

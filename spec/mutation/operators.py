@@ -62,6 +62,11 @@ def whole(node: ast.expr) -> str:
     return line if isinstance(node, ast.Name | ast.Constant | ast.Call) else f"({line})"
 
 
+def operand(node: ast.expr) -> str:
+    """An expression that can be compared: two comparisons in a row would be a chain."""
+    return f"({ast.unparse(node)})" if isinstance(node, ast.Compare) else ast.unparse(node)
+
+
 def called(node: ast.AST) -> str:
     """The name of the function that a call calls, `k.first` for `s.k.first`; else empty."""
     match node:
@@ -122,7 +127,7 @@ def expression(node: ast.expr) -> Iterator[Change]:
 def _comparison(
     node: ast.Compare, left: ast.expr, op: ast.cmpop, right: ast.expr
 ) -> Iterator[Change]:
-    a, b = ast.unparse(left), ast.unparse(right)
+    a, b = operand(left), operand(right)
 
     def change(kind: str, new: str) -> Change:
         return Change(kind, node, f"({new})", f"`{text(node)}` becomes `{new}`")

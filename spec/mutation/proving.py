@@ -20,7 +20,7 @@ from nullblock.spec.profiles import NORMATIVE
 
 LATE, LATE_WHERE_HARD = 0, 2
 """Long attempts an obligation, of those that `obligations.py` lists."""
-HARD = frozenset({"pop_block", "finish", "take_token"})
+HARD = frozenset({"pop_block", "finish", "take_token", "schedule_running", "advance"})
 """Rules of which the specification itself needs more attempts."""
 SECONDS = 120.0
 

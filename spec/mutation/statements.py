@@ -13,6 +13,7 @@ from functools import cache
 from nullblock.spec.mutation.exploring import Explorer
 from nullblock.spec.mutation.forks import Json
 from nullblock.spec.mutation.generate import STATEMENTS, Mutant, by_id, mutants, source
+from nullblock.spec.mutation.guards import says_less
 from nullblock.spec.mutation.results import Results
 
 TRIED = 12
@@ -78,9 +79,10 @@ def judge(
     """How a defect of a statement is noticed: `by` what it says of the specification itself, or
     `without` it a defect of the rules passes; nothing if it is not.
     """
-    said = explorer.judge(statement)
-    if "by" in said:
-        return said
+    if not says_less(statement):
+        said = explorer.judge(statement)
+        if "by" in said:
+            return said
     for id in concerned(statement.function):
         for m in soles.get(id, ()):
             if not explorer.together(by_id()[m], statement, explored.said[m]["scope"]):

@@ -163,9 +163,13 @@ REQUESTS = (
     ),
     Axiom(
         "configuration",
-        "Budget, places and lengths are at least one; the pool may be empty, not negative.",
+        "Budget, places and lengths are at least one; the pool may be empty, not negative; nor are"
+        " drafts and the slots for them.",
         (),
-        lambda k: both(k.budget >= 1, k.max_seqs >= 1, k.max_len >= 1, k.usable >= 0),
+        lambda k: both(
+            *(k.budget >= 1, k.max_seqs >= 1, k.max_len >= 1, k.usable >= 0),
+            *(k.num_spec >= 0, k.lookahead >= 0),
+        ),
     ),
 )
 

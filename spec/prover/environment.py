@@ -63,11 +63,14 @@ class SymbolicEnv:
     concrete = False
     checks = True
     NOHASH, ROOT = z3.IntVal(-1), z3.IntVal(0)
+    drafts = True
+    """Drafts may come."""
     usable, budget, max_seqs, max_len, threshold = z3.Ints(
         "usable_blocks token_budget max_num_seqs max_model_len long_prefill_threshold"
     )
-    caching, chunked, reserve, asynchronous = z3.Bools(
-        "prefix_caching chunked_prefill reserve_full_isl async_scheduling"
+    num_spec, lookahead = z3.Ints("num_spec_tokens num_lookahead_tokens")
+    caching, chunked, reserve, asynchronous, eagle = z3.Bools(
+        "prefix_caching chunked_prefill reserve_full_isl async_scheduling use_eagle"
     )
 
     def __init__(self, priority: bool, sem: Semantics = NORMATIVE) -> None:
@@ -187,6 +190,19 @@ class SymbolicEnv:
 
     def on_token(self, s: Any, r: Term) -> None:
         """Nothing: tokens have no content here."""
+
+    def accepted(self, s: Any, r: Term) -> Term:
+        """How many drafts the model agrees with: any of those there are."""
+        return self._up_to("accepted", s.ndraft[s.cur])
+
+    def proposed(self, s: Any, r: Term) -> Term:
+        """How many drafts are proposed: any number that there may be."""
+        return self._up_to("proposed", self.num_spec)
+
+    def _up_to(self, name: str, most: Term) -> Term:
+        n = self.const(name, INT)
+        Engines.prover.assume(both(0 <= n, n <= most))
+        return n
 
     def note(self, s: Any, r: Term, why: Any) -> None:
         """Nothing: verdicts decide nothing."""

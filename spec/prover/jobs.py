@@ -7,9 +7,10 @@ from typing import Any, Literal
 import z3  # type: ignore[import-untyped]
 
 from nullblock.spec.fields import FIELDS, IDLE, RUN_PHASE, UNBORN, UNPAUSED, WAIT_PHASE
+from nullblock.spec.flight import in_flight
 from nullblock.spec.kernel import RULES, State, Value, both, implies
 from nullblock.spec.machine import events, schedule, update
-from nullblock.spec.state import at_rest, in_flight
+from nullblock.spec.state import at_rest
 
 Kind = Literal["initial", "rule", "machine"]
 

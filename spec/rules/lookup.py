@@ -2,6 +2,7 @@
 
 from nullblock.spec.fields import NEW, PREEMPTED, RESUMED, RUN_PHASE, RUNNING, WAIT_PHASE
 from nullblock.spec.kernel import State, Value, both, least, neg, require, rule
+from nullblock.spec.rules.drafts import grant_drafts
 from nullblock.spec.state import (
     fits,
     fits_whole,
@@ -167,6 +168,7 @@ def schedule_running(s: State, r: Value) -> None:
     require(s.tlen[r] >= room(s), "it has room")
     if s.k.caching:
         require(s.ncached[r] >= hashable(s, r), "the blocks it fills are cached")
+    grant_drafts(s, r)
     _grant(s, r)
     s.at += 1
 

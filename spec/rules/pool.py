@@ -2,6 +2,7 @@
 
 from nullblock.spec.cache_events import cleared, removed
 from nullblock.spec.fields import IDLE, LEAVING, RESETTING, RUNNING
+from nullblock.spec.flight import computed_for_sure
 from nullblock.spec.kernel import (
     State,
     Value,
@@ -14,7 +15,7 @@ from nullblock.spec.kernel import (
     require,
     rule,
 )
-from nullblock.spec.state import computed_for_sure, hashable, is_lru, room, turn
+from nullblock.spec.state import hashable, is_lru, room, turn
 
 
 def _dequeue(s: State, b: Value) -> None:

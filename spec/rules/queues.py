@@ -1,5 +1,6 @@
 """Requests: arriving, being preempted, and leaving."""
 
+from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import (
     AWAY,
     BACK,
@@ -14,6 +15,7 @@ from nullblock.spec.fields import (
     WAITING,
 )
 from nullblock.spec.kernel import State, Value, both, either, neg, require, rule
+from nullblock.spec.rules.drafts import drop_drafts, forget_drafts, lose_drafts
 from nullblock.spec.rules.later import leave_flight, outdate, report_reset
 from nullblock.spec.state import check_stop, fits, is_victim, is_waiting, servable
 
@@ -54,6 +56,7 @@ def _forget(s: State, r: Value) -> None:
     s.finished = s.k.add(s.finished, r)
     s.ph[r] = 0
     s.drop[r] = 0
+    forget_drafts(s, r)
     leave_flight(s, r)
 
 
@@ -112,6 +115,7 @@ def preempt(s: State, i: Value) -> None:
     s.budget += s.sched[v]
     s.used -= s.sched[v]
     s.sched[v] = 0
+    s.drafted[v] = 0
     if v == s.actor:
         s.asked = 0
         s.halted = 1
@@ -127,7 +131,8 @@ def preempt_for_reset(s: State) -> None:
     kept; scheduling ahead, their tokens in flight will be dropped.
 
     They are not reported as preempted: that is told of steps alone. Source:
-    Scheduler.reset_prefix_cache. In vllm-0.22.1 a second reset forgets what the first was to drop;
+    Scheduler.reset_prefix_cache. In vllm-0.22.1 a second reset forgets what the first was to drop,
+    and drafts in flight count as outputs, so that too many are dropped (upstream 46066);
     vllm-0.32.0 drops without scheduling ahead too, and reports them with the next step.
     """
     require(s.phase == RESETTING, "a reset is under way")
@@ -135,8 +140,10 @@ def preempt_for_reset(s: State) -> None:
     require(s.nr > 0, "a request is running")
     r = s.run[s.nr - 1]
     if s.k.asynchronous and not s.k.sem.resumes_await_output:
-        s.drop[r] = s.ph[r] + (s.drop[r] if s.k.sem.discards_add_up else 0)
+        gone = s.ph[r] if s.k.sem.discards_count_outputs else placeholders(s, r)
+        s.drop[r] = gone + (s.drop[r] if s.k.sem.discards_add_up else 0)
         s.ph[r] = 0
+        drop_drafts(s, r)
     _leave_running(s, s.nr - 1, BACK)
     outdate(s, r, worthless=1)
     report_reset(s, r)
@@ -157,6 +164,7 @@ def requeue(s: State, v: Value) -> None:
     s.comp[v] = 0
     s.told[v] = 0
     s.npre[v] += 1
+    lose_drafts(s, v)
     s.rank[v] = s.lo
     s.lo -= 1
     _enter_queue(s, v)

@@ -1,5 +1,6 @@
 """One step: its phases, the advance of what is scheduled, and the output that comes back."""
 
+from nullblock.spec.drafts import may_take, placeholders
 from nullblock.spec.fields import (
     ADVANCE,
     CHUNK,
@@ -12,20 +13,18 @@ from nullblock.spec.fields import (
     UPDATE,
     WAIT_PHASE,
 )
-from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, require, rule
-from nullblock.spec.later import is_stale
-from nullblock.spec.rules.later import forget_reported, land, report_anew, take_off
-from nullblock.spec.state import (
-    at_rest,
+from nullblock.spec.flight import (
     caches_what_is_known,
-    check_stop,
     computed_for_sure,
     counts_outputs,
     in_flight,
-    may_admit,
     owes_token,
-    tokens_to_run,
 )
+from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, require, rule
+from nullblock.spec.later import is_stale
+from nullblock.spec.rules.drafts import launch_drafts, mark_chunk, settle_run
+from nullblock.spec.rules.later import forget_reported, land, report_anew, take_off
+from nullblock.spec.state import at_rest, check_stop, may_admit, tokens_to_run
 
 
 @rule("RUN-5")
@@ -125,19 +124,24 @@ def advance(s: State, r: Value) -> None:
         s.frame[i] = r
         s.born[i] = s.arr[r]
         s.grant[i] = n
-        s.spot[i] = s.comp[r]
+        s.spot[i] = s.comp[r] + s.slip[r]
+        s.ndraft[i] = s.drafted[r]
+        s.drafted[r] = 0
         s.nframe = i + 1
         s.prev = s.k.add(s.prev, r)
         take_off(s, r, n)
-        if s.comp[r] < s.ntok[r] + s.ph[r]:
+        if s.comp[r] < s.ntok[r] + placeholders(s, r):
             s.due[i] = CHUNK
+            mark_chunk(s, r, 1)
         else:
             s.due[i] = TOKEN
+            mark_chunk(s, r, 0)
+            place = s.base[r] + s.drop[r] + s.ph[r]
             if counts_outputs(s):
-                place = s.base[r] + s.drop[r] + s.ph[r]
                 s.nth[i] = place
                 s.entry[r, place] = i
                 s.ph[r] += 1
+            launch_drafts(s, r, i, place)
     s.at += 1
 
 
@@ -216,18 +220,22 @@ def take_token(s: State, r: Value) -> None:
     """
     require(s.phase == UPDATE, "an output is being applied")
     require(s.leaving == 0, "nobody is half-way out")
-    require(s.open == 0, "the request before is settled")
+    require(may_take(s, r), "the token before is settled")
     require(s.cur < s.upto, "a request of the step is left")
     require(r == s.frame[s.cur], "it is the next one")
     require(owes_token(s, s.cur), "it owes a token")
     require(s.drop[r] == 0, "which is not to be dropped")
+    require(s.ndraft[s.cur] == 0, "its drafts are settled")
     ensure(s.grant[s.cur] > 0, "a scheduled request computed at least one token")
     if neg(is_stale(s, r)):
         if s.k.asynchronous:
-            ensure(s.ph[r] > 0, "a request takes no more tokens than are in flight for it")
+            ensure(
+                placeholders(s, r) > 0, "a request takes no more tokens than are in flight for it"
+            )
         if counts_outputs(s):
             s.ph[r] -= 1
             s.base[r] += 1
+    settle_run(s, r)
     land(s)
     s.ntok[r] += 1
     s.cur += 1
@@ -268,4 +276,5 @@ def end_update(s: State) -> None:
     s.born = s.k.trim(s.born, s.cur)
     s.grant = s.k.trim(s.grant, s.cur)
     s.due = s.k.trim(s.due, s.cur)
+    s.ndraft = s.k.trim(s.ndraft, s.cur)
     s.fend = s.k.trim(s.fend, s.oldest)

@@ -5,9 +5,9 @@ from functools import partial
 from nullblock.spec.explorer.actions import Update
 from nullblock.spec.explorer.transitions import TRANSITIONS, owed
 from nullblock.spec.fields import ADVANCE, BACK, LEAVING, RUNNING, UNBORN, UPDATE, WAITING
+from nullblock.spec.flight import begins
 from nullblock.spec.kernel import State, Value, both, either, implies, neg
 from nullblock.spec.rules.steps import begin_update, end_update
-from nullblock.spec.state import begins
 from nullblock.spec.theorems.outline import Outline, Relation, kept_by_every_rule
 from nullblock.spec.theorems.theorem import Found, theorem
 
@@ -106,6 +106,7 @@ def same_entries(was: State, s: State) -> Value:
                 s.frame[i] == was.frame[i],
                 s.due[i] == was.due[i],
                 s.born[i] == was.born[i],
+                implies(s.cur < i, s.ndraft[i] == was.ndraft[i]),
             ),
             span=lambda: (was.cur, s.upto),
         ),
@@ -117,13 +118,25 @@ def same_entries(was: State, s: State) -> Value:
     )
 
 
+def position(s: State, i: Value) -> Value:
+    """Where entry i says that its token will be, while it is the next of its request to be
+    settled: behind the known tokens and its drafts.
+    """
+    return s.ntok[s.frame[i]] + s.ndraft[i] + s.slip[s.frame[i]]
+
+
 def sampled_for_the_next(was: State, s: State) -> Value:
-    """A token that will be taken was sampled for the position after the last."""
+    """A token that will be taken was sampled for the position after the last, if the model agrees
+    with the drafts before it.
+    """
     return s.k.forall(
         "I",
         lambda i: implies(
             owed(was, i),
-            both(was.spot[i] == was.ntok[was.frame[i]], was.stage[was.frame[i]] != WAITING),
+            both(
+                was.spot[i] == position(was, i),
+                was.stage[was.frame[i]] != WAITING,
+            ),
         ),
         span=lambda: (was.cur, s.upto),
     )
@@ -149,33 +162,50 @@ def only_end(was: State, s: State) -> Value:
 
 def unsettled_is_unchanged(was: State, s: State) -> Value:
     """Whose entry is not settled yet, or who has none, has the tokens it had, and is to drop as
-    many.
+    many; of the one that is being settled drafts may be taken or rejected already.
     """
-    return both(
-        s.k.forall(
-            "I",
-            lambda i: implies(
-                s.stage[was.frame[i]] != UNBORN,
-                both(
-                    s.ntok[was.frame[i]] == was.ntok[was.frame[i]],
-                    s.drop[was.frame[i]] == was.drop[was.frame[i]],
+
+    def as_before(i: Value) -> Value:
+        r = was.frame[i]
+        return implies(
+            s.stage[r] != UNBORN,
+            both(
+                s.drop[r] == was.drop[r],
+                either(
+                    both(s.ntok[r] == was.ntok[r], s.slip[r] == was.slip[r]),
+                    both(
+                        i == s.cur,
+                        owed(was, i),
+                        s.ntok[r] >= was.ntok[r],
+                        s.slip[r] >= was.slip[r],
+                    ),
                 ),
+                implies(owed(was, i), was.spot[i] == position(s, i)),
+                implies(both(i == s.cur, s.open != 0, s.taker == r), s.ntok[r] > was.ntok[r]),
             ),
-            span=lambda: (s.cur, s.upto),
-        ),
+        )
+
+    return both(
+        s.k.forall("I", as_before, span=lambda: (s.cur, s.upto)),
         s.k.forall(
             "R",
             lambda r: implies(
-                both(s.stage[r] != UNBORN, s.ntok[r] != was.ntok[r]),
-                s.k.among(was.frame, was.cur, s.cur, r),
+                both(
+                    s.stage[r] != UNBORN,
+                    either(s.ntok[r] != was.ntok[r], s.slip[r] != was.slip[r]),
+                ),
+                either(
+                    s.k.among(was.frame, was.cur, s.cur, r),
+                    both(s.cur < s.upto, was.frame[s.cur] == r),
+                ),
             ),
         ),
     )
 
 
 def settled_took_its_token(was: State, s: State) -> Value:
-    """Whose entry is settled has one token more if it was owed one to take, or else what it
-    had.
+    """Whose entry is settled has one token more if it was owed one to take, and the drafts of it
+    that were taken, or else what it had.
     """
 
     def took(i: Value) -> Value:
@@ -183,7 +213,12 @@ def settled_took_its_token(was: State, s: State) -> Value:
         return implies(
             s.stage[r] != UNBORN,
             either(
-                both(owed(was, i), s.ntok[r] == was.ntok[r] + 1),
+                both(
+                    owed(was, i),
+                    s.ntok[r] > was.ntok[r],
+                    s.slip[r] >= was.slip[r],
+                    s.ntok[r] - 1 + s.slip[r] == was.spot[i],
+                ),
                 both(neg(owed(was, i)), s.ntok[r] == was.ntok[r]),
             ),
         )
@@ -200,7 +235,7 @@ RELATIONS: tuple[Relation, ...] = (
 )
 GIVEN = (
     *("LIFE-12", "LIFE-17", "RUN-9", "RUN-12", "UPD-11", "UPD-19", "UPD-20", "UPD-22"),
-    "WAIT-12",
+    *("WAIT-12", "DRAFT-14", "DRAFT-15", "DRAFT-20"),
 )
 
 

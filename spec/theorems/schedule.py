@@ -83,7 +83,7 @@ PLANS = (
             *(steps.frames, steps.entries_in_order, steps.visited_are_served),
             steps.budget_in_range,
         ),
-        (*LISTED, "RUN-11", "RUN-18", "UPD-19", "WAIT-12"),
+        (*LISTED, "RUN-11", "RUN-18", "UPD-19", "WAIT-12", "DRAFT-12"),
     ),
 )
 

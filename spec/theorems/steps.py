@@ -3,13 +3,15 @@
 The statements are those of `nullblock.spec.explorer.transitions`, word for word.
 """
 
+from nullblock.spec.drafts import relied_on
 from nullblock.spec.explorer.actions import Action, Add, Schedule
-from nullblock.spec.explorer.transitions import TRANSITIONS
+from nullblock.spec.explorer.transitions import TRANSITIONS, keeps_computed
 from nullblock.spec.fields import ADVANCE, RUN_PHASE, RUNNING, WAIT_PHASE
+from nullblock.spec.flight import begins
 from nullblock.spec.invariants.ledger import within
 from nullblock.spec.kernel import State, Value, both, either, implies, least, neg
 from nullblock.spec.rules.steps import begin_step, end_advance
-from nullblock.spec.state import ahead, begins, last_in_flight
+from nullblock.spec.state import last_in_flight
 from nullblock.spec.theorems.outline import Outline, Relation
 
 
@@ -133,7 +135,7 @@ def accounts(was: State, s: State) -> Value:
 def has_no_work(s: State, r: Value) -> Value:
     """r cannot be given a token."""
     return either(
-        last_in_flight(s, r), least(s.ntok[r] + ahead(s, r), s.k.max_len - 1) <= s.comp[r]
+        last_in_flight(s, r), least(s.ntok[r] + relied_on(s, r), s.k.max_len - 1) <= s.comp[r]
     )
 
 
@@ -163,7 +165,7 @@ def between_steps(s: State) -> Value:
 
 
 def only_leave(was: State, s: State) -> Value:
-    """Who runs ran before, with the same blocks and as much computed."""
+    """Who runs ran before, with the same blocks and as much computed, rejected drafts aside."""
     return both(
         s.k.forall(
             "R",
@@ -172,7 +174,7 @@ def only_leave(was: State, s: State) -> Value:
                 both(
                     was.stage[r] == RUNNING,
                     was.tlen[r] == s.tlen[r],
-                    was.comp[r] == s.comp[r],
+                    keeps_computed(was, s, r),
                 ),
             ),
         ),

@@ -164,10 +164,10 @@ SCHEDULER: tuple[Entry, ...] = (
         "B61",
         "TensorRT-LLM 12665, 16101",
         "token budget",
-        "tokens that were granted are not charged, and a step has more than its budget",
+        "draft tokens are not charged, and a step has more than its budget",
         changes="RUN-4, WAIT-9",
         falls="RUN-11",
-        mutant="rules.lookup._grant.skip-2",
+        specimen="drafts-not-charged",
     ),
     Entry(
         "B63",
@@ -205,6 +205,7 @@ SCHEDULER: tuple[Entry, ...] = (
         changes="PREEMPT-4",
         falls="UPD-19",
         specimen="preemption-forgets-flight",
+        note="with drafts: departures rejected-in-the-next-run and drafts-dropped-as-outputs",
     ),
     Entry(
         "B68",
@@ -230,11 +231,11 @@ SCHEDULER: tuple[Entry, ...] = (
         "B72",
         "18668",
         "cache manager",
-        "how many blocks may be cached counts tokens that are not known yet",
-        changes="HASH-20",
-        falls="HASH-21",
-        mutant="state.computed_for_sure.sign-1",
-        missing="speculative tokens",
+        "how many blocks may be cached counts the drafts that are proposed, and not those that "
+        "are scheduled: a full block is left out",
+        changes="HASH-12",
+        falls="HASH-22",
+        specimen="proposed-drafts-count",
     ),
     Entry(
         "B75",

@@ -7,7 +7,7 @@ from nullblock.spec.mutation.generate import source
 Edit = tuple[str, str, str]
 """File below `spec/`, the text to change, what it becomes."""
 POOL, QUEUES, STATE = "rules/pool.py", "rules/queues.py", "state.py"
-BLOCKS, MODEL = "machine/blocks.py", "explorer/model.py"
+LOOKUP, BLOCKS, MODEL = "rules/lookup.py", "machine/blocks.py", "explorer/model.py"
 
 
 class Stale(Exception):
@@ -88,6 +88,24 @@ SPECIMENS: tuple[Specimen, ...] = (
                 "return s.k.full(least(s.goal, s.ntok[r] - 1))",
             ),
         ),
+    ),
+    Specimen(
+        "proposed-drafts-count",
+        "as many tokens are left out of what is cached as drafts are proposed, scheduled or not",
+        frozenset({"hashable"}),
+        (
+            (
+                STATE,
+                "return s.k.full(least(s.goal, s.ntok[r]))",
+                "return s.k.full(least(s.goal - s.spec[r], s.ntok[r]))",
+            ),
+        ),
+    ),
+    Specimen(
+        "drafts-not-charged",
+        "drafts are granted beside the budget",
+        frozenset({"_grant"}),
+        ((LOOKUP, "s.budget -= s.asked\n", "s.budget -= s.asked - s.drafted[r]\n"),),
     ),
     Specimen(
         "hit-resets-block",

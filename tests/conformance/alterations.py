@@ -234,3 +234,40 @@ ALTERATIONS: dict[str, Alteration] = {
     ),
     "nobody is aborted": ("LIFE-4", "abort", has("aborted"), lambda x: x.update(aborted=[])),
 }
+DRAFT_ALTERATIONS: dict[str, Alteration] = {
+    "a draft too many": (
+        "DRAFT-3",
+        "schedule",
+        has("drafts"),
+        lambda x: x["drafts"][0].__setitem__(1, x["drafts"][0][1] + 1),
+    ),
+    "no drafts": ("DRAFT-3", "schedule", has("drafts"), lambda x: x.pop("drafts")),
+    "a draft is a token of its own": (
+        "RUN-2",
+        "schedule",
+        has("drafts"),
+        lambda x: x["tokens"].__setitem__(
+            x["ids"].index(x["drafts"][0][0]),
+            x["tokens"][x["ids"].index(x["drafts"][0][0])] - 1,
+        ),
+    ),
+    "drafts change places": (
+        "OUT-11",
+        "schedule",
+        lambda x: len(x.get("drafts", ())) > 1,
+        lambda x: swap(x["drafts"]),
+    ),
+    "a draft is taken that is wrong": (
+        "DRAFT-9",
+        "update",
+        lambda x: max(x["tokens"], default=0) > 1 and not x.get("finish"),
+        lambda x: x["tokens"].__setitem__(x["tokens"].index(max(x["tokens"])), 9),
+    ),
+    "a token is taken behind an end": (
+        "DRAFT-10",
+        "update",
+        lambda x: x.get("finish") and x["tokens"][x["ids"].index(x["finish"][0]["id"])] > 1,
+        lambda x: x["tokens"].__setitem__(x["ids"].index(x["finish"][0]["id"]), 9),
+    ),
+}
+"""The same, where there are drafts."""

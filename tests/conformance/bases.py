@@ -147,6 +147,46 @@ KEPT_FREE: dict[str, Any] = {
 """A watermark lets one just in and holds the next back, in the line that has one."""
 
 
+DRAFTED: dict[str, Any] = {
+    "config": {
+        **{"block_size": 4, "num_blocks": 14, "max_num_batched_tokens": 16, "vocab": 30},
+        **{"num_spec_tokens": 3, "spec_method": "eagle", "accept": [2, 0, 3, 1]},
+        **{"scheduler_reserve_full_isl": False, "drafts": {"length": [3, 3, 2, 3, 1]}},
+    },
+    "events": [
+        {"op": "add", "id": "a", "prompt": {"range": [0, 13]}, "max_tokens": 12},
+        {
+            **{"op": "add", "id": "b", "prompt": {"range": [0, 9]}, "max_tokens": 14},
+            **{"eos": 5, "eos_at": 7},
+        },
+        {"op": "add", "id": "c", "prompt": {"range": [0, 12]}, "max_tokens": 9, "stop": [3, 7]},
+        {"op": "step", "n": 4},
+        {"op": "add", "id": "d", "prompt": {"range": [0, 17]}, "max_tokens": 12},
+        {"op": "run", "max_steps": 60},
+    ],
+}
+"""Drafts that need slots, some of them right: ends among them, hits without their last block."""
+
+
+DRAFTED_AHEAD: dict[str, Any] = {
+    "config": {
+        **{"block_size": 4, "num_blocks": 12, "max_num_batched_tokens": 16},
+        **{"num_spec_tokens": 2, "accept": [1, 0, 2], "async_scheduling": True},
+        **{"scheduler_reserve_full_isl": False},
+    },
+    "events": [
+        {"op": "add", "id": "a", "prompt": {"range": [0, 13]}, "max_tokens": 14},
+        {"op": "add", "id": "b", "prompt": {"range": [0, 9]}, "max_tokens": 11},
+        {"op": "schedule"},
+        *({"op": op} for op in ("schedule", "update") * 12),
+        {"op": "drain"},
+        {"op": "add", "id": "c", "prompt": {"range": [0, 11]}, "max_tokens": 6},
+        {"op": "run", "max_steps": 20},
+    ],
+}
+"""Drafts that need no slots, two steps in flight, and a preemption."""
+
+
 @cache
 def _traces() -> dict[str, bytes]:
     return {
@@ -156,6 +196,8 @@ def _traces() -> dict[str, bytes]:
         "uncut": trace_of(UNCUT),
         "raises": trace_of(RAISES),
         "ahead": trace_of(AHEAD),
+        "drafted": trace_of(DRAFTED),
+        "drafted ahead": trace_of(DRAFTED_AHEAD),
         "kept free": trace_of(KEPT_FREE, semantics="vllm-0.32.0"),
     }
 
@@ -173,7 +215,7 @@ def bases() -> dict[str, Lines]:
 
 def midway() -> dict[str, Lines]:
     """Recordings of the real vLLM that begin in the middle of a run (`record_process.py
-    starts_late_and_crowded`), unsealed.
+    starts_late_and_crowded`, and `starts_late_and_drafted` with two drafts), unsealed.
     """
     found = {}
     for path in sorted(Path(__file__).with_name("data").joinpath("midway").glob("*.jsonl")):

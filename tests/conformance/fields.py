@@ -85,6 +85,7 @@ def _alter(holder: dict[str, Any], name: str) -> bool:
 
 PUT: dict[str, Any] = {
     "async_scheduling": True,
+    "eagle_group": True,
     "pipeline_parallel_size": 2,
     "data_parallel_rank": 1,
     "group": 1,
@@ -112,6 +113,7 @@ EMPTY: dict[str, Any] = {
 CHOICES = {
     "pause_state": ("PAUSED_ALL", "PAUSED_NEW", "UNPAUSED"),
     "policy": ("fcfs", "priority"),
+    "spec_method": ("ngram", "eagle", "draft_model"),
     "block_ids": ("exact", "opaque", "absent"),
     "start": ("empty", "unknown"),
     "status": ("WAITING", "RUNNING"),

@@ -30,7 +30,7 @@ torchless.install()
 import setup_engine  # noqa: E402
 from vllm.sampling_params import SamplingParams  # noqa: E402
 from vllm.v1.core.sched import async_scheduler, scheduler  # noqa: E402
-from vllm.v1.outputs import ModelRunnerOutput  # noqa: E402
+from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput  # noqa: E402
 from vllm.v1.request import Request  # noqa: E402
 
 from nullblock.conformance.adapters.vllm import (  # noqa: E402
@@ -44,7 +44,9 @@ SECRET_WORDS = ("request-id-of-mallory", "salt-of-mallory", "adapter-of-mallory"
 
 
 class Service:
-    """A scheduler with a model that samples 7, two steps in flight if it is asynchronous."""
+    """A scheduler with a model that samples 7, two steps in flight if it is asynchronous, and
+    with drafts agrees with some.
+    """
 
     def __init__(self, config: dict[str, Any], rank: int = 0) -> None:
         scheduler.Scheduler = RecordingScheduler
@@ -62,6 +64,7 @@ class Service:
         setup_engine._vllm_config = plain
         self.depth = 2 if asked["async_scheduling"] else 1
         self.flying: deque[Any] = deque()
+        self.agrees = random.Random(3)
         self.added = 0
 
     def add(
@@ -95,12 +98,26 @@ class Service:
             self.add()
         decided = self.engine.schedule()
         ids = list(decided.num_scheduled_tokens)
-        frames = [[] if self.engine.requests[name].is_prefill_chunk else [token] for name in ids]
+        drafts = decided.scheduled_spec_decode_tokens
+        frames = [
+            []
+            if self.engine.requests[name].is_prefill_chunk
+            else [7] * self.agrees.randint(0, len(drafts.get(name, ()))) + [token]
+            for name in ids
+        ]
         places = {name: place for place, name in enumerate(ids)}
         output = ModelRunnerOutput(req_ids=ids, req_id_to_index=places, sampled_token_ids=frames)
         self.flying.append((decided, output))
         if len(self.flying) >= self.depth:
             self.engine.update_from_output(*self.flying.popleft())
+            if self.engine.num_spec_tokens and self.depth == 1:
+                self.propose(ids)
+
+    def propose(self, ids: list[str]) -> None:
+        """As the workers of vLLM do: for the whole batch, which has an order of its own."""
+        many = self.engine.num_spec_tokens
+        drafts = [[8] * self.agrees.randint(many - 1, many) for _ in ids]
+        self.engine.update_draft_token_ids(DraftTokenIds(sorted(ids), drafts))
 
     def steps(self, many: int) -> None:
         """So many."""
@@ -191,6 +208,20 @@ def how_starts_late_and_crowded(service: Service, folder: Path) -> None:
     """Recording begins where there is everything to tell: preempted requests, and, with steps
     in flight, chunks and outputs to be dropped (a reset, while it waits for steps that it saw).
     """
+    begins_in_a_crowd(service, folder, lambda alive: True, reset=True)
+
+
+def how_starts_late_and_drafted(service: Service, folder: Path) -> None:
+    """Recording begins where requests have drafts, and with steps in flight these, too."""
+
+    def drafted(alive: Any) -> bool:
+        return any(r.spec_token_ids for r in alive) and any(r.is_prefill_chunk for r in alive)
+
+    begins_in_a_crowd(service, folder, drafted, reset=False)
+
+
+def begins_in_a_crowd(service: Service, folder: Path, suits: Any, *, reset: bool) -> None:
+    """Recording begins among preempted requests, at a moment that suits."""
     dice = random.Random(5)
     engine = service.engine
     service.depth += service.depth > 1
@@ -209,7 +240,8 @@ def how_starts_late_and_crowded(service: Service, folder: Path) -> None:
     def rich() -> bool:
         alive = engine.requests.values()
         chunk = any([] in output.sampled_token_ids for _, output in service.flying)
-        return len({r.num_preemptions for r in alive}) > 2 and chunk == bool(service.flying)
+        preempted = len({r.num_preemptions for r in alive}) > 2
+        return preempted and chunk == bool(service.flying) and suits(alive)
 
     for n in range(3000):
         step()
@@ -218,8 +250,10 @@ def how_starts_late_and_crowded(service: Service, folder: Path) -> None:
     else:
         raise SystemExit("no moment at which there is everything to tell")
     engine.start_recording(str(folder / "late.jsonl"))
+    if engine.num_spec_tokens and service.depth == 1:
+        service.propose([r.request_id for r in engine.running])  # who is in a chunk gets none
     for n in range(60):
-        if service.flying and n == 2:
+        if service.flying and n == 2 and reset:
             engine.reset_prefix_cache(reset_running_requests=True)
         step()
     engine.shutdown()

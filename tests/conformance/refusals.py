@@ -17,7 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from alterations import ALTERATIONS, first  # noqa: E402  (found through the line above)
+from alterations import ALTERATIONS, DRAFT_ALTERATIONS, first  # noqa: E402  (found through the line above)
 from bases import Lines, bases  # noqa: E402
 from fields import alterations, every_field  # noqa: E402
 from traces import gzipped, written, zstd  # noqa: E402
@@ -28,7 +28,7 @@ from nullblock.conformance.trace.writer import TraceWriter  # noqa: E402
 
 FOLDER = Path(__file__).resolve().parents[2] / "conformance" / "bundled" / "refusals"
 TABLE = FOLDER / "table.json"
-SMALL = ("busy", "priority", "ends", "uncut", "raises")
+SMALL = ("busy", "priority", "ends", "uncut", "raises", "drafted")
 """Traces of engines of ours, by name; the recorded one is left to the tests."""
 
 
@@ -84,7 +84,7 @@ def _slug(words: str) -> str:
 
 def _altered() -> Iterator[Refusal]:
     """Decisions altered as an engine at fault would make them."""
-    for name, (_, kind, suits, alter) in ALTERATIONS.items():
+    for name, (_, kind, suits, alter) in (ALTERATIONS | DRAFT_ALTERATIONS).items():
         for base in SMALL:
             lines = _base(base)
             try:

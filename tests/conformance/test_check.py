@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alterations import ALTERATIONS, first
+from alterations import ALTERATIONS, DRAFT_ALTERATIONS, first
 from traces import BUSY, documents, trace_of, unsealed
+from violations import drafted
 
 from nullblock.conformance import bundled
 from nullblock.conformance.checker import Verdict, check
@@ -62,6 +63,15 @@ def test_the_real_vllm_conforms_in_a_crowd() -> None:
     assert {"WAIT-10", "LIFE-5"} <= verdict.rules.keys()
 
 
+def test_the_real_vllm_conforms_with_drafts() -> None:
+    """So is every decision where drafts are proposed, taken and rejected, and requests end among
+    them.
+    """
+    verdict = check(bundled.DRAFTED)
+    assert (verdict.verdict, verdict.profile) == ("CONFORMS", "vllm-0.22.1")
+    assert (verdict.steps, verdict.rules["DRAFT-9"], verdict.rules["DRAFT-10"]) == (397, 1876, 144)
+
+
 @pytest.mark.parametrize("engine", ["spec", "reference"])
 @pytest.mark.parametrize("profile", ["normative", "vllm-0.22.1"])
 def test_our_engines_conform(engine: str, profile: str) -> None:
@@ -71,10 +81,11 @@ def test_our_engines_conform(engine: str, profile: str) -> None:
     assert verdict.profile == profile
 
 
-@pytest.mark.parametrize("name", ALTERATIONS)
+@pytest.mark.parametrize("name", ALTERATIONS | DRAFT_ALTERATIONS)
 def test_an_altered_decision_is_a_violation_there(recorded: Lines, name: str) -> None:
-    """One decision of the real recording is changed: VIOLATION on that line, by that rule."""
-    rule, kind, suits, alter = ALTERATIONS[name]
+    """One decision of a real recording is changed: VIOLATION on that line, by that rule."""
+    rule, kind, suits, alter = (ALTERATIONS | DRAFT_ALTERATIONS)[name]
+    recorded = drafted() if name in DRAFT_ALTERATIONS else recorded
     at = first(recorded, kind, suits)
     lines = copy.deepcopy(recorded[: at + 3])
     alter(lines[at])
@@ -93,7 +104,7 @@ def test_an_altered_decision_is_a_violation_there(recorded: Lines, name: str) ->
 
 def test_the_unaltered_beginning_conforms(recorded: Lines) -> None:
     """What the alterations start from conforms: it is they that are noticed."""
-    assert judge(recorded).verdict == "CONFORMS"
+    assert judge(recorded).verdict == judge(drafted()).verdict == "CONFORMS"
 
 
 def numbers(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alterations import ALTERATIONS, first
+from alterations import ALTERATIONS, DRAFT_ALTERATIONS, first
 from traces import BUSY, documents, trace_of, unsealed
+from violations import drafted
 
 from nullblock.conformance import bundled
 from nullblock.conformance.checker import Verdict, check, fast
@@ -39,7 +40,9 @@ def recorded() -> Lines:
     return lines[: next(i for i, line in enumerate(lines) if line.get("step") == 700)]
 
 
-@pytest.mark.parametrize("trace", [bundled.TRACE, bundled.CROWDED], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "trace", [bundled.TRACE, bundled.CROWDED, bundled.DRAFTED], ids=lambda p: p.name
+)
 def test_real_recordings(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same verdict, the same decisions compared, the same count of every rule."""
     verdicts = []
@@ -50,10 +53,11 @@ def test_real_recordings(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdicts[0]["verdict"] == "CONFORMS"
 
 
-@pytest.mark.parametrize("name", ALTERATIONS)
+@pytest.mark.parametrize("name", ALTERATIONS | DRAFT_ALTERATIONS)
 def test_altered_recordings(recorded: Lines, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same line, rule, expectation and story for a decision that was changed."""
-    _, kind, suits, alter = ALTERATIONS[name]
+    _, kind, suits, alter = (ALTERATIONS | DRAFT_ALTERATIONS)[name]
+    recorded = drafted() if name in DRAFT_ALTERATIONS else recorded
     try:
         at = first(recorded, kind, suits)
     except (StopIteration, LookupError):

@@ -17,6 +17,7 @@ from nullblock.conformance.checker import Verdict, check
 
 pytestmark = pytest.mark.oracle
 BOTH = pytest.mark.parametrize("asynchronous", [False, True])
+DRAFTS = pytest.mark.parametrize("drafts", [0, 2])
 Lines = list[dict[str, Any]]
 
 
@@ -59,18 +60,24 @@ def judged(lines: Lines, folder: Path) -> Verdict:
 
 
 @BOTH
-def test_it_goes_on_from_the_state_at_the_start(record: Any, asynchronous: bool) -> None:
-    """A recording that began in the middle, with a step in flight, CONFORMS."""
-    folder = record("starts_late", {"async_scheduling": asynchronous}, NULLBLOCK_TRACE="")
+@DRAFTS
+def test_it_goes_on_from_the_state_at_the_start(
+    record: Any, asynchronous: bool, drafts: int
+) -> None:
+    """A recording that began in the middle, with a step in flight, CONFORMS, drafts or not."""
+    config = {"async_scheduling": asynchronous, "num_spec_tokens": drafts}
+    folder = record("starts_late", config, NULLBLOCK_TRACE="")
     verdict = check(folder / "late.jsonl")
     assert (verdict.verdict, verdict.missing) == ("CONFORMS", [])
     assert verdict.decisions > 100
 
 
 @BOTH
-def test_each_part_is_judged_by_itself(record: Any, asynchronous: bool) -> None:
+@DRAFTS
+def test_each_part_is_judged_by_itself(record: Any, asynchronous: bool, drafts: int) -> None:
     """The whole recording and every part of it CONFORM, KV events included."""
     config = {"async_scheduling": asynchronous, "kv_events": True}
+    config |= {"num_spec_tokens": drafts, "spec_method": "eagle"}
     (folder,) = record("ends", config, NULLBLOCK_TRACE_PART_MB="0.004").iterdir()
     parts = sorted(folder.iterdir())
     assert len(parts) > 1
@@ -80,18 +87,21 @@ def test_each_part_is_judged_by_itself(record: Any, asynchronous: bool) -> None:
 
 
 @BOTH
-def test_what_is_lost_is_told(record: Any, tmp_path: Path, asynchronous: bool) -> None:
+@DRAFTS
+def test_what_is_lost_is_told(
+    record: Any, tmp_path: Path, asynchronous: bool, drafts: int
+) -> None:
     """After a gap all is explained again, and the verdict says what is missing."""
     record(
         "writes_slowly",
-        {"async_scheduling": asynchronous},
+        {"async_scheduling": asynchronous, "num_spec_tokens": drafts},
         NULLBLOCK_TRACE=str(tmp_path / "slow.jsonl"),
         NULLBLOCK_TRACE_QUEUE_MB="0.02",
     )
     verdict = check(tmp_path / "slow.jsonl")
     assert verdict.verdict == "INCONCLUSIVE" and verdict.first is None
     assert len(verdict.missing) == 1 and "records that the recorder lost" in verdict.missing[0]
-    assert verdict.decisions > 300
+    assert verdict.decisions > (200 if drafts else 300)
 
 
 def test_without_a_state_nothing_is_judged(late: Lines, tmp_path: Path) -> None:

@@ -33,6 +33,23 @@ def test_an_interrupted_write_leaves_the_old_file(
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_an_interruption_while_the_file_is_made_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal that arrives as soon as there is a file finds it, too."""
+    make = os.open
+
+    def interrupted(name: str, flags: int, mode: int) -> int:
+        os.close(make(name, flags, mode))
+        assert len(list(tmp_path.iterdir())) == 1
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "out", b"new")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_replaced_file_keeps_its_permissions(tmp_path: Path) -> None:
     """Rewriting a file does not change who may read it."""
     path = tmp_path / "out"

@@ -135,12 +135,15 @@ def test_a_report_that_cannot_be_written_is_said_first(folder: Path) -> None:
 
 @pytest.mark.parametrize("field", ["priority", "max_tokens"])
 def test_a_number_that_no_trace_holds_is_refused(folder: Path, field: str) -> None:
-    """A scenario runs with it; its trace would be unreadable, so there is none."""
-    add = {"op": "add", "id": "a", "prompt": [1], "max_tokens": 3, field: 2**60}
-    (folder / "big.json").write_text(json.dumps({"events": [add, {"op": "step"}]}))
-    assert run("run", "big.json", "--profile", "vllm-0.22.1").returncode == 0
-    done = run("trace", "big.json", "-o", "big.jsonl")
-    assert done.returncode == 4 and f"events[0].{field}".encode() in done.stderr
+    """The greatest that a trace holds runs; one more is refused, and nothing is written."""
+    for number, code in ((2**63 - 1, 0), (2**63, 4)):
+        add = {"op": "add", "id": "a", "prompt": [1], "max_tokens": 3, field: number}
+        (folder / "big.json").write_text(json.dumps({"events": [add, {"op": "step"}]}))
+        for command in (("run", "big.json"), ("trace", "big.json", "-o", "big.jsonl")):
+            (folder / "big.jsonl").unlink(missing_ok=True)
+            done = run(*command, "--profile", "vllm-0.22.1")
+            assert done.returncode == code, done.stderr
+            assert (b"events[0]." + field.encode() in done.stderr) == (code == 4)
     assert not (folder / "big.jsonl").exists()
 
 

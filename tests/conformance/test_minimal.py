@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alterations import ALTERATIONS
+from alterations import ALTERATIONS, DRAFT_ALTERATIONS
 from bases import bases
 from fields import alterations
 from msgspec import UNSET
 from msgspec.structs import replace
 from traces import BUSY, documents, trace_of, unsealed
-from violations import altered, recorded
+from violations import altered, drafted, recorded
 
 from nullblock.conformance import bundled, driver, scenario
 from nullblock.conformance.checker import Verdict, check
@@ -87,7 +87,7 @@ LATE = {"nobody is resumed", "nobody is preempted", "another is preempted", "nob
 """Hundreds of steps into the recording."""
 
 
-@pytest.mark.parametrize("name", sorted(set(ALTERATIONS) - LATE))
+@pytest.mark.parametrize("name", sorted({*ALTERATIONS, *DRAFT_ALTERATIONS} - LATE))
 def test_every_kind_of_fault_gets_a_scenario(name: str, tmp_path: Path) -> None:
     """Whatever is altered, a scenario shows the same first mismatch; run on the unaltered decision
     it shows none.
@@ -147,8 +147,13 @@ def decisions(records: list[Record]) -> list[Record]:
 
 @pytest.mark.parametrize(
     "lines",
-    [documents(trace_of(BUSY)), recorded(bundled.TRACE, 120), recorded(bundled.CROWDED, 120)],
-    ids=["busy", "mooncake", "crowded"],
+    [
+        documents(trace_of(BUSY)),
+        recorded(bundled.TRACE, 120),
+        recorded(bundled.CROWDED, 120),
+        drafted(),
+    ],
+    ids=["busy", "mooncake", "crowded", "drafted"],
 )
 def test_the_whole_history_comes_to_the_recorded_decisions(
     lines: list[dict[str, Any]], tmp_path: Path

@@ -15,6 +15,7 @@ from nullblock.conformance.adapters.vllm.outcomes import Outcomes
 from nullblock.conformance.adapters.vllm.recording import Recording
 from nullblock.conformance.adapters.vllm.sink import Sink
 from nullblock.conformance.adapters.vllm.steps import Steps
+from nullblock.conformance.checker import check
 from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.scenario_format import Config
 from nullblock.conformance.trace.reader import TraceReader
@@ -261,6 +262,28 @@ def test_every_call_is_recorded(where: Path) -> None:
         (None, "FINISHED_ABORTED", [2, 3]),
     ]
     assert [(r.reset_running, r.ok) for r in found[12:14]] == [(False, False), (True, True)]
+
+
+def test_a_priority_of_any_size_is_recorded(where: Path) -> None:
+    """64 bits are told as they are; beyond them, where the format has no number, the request says
+    so: recording goes on, and a verdict is inconclusive by name.
+    """
+    made = engine(policy="priority")
+    for id, rank in (("a", -(2**63)), ("b", 2**63 - 1), ("c", 2**63), ("d", -(10**30))):
+        made.add(request(id, priority=rank))
+    made.add(request("e", max_tokens=2**64))
+    made.schedule()
+    made.scheduler.finish_requests(None, RequestStatus.FINISHED_ABORTED)
+    made.scheduler.shutdown()
+    adds = [r for r in records(where) if isinstance(r, Add)]
+    assert [a.priority for a in adds[:2]] == [-(2**63), 2**63 - 1]
+    assert [a.features for a in adds] == [
+        *([], []),
+        *(["priority_beyond_64_bits"], ["priority_beyond_64_bits"]),
+        ["max_tokens_beyond_64_bits"],
+    ]
+    verdict = check(where, profile("vllm-0.22.1"))
+    assert verdict.exit_code == 3 and "priority_beyond_64_bits" in str(verdict.missing)
 
 
 def test_what_the_engine_raises_ends_the_recording_and_is_raised(where: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from traces import trace_of
 
 from nullblock.conformance import scenario, scope
-from nullblock.conformance.engine import CORE_FEATURES
+from nullblock.conformance.engine import CORE_FEATURES, Feature
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import End, Error, Header, State
@@ -27,7 +27,8 @@ SCENARIOS: dict[str, dict[str, Any]] = json.loads(DATA.read_text())
 def in_scope(name: str) -> bool:
     """Whether a trace tells all that decided: nothing is on but what every engine does."""
     try:
-        scope.check_run(scenario.from_dict(SCENARIOS[name]), "trace", CORE_FEATURES)
+        features = CORE_FEATURES | {Feature.drafts}
+        scope.check_run(scenario.from_dict(SCENARIOS[name]), "trace", features)
     except OutOfScope:
         return False
     return True
@@ -122,7 +123,6 @@ FEATURES = (
     "eagle_group",
     "max_loras",
     "resumable",
-    "speculative_decoding",
     "v2_model_runner",
 )
 

@@ -192,6 +192,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "priority": {"policy": "priority"},
     "prefix_caching": {"enable_prefix_caching": True},
     "unchunked": {"enable_chunked_prefill": False},
+    "silence": {"accept": [None]},
     "lora_cap": {"max_loras": 1},
     "kv_connector": {"connector": {"async": True}},
     "encoder_inputs": {"encoder": {}},

@@ -1,16 +1,20 @@
 """``nullblock check --strength``: which known defects a trace would have shown."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bases import DRAFTED, DRAFTED_AHEAD
 from traces import BUSY, documents, trace_of, unsealed
 
-from nullblock.conformance.checker import check
+from nullblock.conformance import bundled
+from nullblock.conformance.checker import Verdict, check
 from nullblock.conformance.cli import main
 from nullblock.conformance.strength import plant
-from nullblock.conformance.strength.measure import Asked, Notice, measure
+from nullblock.conformance.strength.draft_mutants import DRAFT_MUTANTS
+from nullblock.conformance.strength.measure import Asked, Notice, measure, mutants_for
 from nullblock.conformance.strength.mutants import BY_NAME, MUTANTS, Mutant
 from nullblock.spec.catalogue import catalogue
 
@@ -28,7 +32,7 @@ def said(trace: Path, *mutants: Mutant) -> list[Notice]:
     return measure(Asked(trace, None), check(trace).rules, mutants=mutants)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
+@pytest.mark.parametrize("mutant", MUTANTS + DRAFT_MUTANTS, ids=lambda m: m.name)
 def test_every_mutant_can_be_planted_and_says_what_it_takes(mutant: Mutant) -> None:
     """The text that it changes is there, and it names its statement and how it shows."""
     with plant.planted(mutant) as folder:
@@ -98,7 +102,7 @@ def test_the_command_tells_people_and_programs(
     measured: Any = measure
     monkeypatch.setattr(
         "nullblock.conformance.strength.measure.measure",
-        lambda *args: measured(*args, mutants=few),
+        lambda *args: measured(*args[:-1], mutants=few),
     )
     assert main(["check", "--strength", "--json", str(trace)]) == 0
     found = json.loads(capsys.readouterr().out)["strength"]
@@ -127,3 +131,30 @@ def test_standard_input_cannot_be_read_again(capsys: pytest.CaptureFixture[str])
     """One line, and 2."""
     assert main(["check", "--strength", "-"]) == 2
     assert "save it to a file" in capsys.readouterr().err
+
+
+def test_the_mutants_about_drafts_are_asked_where_there_are_some() -> None:
+    """Of other traces nothing more is asked than before."""
+    plain, drafted = (check_of(document).replay for document in (BUSY, DRAFTED))
+    assert plain is not None and drafted is not None
+    assert mutants_for(plain.header) == MUTANTS == mutants_for(None)
+    assert mutants_for(drafted.header) == MUTANTS + DRAFT_MUTANTS
+
+
+def check_of(document: dict[str, Any]) -> Verdict:
+    """The verdict on the trace of a scenario."""
+    return check(Path("trace"), stream=io.BytesIO(trace_of(document)))
+
+
+def test_traces_with_drafts_bring_the_mutants_about_them_to_light(tmp_path: Path) -> None:
+    """The bundled trace, one ahead of its outputs, and one that begins where a chunk gets drafts,
+    all of them the real engine's but the second, reject each of them between them.
+    """
+    ahead = tmp_path / "ahead.jsonl"
+    ahead.write_bytes(trace_of(DRAFTED_AHEAD))
+    midway = Path(__file__).parent / "data" / "midway" / "drafted.jsonl"
+    found: dict[str, str] = {}
+    for path in (bundled.DRAFTED, ahead, midway):
+        left = [m for m in DRAFT_MUTANTS if m.name not in found]
+        found |= {n.mutant.name: n.rule for n in said(path, *left) if n.said == "rejected"}
+    assert set(found) == {m.name for m in DRAFT_MUTANTS}

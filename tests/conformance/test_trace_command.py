@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from traces import BUSY, read, trace_of
 
 from nullblock.conformance.cli import main
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import Add, Error, Finish, Header, Output, Update
+from nullblock.conformance.trace.writer import write_trace
 
 
 def written(tmp_path: Path, document: dict[str, Any], *options: str) -> tuple[int, Path]:
@@ -103,7 +105,7 @@ def test_wrong_input_leaves_no_trace(tmp_path: Path, capfd: pytest.CaptureFixtur
     add = {"op": "add", "id": "a", "prompt": [1]}
     bad = [
         ({"events": [{"op": "dance"}]}, (), 4),
-        ({"config": {"num_spec_tokens": 1}, "events": []}, (), 3),
+        ({"config": {"max_loras": 1}, "events": []}, (), 3),
         ({"events": [add, add]}, (), 4),
         ({"events": []}, ("--profile", "nobody"), 2),
         ({"events": []}, ("--reseal",), 4),
@@ -126,3 +128,55 @@ def test_a_changed_trace_is_sealed_anew(tmp_path: Path, capfd: pytest.CaptureFix
     assert main(["trace", "--reseal", str(old), "-o", str(new), "--json"]) == 0
     found = [located.record for located in TraceReader(new)]
     assert json.loads(capfd.readouterr().out) == {"trace": str(new), "records": len(found)}
+
+
+CHOICES: dict[str, Any] = {
+    "config": {"block_size": 4, "num_blocks": 5, "policy": "priority"},
+    "events": [
+        {"op": "add", "id": id, "prompt": {"fill": n, "n": 9}, "priority": rank, **limits}
+        for n, (id, rank, limits) in enumerate(
+            [
+                ("last", 2**53 + 1, {"max_tokens": 2**63 - 1}),
+                ("middle", 2**53, {"max_tokens": 2**54 + 1, "min_tokens": 2**54 + 1}),
+                ("latest", 2**63 - 1, {"max_tokens": 3}),
+                ("first", -(2**63), {"max_tokens": 3}),
+            ]
+        )
+    ]
+    + [{"op": "step"}] * 8,
+}
+"""Numbers that users choose freely, of which a floating-point one keeps no order."""
+
+
+def test_what_users_choose_has_64_bits(tmp_path: Path) -> None:
+    """Priorities and limits that no floating-point number holds come back as they were, the trace
+    conforms, and who comes before whom is told apart to the last bit.
+    """
+    code, target = written(tmp_path, CHOICES, "--profile", "vllm-0.22.1")
+    assert code == 0 and main(["check", str(target)]) == 0
+    adds = [r.record for r in TraceReader(target) if isinstance(r.record, Add)]
+    assert [a.priority for a in adds] == [2**53 + 1, 2**53, 2**63 - 1, -(2**63)]
+    assert [a.max_tokens for a in adds] == [2**63 - 1, 2**54 + 1, 3, 3]
+    assert adds[1].min_tokens == 2**54 + 1
+    records = read(target.read_bytes())
+    swapped = [
+        msgspec.structs.replace(r, priority=2**53 + 1 - (r.priority - 2**53))
+        if isinstance(r, Add) and r.priority >> 1 == 2**52
+        else r
+        for r in records
+    ]
+    write_trace(target, swapped)
+    assert main(["check", str(target)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "value"), [("max_num_seqs", 2**53 + 1), ("max_model_len", 2**60)]
+)
+def test_what_no_trace_can_hold_is_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], place: str, value: int
+) -> None:
+    """A constant beyond what the format has is refused with its place, and no trace is written."""
+    document = {"config": {**CHOICES["config"], place: value}, "events": CHOICES["events"][:1]}
+    code, target = written(tmp_path, document)
+    assert code == 4 and not target.exists()
+    assert f"config.{place}: {value} does not fit a trace" in capfd.readouterr().err

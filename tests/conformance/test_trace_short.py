@@ -199,3 +199,71 @@ def test_damage_to_short_forms_is_told(tmp_path: Path) -> None:
         except Malformed:
             refusals += 1
     assert refusals > 1000
+
+
+DRAFTED = {"ev": "schedule+", "step": 2, "drafts": 3, "drafted": [[2, 1]]}
+
+
+def test_short_steps_with_drafts() -> None:
+    """As many drafts as are said, a token more than drafts; and after a rejection as much less."""
+    step, _, _, rejecting, _, again = told(
+        DRAFTED,
+        {"ev": "output+", "step": 1},
+        {"ev": "update+", "step": 1},
+        {"ev": "output+", "step": 2, "counts": [4, 1, 0]},
+        {"ev": "update+", "step": 2},
+        {"ev": "schedule+", "step": 3, "gone": [3], "drafted": [[1, 2]]},
+    )
+    assert (step.ids, step.tokens) == ([1, 2, 3], [4, 2, 4])
+    assert step.drafts == [(1, 3), (2, 1), (3, 3)]
+    assert rejecting.counts == [4, 1, 0]
+    # All of request 1's drafts were right, request 2's was not.
+    assert (again.ids, again.tokens, again.drafts) == ([1, 2], [3, 1], [(1, 2)])
+    assert again.cached.computed == [11 + 4, 21 + 1]
+    assert again.cached.num_output == [6 + 4, 7 + 1]
+
+
+def test_rejections_of_steps_that_a_state_tells_of() -> None:
+    """What is in flight at the start has drafts, too."""
+    flying = {"step": 8, "ids": [1], "tokens": [3], "drafts": [[1, 2]], "owed": [1]}
+    state = {**NOBODY, "step": 8, "running": [1], "in_flight": [flying]}
+    step = first(step=9, ids=[1], tokens=[1], new=[])
+    step["cached"] = {"ids": [1], "computed": [10], "num_output": [5], "blocks": []}
+    lines = [step, {"ev": "output+", "step": 8, "counts": [2]}, {"ev": "update+", "step": 8}]
+    *_, last = read(unsealed([HEAD, state, *lines, {"ev": "schedule+", "step": 10}]))
+    assert (last.cached.computed, last.cached.num_output) == ([11 - 1], [6 - 1])
+
+
+def test_short_drafts_and_cuts() -> None:
+    """Everybody gets as many, or each its own; who ends early gets fewer tokens."""
+    output = {"ev": "output+", "step": 1, "counts": [3, 1, 2]}
+    update = {"ev": "update+", "step": 1, "cut": [[3, 1]]}
+    _, cut, each, own = told(
+        output,
+        update,
+        {"ev": "draft+", "step": 1, "each": 2},
+        {"ev": "draft+", "step": 1, "counts": [1, 0, 2]},
+    )
+    assert (cut.ids, cut.tokens) == ([1, 2, 3], [3, 1, 1])
+    assert (each.ids, each.counts, own.counts) == ([1, 2, 3], [2, 2, 2], [1, 0, 2])
+
+
+def test_what_short_forms_of_drafts_refer_to_must_be_there() -> None:
+    """The step, its requests, as many numbers as these; and one way to say it."""
+    output = {"ev": "output+", "step": 1, "chain": []}
+    update = {"ev": "update+", "step": 1}
+    assert "request 9" in wrong({**DRAFTED, "drafted": [[9, 1]]})
+    assert "2 counts for 3" in wrong({**output, "counts": [1, 1]})
+    assert "`counts` stands in" in wrong({**output, "counts": [1, 1, 1], "odd": [[1, 2]]})
+    assert "request 9" in wrong(output, {**update, "cut": [[9, 1]]})
+    assert "not the last one" in wrong({"ev": "draft+", "step": 1})
+    assert "2 numbers of drafts" in wrong(
+        output, update, {"ev": "draft+", "step": 1, "counts": [1, 2]}
+    )
+    assert "`counts` stands in" in wrong(
+        output, update, {"ev": "draft+", "step": 1, "counts": [1, 2, 3], "each": 1}
+    )
+    assert "between the output and the update" in wrong(output, {"ev": "draft+", "step": 1})
+    head = HEAD | {"start": "empty"}
+    lines = unsealed([head, {"ev": "draft", "ids": [0], "counts": [1]}])
+    assert "drafts for request 0, which nobody added" in refused(lines).what

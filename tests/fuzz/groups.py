@@ -1,31 +1,20 @@
-"""Random scenarios of hybrid models: any KV cache groups, beside the real vLLM.
+"""Random scenarios of hybrid models: any KV cache groups.
 
-    python tests/fuzz/groups.py [--seed N] [--steps N] [--size N]
-
-Takes the product's own random scenarios and gives their engines other groups. On a difference the
-scenario is shrunk, kept, and a line says how to replay it.
+Takes the product's own random scenarios and gives their engines other groups.
 """
 
 import random
-import secrets
-import sys
-from collections import Counter
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from fuzz.encoder_scenarios import encoder_scenario
 
-from fuzz import bulk, reach_groups  # noqa: E402  (only found from here on)
-from fuzz.encoder_scenarios import encoder_scenario  # noqa: E402
-from oracle.client import Oracle  # noqa: E402
-from oracle.install import ensure  # noqa: E402
-
-from nullblock.conformance.errors import InputError  # noqa: E402
-from nullblock.conformance.lockstep.generator import seeded  # noqa: E402
-from nullblock.conformance.lockstep.reach import table  # noqa: E402
-from nullblock.conformance.scenario import from_dict  # noqa: E402
+from nullblock.conformance.errors import InputError
+from nullblock.conformance.lockstep.generator import seeded
+from nullblock.conformance.scenario import from_dict
 
 Group = dict[str, Any]
+ATTEMPTS = 100
 FAMILIES = (
     *("full+window",) * 4,
     *("full+mamba",) * 4,
@@ -115,20 +104,41 @@ class Groups:
 
 def with_groups(key: str, size: int) -> dict[str, Any]:
     """The scenario of that key: its own events, on a hybrid model that can be built."""
-    for attempt in range(100):
-        scenario = _base(f"{key}:{attempt}", size)
+    small = random.Random(f"small {key}").random() < 0.6
+
+    def draw(attempt: str) -> dict[str, Any]:
+        scenario = _base(attempt, size)
         config = scenario["config"]
-        each = (config["num_blocks"] - 1) * config["block_size"]
-        if random.Random(f"small {key}").random() < 0.6:
+        slots = num_slots(config)
+        if small:
             # Small blocks: a prefix that several groups agree on is a long one.
             config["block_size"] = min(config["block_size"], 3)
-        drawn = Groups(f"{key}:{attempt}", config)
+        drawn = Groups(attempt, config)
         config |= {"groups": drawn.draw(), **drawn.drafts()}
         if drawn.r.random() < 0.85:
-            sizes = [g.get("block_size", config["block_size"]) for g in config["groups"]]
-            config["num_blocks"] = 1 + sum(-(-each // s) for s in sizes)
+            give_each(config, slots)
         if drawn.mixes and drawn.r.random() < 0.15:
             config["hash_block_size"] = drawn.r.choice((1, drawn.size))
+        return scenario
+
+    return first_built(key, draw)
+
+
+def num_slots(config: dict[str, Any]) -> int:
+    """Tokens for which one group of the usual blocks has room."""
+    return int((config["num_blocks"] - 1) * config["block_size"])
+
+
+def give_each(config: dict[str, Any], slots: int) -> None:
+    """Make the pool so large that each group can have so many slots: all take from one pool."""
+    sizes = [group.get("block_size", config["block_size"]) for group in config["groups"]]
+    config["num_blocks"] = 1 + sum(-(-slots // size) for size in sizes)
+
+
+def first_built(key: str, draw: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+    """The first scenario drawn for a key of which an engine can be built."""
+    for attempt in range(ATTEMPTS):
+        scenario = draw(f"{key}:{attempt}")
         try:
             from_dict(scenario)
         except InputError:
@@ -143,43 +153,3 @@ def _base(key: str, size: int) -> dict[str, Any]:
     if r.random() < 0.85:
         return seeded(key, size)
     return encoder_scenario(r.randrange(10**9), size)
-
-
-class BulkGroups(bulk.Bulk):
-    """A run on hybrid models."""
-
-    def one(self, number: int) -> None:
-        """The scenario of that number."""
-        scenario = with_groups(f"{self.seed}:{number}", self.size)
-        seen: Counter[str] = Counter()
-        with reach_groups.watching(seen):
-            outcome = self.compare(scenario)
-        self.totals.watched += 1
-        self.totals.reached.update(seen.keys())
-        self.totals.reached.update(reach_groups.told(scenario, outcome.real))
-        self.totals.steps += outcome.num_steps
-        self.totals.exceptions += outcome.has_raised
-        self.totals.refused += bool(outcome.refused)
-        if outcome.differences:
-            self.totals.differences += 1
-            self.report(scenario, number)
-
-
-def main() -> int:
-    """Run what the command line says."""
-    options = bulk.parser().parse_args()
-    with Oracle(ensure()) as oracle:
-        engines = tuple(options.engine or ("reference",))
-        if options.replay:
-            return bulk.replay(options.replay, engines, oracle)
-        seed = secrets.randbelow(10**9) if options.seed is None else options.seed
-        print(f"seed {seed}: hybrid models on {', '.join(engines)}", flush=True)
-        run = BulkGroups(oracle, engines, seed, options.size)
-        run.run(options.steps)
-        print(table(run.totals.reached, run.totals.watched))
-        print(f"seed {seed}: {run.totals}")
-        return bool(run.totals.differences)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

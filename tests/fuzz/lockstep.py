@@ -9,7 +9,7 @@ from oracle.client import Oracle, OracleError
 
 from nullblock.conformance import driver, scenario
 from nullblock.conformance.compare import first_difference
-from nullblock.conformance.engine import CORE_FEATURES, Feature
+from nullblock.conformance.engine import ALL_FEATURES, Feature
 from nullblock.conformance.engines import features_of, make_engine
 from nullblock.conformance.errors import InputError
 from nullblock.spec.profiles import VLLM_0_22_1, VLLM_0_32_0, Semantics
@@ -37,16 +37,19 @@ class Outcome:
     """Why our driver takes no such scenario, if it does not."""
 
     @property
+    def lines(self) -> list[str]:
+        """The real engine's lines, or without one those of the first of ours."""
+        return self.real or next(iter(self.ours.values()), [])
+
+    @property
     def num_steps(self) -> int:
         """Steps that every engine took."""
-        lines = self.real or next(iter(self.ours.values()), [])
-        return sum('"ev":"schedule"' in line for line in lines)
+        return sum('"ev":"schedule"' in line for line in self.lines)
 
     @property
     def has_raised(self) -> bool:
         """Whether an exception ended the run."""
-        lines = self.real or next(iter(self.ours.values()), [])
-        return any('"ev":"EXCEPTION"' in line for line in lines[-2:])
+        return any('"ev":"EXCEPTION"' in line for line in self.lines[-2:])
 
 
 def split(engine: str) -> tuple[str, str]:
@@ -58,7 +61,7 @@ def split(engine: str) -> tuple[str, str]:
 def features(engines: tuple[str, ...]) -> frozenset[Feature]:
     """What all of those engines do: scenarios for them ask for nothing else."""
     found = (features_of(*split(engine)) for engine in engines)
-    return reduce(frozenset.intersection, found, CORE_FEATURES)
+    return reduce(frozenset.intersection, found, ALL_FEATURES)
 
 
 def lines_of(engine: str, document: Scenario, semantics: Semantics = VLLM_0_22_1) -> list[str]:

@@ -1,5 +1,7 @@
 """Drafts: the reference beside the real vLLM 0.22.1, and defects that somebody has to notice."""
 
+import copy
+from functools import cache
 from typing import Any
 
 import pytest
@@ -10,8 +12,11 @@ from fuzz.source_defects import planted
 from oracle.client import Oracle
 
 from nullblock.conformance.engine import Feature
+from nullblock.conformance.errors import InputError
+from nullblock.conformance.lockstep.generator import Scenario
 from nullblock.reference.kv_cache_coordinator import KVCacheCoordinator
 from nullblock.reference.kv_cache_manager import KVCacheManager
+from nullblock.reference.sched.async_scheduler import AsyncScheduler
 from nullblock.reference.sched.drafts import Drafts
 from nullblock.reference.sched.output_phase import OutputPhase
 from nullblock.reference.sched.running_phase import RunningPhase
@@ -19,6 +24,7 @@ from nullblock.reference.sched.state import SchedulerState, Step
 from nullblock.reference.sched.waiting_phase import WaitingPhase
 from nullblock.reference.single_type_kv_cache_manager import FullAttentionManager
 from nullblock.reference.spec_decode import SpecDecodingStats
+from nullblock.spec.profiles import NORMATIVE
 
 SCENARIOS = range(80)
 SELDOM = {
@@ -35,13 +41,23 @@ GOLDEN = using({Feature.drafts})
 
 @pytest.mark.oracle
 def test_random_scenarios_give_the_real_engines_lines(oracle: Oracle) -> None:
-    """Every decision, state and statistic, whatever is drafted, accepted, preempted or reset."""
-    seen: set[str] = set()
+    """Every decision, state and statistic, whatever is drafted, accepted, preempted or reset; the
+    specification's too, where it covers the scenario.
+    """
     for number in SCENARIOS:
         document = drafts.seeded(f"drafts:{number}")
         outcome = lockstep.run(document, ("reference",), oracle)
         assert not outcome.differences and not outcome.refused, f"scenario {number}: {outcome}"
-        seen |= reached(document)
+        try:
+            rules = lockstep.lines_of("spec", document)
+        except InputError:
+            continue
+        assert lockstep.difference(outcome.real, rules, bytewise=False) == "", number
+
+
+def test_the_random_scenarios_meet_nearly_every_case() -> None:
+    """Those that they are too few for, golden ones show."""
+    seen = set().union(*(reached(drafts.seeded(f"drafts:{number}")) for number in SCENARIOS))
     assert seen >= set(CASES) - SELDOM
 
 
@@ -54,6 +70,27 @@ def test_the_golden_scenarios_show_every_case() -> None:
 def test_the_golden_scenarios_hold() -> None:
     """Without a defect nothing is noticed."""
     assert first_missed(GOLDEN) == ""
+
+
+STOPS_ON_AN_UNASKED_DRAFT: Scenario = {
+    "config": {},
+    "events": [
+        {"op": "add", "id": "a", "prompt": [1], "max_tokens": 2},
+        {"op": "schedule"},
+        {"op": "draft", "tokens": {"a": [2, 2, 2]}},
+        {"op": "schedule"},
+        {"op": "drain"},
+    ],
+}
+"""The request may have one more token after its first: it stops on a draft."""
+
+
+@pytest.mark.oracle
+def test_drafts_come_where_none_were_asked_for(oracle: Oracle) -> None:
+    """Without speculative decoding vLLM takes drafts that it is told of, and stops within them."""
+    outcome = lockstep.run(STOPS_ON_AN_UNASKED_DRAFT, lockstep.ENGINES, oracle)
+    assert outcome.differences == {} and not outcome.refused
+    assert '"finish":"length"' in outcome.real[-2]
 
 
 DEFECTS: dict[str, tuple[Any, str, str, str]] = {
@@ -103,10 +140,15 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
     "outputs in flight count as drafts": (
         Drafts,
         "_schedule_drafts",
-        "if self.async_scheduling:",
-        "if False:",
+        "if self.async_scheduling and not",
+        "if False and not",
     ),
-    "drafts in flight are not owed": (Drafts, "_count_drafts", "+= len(drafts)", "+= 0"),
+    "drafts in flight are not owed": (
+        Drafts,
+        "_count_drafts",
+        "num_output_placeholders += len(drafts)",
+        "num_output_placeholders += 0",
+    ),
     "a chunk leaves room for drafts": (
         Drafts,
         "_count_drafts",
@@ -211,6 +253,91 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
         "and num_in_flight > 0:",
     ),
 }
+
+
+AGREED: dict[str, tuple[Any, str, str, str]] = {
+    "an earlier run's rejections count": (
+        Drafts,
+        "_take_back",
+        "num_earlier_outputs",
+        "is_prefill_chunk",
+    ),
+    "drafts count as outputs to drop": (
+        AsyncScheduler,
+        "_discard_outputs_in_flight",
+        "num_outputs -= request.num_draft_placeholders",
+        "pass",
+    ),
+    "drafts in flight are forgotten": (
+        Drafts,
+        "_reject_drafts",
+        "request.num_draft_placeholders -= num_drafts",
+        "pass",
+    ),
+    "who waits is given drafts": (
+        Drafts,
+        "_is_followed",
+        "and request.num_computed_tokens + 1 == request.num_tokens",
+        "",
+    ),
+    "scheduled ahead of an earlier run": (
+        RunningPhase,
+        "_num_running_tokens",
+        "if not request.num_earlier_outputs:",
+        "if True:",
+    ),
+    "scheduled back": (
+        RunningPhase,
+        "_num_running_tokens",
+        "and self.semantics.never_scheduled_back",
+        "and False",
+    ),
+}
+"""Defects in what `normative` does otherwise than vLLM."""
+
+
+@cache
+def agreed() -> list[tuple[Scenario, list[str]]]:
+    """Golden scenarios and a few others, and what the specification prints for them.
+
+    Under `normative` a request is refused whose drafts might outgrow the pool, so that none is
+    longer here than the pool.
+    """
+    found = []
+    others = [drafts.seeded(f"agreed:{number}") for number in range(30)]
+    for document in (*(copy.deepcopy(document) for document, _ in GOLDEN.values()), *others):
+        config = document["config"]
+        config.pop("groups", None)
+        if None in list(config.get("accept", "")):
+            continue  # a model that says nothing is beyond `normative`
+        slots = (config.get("num_blocks", 64) - 1) * config.get("block_size", 16)
+        config["max_model_len"] = min(config.get("max_model_len", 256), max(2, slots))
+        try:
+            found.append((document, lockstep.lines_of("spec", document, NORMATIVE)))
+        except InputError:
+            continue  # it uses what the rules do not cover
+    return found
+
+
+def disagreed() -> str:
+    """Where spec and reference part first under `normative`."""
+    for document, expected in agreed():
+        lines = lockstep.lines_of("reference", document, NORMATIVE)
+        if found := lockstep.difference(expected, lines, bytewise=False):
+            return found
+    return ""
+
+
+def test_spec_and_reference_agree_on_what_ought_to_be() -> None:
+    """Under `normative`, with requests that are preempted and reset with drafts in flight."""
+    assert disagreed() == "" and len(agreed()) > 30
+
+
+@pytest.mark.parametrize("what", AGREED)
+def test_a_defect_under_normative_is_noticed(what: str) -> None:
+    """Beside the specification, in a golden scenario."""
+    with planted(*AGREED[what]):
+        assert disagreed()
 
 
 @pytest.mark.parametrize("what", DEFECTS)

@@ -163,7 +163,7 @@ WAITING_DEFECTS: tuple[tuple[Any, str, str, str], ...] = (
         "pass",
     ),
     (Drafts, "_allowed", "structured.grammar.validate_tokens(token_ids)", "token_ids"),
-    (Drafts, "update_draft_token_ids", " and not request.is_finished()", ""),
+    (Drafts, "update_draft_token_ids", " or request.is_finished()", ""),
     (Drafts, "update_draft_token_ids_in_output", "num_invalid[request_id] = missing", "pass"),
     (StructuredOutput, "_note_structured_output", "output_requests = True", "output_requests = 0"),
     (StructuredOutput, "_note_structured_output", "output_tokens = True", "output_tokens = False"),

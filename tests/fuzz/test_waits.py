@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 import pytest
-from fuzz import waits
+from fuzz import bulk, waits
 from fuzz.golden import first_missed, using
 from fuzz.source_defects import planted
 from oracle.client import Oracle
@@ -66,8 +66,9 @@ def test_nothing_is_noticed_where_nothing_is_planted() -> None:
 @pytest.mark.oracle
 @pytest.mark.slow
 def test_random_scenarios_agree_and_reach_what_they_are_for(oracle: Oracle) -> None:
-    """No difference, and each of the cases is met; with other seeds ``waits.py`` goes on."""
-    command = [sys.executable, waits.__file__, "--seed", SEED, "--steps", STEPS]
+    """No difference, and each of the cases is met; with other seeds ``bulk.py`` goes on."""
+    family = ["--family", "waits", "--seed", SEED, "--steps", STEPS]
+    command = [sys.executable, bulk.__file__, *family]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     assert done.returncode == 0, done.stdout
     assert [what for what in CASES if f" %  {what}\n" not in done.stdout] == []

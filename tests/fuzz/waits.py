@@ -1,40 +1,25 @@
 """Random scenarios in which requests wait: adapters capped, remote KV, sessions, grammars.
 
-    python tests/fuzz/waits.py [--seed N] [--steps N] [--size N]
-
 Takes the product's own random scenarios and adds what makes requests wait. Much of that is only
 possible at the right moment (a load can end when it has begun), so the reference plays along while
 a scenario is made: what is added next depends on the state that it is in.
 """
 
-import argparse
-import os
-import secrets
-import subprocess
-import sys
 import zlib
-from collections import Counter
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from fuzz import drafts
+from fuzz.encoder_scenarios import encoder_scenario
+from fuzz.groups import with_groups
+from fuzz.waits_play import Play
 
-from fuzz import bulk, drafts, waits_reach  # noqa: E402  (only found from here on)
-from fuzz.encoder_scenarios import encoder_scenario  # noqa: E402
-from fuzz.groups import with_groups  # noqa: E402
-from fuzz.waits_play import Play  # noqa: E402
-from oracle.client import Oracle  # noqa: E402
-from oracle.install import ensure  # noqa: E402
-
-from nullblock.conformance.engine import CORE_FEATURES  # noqa: E402
-from nullblock.conformance.lockstep.choices import Choices, Seeded  # noqa: E402
-from nullblock.conformance.lockstep.generator import make  # noqa: E402
-from nullblock.conformance.lockstep.reach import table  # noqa: E402
+from nullblock.conformance.engine import CORE_FEATURES
+from nullblock.conformance.lockstep.choices import Choices, Seeded
+from nullblock.conformance.lockstep.generator import make
 
 Event = dict[str, Any]
 Scenario = dict[str, Any]
 KINDS = ("lora", "connector", "streaming", "grammar")
-ENGINES = ("reference",)
 
 
 class Waits:
@@ -193,56 +178,3 @@ def seeded(seed: str, size: int = 30) -> Scenario:
         case _:
             base = make(ask, size, CORE_FEATURES)
     return Waits(ask, base).scenario()
-
-
-class BulkWaits(bulk.Bulk):
-    """A run over those scenarios."""
-
-    def __init__(self, oracle: Oracle, seed: int, size: int) -> None:
-        super().__init__(oracle, ENGINES, seed, size)
-        self.seen: Counter[str] = Counter()
-
-    def one(self, number: int) -> None:
-        """The scenario of that number."""
-        scenario = seeded(f"{self.seed}:{number}", self.size)
-        outcome = self.compare(scenario)
-        self.totals.steps += outcome.num_steps
-        self.totals.exceptions += outcome.has_raised
-        self.totals.refused += bool(outcome.refused)
-        if outcome.refused:
-            print(f"scenario {number}: {outcome.refused}")
-        if outcome.differences:
-            self.totals.differences += 1
-            self.report(scenario, number)
-        elif not outcome.refused:
-            self.seen.update(waits_reach.reached(scenario, outcome.real))
-
-
-def main() -> int:
-    """Run what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seed", type=int, help="default: a fresh one, printed first")
-    parser.add_argument("--steps", type=int, default=20_000, help="default: %(default)s")
-    parser.add_argument("--size", type=int, default=30, help="groups of events in a scenario")
-    options = parser.parse_args()
-    if os.environ.get("PYTHONHASHSEED") != "0":
-        # Several ids of one report are dealt with in the order of a set of strings, which is the
-        # real engine's only where the seed of string hashes is.
-        fixed = {**os.environ, "PYTHONHASHSEED": "0"}
-        return subprocess.run([sys.executable, *sys.argv], env=fixed).returncode
-    seed = secrets.randbelow(10**9) if options.seed is None else options.seed
-    print(f"seed {seed}: the reference beside vLLM 0.22.1", flush=True)
-    with Oracle(ensure()) as oracle:
-        run = BulkWaits(oracle, seed, options.size)
-        try:
-            run.run(options.steps)
-        except KeyboardInterrupt:
-            print()
-    plain = Counter({what: n for what, n in run.seen.items() if "(" not in what})
-    print(table(plain, run.totals.scenarios))
-    print(f"seed {seed}: {run.totals}")
-    return bool(run.totals.differences)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

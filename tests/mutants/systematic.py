@@ -1,6 +1,7 @@
 """Runs the systematic mutants, and writes what came of it and the pages about it.
 
     python tests/mutants/systematic.py [ENGINE…]   explorer, prover, lockstep, traces, statements
+    python tests/mutants/systematic.py [ENGINE…] --only ID…   those that begin so, as rules.drafts
     python tests/mutants/systematic.py --scopes SCOPE…   what nothing notices, in new scopes
     python tests/mutants/systematic.py --pages     only the pages, from what is kept
 
@@ -32,7 +33,11 @@ def pages() -> dict[Path, str]:
 def main() -> int:
     """Run what is named, or everything."""
     names = [a for a in sys.argv[1:] if not a.startswith("--")]
-    wanted = names or [*ENGINES, "statements"]
+    only: tuple[str, ...] = ()
+    if "--only" in sys.argv:
+        at = sys.argv.index("--only")
+        names, only = sys.argv[1:at], tuple(sys.argv[at + 1 :])
+    wanted = names or [*ENGINES, *([] if only else ["statements"])]
     began, done = time.monotonic(), 0
 
     def progress(defect: Defect, said: Json) -> None:
@@ -51,8 +56,8 @@ def main() -> int:
         if engine == "statements":
             record_statements(progress)
         else:
-            record(next(e for e in ENGINES if e == engine), progress)
-    for path, text in pages().items():
+            record(next(e for e in ENGINES if e == engine), progress, only)
+    for path, text in pages().items() if not only else ():
         path.write_text(text)
     return 0
 

@@ -99,11 +99,16 @@ def extended(rows: dict[str, Verdicts]) -> dict[str, Verdicts]:
     new = [n for n in scopes() if f"explorer {n}" not in next(iter(rows.values()))]
     if set(explored(None, new).values()) - {"survived"}:
         raise SystemExit("the explorer objects to the specification itself")
-    for mutant in MUTANTS:
+
+    def judged(mutant: Mutant) -> tuple[str, Verdicts]:
         with planted(mutant) as folder:
-            every = rows[mutant.name] | explored(folder, new)
-        rows[mutant.name] = {n: every[n] for n in (*names, *others())}
-        print(mutant.name, {n: every[f"explorer {n}"] for n in new}, flush=True)
+            return mutant.name, explored(folder, new)
+
+    with ThreadPoolExecutor(2) as pool:
+        for name, found in pool.map(judged, MUTANTS):
+            every = rows[name] | found
+            rows[name] = {n: every[n] for n in (*names, *others())}
+            print(name, found, flush=True)
     return rows
 
 

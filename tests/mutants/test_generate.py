@@ -5,6 +5,8 @@ from collections import Counter
 
 import pytest
 
+from nullblock.conformance.mutation.switched import never_explored
+from nullblock.spec.compiled.text import definition
 from nullblock.spec.explorer.scopes import STANDARD
 from nullblock.spec.explorer.search import explore
 from nullblock.spec.kernel import RULES
@@ -22,9 +24,10 @@ from nullblock.spec.mutation.generate import (
     planted,
     source,
 )
-from nullblock.spec.mutation.guards import asks_less
+from nullblock.spec.mutation.guards import asks_less, says_less
 from nullblock.spec.mutation.operators import called
 from nullblock.spec.mutation.transplant import transplant
+from nullblock.spec.rules.pool import publish
 
 SCOPE = "rules-priority"
 """The smallest scope that checks every rule."""
@@ -70,6 +73,12 @@ def test_mutants_are_other_text_of_their_own() -> None:
         tree = ast.dump(ast.parse(planted(m)))
         assert tree != ast.dump(source(m.file).tree), m.id
         assert trees.setdefault((m.file, tree), m.id) == m.id
+
+
+def test_a_comparison_stays_one() -> None:
+    """What was compared in brackets still is: no defect makes a chain of two comparisons."""
+    id = "invariants.pool.free_iff_unreferenced.weaken-1"
+    assert "in_queue(s, b) <= (s.ref[b] == 0)" in diff(by_id()[id])
 
 
 def test_a_mutant_is_shown_as_a_diff() -> None:
@@ -140,6 +149,20 @@ def test_a_child_that_fails_or_hangs_says_so() -> None:
     assert in_child(hang, 0.2) == {"late": True}
 
 
+def test_what_was_translated_before_is_translated_anew() -> None:
+    """Transplanted text is what the translator reads, even where it has read the function."""
+    mutant = by_id()["rules.pool.publish.negate-2"]
+    before = ast.unparse(definition(publish.body))
+
+    def work() -> Json:
+        transplant(mutant.texts())
+        return {"text": ast.unparse(definition(publish.body))}
+
+    after = in_child(work, 60)["text"]
+    assert after != before
+    assert definition(publish.body) is definition(publish.body)
+
+
 @pytest.mark.parametrize(
     ("id", "less"),
     [
@@ -156,8 +179,42 @@ def test_what_asks_less_is_known(id: str, less: bool) -> None:
     assert asks_less(by_id()[id]) == less
 
 
+@pytest.mark.parametrize(
+    ("id", "less"),
+    [
+        ("invariants.pool.no_negative_reference.true-1", True),
+        ("invariants.tables.table_lengths.conjunct-2", True),  # within a quantifier
+        ("invariants.pool.no_negative_reference.boundary-1", False),  # >= becomes >
+        ("invariants.pool.free_iff_unreferenced.weaken-1", True),  # then, if no longer only then
+        ("invariants.pool.free_iff_unreferenced.negate-1", False),
+        ("rules.pool.adopt.guard-1", False),
+    ],
+)
+def test_what_says_less_is_known(id: str, less: bool) -> None:
+    """A statement that is true more often is told from one that is not, and from all else."""
+    assert says_less(by_id()[id]) == less
+
+
 def test_a_mutant_names_its_functions() -> None:
     """A twin changes two readings, any other mutant one."""
     twin: Mutant = by_id()["state.cached.twin-1"]
     assert twin.functions == {"cached", "is_cached"}
     assert by_id()["state.cached.reverse-1"].functions == {"cached"}
+
+
+@pytest.mark.parametrize(
+    ("id", "never"),
+    [
+        ("rules.drafts.reject_drafts.condition-1", True),  # a switch that is on holds always
+        ("rules.drafts.reject_drafts.condition-2", False),  # … never holds
+        ("rules.drafts.reject_drafts.skip-6", True),  # the other branch of such a switch
+        ("rules.drafts.reject_drafts.skip-2", False),
+        ("state.last_in_flight.sign-3", True),  # after it has returned
+        ("state.last_in_flight.sign-2", False),
+        ("rules.later.take_off.skip-1", True),  # a switch that is off
+        ("rules.pool._enqueue.constant-1", False),  # a switch that is off in all scopes but some
+    ],
+)
+def test_what_no_scope_runs_is_known(id: str, never: bool) -> None:
+    """Text that a switch keeps out of every scope of the explorer is told from all other."""
+    assert never_explored(by_id()[id]) == never

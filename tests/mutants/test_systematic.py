@@ -1,12 +1,13 @@
 """What is recorded of the systematic mutants is of this text, is explained, and is still so."""
 
 import re
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
 import systematic
 
-from nullblock.conformance.mutation import page, traces
+from nullblock.conformance.mutation import lockstep, page, traces
 from nullblock.conformance.mutation.run import asking, wanted
 from nullblock.spec.catalogue import everything
 from nullblock.spec.departures import DEPARTURES
@@ -113,6 +114,17 @@ def test_the_others_notice_what_is_recorded(engine: Engine, noticed: bool) -> No
     """Those that are noticed, and not the others; by what is a matter of the order of asking."""
     with asking(engine) as ask:
         assert [m.id for m in sample(engine, noticed) if ("by" in ask(m)) is not noticed] == []
+
+
+def test_nobody_is_asked_whom_the_specification_does_not_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """If the reference printed something else, each mutant would be noticed for nothing."""
+    first = lockstep.golden()[0]
+    other = replace(first, lines=(first.lines[0], '{"ev": "other"}', *first.lines[2:]))
+    monkeypatch.setattr(lockstep, "golden", lambda: (other,))
+    with pytest.raises(AssertionError, match="does not pass"), asking("lockstep"):
+        pass
 
 
 def test_the_traces_notice_what_is_recorded() -> None:

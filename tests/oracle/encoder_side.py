@@ -22,6 +22,7 @@ def arguments(encoder: Fields | None, vllm_config: Any) -> Fields:
         size = encoder.get(key)
         setattr(settings, key, settings.max_num_batched_tokens if size is None else size)
     settings.disable_chunked_mm_input = encoder.get("disable_chunked_mm_input", False)
+    vllm_config.model_config.supports_multimodal_inputs = True
     vllm_config.model_config.is_encoder_decoder = encoder.get("is_encoder_decoder", False)
     vllm_config.model_config.get_multimodal_config = lambda: None
     largest = {MODALITY: encoder.get("max_tokens_per_item", 1)}
@@ -29,11 +30,12 @@ def arguments(encoder: Fields | None, vllm_config: Any) -> Fields:
         supported_mm_limits={MODALITY: None},
         allowed_mm_limits={MODALITY: 1},
         get_mm_max_tokens_per_item=lambda seq_len, mm_counts: largest,
+        ctx=SimpleNamespace(model_config=vllm_config.model_config),
     )
     registry = SimpleNamespace(
         supports_multimodal_inputs=lambda model_config: True,
         processor_only_cache_from_config=lambda vllm_config: None,
-        create_processor=lambda model_config, cache: SimpleNamespace(info=info),
+        create_processor=lambda model_config, cache=None: SimpleNamespace(info=info),
     )
     return {"mm_registry": registry}
 

@@ -35,7 +35,7 @@ def top(config: dict[str, Any]) -> dict[str, Any]:
     return {
         "num_speculative_tokens": drafts,
         "num_lookahead_tokens": 0 if config["spec_method"] == "ngram" else drafts,
-        "num_prefill_lookahead_tokens": 0,
+        "num_prefill_lookahead_tokens": int(drafts > 0 and config["spec_method"] == "eagle"),
         "max_concurrent_batches": depth,
         "max_in_flight_tokens": config["max_num_batched_tokens"] * depth,
         "is_mm_encoder_only": False,

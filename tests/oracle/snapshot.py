@@ -5,6 +5,10 @@ from typing import Any
 Fields = dict[str, Any]
 
 
+KEPT_APART = ("skipped_waiting", "kv_holding_waiting")
+"""Where requests wait that do not wait with the others, by release."""
+
+
 def state(scheduler: Any, dump: str) -> Fields | None:
     """Queues and requests, with ``full`` also the block pool; None for ``none``."""
     if dump == "none":
@@ -13,9 +17,10 @@ def state(scheduler: Any, dump: str) -> Fields | None:
     fields: Fields = {
         "waiting": [request.request_id for request in scheduler.waiting],
         "skipped_waiting": [
-            # Later releases keep one queue.
+            # Later releases keep no queue of those; they keep one of those that hold blocks.
             request.request_id
-            for request in getattr(scheduler, "skipped_waiting", ())
+            for request in getattr(scheduler, KEPT_APART[0], None)
+            or getattr(scheduler, KEPT_APART[1], ())
         ],
         "running": [request.request_id for request in scheduler.running],
         "num_free": manager.block_pool.get_num_free_blocks(),

@@ -50,7 +50,11 @@ HOLLOW_PARTS = ("vllm.distributed", "vllm.multimodal", "vllm.v1.structured_outpu
 those that are replaced.
 """
 
-KEPT_PARTS = ("vllm.multimodal.encoder_budget", "vllm.multimodal.inputs")
+KEPT_PARTS = (
+    "vllm.multimodal.encoder_budget",
+    "vllm.multimodal.inputs",
+    "vllm.multimodal.utils",
+)
 """Modules inside replaced parts that are the real ones: the scheduler uses them."""
 
 ANY_VERSION = "99.0.0"

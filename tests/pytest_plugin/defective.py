@@ -1,5 +1,6 @@
 """Schedulers with one planted defect each, as a team might write them on top of somebody's own."""
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -113,6 +114,34 @@ class KeepsDroppedFrames(AsyncScheduler):
         request.num_output_placeholders = 0
 
 
+class KeepsRejectedDrafts(Scheduler):
+    """Counts a draft that turned out wrong as computed all the same."""
+
+    def _reject_drafts(
+        self, request: Request, num_drafts: int, num_sampled: int, output: SchedulerOutput
+    ) -> None:
+        super()._reject_drafts(request, num_drafts, num_drafts + 1, output)
+
+
+class SchedulesDraftsTwice(Scheduler):
+    """Keeps the drafts of a step for the next one."""
+
+    def _schedule_drafts(self, request: Request, num_new_tokens: int, step: Step) -> None:
+        drafts = request.spec_token_ids
+        super()._schedule_drafts(request, num_new_tokens, step)
+        request.spec_token_ids = drafts
+
+
+class LosesDraftsInFlight(AsyncScheduler):
+    """Forgets, scheduling ahead, that drafts in flight may become tokens."""
+
+    def _count_drafts(self, scheduler_output: SchedulerOutput) -> None:
+        drafts = scheduler_output.scheduled_spec_decode_tokens
+        super()._count_drafts(scheduler_output)
+        for request_id, tokens in drafts.items():
+            self.requests[request_id].num_output_placeholders -= len(tokens)
+
+
 class RaisesInTheEnd(Scheduler):
     """Trips over the third request that ends."""
 
@@ -123,6 +152,14 @@ class RaisesInTheEnd(Scheduler):
         if self.ended == 3:
             raise LookupError(f"no slot for {request.request_id}")
         return super()._free_request(request, delay_free_blocks)
+
+
+class Sleeps(Scheduler):
+    """Waits for somebody who never comes."""
+
+    def schedule(self) -> SchedulerOutput:
+        time.sleep(600)
+        return super().schedule()
 
 
 class Hangs(Scheduler):

@@ -1,16 +1,22 @@
 """Planted defects: each is found, made small, and explained by the rule that it breaks."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import defective
 import pytest
 import small_engine
 
 from nullblock.conformance.adapters.shaped import Shaped, package_of
+from nullblock.conformance.checker.check import check
 from nullblock.conformance.engine import ALL_FEATURES, Feature
+from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.lockstep import beside
 from nullblock.conformance.lockstep import hunt as hunting
 from nullblock.conformance.lockstep.beside import Subject, run
+from nullblock.conformance.lockstep.explain import record
 from nullblock.conformance.lockstep.families import CHECKED, FAMILIES, Family
 from nullblock.conformance.lockstep.hunt import Departure, hunt, scenario_of
 from nullblock.conformance.lockstep.tell import tell
@@ -47,13 +53,17 @@ DEFECTS = (
     Planted(defective.CachesPartialBlocks, "prefix-caching", "HASH-12", 3),
     Planted(defective.ForgetsASalt, "prefix-caching", "HASH-1", 4),
     Planted(defective.KeepsDroppedFrames, "resets", "UPD-18", 4),
+    Planted(defective.KeepsRejectedDrafts, "drafts", "DRAFT-8", 3),
+    Planted(defective.SchedulesDraftsTwice, "drafts", "DRAFT-3", 3),
+    Planted(defective.LosesDraftsInFlight, "drafts-ahead", "UPD-19", 3),
 )
 
 
 def subject_of(kind: type) -> Subject:
     """A scheduler class as what is tested."""
     ahead = issubclass(kind, AsyncScheduler)
-    features = CHECKED if ahead else CHECKED - {Feature.async_scheduling}
+    does = CHECKED | {Feature.drafts}
+    features = does if ahead else does - {Feature.async_scheduling}
     return Subject(
         f"defective:{kind.__name__}",
         lambda config, semantics: Shaped(kind, config, semantics),
@@ -94,12 +104,14 @@ def test_what_decided_is_part_of_the_story() -> None:
     assert (departure.why.expected, departure.why.recorded) == ("[1]", "[0]")
 
 
-def test_an_engine_that_hangs_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is an observation like an exception, and nobody waits for ever."""
+@pytest.mark.parametrize("kind", [defective.Hangs, defective.Sleeps])
+def test_an_engine_that_hangs_is_told_so(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an observation like an exception, and nobody waits for ever, at work or asleep."""
+    monkeypatch.setattr(beside, "ASLEEP", 0.3)
     monkeypatch.setattr(hunting, "SECONDS", 0.3)
     monkeypatch.setattr(hunting, "PATIENCE", 0.2)
     monkeypatch.setattr(hunting, "TRIES_THAT_HANG", 4)
-    departure = found(subject_of(defective.Hangs), "fcfs")
+    departure = found(subject_of(kind), "fcfs")
     assert departure.raised.startswith("Hangs: no answer within")
     assert departure.why.rule == "RUN-5"
 
@@ -134,6 +146,21 @@ def test_the_reference_is_not_refuted() -> None:
             done = hunt(subject_of(kind), family, VLLM_0_22_1, LABEL, 3, 60)
             assert done.departure is None, (kind, family.name, done.departure)
             assert done.steps >= 60 and done.scenarios
+
+
+@pytest.mark.parametrize(("kind", "family"), [(Scheduler, "drafts"), (AsyncScheduler, "async")])
+def test_what_explains_departures_finds_none_in_a_sound_scheduler(
+    kind: type, family: str, tmp_path: Path
+) -> None:
+    """Recorded with its whole states, drafts and blocks of requests that end included."""
+    subject, path = subject_of(kind), tmp_path / "run.jsonl"
+    verdicts = []
+    for number in range(28):
+        document = scenario_of(subject, FAMILY[family], f"sound {number}")
+        with suppress(OutOfScope):  # drafts where none are configured have no words in a trace
+            record(document, subject, VLLM_0_22_1, LABEL, path)
+            verdicts.append(check(path, VLLM_0_22_1, LABEL, deep=False).verdict)
+    assert "VIOLATION" not in verdicts and verdicts.count("CONFORMS") >= 20
 
 
 def test_an_engine_of_another_shape_is_not_refuted() -> None:

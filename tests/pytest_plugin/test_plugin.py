@@ -19,6 +19,7 @@ REFERENCE = (
     "--nullblock-async-scheduler",
     "nullblock.reference.sched.async_scheduler:AsyncScheduler",
 )
+FEW = ("--nullblock-steps", "1", "--nullblock-seed", "1")
 QUIET_TEST = """
 import sys
 
@@ -51,7 +52,7 @@ def test_the_reference_passes(tmp_path: Path) -> None:
 def test_other_tests_run_beside_where_they_are_named(tmp_path: Path) -> None:
     """With a path on the command line its tests are collected too; -k selects."""
     (tmp_path / "test_other.py").write_text("def test_other(): pass")
-    options = ("--nullblock-steps", "1", "-k", "other or fcfs", "-v")
+    options = (*FEW, "-k", "other or fcfs", "-v")
     code, said = run(tmp_path, *REFERENCE, *options, ".")
     assert code == 0, said
     assert "nullblock::fcfs PASSED" in said and "test_other.py::test_other PASSED" in said
@@ -90,18 +91,19 @@ def test_a_departure_is_told_kept_and_replayed(tmp_path: Path) -> None:
 
 def test_what_a_class_cannot_do_is_skipped_by_name(tmp_path: Path) -> None:
     """An engine with nothing but the least is asked for nothing else, and it is said."""
-    options = ("--nullblock-scheduler", "small_engine:create", "--nullblock-steps", "200")
+    seeded = ("--nullblock-steps", "200", "--nullblock-seed", "1")
+    options = ("--nullblock-scheduler", "small_engine:create", *seeded)
     code, said = run(tmp_path, *options)
     assert code == 0, said
     assert "priority: skipped: create is not asked for the PRIORITY policy" in said
     assert re.search(r"aborts: not refuted in \d+ scenarios", said)
-    assert re.search(r"not asked for: .*a second step in flight, adapters and cache salts", said)
+    assert re.search(r"not asked for: .*a second step in flight, .*adapters and cache salts", said)
     assert "compared are decisions alone (it shows no state)" in said
 
 
 def test_features_can_be_named(tmp_path: Path) -> None:
     """--nullblock-features leaves out, or keeps only, what it names."""
-    options = ("--nullblock-steps", "1", "-k", "priority or resets", "-v")
+    options = (*FEW, "-k", "priority or resets", "-v")
     code, said = run(tmp_path, *REFERENCE, *options, "--nullblock-features", "no-priority")
     assert code == 0 and "nullblock::priority SKIPPED" in said, said
     assert "nullblock::resets PASSED" in said
@@ -116,7 +118,8 @@ def test_another_profile_is_another_verdict(tmp_path: Path) -> None:
     """A class that follows vLLM 0.22.1 departs from the normative rules; the reference, which is
     told which profile it is, follows both.
     """
-    normative = ("--nullblock-profile", "normative", "--nullblock-steps", "150", "-k", "async")
+    seeded = ("--nullblock-steps", "150", "--nullblock-seed", "1")
+    normative = ("--nullblock-profile", "normative", *seeded, "-k", "async")
     assert run(tmp_path, *REFERENCE, *normative)[0] == 0
     one = ("--nullblock-set", "reject_unservable=true", "-k", "vector-pool-of-one-block")
     options = ("--nullblock-features", "all", "--nullblock-scheduler", "pinned:Scheduler", *one)

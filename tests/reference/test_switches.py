@@ -1,9 +1,11 @@
 """Each decision switch of the reference: what 0.22.1 does, and what is right."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from fuzz.lockstep import lines_of
 from hypothesis import given
 from hypothesis import strategies as st
 from vllm_shaped_driver import Driver, Names
@@ -242,3 +244,31 @@ def test_a_refusal_reads_as_the_specification_words_it(
     )
     reason = why_unservable(facts, prompt_len, max_tokens)
     assert refused == ([] if reason is None else [reason])
+
+
+@pytest.mark.parametrize("num_drafts", [0, 2])
+@pytest.mark.parametrize("ahead", [False, True])
+def test_an_output_that_a_failed_load_makes_worthless_is_owed_no_longer(
+    num_drafts: int, ahead: bool
+) -> None:
+    """Nor are its drafts: the request computes what was not loaded, and is served to its end. In
+    the release the output stays counted, asynchronously (UPD-17).
+    """
+    config = {
+        **{"block_size": 4, "num_blocks": 96, "connector": {"matched": {"a": 8}}},
+        **{"num_spec_tokens": num_drafts, "accept": "all", "async_scheduling": ahead},
+    }
+    more = [{"op": "schedule"}, {"op": "kv_done", "invalid": [2]}, {"op": "update"}]
+    events = [add("a", 0, 12, max_tokens=12), STEP, {"op": "drain"}, *more]
+    document = {"config": config, "events": [*events, {"op": "run", "max_steps": 20}]}
+    lines = [json.loads(line) for line in lines_of("reference", document, NORMATIVE)]
+    failed = next(i for i, line in enumerate(lines) if line["ev"] == "kv_done") + 1
+    state = lines[failed]["state"]["requests"]["a"]
+    assert (state["computed"], state["placeholders"]) == (4, 0)
+    drafted = any(line.get("spec") for line in lines[failed + 1 :])
+    assert drafted == (num_drafts > 0)
+    ends = [output for line in lines for output in line.get("outputs", []) if output["finish"]]
+    assert [end["finish"] for end in ends] == ["length"]
+    released = [json.loads(line) for line in lines_of("reference", document, VLLM_0_22_1)]
+    owed = released[failed]["state"]["requests"]["a"]["placeholders"]
+    assert owed == (1 + num_drafts if ahead else 0)

@@ -43,6 +43,13 @@ class _Facts(IndexedEnv):
         tokens: int = s.ntok[r]  # type: ignore[attr-defined]
         return (PLAIN, PLAIN, PLAIN, STOP_ID, PLAIN, PLAIN, EOS)[(tokens + len(r)) % 7]
 
+    def accepted(self, s: State, r: Any) -> int:
+        drafts: int = s.ndraft[s.cur]  # type: ignore[attr-defined]
+        return (len(r) + int(s.ntok[r])) % (drafts + 1)  # type: ignore[attr-defined]
+
+    def proposed(self, s: State, r: Any) -> int:
+        return 0 if self.asynchronous else self.num_spec
+
     def note(self, s: State, r: Any, why: Any) -> None:
         self.noted.append((r, why))
 
@@ -123,6 +130,8 @@ def random_config(r: random.Random) -> Config:
         policy=r.choice(("fcfs", "priority")),
         scheduler_reserve_full_isl=r.random() < 0.5,
         async_scheduling=r.random() < 0.4,
+        num_spec_tokens=r.choice((0, 0, 1, 3)),
+        spec_method=r.choice(("ngram", "eagle", "draft_model")),
         semantics=semantics,
     )
 

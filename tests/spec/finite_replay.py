@@ -29,6 +29,8 @@ class Constant(FiniteEnv):
         self.max_len, self.threshold = word(k.max_len), word(k.threshold)
         self.caching, self.chunked = z3.BoolVal(k.caching), z3.BoolVal(k.chunked)
         self.reserve, self.asynchronous = z3.BoolVal(k.reserve), z3.BoolVal(k.asynchronous)
+        self.num_spec, self.lookahead = word(k.num_spec), word(k.lookahead)
+        self.eagle = z3.BoolVal(k.eagle)
         ranked = sorted(k.requests, key=k.order)
         urgent = sorted({(q.priority, q.arrival) for q in k.requests.values()})
         self.ranks = Cells({(self.of[r],): word(n) for n, r in enumerate(ranked)}, 0)

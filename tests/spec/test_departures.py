@@ -59,6 +59,19 @@ SHORTEST = {
         "add b; schedule; add a; schedule; add c; schedule; update; schedule; update; schedule; "
         "update; update; update",
     ),
+    "drafts-taken-back": ("RUN-23", "add a; schedule; update; schedule; schedule"),
+    "rejected-in-the-next-run": (
+        "UPD-14",
+        "add b; schedule; add a; update; schedule; schedule; schedule; update",
+    ),
+    "drafts-dropped-as-outputs": (
+        "UPD-19",
+        "add a; schedule; schedule; reset_prefix_cache reset_running",
+    ),
+    "drafts-for-the-preempted": (
+        "DRAFT-12",
+        "add a; schedule; reset_prefix_cache reset_running; update",
+    ),
 }
 """What breaks, and the actions of a shortest counterexample."""
 EACH = pytest.mark.parametrize("defect", DEPARTURES, ids=lambda d: d.name)

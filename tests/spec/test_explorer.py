@@ -43,13 +43,25 @@ PINNED = {
     "ahead-priority": (2_810, 6_230, 24),
     "pipeline": (12_275, 25_799, 31),
     "pipeline-chunks": (1_059, 2_004, 24),
+    "drafts": (3_622, 14_488, 20),
+    "drafts-eagle": (692, 2_076, 18),
+    "drafts-in-flight": (4_762, 12_557, 21),
+    "drafts-ahead": (4_319, 13_861, 21),
+    "drafts-resets": (1_395, 3_608, 21),
+    "drafts-priority": (1_706, 3_840, 26),
+    "drafts-deep": (2_683, 5_633, 28),
+    "rules-drafts": (958, 2_597, 19),
+    "rules-drafts-in-step": (90, 217, 8),
     "rules-ahead": (722, 2_016, 19),
     "rules": (1_136, 5_680, 12),
     "rules-priority": (568, 1_114, 22),
     "rules-pauses": (159, 579, 9),
 }
 """States, transitions and depth of each scope. A change of the rules changes them: say why."""
-REACHED_BY = ("priority", "uncut", "inflight", "orphans", "pauses", "ahead", "resets")
+REACHED_BY = (
+    *("priority", "uncut", "inflight", "orphans", "pauses", "ahead", "resets"),
+    *("drafts", "drafts-ahead"),
+)
 """Scopes that together fire every rule that can fire."""
 TINY = Scope("tiny", "for tests", Config(3, 2, 4, 2, 8), (Template("a", (1, 2, 3), 2),))
 

@@ -87,7 +87,7 @@ def littered(s: Any, chance: random.Random) -> Any:
         setattr(s, f, frozenset(chance.sample(R, 2)))
     s.rej[0], s.hit[0] = chance.choice(R), chance.choice(B)
     s.run[s.nr] = s.frame[s.nframe] = chance.choice(R)
-    for f in ("born", "grant", "due", "spot", "nth"):
+    for f in ("born", "grant", "due", "spot", "nth", "ndraft"):
         getattr(s, f)[s.nframe] = chance.randrange(9)
     s.fend[s.steps] = chance.randrange(9)
     for r in R:
@@ -96,6 +96,7 @@ def littered(s: Any, chance: random.Random) -> Any:
             s.ix[r] = chance.randrange(-9, 0)
             s.since[r] = chance.randrange(9)
         s.entry[r, s.base[r] + s.drop[r] + s.ph[r]] = chance.randrange(9)
+        s.cum[r, s.base[r] + s.drop[r] + s.ph[r]] = chance.randrange(9)
     for b in B:
         if s.ref[b] or s.hsh[b] is None:
             s.done[b], s.pw[b] = chance.randrange(2), chance.choice(B)
@@ -112,7 +113,8 @@ def littered(s: Any, chance: random.Random) -> Any:
 
 
 @pytest.mark.parametrize(
-    "name", ["core", "priority", "inflight", "orphans", "pauses", "deep", "resets"]
+    "name",
+    ["core", "priority", "inflight", "orphans", "pauses", "deep", "resets", "drafts-resets"],
 )
 def test_what_is_left_out_of_a_state_is_not_read(name: str) -> None:
     """What a state's identity leaves out, set to anything, changes neither what may happen nor
@@ -128,6 +130,9 @@ def test_what_is_left_out_of_a_state_is_not_read(name: str) -> None:
             perform(a, action)
             perform(b, action)
             assert keys.key(a) == keys.key(b), action
+
+
+PLAIN = ("core", "priority", "inflight", "orphans", "pauses", "deep", "resets")
 
 
 def some_value(sort: str, s: Any, chance: random.Random) -> Any:
@@ -176,7 +181,7 @@ def test_no_fault_is_repaired_or_made_by_naming_anew() -> None:
     the state; those about an open step are checked before.
     """
     chance, broken = random.Random(7), set()
-    for name in ("core", "priority", "inflight", "orphans", "pauses", "deep", "resets"):
+    for name in (*PLAIN, "drafts-resets"):
         for s in itertools.islice(random_states(STANDARD[name], 6, 300), 0, None, 2):
             for _ in range(8):
                 t = damaged(s, chance)
@@ -225,6 +230,8 @@ def test_what_a_rule_changes_it_is_known_to_write() -> None:
             "pauses",
             "ahead",
             "resets",
+            "drafts",
+            "drafts-ahead",
         ):
             last[:] = [beginning(STANDARD[name], NORMATIVE)]
             for _ in random_states(STANDARD[name], 8, 400):

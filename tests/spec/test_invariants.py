@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,15 @@ from nullblock.spec.fields import (
     PREEMPTED,
     RUN_PHASE,
     RUNNING,
+    UPDATE,
     WAIT_PHASE,
 )
 from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.machine.schedule import schedule
+from nullblock.spec.rules.drafts import propose
 
 sys.path.insert(0, str(Path(__file__).parent))
-from world import arrive, new_state, step  # noqa: E402  (a module beside this one)
+from world import CONFIG, arrive, new_state, step  # noqa: E402  (a module beside this one)
 
 
 def busy() -> Any:
@@ -44,6 +47,24 @@ def flying() -> Any:
     s = busy()
     s.k.asynchronous = True
     schedule(s)
+    schedule(s)
+    return s
+
+
+def drafting() -> Any:
+    """Two requests run with two drafts each, which an EAGLE-like method proposed."""
+    s = new_state(replace(CONFIG, num_blocks=10, num_spec_tokens=2, spec_method="eagle"))
+    arrive(s, "a0", 3, 6)
+    arrive(s, "b1", 3, 6)
+    step(s)
+    for r in ("a0", "b1"):
+        propose(s, r, 2)
+    return s
+
+
+def verifying() -> Any:
+    """The same, with a step in flight that verifies the drafts."""
+    s = drafting()
     schedule(s)
     return s
 
@@ -156,6 +177,15 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
         lambda s: s.k.requests.update({"a0": Request("a0", 12, 1)}),
     ),
     "LIFE-14": (busy, put(ntok={"a0": 11})),
+    "DRAFT-12": (drafting, put(spec={"a0": 3})),
+    "DRAFT-13": (drafting, put(drafted={"a0": 1})),
+    "DRAFT-14": (verifying, lambda s: s.ndraft.update({s.cur: 3})),
+    "DRAFT-15": (verifying, put(pd={"a0": 1})),
+    "DRAFT-16": (verifying, put(old={"a0": 2})),
+    "DRAFT-21": (busy, put(comp={"a0": 12})),
+    "DRAFT-20": (verifying, put(landed={"a0": -1}, flown={"a0": 1})),
+    "DRAFT-17": (drafting, put(phase=RUN_PHASE, sched={"a0": 2})),
+    "DRAFT-18": (drafting, put(phase=UPDATE, open=1, taker="a0", ntok={"a0": 2})),
 }
 
 

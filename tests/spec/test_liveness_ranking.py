@@ -16,7 +16,9 @@ from nullblock.spec.explorer.identity import Identity
 from nullblock.spec.explorer.model import Scope, beginning
 from nullblock.spec.facts import Config
 from nullblock.spec.fields import RUNNING, UNBORN
+from nullblock.spec.flight import in_flight
 from nullblock.spec.kernel import RULES, Engines
+from nullblock.spec.liveness import proof
 from nullblock.spec.liveness import ranking as text
 from nullblock.spec.liveness.line import LINE_KEEPS, SERVE_KEEPS, first_is_served, may_serve
 from nullblock.spec.liveness.proof import (
@@ -42,8 +44,8 @@ from nullblock.spec.liveness.ranking import (
 from nullblock.spec.liveness.scopes import CONTENDED
 from nullblock.spec.profiles import NORMATIVE, with_switches
 from nullblock.spec.prover import obligations
+from nullblock.spec.prover.finite.refuter import Refuter
 from nullblock.spec.rules import queues
-from nullblock.spec.state import in_flight
 
 
 def test_the_ranking_argument_is_proved() -> None:
@@ -137,6 +139,20 @@ def test_a_victim_that_came_first_is_not_proved(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(queues, "is_victim", lambda s, i: i == 0)
     (report,) = ranking("running: preempt", stop_at_first=True)
     assert [c.what for c in report.open] == ["keeps_running"]
+
+
+@pytest.mark.parametrize("name", ["running: reject_drafts", "step: reject_drafts"])
+def test_with_drafts_nothing_is_proved(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That there are no drafts is an assumption, and needed: a rejection takes back what was
+    counted as computed.
+    """
+    (honest,) = ranking(name, stop_at_first=True)
+    assert honest.open == []
+    monkeypatch.setattr(obligations, "LATE", ())
+    monkeypatch.setattr(Refuter, "refute", lambda *asked: None)  # open is enough
+    monkeypatch.setattr(proof, "without_drafts", lambda s: True)
+    (report,) = ranking(name, stop_at_first=True)
+    assert report.open
 
 
 def test_a_victim_without_its_id_is_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from finite_replay import performed, replayed  # noqa: E402  (a module beside th
 
 SCOPES = (
     *("rules", "rules-ahead", "rules-priority", "resets", "orphans", "inflight", "pauses"),
-    "uncut",
+    *("uncut", "drafts", "drafts-eagle", "rules-drafts"),
 )
 """Where states are taken from: among them every rule fires."""
 Fired = tuple[Rule, tuple[Any, ...]]

@@ -85,6 +85,22 @@ SMALL = {
             aborts=False,
             resets=(True,),
         ),
+        Scope(
+            "proposed",
+            "three drafts: one goes on, the next ends the request, the last is rejected",
+            Config(6, 1, 4, 1, 5, num_spec_tokens=3),
+            (Template("a", (A,), 4, eos_at=2, misses=4),),
+            aborts=False,
+        ),
+        Scope(
+            "proposed-ahead",
+            "asynchronous, a draft in each of two steps in flight",
+            Config(5, 1, 3, 1, 4, num_spec_tokens=1, async_scheduling=True),
+            (Template("a", (A,), 3, misses=3),),
+            halves=True,
+            depth=2,
+            aborts=False,
+        ),
     )
 }
 STATES = {
@@ -92,6 +108,8 @@ STATES = {
     "evicted": 426,
     "held": 332,
     "interrupted": 102,
+    "proposed": 122,
+    "proposed-ahead": 276,
     "refused": 97,
     "urgent": 389,
     "withdrawn": 1253,

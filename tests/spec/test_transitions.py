@@ -12,8 +12,8 @@ from nullblock.spec.explorer.model import beginning
 from nullblock.spec.explorer.scopes import STANDARD
 from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS
 from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, TOKEN
+from nullblock.spec.flight import begins
 from nullblock.spec.profiles import NORMATIVE
-from nullblock.spec.state import begins
 
 Scene = tuple[Any, Any, Action]
 Damage = Callable[[Any], None]

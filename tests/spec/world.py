@@ -9,11 +9,11 @@ from typing import Any
 from nullblock.spec.concrete import Env, State, initial
 from nullblock.spec.facts import Config, Request
 from nullblock.spec.fields import EOS, PLAIN
+from nullblock.spec.flight import in_flight
 from nullblock.spec.kernel import Engines
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
-from nullblock.spec.state import in_flight
 
 CONFIG = Config(
     num_blocks=7, block_size=2, max_num_scheduled_tokens=7, max_num_seqs=3, max_model_len=12
@@ -31,6 +31,13 @@ class World(Env):
 
     def depth(self, h: Any) -> int:
         return len(h or ())
+
+    def accepted(self, s: State, r: str) -> int:
+        drafts: int = s.ndraft[s.cur]  # type: ignore[attr-defined]
+        return (len(r) + int(s.ntok[r])) % (drafts + 1)  # type: ignore[attr-defined]
+
+    def proposed(self, s: State, r: str) -> int:
+        return 0 if self.asynchronous else self.num_spec
 
     def last_token(self, s: State, r: str) -> int:
         return EOS if r[0] == "e" else PLAIN
@@ -68,7 +75,7 @@ def random_run(seed: int, steps: int = 40) -> Any:
     r = random.Random(seed)
     s = new_state(
         Config(
-            num_blocks=r.choice((5, 6, 8)),
+            num_blocks=r.choice((5, 6, 8, 14)),
             block_size=r.choice((1, 2)),
             max_num_scheduled_tokens=r.choice((3, 5, 9)),
             max_num_seqs=r.choice((2, 3)),
@@ -79,6 +86,8 @@ def random_run(seed: int, steps: int = 40) -> Any:
             scheduler_reserve_full_isl=r.random() < 0.5,
             policy=r.choice(("fcfs", "priority")),
             async_scheduling=r.random() < 0.5,
+            num_spec_tokens=r.choice((0, 1, 3)),
+            spec_method=r.choice(("ngram", "eagle", "draft_model")),
         )
     )
     depth = r.choice((1, 1, 2, 3))

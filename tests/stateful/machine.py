@@ -1,4 +1,4 @@
-"""Rules and reference in lockstep, event by event.
+"""Two engines in lockstep, event by event: rules and reference, or whoever is named.
 
 Hypothesis chooses what comes next and a seed; the details follow from the seed, since drawn one by
 one they come out too simple for requests to get in each other's way. Where the engines part the
@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from nullblock.conformance import driver, scenario
 from nullblock.conformance.compare import Comparison
 from nullblock.conformance.engines import make_engine
+from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.lockstep import reach
 from nullblock.conformance.lockstep.choices import Seeded
 from nullblock.conformance.lockstep.configurations import make_config
@@ -25,37 +26,41 @@ from nullblock.conformance.lockstep.shrink import shrink
 from nullblock.conformance.minimal.document import written
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
-ENGINES = ("spec", "reference")
 SEED = st.integers(0, 2**32 - 1)
 
 
 class Lockstep(RuleBasedStateMachine):
     """Two engines that have to decide alike."""
 
+    engines: ClassVar[tuple[str, ...]] = ("spec", "reference")
+    """By name, `impl:twins` with its device; they are asked for what both do."""
     semantics: ClassVar[Semantics] = VLLM_0_22_1
     reached: ClassVar[Counter[str]] = Counter()
     """In how many runs each case was met."""
     runs: ClassVar[int] = 0
     events_played: ClassVar[int] = 0
+    refused: ClassVar[int] = 0
+    """Runs that ended early, at a number that an engine cannot hold."""
 
     def __init__(self) -> None:
         super().__init__()
         self.document: dict[str, Any] = {"config": {}, "events": []}
         self.lines: list[str] = []
         self.over = False
-        """An exception of both has ended the run: what follows is not played."""
+        """An exception of both, or a refusal, has ended the run: what follows is not played."""
 
     @initialize(seed=SEED, mood=st.sampled_from(MOODS))
     def configure(self, seed: int, mood: str) -> None:
         """A small engine of each kind."""
-        self.made = Generator(Seeded(f"{seed}"), size=0)
+        self.made = Generator(Seeded(f"{seed}"), 0, lockstep.features(self.engines))
         self.made.mood = mood
         config = make_config(self.made.ask, mood, self.made.features)
         self.made.config = self.document["config"] = config
         self.taken = scenario.from_dict({"config": config, "events": []})
+        of = self.taken.config, self.semantics
         self.players = [
-            driver.Player(self.taken, make_engine(name, self.taken.config, self.semantics), "full")
-            for name in ENGINES
+            driver.Player(self.taken, make_engine(name, *of, device), "full")
+            for name, device in map(lockstep.split, self.engines)
         ]
         self.comparison = Comparison()
         self.play(self.made.collision())
@@ -68,14 +73,22 @@ class Lockstep(RuleBasedStateMachine):
         """A difference, and a small scenario file that shows one."""
 
         def differs(document: dict[str, Any]) -> bool:
-            outcome = lockstep.run(document, ENGINES, None, self.semantics)
+            outcome = lockstep.run(document, self.engines, None, self.semantics)
             return bool(outcome.differences)
 
         whole = self.document
         return f"{found}\n{written(shrink(whole, differs) if differs(whole) else whole)}"
 
     def play(self, events: list[Event]) -> None:
-        """Let both take the events, line by line."""
+        """Let both take the events, line by line, as far as both can."""
+        try:
+            self.take(events)
+        except OutOfScope:
+            self.over = True
+            type(self).refused += 1
+
+    def take(self, events: list[Event]) -> None:
+        """Let both take the events. Raises OutOfScope for a number that one cannot hold."""
         for event in events:
             if self.over:
                 return

@@ -5,9 +5,12 @@ from typing import Any
 
 from msgspec import json
 
+from nullblock.conformance.adapters.vllm import drafts
 from nullblock.conformance.adapters.vllm.settings import Settings
 
-FORMAT, VERSION = "nullblock-trace", "1.1"
+FORMAT, VERSION, WITH_DRAFTS = "nullblock-trace", "1.1", "1.2"
+"""The least version that has words for what is on."""
+DRAFTS = frozenset({"num_spec_tokens", "eagle_group"})
 OBSERVED = ("add", "output", "abort", "pause", "reset", "evict", "schedule", "update")
 
 
@@ -19,7 +22,7 @@ def header(
     record: dict[str, Any] = {
         "ev": "header",
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION if DRAFTS.isdisjoint(config) else WITH_DRAFTS,
         "spec": f"{engine['name']}-{engine['version'].partition('+')[0]}",
         "engine": engine,
         "config": config,
@@ -29,6 +32,8 @@ def header(
     if found:
         record["features"] = found
     record["observed"] = dict.fromkeys(OBSERVED, "complete")
+    if "num_spec_tokens" in config:
+        record["observed"]["draft"] = "complete"
     if settings.state_every:
         record["observed"]["state"] = "sampled"
     if events_are_on(scheduler, settings):
@@ -87,7 +92,7 @@ def constants(scheduler: Any) -> dict[str, object]:
         found["async_scheduling"] = True
     if scheduler.parallel_config.pipeline_parallel_size > 1:
         found["pipeline_parallel_size"] = scheduler.parallel_config.pipeline_parallel_size
-    return found
+    return found | (drafts.constants(scheduler) or {})
 
 
 def features(scheduler: Any) -> list[str]:
@@ -96,7 +101,7 @@ def features(scheduler: Any) -> list[str]:
     parallel = scheduler.parallel_config
     pool, configured = scheduler.kv_cache_manager.block_pool, scheduler.scheduler_config
     found = {
-        "speculative_decoding": scheduler.num_spec_tokens > 0,
+        "speculative_decoding": drafts.constants(scheduler) is None,
         "max_loras": scheduler.lora_config is not None,
         "kv_connector": scheduler.connector is not None,
         "ec_connector": getattr(scheduler, "ec_connector", None) is not None,
@@ -116,7 +121,7 @@ def features(scheduler: Any) -> list[str]:
         kind = type(group.kv_cache_spec).__name__
         if kind != "FullAttentionSpec":
             names.append(f"kv_cache_spec:{kind}")
-        if group.is_eagle_group:
+        if group.is_eagle_group and len(groups) > 1:
             names.append("eagle_group")
     return list(dict.fromkeys(names))
 

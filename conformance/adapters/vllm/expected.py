@@ -13,6 +13,11 @@ WORD = 8 * array("I").itemsize
 """Bits."""
 
 
+def ones(many: int) -> int:
+    """The number with 1 in each of so many words."""
+    return _every(1, many)
+
+
 @lru_cache(64)
 def _every(word: int, many: int) -> int:
     """The number with ``word`` in each of so many words."""

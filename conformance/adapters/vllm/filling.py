@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_NEXT = bytes((n + 1) % 256 for n in range(256))
+_BYTES = bytes(range(256))
+_ON = _BYTES + _BYTES
+"""From a place on: the bytes, so many further."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,9 +43,34 @@ def positions(computed: list[int], tokens: list[int]) -> bytes:
     return bytes([(c + n - 1) & 255 for c, n in zip(computed, tokens, strict=True)])
 
 
+def tokens_on(before: bytes, many: int) -> bytes:
+    """The positions so many steps of one token each later."""
+    many %= 256
+    return before.translate(_ON[many : many + 256])
+
+
 def a_token_on(before: bytes) -> bytes:
     """The positions after a step of one token each."""
-    return before.translate(_NEXT)
+    return tokens_on(before, 1)
+
+
+class Ring:
+    """Whose block begins and is full how many steps later, of requests that get a token a step."""
+
+    def __init__(self, at: bytes, block_size: int) -> None:
+        """``at``: the positions now; ``block_size``: tokens, a divisor of 256."""
+        self._size = block_size
+        self._places: list[list[int]] = [[] for _ in range(block_size)]
+        for place, n in enumerate(at):
+            self._places[n % block_size].append(place)
+
+    def opening(self, many: int) -> list[int]:
+        """The places of those that compute the first token of a block so many steps later."""
+        return self._places[-many % self._size]
+
+    def filling(self, many: int) -> list[int]:
+        """The places of those whose block is full with the token that is sampled then."""
+        return self._places[(-many - 2) % self._size]
 
 
 class Edges:

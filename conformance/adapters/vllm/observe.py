@@ -14,7 +14,11 @@ from nullblock.conformance.adapters.vllm.numbering import ChainNumbers, RequestN
 from nullblock.conformance.adapters.vllm.settings import Settings
 
 Fields = dict[str, Any]
+Counts = tuple[int, int, int]
+"""Free blocks, how many run, how many wait."""
 COUNTS = ("num_free", "num_running", "num_waiting")
+WORD = 2**63
+"""The format has no numbers from there on, nor below its negative."""
 
 
 def queues_of(scheduler: Any) -> tuple[Any, ...]:
@@ -31,6 +35,8 @@ class Observer:
         self.tells_blocks = "blocks" in settings.observe
         self.tells_counts = "counts" in settings.observe
         self.events = events_are_on(scheduler, settings)
+        self.drafts = scheduler.num_spec_tokens > 0
+        """Whether there may be drafts."""
         self.pool = scheduler.kv_cache_manager.block_pool
         self.caching = bool(scheduler.kv_cache_manager.enable_caching)
         self.by_priority = scheduler.policy.value == "priority"
@@ -62,7 +68,7 @@ class Observer:
         """After how many steps each of them came."""
         self.steps = 0
         """Scheduled so far."""
-        self.told: tuple[int, int, int] | None = None
+        self.told: Counts | None = None
         """The counts that a short form may leave out: those told last, in the same file."""
         self.ids_return = False
         """Whether an id was ever used again while it was remembered."""
@@ -95,11 +101,16 @@ class Observer:
             self.end_tokens.update(parameters.stop_token_ids or ())
         if request.priority:
             facts["priority"] = request.priority
+        for name in ("max_tokens", "min_tokens", "priority"):
+            told = facts.get(name, 0)
+            if not -WORD <= told < WORD:
+                facts[name] = min(max(told, -WORD), WORD - 1)
+                features.append(f"{name}_beyond_64_bits")
         if self.by_priority:
             if self.first_arrival is None:
                 self.first_arrival = request.arrival_time
             facts["arrival"] = float(request.arrival_time - self.first_arrival)
-            tie = self.ties.add((request.priority, facts["arrival"]), request.request_id)
+            tie = self.ties.add((facts.get("priority", 0), facts["arrival"]), request.request_id)
             if tie is None:
                 features.append("order_of_equals")
             elif tie:
@@ -154,22 +165,31 @@ class Observer:
         """An ``evict`` record."""
         return {"ev": "evict", "blocks": list(blocks) if self.tells_blocks else []}
 
-    def with_counts(self, record: Fields, *, short: bool = False) -> Fields:
-        """The record with what is cheap to know of the state after it.
+    @property
+    def irregular(self) -> bool:
+        """Whether it takes a closer look to know who has ended, and who fills a block."""
+        return self.unusual or self.unplaced or self.ids_return or self.sessions
 
-        ``short``: only what is not as it was told last.
-        """
-        if self.tells_counts:
-            scheduler, told = self.scheduler, self.told
-            free = self.pool.get_num_free_blocks()
-            running = len(scheduler.running)
-            waiting = sum(map(self._many, self.queues))
-            counts = (free, running, waiting)
+    def counts(self) -> Counts | None:
+        """What is cheap to know of the state now; None where it is not to be told."""
+        if not self.tells_counts:
+            return None
+        waiting = sum(map(self._many, self.queues))
+        return self.pool.get_num_free_blocks(), len(self.scheduler.running), waiting
+
+    def with_counts(self, record: Fields, *, short: bool = False) -> Fields:
+        """The record with what is cheap to know of the state after it."""
+        return self.tell(record, self.counts(), short=short)
+
+    def tell(self, record: Fields, counts: Counts | None, *, short: bool) -> Fields:
+        """The record with what was counted after it; ``short``: what is not as told last."""
+        if counts is not None:
+            told = self.told
             if not short or told is None:
                 record["state"] = dict(zip(COUNTS, counts, strict=True))
             elif counts != told:
                 if counts[1:] == told[1:]:
-                    record["state"] = {"num_free": free}
+                    record["state"] = {"num_free": counts[0]}
                 else:
                     pairs = zip(COUNTS, counts, told, strict=True)
                     record["state"] = {name: now for name, now, before in pairs if now != before}

@@ -5,6 +5,7 @@ from itertools import chain, compress, repeat
 from operator import not_
 from typing import Any
 
+from nullblock.conformance.adapters.vllm import drafts
 from nullblock.conformance.adapters.vllm.filling import Edges, Filling
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
 from nullblock.conformance.adapters.vllm.step import Step
@@ -19,15 +20,28 @@ class Outcomes:
         self.scheduler = observer.scheduler
         size = observer.pool.hash_block_size
         self._edges = Edges(size)
-        self._told = self._edges.told and size == self.scheduler.block_size
+        self.placed = self._edges.told and size == self.scheduler.block_size
+        """Whether positions tell who fills a block."""
+        self.placed &= not observer.drafts
+        self._sampled: list[list[int]] | None = None
+        """Where there are drafts: tokens sampled, with those behind an end, which the engine cuts.
+        """
+        self.last: Step | None = None
+        """Where there are drafts: the step whose output is recorded last, in the same file."""
         self._frames: Any = ()
         """Tokens sampled, by the output last recorded."""
         self._counts: list[int] | None = None
         """How many; None: one each."""
 
-    def output(self, step: Step, sampled: Any) -> Fields:
+    def before(self, sampled: Any) -> None:
+        """An output with drafts is about to be taken in."""
+        self._sampled = list(map(list, sampled.sampled_token_ids))
+
+    def output(self, step: Step, sampled: Any, rejected: drafts.Rejected) -> Fields:
         """An ``output`` record: what the model sampled."""
-        frames = sampled.sampled_token_ids
+        frames: Any = sampled.sampled_token_ids
+        if self.observer.drafts:
+            frames, self._sampled = self._sampled or frames, None
         if not frames:
             frames = [()] * len(step.ids)
         elif sampled.req_ids != step.ids:
@@ -41,11 +55,16 @@ class Outcomes:
             tokens = list(chain.from_iterable(frames))
             self._counts = counts = list(map(len, frames))
             odd = [pair for pair in zip(step.numbers, counts, strict=True) if pair[1] != 1]
-            if len(odd) * ODD_SHARE > len(counts):
+            if len(odd) * ODD_SHARE > len(counts) and self.observer.drafts:
+                record["counts"] = counts
+            elif len(odd) * ODD_SHARE > len(counts):
                 record = {"ev": "output", "step": step.number}
                 record |= {"ids": step.numbers, "counts": counts}
             else:
                 record["odd"] = odd
+        if self.observer.drafts:
+            rejected.output(step, self._counts)
+            self.last = step
         if not self.observer.end_tokens.isdisjoint(tokens):
             eos, stop = self._ends(step, frames)
             if eos:
@@ -75,7 +94,7 @@ class Outcomes:
         observer, counts, at = self.observer, self._counts, step.at
         several = counts is not None and max(counts, default=0) > 1
         loose = several or step.loose or observer.unplaced
-        if at is None or loose or observer.ids_return or observer.sessions or not self._told:
+        if at is None or loose or observer.ids_return or observer.sessions or not self.placed:
             everybody = dict.fromkeys(filter(None, map(observer.filling.get, step.ids)))
             record["chain"] = self._one_by_one(everybody, step)
             return
@@ -84,10 +103,30 @@ class Outcomes:
         filled = [h[-1] for f in due if len(h := f.hashes) == f.known + 1]
         if len(filled) != len(due) or not due or record["ev"] != "output+":
             record["chain"] = self._one_by_one(due, step)
-            return
+        else:
+            self._fill(record, due, filled, list(compress(step.numbers, mask)))
+
+    def as_expected(self, number: int, step: Step, full: list[int]) -> Fields:
+        """The ``output`` record of a step like ``step`` where everybody got one token, which ended
+        nobody. ``full``: the places of those whose block it fills; later steps may have, too.
+        """
+        record: Fields = {"ev": "output+", "step": number}
+        if self.observer.caching:
+            due = [step.fillings[place] for place in full]
+            filled = [h[f.known] for f in due if len(h := f.hashes) > f.known]
+            if len(filled) != len(due) or not due:
+                record["chain"] = self._one_by_one(due, step)
+            else:
+                self._fill(record, due, filled, [step.numbers[place] for place in full])
+        return record
+
+    def _fill(
+        self, record: Fields, due: list[Filling], filled: list[bytes], numbers: list[int]
+    ) -> None:
+        """Each of those fills one block."""
         for filling in due:
             filling.known += 1
-        observer.backlog.fill(record, list(compress(step.numbers, mask)), filled)
+        self.observer.backlog.fill(record, numbers, filled)
 
     def _one_by_one(self, fillings: Collection[Filling], step: Step) -> list[tuple[int, int]]:
         """Request and chain number of what these have filled."""
@@ -121,13 +160,17 @@ class Outcomes:
         frames, self._frames = self._frames, ()
         if ids != step.ids or passed_on != frames:
             tokens = list(map(len, passed_on))
-            gone = self._not_passed_on(step, ids, tokens)
+            gone, cut = self._not_passed_on(step, ids, tokens), None
+            if gone is None and self._counts is not None and self.observer.drafts:
+                gone, cut = drafts.passed_on(step, self._counts, ids, tokens) or (None, None)
             if gone is None:
                 of = self.observer.numbers.of
                 record = {"ev": "update", "step": step.number}
                 record |= {"ids": [of[r] for r in ids], "tokens": tokens}
             elif gone:
                 record["gone"] = gone
+            if cut:
+                record["cut"] = cut
         ended: list[Any] = []
         if self.scheduler.finished_req_ids or self.observer.unusual:
             ended = [output for output in outputs if output.finish_reason is not None]
@@ -139,6 +182,13 @@ class Outcomes:
                 if request is not None and request.is_finished():
                     self.observer.forget(request)
         return record
+
+    def drafts(self, tokens: Any) -> Fields:
+        """A record of the drafts that are proposed."""
+        observer = self.observer
+        return drafts.proposed(
+            tokens, None if observer.ids_return else self.last, observer.numbers
+        )
 
     def _not_passed_on(self, step: Step, ids: list[str], tokens: list[int]) -> list[int] | None:
         """Who sampled something and gets nothing; None if that does not explain the outputs."""

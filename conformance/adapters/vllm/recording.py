@@ -66,6 +66,7 @@ class Recording:
         tape = self._tape
         if tape.inside or not tape.running:
             return call(*args)
+        tape.safely(tape.catch_up)
         tape.inside = True
         try:
             result = call(*args)
@@ -118,6 +119,8 @@ class Recording:
         call = super().update_from_output  # type: ignore[misc]
         if tape.inside or not tape.running:
             return call(scheduler_output, model_runner_output)
+        if tape.drafts:
+            tape.safely(tape.outcomes.before, model_runner_output)
         tape.inside = True
         try:
             result = call(scheduler_output, model_runner_output)
@@ -133,6 +136,15 @@ class Recording:
             tape.failed(error)
         return result
 
+    def update_draft_token_ids(self, draft_token_ids: Any) -> Any:
+        """Take drafts for the steps to come."""
+        engine: Any = super()
+        return self._observed(
+            "draft",
+            lambda: engine.update_draft_token_ids(draft_token_ids),
+            lambda _: self._tape.write(self._tape.outcomes.drafts(draft_token_ids)),
+        )
+
     def finish_requests(self, request_ids: Any, finished_status: Any) -> Any:
         """End requests from outside."""
         engine: Any = super()
@@ -143,6 +155,7 @@ class Recording:
         alive: dict[str, Any] = {}
         asked: list[int] | None = None
         if observed:
+            tape.safely(tape.catch_up)
             alive = dict(self.requests)  # type: ignore[attr-defined]
             asked = tape.safely(lambda: tape.observer.before_abort(request_ids))
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import json
 
+from nullblock.conformance.adapters.vllm import drafts
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
 from nullblock.conformance.adapters.vllm.step import Step
 from nullblock.conformance.adapters.vllm.steps import Steps
@@ -89,6 +90,11 @@ def _request(observer: Observer, request: Any, managers: Any) -> Fields:
         value = getattr(request, attribute, 0)
         if value:
             fields[name] = value
+    if observer.drafts:
+        if request.spec_token_ids:
+            fields["drafts"] = len(request.spec_token_ids)
+        if request.is_prefill_chunk:
+            fields["chunk"] = True
     cached = [manager.num_cached_block.get(id) for manager in managers]
     if None not in cached:
         fields["num_cached"] = cached
@@ -110,6 +116,8 @@ def _in_flight(observer: Observer, step: Step) -> Fields:
         elif before + tokens >= request.num_prompt_tokens + told:
             owed.append(number)
     fields: Fields = {"step": step.number, "ids": step.numbers, "tokens": step.tokens}
+    if step.drafts is not None:
+        fields["drafts"] = drafts.pairs(step)
     if owed:
         fields["owed"] = owed
     if gone:

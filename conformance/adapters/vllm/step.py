@@ -33,6 +33,8 @@ class Step:
     they are not known of everybody."""
     at: bytes | None = None
     """The positions of the last tokens that it computes (``filling``); None where counts are."""
+    drafts: list[int] | None = None
+    """How many of the tokens are drafts; None: nobody's."""
     loose: bool = False
     """Whether tokens may end elsewhere than the step says: somebody was preempted meanwhile."""
 
@@ -67,17 +69,23 @@ class Step:
         self.counts, self.at = counts, a_token_on(before.at)
         return True
 
-    def take(self, computed: list[int], outputs: list[int], before: "Step") -> list[int] | None:
-        """Know the counts of those who stay, who lead this step; ``before``: only them, there.
+    def take(
+        self, computed: list[int], outputs: list[int], before: "Step", likely: int | None
+    ) -> list[int] | None:
+        """Know the counts of those who stay, who lead this step, of which ``likely`` are expected;
+        ``before``: only them, there.
 
         The places of those that are not as expected; None: counts that are none.
         """
-        counts, likely = expected.packed(computed, outputs), before.next_counts()
+        counts = expected.packed(computed, outputs)
         if counts is None or likely is None or before.at is None:
             return None
         many = len(computed)
         odd = expected.differing(counts, likely, many) if counts != likely else set()
-        if not self.single and self.tokens[:many].count(1) != many:
+        if self.drafts is not None:
+            rows = zip(self.tokens[:many], self.drafts, strict=False)
+            odd.update(place for place, (tokens, n) in enumerate(rows) if tokens != n + 1)
+        elif not self.single and self.tokens[:many].count(1) != many:
             odd.update(place for place in range(many) if self.tokens[place] != 1)
         self.counts, self.at = counts, a_token_on(before.at)
         if odd:
@@ -120,11 +128,15 @@ class Step:
         fillings, tokens = self.fillings.copy(), self.tokens.copy()
         assert self.counts is not None and self.at is not None
         at = bytearray(self.at)
+        drafts = None if self.drafts is None else self.drafts.copy()
         for place in reversed(places):
+            if drafts is not None:
+                del drafts[place]
             del ids[place], numbers[place], fillings[place], tokens[place], at[place]
         single = self.single or tokens.count(1) == len(tokens)
         counts = expected.without(self.counts, len(self.ids), places)
-        return Step(self.number, None, ids, numbers, fillings, tokens, single, counts, bytes(at))
+        fields = ids, numbers, fillings, tokens, single, counts, bytes(at), drafts
+        return Step(self.number, None, *fields)
 
 
 def _places(ids: list[str], ended: Collection[str]) -> list[int]:

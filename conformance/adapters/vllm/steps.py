@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from itertools import chain, compress
 from typing import Any
 
+from nullblock.conformance.adapters.vllm import drafts
 from nullblock.conformance.adapters.vllm.filling import NOBODY, Edges
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
 from nullblock.conformance.adapters.vllm.step import Step, facts
@@ -33,9 +34,11 @@ class Steps:
         self.managers = observer.scheduler.kv_cache_manager.coordinator.single_type_managers
         self._edges = Edges(self.scheduler.block_size)
         self._gives = self._edges.told and observer.tells_blocks and len(self.managers) == 1
+        self._gives &= not observer.drafts
+        self.rejected = drafts.Rejected()
         self._disturbed = 0
         """The last step before somebody was preempted with steps in flight."""
-        self._prefix: list[int] = []
+        self.prefix: list[int] = []
         """The common prefix told last."""
 
     def note(self, decided: Any, stay: Step | None = None) -> Step:
@@ -57,7 +60,9 @@ class Steps:
             if stay is not None:
                 numbers, fillings = stay.numbers + numbers, stay.fillings + fillings
             step = Step(count, decided, ids, numbers, fillings, tokens, single)
-        if self._disturbed and self._is_loose():
+        if observer.drafts:
+            step.drafts = drafts.of_step(decided, step.ids)
+        if self.is_loose():
             step.loose = True
         self.in_flight[id(decided)] = step
         if len(self.in_flight) > MAX_IN_FLIGHT:
@@ -69,8 +74,10 @@ class Steps:
         if self.in_flight:
             self._disturbed = self.count
 
-    def _is_loose(self) -> bool:
+    def is_loose(self) -> bool:
         """Whether a step is in flight that was decided before a disturbance."""
+        if not self._disturbed:
+            return False
         oldest = next(iter(self.in_flight.values()), None)
         return oldest is not None and oldest.number <= self._disturbed
 
@@ -87,12 +94,15 @@ class Steps:
         stay, gone = found if found is not None else (None, [])
         self.before = step = self.note(decided, stay)
         cached = decided.scheduled_cached_reqs
-        if before is not None and stay is before and step.alike(before, cached):
+        drafted = observer.drafts
+        if before is not None and stay is before and not drafted and step.alike(before, cached):
             assert step.at is not None
             record: Fields = {"ev": "schedule+", "step": step.number}
             self._rest(record, step, cached, self._edges.opening(step.at))
         else:
             record = self._different(step, cached, stay, gone)
+        if drafted:
+            self.rejected.since.clear()
         observer.numbers.finished(step.number, decided.finished_req_ids, self.scheduler.requests)
         return observer.with_counts(record, short=record["ev"] == "schedule+")
 
@@ -103,6 +113,8 @@ class Steps:
             step.learn()
             record = {"ev": "schedule", "step": step.number}
             record |= {"ids": step.numbers, "tokens": step.tokens}
+            if step.drafts is not None:
+                record["drafts"] = drafts.pairs(step)
             self._rest(record, step, cached, None)
             return record
         many = len(stay.ids)
@@ -116,6 +128,8 @@ class Steps:
                 opening[place] = 0
                 counts = cached.num_computed_tokens[place], cached.num_output_tokens[place]
                 rows.append((step.numbers[place], step.tokens[place], *counts))
+        if step.drafts is not None:
+            record |= drafts.told(step, many)
         if len(step.ids) > many:
             record["ids"] = step.numbers[many:]
             record["tokens"] = step.tokens[many:]
@@ -139,7 +153,8 @@ class Steps:
         if not all(map(further.__contains__, tail)):
             return None
         computed, outputs = cached.num_computed_tokens, cached.num_output_tokens
-        odd = step.take(computed[:many], outputs[:many], stay)
+        likely = self.rejected.next_counts(stay) if self.observer.drafts else stay.next_counts()
+        odd = step.take(computed[:many], outputs[:many], stay, likely)
         if odd is None or len(odd) * ODD_SHARE > many:
             return None
         if tail:
@@ -156,7 +171,7 @@ class Steps:
         short = opening is not None
         if short or cached.req_ids:
             lists = record if short else self._lists(step, cached)
-            self._grown(lists, cached, step, opening)
+            self._grown(lists, cached, opening)
             resumed, sent = cached.resumed_req_ids, cached.all_token_ids
             if resumed:
                 lists["resumed"] = [of[r] for r in cached.req_ids if r in resumed]
@@ -170,8 +185,8 @@ class Steps:
         if decided.finished_req_ids:
             record["finished"] = sorted(of[r] for r in decided.finished_req_ids if r in of)
         prefix = decided.num_common_prefix_blocks
-        if not short or prefix != self._prefix:
-            record["common_prefix"] = self._prefix = prefix
+        if not short or prefix != self.prefix:
+            record["common_prefix"] = self.prefix = prefix
 
     def _lists(self, step: Step, cached: Any) -> Fields:
         """The beginning of ``cached``."""
@@ -182,7 +197,24 @@ class Steps:
             "num_output": cached.num_output_tokens,
         }
 
-    def _grown(self, lists: Fields, cached: Any, step: Step, opening: bytes | None) -> None:
+    def grown(self, lists: Fields, cached: Any, opening: list[int]) -> None:
+        """The blocks of a step in which everybody goes on alike. ``opening``: the places of those
+        expected to get one.
+        """
+        groups = cached.new_block_ids
+        if self._gives and groups.count(None) == len(groups) - len(opening):
+            given = _one_each([groups[place] for place in opening])
+            if given is not None:
+                self.observer.chains.given_out += len(given)
+                if given:
+                    lists["given"] = given
+                return
+        expected = bytearray(len(cached.req_ids))
+        for place in opening:
+            expected[place] = 1
+        self._grown(lists, cached, bytes(expected))
+
+    def _grown(self, lists: Fields, cached: Any, opening: bytes | None) -> None:
         """Who gets blocks, and which. Counts what is given out."""
         groups, chains = cached.new_block_ids, self.observer.chains
         covered = 0

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import json
 
 from nullblock.conformance.adapters.vllm import configuration
+from nullblock.conformance.adapters.vllm.alike import MOST, Alike
 from nullblock.conformance.adapters.vllm.events import EventTap, in_numbers
 from nullblock.conformance.adapters.vllm.files import Files
 from nullblock.conformance.adapters.vllm.observe import Observer
@@ -42,6 +43,10 @@ class Tape:
         self._ending: Sink | None = None
         """One that is to finish by itself."""
         self._tap: EventTap | None = None
+        self._alike: Alike | None = None
+        """Takes the steps that are like the one before, where there may be any."""
+        self.drafts = False
+        """Whether there are drafts: then an output is looked at before the engine has it, too."""
         self._dropped = 0
         self._part_size = self._part_full = 0
 
@@ -60,6 +65,9 @@ class Tape:
         self.observer = Observer(scheduler, self.settings)
         self.steps = Steps(self.observer)
         self.outcomes = Outcomes(self.observer)
+        self.drafts = self.observer.drafts
+        if self.outcomes.placed and not self.observer.events:
+            self._alike = Alike(self.observer, self.steps, self.outcomes)
         self._tap = EventTap(scheduler.kv_cache_manager) if self.observer.events else None
         self._header = configuration.header(scheduler, self.settings, engine, secrets.token_hex(8))
         if late:
@@ -95,16 +103,33 @@ class Tape:
         if self.waiting_for_start:
             self.steps.note(decided)
             return
-        if self.observer.backlog.put((self.steps.schedule(decided),)) or self._dropped:
-            self._flush()
+        alike = self._alike
+        if alike is not None and not self._dropped and alike.schedule(decided):
+            if len(alike) >= MOST:
+                self._flush()
+        else:
+            self.catch_up()
+            if self.observer.backlog.put((self.steps.schedule(decided),)) or self._dropped:
+                self._flush()
         every = self.settings.state_every
+        if every:
+            self.catch_up()
         if every and self.steps.count % every == 0:
             self._flush()
             self._write_lines(snapshot(self.observer, self.steps), 1)
 
     def updated(self, result: Any, decided: Any, sampled: Any) -> None:
         """An output was taken in."""
-        step = self.steps.before_update(decided)
+        alike, step = self._alike, None
+        if alike is not None:
+            if not self._dropped and alike.update(decided, result, sampled):
+                if len(alike) >= MOST:
+                    self._flush()
+                return
+            self._tell()
+            step = alike.take(decided)
+        if step is None:
+            step = self.steps.before_update(decided)
         if self.waiting_for_start:
             # Outputs come in order: the first one that is known was preceded by all others.
             if step is not None:
@@ -112,7 +137,7 @@ class Tape:
             return
         assert step is not None, "the output of a step that was not scheduled"
         observer = self.observer
-        output = self.outcomes.output(step, sampled)
+        output = self.outcomes.output(step, sampled, self.steps.rejected)
         update = self.outcomes.update(step, result)
         if self._tap is not None:
             with observer.backlog.lock:
@@ -123,6 +148,17 @@ class Tape:
         observer.with_counts(update, short=update["ev"] == "update+")
         if observer.backlog.put((output, update)) or self._dropped:
             self._flush()
+
+    def catch_up(self) -> None:
+        """Make records of what was only looked at, and look no further."""
+        if self._alike is not None:
+            self._tell()
+            self._alike.end()
+
+    def _tell(self) -> None:
+        if self._alike:
+            with self.observer.backlog.lock:
+                self._alike.tell()
 
     def was_reset(self, running: bool, ok: Any) -> None:
         """The prefix cache was to be emptied."""
@@ -141,11 +177,13 @@ class Tape:
         sink = self._sink
         if sink is None:
             return 0
-        return sink.waiting + (0 if self._dropped else len(self.observer.backlog))
+        held = len(self.observer.backlog) + len(self._alike or ())
+        return sink.waiting + (0 if self._dropped else held)
 
     def _flush(self) -> None:
         """Encode what waits. In the engine's thread, where nothing is going on."""
         with self.observer.backlog.lock:
+            self._tell()
             lines, many = self.observer.backlog.take()
             if many:
                 self._write_lines(lines, many)
@@ -155,6 +193,7 @@ class Tape:
         with self.observer.backlog.lock:
             if self._dropped or self.waiting_for_start:
                 return
+            self._tell()
             lines, many = self.observer.backlog.take()
             if many and not self._put(lines):
                 self._dropped = many  # the engine's thread goes on from there
@@ -172,8 +211,9 @@ class Tape:
 
     def _forget(self) -> None:
         """The next records may not refer to those before."""
+        self.catch_up()
         self.steps.forget()
-        self.observer.told = None
+        self.observer.told = self.outcomes.last = None
 
     def _put(self, lines: bytes) -> bool:
         with self.observer.backlog.lock:
@@ -190,6 +230,7 @@ class Tape:
         if self._sink.waiting > self.settings.queue_bytes // 8:
             return
         gap = {"ev": "gap", "records": self._dropped, "reason": "the writer was too slow"}
+        self.catch_up()
         state = snapshot(self.observer, self.steps)
         if self._put(_lines([gap])):
             logger.warning("recording is too slow: %d records are missing", self._dropped)

@@ -29,9 +29,12 @@ class Chart(picture.Chart[int]):
         for r in record.preempted:
             self.put(r, step, "x", "preempted")
             self.standing[r] = "w"
+        drafts = dict(record.drafts)
         for r, n in zip(record.ids, record.tokens, strict=True):
-            kind = "n" if r in new else "r" if r in resumed else "p" if n > 1 else "d"
-            self.put(r, step, kind, f"{n} token" + "s" * (n != 1))
+            known = n - drafts.get(r, 0)
+            kind = "n" if r in new else "r" if r in resumed else "p" if known > 1 else "d"
+            verified = f", {drafts[r]} of them drafts" if r in drafts else ""
+            self.put(r, step, kind, f"{n} token" + "s" * (n != 1) + verified)
             self.standing[r] = "s"
         for r, kind in self.standing.items():
             if step not in self.cells.setdefault(r, {}):

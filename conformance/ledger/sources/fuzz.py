@@ -1,27 +1,23 @@
 """Lockstep: random scenarios on the specification, the reference and the real engine side by side.
 
-A long run, read from what `tests/fuzz/record.py` has left.
+Long runs, read from what `tests/fuzz/record.py` has left.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
-import msgspec
-
-from nullblock.conformance.ledger.digest import TEXT, digest
+from nullblock.conformance.ledger import sums
 from nullblock.conformance.ledger.rows import Cell, Detail, Fact, few
 from nullblock.conformance.ledger.sources.base import Record, Source
 from nullblock.conformance.ledger.words import Word
 from nullblock.spec.catalogue import catalogue
 
 ENGINE = "lockstep"
-RESULT = Path(__file__).parents[1] / "results" / "fuzz.json"
-FILES = (*TEXT, "reference/*.py", "reference/sched/*.py")
+FILES = sums.TEXTS["spec"]
 AGAIN = "python tests/fuzz/record.py"
 
 
 class Fuzzed(Record, frozen=True):
-    """What a long run showed."""
+    """What long runs of the specification showed, of one text."""
 
     of: str
     """Digest of the text that ran."""
@@ -29,6 +25,7 @@ class Fuzzed(Record, frozen=True):
     beside: str
     """The real engine."""
     seed: int
+    """The first of the runs' seeds."""
     scenarios: int
     steps: int
     exceptions: int
@@ -38,27 +35,40 @@ class Fuzzed(Record, frozen=True):
     watched: int
     """Scenarios of which it is known what they reached."""
     reached: dict[str, int]
-
-
-def write(found: Fuzzed, path: Path = RESULT) -> None:
-    """Leave a result for the ledger."""
-    from nullblock.conformance.files import write_atomically
-
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
-
-
-def present() -> str:
-    """The digest of the text that a run started now would be of."""
-    return digest(FILES)
+    families: tuple[str, ...] = ("core",)
+    """Of scenarios."""
 
 
 def gather() -> Fuzzed:
-    """Read the last long run."""
-    return msgspec.json.decode(RESULT.read_bytes(), type=Fuzzed)
+    """Add up the specification's runs beside the real engine of the text that ran last. Raises
+    ValueError if there are none.
+    """
+    mine = [s for s in sums.gather() if "spec" in s.of and s.beside == sums.REAL]
+    if not mine:
+        raise ValueError(f"no run of the specification is recorded: {AGAIN}")
+    of = mine[-1].of["spec"]
+    some = [s for s in mine if s.of["spec"] == of]
+    whole = sums.Sum("all", some[0].of, sums.REAL, {})
+    for one in some:
+        whole = whole.plus(one)
+    return Fuzzed(
+        of=of,
+        engines=tuple(dict.fromkeys(engine for one in some for engine in one.engines)),
+        beside=sums.REAL,
+        seed=int(next(iter(whole.seeds))),
+        scenarios=whole.scenarios,
+        steps=whole.steps,
+        exceptions=whole.exceptions,
+        refused=whole.refused,
+        differences=whole.differences,
+        watched=whole.watched,
+        reached=whole.reached,
+        families=tuple(dict.fromkeys(one.family for one in some)),
+    )
 
 
 def broken(found: Fuzzed) -> Iterator[str]:
-    """A run with differences."""
+    """Runs with differences."""
     if found.differences:
         yield f"lockstep: {found.differences} scenarios differ from {found.beside}"
 
@@ -70,11 +80,11 @@ def cells(found: Fuzzed) -> Iterator[Cell]:
     shown = Detail(
         "Lockstep with the real engine",
         (
-            f"{found.scenarios:,} random scenarios, {steps}: {', '.join(found.engines)} beside "
-            f"{found.beside}, from seed {found.seed}. Every decision and the whole state after "
-            f"it were compared: {found.differences} differences. {found.exceptions:,} scenarios "
-            f"ended by an exception, of all engines alike; {found.refused:,} asked for what is "
-            "out of scope.",
+            f"{found.scenarios:,} random scenarios ({', '.join(found.families)}), {steps}: "
+            f"{', '.join(found.engines)} beside {found.beside}, from seed {found.seed}. Every "
+            f"decision and the whole state after it were compared: {found.differences} "
+            f"differences. {found.exceptions:,} scenarios ended by an exception, of all engines "
+            f"alike; {found.refused:,} asked for what is out of scope.",
             f"Of {found.watched:,} scenarios it was watched what they reached:",
         ),
         tuple(

@@ -73,6 +73,8 @@ class Decoder:
             scheduler_reserve_full_isl=self.flag(k.reserve),
             policy="priority" if k.priority else "fcfs",
             async_scheduling=self.flag(k.asynchronous),
+            num_spec_tokens=value(k.num_spec),
+            spec_method=self._method(),
             semantics=k.sem,
         )
         numbers = k.instance.members["R"]
@@ -90,6 +92,11 @@ class Decoder:
             for r in numbers
         }
         return world
+
+    def _method(self) -> str:
+        if self.flag(self.found.env.eagle):
+            return "eagle"
+        return "draft_model" if self.flag(self.found.env.slots) else "ngram"
 
     def decoded(self, n: int, sort: str) -> Any:
         """A value of a sort, from its word."""

@@ -59,6 +59,7 @@ class FiniteEnv:
 
     concrete = False
     checks = True
+    drafts = True
     NOHASH, ROOT = z3.BitVecVal(-1, BITS), z3.BitVecVal(0, BITS)
 
     def __init__(self, instance: Instance, priority: bool, sem: Semantics = NORMATIVE) -> None:
@@ -68,9 +69,12 @@ class FiniteEnv:
         self.budget, self.max_seqs, self.max_len, self.threshold, self.share = z3.BitVecs(
             "budget max_seqs max_len threshold share", BITS
         )
-        self.caching, self.chunked, self.reserve, self.asynchronous = z3.Bools(
-            "caching chunked reserve asynchronous"
+        self.caching, self.chunked, self.reserve, self.asynchronous, self.eagle = z3.Bools(
+            "caching chunked reserve asynchronous eagle"
         )
+        self.slots = z3.Bool("draft_slots")
+        self.num_spec = z3.BitVec("num_spec", BITS)
+        self.lookahead = z3.If(self.slots, self.num_spec, word(0))
         requests = instance.members["R"]
         self.facts = {
             name: Cells({(r,): z3.BitVec(f"{name} {r}", BITS) for r in requests}, 0)
@@ -81,6 +85,8 @@ class FiniteEnv:
             within(self.max_len, 1, instance.depth * instance.block_size),
             within(self.threshold, 0, 4),
             within(self.share, 0, instance.depth),
+            within(self.num_spec, 0, 3),
+            z3.Implies(self.eagle, z3.And(self.slots, self.num_spec > 0)),
         ]
         for name, low, high in (
             *(("prompt_len", 0, 8), ("max_tokens", 1, 8), ("min_tokens", 0, 3)),
@@ -133,6 +139,7 @@ class FiniteEnv:
         ]
         for r in self.instance.members["R"]:
             limits += [within(s.tlen[r], 0, last), within(s.base[r], 0, last)]
+            limits.append(within(s.base[r] + s.drop[r], 0, last))
             limits.append(s.base[r] + s.drop[r] + s.ph[r] <= last)
         return limits
 
@@ -141,6 +148,7 @@ class FiniteEnv:
         requests, facts = self.instance.members["R"], self.facts
         return [
             both(z3.Not(self.asynchronous), z3.Not(self.reserve)),
+            self.num_spec == 0,
             both(self.threshold == 0, self.chunked, self.caching),
             self.threshold == 0,
             s.evicted == 0,
@@ -247,6 +255,19 @@ class FiniteEnv:
 
     def on_token(self, s: Any, r: Term) -> None:
         """Nothing: tokens have no content here."""
+
+    def accepted(self, s: Any, r: Term) -> Term:
+        """How many drafts the model agrees with: any of those there are."""
+        return self._up_to("accepted", s.ndraft[s.cur])
+
+    def proposed(self, s: Any, r: Term) -> Term:
+        """How many drafts are proposed: any number that there may be."""
+        return self._up_to("proposed", self.num_spec)
+
+    def _up_to(self, name: str, most: Term) -> Term:
+        n, limit = self.const(name, "I")
+        Engines.prover.assume(both(limit, 0 <= n, n <= most))
+        return n
 
     def note(self, s: Any, r: Term, why: Any) -> None:
         """Nothing: verdicts decide nothing."""

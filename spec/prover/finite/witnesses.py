@@ -23,7 +23,7 @@ from nullblock.spec.prover.symbols import Term
 
 CONFLICTS = 200_000
 """At which the search for one state is given up."""
-RULES_AND_READINGS = ("/spec/rules/", "/spec/machine/", "/spec/state.py")
+RULES_AND_READINGS = ("/spec/rules/", "/spec/machine/", "/spec/state.py", "/spec/flight.py")
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,8 +69,8 @@ STEP = [
     Mutant(
         "all tokens are looked up",
         "lookup.py",
-        "num_tokens + row) - 1, 0)",
-        "num_tokens + row), 0)",
+        "tl.maximum(num_tokens - 1, 0)",
+        "num_tokens",
         "game 61",
     ),
     Mutant(
@@ -202,8 +202,8 @@ STEP = [
     Mutant(
         "told again",
         "decision.py",
-        "lay_out(a, row, told, held - told, there)",
-        "lay_out(a, row, told * 0, held, there)",
+        "lay_out(a, row, told, held - told, there, z)",
+        "lay_out(a, row, told * 0, held, there, z)",
         "game 61",
     ),
     Mutant(

@@ -1,0 +1,98 @@
+"""Speculative decoding for the specification: it counts drafts, the tokens are kept here."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from nullblock.conformance.drafting import Drafted
+from nullblock.conformance.engine import Fields
+from nullblock.conformance.scenario_format import Config
+from nullblock.spec.concrete import State
+from nullblock.spec.machine import drafts as machine
+from nullblock.spec.machine.output import SchedulerOutput
+from nullblock.spec.state import live
+
+PADDING = -1
+"""Stands for a draft that workers know, or for one that there is not."""
+
+
+@dataclass(slots=True)
+class StepDrafts:
+    """The drafts of a step in flight."""
+
+    tokens: Drafted
+    invalid: dict[str, int] | None = None
+    """How many of a request's are padding, once they were filled in."""
+
+
+@dataclass(slots=True)
+class Drafts:
+    """What the drafts are, and what is counted of them."""
+
+    num_spec_tokens: int
+    counts: bool
+    """Whether statistics are asked for."""
+    proposed: Drafted = field(default_factory=dict)
+    """The drafts told of a request last."""
+    in_flight: deque[StepDrafts] = field(default_factory=deque)
+    returning: StepDrafts = field(default_factory=lambda: StepDrafts({}))
+    """Those of the step whose output is applied."""
+    stats: Fields | None = None
+    """What the last update counted, by vLLM's names."""
+
+    @classmethod
+    def of(cls, config: Config) -> "Drafts":
+        """Nothing proposed yet."""
+        return cls(config.num_spec_tokens, config.log_stats)
+
+    def propose(self, s: State, drafts: Drafted) -> None:
+        """Take drafts for the steps to come."""
+        for r, tokens in drafts.items():
+            if r in s.k.requests and live(s, r) and machine.offer(s, r, len(tokens)):
+                self.proposed[r] = tokens
+
+    def scheduled(self, out: SchedulerOutput, ahead: list[str]) -> Drafted:
+        """A step was scheduled: its drafts. `ahead` have new ones, which workers will make."""
+        padding = [PADDING] * self.num_spec_tokens
+        tokens = {r: self.proposed.get(r, padding)[:n] for r, n in out.num_draft_tokens}
+        for r in ahead:
+            self.proposed[r] = padding
+        self.in_flight.append(StepDrafts(tokens))
+        return tokens
+
+    def fill_in(self, s: State, drafts: Drafted) -> Fields:
+        """Write drafts into the newest step in flight, keeping their number."""
+        step, invalid = self.in_flight[-1], {}
+        for r, tokens in drafts.items():
+            if r not in s.k.requests or not live(s, r) or not step.tokens.get(r):
+                continue
+            count = len(step.tokens[r])
+            missing = max(0, count - len(tokens))
+            if missing:
+                invalid[r] = missing
+            step.tokens[r] = tokens[:count] + [PADDING] * missing
+        step.invalid = invalid
+        return {"spec": dict(step.tokens), "invalid": invalid}
+
+    def returns(self) -> None:
+        """The output of the oldest step is about to be applied."""
+        self.returning = self.in_flight.popleft()
+        self.stats = None
+
+    def verified(self, r: Any, scheduled: int, accepted: int) -> None:
+        """Count the drafts of one request. Raises AssertionError for more than there may be."""
+        if not self.counts:
+            return
+        if self.stats is None:
+            most = self.num_spec_tokens
+            names = ("num_drafts", "num_draft_tokens", "num_accepted_tokens")
+            self.stats = {"num_spec_tokens": most, **dict.fromkeys(names, 0)}
+            self.stats["num_accepted_tokens_per_pos"] = [0] * most
+        if accepted > self.num_spec_tokens:
+            raise AssertionError(f"{accepted} drafts of {self.num_spec_tokens} are accepted")
+        self.stats["num_drafts"] += 1
+        invalid = (self.returning.invalid or {}).get(r, 0)
+        self.stats["num_draft_tokens"] += scheduled - invalid
+        self.stats["num_accepted_tokens"] += accepted
+        for position in range(accepted):
+            self.stats["num_accepted_tokens_per_pos"][position] += 1

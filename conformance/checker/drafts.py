@@ -1,0 +1,140 @@
+"""Drafts in a replay: what a trace tells of them, compared with what the rules say."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from nullblock.conformance.checker.facts import NotRecorded, Recorded
+from nullblock.conformance.trace.records import (
+    Draft,
+    Header,
+    Output,
+    RequestState,
+    StepInFlight,
+)
+from nullblock.spec.concrete import State
+from nullblock.spec.drafts import placeholders
+from nullblock.spec.fields import CONTINUE, EOS, PLAIN, STOP_ID
+from nullblock.spec.machine.drafts import offer
+from nullblock.spec.profiles import Semantics
+from nullblock.spec.state import live
+
+
+class WithDrafts(Recorded):
+    """An environment in which an output may have several tokens of a request."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.places: dict[tuple[int, int], int] = {}
+        """Of the tokens in the frame, by request and place: those that are not PLAIN."""
+        self.took: dict[int, int] = {}
+        """Tokens of the frame that each request has taken."""
+        self.verified: set[int] = set()
+        """Whose drafts were verified in the frame."""
+
+    def sampled(self, output: Output) -> None:
+        super().sampled(output)
+        self.places = {(r, place): STOP_ID for r, place in output.stop}
+        self.places |= {(r, place): EOS for r, place in output.eos}
+        self.took.clear()
+        self.verified.clear()
+
+    def came(self, r: Any) -> int:
+        """How many tokens of a request the frame has."""
+        return 1 if self.counts is None else self.counts.get(r, 0)
+
+    def accepted(self, s: Any, r: Any) -> int:
+        count, most = self.came(r), s.ndraft[s.cur]
+        if not 1 <= count <= most + 1:
+            raise NotRecorded(f"what {count} tokens of request {r} mean, which had {most} drafts")
+        self.verified.add(r)
+        return count - 1
+
+    def on_token(self, s: State, r: Any) -> None:
+        took = self.took[r] = self.took.get(r, 0) + 1
+        if took > self.came(r):
+            what = f"token {took} of request {r}, which has {self.came(r)} in its output"
+            raise NotRecorded(what)
+
+    def last_token(self, s: State, r: Any) -> int:
+        return self.places.get((r, self.took.get(r, 0) - 1), PLAIN) if self.places else PLAIN
+
+    def note(self, s: State, r: Any, why: Any) -> None:
+        super().note(s, r, why)
+        if why == CONTINUE and self.took[r] != self.came(r):
+            what = f"{self.took[r]} tokens of request {r}, which has {self.came(r)} in its output"
+            raise NotRecorded(what)
+
+    def passed_on(self) -> list[int]:
+        return [self.took[r] for r in self.taken]
+
+
+def environment(header: Header) -> type[Recorded]:
+    """What a trace with this header is replayed in."""
+    return WithDrafts if header.config.num_spec_tokens else Recorded
+
+
+def unheard(header: Header, semantics: Semantics) -> Iterator[str]:
+    """Why a trace with drafts cannot be judged."""
+    if not header.config.num_spec_tokens:
+        return
+    if header.observed.draft != "complete":
+        yield f"all draft records ({header.observed.draft})"
+    if semantics.resumes_await_output:
+        yield "speculative decoding in lines after vllm-0.22.1"
+
+
+def propose(k: Recorded, s: Any, record: Draft) -> None:
+    """Take the drafts that are proposed. Raises NotRecorded where none are configured."""
+    if not k.drafts:
+        raise NotRecorded("drafts that nobody configured: `num_spec_tokens` is 0")
+    for r, n in zip(record.ids, record.counts, strict=True):
+        if r in k.requests and live(s, r):
+            offer(s, r, n)
+
+
+def rule_of_tokens(k: Recorded, r: int, ours: int, theirs: int) -> str:
+    """The rule by which a request gets as many tokens as it does."""
+    if not isinstance(k, WithDrafts) or r not in k.verified:
+        return "UPD-3"
+    ends = any(q == r for q, _ in k.ends)
+    return "DRAFT-10" if ends and ours < theirs else "DRAFT-9"
+
+
+def of_request(s: Any, seen: RequestState) -> Iterator[tuple[str, str, Any, Any]]:
+    """What a state tells of a request's drafts: rule, what, ours, theirs."""
+    r = seen.id
+    yield "DRAFT-7", "drafts", s.spec[r], seen.drafts
+    if s.k.drafts and not s.k.sem.drafts_for_running_only:
+        yield "UPD-1", "mark of a chunk", bool(s.chunk[r]), seen.chunk
+
+
+def restore(s: Any, requests: Sequence[RequestState], steps: Sequence[StepInFlight]) -> None:
+    """Put the drafts that a state tells of into one that has everything else.
+
+    Raises NotRecorded for what decides under these rules and no state tells.
+    """
+    if not s.k.drafts:
+        return
+    drafts = {(step.step, r): n for step in steps for r, n in step.drafts}
+    entries = ((step.step, r) for step in steps for r in step.ids)
+    for i, entry in enumerate(entries):
+        s.ndraft[i] = drafts.get(entry, 0)
+    for q in requests:
+        r = q.id
+        s.spec[r] = q.drafts
+        if not s.k.sem.drafts_for_running_only:
+            s.chunk[r] = int(q.chunk)
+        awaited = [step.step for step in steps if r in step.owed][max(q.discard, 0) :]
+        if s.k.sem.rejections_keep_to_their_run and awaited and q.preemptions:
+            raise NotRecorded(
+                f"which outputs in flight of request {r} are from before its last admission"
+            )
+        if q.placeholders:
+            s.pd[r] = sum(drafts.get((step, r), 0) for step in awaited)
+            s.ph[r] -= s.pd[r]
+
+
+def most_computed(s: Any, r: int) -> int:
+    """The most tokens of a request that can be computed: those known and those in flight."""
+    in_flight = sum(s.ndraft[i] for i in range(s.cur, s.nframe) if s.frame[i] == r)
+    return int(s.ntok[r] + max(placeholders(s, r), in_flight))

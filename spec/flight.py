@@ -1,0 +1,57 @@
+"""The readings of steps in flight: whose an output is, and what is known while some are."""
+
+from nullblock.spec import later
+from nullblock.spec.catalogue import clause
+from nullblock.spec.drafts import placeholders
+from nullblock.spec.fields import RUNNING, TOKEN, UNBORN
+from nullblock.spec.kernel import State, Value, both, either, ite, neg
+
+
+@clause("UPD-16")
+def answers(s: State, i: Value) -> Value:
+    """An output belongs to the request that was scheduled, and to nobody once that has ended.
+
+    Source: Scheduler.update_from_output. In vllm-0.22.1 the request is found again by its id, even
+    if it is a later one.
+    """
+    r = s.frame[i]
+    if s.k.sem.frames_match_request:
+        return both(s.stage[r] != UNBORN, s.arr[r] == s.born[i])
+    return s.stage[r] != UNBORN
+
+
+def owes_token(s: State, i: Value) -> Value:
+    """Whether a request gets a token, to take or to drop, from entry i."""
+    return both(answers(s, i), s.due[i] == TOKEN, neg(later.is_worthless(s, s.frame[i])))
+
+
+@clause("UPD-17")
+def counts_outputs(s: State) -> Value:
+    """The tokens in flight of a request are counted, so that none is computed and sampled twice.
+
+    Source: AsyncScheduler._update_after_schedule. In vllm-0.22.1 synchronous scheduling does not
+    count them: a request preempted and resumed with its output in flight samples it again.
+    """
+    return either(s.k.asynchronous, s.k.sem.outputs_owed_once)
+
+
+def in_flight(s: State) -> Value:
+    """Steps in flight."""
+    return s.steps - s.oldest
+
+
+def begins(s: State, n: Value) -> Value:
+    """The first entry of step n in flight, while no output is being applied."""
+    return ite(n == s.oldest, s.cur, s.fend[n - 1])
+
+
+def computed_for_sure(s: State, r: Value) -> Value:
+    """Tokens of r that are computed and known."""
+    return s.comp[r] - placeholders(s, r)
+
+
+def caches_what_is_known(s: State, r: Value) -> Value:
+    """Whether blocks of r are cached when their last token becomes known, not when it is
+    scheduled (HASH-20).
+    """
+    return both(s.k.asynchronous, s.k.caching, s.stage[r] == RUNNING)

@@ -1,0 +1,142 @@
+"""The families of random scenarios: how one is made, and how it is seen what it reaches."""
+
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from fuzz import (
+    drafts,
+    drafts_beside,
+    drafts_reach,
+    encoder_reach,
+    reach,
+    reach_groups,
+    second_line,
+    waits,
+    waits_reach,
+)
+from fuzz.encoder_scenarios import encoder_scenario
+from fuzz.encoder_waits import encoder_waits
+from fuzz.groups import with_groups
+from fuzz.lockstep import Scenario
+
+from nullblock.conformance.engine import ALL_FEATURES, CORE_FEATURES, Feature
+from nullblock.conformance.lockstep.generator import seeded
+
+Features = frozenset[Feature]
+Make = Callable[[str, int, Features], Scenario]
+Reached = Callable[[Scenario, list[str]], Iterable[str]]
+Watching = Callable[[Counter[str]], AbstractContextManager[None]]
+SELDOM = 20
+"""Of how many scenarios one is watched, where that takes another run of the reference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Random scenarios of one kind."""
+
+    name: str
+    about: str
+    make: Make
+    """The scenario of a key, with at most about so many groups of events, for engines that do
+    all of these features.
+    """
+    reached: Reached
+    """What a scenario reaches, with the lines it printed."""
+    needs: Features = frozenset()
+    """What engines have to do, or the scenarios make no sense."""
+    every: int = SELDOM
+    """Of how many scenarios one is watched."""
+    watching: Watching = lambda seen: nullcontext()
+    """Counts while a scenario runs what can be seen only from inside."""
+
+    def lacking(self, features: Features) -> list[str]:
+        """What it needs and is not among these, by name."""
+        return sorted(feature.value for feature in self.needs - features)
+
+
+def _number(key: str) -> int:
+    """A number for scenarios whose seeds are numbers."""
+    return zlib.crc32(key.encode())
+
+
+def _of_encoder(document: Scenario, lines: list[str]) -> set[str]:
+    return encoder_reach.reached(document) & set(encoder_reach.MUST_REACH)
+
+
+def _of_waits(document: Scenario, lines: list[str]) -> set[str]:
+    """Without those that tell the policy and the mode as well."""
+    return {what for what in waits_reach.reached(document, lines) if "(" not in what}
+
+
+def _families() -> Iterable[Family]:
+    yield Family(
+        "core",
+        "one full-attention group and nothing beside it",
+        lambda key, size, features: seeded(key, size, features & CORE_FEATURES),
+        lambda document, lines: reach.reached(document),
+    )
+    yield Family(
+        "later",
+        "the same, with what only the later line looks at",
+        lambda key, size, features: second_line.made(key, size),
+        lambda document, lines: reach.reached(document),
+        CORE_FEATURES,
+    )
+    yield Family(
+        "drafts",
+        "speculative decoding",
+        drafts.seeded,
+        lambda document, lines: drafts_reach.reached(document),
+        CORE_FEATURES | {Feature.drafts},
+    )
+    yield Family(
+        "groups",
+        "hybrid models",
+        lambda key, size, features: with_groups(key, size),
+        reach_groups.told,
+        ALL_FEATURES,
+        every=1,
+        watching=reach_groups.watching,
+    )
+    yield Family(
+        "encoder",
+        "encoder inputs and the output contract",
+        lambda key, size, features: encoder_scenario(_number(key), size),
+        _of_encoder,
+        ALL_FEATURES,
+    )
+    yield Family(
+        "waits",
+        "adapters capped, remote KV, sessions, grammars",
+        lambda key, size, features: waits.seeded(key, size),
+        _of_waits,
+        ALL_FEATURES,
+        every=1,
+    )
+    yield Family(
+        "drafts-groups",
+        "speculative decoding on hybrid models",
+        lambda key, size, features: drafts_beside.hybrid(key, size),
+        lambda document, lines: drafts_reach.reached(document),
+        ALL_FEATURES,
+    )
+    yield Family(
+        "drafts-waits",
+        "speculative decoding while requests wait",
+        lambda key, size, features: drafts_beside.waiting(key, size),
+        lambda document, lines: drafts_reach.reached(document),
+        ALL_FEATURES,
+    )
+    yield Family(
+        "encoder-waits",
+        "encoder inputs of requests that wait",
+        lambda key, size, features: encoder_waits(_number(key), size),
+        _of_encoder,
+        ALL_FEATURES,
+    )
+
+
+FAMILIES = {family.name: family for family in _families()}

@@ -1,0 +1,33 @@
+"""The named scenarios, on the specification and the reference beside the real vLLM 0.22.1."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fuzz.lockstep import run
+from oracle.client import Oracle
+
+from nullblock.conformance.engines import features_of
+from nullblock.conformance.scenario import from_dict
+from nullblock.conformance.scope import used
+
+NAMED: dict[str, dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "oracle" / "data" / "scenarios.json").read_text()
+)
+
+
+def covered(engine: str) -> list[str]:
+    """The scenarios that use nothing but what an engine says it does."""
+    features = features_of(engine)
+    return [n for n, d in NAMED.items() if {f for f, _ in used(from_dict(d))} <= features]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("engine", "least"), [("spec", 40), ("reference", 58)])
+def test_no_named_scenario_shows_a_difference(engine: str, least: int, oracle: Oracle) -> None:
+    """Each that the engine covers, with the whole state after each decision."""
+    names = covered(engine)
+    assert len(names) >= least
+    outcomes = {name: run(NAMED[name], (engine,), oracle) for name in names}
+    assert {n: o for n, o in outcomes.items() if o.differences or o.refused} == {}
