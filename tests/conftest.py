@@ -3,7 +3,6 @@
 A test that compares with the real engine takes the fixture ``oracle`` and the marker ``oracle``.
 """
 
-import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -27,7 +26,8 @@ with suppress(ImportError):  # kernels are tested where there is no Hypothesis, 
 # Support modules are imported by the folder they live in: `from oracle.client import Oracle`.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from oracle.client import Oracle  # noqa: E402  (only found from here on)
+from collecting import collect  # noqa: E402  (only found from here on)
+from oracle.client import Oracle  # noqa: E402
 from oracle.install import (  # noqa: E402
     FIRST,
     SECOND,
@@ -42,15 +42,11 @@ MISSING = "the real vLLM is not installed"
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Iterator[None]:
-    """Collect garbage between tests only, in this thread. Z3's terms are for one thread, and a
-    call of Z3 lets go of the interpreter's lock: another thread that happened to collect then
-    would release terms while Z3 is at work.
-    """
-    gc.disable()
+    """A test leaves its garbage to this thread."""
     try:
         return (yield)
     finally:
-        gc.enable()
+        collect()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
