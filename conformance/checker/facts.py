@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import Add, Header, Output
 from nullblock.spec import facts
 from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
@@ -51,6 +52,14 @@ class Chain:
         self.starts.append(self.length)
         self.shifts.append(first - self.length)
         self.length += many
+
+    def jumps(self) -> list[tuple[int, int]]:
+        """Where the numbers do not go on as they did, and how far they are ahead from there:
+        equal where the numbers are, however they were told.
+        """
+        before = [None, *self.shifts]
+        rows = zip(self.starts, self.shifts, before, strict=False)
+        return [(start, shift) for start, shift, last in rows if shift != last]
 
     def __getitem__(self, i: int) -> int:
         if i >= self.starts[-1]:
@@ -100,6 +109,9 @@ class Recorded(RecordEnv):
         self.heard: list[Heard] = []
         self.held_back = False
         """Whether the step held the head of the waiting queue back (WAIT-8)."""
+        self.owed_unknown: set[int] = set()
+        """Whose entries in steps in flight the state to go on from told of, and not what they are
+        owed: they had ended by then."""
         self.refused: list[tuple[int, str]] = []
         """Who was rejected at arrival, and why, until an update has reported it."""
 
@@ -144,7 +156,7 @@ class Recorded(RecordEnv):
         self.chains[add.id] = Chain(() if add.chain is UNSET else add.chain)
 
     def sampled(self, output: Output) -> None:
-        """Learn what a frame tells."""
+        """Learn what a frame tells. Raises Malformed for more content than the tokens fill."""
         ids, counts = output.ids, output.counts
         self.kinds = {r: STOP_ID for r, _ in output.stop} | {r: EOS for r, _ in output.eos}
         everyone = counts.count(1) == len(counts) and ids == self.next_frame()
@@ -152,6 +164,15 @@ class Recorded(RecordEnv):
         for r, number in () if output.chain is UNSET else output.chain:
             if r in self.chains:
                 self.chains[r].extend(number)
+                self._check_filled(r)
+
+    def _check_filled(self, r: int) -> None:
+        """No block has a chain number before it is full."""
+        s: Any = self.state
+        came = 1 if self.counts is None else self.counts[r]
+        if self.chains[r].length * self.block_size > s.ntok[r] + came:
+            what = f"a block of request {r} that its tokens do not fill"
+            raise Malformed(what, "record it again: one chain number for each full block")
 
     def next_frame(self) -> list[int]:
         """Who is in the oldest step in flight."""

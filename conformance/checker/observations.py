@@ -1,7 +1,7 @@
 """Compares what a trace tells of outputs, of the state after a decision, and of whole states."""
 
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -101,8 +101,8 @@ TOLD_BY = {"stored": "OUT-8", "removed": "OUT-9", "cleared": "OUT-10"}
 
 def events(heard: list[Heard], seen: list[Event]) -> Iterator[Mismatch]:
     """What the prefix cache told since the update before."""
-    told = [_told(event) for event in seen]
-    for ours, theirs in zip_longest(heard, told):
+    most = 1 + max((len(told[1]) for told in heard if told[0] == "stored"), default=0)
+    for ours, theirs in zip_longest(heard, (_told(event, most) for event in seen)):
         if ours != theirs:
             yield Mismatch(TOLD_BY[(ours or theirs)[0]], "the next KV event", ours, theirs)
             return
@@ -112,11 +112,12 @@ def events(heard: list[Heard], seen: list[Event]) -> Iterator[Mismatch]:
             yield Mismatch(rule, "the group of a KV event", 0, event.group)
 
 
-def _told(event: Event) -> Heard:
+def _told(event: Event, most: int) -> Heard:
+    """An event as the rules tell it; of a run that is longer than any of theirs, the front."""
     match event:
         case Stored(chain=runs, parent=parent, tokens=n):
-            chain = tuple(first + i for first, many in runs for i in range(many))
-            return ("stored", chain, parent, n)
+            chain = (first + i for first, many in runs for i in range(many))
+            return ("stored", tuple(islice(chain, most)), parent, n)
         case Removed(chain=chain):
             return ("removed", tuple(chain))
         case Cleared():
@@ -169,16 +170,16 @@ def state(s: Any, seen: State, steps: int, names: Names) -> Iterator[Mismatch]:
         if live(s, q.id):
             yield from _request(s, q, names)
     yield from _pool(s, seen, names)
-    yield from _between(s, seen)
+    yield from _between(s, seen, steps)
 
 
-def _between(s: Any, seen: State) -> Iterator[Mismatch]:
+def _between(s: Any, seen: State, steps: int) -> Iterator[Mismatch]:
     """What is remembered from one step to the next."""
     for rule, what, expected, actual in (
         ("OUT-6", "who ended and is not reported yet", sorted(s.finished), seen.finished),
         ("OUT-3", "who was scheduled in the step before", sorted(s.prev), seen.previous),
         ("LIFE-7", "the pause state", s.pause, _pause(seen.pause_state)),
-        ("UPD-8", "the steps in flight", _flights(s), _told_flights(seen.in_flight)),
+        ("UPD-8", "the steps in flight", _flights(s, steps), _told_flights(seen.in_flight)),
     ):
         if actual is not UNSET and expected != actual:
             yield Mismatch(rule, what, expected, actual)
@@ -188,22 +189,26 @@ def _pause(name: str | UnsetType) -> int | UnsetType:
     return UNSET if isinstance(name, UnsetType) else PAUSE[name]
 
 
-Flight = list[tuple[int, int, bool, int]]
-"""The entries of a step in flight: who, how many tokens, whether one is owed, how many drafts."""
+Entry = tuple[int, int, bool | None, int]
+"""Of a step in flight: who, how many tokens, whether one is owed (None: to somebody who is gone,
+whoever has the number now), how many drafts.
+"""
+Flight = tuple[int, list[Entry]]
+"""A step in flight: its number, and its entries."""
 
 
-def _flights(s: Any) -> list[Flight]:
-    """The steps in flight, those left out who are gone, whoever has their numbers now."""
-    found, i = [], s.cur
+def _flights(s: Any, steps: int) -> list[Flight]:
+    """The steps in flight, of so many in all."""
+    found: list[Flight] = []
+    i = s.cur
     for n in range(s.oldest, s.steps):
-        entries = range(i, s.fend[n])
-        found.append(
-            [
-                (s.frame[j], s.grant[j], s.due[j] == TOKEN, s.ndraft[j])
-                for j in entries
-                if s.arr[s.frame[j]] == s.born[j]
-            ]
-        )
+        entries: list[Entry] = [
+            (s.frame[j], s.grant[j], s.due[j] == TOKEN, s.ndraft[j])
+            if s.arr[s.frame[j]] == s.born[j]
+            else (s.frame[j], s.grant[j], None, 0)
+            for j in range(i, s.fend[n])
+        ]
+        found.append((steps - s.steps + n + 1, entries))
         i = s.fend[n]
     return found
 
@@ -211,14 +216,15 @@ def _flights(s: Any) -> list[Flight]:
 def _told_flights(told: list[StepInFlight] | UnsetType) -> list[Flight] | UnsetType:
     if isinstance(told, UnsetType):
         return UNSET
-    return [
-        [
-            (r, n, r in step.owed, dict(step.drafts).get(r, 0))
+    found: list[Flight] = []
+    for step in told:
+        drafts = dict(step.drafts)
+        entries: list[Entry] = [
+            (r, n, None, 0) if r in step.gone else (r, n, r in step.owed, drafts.get(r, 0))
             for r, n in zip(step.ids, step.tokens, strict=True)
-            if r not in step.gone
         ]
-        for step in told
-    ]
+        found.append((step.step, entries))
+    return found
 
 
 def _request(s: Any, seen: RequestState, names: Names) -> Iterator[Mismatch]:
@@ -244,7 +250,16 @@ def _in_flight(s: Any, r: int, seen: RequestState) -> tuple[tuple[str, str, Any,
         ("UPD-18", "tokens to be dropped", discarded(s, r), seen.discard),
         ("PREEMPT-4", "number of preemptions", s.npre[r], seen.preemptions),
         *drafts.of_request(s, seen),
+        *_cached(s, r, seen),
     )
+
+
+def _cached(s: Any, r: int, seen: RequestState) -> tuple[tuple[str, str, Any, Any], ...]:
+    """Where nothing is cached, there may be no entry or one of 0."""
+    if not s.k.caching:
+        return ()
+    told = [0] if seen.num_cached is UNSET else seen.num_cached
+    return (("HASH-12", "number of cached blocks", [s.ncached[r]], told),)
 
 
 def _pool(s: Any, seen: State, names: Names) -> Iterator[Mismatch]:

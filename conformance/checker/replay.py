@@ -7,11 +7,16 @@ from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.checker import decisions, drafts, fast, observations
+from nullblock.conformance.checker import decisions, drafts, fast, observations, retold
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.facts import NotRecorded, constants
 from nullblock.conformance.checker.names import names
-from nullblock.conformance.checker.restore import contradictions, restore
+from nullblock.conformance.checker.restore import (
+    NOBODY,
+    contradictions,
+    earlier_owner,
+    restore,
+)
 from nullblock.conformance.trace.decode import Passed, Shown, Unknown
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
@@ -151,6 +156,7 @@ class Replay:
         if self.known:
             found = observations.state(self.s, record, self.steps, self.names)
             self.compare(found)
+            retold.compare(self.k, record)
             return
         self.s = restore(self.k, record, self.names)
         self.steps = record.step
@@ -167,11 +173,18 @@ class Replay:
                 f"request {record.id} is added a second time while it is alive",
                 "record it again: a recorder writes what happens, in its order",
             )
+        if record.id in self.k.owed_unknown and self._awaits(record.id):
+            raise earlier_owner(record.id)
         self.k.introduce(record)
         if not events.add(self.s, record.id):
             why = why_unservable(self.k.config, record.prompt, record.max_tokens)
             assert why is not None, "a rejection has a reason"
             self.k.refused.append((record.id, why))
+
+    def _awaits(self, r: int) -> bool:
+        """Whether an entry in flight is of an owner of that number who is not known."""
+        s = self.s
+        return any(s.frame[i] == r and s.born[i] == NOBODY for i in range(s.cur, s.nframe))
 
     def _schedule(self, record: Schedule) -> None:
         self.steps += 1

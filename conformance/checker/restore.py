@@ -27,6 +27,8 @@ from nullblock.spec.fields import (
 from nullblock.spec.names import PAUSE, STAGE
 
 T = TypeVar("T")
+NOBODY = -1
+"""The arrival of whoever an entry of a step in flight was of, and has ended since."""
 WHOLE = ("free_queue", "ref_cnt", "in_flight", "finished", "previous", "pause_state")
 """What a record has to tell, besides requests, so that the rules can go on from it."""
 
@@ -61,8 +63,10 @@ def restore(k: Recorded, seen: State, names: Names) -> Any:
         s.nwait += 1
         s.waitset = k.add(s.waitset, r)
     _pool(s, seen, names)
+    k.owed_unknown.clear()
     for n, step in enumerate(told(seen.in_flight)):
         _in_flight(s, n, step)
+        k.owed_unknown.update(step.gone)
     drafts.restore(s, seen.requests, told(seen.in_flight))
     s.finished, s.prev = set(told(seen.finished)), set(told(seen.previous))
     s.pause = PAUSE[told(seen.pause_state)]
@@ -117,12 +121,18 @@ def _complete(k: Recorded, seen: State) -> None:
         if k.priority and q.arrival is UNSET:
             raise NotRecorded(f"the arrival time of request {q.id}, under the PRIORITY policy")
     known = {q.id for q in seen.requests}
-    if any(known & set(step.gone) for step in told(seen.in_flight)):
-        raise NotRecorded("what a step in flight owes to an earlier owner of a request number")
+    for step in told(seen.in_flight):
+        for r in known.intersection(step.gone):
+            raise earlier_owner(r)
     if unknown := set(seen.running + seen.waiting) - known:
         raise NotRecorded(
             f"the facts about request {min(unknown)} in the state at step {seen.step}"
         )
+
+
+def earlier_owner(r: int) -> NotRecorded:
+    """A number is used again while a step in flight may owe a token to who had it before."""
+    return NotRecorded(f"what a step in flight owes to an earlier owner of request number {r}")
 
 
 def _request(s: Any, q: RequestState) -> None:
@@ -170,11 +180,11 @@ def _pool(s: Any, seen: State, names: Names) -> None:
 
 
 def _in_flight(s: Any, number: int, step: StepInFlight) -> None:
-    owed = set(step.owed)
+    owed, gone = set(step.owed), set(step.gone)
     for r, n in zip(step.ids, step.tokens, strict=True):
         i = s.nframe
         s.frame[i], s.grant[i] = r, n
-        s.born[i] = s.arr[r]
+        s.born[i] = NOBODY if r in gone else s.arr[r]
         s.due[i] = TOKEN if r in owed else CHUNK
         if s.k.sem.resumes_await_output:
             s.aloft[r] += n

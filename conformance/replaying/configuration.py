@@ -36,9 +36,10 @@ PRESETS: dict[str, dict[str, Any]] = {
 pool's size is that of 512 or 128 thousand tokens, since it depends on the model."""
 DEFAULT = "vllm"
 _WITHOUT = (
-    ("num_spec_tokens", "drafts"),
+    ("num_spec_tokens", "drafts: no workload tells which of them a model accepts"),
     ("kv_events", "the KV event stream"),
 )
+"""What a replay does without, and nullblock run and trace do."""
 
 
 def configuration(text: str) -> Config:
@@ -57,7 +58,8 @@ def configuration(text: str) -> Config:
         raise error.at(place=f"--config {text}: {place}".removesuffix(": ")) from None
     for key, what in _WITHOUT:
         if getattr(config, key):
-            raise OutOfScope(f"a replay does without {what}", f"leave {key} out", "--config")
+            remedy = f"leave {key} out, or write a scenario: nullblock run and trace play it"
+            raise OutOfScope(f"a replay does without {what}", remedy, "--config")
     if config.pipeline_parallel_size > 1:
         what = "a replay does without pipeline parallelism"
         raise ScenarioError(what, "leave pipeline_parallel_size out", "--config")

@@ -113,7 +113,8 @@ class Expander:
         ids, tokens = before.ids, before.tokens
         computed, outputs = self._numbers
         if line.gone:
-            ids, tokens, computed, outputs = _without(set(line.gone), before, computed, outputs)
+            gone = _different(line.gone, line.step)
+            ids, tokens, computed, outputs = _without(gone, before, computed, outputs)
         computed = list(map(add, computed, tokens))
         outputs = [n + 1 for n in outputs]
         if before.drafts or self._rejected.since:
@@ -146,6 +147,9 @@ class Expander:
         """The record, and what the next one may refer to."""
         told = blocks(line, ids, computed, self._block_size)
         cached: CachedRequests | UnsetType = UNSET
+        if not (ids or line.known) and (told or line.resumed or line.all_tokens):
+            what = f"step {line.step} tells more of requests that it does not have"
+            raise Malformed(what, _RECORDER)
         if ids or line.known:
             cached = CachedRequests(
                 ids=ids + [id for id, _, _ in line.known] if line.known else ids,
@@ -186,12 +190,14 @@ class Expander:
             raise Malformed(f"update of step {line.step} before its output", _RECORDER)
         ids, tokens = output.ids, output.counts
         if line.gone or 0 in tokens:
-            gone = set(line.gone)
-            if unknown := gone - set(ids):
-                raise _stranger(min(unknown), line.step)
-            taken = [
-                (id, n) for id, n in zip(ids, tokens, strict=True) if n > 0 and id not in gone
-            ]
+            gone = _different(line.gone, line.step)
+            sampled = [(id, n) for id, n in zip(ids, tokens, strict=True) if n > 0]
+            if unknown := gone - {id for id, _ in sampled}:
+                what = (
+                    f"request {min(unknown)}, which sampled nothing in step {line.step}, is gone"
+                )
+                raise Malformed(what, _RECORDER)
+            taken = [(id, n) for id, n in sampled if id not in gone]
             ids, tokens = [id for id, _ in taken], [n for _, n in taken]
         if line.cut:
             tokens = cut_off(line, ids, tokens)
@@ -256,6 +262,14 @@ def _except(
         if i is None:
             raise _stranger(id, line.step - 1)
         tokens[i], computed[i], outputs[i] = n, c, o
+
+
+def _different(gone: list[int], step: int) -> set[int]:
+    """Who is gone, each told once."""
+    found = set(gone)
+    if len(found) != len(gone):
+        raise Malformed(f"a request that is gone twice from step {step}", _RECORDER)
+    return found
 
 
 def _stranger(id: int, step: int) -> Malformed:

@@ -57,6 +57,8 @@ class TraceReader:
         self._files = source.parts(path) if stream is None else [path]
         self._stream = stream
         self._lax = lax
+        self._skims = False
+        """Whether the rest is read without looking at the lines."""
         self._lines = self._numbered()
         self._digest = hashlib.sha256()
         self._undigested: list[bytes] = []
@@ -154,6 +156,7 @@ class TraceReader:
 
         Raises :class:`Malformed` for a compressed stream that is broken or cut.
         """
+        self._skims = True
         for _ in self._lines:
             pass
 
@@ -163,7 +166,8 @@ class TraceReader:
             try:
                 name = str(path)
                 with self._stream or path.open("rb") as stream:
-                    for number, line in enumerate(source.lines(stream), start=1):
+                    lines = source.lines(stream, lambda: self._skims)
+                    for number, line in enumerate(lines, start=1):
                         yield part, number, name, line
             except Malformed as error:
                 if self._lax and isinstance(error, Cut):

@@ -78,6 +78,8 @@ class StepInFlight(Piece, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if len(self.tokens) != len(self.ids):
             raise ValueError("`tokens` and `ids` differ in length")
+        if not set(self.ids).issuperset(self.owed + self.gone):
+            raise ValueError("`owed` and `gone` are some of `ids`")
 
 
 class State(Line, frozen=True, kw_only=True, tag="state"):

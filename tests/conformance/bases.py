@@ -222,3 +222,19 @@ def midway() -> dict[str, Lines]:
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         found[path.stem] = [lines[0] | {"sealed": False}, *lines[1:-1]]
     return found
+
+
+RECORDED = sorted(Path(__file__).with_name("data").joinpath("recorded").glob("*.jsonl"))
+"""Files of recordings of the real vLLM, sealed (`record_engine.py` with `scenarios.json`)."""
+
+
+@cache
+def as_recorded() -> dict[str, Lines]:
+    """Those recordings line by line as the recorder wrote them, with a whole state after every
+    third step, unsealed.
+    """
+    found = {}
+    for path in RECORDED:
+        header, *lines = map(json.loads, path.read_text().splitlines())
+        found[path.stem] = [header | {"sealed": False}, *lines[:-1]]
+    return found

@@ -13,9 +13,9 @@ Path = tuple[str, ...]
 Lines = list[dict[str, Any]]
 
 
-def every_field() -> list[Path]:
+def every_field(kinds: dict[str, type[Struct]] = KINDS) -> list[Path]:
     """The leaves of all records: kind of record, then names, lists of parts passed through."""
-    every = ((kind, *path) for kind, record in KINDS.items() for path in _leaves(record))
+    every = ((kind, *path) for kind, record in kinds.items() for path in _leaves(record))
     return list(dict.fromkeys(every))
 
 
@@ -126,7 +126,7 @@ CHOICES = {
 
 def other(value: Any, name: str = "") -> Any:
     """Another value of the same type."""
-    if name == "chain" and value:
+    if name == "chain" and value and isinstance(value[-1], list):
         *kept, [first, second] = value
         return [*kept, [first, second - 1] if second > 1 else [first + 1, second]]
     if name == "min_tokens":

@@ -2,71 +2,31 @@
 which no decision depends.
 """
 
-import io
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from altered import (
+    INPUT,
+    Caught,
+    Damage,
+    Expected,
+    Explained,
+    Input,
+    Unobserved,
+    Unsaid,
+    caught,
+    judge,
+    meets,
+)
 from bases import Lines, bases, midway
 from fields import alterations, every_field
 
 from nullblock.conformance.checker import Verdict, check
 from nullblock.spec.catalogue import catalogue
 
-
-@dataclass(frozen=True, slots=True)
-class Caught:
-    """A decision or an observation: VIOLATION on that very line, by one of these rules; or damage
-    there, where the alteration makes the record impossible.
-    """
-
-    rules: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """What holds a trace together: MALFORMED."""
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """What decisions follow from: the first one that comes out otherwise is a VIOLATION, there or
-    later; where the trace then lacks something, or contradicts itself, it is INCONCLUSIVE or
-    MALFORMED; where nothing follows, it conforms. In some trace something follows.
-    """
-
-
-@dataclass(frozen=True, slots=True)
-class Unsaid:
-    """What makes a trace INCONCLUSIVE: it says that something is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """An exception of the engine, which the rules explain or not: VIOLATION where they decide
-    there, INCONCLUSIVE where it cannot be said.
-    """
-
-
-@dataclass(frozen=True, slots=True)
-class Unobserved:
-    """Nothing is concluded from it."""
-
-    why: str
-
-
-Expected = Caught | Damage | Input | Unsaid | Explained | Unobserved
 KEPT = ("header.config_sha256", "header.sealed")
 """Fields that only a sealed trace has."""
-
-
-def caught(*rules: str) -> Caught:
-    """Caught, by one of these rules."""
-    return Caught(rules)
-
-
-INPUT = Input()
 
 
 EVENT = ("chain", "parent", "tokens")
@@ -214,12 +174,6 @@ IN_PARTS = ("header.recording", "part.number", "part.recording")
 """Only a recording of several files has them."""
 
 
-def judge(lines: Lines) -> Verdict:
-    """The verdict on these very lines."""
-    data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    return check(Path("trace"), stream=io.BytesIO(data), deep=False)
-
-
 def opened(name: str, path: str) -> Lines:
     """A trace to alter: without its seal, unless that is what is altered."""
     lines = bases()[name]
@@ -276,27 +230,6 @@ def test_an_altered_field_of_a_state_to_go_on_from(path: str) -> None:
     assert found, "no trace has it"
     if isinstance(expected, Input):
         assert set(found) != {"CONFORMS"}
-
-
-def meets(verdict: Verdict, at: int, expected: Expected) -> None:
-    """Whether a verdict is the expected one."""
-    first, said = verdict.first, verdict.verdict
-    match expected:
-        case Caught(rules=rules):
-            assert first is not None and first.line == at + 1, verdict
-            assert said == "MALFORMED" or (said, first.rule in rules) == ("VIOLATION", True), first
-        case Damage():
-            assert said == "MALFORMED" and first is not None and first.line >= at + 1, verdict
-        case Input():
-            assert first is None or first.line >= at + 1, verdict
-        case Unsaid():
-            # A frame of several tokens says nothing of a request that is gone.
-            assert said in ("INCONCLUSIVE", "CONFORMS"), verdict
-            assert said == "INCONCLUSIVE" or verdict.replay is not None
-        case Explained():
-            assert said in ("VIOLATION", "INCONCLUSIVE"), verdict
-        case Unobserved():
-            assert said == "CONFORMS", verdict
 
 
 def test_an_altered_gap() -> None:

@@ -215,7 +215,7 @@ MISTAKES: dict[str, tuple[int, list[str], str]] = {
     ),
     "a wrong key": (4, ["talk.jsonl", "--config", "num_block=3"], "did you mean 'num_blocks'?"),
     "a wrong scale": (2, ["talk.jsonl", "--scale-lengths", "3"], "--scale-lengths"),
-    "out of scope": (3, ["talk.jsonl", "--config", "num_spec_tokens=2"], "without drafts"),
+    "out of scope": (3, ["talk.jsonl", "--config", "num_spec_tokens=2"], "which of them a model"),
     "a folder that is none": (2, ["talk.jsonl", "--page", "none/p.html"], "no such folder"),
     "two traces in one": (
         2,

@@ -3,6 +3,7 @@
 import io
 import random
 import tracemalloc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import zstandard
 from traces import BUSY, documents, gzipped, kinds, read, refused, trace_of, unsealed, zstd
 
 from nullblock.conformance.trace import source
-from nullblock.conformance.trace.errors import Malformed
+from nullblock.conformance.trace.errors import Cut, Malformed
 from nullblock.conformance.trace.reader import TraceReader
 
 PLAIN = trace_of(BUSY)
@@ -258,3 +259,37 @@ def test_reading_on_after_a_verdict_finds_a_broken_stream() -> None:
     next(iterator)
     with pytest.raises(Malformed, match="zstd stream is damaged"):
         reader.drain()
+
+
+@pytest.mark.parametrize("packed", [gzipped, zstd])
+def test_whoever_skims_takes_no_line_apart(packed: Callable[[bytes], bytes]) -> None:
+    """A few kilobytes may be millions of lines: none is handed out, and a last one without its
+    end is found all the same.
+    """
+    whole = PLAIN + b"\n" * 2**20
+
+    def skimmed(data: bytes) -> list[bytes]:
+        return list(source.lines(io.BytesIO(packed(data)), lambda: True))
+
+    assert skimmed(whole) == []
+    with pytest.raises(Cut) as cut:
+        skimmed(whole + b"{")
+    assert cut.value.line == whole.count(b"\n") + 1
+
+
+def test_reading_on_skims() -> None:
+    """Empty lines after a verdict are read over: nothing is said of them."""
+    reader = TraceReader(Path("trace"), stream=io.BytesIO(PLAIN + b"\n" * 2**17))
+    next(iter(reader))
+    handed_out = 0
+    lines = reader._lines
+
+    def counted() -> Iterator[tuple[int, int, str, bytes]]:
+        nonlocal handed_out
+        for line in lines:
+            handed_out += 1
+            yield line
+
+    reader._lines = counted()
+    reader.drain()
+    assert handed_out < 2**16 + len(PLAIN)

@@ -23,7 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "conformance"))
 
-from bases import bases  # noqa: E402  (found through the line above)
+from bases import RECORDED, bases  # noqa: E402  (found through the line above)
 from traces import gzipped, written, zstd  # noqa: E402
 
 from nullblock.conformance.checker import Verdict, check, report  # noqa: E402
@@ -77,6 +77,11 @@ def joined(data: bytes, chance: random.Random) -> bytes:
     """The beginning of one trace and the end of another one."""
     other = chance.choice(SEALED)
     return data[: chance.randrange(len(data))] + other[chance.randrange(len(other)) :]
+
+
+def followed(data: bytes, chance: random.Random) -> bytes:
+    """Something stands behind the end: a trace, empty lines by the million, zeros."""
+    return data + chance.choice((data, chance.choice(SEALED), b"\n" * 2**20, b"\0" * 4096))
 
 
 def noisy(data: bytes, chance: random.Random) -> bytes:
@@ -190,22 +195,22 @@ def _lie(line: Any, chance: random.Random) -> None:
 
 DAMAGES: tuple[Damage, ...] = (
     *(truncated, flipped, spliced, joined, noisy, lines_doubled, lines_dropped, lines_moved),
-    *(encoded, giant, nested, lying, miscounting, miscounting, keys),
+    *(encoded, giant, nested, lying, miscounting, miscounting, keys, followed),
 )
 RESEALED = (lying, miscounting, lines_doubled, lines_dropped, lines_moved)
 """What somebody may do who then seals it again."""
-OF_BYTES: tuple[Damage, ...] = (truncated, flipped, spliced, joined, noisy)
+OF_BYTES: tuple[Damage, ...] = (truncated, flipped, spliced, joined, noisy, followed)
 """What can happen to a compressed file."""
 
 
 def _sealed() -> list[bytes]:
-    """The traces that are damaged, with a fresh seal."""
+    """The traces that are damaged: our own, with a fresh seal, and those of a recorder."""
     found = []
     for name, lines in bases().items():
         if name != "lost":
             kept = [line for line in lines if line["ev"] != "end"]
             found.append(resealed(b"".join(json.dumps(x).encode() + b"\n" for x in kept)))
-    return found
+    return found + [path.read_bytes() for path in RECORDED]
 
 
 def resealed(data: bytes) -> bytes:

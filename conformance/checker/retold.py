@@ -1,0 +1,56 @@
+"""What a state says once more of requests that have arrived: it has to be what was told then."""
+
+from typing import Any
+
+from msgspec import UNSET
+
+from nullblock.conformance.checker.facts import Chain, Recorded
+from nullblock.conformance.trace.errors import Malformed
+from nullblock.conformance.trace.records import RequestState, State
+
+_RECORDER = "record it again: a recorder writes what happens, in its order"
+FACTS = {
+    "prompt": "prompt_len",
+    "max_tokens": "max_tokens",
+    "min_tokens": "min_tokens",
+    "priority": "priority",
+    "skip_reading_prefix_cache": "skip_reading_prefix_cache",
+}
+"""Fields of a request in a ``state``, and what they are called in its facts."""
+
+
+def compare(k: Recorded, seen: State) -> None:
+    """Compare the inputs that a state repeats, of the requests that the rules know.
+
+    Raises Malformed, without a line number, where it contradicts what was told before.
+    """
+    for q in seen.requests:
+        if q.id not in k.requests or q.prompt is UNSET:
+            continue
+        for name, was, now in _facts(k, q):
+            if was != now:
+                what = f"{name} of request {q.id}: {now}, which was {was} before"
+                raise Malformed(what, _RECORDER)
+        if k.caching and q.chain is not UNSET:
+            _chain(k, q, Chain(q.chain))
+
+
+def _facts(k: Recorded, q: RequestState) -> list[tuple[str, Any, Any]]:
+    """Name, value told before, and value told now. The order of arrival counts under PRIORITY."""
+    known = k.requests[q.id]
+    rows = [(name, getattr(known, fact), getattr(q, name)) for name, fact in FACTS.items()]
+    rows.append(("features", [], q.features))  # one that arrived with any is not judged at all
+    if k.priority:
+        tie = 0.0 if q.tie is UNSET else q.tie
+        rows += [("arrival", known.arrival, q.arrival), ("tie", known.id[0], tie)]
+    return rows
+
+
+def _chain(k: Recorded, q: RequestState, told: Chain) -> None:
+    """The content of its full blocks."""
+    if told.length != q.tokens // k.block_size:
+        what = f"{told.length} chain numbers for {q.tokens} tokens of request {q.id}"
+        raise Malformed(what, "one for each full block")
+    before = k.chains[q.id]
+    if before.length == told.length and before.jumps() != told.jumps():
+        raise Malformed(f"other chain numbers of request {q.id} than before", _RECORDER)

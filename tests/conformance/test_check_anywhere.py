@@ -1,0 +1,66 @@
+"""Wherever a recording is cut before a state that tells everything, the rest can be judged."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from altered import judge
+from bases import Lines, as_recorded
+from traces import read, unsealed
+
+from nullblock.conformance.checker import check
+from nullblock.conformance.trace.records import Record, State
+
+OWNER = "what a step in flight owes to an earlier owner of request number"
+
+
+def written_out(lines: Lines) -> list[Any]:
+    """The records that the lines stand for, short forms as whole ones."""
+    return read(unsealed(lines))
+
+
+def from_there(records: list[Any], at: int) -> bytes:
+    """The trace that begins with the record at that index."""
+    header = msgspec.structs.replace(records[0], start="unknown")
+    lines: list[Record] = [header, *records[at:]]
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+
+
+@pytest.mark.parametrize("name", as_recorded())
+def test_every_state_is_one_to_begin_with(name: str) -> None:
+    """Chunks, preempted requests, drafts, outputs in flight of requests that are gone: whatever
+    the state tells, all that follows is explained, later states among it.
+    """
+    records = written_out(as_recorded()[name])
+    places = [i for i, record in enumerate(records) if isinstance(record, State)]
+    assert len(places) > 3
+    for at in places:
+        verdict = check(Path("trace"), stream=io.BytesIO(from_there(records, at)), deep=False)
+        told = " ".join(verdict.missing)
+        assert verdict.verdict == "CONFORMS" or told.startswith(OWNER), (at, verdict)
+
+
+def test_some_have_requests_that_are_gone_in_flight() -> None:
+    """What is special about them is there."""
+    states = [line for line in as_recorded()["four-in-flight"] if line["ev"] == "state"]
+    assert any("gone" in step for state in states for step in state["in_flight"])
+
+
+def test_a_number_of_somebody_gone_may_come_back_too_soon() -> None:
+    """In vllm-0.22.1 a new owner of an id gets what is in flight for the old one: what that is,
+    a state does not tell.
+    """
+    lines = as_recorded()["four-in-flight"]
+    at = next(
+        i
+        for i, line in enumerate(lines)
+        if line["ev"] == "state" and any("gone" in step for step in line["in_flight"])
+    )
+    gone = next(step for step in lines[at]["in_flight"] if "gone" in step)["gone"][0]
+    add = {"ev": "add", "id": gone, "prompt": 1, "max_tokens": 1, "arrival": 0.0, "chain": []}
+    header = lines[0] | {"start": "unknown"}
+    verdict = judge([header, lines[at], add, *lines[at + 1 :]])
+    assert verdict.verdict == "INCONCLUSIVE"
+    assert verdict.missing == [f"{OWNER} {gone}"]

@@ -1,0 +1,180 @@
+"""Every field of a trace as the recorder writes it, altered: the short forms of records, and whole
+states in the middle of a run that is known.
+"""
+
+import copy
+import tracemalloc
+from collections.abc import Mapping
+
+import pytest
+from altered import INPUT, Caught, Damage, Expected, Input, Unobserved, caught, judge, meets
+from bases import as_recorded
+from fields import alterations, every_field
+from msgspec import Struct
+
+from nullblock.conformance.trace.deltas import Delta
+from nullblock.conformance.trace.snapshot import State
+from nullblock.spec.catalogue import catalogue
+
+SHORT_KINDS: dict[str, type[Struct]] = {
+    str(kind.__struct_config__.tag): kind for kind in Delta.__args__
+}
+POSITIONS = ("running", "waiting")
+COUNTS = {"num_free": caught("QUEUE-4"), "num_waiting": caught("WAIT-14")}
+REPEATED = Damage()
+"""An input that was told before: who contradicts it contradicts the trace."""
+SHORT: dict[str, Expected] = {
+    **{f"{kind}.step": Damage() for kind in SHORT_KINDS},
+    "schedule+.gone": caught("RUN-2", "RUN-4", "WAIT-5"),
+    "schedule+.odd": caught("RUN-2", "UPD-1", "UPD-3"),
+    "schedule+.drafts": caught("RUN-2"),
+    "schedule+.drafted": caught("RUN-2", "DRAFT-3"),
+    "schedule+.ids": caught("WAIT-9", "RUN-14"),
+    "schedule+.tokens": caught("WAIT-2", "RUN-1", "RUN-2"),
+    "schedule+.known": caught("UPD-1", "UPD-3", "HASH-11"),
+    "schedule+.new.id": caught("WAIT-9"),
+    "schedule+.new.computed": caught("HASH-11"),
+    "schedule+.new.blocks": caught("POOL-10", "HASH-10"),
+    "schedule+.given": caught("POOL-10"),
+    "schedule+.blocks": caught("POOL-10", "OUT-2"),
+    "schedule+.resumed": caught("WAIT-9"),
+    "schedule+.all_tokens": caught("OUT-3"),
+    "schedule+.preempted": caught("PREEMPT-1", "PREEMPT-2", "ALLOC-1"),
+    "schedule+.finished": caught("OUT-6"),
+    "schedule+.common_prefix": caught("OUT-4"),
+    "schedule+.state.num_running": caught("RUN-19"),
+    "update+.gone": caught("UPD-3"),
+    "update+.cut": caught("DRAFT-9", "DRAFT-10"),
+    "update+.finish.id": caught("UPD-4"),
+    "update+.finish.reason": caught("UPD-4"),
+    "update+.finish.by_stop_id": caught("UPD-4"),
+    **{f"update+.events.{name}": caught("OUT-8", "OUT-9") for name in ("chain", "parent")},
+    **{f"update+.events.{name}": caught("OUT-8", "OUT-9") for name in ("tokens", "group")},
+    "update+.state.num_running": caught("UPD-5"),
+    **{f"{kind}.state.{n}": e for kind in ("schedule+", "update+") for n, e in COUNTS.items()},
+    **{f"output+.{n}": INPUT for n in ("odd", "counts", "eos", "stop", "chain", "fresh")},
+    **{f"draft+.{n}": INPUT for n in ("each", "counts")},
+}
+"""Each field of a short form, and what becomes of a trace in which it is altered."""
+KNOWN: dict[str, Expected] = {
+    "state.step": caught("UPD-7"),
+    "state.running": caught("RUN-19", "RUN-22"),
+    "state.waiting": caught("WAIT-12", "WAIT-1"),
+    "state.requests.id": caught("LIFE-12"),
+    "state.requests.status": caught("LIFE-12"),
+    "state.requests.computed": caught("UPD-1"),
+    "state.requests.tokens": caught("UPD-3"),
+    "state.requests.blocks": caught("POOL-10"),
+    **{
+        f"state.requests.{name}": REPEATED
+        for name in (
+            *("prompt", "max_tokens", "min_tokens", "priority", "features", "chain"),
+            *("arrival", "tie", "skip_reading_prefix_cache"),
+        )
+    },
+    "state.requests.placeholders": caught("UPD-19"),
+    "state.requests.discard": caught("UPD-18"),
+    "state.requests.preemptions": caught("PREEMPT-4"),
+    "state.requests.drafts": caught("DRAFT-7"),
+    "state.requests.chunk": caught("UPD-1"),
+    "state.requests.num_cached": caught("HASH-12"),
+    "state.requests.name": Unobserved("a request's own id is for people"),
+    "state.free_queue": caught("QUEUE-10"),
+    "state.ref_cnt": caught("POOL-2"),
+    "state.chains": caught("HASH-12"),
+    **{
+        f"state.in_flight.{name}": caught("UPD-8")
+        for name in ("step", "ids", "tokens", "drafts", "owed", "gone")
+    },
+    "state.finished": caught("OUT-6"),
+    "state.previous": caught("OUT-3"),
+    "state.pause_state": caught("LIFE-7"),
+}
+"""Each field of a state that the rules have reached by themselves."""
+ONLY_WHOLE = (
+    "update+.finish.why",
+    *(f"{kind}.state.{name}" for kind in ("schedule+", "update+") for name in POSITIONS),
+)
+"""Nothing that the recorder writes in short has them: test_fields.py."""
+ORDER_OF_ARRIVAL = ("state.requests.arrival", "state.requests.tie")
+"""What counts under the PRIORITY policy only."""
+MOST = 3
+"""Occurrences in one trace."""
+
+
+def test_no_field_is_forgotten() -> None:
+    """The tables have every field that the types have, and no other; their rules exist."""
+    short = [".".join(path) for path in every_field(SHORT_KINDS)]
+    assert sorted([*SHORT, *ONLY_WHOLE]) == sorted(short)
+    assert sorted(KNOWN) == sorted(".".join(path) for path in every_field({"state": State}))
+    tables = [*SHORT.values(), *KNOWN.values()]
+    named = [rule for e in tables if isinstance(e, Caught) for rule in e.rules]
+    assert set(named) <= {s.id for s in catalogue()}
+
+
+@pytest.mark.parametrize("name", as_recorded())
+def test_what_is_altered_conforms_before(name: str) -> None:
+    """It is the alteration that is noticed."""
+    assert judge(as_recorded()[name]).verdict == "CONFORMS"
+
+
+@pytest.mark.parametrize("path", [*SHORT, *KNOWN])
+def test_an_altered_field(path: str) -> None:
+    """Several occurrences of it, in several recordings, each altered alone."""
+    tables: Mapping[str, Expected] = SHORT | KNOWN
+    expected, found = tables[path], []
+    for lines in as_recorded().values():
+        if path in ORDER_OF_ARRIVAL and lines[0]["config"]["policy"] == "fcfs":
+            continue
+        for at, told in alterations(lines, tuple(path.split(".")), MOST):
+            verdict = judge(told)
+            meets(verdict, at, expected)
+            found.append(verdict.verdict)
+    assert found, "no recording has it"
+    if isinstance(expected, Input):
+        assert set(found) != {"CONFORMS"}
+
+
+def test_an_event_may_claim_more_blocks_than_there_is_memory_for() -> None:
+    """It costs no more than the blocks that the rules store."""
+    lines = copy.deepcopy(as_recorded()["ahead"])
+    at = next(
+        i
+        for i, line in enumerate(lines)
+        if any(event["t"] == "stored" for event in line.get("events", ()))
+    )
+    event = next(event for event in lines[at]["events"] if event["t"] == "stored")
+    event["chain"][-1][1] = 2**22
+    tracemalloc.start()
+    verdict = judge(lines)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    meets(verdict, at, caught("OUT-8"))
+    assert peak < 20 * 2**20
+
+
+def test_no_more_content_than_tokens_fill() -> None:
+    """A chain number for a block that is not full yet is damage, on the line that tells it."""
+    lines = copy.deepcopy(as_recorded()["ahead"])
+    at = next(i for i, line in enumerate(lines) if line["ev"] == "output+" and line.get("chain"))
+    (request, number) = lines[at]["chain"][-1]
+    lines[at]["chain"].append([request, number])
+    verdict = judge(lines)
+    meets(verdict, at, Damage())
+    assert verdict.first is not None and verdict.first.line == at + 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [("schedule+", "gone twice"), ("update+", "gone twice")]
+)
+def test_nobody_is_gone_twice(kind: str, words: str) -> None:
+    """What is told twice is damage, even where it means the same."""
+    for lines in as_recorded().values():
+        for at, line in enumerate(lines):
+            if line["ev"] == kind and line.get("gone"):
+                told = line | {"gone": [*line["gone"], line["gone"][0]]}
+                verdict = judge([*lines[:at], told, *lines[at + 1 :]])
+                assert verdict.first is not None and words in verdict.first.what
+                assert (verdict.verdict, verdict.first.line) == ("MALFORMED", at + 1)
+                return
+    raise AssertionError(f"no {kind} has it")
