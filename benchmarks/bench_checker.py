@@ -1,12 +1,12 @@
 """The trace checker beside the real vLLM 0.22.1 that made the steps: one table, with ratios.
 
-    python benchmarks/bench_checker.py [--rounds N] [--quick]
+    python benchmarks/bench_checker.py [--rounds N] [--quick | --million]
 
 The real one plays decodes in a subprocess (``decodes.py``), under the interpreter named by
 NULLBLOCK_ORACLE_PYTHON or else ``.oracle/bin/python``: once to be timed, once more with the
-recorder. ``nullblock check`` then judges that recording, reading included, in a process of its
-own. The two take turns; a figure is the best of the rounds, in seconds of CPU time, so that
-other programs on the machine count little. Compare ratios, not microseconds.
+recorder. ``nullblock check`` then judges that recording, reading and all preparation included,
+in a process of its own. The two take turns; a figure is the best of the rounds, in seconds of CPU
+time, so that other programs on the machine count little. Compare ratios, not microseconds.
 """
 
 import argparse
@@ -24,9 +24,15 @@ from bench_reference import HERE, oracle_python
 from rich.console import Console
 from rich.table import Table
 
-BATCHES = ((32, 16_000), (256, 1_000), (256, 4_000), (1024, 1_000))
-"""Requests running side by side, and steps. The last two are a million request-steps."""
-QUICK = ((32, 1_000), (256, 200))
+MILLION = ((256, 4_000, 1),)
+"""Requests running side by side, steps, steps in flight: a million request-steps."""
+BATCHES = (
+    *((32, 1_000, 1), (32, 1_000, 2), (32, 16_000, 1)),
+    *((256, 1_000, 1), (256, 1_000, 2), *MILLION, (1024, 1_000, 1)),
+)
+WIDTH = 132
+"""Columns of text that the table needs."""
+QUICK = ((32, 1_000, 1), (256, 200, 1), (256, 200, 2))
 
 
 def measured(command: list[Any]) -> dict[str, Any]:
@@ -48,13 +54,13 @@ def judge(trace: Path) -> None:
     """Check a trace, and print what that took."""
     from nullblock.conformance.checker.check import check
 
-    before = peak_mib()
-    start = time.process_time()
+    before, start = peak_mib(), time.process_time()
     verdict = check(trace)
     seconds = time.process_time() - start
     if verdict.exit_code:
         sys.exit(f"{verdict.verdict}: {verdict.first or verdict.missing}")
-    print(json.dumps({"seconds": seconds, "mib": peak_mib(), "idle_mib": before}))
+    found = {"seconds": seconds, "loading": start, "mib": peak_mib(), "idle_mib": before}
+    print(json.dumps(found))
 
 
 def peak_mib() -> float:
@@ -63,9 +69,9 @@ def peak_mib() -> float:
     return kib / (2**20 if sys.platform == "darwin" else 2**10)
 
 
-def row(python: Path, running: int, steps: int, rounds: int) -> list[str]:
+def row(python: Path, running: int, steps: int, depth: int, rounds: int) -> list[str]:
     """One batch: play it, record it, check the recording."""
-    play = [python, "-B", HERE / "decodes.py", running, steps]
+    play = [python, "-B", HERE / "decodes.py", running, steps, depth]
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.jsonl"
         measured([*play, trace])
@@ -75,18 +81,21 @@ def row(python: Path, running: int, steps: int, rounds: int) -> list[str]:
             ours.append(measured([sys.executable, __file__, "--judge", trace]))
         size = trace.stat().st_size
     many = theirs[0]["request_steps"]
-    real = min(figures["seconds"] for figures in theirs) / many * 1e6
-    mine = min(figures["seconds"] for figures in ours) / many * 1e6
+    real = min(figures["seconds"] for figures in theirs)
+    mine = min(figures["seconds"] for figures in ours)
     return [
         str(running),
         f"{steps:,}",
+        "ahead" if depth > 1 else "in step",
         f"{many:,.0f}",
+        f"{real / many * 1e6:.2f}",
+        f"{mine / many * 1e6:.2f}",
+        f"{real / mine:.1f}x",
         f"{real:.2f}",
         f"{mine:.2f}",
-        f"{real / mine:.1f}x",
-        f"{mine * many / 1e6:.2f}",
+        f"{min(figures['loading'] for figures in ours):.2f}",
         f"{max(figures['mib'] for figures in ours):.0f}",
-        f"{size / 2**20:.0f}",
+        f"{size / 2**20:.1f}",
     ]
 
 
@@ -95,6 +104,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="the checker beside the real vLLM")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="short runs: a look, no figures")
+    parser.add_argument("--million", action="store_true", help="one run of so many request-steps")
     parser.add_argument("--judge", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.judge is not None:
@@ -107,18 +117,24 @@ def main() -> None:
     for column in (
         "running",
         "steps",
+        "scheduling",
         "request-steps",
         "vLLM 0.22.1 µs",
         "check µs",
         "faster by",
+        "vLLM s",
         "check s",
+        "loading s",
         "peak MiB",
         "trace MiB",
     ):
         table.add_column(column, justify="right")
-    for running, steps in QUICK if arguments.quick else BATCHES:
-        table.add_row(*row(python, running, steps, arguments.rounds))
-    Console().print(table)
+    batches = QUICK if arguments.quick else MILLION if arguments.million else BATCHES
+    for running, steps, depth in batches:
+        table.add_row(*row(python, running, steps, depth, arguments.rounds))
+    console = Console()
+    console.width = max(console.width, WIDTH)
+    console.print(table)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
 from importlib import import_module
-from importlib.metadata import version
 from importlib.util import find_spec
 from keyword import iskeyword
 from typing import Annotated, Any
@@ -98,6 +97,8 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version  # what that imports takes as long as the checker
+
         typer.echo(f"nullblock {version('nullblock')}")
         raise typer.Exit
 

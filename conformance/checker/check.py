@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from nullblock.conformance.checker import story
 from nullblock.conformance.checker.facts import NotRecorded
 from nullblock.conformance.checker.replay import Replay, Unexplained
 from nullblock.conformance.checker.verdict import First, Verdict
@@ -158,6 +157,8 @@ class _Judge:
         first = self.verdict.first
         if self.verdict.verdict != "VIOLATION" or first is None or first.mismatch is None:
             return
+        from nullblock.conformance.checker import story  # rarely needed, and much behind it
+
         assert self.replay is not None and self.semantics is not None
         case = story.Case(
             first.mismatch,

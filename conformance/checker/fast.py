@@ -21,7 +21,7 @@ from nullblock.conformance.trace.records import (
     Schedule,
     Update,
 )
-from nullblock.spec.erased.program import erased
+from nullblock.spec.erased.kept import kept
 from nullblock.spec.erased.rows import Rows
 from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.machine.output import CachedRequest, SchedulerOutput
@@ -29,7 +29,7 @@ from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
 
 CACHED = tuple(f.name for f in fields(CachedRequest))
-AFTER = 1024
+AFTER = 256
 """Requests scheduled as the text says before it is worth the while to erase it: a short trace is
 judged sooner without.
 """
@@ -53,8 +53,8 @@ class Machine:
         """From now on the erased form, if the text has one."""
         self.left = math.inf
         try:
-            self._schedule = erased(schedule, self.k)
-            self._update = erased(update_from_output, self.k)
+            self._schedule = kept(schedule, self.k)
+            self._update = kept(update_from_output, self.k)
         except Unsupported:
             return
         self.erased = True

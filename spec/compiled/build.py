@@ -1,4 +1,4 @@
-"""The system's C compiler, if there is one, and a folder for what it makes."""
+"""The system's C compiler, if there is one, and the programs that it has made."""
 
 import hashlib
 import os
@@ -6,14 +6,14 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
+from nullblock.spec.cache_folder import cache as cache
+from nullblock.spec.cache_folder import forget_old
 from nullblock.spec.compiled.values import Untranslatable
 
-MONTH = 30 * 24 * 3600
 FLAGS = ("-std=gnu11", "-O2", "-w")
 
 
@@ -32,17 +32,6 @@ def compiler() -> list[str]:
     if named:
         raise NoCompiler(f"CC names {named[0]!r}, which is not found: install it, or unset CC")
     raise NoCompiler("no C compiler is found: install gcc or clang, or name one in CC")
-
-
-def cache() -> Path | None:
-    """A folder that outlives this run, None if there is none to write in."""
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    folder = Path(base).expanduser() / "nullblock"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):
-        return None
-    return folder if os.access(folder, os.W_OK) else None
 
 
 @contextmanager
@@ -73,13 +62,5 @@ def program(text: str) -> Iterator[Path]:
             yield target
             return
         os.replace(target, made)
-    _forget_old(made.parent)
+    forget_old(made.parent, "explorer-*")
     yield made
-
-
-def _forget_old(folder: Path) -> None:
-    """Remove programs that nobody has used for a month."""
-    for path in folder.glob("explorer-*"):
-        with suppress(OSError):
-            if path.stat().st_mtime < time.time() - MONTH:
-                path.unlink()

@@ -7,7 +7,7 @@ from typing import Any
 
 from nullblock.spec import kernel
 from nullblock.spec.erased import text
-from nullblock.spec.erased.code import Do, If
+from nullblock.spec.erased.code import Do, If, Raise
 from nullblock.spec.erased.columns import Columns, Table, is_record
 from nullblock.spec.erased.evaluator import (
     BUILT_IN,
@@ -18,7 +18,6 @@ from nullblock.spec.erased.evaluator import (
     Evaluator,
     Frame,
     Known,
-    reads_of,
 )
 from nullblock.spec.erased.paths import FRESH, RETURN
 from nullblock.spec.erased.text import Unsupported
@@ -79,7 +78,11 @@ class Calls(Columns):
         name = getattr(f, "__name__", "")
         if not args and name in FRESHLY_MADE:
             self.reads[-1].add("never")
-            return self.computed(self.values.make("call", f"{name}()", next(FRESH)))
+            made = self.computed(self.values.make("call", f"{name}()", next(FRESH)))
+            self.path.assume(
+                self.values.binary("is", made, self.values.const(None)), False, self.values
+            )
+            return made
         if name in BUILT_IN and not named or name in ("next", "min", "max"):
             return self.residual(self.outside(name, f), args, named)
         raise Unsupported(f"line {node.lineno}: calls {ast.unparse(node.func)}")
@@ -179,6 +182,7 @@ class Calls(Columns):
                 return result
         before = self.path
         self.path = before.copy()
+        self.path.sites = before.sites
         self.reads.append(set())
         try:
             result = self.inlined(f, args, named, frame, node)
@@ -210,7 +214,7 @@ class Calls(Columns):
     def outlined(self, f: Any, args: list[Any], named: dict[str, Any]) -> Value:
         """A call as it is: what it may look at is written back first."""
         if isinstance(f, MethodType):
-            reads = reads_of(f.__func__, type(self.k))
+            reads = text.reads_of(f.__func__, type(self.k))
             name = self.outside(f"k_{f.__name__}", f)
         else:
             reads = frozenset(FIELDS)
@@ -282,16 +286,13 @@ class Calls(Columns):
             return none
         why = self.value(node.args[1], frame).args[0]
         start = self.path
-        self.path = failed = start.copy()
-        self.write_back(frozenset(FIELDS))
         word = "disabled" if f is kernel.require else "broken"
-        failed.block.append(Do(f"raise {word}({frame.rule!r}, {_literal(why)})"))
-        self.path = start
+        failed = self.raised(f"raise {word}({frame.rule!r}, {_literal(why)})")
         if c.constant:
-            start.block += failed.block
+            start.block.append(failed)
             raise Dead
         test = self.negated(c)
-        start.block.append(If(start.atom(test), failed.block, [], self.rule))
+        start.block.append(If(start.atom(test), [failed], [], self.rule))
         start.assume(c, True, self.values)
         return none
 
@@ -303,6 +304,14 @@ class Calls(Columns):
             if path.saved[f] is not value and path.has(value):
                 path.block.append(Do(f"s.{f} = {{}}", (path.atom(value),), False))
                 path.saved[f] = value
+
+    def raised(self, error: str) -> Raise:
+        """An error, before which all is put into the state object that it does not hold yet."""
+        path = self.path
+        late = {f: v for f, v in path.fields.items() if path.saved[f] is not v and path.has(v)}
+        kept = sorted(late.keys() - GHOSTS)
+        template = "; ".join([*(f"s.{f} = {{}}" for f in kept), error])
+        return Raise(template, tuple(path.atom(late[f]) for f in kept))
 
 
 def _key(f: Any, args: list[Any], named: dict[str, Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from nullblock.spec.erased.code import Break, Do, If, Let, Loop, Set, Statement
+from nullblock.spec.erased.code import Break, Do, If, Let, Loop, Raise, Set, Statement
 
 Live = frozenset[str]
 
@@ -36,7 +36,7 @@ class _Interference:
                     self.defined(s.name, live)
                     live = (live - {s.name}) | self.used(s.atoms)
                 case Do():
-                    live = frozenset() if s.template.startswith("raise ") else live
+                    live = frozenset() if isinstance(s, Raise) else live
                     live |= self.used(s.atoms)
                 case Set():
                     targets = frozenset(name for name, _ in s.moves)

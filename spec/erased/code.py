@@ -41,6 +41,10 @@ class Do:
     rule: str = ""
 
 
+class Raise(Do):
+    """What ends the program with an error: what is left to be done, on one line."""
+
+
 @dataclass(slots=True, eq=False)
 class If:
     """A branch."""
@@ -70,20 +74,27 @@ class Break:
 Statement = Let | Set | Do | If | Loop | Break
 
 
-def _used(block: Iterable[Statement]) -> Iterator[Atom]:
+def counted(block: Iterable[Statement]) -> Counter[Atom]:
+    """How often each name is asked for."""
+    found: list[Atom] = []
+    _collect(block, found)
+    return Counter(found)
+
+
+def _collect(block: Iterable[Statement], found: list[Atom]) -> None:
     for s in block:
         match s:
             case Let() | Do():
-                yield from s.atoms
+                found += s.atoms
             case Set():
-                yield from (atom for _, atom in s.moves)
+                found += [atom for _, atom in s.moves]
             case If():
-                yield s.test
-                yield from _used(s.body)
-                yield from _used(s.orelse)
+                found.append(s.test)
+                _collect(s.body, found)
+                _collect(s.orelse, found)
             case Loop():
-                yield from s.atoms
-                yield from _used(s.body)
+                found += s.atoms
+                _collect(s.body, found)
             case Break():
                 pass
 
@@ -115,7 +126,7 @@ def prune(block: list[Statement]) -> None:
     """Leave out what nobody asks for."""
     before = -1
     while True:
-        used = Counter(_used(block))
+        used = counted(block)
         size = used.total()
         if size == before:
             return
@@ -163,7 +174,7 @@ def fold(block: list[Statement], uses: Counter[Atom]) -> None:
                 text, _, _ = fill(s.template, s.atoms)
                 if s.memory:
                     settle([n for n, p in pending.items() if p.memory])
-                out.append(Do(text, (), s.memory, s.rule))
+                out.append(type(s)(text, (), s.memory, s.rule))
             case Set():
                 moves = [(name, fill("{}", (atom,))) for name, atom in s.moves]
                 settle([n for n, p in pending.items() if p.reads & {name for name, _ in moves}])
@@ -196,11 +207,6 @@ class _Moves(Set):
         self.moves = []
 
     written: list[tuple[str, str, frozenset[str]]] = field(default_factory=list)
-
-
-def counted(block: list[Statement]) -> Counter[Atom]:
-    """How often each name is asked for."""
-    return Counter(_used(block))
 
 
 def lines(block: Iterable[Statement], indent: int = 1) -> Iterator[tuple[str, str]]:

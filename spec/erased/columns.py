@@ -1,12 +1,12 @@
 """Comprehensions over the state, a list for each field of the records that they make."""
 
 import ast
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from nullblock.spec.erased.code import Do, If, Let, Loop, Set, Statement
 from nullblock.spec.erased.evaluator import Evaluator, Frame, Known
-from nullblock.spec.erased.paths import FRESH
+from nullblock.spec.erased.paths import FRESH, Path
 from nullblock.spec.erased.rows import Rows, pair
 from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.erased.values import Value
@@ -36,8 +36,31 @@ class Span:
     end: Value
 
 
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where the members of a list are at hand, one after another."""
+
+    path: Path
+    """Inside the loop that runs over them, or makes them."""
+    members: tuple[Value, ...]
+    """The member, or its parts."""
+    lists: dict[Value, Value]
+    """Of a part: the list that has it of every member."""
+    inits: Set
+    """What comes before the loop."""
+
+
 class Columns(Evaluator):
-    """Comprehensions, and the records in them."""
+    """Comprehensions, and the records in them.
+
+    One that runs over what another has listed is written into the loop that lists it, where the
+    state has not changed since: the members are at hand there, and what is known of them.
+    """
+
+    def __init__(self, k: Any) -> None:
+        super().__init__(k)
+        self.depth = 0
+        """How many comprehensions are being written, one inside another."""
 
     def built(self, make: type, args: list[Any], named: dict[str, Any]) -> Record:
         """A dataclass that is constructed."""
@@ -51,36 +74,87 @@ class Columns(Evaluator):
         """A list, or a table where each member is a record or a tuple."""
         if len(node.generators) != 1:
             raise Unsupported(f"line {node.lineno}: {ast.unparse(node)}")
+        over = self.iterated(node.generators[0].iter, frame)
+        sites, made = self.path.sites, None
+        self.depth += 1
+        try:
+            if isinstance(over, Value) and over.op == "+" and all(map(self.site, over.args)):
+                made = self.chained(*(self.listed(node, part, frame) for part in over.args))
+            else:
+                made = self.listed(node, over, frame)
+        finally:
+            self.depth -= 1
+            if made is None:
+                sites.clear()  # in their loops something may be half-way
+        return made
+
+    def chained(self, first: Any, last: Any) -> Any:
+        """One list or table behind another."""
+        if not isinstance(first, Table):
+            return self.computed(self.values.make("+", first, last))
+        pairs = ((name, a, last.columns[name]) for name, a in first.columns.items())
+        return Table(first.make, {name: self.chained(a, b) for name, a, b in pairs})
+
+    def site(self, over: Any) -> Site | None:
+        """Where the members are at hand, in the state that still is the state."""
+        found = self.path.sites.get(_key(over)) if self.depth == 1 else None
+        return found if found is not None and found.path.like(self.path) else None
+
+    def listed(self, node: ast.GeneratorExp | ast.ListComp, over: Any, frame: Frame) -> Any:
+        """A comprehension over one list, table or span."""
         [generator] = node.generators
-        over = self.iterated(generator.iter, frame)
-        before = self.path
-        self.path = before.copy()
-        loop, sources = self.header(generator.target, over)
-        loop.body = self.path.block
+        outer, site = self.path, self.site(over)
+        if site is None:
+            self.path = outer.copy()
+            loop, site = self.header(generator.target, over, self.path)
+        else:
+            self.path, loop = site.path, None
+            self.path.locals = dict(outer.locals)
+            self.bound(generator.target, site)
+        head = self.path
         for test in generator.ifs:
             c = self.computed(self.condition(self.value(test, frame)))
             branch = If(self.path.atom(c), [])
             self.path.block.append(branch)
+            self.path = self.path.copy()
             self.path.block = branch.body
             self.path.assume(c, True, self.values)
         made = self.element(node.elt, frame)
-        lists: dict[str, Value] = {}
+        parts = made.parts if isinstance(made, Record) else {"": made}
         known: dict[str, Value] = {}
-        for name, part in made.parts.items() if isinstance(made, Record) else [("", made)]:
+        lists: dict[str, Value] = {}
+        alike: dict[str, str] = {}
+        for name, part in parts.items():
             if not isinstance(part, Value):
                 raise Unsupported(f"line {node.lineno}: {ast.unparse(node.elt)}")
-            if part in sources and not generator.ifs:
-                known[name] = sources[part]
+            if not generator.ifs and part in site.lists:
+                known[name] = site.lists[part]
+                continue
+            if part.constant and lists:
+                alike[name] = repr(part.args[0])
                 continue
             known[name] = lists[name] = self.values.var(f"list_{next(FRESH)}")
-            atoms = (self.path.atom(lists[name]), self.path.atom(part))
+            atoms = (self.path.atom(lists[name]), self.path.atom(self.computed(part)))
             self.path.block.append(Do("{}.append({})", atoms, False))
-        self.path = before
-        if lists:
-            self.emitted(lists, over, loop)
-        if isinstance(made, Record):
-            return Table(made.make, {name: known[name] for name in made.parts})
-        return known[""]
+        inner, self.path = self.path, outer
+        if lists and loop is None:
+            site.inits.moves += [(str(v.args[0]), "[]") for v in lists.values()]
+        shared = loop is None or (bool(lists) and self.emitted(lists, over, loop, site))
+        for name, text in alike.items():
+            many = self.values.make("call", f"[{text}] * len({{}})", next(iter(lists.values())))
+            known[name] = self.computed(many)
+        known = {name: known[name] for name in parts}
+        result = Table(made.make, known) if isinstance(made, Record) else known[""]
+        if shared and self.depth == 1:
+            members = tuple(parts.values())
+            inside = Site(
+                inner, members, dict(zip(members, known.values(), strict=True)), site.inits
+            )
+            outer.sites.setdefault(_key(result), inside)
+            for name, part in parts.items():
+                outer.sites.setdefault(known[name], replace(inside, members=(part,)))
+            outer.sites.setdefault(_key(over), replace(site, path=head))
+        return result
 
     def element(self, node: ast.expr, frame: Frame) -> Any:
         """A member: a record, a tuple or a value."""
@@ -89,18 +163,22 @@ class Columns(Evaluator):
             return Record(pair, {str(i): part for i, part in enumerate(parts)})
         return self.evaluate(node, frame)
 
-    def emitted(self, lists: dict[str, Value], over: Any, loop: Loop) -> None:
-        """The loop, and what comes before it; an empty span costs a comparison."""
+    def emitted(self, lists: dict[str, Value], over: Any, loop: Loop, site: Site) -> bool:
+        """The loop, and what comes before it; an empty span costs a comparison. Whether others
+        may join it.
+        """
         names = [str(v.args[0]) for v in lists.values()]
         if not isinstance(over, Span) or len(names) > 1:
-            self.path.block += [Set([(name, "[]") for name in names]), loop]
-            return
+            site.inits.moves += [(name, "[]") for name in names]
+            self.path.block += [site.inits, loop]
+            return True
         less = self.computed(self.values.binary("<", over.first, over.end))
         [name] = names
         self.path.block.append(Set([(name, "()")]))
         filled = Let(f"t{next(FRESH)}_", "tuple({})", (name,), True, True)
         body: list[Statement] = [Set([(name, "[]")]), loop, filled, Set([(name, filled.name)])]
         self.path.block.append(If(self.path.atom(less), body))
+        return False
 
     def iterated(self, node: ast.expr, frame: Frame) -> Any:
         """What a comprehension runs over: a span, a table, a list."""
@@ -114,8 +192,8 @@ class Columns(Evaluator):
             return over
         raise Unsupported(f"line {node.lineno}: {ast.unparse(node)}")
 
-    def header(self, target: ast.expr, over: Any) -> tuple[Loop, dict[Value, Value]]:
-        """`for … in …` with its names bound on the path, and the list that each name runs over."""
+    def header(self, target: ast.expr, over: Any, path: Path) -> tuple[Loop, Site]:
+        """`for … in …` with its names bound on the path; its body is the path's block."""
         targets = target.elts if isinstance(target, ast.Tuple) else [target]
         given: list[Value | None]
         match over:
@@ -129,23 +207,30 @@ class Columns(Evaluator):
                 given = []
         if len(given) != len(targets) or not all(isinstance(n, ast.Name) for n in targets):
             raise Unsupported(f"line {target.lineno}: {ast.unparse(target)}")
-        sources: dict[Value, Value] = {}
+        members, lists = [], {}
         names, atoms = [], []
         for n, column in zip(targets, given, strict=True):
             assert isinstance(n, ast.Name)
-            if n.id == "_" and len(targets) > 1:
-                continue
-            name = f"{n.id}_{next(FRESH)}"
+            name = f"{n.id.strip('_') or 'part'}_{next(FRESH)}"
             names.append(name)
-            variable = self.path.locals[n.id] = self.values.var(name)
+            variable = path.locals[n.id] = self.values.var(name)
+            members.append(variable)
             if column is not None:
-                sources[variable] = column
-                atoms.append(self.path.atom(column))
+                lists[variable] = column
+                atoms.append(path.atom(column))
         text = "{}" if len(atoms) == 1 else f"zip({', '.join('{}' for _ in atoms)})"
         if isinstance(over, Span):
             text = "range({}, {})"
-            atoms = [self.path.atom(over.first), self.path.atom(over.end)]
-        return Loop([], ", ".join(names), text, tuple(atoms)), sources
+            atoms = [path.atom(over.first), path.atom(over.end)]
+        loop = Loop(path.block, ", ".join(names), text, tuple(atoms))
+        return loop, Site(path, tuple(members), lists, Set())
+
+    def bound(self, target: ast.expr, site: Site) -> None:
+        """The names of `for … in …` where the members are at hand already."""
+        targets = target.elts if isinstance(target, ast.Tuple) else [target]
+        for n, member in zip(targets, site.members, strict=True):
+            assert isinstance(n, ast.Name)
+            site.path.locals[n.id] = member
 
     def written_out(self, value: Any) -> tuple[str, list[str]]:
         """A result: a value, or a record of values and tables. Template and atoms."""
@@ -168,3 +253,8 @@ class Columns(Evaluator):
 def is_record(thing: Any) -> bool:
     """Whether calling it makes a record."""
     return isinstance(thing, type) and is_dataclass(thing)
+
+
+def _key(over: Any) -> Any:
+    """What tells one thing that a comprehension runs over from another."""
+    return tuple(over.columns.values()) if isinstance(over, Table) else over

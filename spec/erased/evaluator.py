@@ -4,7 +4,7 @@ import ast
 import builtins
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from types import ModuleType
 from typing import Any
 
 from nullblock.spec import kernel
@@ -186,9 +186,13 @@ class Evaluator:
     def named(self, name: str, frame: Frame) -> Any:
         """A name: a local, or something of the module."""
         if name in self.path.locals:
-            return self.path.locals[name]
-        if name in frame.globals:
-            thing = frame.globals[name]
+            return self.path.settled(self.path.locals[name])
+        return self.of_module(frame.globals, name)
+
+    def of_module(self, module: dict[str, Any], name: str) -> Any:
+        """A name of a module."""
+        if name in module:
+            thing = module[name]
         elif hasattr(builtins, name):
             thing = getattr(builtins, name)
         else:
@@ -205,7 +209,7 @@ class Evaluator:
             if name in GHOSTS:
                 return GHOST
             self.reads[-1].add(name)
-            return self.path.fields[name]
+            return self.path.settled(self.path.fields[name])
         if base.object is self.k:
             if name == "state":
                 return Known(STATE)
@@ -218,6 +222,8 @@ class Evaluator:
             return self.values.var(f"k_{name}")
         if base.object is self.k.sem:
             return self.values.const(getattr(self.k.sem, name))
+        if isinstance(base.object, ModuleType):
+            return self.of_module(vars(base.object), name)
         raise Unsupported(f"attribute {name} of {base.object}")
 
     def subscript(self, node: ast.Subscript, frame: Frame) -> Value:
@@ -283,25 +289,26 @@ class Evaluator:
         v = self.values
         match node.ops[0]:
             case ast.Eq():
-                return self.computed(v.binary("==", a, b))
+                found = v.binary("==", a, b)
             case ast.NotEq():
                 return self.negated(self.computed(v.binary("==", a, b)))
             case ast.Lt():
-                return self.computed(v.binary("<", a, b))
+                found = v.binary("<", a, b)
             case ast.Gt():
-                return self.computed(v.binary("<", b, a))
+                found = v.binary("<", b, a)
             case ast.GtE():
                 return self.negated(self.computed(v.binary("<", a, b)))
             case ast.LtE():
                 return self.negated(self.computed(v.binary("<", b, a)))
             case ast.Is():
-                return self.computed(v.binary("is", a, b))
+                found = v.binary("is", a, b)
             case ast.IsNot():
                 return self.negated(self.computed(v.binary("is", a, b)))
             case ast.In():
-                return self.computed(v.make("in", a, b, self.version(b)))
+                found = v.make("in", a, b, self.version(b))
             case _:
                 raise Unsupported(f"line {node.lineno}: {ast.unparse(node)}")
+        return self.computed(self.condition(found))
 
     def negated(self, a: Value) -> Value:
         """Not."""
@@ -380,21 +387,3 @@ class Evaluator:
 WORDS: dict[Any, str] = {
     getattr(kernel, w): w for w in ("both", "either", "neg", "implies", "ite", "least")
 }
-
-
-def reads_of(f: Callable[..., Any], owner: type) -> frozenset[str]:
-    """The fields that a method of the environment may look at, with what it calls."""
-    seen: set[str] = set()
-    names: set[str] = set()
-    left: list[CodeType] = [f.__code__]
-    while left:
-        code = left.pop()
-        left += [c for c in code.co_consts if isinstance(c, CodeType)]
-        for name in set(code.co_names) - seen:
-            seen.add(name)
-            if name in FIELDS:
-                names.add(name)
-            member = getattr(owner, name, None)
-            if isinstance(member, FunctionType):
-                left.append(member.__code__)
-    return frozenset(names) - GHOSTS

@@ -1,11 +1,10 @@
 """What is known at a point of the residual program, and how it meets what other paths know."""
 
-from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
 from nullblock.spec.erased.code import Atom, Set, Statement
-from nullblock.spec.erased.values import Value, Values
+from nullblock.spec.erased.values import FOLDED, Value, Values
 
 FRESH = count(1)
 RETURN = " return"
@@ -17,6 +16,7 @@ class Path:
 
     __slots__ = (
         "block",
+        "equal",
         "facts",
         "fields",
         "known",
@@ -25,6 +25,7 @@ class Path:
         "memory",
         "names",
         "saved",
+        "sites",
         "touched",
         "versions",
     )
@@ -35,9 +36,11 @@ class Path:
         self.fields: dict[str, Value] = {}
         self.versions: dict[str, int] = {}
         self.known: dict[str, dict[Value, Value]] = {}
-        """What a map holds, where that is known."""
+        """What a map holds, where that is known. The inner dictionaries are never changed."""
         self.locals: dict[str, Any] = {}
         self.facts: set[Value] = set()
+        self.equal: dict[Value, Value] = {}
+        """The constants that values are known to be equal to."""
         self.names: dict[Value, Atom] = {}
         self.saved: dict[str, Value | None] = {}
         """What the fields of the state object hold, which may lag behind."""
@@ -47,16 +50,23 @@ class Path:
         """When an object of the environment was changed last; under "" all of them."""
         self.memo: dict[Any, tuple[tuple[Any, ...], Value]] = {}
         """What readings came to, and what they depended on."""
+        self.sites: dict[Any, Any] = {}
+        """The loops of comprehensions that others may join, on this way and no other."""
 
     def copy(self) -> "Path":
         """A path that goes its own way, with a block of its own."""
         new = Path()
         new.fields, new.versions = dict(self.fields), dict(self.versions)
-        new.known = {f: dict(m) for f, m in self.known.items()}
-        new.locals, new.facts = dict(self.locals), set(self.facts)
+        new.known = dict(self.known)
+        new.locals, new.facts, new.equal = dict(self.locals), set(self.facts), dict(self.equal)
         new.names, new.memory = dict(self.names), self.memory
         new.saved, new.touched, new.memo = dict(self.saved), dict(self.touched), dict(self.memo)
         return new
+
+    def like(self, other: "Path") -> bool:
+        """Whether the state is what it is on the other path."""
+        same = self.memory == other.memory and self.touched == other.touched
+        return same and self.versions == other.versions and self.fields == other.fields
 
     def become(self, other: "Path") -> None:
         """Know what the other path knows; the block stays."""
@@ -87,7 +97,13 @@ class Path:
                 inner = self.truth(value.args[0])
                 return None if inner is None else not inner
             case "==" | "<" | "is" | "in":
-                return False if value.negation in self.facts else None
+                if value.negation in self.facts:
+                    return False
+                if value.op in ("==", "<"):
+                    a, b = map(self.settled, value.args)
+                    if a.constant and b.constant:
+                        return bool(FOLDED[value.op](a.args[0], b.args[0]))
+                return None
             case "and":
                 parts = [self.truth(a) for a in value.args]
                 return False if False in parts else None if None in parts else True
@@ -114,14 +130,11 @@ class Path:
                 below = values.const(b.args[0] - 1)
                 self.facts.add(values.make("not", values.make("==", a, below)))
         if true and value.op == "==" and value.args[1].constant:
-            self._replace(*value.args)
+            self.equal[value.args[0]] = value.args[1]
 
-    def _replace(self, old: Value, new: Value) -> None:
-        """A field or a local that equals a constant is that constant."""
-        for table in (self.fields, self.locals):
-            for name, value in table.items():
-                if value is old:
-                    table[name] = new
+    def settled(self, value: Any) -> Any:
+        """The constant that a value is known to be, or else the value."""
+        return self.equal.get(value, value) if isinstance(value, Value) else value
 
     def version(self, base: Value) -> tuple[str, Any]:
         """What the content of an object depends on, and its present state."""
@@ -170,6 +183,9 @@ def join(ends: list[Path], values: Values) -> Path:
             return one
         if same and len({end.names.get(one) for end in ends}) == 1:
             return one
+        settled = [end.settled(p) for end, p in zip(ends, parts, strict=True)]
+        if settled[0].constant and all(p is settled[0] for p in settled):
+            return settled[0]
         if not all(end.has(p) for end, p in zip(ends, parts, strict=True)):
             return None
         variable = f"{name}_{next(FRESH)}"
@@ -180,13 +196,16 @@ def join(ends: list[Path], values: Values) -> Path:
             return one
         return values.var(variable)
 
-    names = first.names
-    new.names = {v: n for v, n in names.items() if all(e.names.get(v) == n for e in ends)}
+    new.names = _shared(first.names, [e.names for e in ends])
     new.facts = set.intersection(*(e.facts for e in ends))
-    for f in first.fields:
-        new.fields[f] = meet([e.fields[f] for e in ends], f)
-        held = {e.saved[f] for e in ends}
-        new.saved[f] = held.pop() if len(held) == 1 else None
+    new.equal = _shared(first.equal, [e.equal for e in ends])
+    new.fields, new.saved = dict(first.fields), dict(first.saved)
+    for f in _unlike([e.saved for e in ends]):
+        new.saved[f] = None
+    unlike = _unlike([e.fields for e in ends])
+    for f, one in first.fields.items():
+        if f in unlike or one.op not in ("const", "var"):
+            new.fields[f] = meet([e.fields[f] for e in ends], f)
     if any(RETURN in e.locals for e in ends):
         for e in ends:
             e.locals.setdefault(RETURN, values.const(None))
@@ -201,21 +220,30 @@ def join(ends: list[Path], values: Values) -> Path:
     return new
 
 
+def _unlike(all_: list[dict[str, Any]]) -> dict[str, None]:
+    """The keys at which dictionaries with the same keys hold more than one object, in order."""
+    one = all_[0]
+    return {k: None for other in all_[1:] for k, v in other.items() if v is not one[k]}
+
+
+def _shared(one: dict[Any, Any], all_: list[dict[Any, Any]]) -> dict[Any, Any]:
+    """What all dictionaries say, one of them among them."""
+    for other in all_:
+        if other is not one and other != one:
+            one = {k: v for k, v in one.items() if other.get(k) is v}
+    return dict(one)
+
+
 def _meet_maps(ends: list[Path], new: Path) -> None:
     first = ends[0]
-    for f in first.versions:
-        same = len({e.versions[f] for e in ends}) == 1
-        new.versions[f] = first.versions[f] if same else next(FRESH)
-        new.known[f] = {
-            k: v for k, v in first.known.get(f, {}).items() if _everywhere(f, k, v, ends)
-        }
+    new.versions, new.known = dict(first.versions), dict(first.known)
+    for f in _unlike([e.versions for e in ends]):
+        new.versions[f] = next(FRESH)
+    for f in _unlike([e.known for e in ends]):
+        new.known[f] = _shared(first.known[f], [e.known[f] for e in ends])
     for root in {r for e in ends for r in e.touched}:
         same = len({e.touched.get(root) for e in ends}) == 1
         new.touched[root] = first.touched[root] if same else next(FRESH)
-    new.memo = {k: m for k, m in first.memo.items() if all(e.memo.get(k) is m for e in ends)}
+    new.memo = _shared(first.memo, [e.memo for e in ends])
     same = len({e.memory for e in ends}) == 1
     new.memory = first.memory if same else next(FRESH)
-
-
-def _everywhere(f: str, k: Value, v: Value, ends: Iterable[Path]) -> bool:
-    return all(e.known.get(f, {}).get(k) is v for e in ends)

@@ -30,9 +30,17 @@ def broken(rule: str, why: str) -> Broken:
     return error
 
 
+OWN = {"disabled": disabled, "broken": broken}
+"""What every residual program names, besides the environment and the rules by line."""
+
+
 def erased(f: Callable[..., Any], k: Any) -> Erased:
     """What `f(s)` does to states of the environment `k`, without what needs no doing."""
-    name, source, names = residual(f, k)
+    return compiled(*residual(f, k))
+
+
+def compiled(name: str, source: str, names: dict[str, Any]) -> Erased:
+    """The function of that name in a residual program. Raises SyntaxError."""
     exec(compile(source, f"<erased {name}>", "exec"), names)
     function: Erased = names[name]
     return function
@@ -89,6 +97,5 @@ def residual(f: Callable[..., Any], k: Any) -> tuple[str, str, dict[str, Any]]:
     tail += ["    return answer", ""]
     text = "\n".join([*head, *(line for line, _ in body), *tail])
     by_line = [*("" for _ in head), *(rule for _, rule in body), *("" for _ in tail)]
-    names = {**walker.names, "k": k, "disabled": disabled, "broken": broken}
-    names["rules_by_line"] = by_line
+    names = {**walker.names, **OWN, "k": k, "rules_by_line": by_line}
     return name, text, names

@@ -2,37 +2,58 @@
 
 import ast
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from nullblock.spec import kernel
+from nullblock.spec.fields import FIELDS, GHOSTS
 
 
 class Unsupported(Exception):
     """A construct that the eraser does not know. The text is then run as it is."""
 
 
-_FILES: dict[str, dict[int, ast.FunctionDef]] = {}
+_DEFINITIONS: dict[CodeType, ast.FunctionDef] = {}
 
 
 def definition(f: Callable[..., Any]) -> ast.FunctionDef:
     """The definition of a function. Raises Unsupported where its text is not to be had."""
     code = f.__code__
-    if code.co_filename not in _FILES:
-        source = "".join(linecache.getlines(code.co_filename))
-        if not source:
-            raise Unsupported(f"{code.co_qualname}: no source")
-        _FILES[code.co_filename] = {
-            min([d.lineno, *(x.lineno for x in d.decorator_list)]): d
-            for d in ast.walk(ast.parse(source))
-            if isinstance(d, ast.FunctionDef)
-        }
-    found = _FILES[code.co_filename].get(code.co_firstlineno)
-    if found is None or found.name != code.co_name:
-        raise Unsupported(f"{code.co_qualname}: not where its code says it is")
-    return found
+    if code not in _DEFINITIONS:
+        found = _parsed(linecache.getlines(code.co_filename), code.co_firstlineno - 1)
+        if found is None or found.name != code.co_name:
+            raise Unsupported(f"{code.co_qualname}: not where its code says it is")
+        _DEFINITIONS[code] = found
+    return _DEFINITIONS[code]
+
+
+def _parsed(lines: list[str], first: int) -> ast.FunctionDef | None:
+    """The function whose text starts at a line, counted from 0. A file is not parsed as a whole:
+    that would take longer than all else does.
+    """
+    if first >= len(lines):
+        return None
+    margin, begun, end = _indented(lines[first]), False, first
+    while end < len(lines):
+        words = lines[end].strip()
+        if begun and words and _indented(lines[end]) <= margin and words[0] != ")":
+            break
+        begun |= words.startswith("def ")
+        end += 1
+    text = "".join(lines[first:end])
+    before = "\n" * (first - 1) + "if 1:\n" if margin else "\n" * first
+    try:
+        found = ast.parse(before + text).body[0]
+    except SyntaxError:
+        return None
+    found = found.body[0] if isinstance(found, ast.If) else found
+    return found if isinstance(found, ast.FunctionDef) else None
+
+
+def _indented(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 _TAILED: dict[int, list[ast.stmt]] = {}
@@ -50,14 +71,14 @@ def _is_docstring(s: ast.stmt) -> bool:
 
 
 def tailed(block: list[ast.stmt]) -> list[ast.stmt]:
-    """The block with what follows a branch that returns moved into the other branch."""
+    """The block with what follows a branch that returns moved into the ways that go on: into both
+    of them, where each may.
+    """
     out: list[ast.stmt] = []
     for i, s in enumerate(block):
         rest = block[i + 1 :]
         match s:
             case ast.If() if _returns(s.body) or _returns(s.orelse):
-                if rest and not (always_returns(s.body) or always_returns(s.orelse)):
-                    raise Unsupported(f"line {s.lineno}: a branch that may return")
                 then = s.body if always_returns(s.body) else [*s.body, *rest]
                 other = s.orelse if always_returns(s.orelse) else [*s.orelse, *rest]
                 new = ast.If(s.test, tailed(then), tailed(other))
@@ -115,14 +136,42 @@ def changes_state(f: FunctionType) -> bool:
         return False
     if f not in _CHANGES:
         _CHANGES[f] = False  # for those that call each other
-        inside = [n for s in definition(f).body for n in ast.walk(s)]
-        names = {n.id for n in inside if isinstance(n, ast.Name)}
-        called = [f.__globals__[name] for name in names if name in f.__globals__]
-        _CHANGES[f] = any(
-            isinstance(n, (ast.Attribute, ast.Subscript)) and isinstance(n.ctx, ast.Store)
-            for n in inside
-        ) or any(
-            isinstance(g, kernel.Rule) or (isinstance(g, FunctionType) and changes_state(g))
-            for g in called
-        )
+        _CHANGES[f] = any(_changes(n, f.__globals__) for n in _inside(definition(f)))
     return _CHANGES[f]
+
+
+def _inside(d: ast.FunctionDef) -> Iterator[ast.AST]:
+    return (n for s in d.body for n in ast.walk(s))
+
+
+def _changes(n: ast.AST, names: dict[str, Any]) -> bool:
+    """Whether something in a text writes, or names what does."""
+    match n:
+        case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
+            return True
+        case ast.Name(id=name):
+            named = names.get(name)
+        case ast.Attribute(value=ast.Name(id=name), attr=attribute):
+            named = getattr(names.get(name), attribute, None)
+        case _:
+            return False
+    changes = isinstance(named, FunctionType) and changes_state(named)
+    return changes or isinstance(named, kernel.Rule)
+
+
+def reads_of(f: Callable[..., Any], owner: type) -> frozenset[str]:
+    """The fields that a method of the environment may look at, with what it calls."""
+    seen: set[str] = set()
+    names: set[str] = set()
+    left: list[CodeType] = [f.__code__]
+    while left:
+        code = left.pop()
+        left += [c for c in code.co_consts if isinstance(c, CodeType)]
+        for name in set(code.co_names) - seen:
+            seen.add(name)
+            if name in FIELDS:
+                names.add(name)
+            member = getattr(owner, name, None)
+            if isinstance(member, FunctionType):
+                left.append(member.__code__)
+    return frozenset(names) - GHOSTS

@@ -166,9 +166,8 @@ class Walker(Calls):
     def onward(self, start: Path, ends: list[Path]) -> None:
         """Go on, where `start` left off, with what the ends have in common."""
         met = join(ends, self.values)
-        block = start.block
+        met.sites = start.sites
         start.become(met)
-        start.block = block
         self.path = start
 
     # loops -----
@@ -197,11 +196,12 @@ class Walker(Calls):
         """A loop whose head is met again and again."""
         place = (*frame.place, id(s))
         phis = self.phis.setdefault(place, {})
+        fields = self.path.fields
+        fields.update((f, self.path.settled(v)) for f, v in fields.items() if v in self.path.equal)
         while True:
             start = self.path
             tried = self.turn(s, until, frame, place, phis)
-            was, now = _state(tried[0]), _state(tried[1]) if tried[1] else {}
-            new = [f for f, end in now.items() if end != was.get(f) and f not in phis]
+            new = [f for f in _changed(tried[0], tried[1]) if f not in phis]
             if not new:
                 break
             for f in new:
@@ -283,7 +283,7 @@ class Walker(Calls):
         c = self.condition(self.value(s.test, frame))
         head.block.append(If(head.atom(self.negated(c)), [Break()]))
         head.assume(c, True, self.values)
-        if not self.block(s.body, frame) or _state(self.path) != _state(start):
+        if not self.block(s.body, frame) or _changed(start, self.path):
             raise Unsupported(f"line {s.lineno}: a loop that writes, or returns")
         again = [(v, self.path.atom(self.path.locals[n])) for n, v in carried.items()]
         self.path.block.append(Set(again))
@@ -309,8 +309,15 @@ def _read(target: ast.expr) -> ast.expr:
     return ast.copy_location(new, target)
 
 
-def _state(path: Path) -> dict[str, Any]:
-    """What loops may change: fields, and the contents of maps."""
-    maps = {f"*{f}": version for f, version in path.versions.items()}
-    saved = {f"!{f}": value for f, value in path.saved.items()}
-    return {**path.fields, **maps, **saved, **path.touched, "memory": path.memory}
+def _changed(head: Path, end: Path | None) -> list[str]:
+    """What is not at the end of a turn what it was at the head: fields, the contents of maps, what
+    the state object holds. Nothing, if no turn ends.
+    """
+    if end is None:
+        return []
+    fields, saved = head.fields, head.saved
+    found = [f for f, v in end.fields.items() if fields[f] not in (v, end.settled(v))]
+    found += [f"*{f}" for f, n in end.versions.items() if head.versions[f] != n]
+    found += [f"!{f}" for f, v in end.saved.items() if saved[f] not in (v, end.settled(v))]
+    found += [root for root, n in end.touched.items() if head.touched.get(root) != n]
+    return [*found, "memory"] if head.memory != end.memory else found

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from dataclasses import fields, replace
+from types import FunctionType
 from typing import Any
 
 import pytest
-from erased_lockstep import Maps, first_difference
+from erased_lockstep import Maps, Objects, first_difference
 
 from nullblock.spec import kernel
 from nullblock.spec.erased.program import erased, residual
@@ -14,7 +15,7 @@ from nullblock.spec.facts import Config
 from nullblock.spec.kernel import RULES
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
-from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0, Semantics
 from nullblock.spec.rules.lookup import begin_lookup
 from nullblock.spec.rules.pool import evict_block, push_new
 from nullblock.spec.state import fits
@@ -54,6 +55,31 @@ def test_every_switch_has_an_erased_form(base: Semantics, switch: str) -> None:
         k.start()
         assert callable(erased(schedule, k))
         assert callable(erased(update_from_output, k))
+
+
+OVER_MANY = {"head", "is_head", "victim", "is_victim", "index_of", "anybody_ready"}
+"""Readings that look for one among many: indexes answer them, their text is not inlined."""
+EVENTS = {"removed", "stored"}
+"""Readings that make an event, where somebody listens."""
+
+
+@pytest.mark.parametrize("ahead", [False, True], ids=["in-step", "ahead"])
+@pytest.mark.parametrize(
+    "semantics", [NORMATIVE, VLLM_0_22_1, VLLM_0_32_0], ids=["normative", "22", "32"]
+)
+def test_what_is_decided_for_each_running_request_is_inlined(
+    semantics: Semantics, ahead: bool
+) -> None:
+    """No reading of the text is called as it is, but those over many blocks or requests: a call
+    costs more than all else that a request that runs needs in a step.
+    """
+    for policy in ("fcfs", "priority"):
+        k = Objects(replace(SMALL, semantics=semantics, policy=policy, async_scheduling=ahead))
+        k.start()
+        for f in (schedule, update_from_output):
+            names = residual(f, k)[2].values()
+            called = {g.__name__ for g in names if isinstance(g, FunctionType)}
+            assert called <= OVER_MANY | EVENTS | {"disabled", "broken", "pair"}
 
 
 def _text(f: Any, **changes: Any) -> str:

@@ -1,0 +1,142 @@
+"""Erased forms that are kept from one run to the next: erasing takes longer than a short trace.
+
+A form is kept under a digest of all that it was made of: the code of every function and class of
+this project that the text and the environment can reach by name, the constants that they name, the
+configuration, and the eraser itself. A change of any of them, in a file or in a running program,
+is another digest, and the text is erased anew. What cannot be read is erased anew as well.
+"""
+
+import hashlib
+import json
+import marshal
+import os
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from operator import attrgetter
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from nullblock.spec.cache_folder import cache, forget_old
+from nullblock.spec.erased.program import OWN, Erased, compiled, residual
+from nullblock.spec.erased.values import PLAIN
+from nullblock.spec.kernel import Rule
+
+_DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, SyntaxError)
+"""What reading a file that this module did not write may raise."""
+
+
+def kept(f: Callable[..., Any], k: Any) -> Erased:
+    """`erased(f, k)`, from an earlier run if it is there. Raises Unsupported."""
+    folder = cache()
+    if folder is None:
+        return compiled(*residual(f, k))
+    path = folder / f"erased-{made_of(f, k)}.json"
+    try:
+        known = json.loads(path.read_bytes())
+        names = {n: _found(module, name, k) for n, (module, name) in known["names"].items()}
+        function = compiled(known["name"], known["text"], names | _own(known["rules"], k))
+        os.utime(path)
+        return function
+    except _DAMAGED:
+        name, text, names = residual(f, k)
+        _keep(path, name, text, names, k)
+        return compiled(name, text, names)
+
+
+def _own(rules: list[str], k: Any) -> dict[str, Any]:
+    return {**OWN, "k": k, "rules_by_line": rules}
+
+
+def _keep(path: Path, name: str, text: str, names: dict[str, Any], k: Any) -> None:
+    """Write a form down, if all that it names can be found again."""
+    outside = {n: _where(thing, k) for n, thing in names.items() if n not in _own([], k)}
+    if None in outside.values():
+        return
+    form = {"name": name, "text": text, "names": outside, "rules": names["rules_by_line"]}
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    try:
+        unfinished.write_text(json.dumps(form))
+        os.replace(unfinished, path)
+    except OSError:
+        return
+    forget_old(path.parent, "erased-*")
+
+
+def _where(thing: Any, k: Any) -> tuple[str, str] | None:
+    """Where something from outside is found: module, or nothing for the environment; and name."""
+    if isinstance(thing, MethodType) and thing.__self__ is k:
+        return "", thing.__name__
+    try:
+        place: tuple[str, str] = (thing.__module__, thing.__qualname__)
+        return place if _found(*place, k) is thing else None
+    except _DAMAGED:
+        return None
+
+
+def _found(module: str, name: str, k: Any) -> Any:
+    return attrgetter(name)(import_module(module) if module else k)
+
+
+def made_of(f: Callable[..., Any], k: Any) -> str:
+    """The digest of what `erased(f, k)` is made of."""
+    digest = hashlib.sha256(repr((sys.version, k.config, k.checks)).encode())
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    modules = {one.__module__ for one in type(k).__mro__} - {"builtins"}
+    for part in _parts([f, type(k)], modules):
+        digest.update(part + b"\0")
+    return digest.hexdigest()[:32]
+
+
+def _parts(left: list[Any], modules: set[str]) -> Iterator[bytes]:
+    """What is said of everything that can be reached, each thing once, in the order of finding:
+    the code of this project and of the modules.
+    """
+    seen: set[int] = set()
+    while left:
+        thing = left.pop()
+        if id(thing) in seen and not isinstance(thing, PLAIN):
+            continue
+        seen.add(id(thing))
+        module = str(getattr(thing, "__module__", ""))
+        ours = module.startswith("nullblock.") or module in modules
+        match thing:
+            case Rule():
+                yield thing.id.encode()
+                left.append(thing.body)
+            case FunctionType() if ours:
+                yield marshal.dumps(thing.__code__, 2)
+                yield repr(thing.__defaults__).encode()
+                left += _named(thing.__code__, thing.__globals__)
+                left += [cell.cell_contents for cell in thing.__closure__ or ()]
+            case type() if ours:
+                yield thing.__qualname__.encode()
+                left += [*thing.__bases__, *vars(thing).values()]
+            case property():
+                left.append(thing.fget)
+            case MethodType():
+                left.append(thing.__func__)
+            case str() | bool() | int() | float() | None:
+                yield repr(thing).encode()
+            case tuple() | list():
+                left += thing
+            case dict():
+                left += [*thing, *thing.values()]
+            case set() | frozenset():
+                yield repr(sorted(map(repr, thing))).encode()
+            case _:
+                yield f"{type(thing)} {getattr(thing, '__qualname__', '')}".encode()
+                left += [thing.__wrapped__] if hasattr(thing, "__wrapped__") else []
+
+
+def _named(code: CodeType, names: dict[str, Any]) -> Iterator[Any]:
+    """What the code of a function names, in its module and in those it names."""
+    codes = [code]
+    for one in codes:
+        codes += [c for c in one.co_consts if isinstance(c, CodeType)]
+        found = [names[name] for name in one.co_names if name in names]
+        yield from found
+        for module in (m for m in found if isinstance(m, ModuleType)):
+            yield from (vars(module)[name] for name in one.co_names if name in vars(module))
