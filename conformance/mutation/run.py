@@ -152,10 +152,13 @@ def record_scopes(names: Iterable[str], progress: Progress) -> Results:
     return kept
 
 
-def record_statements(progress: Progress) -> Results:
-    """Ask the explorer about every defect of a statement. The explorer's results come first."""
+def record_statements(progress: Progress, only: tuple[str, ...] = ()) -> Results:
+    """Ask the explorer about every defect of a statement, or about those whose IDs begin as `only`
+    says. The explorer's results come first.
+    """
     kept, explored = current("statements"), current("explorer")
     some = [m for m in mutants() if m.is_statement and m.id not in kept.said]
+    some = [m for m in some if not only or m.id.startswith(only)]
     if some:
         with explorer() as found:
             found.prepare()
@@ -174,6 +177,25 @@ def _record_statements(
     for id, said in answers(lambda id: {"of": statements.only(found, explored, id)}, ids):
         kept.said[f"only {id}"] = said
         kept.save()
-    soles = {i.removeprefix("only "): s["of"] for i, s in kept.said.items() if "of" in s}
-    judged = answers(lambda m: statements.judge(found, explored, soles, m), some)
-    _keep(kept, judged, progress)
+    soles = {i.removeprefix("only "): m for i, s in kept.said.items() for m in s.get("of", ())}
+    _keep(kept, _alarms(found, some), progress)
+    left = [m for m in some if m.id not in kept.said]
+
+    def passing(id: str) -> Json:
+        return {"forms": statements.passing(found, explored, id, soles[id], left)}
+
+    passes = {id: said["forms"] for id, said in answers(passing, list(soles))}
+    _keep(kept, ((m, statements.answer(m, soles, passes)) for m in left), progress)
+
+
+def _alarms(found: Explorer, some: list[Mutant]) -> Iterator[tuple[Mutant, Json]]:
+    """The defects that object to the specification, and the first scope where they do."""
+    every = answers(lambda c: statements.alarms(c, some), list(found.scopes()))
+    first: dict[str, Json] = {}
+    for _, said in every:
+        first = said | first
+    for m in some:
+        # What has no room in the compiled form is asked alone.
+        alarm = first.get(m.id) or (found.judge(m) if m.id in first else {})
+        if "by" in alarm:
+            yield m, alarm

@@ -114,6 +114,8 @@ static uint32_t cycle(void) {
 }
 
 static int failed_kind, failed_argument;
+static const char *const OUTCOMES[] = {"complete", "violated", "guard",
+                                       "promise",  "promise",  "no-room"};
 
 static void print_action(int kind, int argument, const char *before) {
   printf("%s[%d, %d]", before, kind, argument);
@@ -174,7 +176,6 @@ static int expand(uint32_t index, const S *base, int unserved_here) {
 
 int main(int argc, char **argv) {
   uint64_t limit = argc > 1 ? strtoull(argv[1], 0, 10) : 0, next_level, progress = 0;
-  const char *names[] = {"complete", "violated", "guard", "promise", "promise", "no-room"};
   double start = now();
   static S base;
   grow();
@@ -215,7 +216,7 @@ int main(int argc, char **argv) {
   }
   double seconds = now() - start;
   uint32_t first = !how && LIVENESS ? cycle() : UINT32_MAX;
-  report(first != UINT32_MAX ? "lasso" : names[how], seconds);
+  report(first != UINT32_MAX ? "lasso" : OUTCOMES[how], seconds);
   printf("\"statement\": %d, \"rule\": %d, \"at\": \"%s\", \"repeats\": ", failed_statement,
          failed_rule, failed_at);
   uint32_t repeats = 0, j = first;

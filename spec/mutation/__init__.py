@@ -5,7 +5,9 @@ syntax trees, and what every engine says of them.
     operators.py  how one is made of a piece of text
     schema.py     the text that holds all of them at once, one being chosen when it runs
     transplant.py the defect in the functions of a running process
-    compiled.py   every mutant in every scope of the explorer, compiled once a scope
+    compiled.py   every mutant in every scope of the explorer, compiled once a scope; in C beside
+                  it: `chosen.c`, which mutants a program has, and `forms.c`, all forms of the
+                  statements judged in one search
     proving.py    every mutant before the prover
 
 A mutant that no engine notices is a gap in an invariant or a scope, or does not change what the

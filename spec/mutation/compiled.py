@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from nullblock.spec.compiled import build
 from nullblock.spec.compiled.context import Sizes
@@ -19,11 +20,11 @@ from nullblock.spec.compiled.translate import program as translate
 from nullblock.spec.compiled.values import Num, Untranslatable, Value
 from nullblock.spec.compiled.values import Scope as Names
 from nullblock.spec.explorer.liveness import SERVED
-from nullblock.spec.explorer.model import Scope, beginning
+from nullblock.spec.explorer.model import ModelEnv, Scope, beginning
 from nullblock.spec.explorer.search import GUARD, PROMISE, Search
 from nullblock.spec.mutation import schema
 from nullblock.spec.mutation.forks import Json, in_child
-from nullblock.spec.mutation.generate import Mutant
+from nullblock.spec.mutation.generate import Mutant, numbers
 from nullblock.spec.mutation.transplant import transplant
 from nullblock.spec.profiles import NORMATIVE, Semantics
 
@@ -33,24 +34,30 @@ SECONDS = 300.0
 BUILDING = 600.0
 WITNESS = "witness"
 """What is missing where a scope no longer reaches what it promises to."""
-CHOOSE = """#include <stdlib.h>
-static int mutant, other;
-static void __attribute__((constructor)) choose(void) {
-  const char *one = getenv("NULLBLOCK_MUTANT"), *two = getenv("NULLBLOCK_MUTANT_TOO");
-  mutant = one ? atoi(one) : 0;
-  other = two ? atoi(two) : 0;
-}
-"""
+HERE = Path(__file__).parent
 
 
 class Schema(Program):
     """The translation of a text that asks which mutant is chosen."""
 
+    def __init__(self, search: Search, env: ModelEnv, sizes: Sizes) -> None:
+        super().__init__(search, env, sizes)
+        self.judged: dict[str, str] = {}
+        """Conditions of statements, and the C functions that judge them."""
+
     def word(self, name: str, node: ast.Call, scope: Names) -> Value | None:
         if name == schema.ASKED:
             n = ast.literal_eval(node.args[0])
-            return Num(f"(mutant == {n} || other == {n})")
+            return Num(f"ASKED({n})")
         return super().word(name, node, scope)
+
+    def checked(self, id: str, value: Value, rule: str = "-1") -> str:
+        """Judge a statement and its forms."""
+        text = f"return {self.condition(value)};"
+        if text not in self.judged:
+            self.judged[text] = self.fresh("holds")
+            self.outer(f"int {self.judged[text]}(void)", lambda: text)
+        return f"consider({self.statements.index(id)}, {rule}, {self.judged[text]});"
 
 
 def mutated(number: int) -> bool:
@@ -82,8 +89,14 @@ class Found:
     """Whether every state was seen."""
 
 
+GIVING_UP = ("limit", "no-room", "no-memory")
+"""How a search ends that did not see every state, and objected to none."""
 GAVE_UP = Found("", 0, 0, 0.0, 0, False)
 """It takes too long, or more room than there is."""
+
+
+class Unjudged(Exception):
+    """A search in which not every form of the statements could be judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +111,8 @@ class Compiled:
 
     def __call__(self, mutant: int, other: int = 0) -> Found:
         """Search with a mutant chosen, and perhaps another; 0 chooses none."""
-        env = {**os.environ, "NULLBLOCK_MUTANT": str(mutant), "NULLBLOCK_MUTANT_TOO": str(other)}
-        command = [self.path, str(LIMIT)]
         try:
-            done = subprocess.run(command, env=env, capture_output=True, timeout=SECONDS)
-            said: Json = json.loads(done.stdout)
+            *_, said = self._run(SECONDS, MUTANT=mutant, MUTANT_TOO=other)
         except (subprocess.TimeoutExpired, ValueError):
             return GAVE_UP
         if said["outcome"] in ("no-room", "no-memory"):
@@ -116,6 +126,33 @@ class Compiled:
             way if breaks and breaks != WITNESS else 0,
             said["outcome"] == "complete",
         )
+
+    def forms(self, some: Iterable[int], mutant: int = 0, silent: str = "") -> dict[int, Found]:
+        """What a search would find with each of some mutants of statements chosen, of those that
+        object: one search for all of them. With another `mutant` in it they are those of the
+        statement that alone objects to that one, and is `silent`. Raises Unjudged.
+        """
+        forms = ",".join(map(str, some))
+        index = self.statements.index(silent) if silent else -1
+        *notes, end = self._run(None, FORMS=forms, MUTANT=mutant, SILENT=index)
+        if end["outcome"] not in ("complete", "settled", *(GIVING_UP if silent else ())):
+            raise Unjudged(f"{self.name}: the search ended otherwise: {end}")
+        return {n["form"]: self._noted(n) for n in notes}
+
+    def _noted(self, n: Json) -> Found:
+        if n["outcome"] == "no-room":
+            return GAVE_UP
+        counts = n["states"], n["transitions"], n["seconds"], n["actions"]
+        return Found(self._broken(n), *counts, False)
+
+    def _run(self, seconds: float | None, **told: Any) -> list[Json]:
+        """What the program says, line by line. Raises subprocess.TimeoutExpired, and ValueError
+        where it crashed.
+        """
+        env = os.environ | {f"NULLBLOCK_{name}": str(value) for name, value in told.items()}
+        command = [self.path, str(LIMIT)]
+        done = subprocess.run(command, env=env, capture_output=True, timeout=seconds, text=True)
+        return [json.loads(line) for line in done.stdout.splitlines() or [""]]
 
     def _broken(self, said: Json) -> str:
         match said["outcome"]:
@@ -172,10 +209,12 @@ def _program(
     sizes = Sizes(2 * room, "int16_t", 2)
     text, p = translate(Search(b.scope, b.semantics), first, sizes, translator=Schema)
     path, source = folder / b.name, folder / f"{b.name}.c"
+    head, *tail = ((HERE / name).read_text() for name in ("chosen.c", "forms.c"))
+    text = "\n".join((f"#define MUTANTS {len(numbers()) + 1}", head, text, *tail))
     done: Future[object] | None = None
-    if not path.exists() or not source.exists() or source.read_text() != CHOOSE + text:
+    if not path.exists() or not source.exists() or source.read_text() != text:
         path.unlink(missing_ok=True)
-        source.write_text(CHOOSE + text)
+        source.write_text(text)
         command = [*compiler, "-std=gnu11", "-O1", "-w", "-o", str(path), str(source)]
         done = pool.submit(subprocess.run, command, check=True)
     promised = {w: p.watched[w] for w in sorted(b.scope.witnesses)}

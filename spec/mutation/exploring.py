@@ -94,7 +94,7 @@ class Explorer:
             if not found.states:
                 found = readable(defect, c.name, FEW)
             if found.breaks:
-                return {"by": found.breaks, "scope": c.name, **_figures(found)}
+                return noticed(c.name, found)
             if _graph(found) != _graph(self.clean[c.name]):
                 unlike.append(c.name)
         return {"same": not unlike} | ({"unlike": unlike} if unlike else {})
@@ -104,12 +104,17 @@ class Explorer:
         scope that notices it without is asked first.
         """
         one, other = numbers()[mutant.id], numbers()[statement.id]
-        every = sorted(self.scopes(), key=lambda c: c.name != scope)
-        return next((f.breaks for c in every if (f := c(one, other)).breaks), "")
+        return next((f.breaks for c in self.sorted(scope) if (f := c(one, other)).breaks), "")
+
+    def sorted(self, first: str) -> list[Compiled]:
+        """The scopes, one of them before the others."""
+        return sorted(self.scopes(), key=lambda c: c.name != first)
 
 
-def _figures(f: Found) -> Json:
-    return {"states": f.states, "actions": f.actions, "seconds": round(f.seconds, 4)}
+def noticed(scope: str, f: Found) -> Json:
+    """What is kept of a search that found something."""
+    counts = {"states": f.states, "actions": f.actions, "seconds": round(f.seconds, 4)}
+    return {"by": f.breaks, "scope": scope, **counts}
 
 
 def _graph(f: Found) -> tuple[int, int, bool]:

@@ -7,19 +7,18 @@ others it is only shown that they follow, in the scopes, from what the rest says
 """
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 
-from nullblock.spec.mutation.exploring import Explorer
+from nullblock.spec.mutation.compiled import Compiled
+from nullblock.spec.mutation.exploring import Explorer, noticed
 from nullblock.spec.mutation.forks import Json
-from nullblock.spec.mutation.generate import STATEMENTS, Mutant, by_id, mutants, source
+from nullblock.spec.mutation.generate import STATEMENTS, Mutant, by_id, mutants, numbers, source
 from nullblock.spec.mutation.guards import says_less
 from nullblock.spec.mutation.results import Results
 
 TRIED = 12
 """Defects that a statement caught, of which is asked whether others catch them too."""
-KEPT = 1
-"""Defects that only one statement catches, as many as are wanted of each."""
 
 
 @cache
@@ -63,28 +62,43 @@ def caught(explored: Results, id: str) -> Iterator[Mutant]:
 
 
 def only(explorer: Explorer, explored: Results, id: str) -> list[str]:
-    """Defects of the rules that nothing but this statement catches."""
-    found: list[str] = []
+    """A defect of the rules that nothing but this statement catches, if one is found."""
     for m in caught(explored, id):
         if not explorer.together(m, silenced()[id], explored.said[m.id]["scope"]):
-            found.append(m.id)
-        if len(found) == KEPT:
-            break
-    return found
+            return [m.id]
+    return []
 
 
-def judge(
-    explorer: Explorer, explored: Results, soles: Mapping[str, list[str]], statement: Mutant
-) -> Json:
-    """How a defect of a statement is noticed: `by` what it says of the specification itself, or
-    `without` it a defect of the rules passes; nothing if it is not.
+def alarms(scope: Compiled, some: Iterable[Mutant]) -> dict[str, Json]:
+    """Which of some defects of statements object to the specification itself in a scope, and what
+    is kept of that; nothing is known of a defect that there has no room. Raises Unjudged.
     """
-    if not says_less(statement):
-        said = explorer.judge(statement)
-        if "by" in said:
-            return said
-    for id in concerned(statement.function):
-        for m in soles.get(id, ()):
-            if not explorer.together(by_id()[m], statement, explored.said[m]["scope"]):
-                return {"by": id, "without": m}
+    number = numbers()
+    asked = {number[m.id]: m.id for m in some if not says_less(m)}
+    found = scope.forms(asked)
+    return {asked[n]: noticed(scope.name, f) if f.breaks else {} for n, f in found.items()}
+
+
+def passing(
+    explorer: Explorer, explored: Results, id: str, sole: str, some: Iterable[Mutant]
+) -> list[str]:
+    """With which of some defects of a statement nobody notices `sole`, a defect of the rules that
+    the statement alone catches. Raises Unjudged.
+    """
+    number = numbers()
+    left = {number[m.id]: m.id for m in some if id in concerned(m.function)}
+    for c in explorer.sorted(explored.said[sole]["scope"]):
+        found = c.forms(left, number[sole], id) if left else {}
+        left = {n: m for n, m in left.items() if n not in found or not found[n].breaks}
+    return list(left.values())
+
+
+def answer(m: Mutant, soles: Mapping[str, str], passes: Mapping[str, Collection[str]]) -> Json:
+    """How a defect is noticed that objects to nothing new: `by` the statement that has it, which
+    is silent `without` it where a defect of the rules passes; nothing if it is not. `passes`: for
+    every statement that alone catches something the defects with which that passes.
+    """
+    for id in concerned(m.function):
+        if m.id in passes.get(id, ()):
+            return {"by": id, "without": soles[id]}
     return {"same": True}

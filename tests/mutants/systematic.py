@@ -54,7 +54,7 @@ def main() -> int:
         wanted = []
     for engine in () if "--pages" in sys.argv else wanted:
         if engine == "statements":
-            record_statements(progress)
+            record_statements(progress, only)
         else:
             record(next(e for e in ENGINES if e == engine), progress, only)
     for path, text in pages().items() if not only else ():

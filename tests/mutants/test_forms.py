@@ -1,0 +1,125 @@
+"""Every form of the statements is judged in one search as it would be in a search of its own."""
+
+import shutil
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from nullblock.spec.mutation import compiled, statements
+from nullblock.spec.mutation.compiled import Compiled, Found, Unjudged
+from nullblock.spec.mutation.exploring import explorer
+from nullblock.spec.mutation.generate import Mutant, by_id, mutants, numbers
+from nullblock.spec.mutation.guards import says_less
+from nullblock.spec.mutation.results import load
+
+FORMS = [m for m in mutants() if m.is_statement]
+KEPT = load("statements").said
+EXPLORED = load("explorer").said
+SCOPE = "rules"
+SOLES = {
+    id.removeprefix("only "): said["of"][0]
+    for id, said in KEPT.items()
+    if id.startswith("only ") and said["of"] and EXPLORED[said["of"][0]]["scope"] == SCOPE
+}
+"""Statements that alone notice a mutant of the rules in the scope, and that mutant."""
+
+
+def drawn(some: Iterable[Mutant], few: int) -> list[Mutant]:
+    """A few of them, drawn by their IDs."""
+    return sorted(some, key=lambda m: sha256(f"form {m.id}".encode()).digest())[:few]
+
+
+def concerned(id: str) -> list[Mutant]:
+    """The forms of a statement."""
+    return [m for m in FORMS if id in statements.concerned(m.function)]
+
+
+@pytest.fixture(scope="module")
+def scope() -> Iterable[Compiled]:
+    """A scope that checks every rule: every form is in it, and mutants that one alone catches."""
+    with explorer([*FORMS, *(by_id()[m] for m in SOLES.values())], [SCOPE]) as found:
+        found.prepare()
+        yield found.ready[0]
+
+
+def test_the_forms_that_object_are_those_recorded(scope: Compiled) -> None:
+    """All of them, each by the statement that is recorded, after as many states and actions."""
+    now = statements.alarms(scope, FORMS)
+    then = {m.id: KEPT[m.id] for m in FORMS if KEPT[m.id].get("scope") == SCOPE}
+    assert len(then) > 700
+    assert {id: said | {"seconds": 0} for id, said in now.items()} == {
+        id: said | {"seconds": 0} for id, said in then.items()
+    }
+
+
+def together(
+    scope: Compiled, some: list[Mutant], mutant: int = 0, silent: str = ""
+) -> list[tuple[str, int, int, int]]:
+    """What one search says of all, of those that do not object that they do not."""
+    found = scope.forms([numbers()[m.id] for m in some], mutant, silent)
+    return [counts(found.get(numbers()[m.id], compiled.GAVE_UP)) for m in some]
+
+
+def alone(scope: Compiled, some: list[Mutant], mutant: int = 0) -> list[tuple[str, int, int, int]]:
+    """What a search for each of them says."""
+    return [counts(scope(numbers()[m.id], mutant)) for m in some]
+
+
+def counts(f: Found) -> tuple[str, int, int, int]:
+    """What is found, and where; of nothing found no more than that."""
+    return (f.breaks, f.states, f.transitions, f.actions) if f.breaks else ("", 0, 0, 0)
+
+
+def test_one_search_says_what_many_say(scope: Compiled) -> None:
+    """Of forms that object and of forms that do not: the same statement at the same place."""
+    object_ = [m for m in FORMS if KEPT[m.id].get("scope") == SCOPE]
+    pass_ = [m for m in FORMS if "scope" not in KEPT[m.id] and not says_less(m)]
+    some = [*drawn(object_, 12), *drawn(pass_, 6)]
+    one = together(scope, some)
+    assert one == alone(scope, some)
+    assert {bool(breaks) for breaks, *_ in one} == {True, False}
+
+
+@pytest.mark.parametrize("id", sorted(SOLES)[:4])
+def test_forms_of_a_statement_that_alone_objects(scope: Compiled, id: str) -> None:
+    """With a mutant of the rules that one statement catches its forms are judged as with each of
+    them planted beside the mutant: some catch it, and where it says nothing nobody does.
+    """
+    sole, some = numbers()[SOLES[id]], concerned(id)
+    some = [*drawn(some, 6), statements.silenced()[id]]
+    one = together(scope, some, sole, id)
+    assert one == alone(scope, some, sole)
+    assert one[-1][0] == ""
+
+
+def test_a_form_that_decides_what_happens_is_refused(scope: Compiled) -> None:
+    """A mutant of the rules is none that could be judged beside the search."""
+    sole = by_id()[next(iter(SOLES.values()))]
+    with pytest.raises(Unjudged, match="astray"):
+        scope.forms([numbers()[sole.id]])
+
+
+def test_a_search_that_ends_early_judges_nothing(scope: Compiled) -> None:
+    """Where a mutant of the rules is caught, forms are not called unnoticed."""
+    id, sole = next(iter(SOLES.items()))
+    with pytest.raises(Unjudged, match="violated"):
+        scope.forms([numbers()[statements.silenced()[id].id]], numbers()[sole])
+
+
+def test_a_place_that_is_met_and_not_noted_shows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A program that forgets every third place that it meets judges those forms not at all."""
+    for name in ("chosen.c", "forms.c"):
+        shutil.copy(compiled.HERE / name, tmp_path)
+    text = (tmp_path / "chosen.c").read_text()
+    assert "!is_met[n]" in text
+    (tmp_path / "chosen.c").write_text(text.replace("!is_met[n]", "!is_met[n] && n % 3"))
+    monkeypatch.setattr(compiled, "HERE", tmp_path)
+    some = [m for m in FORMS if KEPT[m.id].get("scope") == SCOPE and "pool" in m.file]
+    with explorer(some, [SCOPE]) as found:
+        found.prepare()
+        now = statements.alarms(found.ready[0], some)
+    assert {id for id in KEPT if id in now} == {m.id for m in some if numbers()[m.id] % 3}
