@@ -1,6 +1,6 @@
 """What recording costs: the real vLLM 0.22.1 scheduler, plain and recorded, side by side.
 
-    python benchmarks/bench_recorder.py [--rounds N] [--running N] [--quick] [--floor]
+    python benchmarks/bench_recorder.py [--rounds N] [--running N] [--drafts N] [--quick] [--floor]
 
 needs the real engine (``make oracle``). Both schedulers run the same decode steps in one process,
 in turns, step by step, so that whatever else the machine does meets both alike. Counted is all
@@ -161,7 +161,7 @@ class Looking:
         return result
 
 
-def inside(rounds: int, running: int, floor: bool) -> None:
+def inside(rounds: int, running: int, drafts: int, floor: bool) -> None:
     """Measure. Runs where vLLM is."""
     sys.path[:0] = [str(ROOT / "tests" / "oracle"), str(ROOT / ".src")]
     import torchless
@@ -179,10 +179,10 @@ def inside(rounds: int, running: int, floor: bool) -> None:
         for depth in (1, 2):
             with tempfile.TemporaryDirectory() as folder:
                 os.environ.pop("NULLBLOCK_TRACE", None)
-                one = Bench(plain[depth - 1], running, depth, turnover)
+                one = Bench(plain[depth - 1], running, depth, turnover, drafts)
                 os.environ["NULLBLOCK_TRACE"] = folder
                 os.environ["NULLBLOCK_TRACE_FLUSH_SECONDS"] = "3600"  # a round ends with one
-                other = Bench(recorded[depth - 1], running, depth, turnover)
+                other = Bench(recorded[depth - 1], running, depth, turnover, drafts)
                 compare(one, other, rounds, turnover)
                 other.scheduler.shutdown()
 
@@ -207,6 +207,8 @@ def compare(one: Bench, other: Bench, rounds: int, turnover: bool) -> None:
     quickest = min(b for _, b in pairs) / min(a for a, _ in pairs) - 1
     mode = "sync" if one.depth == 1 else f"async, depth {one.depth}"
     what = "ends and arrivals" if turnover else "decodes"
+    many = one.config["num_spec_tokens"]
+    what += f" with {many} drafts" if many else ""
     running = len(one.scheduler.running)
     doing = "looking" if looking else "recording"
     print(
@@ -221,18 +223,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--running", type=int, default=256)
+    parser.add_argument("--drafts", type=int, default=0, help="of each request; default: none")
     parser.add_argument("--python", type=Path, default=ROOT / ".oracle" / "bin" / "python")
     parser.add_argument("--quick", action="store_true", help="few rounds: a look, no figures")
     parser.add_argument("--floor", action="store_true", help="only look: the least there is")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.inside:
-        inside(arguments.rounds, arguments.running, arguments.floor)
+        inside(arguments.rounds, arguments.running, arguments.drafts, arguments.floor)
         return
     if not arguments.python.exists():
         sys.exit(f"no real vLLM at {arguments.python}: make oracle")
     rounds = 4 if arguments.quick else arguments.rounds
     numbers = ["--rounds", str(rounds), "--running", str(arguments.running)]
+    numbers += ["--drafts", str(arguments.drafts)]
     numbers += ["--floor"] if arguments.floor else []
     command = [str(arguments.python), "-B", __file__, "--inside", *numbers]
     sys.exit(subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": "0"}).returncode)

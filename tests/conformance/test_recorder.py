@@ -1,6 +1,5 @@
 """The recorder around a scheduler of vLLM's shape: the reference's."""
 
-import logging
 import time
 from pathlib import Path
 from typing import Any
@@ -8,13 +7,8 @@ from typing import Any
 import pytest
 
 from nullblock.conformance.adapters import reference as adapter
-from nullblock.conformance.adapters.vllm.filling import Edges
 from nullblock.conformance.adapters.vllm.numbering import ChainNumbers, RequestNumbers, Ties
-from nullblock.conformance.adapters.vllm.observe import Observer
-from nullblock.conformance.adapters.vllm.outcomes import Outcomes
 from nullblock.conformance.adapters.vllm.recording import Recording
-from nullblock.conformance.adapters.vllm.sink import Sink
-from nullblock.conformance.adapters.vllm.steps import Steps
 from nullblock.conformance.checker import check
 from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.scenario_format import Config
@@ -26,7 +20,6 @@ from nullblock.conformance.trace.records import (
     Error,
     Evict,
     Header,
-    Lost,
     Part,
     State,
 )
@@ -294,55 +287,6 @@ def test_what_the_engine_raises_ends_the_recording_and_is_raised(where: Path) ->
         made.add(request("a"))
     made.schedule()
     assert records(where)[-2:-1] == [Error(during="add", type="AssertionError")]
-
-
-def test_a_failure_of_the_recorder_is_not_one_of_the_engine(
-    where: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Whatever goes wrong in the recorder: one warning, a sealed trace, the same decisions."""
-
-    def decisions() -> list[Any]:
-        made = engine()
-        made.add(request("a"))
-        made.add(request("b", prompt=9))
-        return [
-            step for _ in range(2) for step in (made.schedule(), made.update({"a": [1], "b": [1]}))
-        ]
-
-    plain = decisions()
-    broken = (
-        *((Observer, "add"), (Observer, "with_counts"), (Steps, "schedule")),
-        *((Steps, "before_update"), (Outcomes, "update"), (Outcomes, "_filled")),
-        *((Edges, "filling"), (Sink, "put")),
-    )
-    for number, (kind, name) in enumerate(broken, start=2):
-
-        def fail(*_: Any, **__: Any) -> None:
-            raise OSError("no space left")
-
-        with monkeypatch.context() as context:
-            context.setattr(kind, name, fail)
-            caplog.clear()
-            with caplog.at_level(logging.WARNING):
-                assert decisions() == plain
-        assert len(caplog.records) == 1
-        if kind is not Sink:
-            found = ended(where.with_name(f"t-{number}.jsonl"))
-            assert found[-2] == Lost(reason="OSError") and isinstance(found[-1], End)
-
-
-def test_a_recording_that_cannot_begin_does_not_keep_the_engine_from_it(
-    where: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A folder that is not there costs a warning."""
-    monkeypatch.setenv("NULLBLOCK_TRACE", str(where.parent / "missing" / "t.jsonl"))
-    made = engine()
-    made.add(request("a"))
-    assert made.schedule()["order"] == ["a"]
-    assert len(caplog.records) == 1
-    monkeypatch.setenv("NULLBLOCK_TRACE_STATE_EVERY", "often")
-    monkeypatch.setenv("NULLBLOCK_TRACE", str(where))
-    assert engine().schedule()["order"] == []
 
 
 def test_equal_ids_in_flight_stay_equal(where: Path) -> None:

@@ -1,17 +1,30 @@
-"""Steps that wait to be told are told as if each had been told at once."""
+"""Calls that wait to be told are told as if each had been told at once."""
 
+import json
+from collections import Counter, deque
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_recorder import Recorded, engine, request
+from test_recorder import Recorded, ended, engine, request
+from traces import BUSY
 
+from nullblock.conformance import driver, scenario
 from nullblock.conformance.adapters import reference as adapter
+from nullblock.conformance.adapters.vllm import tape
 from nullblock.conformance.adapters.vllm.alike import Alike
 from nullblock.conformance.adapters.vllm.filling import Edges, Ring, tokens_on
 from nullblock.conformance.adapters.vllm.recording import Recording
+from nullblock.conformance.adapters.vllm.telling import Teller
+from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.trace.records import Error
 from nullblock.reference.request import RequestStatus
+from nullblock.reference.sched.async_scheduler import AsyncScheduler
 from nullblock.reference.sched.scheduler import Scheduler
+from nullblock.spec.profiles import profile
+
+DATA = Path(__file__).parent.parent / "oracle" / "data" / "scenarios.json"
+SCENARIOS: dict[str, dict[str, Any]] = json.loads(DATA.read_text()) | {"busy": BUSY}
 
 
 class Odd(Scheduler):
@@ -71,20 +84,93 @@ def test_what_waits_is_told_as_if_at_once(
     monkeypatch.setattr(adapter, "Scheduler", kind)
     monkeypatch.setenv("NULLBLOCK_TRACE_STATE_EVERY", every)
     monkeypatch.setenv("NULLBLOCK_TRACE_FLUSH_SECONDS", flush)
-    looked: list[bool] = []
+    alike = Counter[bool]()
     schedule = Alike.schedule
 
-    def counted(alike: Alike, decided: Any) -> bool:
-        looked.append(schedule(alike, decided))
-        return looked[-1]
+    def counted(self: Alike, seen: Any) -> Any:
+        record = schedule(self, seen)
+        alike[record is not None] += 1
+        return record
 
     lines = []
-    for name, look in (("waiting", counted), ("at once", lambda *_: False)):
+    for name, most, look in (("waiting", tape.MOST, counted), ("at once", 1, lambda *_: None)):
         monkeypatch.setenv("NULLBLOCK_TRACE", str(tmp_path / f"{name}.jsonl"))
         monkeypatch.setattr(Alike, "schedule", look)
+        monkeypatch.setattr(tape, "MOST", most)
         lines.append(play(tmp_path / f"{name}.jsonl", 4))
     assert lines[0] == lines[1]
-    assert len(looked) == 70 and looked.count(True) > 40
+    assert alike.total() == 70 and alike[True] > 40
+
+
+class RecordedAhead(Recording, AsyncScheduler):
+    """The reference's asynchronous scheduler, recorded."""
+
+
+def taped(name: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str] | None:
+    """The lines of a recorded scenario; None where the reference does not play it."""
+    monkeypatch.setenv("NULLBLOCK_TRACE", str(path))
+    taken = scenario.from_dict(SCENARIOS[name])
+    try:
+        made: Any = adapter.create(taken.config, profile("vllm-0.22.1"))
+        deque(driver.run(taken, made, dump="none"), maxlen=0)
+    except OutOfScope:
+        return None
+    made.scheduler.shutdown()
+    return path.read_text().splitlines()[1:-1]
+
+
+def test_whatever_is_played_is_told_as_if_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrivals and ends, chunks, preemptions, drafts, sessions, ids that return, several groups,
+    ahead of the model and in step: nothing that was seen is changed by what comes after it.
+    """
+    monkeypatch.setattr(adapter, "Scheduler", Recorded)
+    monkeypatch.setattr(adapter, "AsyncScheduler", RecordedAhead)
+    monkeypatch.setenv("NULLBLOCK_TRACE_FLUSH_SECONDS", "3600")
+    waited = Counter[int]()
+    tell = Teller.tell
+
+    def counted(self: Teller) -> None:
+        waited[len(self.waiting)] += 1
+        tell(self)
+
+    monkeypatch.setattr(Teller, "tell", counted)
+    played = 0
+    for name in SCENARIOS:
+        lines = []
+        for most in (tape.MOST, 1):
+            with monkeypatch.context() as context:
+                context.setattr(tape, "MOST", most)
+                lines.append(taped(name, tmp_path / f"{name}-{most}.jsonl", monkeypatch))
+        assert lines[0] == lines[1], name
+        played += lines[0] is not None
+    together = sum(calls * times for calls, times in waited.items() if calls > 2)
+    assert played > 40 and together > 600, (played, waited)
+
+
+def test_what_waits_is_told_before_an_exception(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine raises with a run of steps untold: the error stands behind them."""
+    monkeypatch.setattr(adapter, "Scheduler", Recorded)
+    monkeypatch.setenv("NULLBLOCK_TRACE", str(tmp_path / "t.jsonl"))
+    monkeypatch.setenv("NULLBLOCK_TRACE_FLUSH_SECONDS", "3600")
+    made = engine()
+    made.add(request("a", max_tokens=20))
+    for _ in range(6):
+        made.schedule()
+        made.update({"a": [9]})
+
+    def fail(*_: Any) -> None:
+        raise ValueError
+
+    monkeypatch.setattr(Scheduler, "schedule", fail)
+    with pytest.raises(ValueError):
+        made.schedule()
+    found = ended(tmp_path / "t.jsonl")
+    assert [r.step for r in found if hasattr(r, "ids") and hasattr(r, "new")] == [*range(1, 7)]
+    assert found[-2] == Error(during="schedule", type="ValueError")
 
 
 @pytest.mark.parametrize("size", [1, 2, 16, 256])

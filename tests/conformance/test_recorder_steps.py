@@ -100,6 +100,7 @@ def test_nothing_is_kept_of_requests_that_have_ended(trace: Path) -> None:
     for _ in range(10):
         made.schedule()
         made.update({"c": [9]})
+    tape.catch_up()
     watched = [f for f in tape.steps.before.fillings if f.alive]
     assert [entry.number for entry in watched] == [2]
     assert list(tape.observer.filling) == list(tape.observer.requests) == ["c"]

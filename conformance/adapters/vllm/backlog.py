@@ -9,7 +9,7 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from threading import RLock
 from typing import Any
 
@@ -20,8 +20,8 @@ from nullblock.conformance.adapters.vllm.numbering import ChainNumbers
 BATCH = 48
 """Records: of 16 steps, mostly."""
 Fields = dict[str, Any]
-Filled = tuple[Fields, list[int], list[bytes]]
-"""A record, the request numbers of those who filled a block, and the hash of each block."""
+Filled = tuple[Fields, list[int], list[bytes], bool]
+"""A record, who filled a block, each block's hash, and whether ``fresh`` may tell them."""
 _lines = json.Encoder().encode_lines
 
 
@@ -39,35 +39,38 @@ class Backlog:
         """Records that wait."""
         return len(self._records)
 
-    def put(self, records: Sequence[Fields]) -> bool:
-        """Add records that belong together; whether it is time to take all."""
+    def put(self, records: Sequence[Fields]) -> None:
+        """Add records that belong together."""
         self._records.extend(records)
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to take all."""
         return len(self._records) >= BATCH
 
-    def fill(self, record: Fields, numbers: list[int], hashes: list[bytes]) -> None:
-        """A record that is to tell the chain numbers of blocks."""
-        self._filled.append((record, numbers, hashes))
+    def fill(
+        self, record: Fields, numbers: list[int], hashes: list[bytes], *, fresh: bool
+    ) -> None:
+        """A record that is to tell the chain numbers of blocks. ``numbers``: of the requests that
+        filled them; ``fresh``: whether these are those that the step says.
+        """
+        self._filled.append((record, numbers, hashes, fresh))
 
     def settle(self) -> None:
         """Number what is to be numbered. The lock is held."""
         fills = [self._filled.popleft() for _ in range(len(self._filled))]
-        hashes = list(chain.from_iterable([filled for _, _, filled in fills]))
+        hashes = list(chain.from_iterable([filled for _, _, filled, _ in fills]))
         first = self._chains.all_new(hashes)
-        if first is None:
-            for record, numbers, filled in fills:
-                self._tell(record, numbers, filled)
-            return
-        for record, _, filled in fills:
-            record["fresh"] = first
-            first += len(filled)
-
-    def _tell(self, record: Fields, numbers: list[int], filled: list[bytes]) -> None:
-        """The numbers of one record, not all of them new ones, perhaps."""
-        first = self._chains.all_new(filled)
-        if first is None:
-            record["chain"] = list(zip(numbers, self._chains.each(filled), strict=True))
-        else:
-            record["fresh"] = first
+        for record, numbers, filled, fresh in fills:
+            start = self._chains.all_new(filled) if first is None else first
+            if fresh and start is not None:
+                record["fresh"] = start
+            elif start is not None:
+                record["chain"] = list(zip(numbers, count(start)))
+            else:
+                record["chain"] = list(zip(numbers, self._chains.each(filled), strict=True))
+            if first is not None:
+                first += len(filled)
 
     def take(self) -> tuple[bytes, int]:
         """All that waits, as lines, and how many they are. The lock is held."""

@@ -3,10 +3,12 @@
 Nothing in here is called where no drafts are configured.
 """
 
+from operator import sub
 from typing import Any
 
 from nullblock.conformance.adapters.vllm import expected
 from nullblock.conformance.adapters.vllm.numbering import RequestNumbers
+from nullblock.conformance.adapters.vllm.seen import Proposal
 from nullblock.conformance.adapters.vllm.step import Step
 
 Fields = dict[str, Any]
@@ -29,12 +31,6 @@ def constants(scheduler: Any) -> Fields | None:
     return told | found
 
 
-def of_step(decided: Any, ids: list[str]) -> list[int] | None:
-    """How many drafts a step has of each; None: of nobody."""
-    drafts = decided.scheduled_spec_decode_tokens
-    return [len(drafts.get(r, ())) for r in ids] if drafts else None
-
-
 def pairs(step: Step) -> list[tuple[int, int]]:
     """Those of a step that have drafts, and how many."""
     if step.drafts is None:
@@ -42,61 +38,73 @@ def pairs(step: Step) -> list[tuple[int, int]]:
     return [pair for pair in zip(step.numbers, step.drafts, strict=True) if pair[1]]
 
 
+def tokens(step: Step) -> list[int]:
+    """The tokens of each if nobody has others than its drafts and one more."""
+    return [1] * len(step.ids) if step.drafts is None else [n + 1 for n in step.drafts]
+
+
 class Rejected:
-    """Drafts that the model did not agree with, by request, since the step decided last."""
+    """Drafts that the model did not agree with, since the step decided last."""
 
     def __init__(self) -> None:
-        self.since: dict[str, int] = {}
+        self.since: list[tuple[list[str], list[int]]] = []
+        """By output: requests, and how many of each."""
 
     def output(self, step: Step, counts: list[int] | None) -> None:
         """A step has returned so many tokens of each; None: one each."""
         if step.drafts is None:
             return
-        since = self.since
         came = [1] * len(step.ids) if counts is None else counts
-        for r, drafts, count in zip(step.ids, step.drafts, came, strict=True):
-            if count and count != drafts + 1:
-                since[r] = since.get(r, 0) + drafts + 1 - count
+        rejected = list(map(sub, tokens(step), came))
+        if 0 in came:
+            rejected = [many if n else 0 for many, n in zip(rejected, came, strict=True)]
+        self.since.append((step.ids, rejected))
 
     def next_counts(self, before: Step) -> int | None:
         """What is expected of the step after it, if everybody stays; None: that has no number."""
         if before.counts is None:
             return None
-        outputs = [1] * len(before.ids)
-        if before.drafts is not None:
-            outputs = [n + 1 for n in before.drafts]
-        added = expected.packed(before.tokens, outputs)
+        outputs = tokens(before)
+        added = expected.packed(outputs if outputs == before.tokens else before.tokens, outputs)
         if added is None:
             return None
         counts = before.counts + added
-        if self.since:
-            rejected = [self.since.get(r, 0) for r in before.ids]
-            fewer = expected.packed(rejected, rejected)
-            counts = -1 if fewer is None else counts - fewer
+        for ids, rejected in self.since:
+            fewer = rejected if ids is before.ids else _of(before.ids, ids, rejected)
+            packed = expected.packed(fewer, fewer)
+            counts = -1 if packed is None or counts < 0 else counts - packed
         return counts if counts >= 0 else None
+
+
+def _of(ids: list[str], whose: list[str], rejected: list[int]) -> list[int]:
+    """What was rejected of each, of somebody else's drafts none."""
+    of = dict(zip(whose, rejected, strict=True))
+    return [of.get(r, 0) for r in ids]
 
 
 def told(step: Step, many: int) -> Fields:
     """The fields of a short step: how many drafts the first so many of it have, and others."""
     if step.drafts is None:
         return {}
+    first = step.drafts[0] if step.drafts else 0
+    if first and step.drafts.count(first) == len(step.drafts) == many:
+        return {"drafts": first}
     staying = step.drafts[:many]
     usual = max(set(staying), key=staying.count, default=0)
-    others = [
-        pair
-        for place, pair in enumerate(zip(step.numbers, step.drafts, strict=True))
-        if pair[1] != (usual if place < many else 0)
-    ]
+    due = [usual] * many + [0] * (len(step.drafts) - many)
     fields: Fields = {"drafts": usual} if usual else {}
-    return fields | ({"drafted": others} if others else {})
+    if step.drafts != due:
+        rows = zip(step.numbers, step.drafts, due, strict=True)
+        fields["drafted"] = [(number, n) for number, n, likely in rows if n != likely]
+    return fields
 
 
-def proposed(tokens: Any, last: Step | None, numbers: RequestNumbers) -> Fields:
+def proposed(proposal: Proposal, last: Step | None, numbers: RequestNumbers) -> Fields:
     """A record of the drafts that are proposed; ``last``: the step whose output came last, if ids
     stand for the same requests still.
     """
-    ids, counts = tokens.req_ids, list(map(len, tokens.draft_token_ids))
-    if last is not None and ids != last.ids and len(ids) == len(last.ids):
+    ids, counts = proposal
+    if last is not None and ids is not last.ids and ids != last.ids and len(ids) == len(last.ids):
         by_id = dict(zip(ids, counts, strict=True))
         if len(by_id) == len(ids) and all(map(by_id.__contains__, last.ids)):
             ids, counts = last.ids, [by_id[r] for r in last.ids]

@@ -32,11 +32,25 @@ def packed(computed: list[int], outputs: list[int]) -> int | None:
     words = array("I")
     try:
         words.fromlist(computed)
-        words.fromlist(outputs)
+        if outputs is computed:
+            words *= 2
+        else:
+            words.fromlist(outputs)
     except OverflowError:
         return None
+    return number(words)
+
+
+def number(words: "array[int]") -> int | None:
+    """Words as one number; None where one of them has its highest bit set."""
     found = int.from_bytes(words, byteorder)
     return None if found & _every(1 << (WORD - 1), len(words)) else found
+
+
+def leading(words: "array[int]", many: int) -> "array[int]":
+    """The counts of the first so many requests."""
+    half = len(words) // 2
+    return words if half == many else words[:many] + words[half : half + many]
 
 
 def unpacked(counts: int, many: int) -> tuple[list[int], list[int]]:

@@ -59,18 +59,19 @@ class Ring:
 
     def __init__(self, at: bytes, block_size: int) -> None:
         """``at``: the positions now; ``block_size``: tokens, a divisor of 256."""
-        self._size = block_size
-        self._places: list[list[int]] = [[] for _ in range(block_size)]
-        for place, n in enumerate(at):
-            self._places[n % block_size].append(place)
+        self._at, self._size = at, block_size
+        self._places: dict[int, list[int]] = {}
 
     def opening(self, many: int) -> list[int]:
         """The places of those that compute the first token of a block so many steps later."""
-        return self._places[-many % self._size]
+        n = -many % self._size
+        if n not in self._places:
+            self._places[n] = [p for p, at in enumerate(self._at) if at % self._size == n]
+        return self._places[n]
 
     def filling(self, many: int) -> list[int]:
         """The places of those whose block is full with the token that is sampled then."""
-        return self._places[(-many - 2) % self._size]
+        return self.opening(many + 2)
 
 
 class Edges:

@@ -73,13 +73,14 @@ class ChainNumbers:
         self.given_out = 0
         """Blocks taken from the free queue so far: at least that many."""
 
-    def add(self, id: str, hashes: Sequence[bytes]) -> list[Run]:
-        """A request arrives; the numbers of its blocks, as runs."""
+    def add(self, id: str, hashes: Sequence[bytes], many: int | None = None) -> list[Run]:
+        """A request arrives; the numbers of its first so many blocks, of all if None, as runs."""
+        many = len(hashes) if many is None else many
         if len(self._of) > self._sweep_above:
             self._sweep()
         runs: list[Run] = []
-        self._extend(runs, hashes)
-        self._live[id] = (runs, len(hashes), hashes)
+        self._extend(runs, hashes[:many])
+        self._live[id] = (runs, many, hashes)
         return runs
 
     def remove(self, id: str) -> None:

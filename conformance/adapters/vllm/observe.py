@@ -8,14 +8,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from nullblock.conformance.adapters.vllm.backlog import Backlog
-from nullblock.conformance.adapters.vllm.configuration import events_are_on, request_features
+from nullblock.conformance.adapters.vllm.configuration import events_are_on
 from nullblock.conformance.adapters.vllm.filling import Filling
 from nullblock.conformance.adapters.vllm.numbering import ChainNumbers, RequestNumbers, Ties
+from nullblock.conformance.adapters.vllm.seen import Arrival, Counts
 from nullblock.conformance.adapters.vllm.settings import Settings
 
 Fields = dict[str, Any]
-Counts = tuple[int, int, int]
-"""Free blocks, how many run, how many wait."""
 COUNTS = ("num_free", "num_running", "num_waiting")
 WORD = 2**63
 """The format has no numbers from there on, nor below its negative."""
@@ -52,9 +51,10 @@ class Observer:
         """Whether some request had a feature: it may have an end that is none."""
         self.sessions = False
         """Whether some request may get more input: that fills blocks, too."""
-        self.unplaced = False
-        """Whether running requests were ever reset with steps in flight: from then on the engine
-        may give tokens other places than it computed them for."""
+        self.irregular = False
+        """Whether it takes a look at each request to know who fills a block, and at once: there
+        are sessions, ids return, or running requests were reset with steps in flight, since when
+        the engine may give tokens other places than it computed them for."""
         self.end_tokens: set[int] = set()
         """Every token that ends some request: eos or stop id."""
         self.first_arrival: float | None = None
@@ -73,32 +73,26 @@ class Observer:
         self.ids_return = False
         """Whether an id was ever used again while it was remembered."""
 
-    def add(self, request: Any) -> Fields:
-        """An ``add`` record; the request has just been taken."""
+    def add(self, arrival: Arrival) -> Fields:
+        """An ``add`` record; the request was just taken."""
+        request, blocks = arrival.request, arrival.blocks
         id = request.request_id
         self.requests[id], self.arrived[id] = request, self.steps
-        self.ids_return |= id in self.numbers.of
-        record = self.facts[id] = self._facts(request)
+        record = self.facts[id] = self._facts(request, arrival.features)
         number = self.numbers.number(id)
         record = {"ev": "add", "id": number, **record}
         if self.caching:
             hashes = request.block_hashes
-            with self.backlog.lock:
-                self.backlog.settle()
-                record["chain"] = self.chains.add(id, hashes)
-            self.filling[id] = Filling(number, request, hashes, len(hashes))
+            self.backlog.settle()
+            record["chain"] = self.chains.add(id, hashes, blocks)
+            self.filling[id] = Filling(number, request, hashes, blocks)
         return record
 
-    def _facts(self, request: Any) -> Fields:
+    def _facts(self, request: Any, features: list[str]) -> Fields:
         parameters = request.sampling_params
         facts: Fields = {"prompt": request.num_prompt_tokens, "max_tokens": request.max_tokens}
-        features = request_features(request)
-        if parameters is not None:
-            if parameters.min_tokens:
-                facts["min_tokens"] = parameters.min_tokens
-            if parameters.eos_token_id is not None:
-                self.end_tokens.add(parameters.eos_token_id)
-            self.end_tokens.update(parameters.stop_token_ids or ())
+        if parameters is not None and parameters.min_tokens:
+            facts["min_tokens"] = parameters.min_tokens
         if request.priority:
             facts["priority"] = request.priority
         for name in ("max_tokens", "min_tokens", "priority"):
@@ -120,7 +114,6 @@ class Observer:
         if features:
             facts["features"] = features
             self.unusual = True
-            self.sessions |= "resumable" in features
         if self.names:
             facts["name"] = request.request_id
         return facts
@@ -165,11 +158,6 @@ class Observer:
         """An ``evict`` record."""
         return {"ev": "evict", "blocks": list(blocks) if self.tells_blocks else []}
 
-    @property
-    def irregular(self) -> bool:
-        """Whether it takes a closer look to know who has ended, and who fills a block."""
-        return self.unusual or self.unplaced or self.ids_return or self.sessions
-
     def counts(self) -> Counts | None:
         """What is cheap to know of the state now; None where it is not to be told."""
         if not self.tells_counts:
@@ -177,9 +165,9 @@ class Observer:
         waiting = sum(map(self._many, self.queues))
         return self.pool.get_num_free_blocks(), len(self.scheduler.running), waiting
 
-    def with_counts(self, record: Fields, *, short: bool = False) -> Fields:
-        """The record with what is cheap to know of the state after it."""
-        return self.tell(record, self.counts(), short=short)
+    def with_counts(self, record: Fields) -> Fields:
+        """The record with what is cheap to know of the state now."""
+        return self.tell(record, self.counts(), short=False)
 
     def tell(self, record: Fields, counts: Counts | None, *, short: bool) -> Fields:
         """The record with what was counted after it; ``short``: what is not as told last."""

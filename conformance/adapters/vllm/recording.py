@@ -60,13 +60,22 @@ class Recording:
         self._tape.stop()
 
     def _observed(
-        self, kind: str, call: Callable[..., Any], after: Callable[..., Any], *args: Any
+        self,
+        kind: str,
+        call: Callable[..., Any],
+        after: Callable[..., Any],
+        *args: Any,
+        at_once: bool = True,
     ) -> Any:
-        """``call``, and then ``after`` with its result, too; only for calls from outside."""
+        """``call``, and then ``after`` with its result, too; only for calls from outside.
+
+        ``at_once``: it is told at once, and so is what was seen before it.
+        """
         tape = self._tape
         if tape.inside or not tape.running:
             return call(*args)
-        tape.safely(tape.catch_up)
+        if at_once:
+            tape.safely(tape.catch_up)
         tape.inside = True
         try:
             result = call(*args)
@@ -86,10 +95,10 @@ class Recording:
 
         def after(_: None) -> None:
             # More input for a session is no new request; its first one was marked resumable.
-            if not known and not self._tape.waiting_for_start:
-                self._tape.write(self._tape.observer.add(request))
+            if not known:
+                self._tape.added(request)
 
-        self._observed("add", lambda: engine.add_request(request), after)
+        self._observed("add", lambda: engine.add_request(request), after, at_once=known)
 
     def schedule(self) -> Any:
         """Decide a step."""
@@ -120,7 +129,7 @@ class Recording:
         if tape.inside or not tape.running:
             return call(scheduler_output, model_runner_output)
         if tape.drafts:
-            tape.safely(tape.outcomes.before, model_runner_output)
+            tape.safely(tape.before_update, model_runner_output)
         tape.inside = True
         try:
             result = call(scheduler_output, model_runner_output)
@@ -142,7 +151,8 @@ class Recording:
         return self._observed(
             "draft",
             lambda: engine.update_draft_token_ids(draft_token_ids),
-            lambda _: self._tape.write(self._tape.outcomes.drafts(draft_token_ids)),
+            lambda _: self._tape.proposed(draft_token_ids),
+            at_once=False,
         )
 
     def finish_requests(self, request_ids: Any, finished_status: Any) -> Any:

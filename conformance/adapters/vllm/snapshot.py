@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import json
 
 from nullblock.conformance.adapters.vllm import drafts
+from nullblock.conformance.adapters.vllm.look import Look
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
 from nullblock.conformance.adapters.vllm.step import Step
 from nullblock.conformance.adapters.vllm.steps import Steps
@@ -28,12 +29,11 @@ def snapshot(observer: Observer, steps: Steps) -> bytes:
     return line
 
 
-def adopt(observer: Observer, steps: Steps) -> None:
+def adopt(observer: Observer, look: Look) -> None:
     """Learn what an engine in the middle of its work has: its requests and its cache."""
     for id, request in observer.scheduler.requests.items():
-        observer.add(request)
+        observer.add(look.add(request))
         observer.arrived[id] = -1
-    observer.ids_return = False  # the ids of steps in flight were known already
     for _, hash in _cached(observer):
         observer.chains.cached(hash)
 
@@ -44,7 +44,7 @@ def state(observer: Observer, steps: Steps) -> Fields:
     managers = scheduler.kv_cache_manager.coordinator.single_type_managers
     record: Fields = {
         "ev": "state",
-        "step": steps.count,
+        "step": observer.steps,
         "running": [of[r.request_id] for r in scheduler.running],
         "waiting": [of[r.request_id] for r in chain(*observer.queues)],
         "requests": [_request(observer, r, managers) for r in scheduler.requests.values()],

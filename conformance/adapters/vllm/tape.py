@@ -10,18 +10,20 @@ from typing import Any
 from msgspec import json
 
 from nullblock.conformance.adapters.vllm import configuration
-from nullblock.conformance.adapters.vllm.alike import MOST, Alike
-from nullblock.conformance.adapters.vllm.events import EventTap, in_numbers
+from nullblock.conformance.adapters.vllm.events import EventTap
 from nullblock.conformance.adapters.vllm.files import Files
+from nullblock.conformance.adapters.vllm.look import Look
 from nullblock.conformance.adapters.vllm.observe import Observer
-from nullblock.conformance.adapters.vllm.outcomes import Outcomes
+from nullblock.conformance.adapters.vllm.seen import Entry
 from nullblock.conformance.adapters.vllm.settings import Settings
 from nullblock.conformance.adapters.vllm.sink import Sink
 from nullblock.conformance.adapters.vllm.snapshot import adopt, snapshot
-from nullblock.conformance.adapters.vllm.steps import Steps
+from nullblock.conformance.adapters.vllm.telling import Teller
 
 logger = logging.getLogger("vllm.nullblock")
 
+MOST = 32
+"""Calls that wait to be told: 16 steps, mostly, as many as are encoded at once."""
 SNAPSHOTS = 8
 """A part is at least so many times as long as the state that opens it."""
 _lines = json.Encoder().encode_lines
@@ -43,8 +45,6 @@ class Tape:
         self._ending: Sink | None = None
         """One that is to finish by itself."""
         self._tap: EventTap | None = None
-        self._alike: Alike | None = None
-        """Takes the steps that are like the one before, where there may be any."""
         self.drafts = False
         """Whether there are drafts: then an output is looked at before the engine has it, too."""
         self._dropped = 0
@@ -63,12 +63,12 @@ class Tape:
 
     def _prepare(self, scheduler: Any, engine: dict[str, str], late: bool) -> None:
         self.observer = Observer(scheduler, self.settings)
-        self.steps = Steps(self.observer)
-        self.outcomes = Outcomes(self.observer)
         self.drafts = self.observer.drafts
-        if self.outcomes.placed and not self.observer.events:
-            self._alike = Alike(self.observer, self.steps, self.outcomes)
         self._tap = EventTap(scheduler.kv_cache_manager) if self.observer.events else None
+        self.teller = Teller(self.observer, self._tap)
+        self.steps = self.teller.steps
+        self._look = Look(self.observer, placed=self.teller.outcomes.placed)
+        self._waiting = self.teller.waiting
         self._header = configuration.header(scheduler, self.settings, engine, secrets.token_hex(8))
         if late:
             self._header["start"] = "unknown"
@@ -95,81 +95,88 @@ class Tape:
         self._part_full = self.settings.part_bytes
         self._put(_lines([self._header]))
         if self._header["start"] == "unknown":
-            adopt(self.observer, self.steps)
+            adopt(self.observer, self._look)
             self._put(snapshot(self.observer, self.steps))
 
     def scheduled(self, decided: Any) -> None:
         """A step was decided."""
+        seen = self._look.schedule(decided)
         if self.waiting_for_start:
-            self.steps.note(decided)
+            self.steps.note(seen)
             return
-        alike = self._alike
-        if alike is not None and not self._dropped and alike.schedule(decided):
-            if len(alike) >= MOST:
-                self._flush()
-        else:
-            self.catch_up()
-            if self.observer.backlog.put((self.steps.schedule(decided),)) or self._dropped:
-                self._flush()
+        self._keep(seen)
         every = self.settings.state_every
-        if every:
-            self.catch_up()
-        if every and self.steps.count % every == 0:
+        if every and seen.number % every == 0:
             self._flush()
+            self.catch_up()
             self._write_lines(snapshot(self.observer, self.steps), 1)
+
+    def before_update(self, sampled: Any) -> None:
+        """An output with drafts is about to be taken in."""
+        self._look.before_update(sampled)
 
     def updated(self, result: Any, decided: Any, sampled: Any) -> None:
         """An output was taken in."""
-        alike, step = self._alike, None
-        if alike is not None:
-            if not self._dropped and alike.update(decided, result, sampled):
-                if len(alike) >= MOST:
-                    self._flush()
-                return
-            self._tell()
-            step = alike.take(decided)
-        if step is None:
-            step = self.steps.before_update(decided)
+        taken = self._look.update(decided, result, sampled)
         if self.waiting_for_start:
             # Outputs come in order: the first one that is known was preceded by all others.
-            if step is not None:
+            if taken is not None:
+                self.steps.before_update(taken.step)
                 self._begin()
             return
-        assert step is not None, "the output of a step that was not scheduled"
-        observer = self.observer
-        output = self.outcomes.output(step, sampled, self.steps.rejected)
-        update = self.outcomes.update(step, result)
-        if self._tap is not None:
-            with observer.backlog.lock:
-                observer.backlog.settle()
-                events = in_numbers(self._tap.take(), observer.chains)
-            if events is not None:
-                update["events"] = events
-        observer.with_counts(update, short=update["ev"] == "update+")
-        if observer.backlog.put((output, update)) or self._dropped:
+        assert taken is not None, "the output of a step that was not scheduled"
+        self._keep(taken)
+
+    def added(self, request: Any) -> None:
+        """A request was taken."""
+        if self.waiting_for_start:
+            return
+        observer, id = self.observer, request.request_id
+        with observer.backlog.lock:
+            if id in observer.numbers.of or id in self.teller.arriving:
+                self.teller.tell()
+                if id in observer.numbers.of:
+                    observer.ids_return = observer.irregular = True
+            self.teller.arriving.add(id)
+            self._keep(self._look.add(request))
+
+    def proposed(self, drafts: Any) -> None:
+        """Drafts were proposed."""
+        if not self.waiting_for_start:
+            self._keep(self._look.propose(drafts))
+
+    def _keep(self, entry: Entry) -> None:
+        """What was seen waits until it is told with others."""
+        waiting = self._waiting
+        waiting.append(entry)
+        if self._look.urgent or self._tap is not None:
+            self._tell()
+            if self.observer.backlog.due or self._dropped:
+                self._flush()
+        elif len(waiting) >= MOST or self._dropped:
             self._flush()
 
     def catch_up(self) -> None:
-        """Make records of what was only looked at, and look no further."""
-        if self._alike is not None:
-            self._tell()
-            self._alike.end()
+        """Tell what waits, so that steps are where they stand now."""
+        with self.observer.backlog.lock:
+            self.teller.catch_up()
 
     def _tell(self) -> None:
-        if self._alike:
-            with self.observer.backlog.lock:
-                self._alike.tell()
+        with self.observer.backlog.lock:
+            self.teller.tell()
 
     def was_reset(self, running: bool, ok: Any) -> None:
         """The prefix cache was to be emptied."""
         if running and self.steps.in_flight:
-            self.observer.unplaced = True
+            self.observer.irregular = True
         self.write(self.observer.reset(running, ok))
 
     def write(self, record: dict[str, Any]) -> None:
         """Add a record."""
-        if not self.waiting_for_start and self.observer.backlog.put((record,)):
-            self._flush()
+        if not self.waiting_for_start:
+            self.observer.backlog.put((record,))
+            if self.observer.backlog.due:
+                self._flush()
 
     @property
     def waiting(self) -> int:
@@ -177,7 +184,7 @@ class Tape:
         sink = self._sink
         if sink is None:
             return 0
-        held = len(self.observer.backlog) + len(self._alike or ())
+        held = len(self.observer.backlog) + len(self._waiting)
         return sink.waiting + (0 if self._dropped else held)
 
     def _flush(self) -> None:
@@ -190,6 +197,9 @@ class Tape:
 
     def _refill(self) -> None:
         """The writer's thread has time: nothing waits longer than until it looks."""
+        self.safely(self._hand_over)
+
+    def _hand_over(self) -> None:
         with self.observer.backlog.lock:
             if self._dropped or self.waiting_for_start:
                 return
@@ -211,9 +221,8 @@ class Tape:
 
     def _forget(self) -> None:
         """The next records may not refer to those before."""
-        self.catch_up()
-        self.steps.forget()
-        self.observer.told = self.outcomes.last = None
+        with self.observer.backlog.lock:
+            self.teller.forget()
 
     def _put(self, lines: bytes) -> bool:
         with self.observer.backlog.lock:
@@ -226,8 +235,8 @@ class Tape:
     def _resume(self, many: int) -> None:
         """After a gap: when the queue is nearly empty, say so, and where things stand now."""
         self._dropped += many
-        assert self._sink is not None
-        if self._sink.waiting > self.settings.queue_bytes // 8:
+        sink = self._sink
+        if sink is None or sink.waiting > self.settings.queue_bytes // 8:
             return
         gap = {"ev": "gap", "records": self._dropped, "reason": "the writer was too slow"}
         self.catch_up()
@@ -252,6 +261,7 @@ class Tape:
 
     def raised(self, during: str, error: BaseException) -> None:
         """The engine raised; nothing after it can be explained."""
+        self.catch_up()
         self.write({"ev": "error", "during": during, "type": type(error).__name__})
         self.stop()
 
@@ -265,6 +275,9 @@ class Tape:
 
     def failed(self, error: Exception) -> None:
         """Something on this side raised: recording is over."""
+        if not self.running:
+            return  # in the other thread, too, or in consequence
+        self.running = False
         logger.warning(
             "recording decisions has failed and stops; serving goes on (%s: %s)",
             type(error).__name__,

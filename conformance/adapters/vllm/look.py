@@ -1,0 +1,258 @@
+"""Looks at calls of the engine as they happen, and keeps what is to be told of them.
+
+Between two calls the engine runs so much code that the processor has to fetch all of this side's
+anew, which costs more than running it. So a look is few lines; what follows from what was seen is
+found out when it is told, many calls in one go.
+"""
+
+from array import array
+from itertools import chain
+from sys import byteorder
+from typing import Any
+
+from nullblock.conformance.adapters.vllm import expected
+from nullblock.conformance.adapters.vllm.configuration import request_features
+from nullblock.conformance.adapters.vllm.observe import Observer
+from nullblock.conformance.adapters.vllm.seen import (
+    NO_OTHERS,
+    Arrival,
+    New,
+    Others,
+    Proposal,
+    Seen,
+    Taken,
+)
+
+NOTHING = Seen(0, None, [], [], [], None, (), NO_OTHERS, [], None, hashes=[])
+"""Before the first step."""
+MAX_IN_FLIGHT = 1024
+"""Steps; an engine that asks for more without an update has lost some."""
+
+
+class Look:
+    """The engine's thread looks, and nobody else."""
+
+    def __init__(self, observer: Observer, *, placed: bool) -> None:
+        """``placed``: whether positions tell who fills a block."""
+        self._observer, self._scheduler = observer, observer.scheduler
+        self._lengths = observer.caching and not placed
+        self.steps = 0
+        """Decided so far."""
+        self.flying: dict[int, Seen] = {}
+        """By the identity of the scheduler's output, oldest first."""
+        self.urgent = False
+        """Whether what was seen last has to be told before the engine goes on."""
+        self._last = NOTHING
+        self._counts: int | None = None
+        """Of the last step, as :func:`expected.packed` has them, where the next may be alike."""
+        self._one = 0
+        """1 for each of these counts."""
+        self._disturbed = 0
+        """The last step before somebody was preempted with steps in flight."""
+        self._sampled: tuple[list[int], Any] | None = None
+        """Where there are drafts: how many tokens were sampled, those behind an end included,
+        which the engine cuts; and the tokens, where one of them ends some request."""
+
+    def schedule(self, decided: Any) -> Seen:
+        """A step was decided."""
+        observer, last, cached = self._observer, self._last, decided.scheduled_cached_reqs
+        scheduled, known = decided.num_scheduled_tokens, cached.req_ids
+        ids, tokens = list(scheduled), list(scheduled.values())
+        if ids == last.ids:
+            ids = last.ids
+        if tokens == last.tokens:
+            tokens = last.tokens
+        if known == ids:
+            known = ids
+        words, strange = array("I"), False
+        try:
+            words.fromlist(cached.num_computed_tokens)
+            words.fromlist(cached.num_output_tokens)
+        except OverflowError:
+            strange = True
+        groups, others = cached.new_block_ids, NO_OTHERS
+        if groups.count(None) == len(groups):
+            groups = ()
+        if decided.finished_req_ids or decided.scheduled_new_reqs or decided.preempted_req_ids:
+            others = _others(decided, cached)
+        elif cached.all_token_ids or cached.resumed_req_ids:
+            others = _others(decided, cached)
+        self.steps = number = self.steps + 1
+        self._last = seen = Seen(
+            *(number, decided, ids, tokens, known, words, groups, others),
+            *(decided.num_common_prefix_blocks, observer.counts()),
+        )
+        if ids is last.ids and tokens is last.tokens and known is ids and others is NO_OTHERS:
+            self._goes_on(seen, last)
+        else:
+            self._counts = None
+        if self._disturbed:
+            seen.loose = self._is_loose()
+        if strange or len(known) + len(others.new) != len(ids):
+            self._not_understood(seen, cached, strange)
+        if self._lengths or observer.drafts:
+            self._further(seen, last)
+        self.flying[id(decided)] = seen
+        if others.preempted:
+            self._disturbed = number
+        if len(self.flying) > MAX_IN_FLIGHT:
+            raise RuntimeError(f"{MAX_IN_FLIGHT} steps without an update")
+        self.urgent = observer.irregular
+        return seen
+
+    def _goes_on(self, seen: Seen, last: Seen) -> None:
+        """The same requests and tokens as before: see whether counts went on, too."""
+        before, self._counts = self._counts, None
+        words, more = seen.words, self._lengths or self._observer.drafts
+        if words is None or last.words is None or more:
+            return
+        if before is None:
+            if last.known is not last.ids or seen.tokens.count(1) != len(seen.tokens):
+                return
+            before = int.from_bytes(last.words, byteorder)
+            self._one = expected.ones(len(words))
+        self._counts = int.from_bytes(words, byteorder)
+        seen.alike = self._counts == before + self._one
+        seen.odd = not seen.alike
+
+    def _not_understood(self, seen: Seen, cached: Any, wordless: bool) -> None:
+        """Counts that are none, or somebody of whom nothing is told."""
+        seen.loose = True
+        if wordless:
+            seen.words, seen.lists = None, (cached.num_computed_tokens, cached.num_output_tokens)
+
+    def _further(self, seen: Seen, last: Seen) -> None:
+        """What is looked at only where positions do not tell who fills a block."""
+        if self._observer.drafts:
+            drafts = _drafts(seen.decided, seen.ids)
+            seen.drafts = last.drafts if drafts == last.drafts else drafts
+        if self._lengths:
+            requests = self._scheduler.requests
+            same = seen.ids is last.ids
+            seen.hashes = last.hashes if same else [requests[r].block_hashes for r in seen.ids]
+
+    def _is_loose(self) -> bool:
+        """Whether a step is in flight that was decided before a disturbance."""
+        if not self._disturbed:
+            return False
+        oldest = next(iter(self.flying.values()), None)
+        return oldest is not None and oldest.number <= self._disturbed
+
+    def before_update(self, sampled: Any) -> None:
+        """An output with drafts is about to be taken in."""
+        frames = sampled.sampled_token_ids
+        ends = not self._observer.end_tokens.isdisjoint(chain.from_iterable(frames))
+        self._sampled = list(map(len, frames)), list(map(list, frames)) if ends else None
+
+    def update(self, decided: Any, result: Any, sampled: Any) -> Taken | None:
+        """An output was taken in; None: of a step that was not seen."""
+        seen = self.flying.pop(id(decided), None)
+        if seen is None:
+            return None
+        seen.decided = None
+        if seen.number <= self._disturbed:
+            seen.loose = True
+        observer, ids = self._observer, seen.ids
+        if self._sampled is not None:
+            tokens, frames, ends = self._as_before(seen, sampled)
+        else:
+            tokens, frames, ends = self._sampled_now(seen, sampled)
+        if len(result) == 1:
+            (of_client,) = result.values()
+            outputs = of_client.outputs
+        else:
+            outputs = _in_order(result, ids)
+        got, passed_on = [output.request_id for output in outputs], None
+        lists = [output.new_token_ids for output in outputs]
+        if got != ids or lists != frames:
+            many = list(map(len, lists))
+            if got != ids or many != (tokens or [1] * len(ids)):
+                passed_on = got, many
+        ended: list[Any] = []
+        if self._scheduler.finished_req_ids or observer.unusual:
+            ended = [output for output in outputs if output.finish_reason is not None]
+        full, self.urgent = None, observer.irregular
+        if seen.hashes is not None:
+            full = list(map(len, seen.hashes))
+        elif seen.loose or seen.odd or (tokens is not None and max(tokens) > 1):
+            self.urgent = True
+        return Taken(seen, tokens, ends, passed_on, ended, full, observer.counts())
+
+    def _sampled_now(self, seen: Seen, sampled: Any) -> tuple[list[int] | None, Any, Any]:
+        """How many were sampled, None: one each; the tokens; and these once more, where one of
+        them ends some request.
+        """
+        frames: Any = sampled.sampled_token_ids
+        if not frames:
+            return [0] * len(seen.ids) or None, None, None
+        if sampled.req_ids != seen.ids:
+            frames = [frames[sampled.req_id_to_index[r]] for r in seen.ids]
+        many: list[int] | None = None
+        try:
+            tokens = [token for (token,) in frames]
+        except ValueError:
+            tokens, many = list(chain.from_iterable(frames)), list(map(len, frames))
+        return many, frames, None if self._observer.end_tokens.isdisjoint(tokens) else frames
+
+    def _as_before(self, seen: Seen, sampled: Any) -> tuple[list[int] | None, Any, Any]:
+        """The same where there are drafts, from before the engine cut the tokens."""
+        assert self._sampled is not None
+        (many, ends), self._sampled = self._sampled, None
+        if not many:
+            many, ends = [0] * len(seen.ids), None
+        elif sampled.req_ids != seen.ids:
+            places = [sampled.req_id_to_index[r] for r in seen.ids]
+            many = [many[place] for place in places]
+            ends = ends and [ends[place] for place in places]
+        return None if many.count(1) == len(many) else many, None, ends
+
+    def add(self, request: Any) -> Arrival:
+        """A request was taken."""
+        features, observer = request_features(request), self._observer
+        parameters = request.sampling_params
+        if parameters is not None:
+            if parameters.eos_token_id is not None:
+                observer.end_tokens.add(parameters.eos_token_id)
+            observer.end_tokens.update(parameters.stop_token_ids or ())
+        if features:
+            observer.unusual = True
+            if "resumable" in features:
+                observer.sessions = observer.irregular = True
+        self.urgent = observer.irregular
+        return Arrival(request, features, len(request.block_hashes) if observer.caching else 0)
+
+    def propose(self, drafts: Any) -> Proposal:
+        """Drafts were proposed."""
+        self.urgent = self._observer.irregular
+        ids = drafts.req_ids
+        ids = self._last.ids if ids == self._last.ids else list(ids)
+        return Proposal(ids, list(map(len, drafts.draft_token_ids)))
+
+
+def _others(decided: Any, cached: Any) -> Others:
+    sent, resumed = cached.all_token_ids, cached.resumed_req_ids
+    return Others(
+        [New(r.req_id, r.num_computed_tokens, r.block_ids) for r in decided.scheduled_new_reqs],
+        [r for r in cached.req_ids if r in resumed] if resumed else [],
+        {r: len(sent[r]) for r in cached.req_ids if r in sent} if sent else {},
+        list(decided.preempted_req_ids or ()),
+        list(decided.finished_req_ids),
+    )
+
+
+def _drafts(decided: Any, ids: list[str]) -> list[int] | None:
+    """How many drafts a step has of each; None: of nobody."""
+    drafts = decided.scheduled_spec_decode_tokens
+    if not drafts:
+        return None
+    if list(drafts) == ids:
+        return list(map(len, drafts.values()))
+    return [len(drafts.get(r, ())) for r in ids]
+
+
+def _in_order(result: Any, ids: list[str]) -> list[Any]:
+    """The outputs for all clients, in schedule order."""
+    outputs = list(chain.from_iterable(result[client].outputs for client in sorted(result)))
+    place = {r: i for i, r in enumerate(ids)}
+    outputs.sort(key=lambda output: place[output.request_id])
+    return outputs

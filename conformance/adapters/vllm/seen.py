@@ -1,0 +1,127 @@
+"""What is kept of a call of the engine until it is told: as little as tells it.
+
+Nothing of the engine's is held that it would let go of at once: memory is quickest used again.
+Lists that run in parallel are in schedule order, and are never changed: calls share them.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+Counts = tuple[int, int, int]
+"""Free blocks, how many run, how many wait."""
+
+
+class New(NamedTuple):
+    """A request that the worker has not seen."""
+
+    id: str
+    computed: int
+    blocks: Any
+
+
+class Others(NamedTuple):
+    """What few steps have: whoever does not just go on."""
+
+    new: list[New]
+    resumed: list[str]
+    sent: dict[str, int]
+    """Tokens sent again."""
+    preempted: list[str]
+    finished: list[str]
+
+
+NO_OTHERS = Others([], [], {}, [], [])
+
+
+@dataclass(slots=True, eq=False)
+class Seen:
+    """A step that was decided."""
+
+    number: int
+    decided: Any
+    """The scheduler's output, until its update: kept, so that its identity is nobody else's."""
+    ids: list[str]
+    """One list for steps in a row that are equal in this; so are the tokens."""
+    tokens: list[int]
+    known: list[str]
+    """Those that the worker has seen; ``ids``, where that is everybody."""
+    words: "array[int] | None"
+    """Of those: their computed tokens, then their outputs; None where a count has no word."""
+    groups: Any
+    """Of those: the blocks given to each; empty where nobody got one."""
+    others: Others
+    prefix: list[int]
+    counted: Counts | None
+    lists: tuple[list[int], list[int]] = ([], [])
+    """What ``words`` has, where there are none."""
+    drafts: list[int] | None = None
+    """How many each has; None: nobody has any."""
+    hashes: list[list[bytes]] | None = None
+    """Each one's block hashes, which grow by themselves; None where positions tell who fills a
+    block."""
+    alike: bool = False
+    """Whether it is like the one before: the same requests, a token each, nothing else."""
+    odd: bool = False
+    """Whether it is like the one before but for the counts."""
+    loose: bool = False
+    """Whether tokens may end elsewhere than the step says: somebody was preempted meanwhile."""
+
+    def counts(self) -> tuple[list[int], list[int]]:
+        """Computed tokens and outputs of those that the worker has seen."""
+        if self.words is None:
+            return self.lists
+        many, words = len(self.known), self.words.tolist()
+        return words[:many], words[many:]
+
+    def facts(self, start: int, new: Iterable[New]) -> Iterator[tuple[str, tuple[int, int]]]:
+        """Computed tokens and outputs of new requests, and of known ones from a place on."""
+        for request in new:
+            yield request.id, (request.computed, 0)
+        if start < len(self.known):
+            computed, outputs = self.counts()
+            pairs = zip(computed[start:], outputs[start:], strict=True)
+            yield from zip(self.known[start:], pairs, strict=True)
+
+
+class Taken(NamedTuple):
+    """An output that was taken in, and what the engine made of it."""
+
+    step: Seen
+    tokens: list[int] | None
+    """How many were sampled; None: one each."""
+    frames: Any
+    """The tokens, where one of them ends some request; else None."""
+    passed_on: tuple[list[str], list[int]] | None
+    """Who got an output, and how many tokens; None: everybody, what was sampled."""
+    ended: list[Any]
+    """Outputs that say so."""
+    full: list[int] | None
+    """How many block hashes each has, where they are looked up."""
+    counted: Counts | None
+
+    @property
+    def plain(self) -> bool:
+        """Whether everybody got one token, which ended nobody."""
+        odd = self.frames is not None or self.passed_on is not None or self.ended
+        return self.tokens is None and not odd
+
+
+class Arrival(NamedTuple):
+    """A request that was taken."""
+
+    request: Any
+    features: list[str]
+    blocks: int
+    """Full ones of its prompt."""
+
+
+class Proposal(NamedTuple):
+    """Drafts for the steps to come."""
+
+    ids: list[str]
+    counts: list[int]
+
+
+Entry = Seen | Taken | Arrival | Proposal
