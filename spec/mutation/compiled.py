@@ -127,6 +127,13 @@ class Compiled:
             said["outcome"] == "complete",
         )
 
+    def met(self) -> frozenset[int]:
+        """The mutants whose place is met in the search without any: with one of the others chosen
+        the search is the same.
+        """
+        *notes, _ = self._run(None, PLACES=1)
+        return frozenset(n["met"] for n in notes)
+
     def forms(self, some: Iterable[int], mutant: int = 0, silent: str = "") -> dict[int, Found]:
         """What a search would find with each of some mutants of statements chosen, of those that
         object: one search for all of them. With another `mutant` in it they are those of the

@@ -65,6 +65,8 @@ class Explorer:
         self.batches = [[n for n in names if n in FIRST], [n for n in names if n not in FIRST]]
         self.ready: list[Compiled] = []
         self.clean: dict[str, Found] = {}
+        self.met: dict[str, frozenset[int]] = {}
+        """The mutants whose place the specification itself meets in a scope."""
 
     def scopes(self) -> Iterator[Compiled]:
         """The scopes, one by one."""
@@ -75,6 +77,7 @@ class Explorer:
                 self.ready.append(c)
                 self.clean[c.name] = c(0)
                 assert self.clean[c.name].complete, f"the specification does not pass {c.name}"
+                self.met[c.name] = c.met()
             yield from self.ready[-len(batch) :] if batch else ()
 
     def prepare(self) -> None:
@@ -86,10 +89,13 @@ class Explorer:
         """Which scope notices a defect first, by what, and its shortest counterexample there.
 
         `same`: where no scope notices it, whether each has the states and transitions of the
-        specification; `unlike`: those that have not.
+        specification; `unlike`: those that have not. A scope in which a mutant's place is never
+        met goes as the specification goes, and is not searched.
         """
         number, unlike = numbers().get(defect.id), []
         for c in self.scopes():
+            if number and number not in self.met[c.name]:
+                continue
             found = c(number) if number else readable(defect, c.name, LIMIT)
             if not found.states:
                 found = readable(defect, c.name, FEW)
@@ -100,15 +106,17 @@ class Explorer:
         return {"same": not unlike} | ({"unlike": unlike} if unlike else {})
 
     def together(self, mutant: Mutant, statement: Mutant, scope: str) -> str:
-        """What notices a mutant where a statement has a defect too; empty if nothing does. The
-        scope that notices it without is asked first.
+        """What notices a mutant where a statement that it breaks says less than it did; empty if
+        nothing does. The scope that notices it without is asked first.
         """
         one, other = numbers()[mutant.id], numbers()[statement.id]
-        return next((f.breaks for c in self.sorted(scope) if (f := c(one, other)).breaks), "")
+        asked = self.concerned(mutant, scope)
+        return next((f.breaks for c in asked if (f := c(one, other)).breaks), "")
 
-    def sorted(self, first: str) -> list[Compiled]:
-        """The scopes, one of them before the others."""
-        return sorted(self.scopes(), key=lambda c: c.name != first)
+    def concerned(self, mutant: Mutant, first: str) -> list[Compiled]:
+        """The scopes in which a mutant's place is met, one of them before the others."""
+        some = [c for c in self.scopes() if numbers()[mutant.id] in self.met[c.name]]
+        return sorted(some, key=lambda c: c.name != first)
 
 
 def noticed(scope: str, f: Found) -> Json:

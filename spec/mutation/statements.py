@@ -87,7 +87,7 @@ def passing(
     """
     number = numbers()
     left = {number[m.id]: m.id for m in some if id in concerned(m.function)}
-    for c in explorer.sorted(explored.said[sole]["scope"]):
+    for c in explorer.concerned(by_id()[sole], explored.said[sole]["scope"]):
         found = c.forms(left, number[sole], id) if left else {}
         left = {n: m for n, m in left.items() if n not in found or not found[n].breaks}
     return list(left.values())

@@ -1,7 +1,10 @@
-"""Every form of the statements is judged in one search as it would be in a search of its own."""
+"""What need not be searched for anew: every form of the statements is judged in one search as it
+would be in a search of its own, and where a mutant's place is not met nothing is other.
+"""
 
 import shutil
 from collections.abc import Iterable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -38,8 +41,8 @@ def concerned(id: str) -> list[Mutant]:
 
 @pytest.fixture(scope="module")
 def scope() -> Iterable[Compiled]:
-    """A scope that checks every rule: every form is in it, and mutants that one alone catches."""
-    with explorer([*FORMS, *(by_id()[m] for m in SOLES.values())], [SCOPE]) as found:
+    """A scope that checks every rule, with every mutant in it."""
+    with explorer(mutants(), [SCOPE]) as found:
         found.prepare()
         yield found.ready[0]
 
@@ -106,6 +109,23 @@ def test_a_search_that_ends_early_judges_nothing(scope: Compiled) -> None:
     id, sole = next(iter(SOLES.items()))
     with pytest.raises(Unjudged, match="violated"):
         scope.forms([numbers()[statements.silenced()[id].id]], numbers()[sole])
+
+
+def test_whoever_is_noticed_was_met(scope: Compiled) -> None:
+    """The scope is searched for each mutant that it notices: the place of each is met."""
+    found = {id for id, said in EXPLORED.items() if "by" in said and said["scope"] == SCOPE}
+    noticed = {numbers()[id] for id in found if id in by_id()}
+    assert len(noticed) > 800
+    assert noticed - scope.met() == set()
+
+
+def test_whoever_is_not_met_changes_nothing(scope: Compiled) -> None:
+    """With a mutant whose place is not met the search has the same states and transitions."""
+    met, clean = scope.met(), scope(0)
+    some = [m for m in mutants() if not m.is_statement and numbers()[m.id] not in met]
+    assert len(some) > 50
+    for m in drawn(some, 8):
+        assert replace(scope(numbers()[m.id]), seconds=clean.seconds) == clean, m.id
 
 
 def test_a_place_that_is_met_and_not_noted_shows(
