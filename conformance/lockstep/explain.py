@@ -180,7 +180,7 @@ def _refined(m: Mismatch, entered: list[bool], s: Any) -> Mismatch:
             return replace(m, rule="POOL-12", what="the order in which blocks were freed")
         if sorted(ours) == sorted(theirs) and moved:
             return replace(m, rule="POOL-12", what="where freed blocks queue")
-    if m.rule == "HASH-12" and all(isinstance(pairs, list) for pairs in both):
+    if m.rule == "HASH-12" and m.request is None:  # of the pool, not of a request's table
         blocks = [[block for block, _ in pairs] for pairs in both]
         if blocks[0] == blocks[1]:
             return replace(m, rule="HASH-1", what="what the cached blocks stand for")

@@ -63,6 +63,11 @@ class Steps:
         for step in self.in_flight.values():
             step.told = False
 
+    def recognise(self) -> None:
+        """Know who fills blocks with the steps in flight: these were noted before anybody was."""
+        for step in self.in_flight.values():
+            step.fillings = [self.observer.filling.get(r, NOBODY) for r in step.ids]
+
     def schedule(self, seen: Seen) -> Fields:
         """A ``schedule`` record."""
         before, observer = self.before, self.observer

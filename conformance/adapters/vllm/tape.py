@@ -96,6 +96,7 @@ class Tape:
         self._put(_lines([self._header]))
         if self._header["start"] == "unknown":
             adopt(self.observer, self._look)
+            self.steps.recognise()
             self._put(snapshot(self.observer, self.steps))
 
     def scheduled(self, decided: Any) -> None:
