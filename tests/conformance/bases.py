@@ -225,7 +225,7 @@ def midway() -> dict[str, Lines]:
 
 
 RECORDED = sorted(Path(__file__).with_name("data").joinpath("recorded").glob("*.jsonl"))
-"""Files of recordings of the real vLLM, sealed (`record_engine.py` with `scenarios.json`)."""
+"""Files of recordings of the real vLLM, sealed (`record_again.py` makes them anew)."""
 
 
 @cache

@@ -1,13 +1,17 @@
 """Runs scenarios on the real engine twice, plain and recorded. Runs where vLLM is.
 
-    python record_engine.py SCENARIOS.json FOLDER
+    python record_engine.py SCENARIOS.json FOLDER [EVERY]
 
 For each scenario, by name: ``NAME.plain`` and ``NAME.recorded`` hold the driver's lines, and
-``NAME.jsonl`` is the recording.
+``NAME.jsonl`` is the recording, with the whole state after EVERY so many steps: by default never,
+and in every second scenario after every third. A recording is called by its scenario's name, not
+at random, so that it comes out the same each time.
 """
 
+import hashlib
 import json
 import os
+import secrets
 import sys
 from pathlib import Path
 
@@ -32,7 +36,10 @@ def main() -> None:
     scenarios, folder = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
     for number, (name, scenario) in enumerate(scenarios.items()):
         # A state is told with what waits before it: half of the scenarios wait as long as usual.
-        os.environ["NULLBLOCK_TRACE_STATE_EVERY"] = "3" if number % 2 else "0"
+        every = sys.argv[3] if len(sys.argv) > 3 else "3" if number % 2 else "0"
+        os.environ["NULLBLOCK_TRACE_STATE_EVERY"] = every
+        called = hashlib.sha256(name.encode()).hexdigest()
+        secrets.token_hex = lambda many, called=called: called[: 2 * many]
         for suffix, kinds in (("plain", PLAIN), ("recorded", RECORDED)):
             scheduler.Scheduler, async_scheduler.AsyncScheduler = kinds
             os.environ["NULLBLOCK_TRACE"] = str(folder / f"{name}.jsonl")

@@ -2,14 +2,13 @@
 
 import io
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bases import bases
 from fuzz.drafts import seeded
+from record_again import record
 from traces import trace_of, unsealed
 
 from nullblock.conformance import scenario, scope
@@ -80,12 +79,7 @@ def recorded(oracle_python: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     """A folder with every scenario, run plain and recorded on the real engine."""
     folder = tmp_path_factory.mktemp("drafts")
     (folder / "scenarios.json").write_text(json.dumps(SERVING | drawn()))
-    subprocess.run(
-        [oracle_python, "-B", HERE / "record_engine.py", folder / "scenarios.json", folder],
-        env={**os.environ, "PYTHONHASHSEED": "0"},
-        check=True,
-        timeout=240,
-    )
+    record(oracle_python, folder / "scenarios.json", folder)
     return folder
 
 

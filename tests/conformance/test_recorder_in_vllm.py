@@ -2,13 +2,13 @@
 
 import io
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from record_again import GOLDEN, record
 from traces import trace_of
 
 from nullblock.conformance import scenario, scope
@@ -20,8 +20,7 @@ from nullblock.conformance.trace.records import End, Error, Header, State
 pytestmark = pytest.mark.oracle
 
 HERE = Path(__file__).parent
-DATA = HERE.parent / "oracle" / "data" / "scenarios.json"
-SCENARIOS: dict[str, dict[str, Any]] = json.loads(DATA.read_text())
+SCENARIOS: dict[str, dict[str, Any]] = json.loads(GOLDEN.read_text())
 
 
 def in_scope(name: str) -> bool:
@@ -41,12 +40,7 @@ IN_SCOPE = sorted(filter(in_scope, SCENARIOS))
 def recorded(oracle_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with every sample scenario, run plain and recorded."""
     folder = tmp_path_factory.mktemp("recorded")
-    subprocess.run(
-        [oracle_python, "-B", HERE / "record_engine.py", DATA, folder],
-        env={**os.environ, "PYTHONHASHSEED": "0"},
-        check=True,
-        timeout=120,
-    )
+    record(oracle_python, GOLDEN, folder)
     return folder
 
 

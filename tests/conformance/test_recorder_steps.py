@@ -7,7 +7,7 @@ import pytest
 from test_recorder import Recorded, engine, records, request
 
 from nullblock.conformance.adapters import reference as adapter
-from nullblock.conformance.adapters.vllm.expected import after, packed, unpacked
+from nullblock.conformance.adapters.vllm.expected import after, lacking, packed, unpacked
 from nullblock.conformance.adapters.vllm.recording import Recording
 from nullblock.conformance.trace.records import Schedule
 from nullblock.reference.sched.scheduler import Scheduler
@@ -34,6 +34,19 @@ def test_a_number_is_equal_where_every_count_is() -> None:
             part = changed[0] if changed[0] is not computed else changed[1]
             part[place] += 1
             assert packed(*changed) not in (counts, None)
+
+
+def test_what_is_lacking_has_a_number_if_it_is_none_s_gain() -> None:
+    """Word by word, the first and the last among them; never one word from the next."""
+    due, came = packed([4, 1, 2**31 - 2], [4, 1, 9]), packed([1, 1, 5], [0, 1, 2])
+    assert due is not None and came is not None
+    found = lacking(due, came, 6)
+    assert found is not None and unpacked(found, 3) == ([3, 0, 2**31 - 7], [4, 0, 7])
+    for place in range(6):
+        words = [0] * 6
+        words[place] = [5, 2, 2**31 - 1, 5, 2, 10][place]
+        more = packed(words[:3], words[3:])
+        assert more is not None and lacking(due, more, 6) is None
 
 
 @pytest.mark.parametrize("count", [-1, 2**31, 2**32, 2**64])

@@ -3,7 +3,6 @@
 Nothing in here is called where no drafts are configured.
 """
 
-from operator import sub
 from typing import Any
 
 from nullblock.conformance.adapters.vllm import expected
@@ -38,48 +37,66 @@ def pairs(step: Step) -> list[tuple[int, int]]:
     return [pair for pair in zip(step.numbers, step.drafts, strict=True) if pair[1]]
 
 
-def tokens(step: Step) -> list[int]:
-    """The tokens of each if nobody has others than its drafts and one more."""
-    return [1] * len(step.ids) if step.drafts is None else [n + 1 for n in step.drafts]
+def due(drafts: list[int] | None, tokens: list[int], before: Step | None) -> list[int]:
+    """The tokens of each if nobody has others than its drafts and one more: ``tokens`` itself,
+    where that is so. ``before``: the step before, whose lists may be these.
+    """
+    if before is not None and drafts is before.drafts and tokens is before.tokens:
+        return before.due
+    found = [1] * len(tokens) if drafts is None else [n + 1 for n in drafts]
+    return tokens if found == tokens else found
 
 
 class Rejected:
     """Drafts that the model did not agree with, since the step decided last."""
 
     def __init__(self) -> None:
-        self.since: list[tuple[list[str], list[int]]] = []
-        """By output: requests, and how many of each."""
+        self.since: list[tuple[list[str], int | None]] = []
+        """By output: requests, and how many of each, packed as computed tokens and as outputs."""
+        self._packed: tuple[list[int], list[int], int | None] = ([], [], 0)
+        """Two lists that were packed last, and their number."""
 
     def output(self, step: Step, counts: list[int] | None) -> None:
         """A step has returned so many tokens of each; None: one each."""
         if step.drafts is None:
             return
         came = [1] * len(step.ids) if counts is None else counts
-        rejected = list(map(sub, tokens(step), came))
         if 0 in came:
-            rejected = [many if n else 0 for many, n in zip(rejected, came, strict=True)]
+            came = [n or likely for n, likely in zip(came, step.due, strict=True)]
+        likely, told = self._pack(step.due, step.due), expected.packed(came, came)
+        rejected = None
+        if likely is not None and told is not None:
+            rejected = expected.lacking(likely, told, 2 * len(came))
         self.since.append((step.ids, rejected))
+
+    def _pack(self, computed: list[int], outputs: list[int]) -> int | None:
+        """These as one number: mostly they are the lists of the step before."""
+        last_computed, last_outputs, number = self._packed
+        if computed is not last_computed or outputs is not last_outputs:
+            number = expected.packed(computed, outputs)
+            self._packed = computed, outputs, number
+        return number
 
     def next_counts(self, before: Step) -> int | None:
         """What is expected of the step after it, if everybody stays; None: that has no number."""
         if before.counts is None:
             return None
-        outputs = tokens(before)
-        added = expected.packed(outputs if outputs == before.tokens else before.tokens, outputs)
+        added = self._pack(before.tokens, before.due)
         if added is None:
             return None
         counts = before.counts + added
         for ids, rejected in self.since:
-            fewer = rejected if ids is before.ids else _of(before.ids, ids, rejected)
-            packed = expected.packed(fewer, fewer)
-            counts = -1 if packed is None or counts < 0 else counts - packed
+            if rejected is not None and ids is not before.ids:
+                rejected = _of(before.ids, ids, rejected)
+            counts = -1 if rejected is None or counts < 0 else counts - rejected
         return counts if counts >= 0 else None
 
 
-def _of(ids: list[str], whose: list[str], rejected: list[int]) -> list[int]:
+def _of(ids: list[str], whose: list[str], rejected: int) -> int | None:
     """What was rejected of each, of somebody else's drafts none."""
-    of = dict(zip(whose, rejected, strict=True))
-    return [of.get(r, 0) for r in ids]
+    of = dict(zip(whose, expected.unpacked(rejected, len(whose))[0], strict=True))
+    each = [of.get(r, 0) for r in ids]
+    return expected.packed(each, each)
 
 
 def told(step: Step, many: int) -> Fields:

@@ -6,6 +6,8 @@ step computes tells where in its block that is, if block sizes divide 256, as ne
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import compress
 from typing import Any
 
 _BYTES = bytes(range(256))
@@ -54,6 +56,12 @@ def a_token_on(before: bytes) -> bytes:
     return tokens_on(before, 1)
 
 
+@lru_cache(1024)
+def _rest(n: int, block_size: int) -> bytes:
+    """Of every byte, whether that is what is left of it behind full blocks."""
+    return bytes(at % block_size == n for at in range(256))
+
+
 class Ring:
     """Whose block begins and is full how many steps later, of requests that get a token a step."""
 
@@ -66,7 +74,8 @@ class Ring:
         """The places of those that compute the first token of a block so many steps later."""
         n = -many % self._size
         if n not in self._places:
-            self._places[n] = [p for p, at in enumerate(self._at) if at % self._size == n]
+            mask = self._at.translate(_rest(n, self._size))
+            self._places[n] = list(compress(range(len(mask)), mask))
         return self._places[n]
 
     def filling(self, many: int) -> list[int]:

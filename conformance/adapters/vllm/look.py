@@ -141,7 +141,7 @@ class Look:
     def before_update(self, sampled: Any) -> None:
         """An output with drafts is about to be taken in."""
         frames = sampled.sampled_token_ids
-        ends = not self._observer.end_tokens.isdisjoint(chain.from_iterable(frames))
+        ends = False in map(self._observer.end_tokens.isdisjoint, frames)
         self._sampled = list(map(len, frames)), list(map(list, frames)) if ends else None
 
     def update(self, decided: Any, result: Any, sampled: Any) -> Taken | None:

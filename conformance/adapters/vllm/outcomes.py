@@ -24,6 +24,10 @@ class Outcomes:
         self.placed = self._edges.told and size == self.scheduler.block_size
         """Whether positions tell who fills a block."""
         self.placed &= not observer.drafts
+        self._fillings: list[Filling] = []
+        self._full: list[int] = []
+        """The requests of the last step that was told by lengths, and how many blocks each had
+        filled: all of them are told, if they are the request's own."""
         self.last: Step | None = None
         """Where there are drafts: the step whose output is recorded last, in the same file."""
 
@@ -71,14 +75,14 @@ class Outcomes:
     def _filled(self, record: Fields, step: Step, taken: Taken) -> None:
         """The chain number of every block that was filled since the step before."""
         observer, counts = self.observer, taken.tokens
+        if taken.full is not None and not observer.irregular:
+            self._by_length(record, step, taken.full)
+            return
         several = counts is not None and max(counts, default=0) > 1
-        loose = step.loose or several or step.at is None
-        if observer.irregular or (loose and taken.full is None):
+        if observer.irregular or step.loose or several or step.at is None:
             # Told at once: the hashes that there are have all come by now.
             everybody = dict.fromkeys(filter(None, map(observer.filling.get, step.ids)))
             record["chain"] = self._one_by_one(everybody, step, counts)
-        elif taken.full is not None:
-            self._by_length(record, step, taken.full)
         else:
             assert step.at is not None
             mask = self._edges.filling(step.at)
@@ -116,13 +120,15 @@ class Outcomes:
         """Those with more hashes than are known have filled a block for each."""
         numbers: list[int] = []
         hashes: list[bytes] = []
-        known = [filling.known for filling in step.fillings]
-        for place in compress(range(len(full)), map(ne, known, full)):
-            filling = step.fillings[place]
-            new = filling.hashes[filling.known : full[place]]
+        fillings, known = step.fillings, self._full
+        if fillings is not self._fillings:
+            known = [filling.known for filling in fillings]
+        for filling, many in compress(zip(fillings, full, strict=True), map(ne, known, full)):
+            new = filling.hashes[filling.known : many]
             filling.known += len(new)
             numbers += [filling.number] * len(new)
             hashes += new
+        self._fillings, self._full = fillings, full
         self.observer.backlog.fill(record, numbers, hashes, fresh=False)
 
     def _one_by_one(

@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import compress
 from operator import ne
 
@@ -37,6 +37,9 @@ class Step:
     """The positions of the last tokens that it computes (``filling``); None where counts are."""
     drafts: list[int] | None = None
     """How many of the tokens are drafts; None: nobody's."""
+    due: list[int] = field(default_factory=list)
+    """Where there may be drafts: the tokens of each if nobody has others than its drafts and one
+    more; ``tokens`` itself, where that is so."""
     told: bool = True
     """Whether it is told in the file that its output will be told in."""
     loose: bool = False
@@ -75,9 +78,8 @@ class Step:
         many = len(before.ids)
         odd = expected.differing(counts, likely, many) if counts != likely else set()
         if self.drafts is not None:
-            likely_tokens = [n + 1 for n in self.drafts[:many]]
-            if self.tokens[:many] != likely_tokens:
-                odd.update(compress(range(many), map(ne, self.tokens, likely_tokens)))
+            if self.due is not self.tokens:
+                odd.update(compress(range(many), map(ne, self.tokens, self.due)))
         elif not self.single and self.tokens[:many].count(1) != many:
             odd.update(place for place in range(many) if self.tokens[place] != 1)
         self.counts, self.at = counts, a_token_on(before.at)
@@ -122,13 +124,16 @@ class Step:
         assert self.counts is not None and self.at is not None
         at = bytearray(self.at)
         drafts = None if self.drafts is None else self.drafts.copy()
+        due = tokens if self.due is self.tokens else self.due.copy()
         for place in reversed(places):
             if drafts is not None:
                 del drafts[place]
+            if due and due is not tokens:
+                del due[place]
             del ids[place], numbers[place], fillings[place], tokens[place], at[place]
         single = self.single or tokens.count(1) == len(tokens)
         counts = expected.without(self.counts, len(self.ids), places)
-        fields = ids, numbers, fillings, tokens, single, counts, bytes(at), drafts
+        fields = ids, numbers, fillings, tokens, single, counts, bytes(at), drafts, due
         return Step(self.number, None, *fields)
 
 

@@ -54,6 +54,8 @@ class Steps:
                 numbers, fillings = stay.numbers + numbers, stay.fillings + fillings
         single = tokens.count(1) == len(tokens)
         step = Step(seen.number, seen, ids, numbers, fillings, tokens, single, drafts=seen.drafts)
+        if observer.drafts:
+            step.due = drafts.due(seen.drafts, tokens, stay)
         self.in_flight[seen.number] = step
         return step
 
@@ -192,7 +194,7 @@ class Steps:
     def _grown(self, lists: Fields, seen: Seen, opening: bytes | None) -> None:
         """Who gets blocks, and which. Counts what is given out."""
         groups, chains, ids = seen.groups, self.observer.chains, seen.known
-        covered = 0
+        rest = groups
         if opening is not None and self._gives:
             given = _one_each(compress(groups, opening))
             if given is not None:
@@ -201,20 +203,17 @@ class Steps:
                     lists["given"] = given
                 if groups.count(None) == len(groups) - len(given):
                     return
-                covered = len(opening)
-        places = list(compress(range(len(groups)), groups))
-        if covered and opening is not None:
-            places = [place for place in places if place >= covered or not opening[place]]
-        if places:
-            given_out = chain.from_iterable(map(groups.__getitem__, places))
-            chains.given_out += sum(map(len, given_out))
+                rest = list(groups)
+                for place in compress(range(len(opening)), opening):
+                    rest[place] = None
+        blocks = list(filter(None, rest))
+        chains.given_out += sum(map(len, chain.from_iterable(blocks)))
         if seen.others.resumed:
             computed, size = seen.counts()[0], self.scheduler.block_size
             for r in seen.others.resumed:
                 chains.given_out -= computed[ids.index(r)] // size * len(self.managers)
-        if self.observer.tells_blocks and (places or opening is None):
-            numbers = map(self.observer.numbers.of.__getitem__, map(ids.__getitem__, places))
-            blocks = map(groups.__getitem__, places)
+        if self.observer.tells_blocks and (blocks or opening is None):
+            numbers = map(self.observer.numbers.of.__getitem__, compress(ids, rest))
             lists["blocks"] = list(zip(numbers, blocks, strict=True))
 
     def _new(self, new: New) -> Fields:

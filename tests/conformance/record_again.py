@@ -1,0 +1,58 @@
+"""Makes the recordings anew that tests keep, with the real vLLM 0.22.1.
+
+    python tests/conformance/record_again.py
+
+needs the real engine (``make oracle``), and writes data/recorded: the recordings of its
+scenarios.json, and digests of those of tests/oracle's scenarios, in ``digests.json``.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+KEPT = HERE / "data" / "recorded"
+SCENARIOS = KEPT / "scenarios.json"
+DIGESTS = KEPT / "digests.json"
+GOLDEN = HERE.parent / "oracle" / "data" / "scenarios.json"
+SECONDS = 240
+EVERY_THIRD = "3"
+"""Kept recordings have the whole state after every third step."""
+
+
+def record(python: Path, scenarios: Path, folder: Path, *every: str) -> None:
+    """Record scenarios on the real engine, whose Python this is: see ``record_engine.py``."""
+    subprocess.run(
+        [python, "-B", HERE / "record_engine.py", scenarios, folder, *every],
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        check=True,
+        timeout=SECONDS,
+    )
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Of each recording of a folder, all its bytes."""
+    found = sorted(folder.glob("*.jsonl"))
+    return {path.stem: hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+
+
+def main() -> None:
+    """Record all."""
+    python = HERE.parents[1] / ".oracle" / "bin" / "python"
+    if not python.exists():
+        sys.exit(f"no real vLLM at {python}: make oracle")
+    with tempfile.TemporaryDirectory() as made:
+        record(python, SCENARIOS, Path(made), EVERY_THIRD)
+        for path in Path(made).glob("*.jsonl"):
+            (KEPT / path.name).write_bytes(path.read_bytes())
+    with tempfile.TemporaryDirectory() as made:
+        record(python, GOLDEN, Path(made))
+        DIGESTS.write_text(json.dumps(digests(Path(made)), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

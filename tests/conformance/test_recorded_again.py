@@ -1,0 +1,30 @@
+"""The real engine's recordings come out as they are kept, byte for byte: what a recorder does to
+be quicker changes none of them.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from bases import RECORDED
+from record_again import DIGESTS, EVERY_THIRD, GOLDEN, SCENARIOS, digests, record
+
+pytestmark = pytest.mark.oracle
+
+
+def test_kept_recordings_come_out_the_same(oracle_python: Path, tmp_path: Path) -> None:
+    """Those that tests read."""
+    assert sorted(json.loads(SCENARIOS.read_text())) == [path.stem for path in RECORDED]
+    record(oracle_python, SCENARIOS, tmp_path, EVERY_THIRD)
+    for path in RECORDED:
+        made = (tmp_path / path.name).read_text().splitlines()
+        assert made == path.read_text().splitlines(), path.stem
+
+
+def test_recordings_of_golden_scenarios_come_out_the_same(
+    oracle_python: Path, tmp_path: Path
+) -> None:
+    """All that the real engine is driven through: their digests are kept."""
+    record(oracle_python, GOLDEN, tmp_path)
+    kept = json.loads(DIGESTS.read_text())
+    assert digests(tmp_path) == kept and kept.keys() == json.loads(GOLDEN.read_text()).keys()
