@@ -104,20 +104,14 @@ class StateTape(Tape):
 
     def request(self, id: str, shown: Fields) -> RequestState:
         """One request of a state."""
-        arrived, cached = self.requests[id], shown["num_cached_block"]
+        cached = shown["num_cached_block"]
         return RequestState(
             id=self.number(id),
             status=shown["status"],
             computed=shown["computed"],
             tokens=shown["tokens"],
             blocks=shown["blocks"],
-            prompt=len(arrived.prompt),
-            max_tokens=arrived.max_tokens,
-            min_tokens=arrived.min_tokens,
-            priority=arrived.priority,
-            arrival=arrived.arrival if self.by_priority else UNSET,
-            tie=self.ties[id] if self.by_priority else UNSET,
-            skip_reading_prefix_cache=bool(arrived.skip_cache_read),
+            **self.facts(self.requests[id]),
             num_cached=UNSET if None in cached else cached,
             placeholders=shown["placeholders"],
             discard=shown["discard"],

@@ -117,6 +117,18 @@ class Tape:
         """The numbers that stand for some ids."""
         return [self.number(id) for id in ids]
 
+    def facts(self, request: NewRequest) -> Fields:
+        """What is told of a request when it arrives, and once more by a ``state``."""
+        return {
+            "prompt": len(request.prompt),
+            "max_tokens": request.max_tokens,
+            "min_tokens": request.min_tokens,
+            "priority": request.priority,
+            "arrival": request.arrival if self.by_priority else UNSET,
+            "tie": self.ties[request.id] if self.by_priority else UNSET,
+            "skip_reading_prefix_cache": bool(request.skip_cache_read),
+        }
+
     def add(self, request: NewRequest) -> None:
         """Record an arrival."""
         self.observe("add", self.engine.add, request)
@@ -128,13 +140,7 @@ class Tape:
         self.write(
             records.Add(
                 id=number,
-                prompt=len(request.prompt),
-                max_tokens=request.max_tokens,
-                min_tokens=request.min_tokens,
-                priority=request.priority,
-                arrival=request.arrival if self.by_priority else UNSET,
-                tie=self.ties[id] if self.by_priority else UNSET,
-                skip_reading_prefix_cache=bool(request.skip_cache_read),
+                **self.facts(request),
                 chain=_runs(self.fill(id)) if self.caching else UNSET,
                 name=id if self.names else UNSET,
             )

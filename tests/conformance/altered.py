@@ -2,10 +2,12 @@
 
 import io
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bases import Lines
+from fields import alterations
 
 from nullblock.conformance.checker import Verdict, check
 
@@ -85,3 +87,19 @@ def meets(verdict: Verdict, at: int, expected: Expected) -> None:
             assert said in ("VIOLATION", "INCONCLUSIVE"), verdict
         case Unobserved():
             assert said == "CONFORMS", verdict
+
+
+def each_alteration(
+    traces: Iterable[Lines], path: str, expected: Expected, most: int = 6
+) -> list[str]:
+    """What becomes of traces with one occurrence of a field altered: of each, at most so many are,
+    each alone, and each comes to what is expected. Some trace has the field.
+    """
+    found = []
+    for lines in traces:
+        for at, told in alterations(lines, tuple(path.split(".")), most):
+            verdict = judge(told)
+            meets(verdict, at, expected)
+            found.append(verdict.verdict)
+    assert found, "no trace has it"
+    return found

@@ -4,13 +4,13 @@ import copy
 from collections.abc import Iterator
 from typing import Any, get_args
 
+from bases import Lines
 from msgspec import Struct
 from msgspec.structs import fields
 
 from nullblock.conformance.trace.records import KINDS
 
 Path = tuple[str, ...]
-Lines = list[dict[str, Any]]
 
 
 def every_field(kinds: dict[str, type[Struct]] = KINDS) -> list[Path]:

@@ -16,11 +16,11 @@ from altered import (
     Unobserved,
     Unsaid,
     caught,
+    each_alteration,
     judge,
-    meets,
 )
 from bases import Lines, bases, midway
-from fields import alterations, every_field
+from fields import every_field
 
 from nullblock.conformance.checker import Verdict, check
 from nullblock.spec.catalogue import catalogue
@@ -201,18 +201,12 @@ def test_what_is_altered_conforms_before(name: str) -> None:
 @pytest.mark.parametrize("path", sorted(set(TABLE) - set(IN_PARTS)))
 def test_an_altered_field(path: str) -> None:
     """Several occurrences of it, in several traces, each altered alone."""
-    expected, found = TABLE[path], []
-    for name in bases():
-        if name == "lost" and path != "lost.reason":
-            continue
-        lines = opened(name, path)
-        if path == "header.sealed" and lines[-1]["ev"] != "end":
-            continue
-        for at, told in alterations(lines, tuple(path.split("."))):
-            verdict = judge(told)
-            meets(verdict, at, expected)
-            found.append(verdict.verdict)
-    assert found, "no trace has it"
+    expected = TABLE[path]
+    names = [name for name in bases() if name != "lost" or path == "lost.reason"]
+    traces = [opened(name, path) for name in names]
+    if path == "header.sealed":
+        traces = [lines for lines in traces if lines[-1]["ev"] == "end"]
+    found = each_alteration(traces, path, expected)
     if isinstance(expected, (Caught, Input)):
         assert "VIOLATION" in found
 
@@ -220,14 +214,9 @@ def test_an_altered_field(path: str) -> None:
 @pytest.mark.parametrize("path", MIDDLE)
 def test_an_altered_field_of_a_state_to_go_on_from(path: str) -> None:
     """Of the first state of a recording, which the rules take for granted."""
-    expected, found = MIDDLE[path], []
-    for lines in midway().values():
-        assert judge(lines).verdict == "CONFORMS"
-        for at, told in alterations(lines, tuple(path.split("."))):
-            verdict = judge(told)
-            meets(verdict, at, expected)
-            found.append(verdict.verdict)
-    assert found, "no trace has it"
+    expected, traces = MIDDLE[path], midway().values()
+    assert all(judge(lines).verdict == "CONFORMS" for lines in traces)
+    found = each_alteration(traces, path, expected)
     if isinstance(expected, Input):
         assert set(found) != {"CONFORMS"}
 

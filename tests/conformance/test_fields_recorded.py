@@ -7,9 +7,20 @@ import tracemalloc
 from collections.abc import Mapping
 
 import pytest
-from altered import INPUT, Caught, Damage, Expected, Input, Unobserved, caught, judge, meets
+from altered import (
+    INPUT,
+    Caught,
+    Damage,
+    Expected,
+    Input,
+    Unobserved,
+    caught,
+    each_alteration,
+    judge,
+    meets,
+)
 from bases import as_recorded
-from fields import alterations, every_field
+from fields import every_field
 from msgspec import Struct
 
 from nullblock.conformance.trace.deltas import Delta
@@ -122,15 +133,10 @@ def test_what_is_altered_conforms_before(name: str) -> None:
 def test_an_altered_field(path: str) -> None:
     """Several occurrences of it, in several recordings, each altered alone."""
     tables: Mapping[str, Expected] = SHORT | KNOWN
-    expected, found = tables[path], []
-    for lines in as_recorded().values():
-        if path in ORDER_OF_ARRIVAL and lines[0]["config"]["policy"] == "fcfs":
-            continue
-        for at, told in alterations(lines, tuple(path.split(".")), MOST):
-            verdict = judge(told)
-            meets(verdict, at, expected)
-            found.append(verdict.verdict)
-    assert found, "no recording has it"
+    expected, traces = tables[path], list(as_recorded().values())
+    if path in ORDER_OF_ARRIVAL:
+        traces = [lines for lines in traces if lines[0]["config"]["policy"] != "fcfs"]
+    found = each_alteration(traces, path, expected, MOST)
     if isinstance(expected, Input):
         assert set(found) != {"CONFORMS"}
 

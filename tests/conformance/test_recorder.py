@@ -1,18 +1,13 @@
 """The recorder around a scheduler of vLLM's shape: the reference's."""
 
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
+from recorded_engine import Recorded, engine, records, request
 
 from nullblock.conformance.adapters import reference as adapter
 from nullblock.conformance.adapters.vllm.numbering import ChainNumbers, RequestNumbers, Ties
-from nullblock.conformance.adapters.vllm.recording import Recording
 from nullblock.conformance.checker import check
-from nullblock.conformance.engine import NewRequest
-from nullblock.conformance.scenario_format import Config
-from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
@@ -24,7 +19,6 @@ from nullblock.conformance.trace.records import (
     State,
 )
 from nullblock.reference.request import RequestStatus
-from nullblock.reference.sched.scheduler import Scheduler
 from nullblock.spec.profiles import profile
 
 
@@ -81,9 +75,9 @@ class TestChainNumbers:
     def test_memory_is_that_of_the_pool_and_the_living(self) -> None:
         """A thousand requests leave no more numbers than blocks can carry, twice."""
         chains = ChainNumbers(num_blocks=50, sweep_above=10)
-        for request in range(1000):
-            name = str(request)
-            chains.add(name, [f"{request}:{i}".encode() for i in range(5)])
+        for number in range(1000):
+            name = str(number)
+            chains.add(name, [f"{number}:{i}".encode() for i in range(5)])
             chains.given_out += 5
             chains.remove(name)
             assert len(chains._of) <= 2 * (50 + 10)
@@ -120,57 +114,6 @@ class TestTies:
         ties.remove((0, 1.0), "a")
         ties.remove((0, 1.0), "a")
         assert ties._classes == {}
-
-
-class Recorded(Recording, Scheduler):
-    """The reference's scheduler, recorded."""
-
-    engine_version = ("1.2.3+local", "abc")
-
-
-@pytest.fixture
-def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where recordings go, from now on."""
-    path = tmp_path / "t.jsonl"
-    monkeypatch.setenv("NULLBLOCK_TRACE", str(path))
-    monkeypatch.setattr(adapter, "Scheduler", Recorded)
-    return path
-
-
-def engine(**config: Any) -> Any:
-    """An engine of the reference over whatever scheduler is in place."""
-    return adapter.create(Config(block_size=4, **config), profile("vllm-0.22.1"))
-
-
-def request(id: str, prompt: int = 6, **others: Any) -> NewRequest:
-    """A request, unlike others in nothing but what is said."""
-    fields: dict[str, Any] = {
-        "prompt": list(range(prompt)),
-        "max_tokens": 3,
-        "min_tokens": 0,
-        "priority": 0,
-        "arrival": 5.0,
-        "lora": None,
-        "salt": None,
-        "stop": None,
-        "eos": None,
-        "skip_cache_read": None,
-    }
-    return NewRequest(id=id, **fields | others)
-
-
-def records(path: Path) -> list[Any]:
-    """What was recorded."""
-    return [located.record for located in TraceReader(path)]
-
-
-def ended(path: Path) -> list[Any]:
-    """What was recorded, once the writer has sealed it."""
-    for _ in range(1000):
-        if path.exists() and b'"ev":"end"' in path.read_bytes():
-            return records(path)
-        time.sleep(0.01)
-    raise AssertionError(f"{path} is not sealed")
 
 
 def test_a_recording_tells_which_engine_and_what_configuration(where: Path) -> None:

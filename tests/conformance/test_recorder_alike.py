@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_recorder import Recorded, ended, engine, request
+from recorded_engine import Recorded, ended, engine, request
 from traces import BUSY
 
 from nullblock.conformance import driver, scenario
@@ -150,11 +150,9 @@ def test_whatever_is_played_is_told_as_if_at_once(
 
 
 def test_what_waits_is_told_before_an_exception(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    where: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine raises with a run of steps untold: the error stands behind them."""
-    monkeypatch.setattr(adapter, "Scheduler", Recorded)
-    monkeypatch.setenv("NULLBLOCK_TRACE", str(tmp_path / "t.jsonl"))
     monkeypatch.setenv("NULLBLOCK_TRACE_FLUSH_SECONDS", "3600")
     made = engine()
     made.add(request("a", max_tokens=20))
@@ -168,7 +166,7 @@ def test_what_waits_is_told_before_an_exception(
     monkeypatch.setattr(Scheduler, "schedule", fail)
     with pytest.raises(ValueError):
         made.schedule()
-    found = ended(tmp_path / "t.jsonl")
+    found = ended(where)
     assert [r.step for r in found if hasattr(r, "ids") and hasattr(r, "new")] == [*range(1, 7)]
     assert found[-2] == Error(during="schedule", type="ValueError")
 

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_recorder import Recorded, ended, engine, request
+from recorded_engine import ended, engine, request
 
-from nullblock.conformance.adapters import reference as adapter
 from nullblock.conformance.adapters.vllm.alike import Alike
 from nullblock.conformance.adapters.vllm.filling import Edges
 from nullblock.conformance.adapters.vllm.look import Look
@@ -17,15 +16,6 @@ from nullblock.conformance.adapters.vllm.outcomes import Outcomes
 from nullblock.conformance.adapters.vllm.sink import Sink
 from nullblock.conformance.adapters.vllm.steps import Steps
 from nullblock.conformance.trace.records import End, Lost
-
-
-@pytest.fixture
-def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where recordings go, from now on."""
-    path = tmp_path / "t.jsonl"
-    monkeypatch.setenv("NULLBLOCK_TRACE", str(path))
-    monkeypatch.setattr(adapter, "Scheduler", Recorded)
-    return path
 
 
 def test_a_failure_of_the_recorder_is_not_one_of_the_engine(

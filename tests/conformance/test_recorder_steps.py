@@ -4,22 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_recorder import Recorded, engine, records, request
+from recorded_engine import engine, records, request
 
 from nullblock.conformance.adapters import reference as adapter
 from nullblock.conformance.adapters.vllm.expected import after, lacking, packed, unpacked
 from nullblock.conformance.adapters.vllm.recording import Recording
 from nullblock.conformance.trace.records import Schedule
 from nullblock.reference.sched.scheduler import Scheduler
-
-
-@pytest.fixture
-def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where recordings go, from now on."""
-    path = tmp_path / "t.jsonl"
-    monkeypatch.setenv("NULLBLOCK_TRACE", str(path))
-    monkeypatch.setattr(adapter, "Scheduler", Recorded)
-    return path
 
 
 def test_a_number_is_equal_where_every_count_is() -> None:
@@ -57,7 +48,7 @@ def test_what_is_no_count_has_no_number(count: int) -> None:
     assert after(0, [1, count], single=False) is None
 
 
-def test_the_same_requests_and_tokens_are_not_yet_the_same_step(trace: Path) -> None:
+def test_the_same_requests_and_tokens_are_not_yet_the_same_step(where: Path) -> None:
     """A prompt in chunks of one token: the same request, one token, and no output."""
     made = engine(long_prefill_token_threshold=1)
     made.add(request("a", prompt=5))
@@ -65,7 +56,7 @@ def test_the_same_requests_and_tokens_are_not_yet_the_same_step(trace: Path) -> 
         made.schedule()
         made.update({"a": [] if step < 4 else [9]})
     made.scheduler.shutdown()
-    cached = [r.cached for r in records(trace) if isinstance(r, Schedule)][1:]
+    cached = [r.cached for r in records(where) if isinstance(r, Schedule)][1:]
     assert [c.computed for c in cached] == [[1], [2], [3], [4], [5]]
     assert [c.num_output for c in cached] == [[0], [0], [0], [0], [1]]
 
@@ -86,7 +77,7 @@ class RecordedWrong(Recording, Wrong):
     """It, recorded."""
 
 
-def test_counts_that_are_none_are_told(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_that_are_none_are_told(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an engine says is recorded as it is, however odd, and so are the steps after it."""
     monkeypatch.setattr(adapter, "Scheduler", RecordedWrong)
     made = engine()
@@ -95,12 +86,12 @@ def test_counts_that_are_none_are_told(trace: Path, monkeypatch: pytest.MonkeyPa
         made.schedule()
         made.update({"a": [9]})
     made.scheduler.shutdown()
-    cached = [r.cached for r in records(trace) if isinstance(r, Schedule)][1:]
+    cached = [r.cached for r in records(where) if isinstance(r, Schedule)][1:]
     assert [c.computed for c in cached] == [[6], [-3], [8], [9]]
     assert [c.num_output for c in cached] == [[1], [2], [3], [4]]
 
 
-def test_nothing_is_kept_of_requests_that_have_ended(trace: Path) -> None:
+def test_nothing_is_kept_of_requests_that_have_ended(where: Path) -> None:
     """Once all have ended, by length and by abort, nobody's blocks are looked at any more."""
     made = engine()
     for id in ("a", "b", "c"):

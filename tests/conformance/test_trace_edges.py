@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_recorder import Recorded, engine, request
+from recorded_engine import Recorded, engine, request
 from test_trace_short import HEAD, NOBODY, NUMBERS, told, wrong
 from traces import read, refused, unsealed
 
