@@ -21,7 +21,8 @@ class Feature(enum.StrEnum):
     several_in_flight = "a second step in flight"
     pipeline = "pipeline parallelism"
     kv_events = "the KV event stream"
-    groups = "other KV cache groups than one of full attention"
+    windows = "layers that see only a part of the past"
+    groups = "other KV cache groups than one of full attention, a window or chunks"
     priority = "the PRIORITY policy"
     prefix_caching = "prefix caching"
     adapters = "adapters and cache salts"
@@ -61,7 +62,12 @@ WAITS = frozenset(
     )
 )
 """What makes a request wait for something else than its turn."""
-CORE_FEATURES = ALL_FEATURES - CONTRACT - WAITS - {Feature.drafts, Feature.silence, Feature.groups}
+CORE_FEATURES = (
+    ALL_FEATURES
+    - CONTRACT
+    - WAITS
+    - {Feature.drafts, Feature.silence, Feature.windows, Feature.groups}
+)
 """Those that concern one full-attention group and nothing beside it."""
 
 

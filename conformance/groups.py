@@ -17,6 +17,12 @@ def are_plain(config: Config) -> bool:
     return not others and first.type == "full" and not first.eagle
 
 
+def are_windowed(config: Config) -> bool:
+    """Whether there is nothing but one group of attention with a window or chunks."""
+    (first, *others) = config.groups
+    return not others and first.type in ("sliding_window", "chunked_local")
+
+
 def block_size_of(group: Group, config: Config) -> int:
     """Tokens in a block of a group."""
     return config.block_size if group.block_size is UNSET else group.block_size

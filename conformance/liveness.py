@@ -150,7 +150,8 @@ def proof(names: list[str], asked: Asked) -> int:
         for name in nothing:
             print(f"shows nothing: {name}")
         print(f"{len(found)} statements about a rule and a policy, {len(bad)} of them not proved.")
-        print("All of it is proved without drafts (num_spec_tokens 0), and nothing with them.")
+        print("All of it is proved without drafts (num_spec_tokens 0) and where nobody waits for")
+        print("anything but its turn (no max_loras, no grammars), and nothing beside these.")
         print("Under PRIORITY, LIVE-7 and LIVE-8 are about a request that is first in the running")
         print("list or waits while nobody runs; LIVE-12 and LIVE-13 say why others come there.")
     return 1 if bad or nothing else 0

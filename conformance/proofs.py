@@ -59,8 +59,9 @@ def show(report: Report, wrong: list[str]) -> None:
         highlight=False,
     )
     out.print(
-        "Proved: true whatever the number of blocks, requests and tokens. Refuted: the step shown"
-        " breaks it.\nUnknown: neither a proof nor such a step was found.",
+        "Proved: true whatever the number of blocks, requests and tokens, where layers see all of"
+        " the past and adapters are not capped.\nRefuted: the step shown breaks it."
+        " Unknown: neither a proof nor such a step was found.",
         highlight=False,
         style="dim",
     )

@@ -97,6 +97,7 @@ class Env:
     """
 
     NOHASH: Any = None
+    NULL = 0
     ROOT: Any = ()
     concrete = True
 
@@ -117,9 +118,17 @@ class Env:
         self.drafts = config.num_spec_tokens > 0 or config.drafts_from_outside
         self.eagle = config.use_eagle
         self.lookahead = config.num_lookahead_tokens
+        self.max_loras = config.max_loras
+        self.skips = config.may_skip
+        self.in_order = not config.may_skip
         self.block_size = config.block_size
+        group = config.group
+        self.window, self.chunk = group.sliding_window, group.attention_chunk_size
+        self.windowed = group.is_windowed
+        self.admission_cap, self.most_held = config.admission_cap, config.most_held
         self.requests: dict[Any, Request] = {}
-        self.indices = range(self.usable + 2)
+        longest = self.blocks(self.max_len) if self.windowed else 0
+        self.indices = range(max(self.usable, longest) + 2)
 
     # quantifiers -----
     def domain(self, sort: str) -> Iterable[Any]:
@@ -171,6 +180,10 @@ class Env:
         """How many members pass `test`."""
         return sum(1 for x in self.domain(sort) if test(x))
 
+    def variety(self, sort: str, test: Test, key: Key, by: Any = None) -> int:
+        """How many different keys those members have that pass `test`."""
+        return len({key(x) for x in self.domain(sort) if test(x)})
+
     def total(self, m: Any, low: int, high: int) -> int:
         """The sum of m[low], …, m[high - 1]."""
         return sum(m[i] for i in range(low, high))
@@ -213,6 +226,14 @@ class Env:
         """Whether r refuses prefix hits."""
         return self.requests[r].skip_reading_prefix_cache
 
+    def adapter(self, r: Any) -> int:
+        """The number of r's adapter, 0 for none, and where invariants ask for nobody's."""
+        return 0 if r is None else self.requests[r].adapter
+
+    def grammar(self, r: Any) -> bool:
+        """Whether r has a grammar."""
+        return self.requests[r].grammar
+
     def order(self, r: Any) -> tuple[int, float, Any]:
         """Place in a PRIORITY queue, least first."""
         q = self.requests[r]
@@ -246,11 +267,16 @@ class Env:
         return h is not None and h != self.ROOT
 
     def last_token(self, s: State, r: Any) -> int:
-        """What r's last token is to it: eos, a stop id, or plain. Supplied by a subclass."""
+        """What r's last token is to it: rejected by its grammar, eos, a stop id, or plain.
+        Supplied by a subclass.
+        """
         raise NotImplementedError
 
     def on_token(self, s: State, r: Any) -> None:
         """Called when r takes a token."""
+
+    def on_null(self, s: State, change: int) -> None:
+        """Called where vLLM changes the reference count of the null block, which nobody keeps."""
 
     def accepted(self, s: State, r: Any) -> int:
         """How many drafts of the entry that is settled the model agrees with. Supplied by a
@@ -299,6 +325,10 @@ class Env:
         """The set without x."""
         return S - {x}
 
+    def copied(self, S: Any) -> Any:
+        """The set, for another field."""
+        return S
+
     def drop(self, m: Any, i: int, n: int) -> Any:
         """The sequence m[0:n] without its i-th member."""
         return m.__class__((j if j < i else j - 1, m[j]) for j in range(n) if j != i)
@@ -336,6 +366,7 @@ def initial(k: Env) -> State:
         "aclk": 1,
         "hi": 1,
         "lo": -1,
+        "sback": 1,
         "lr": None,
         "leaver": None,
         "actor": None,
@@ -343,7 +374,7 @@ def initial(k: Env) -> State:
     }
     for f, value in start.items():
         setattr(s, f, value)
-    for f in ("preempted", "finished", "prev", "waitset"):
+    for f in ("preempted", "finished", "prev", "waitset", "passed", "lineset"):
         setattr(s, f, k.empty("R"))
     s.evset = k.empty("B")  # type: ignore[attr-defined]
     s.freeset = frozenset(range(1, k.usable + 1)) if isinstance(s.evset, frozenset) else s.evset  # type: ignore[attr-defined]

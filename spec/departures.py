@@ -14,6 +14,7 @@ from nullblock.spec.explorer.result import Counterexample, Progress, Result
 from nullblock.spec.explorer.search import GUARD, PROMISE, explore
 from nullblock.spec.facts import Config
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Departure, Semantics
+from nullblock.spec.wait_departures import WAIT_DEFECTS
 
 A, B, C = 1001, 1002, 1003
 """Prompt tokens. The tokens that are sampled in a replay are below 1000."""
@@ -103,8 +104,8 @@ def _ahead(
     return Defect(switch, False, upstream, breaks, story, scope)
 
 
-def _drafted(d: DraftDefect) -> Defect:
-    """A departure that shows only with drafts."""
+def _of_its_own(d: DraftDefect) -> Defect:
+    """A departure that is written down in a file of its own."""
     what = (d.switch, d.upstream, d.breaks, d.story)
     return _ahead(what, d.name, d.config, d.templates, d.witnesses, **d.more)
 
@@ -362,6 +363,6 @@ DEPARTURES: tuple[Defect, ...] = (
         "three-in-flight preempted-in-flight resumed-in-flight",
         depth=3,
     ),
-    *map(_drafted, DRAFT_DEFECTS),
+    *map(_of_its_own, (*DRAFT_DEFECTS, *WAIT_DEFECTS)),
 )
 """In the order of a request's way through the engine."""

@@ -10,6 +10,21 @@ from nullblock.spec.profiles import NORMATIVE, Semantics
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """A KV-cache group: which tokens its layers see, all that are before one if neither is set."""
+
+    sliding_window: int = 0
+    """A token sees so many, itself among them; 0: no window."""
+    attention_chunk_size: int = 0
+    """A token sees those of its chunk; 0: no chunks."""
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether a token sees only a part of the past."""
+        return self.sliding_window > 0 or self.attention_chunk_size > 0
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """The constants that decisions depend on. Tokens, blocks and requests are counted; None of
     them is -1.
@@ -40,7 +55,41 @@ class Config:
     """Whether the layers of an EAGLE-like method share the cache, whatever proposes drafts."""
     drafts_from_outside: bool = False
     """Whether drafts may come though none are configured."""
+    max_loras: int = 0
+    """Different adapters that may run at once; 0: no cap."""
+    grammars: bool = False
+    """Whether requests may come with a grammar, which has to be compiled first."""
+    group: Group = Group()
+    """The kind of the layers."""
+    max_num_batched_tokens: int | None = None
+    """What the admission cap reckons with as the tokens of a step; None: the token budget."""
     semantics: Semantics = NORMATIVE
+
+    @property
+    def may_skip(self) -> bool:
+        """Whether a request may wait for something else than its turn."""
+        return self.max_loras > 0 or self.grammars
+
+    @property
+    def admission_cap(self) -> int:
+        """Blocks that a request is taken to hold at once at most, if its layers see a part of the
+        past (GROUP-3).
+        """
+        batched = self.max_num_batched_tokens or self.max_num_scheduled_tokens
+        chunk, window = self.group.attention_chunk_size, self.group.sliding_window
+        seen = chunk if chunk else window - 1
+        blocks = -(-min(seen + batched, self.max_model_len) // self.block_size)
+        return blocks if chunk else blocks + 1
+
+    @property
+    def most_held(self) -> int:
+        """Blocks that such a request holds at once at most, or is taken to hold: the cap may
+        reckon with more tokens than a step has.
+        """
+        seen = self.group.attention_chunk_size or self.group.sliding_window
+        drafts = self.num_spec_tokens + self.num_lookahead_tokens
+        held = blocks_held(seen, self.max_num_scheduled_tokens + drafts, self.block_size)
+        return max(held, self.admission_cap)
 
     @property
     def num_lookahead_tokens(self) -> int:
@@ -51,6 +100,14 @@ class Config:
     def use_eagle(self) -> bool:
         """Whether the last hit of a lookup is computed again."""
         return self.eagle_group or (self.num_spec_tokens > 0 and self.spec_method == "eagle")
+
+
+def blocks_held(seen: int, computed: int, block_size: int) -> int:
+    """Blocks that hold all that a step needs of a request, at most: the tokens that are seen from
+    the first that it computes, that one among them, and all that it computes, slots for drafts
+    included; and the parts of blocks at both ends.
+    """
+    return -(-(seen - 1 + computed) // block_size) + 1
 
 
 def blocks_of_watermark(share: float | None, num_blocks: int, semantics: Semantics) -> int:
@@ -81,3 +138,7 @@ class Request:
     priority: int = 0
     arrival: float = 0.0
     skip_reading_prefix_cache: bool = False
+    adapter: int = 0
+    """The number of its LoRA adapter; 0: it has none."""
+    grammar: bool = False
+    """Whether its output has to follow a grammar."""

@@ -53,6 +53,15 @@ QUEUES = {
     "leaving": "I",  # 0 nobody, BACK or AWAY: where the leaver goes
     "leaver": "R",
 }
+WAITS = {
+    "skip": "R>I",  # place in the skipped queue, least first; 0: not in it
+    "sback": "I",  # the next place at its back
+    "passed": "{R}",  # passed over in this step
+    "nline": "I",  # of those that wait, how many have not been
+    "lineset": "{R}",  # ghost: those
+    "awaits": "R>I",  # what a request waits for besides its turn: GRAMMAR; 0: nothing
+    "came": "R>I",  # 1: that is there
+}
 STEP = {
     "comp": "R>I",  # num_computed_tokens
     "ntok": "R>I",  # num_tokens: prompt and output so far
@@ -128,6 +137,7 @@ FIELDS: dict[str, str] = (
     | POOL_GHOST
     | LOOKUP
     | QUEUES
+    | WAITS
     | STEP
     | FLIGHT
     | FLIGHT_GHOST
@@ -138,6 +148,7 @@ FIELDS: dict[str, str] = (
 GHOSTS = frozenset(POOL_GHOST | FLIGHT_GHOST | DRAFTS_GHOST) | {
     "evset",
     "waitset",
+    "lineset",
     "used",
     "adm",
     "ix",
@@ -146,6 +157,7 @@ HANDED = frozenset(POOL) | frozenset(TABLE) | frozenset(POOL_GHOST)
 """What taking and releasing blocks may change."""
 MOVED = (
     frozenset(QUEUES)
+    | frozenset(WAITS)
     | {"told", "fresh", "npre", "preempted", "turned", "since"}
     | {
         *("spec", "drafted", "old"),
@@ -159,5 +171,6 @@ BACK, AWAY = 1, 2
 CHUNK, TOKEN = 1, 2
 NEW, RESUMED = 1, 2
 UNPAUSED, PAUSED_NEW, PAUSED_ALL = range(3)
-PLAIN, EOS, STOP_ID = range(3)
-CONTINUE, STOPPED, STOPPED_BY_ID, LENGTH = range(4)
+PLAIN, EOS, STOP_ID, REJECTED = range(4)
+CONTINUE, STOPPED, STOPPED_BY_ID, LENGTH, ERROR = range(5)
+GRAMMAR = 1

@@ -116,7 +116,7 @@ class IndexedEnv(Env):
 
     def blank(self, field: str) -> Any:
         match field:
-            case "stamp" | "rank":
+            case "stamp" | "rank" | "skip":
                 return Stamps()
             case "hsh":
                 return Hashes()
@@ -148,6 +148,9 @@ class IndexedEnv(Env):
             S.discard(x)
         return S
 
+    def copied(self, S: Any) -> Any:
+        return None if S is None else set(S)
+
     def shift(self, m: Any, i: int) -> Any:
         return m
 
@@ -170,8 +173,12 @@ class IndexedEnv(Env):
         s: Any = self.state
         if by == "held":
             return bool(s.nfree < self.usable)
-        if by == "ready":
+        if by in ("ready", "line"):
             return any(map(test, s.rank))
+        if by == "skip":
+            return any(map(test, s.skip))
+        if by == "running":
+            return any(map(test, s.run[: s.nr]))
         if by is not None and by[0] == "hsh":
             return by[1] in s.hsh.holders
         return super().exists(sort, test, by)
@@ -184,7 +191,9 @@ class IndexedEnv(Env):
             return (
                 min(s.rank, key=key, default=None) if self.priority else next(iter(s.rank), None)
             )
-        if by == "ready":
+        if by == "skip":
+            return next(filter(test, s.skip), None)
+        if by in ("ready", "line"):
             ready = filter(test, s.rank)
             return min(ready, key=key, default=None) if self.priority else next(ready, None)
         if by == "victim":
@@ -201,3 +210,9 @@ class IndexedEnv(Env):
     def count(self, sort: str, test: Test, by: Any = None) -> int:
         s: Any = self.state
         return len(s.tlen) if by == "tlen" else super().count(sort, test, by)
+
+    def variety(self, sort: str, test: Test, key: Key, by: Any = None) -> int:
+        s: Any = self.state
+        if by == "running":
+            return len(set(map(key, filter(test, s.run[: s.nr]))))
+        return super().variety(sort, test, key, by)

@@ -30,7 +30,7 @@ def anybody_ready(s: State) -> Value:
     """Whether a request waits that may be served (WAIT-5, WAIT-30)."""
     if s.k.sem.resumes_await_output:
         return s.k.exists("R", lambda r: is_ready(s, r), by="ready")
-    return s.nwait > 0
+    return s.nline > 0
 
 
 @clause("UPD-40")

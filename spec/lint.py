@@ -46,15 +46,15 @@ ODD = (
 
 MACHINE = (
     *("machine/blocks.py", "machine/schedule.py", "machine/update.py", "machine/events.py"),
-    "machine/drafts.py",
+    *("machine/drafts.py", "machine/groups.py", "machine/waiting.py"),
 )
 RULES = (
     *("rules/pool.py", "rules/lookup.py", "rules/queues.py", "rules/steps.py", "rules/later.py"),
-    "rules/drafts.py",
+    *("rules/drafts.py", "rules/groups.py", "rules/waiting.py"),
 )
-PARTS = ("rules/later.py", "rules/drafts.py")
+PARTS = ("rules/later.py", "rules/drafts.py", "rules/waiting.py", "rules/pool.py")
 READINGS = (
-    *("state.py", "flight.py", "later.py", "drafts.py"),
+    *("state.py", "flight.py", "later.py", "drafts.py", "groups.py", "waiting.py"),
     *("machine/output.py", "cache_events.py"),
 )
 

@@ -1,6 +1,7 @@
 """What vLLM calls the values of some fields: request statuses and pause states."""
 
 from nullblock.spec.fields import (
+    GRAMMAR,
     PAUSED_ALL,
     PAUSED_NEW,
     PREEMPTED,
@@ -11,6 +12,8 @@ from nullblock.spec.fields import (
 
 STATUS = {WAITING: "WAITING", PREEMPTED: "PREEMPTED", RUNNING: "RUNNING"}
 """``RequestStatus`` by stage."""
+BLOCKED = {GRAMMAR: "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR"}
+"""The same of a request that awaits something."""
 STAGE = {name: stage for stage, name in STATUS.items()}
 PAUSE_NAME = {UNPAUSED: "UNPAUSED", PAUSED_NEW: "PAUSED_NEW", PAUSED_ALL: "PAUSED_ALL"}
 """``PauseState`` by pause."""

@@ -64,6 +64,14 @@ class Semantics:
     """DRAFT-6: drafts are taken for a running request that awaits no output; if False, for
     everybody who is known.
     """
+    adapters_keep_places: bool = True
+    """WAIT-41: the adapter of a running request keeps its place while the request is passed over;
+    if False, another may take it, and the step that computes both raises.
+    """
+    stops_leave_every_queue: bool = True
+    """UPD-6: a request that stops while it waits leaves the skipped queue too; if False, it stays
+    there, ended, and the step that would admit it raises.
+    """
     min_tokens_hold_stops: bool = True
     """UPD-4: below `min_tokens` neither eos nor a stop id stops a request; if False, that is left
     to the sampler.
@@ -120,6 +128,8 @@ VLLM_0_22_1 = Semantics(
     rejections_keep_to_their_run=False,
     discards_count_outputs=False,
     drafts_for_running_only=False,
+    adapters_keep_places=False,
+    stops_leave_every_queue=False,
 )
 VLLM_0_32_0 = Semantics(
     reject_unservable=False,
@@ -128,6 +138,7 @@ VLLM_0_32_0 = Semantics(
     frames_match_request=False,
     outputs_owed_once=False,
     stop_check_counts_frames=False,
+    adapters_keep_places=False,
     min_tokens_hold_stops=False,
     tells_common_prefix=False,
     events_tell_origin=True,

@@ -22,6 +22,8 @@ def why_unservable(config: Config, prompt_len: int, max_tokens: int) -> str | No
     slots = min(prompt_len + max_tokens, config.max_model_len) - 1
     reach = _with_drafts(config, slots)
     blocks, usable = -(-reach // config.block_size), config.num_blocks - 1
+    if config.group.is_windowed:
+        blocks = min(blocks, config.most_held)
     if blocks > usable:
         return f"{reach} tokens may need {blocks} blocks, the pool has {usable}"
     budget, threshold = config.max_num_scheduled_tokens, config.long_prefill_token_threshold

@@ -4,12 +4,13 @@ The environment `s.k` supplies the constants of a configuration, the facts about
 quantifiers.
 """
 
-from nullblock.spec import later
+from nullblock.spec import later, waiting
 from nullblock.spec.catalogue import clause
 from nullblock.spec.drafts import behind, lookahead, placeholders, reach
 from nullblock.spec.fields import (
     CONTINUE,
     EOS,
+    ERROR,
     LEAVING,
     LENGTH,
     STOP_ID,
@@ -17,7 +18,9 @@ from nullblock.spec.fields import (
     STOPPED_BY_ID,
     UNBORN,
     UNPAUSED,
+    WAIT_PHASE,
 )
+from nullblock.spec.groups import missing, most_held, passes_over
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 from nullblock.spec.later import is_ready
 
@@ -84,6 +87,8 @@ def head(s: State) -> Value:
     """
     if s.k.sem.resumes_await_output:
         return s.k.first("R", lambda r: is_ready(s, r), lambda r: place(s, r), by="ready")
+    if s.k.skips:
+        return waiting.next_in_line(s)
     return s.k.first("R", lambda r: is_waiting(s, r), lambda r: place(s, r), by="rank")
 
 
@@ -91,7 +96,14 @@ def is_head(s: State, r: Value) -> Value:
     """Whether r is `head(s)`."""
     if s.k.sem.resumes_await_output:
         return s.k.is_first("R", r, lambda q: is_ready(s, q), lambda q: place(s, q), by="ready")
+    if s.k.skips:
+        return waiting.is_next(s, r)
     return s.k.is_first("R", r, lambda q: is_waiting(s, q), lambda q: place(s, q), by="rank")
+
+
+def is_tried(s: State, r: Value) -> Value:
+    """Whether r is the request that the waiting phase tries next, and has not begun to."""
+    return both(s.phase == WAIT_PHASE, s.looking == 0, s.asked == 0, may_admit(s), is_head(s, r))
 
 
 def index_of(s: State, r: Value) -> Value:
@@ -163,11 +175,6 @@ def chunk(s: State, n: Value) -> Value:
     return least(cut(s, n), s.budget)
 
 
-def ahead(s: State, r: Value) -> Value:
-    """Tokens of r in flight that may be computed before they are known."""
-    return placeholders(s, r) if s.k.asynchronous else 0
-
-
 @clause("RUN-25")
 def last_in_flight(s: State, r: Value) -> Value:
     """Scheduling ahead passes over a request that gets all it may still get from steps in flight.
@@ -236,7 +243,7 @@ def fits_whole(s: State, r: Value) -> Value:
     if not s.k.reserve:
         return True
     whole = s.k.blocks(least(s.ntok[r], s.k.max_len))
-    return whole - s.tlen[r] - (s.nhit - s.na) + s.nevict + later.headroom(s) <= s.nfree
+    return missing(s, r, whole) + s.nevict + later.headroom(s) <= s.nfree
 
 
 @clause("WAIT-4")
@@ -278,6 +285,8 @@ def lookup_over(s: State, r: Value) -> Value:
     """
     if not s.k.caching:
         return True
+    if passes_over(s, r):
+        return False
     return either(
         s.k.skip_read(r),
         s.nhit >= s.k.full(s.ntok[r] - 1),
@@ -315,7 +324,7 @@ def servable(s: State, r: Value) -> Value:
     return both(
         1 <= s.k.prompt_len(r),
         s.k.prompt_len(r) < s.k.max_len,
-        s.k.blocks(reach(s, longest(s, r))) <= s.k.usable,
+        most_held(s, s.k.blocks(reach(s, longest(s, r)))) <= s.k.usable,
         either(
             s.k.chunked,
             longest(s, r) <= s.k.budget,
@@ -332,6 +341,8 @@ def check_stop(s: State, r: Value) -> Value:
     Source: check_stop. In vllm-0.22.1 not even they count below min_tokens (upstream PR 51299);
     vllm-0.32.0 leaves it to the sampler that no such token comes.
     """
+    if waiting.is_rejected(s, r):
+        return ERROR
     at_limit = either(s.ntok[r] >= s.k.max_len, s.ntok[r] - s.k.prompt_len(r) >= s.k.max_tokens(r))
     if s.k.sem.min_tokens_hold_stops:
         if s.ntok[r] - s.k.prompt_len(r) < s.k.min_tokens(r):

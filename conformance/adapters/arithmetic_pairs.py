@@ -30,7 +30,8 @@ R = 0
 
 def environment(size: int, **constants: Any) -> Any:
     """An environment with a block size and no more than what a helper reads."""
-    k = SimpleNamespace(block_size=size, sem=NORMATIVE, lookahead=0, **constants)
+    always: dict[str, Any] = {"sem": NORMATIVE, "lookahead": 0, "windowed": False}
+    k = SimpleNamespace(block_size=size, **always, **constants)
     k.blocks = lambda tokens: Env.blocks(k, tokens)  # type: ignore[arg-type]
     k.full = lambda tokens: Env.full(k, tokens)  # type: ignore[arg-type]
     k.tokens = lambda blocks: Env.tokens(k, blocks)  # type: ignore[arg-type]
@@ -276,6 +277,7 @@ def _servable_there(
         ),
         _num_tokens_to_attend_to=lambda request: 0,
         _with_drafts=lambda num_slots: num_slots,
+        _most_blocks_held=lambda: None,
         max_num_scheduled_tokens=budget,
         scheduler_config=SimpleNamespace(
             long_prefill_token_threshold=threshold, enable_chunked_prefill=chunked

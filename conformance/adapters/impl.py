@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
 
 from nullblock.conformance import scope
-from nullblock.conformance.adapters.spec import constants
+from nullblock.conformance.adapters.spec_constants import constants
 from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.engines import DeviceName
 from nullblock.conformance.errors import OutOfScope

@@ -4,7 +4,9 @@ from collections import deque
 from typing import Any
 
 from nullblock.conformance.adapters import spec as adapter
-from nullblock.conformance.adapters.spec import NO_CHAIN, constants
+from nullblock.conformance.adapters.spec import NO_CHAIN
+from nullblock.conformance.adapters.spec_constants import constants
+from nullblock.conformance.adapters.spec_waits import Grammars
 from nullblock.conformance.engine import Fields
 from nullblock.conformance.replaying.engine import Pool, ReplayEngine, Request, number_of
 from nullblock.conformance.scenario_format import Config
@@ -42,8 +44,9 @@ class _CountedHashes(Hashes):
 class _Numbered(adapter._Tokens):
     """An environment that is told chain numbers, and keeps of each request its last token."""
 
-    def __init__(self, config: facts.Config) -> None:
+    def __init__(self, config: facts.Config, grammars: Grammars) -> None:
         IndexedEnv.__init__(self, config)
+        self.played = grammars
         self.added, self.content, self.incoming, self.taken = {}, {}, {}, {}
         self.outputs, self.listening = [], False
         self.events: list[Fields] = []
@@ -95,7 +98,7 @@ class _Spec(adapter._Spec):
 
     def __init__(self, config: facts.Config, scenario: Config) -> None:
         super().__init__(config, scenario)
-        self.k: _Numbered = _Numbered(config)
+        self.k: _Numbered = _Numbered(config, self.grammar)
         self.s = self.k.start()
         self._gone: deque[tuple[int, str]] = deque()
         self._steps = 0

@@ -1,74 +1,69 @@
 """The specification as the driver sees it: the machine's operations over an indexed state."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
-from nullblock.conformance.adapters.shape import REMOVED_FROM, STORED_FROM
+from nullblock.conformance.adapters.spec_constants import constants
 from nullblock.conformance.adapters.spec_drafts import Drafts
+from nullblock.conformance.adapters.spec_events import told
+from nullblock.conformance.adapters.spec_waits import Grammars, adapter_number, beside, check_id
 from nullblock.conformance.drafting import Drafted
 from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
+from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.lines.extent import extent
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec import facts
-from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
 from nullblock.spec.concrete import State
 from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import (
     CHUNK,
     CONTINUE,
     EOS,
+    ERROR,
     LENGTH,
     PLAIN,
+    REJECTED,
     STOP_ID,
     STOPPED,
     STOPPED_BY_ID,
 )
 from nullblock.spec.flight import begins, in_flight
 from nullblock.spec.indexed import IndexedEnv
-from nullblock.spec.keys import Keys, extra_keys, told_keys
+from nullblock.spec.keys import Keys, extra_keys
 from nullblock.spec.later import discarded
 from nullblock.spec.machine import events
 from nullblock.spec.machine.output import SchedulerOutput
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
-from nullblock.spec.names import PAUSE, STATUS
+from nullblock.spec.names import BLOCKED, PAUSE, STATUS
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_unservable
 from nullblock.spec.state import live
+from nullblock.spec.waiting import is_skipped
 
-FEATURES = CORE_FEATURES | {Feature.drafts}
+FEATURES = CORE_FEATURES | {
+    *(Feature.drafts, Feature.windows),
+    *(Feature.lora_cap, Feature.structured_output),
+}
 NO_CHAIN = 0
 """The chain of a block that is not full yet: no block carries it."""
-FINISH = {CONTINUE: None, STOPPED: "stop", STOPPED_BY_ID: "stop", LENGTH: "length"}
+FINISH = {
+    CONTINUE: None,
+    STOPPED: "stop",
+    STOPPED_BY_ID: "stop",
+    LENGTH: "length",
+    ERROR: "error",
+}
 
 
 def create(config: Config, semantics: Semantics) -> Engine:
-    """The specification under a scenario's configuration."""
-    return _Spec(constants(config, semantics), config)
-
-
-def constants(config: Config, semantics: Semantics) -> facts.Config:
-    """What the rules need of a scenario's configuration."""
-    return facts.Config(
-        num_blocks=config.num_blocks,
-        block_size=config.block_size,
-        max_num_scheduled_tokens=facts.token_budget(
-            config.max_num_batched_tokens, config.max_num_scheduled_tokens, semantics
-        ),
-        watermark_blocks=facts.blocks_of_watermark(config.watermark, config.num_blocks, semantics),
-        max_num_seqs=config.max_num_seqs,
-        max_model_len=config.max_model_len,
-        long_prefill_token_threshold=config.long_prefill_token_threshold,
-        enable_chunked_prefill=config.enable_chunked_prefill,
-        enable_prefix_caching=config.enable_prefix_caching,
-        scheduler_reserve_full_isl=config.scheduler_reserve_full_isl,
-        policy=config.policy,
-        async_scheduling=config.async_scheduling,
-        num_spec_tokens=config.num_spec_tokens,
-        spec_method=config.spec_method,
-        eagle_group=config.groups[0].eagle,
-        drafts_from_outside=True,
-        semantics=semantics,
-    )
+    """The specification under a scenario's configuration. Raises OutOfScope."""
+    known = constants(config, semantics)
+    if known.use_eagle and config.groups[0].type == "chunked_local":
+        what = "chunked local attention with an EAGLE-like method is out of scope"
+        raise OutOfScope(what, "vLLM raises at the first lookup", "config.groups")
+    return _Spec(replace(known, grammars=True), config)
 
 
 class _Tokens(IndexedEnv):
@@ -76,9 +71,11 @@ class _Tokens(IndexedEnv):
     a number: an ideal hash.
     """
 
-    def __init__(self, config: facts.Config, listening: bool, drafts: Drafts) -> None:
+    def __init__(
+        self, config: facts.Config, listening: bool, drafts: Drafts, grammars: Grammars
+    ) -> None:
         super().__init__(config)
-        self.told_drafts = drafts
+        self.told_drafts, self.played = drafts, grammars
         self.taken: dict[str, int] = {}
         self.added: dict[str, NewRequest] = {}
         self.content: dict[str, list[int]] = {}
@@ -88,6 +85,8 @@ class _Tokens(IndexedEnv):
         self.outputs: list[Fields] = []
         self.listening = listening
         self.events: list[Fields] = []
+        self.null_refs = 0
+        """What vLLM makes of the null block's reference count: it only ever changes it."""
 
     def introduce(self, r: NewRequest) -> None:
         """Learn the facts about a request; an earlier one with its id is forgotten."""
@@ -102,7 +101,10 @@ class _Tokens(IndexedEnv):
             priority=r.priority,
             arrival=r.arrival,
             skip_reading_prefix_cache=bool(r.skip_cache_read),
+            adapter=adapter_number(r),
+            grammar=r.grammar is not None,
         )
+        self.played.introduce(r)
 
     def want(self, r: Any, i: int) -> int:
         chain, size = self.chains[r], self.block_size
@@ -119,8 +121,13 @@ class _Tokens(IndexedEnv):
 
     def on_token(self, s: State, r: Any) -> None:
         taken = self.taken.get(r, 0)
-        self.content[r].append(self.incoming[r][taken])
+        token = self.incoming[r][taken]
+        self.content[r].append(token)
         self.taken[r] = taken + 1
+        self.played.took(s, r, token, len(self.content[r]) - self.prompt_len(r))
+
+    def on_null(self, s: State, change: int) -> None:
+        self.null_refs += change
 
     def accepted(self, s: State, r: Any) -> int:
         count = len(self.incoming[r]) - 1
@@ -129,6 +136,8 @@ class _Tokens(IndexedEnv):
 
     def last_token(self, s: State, r: Any) -> int:
         token, added = self.content[r][-1], self.added[r]
+        if r in self.played.rejected:
+            return REJECTED
         if added.eos is not None and token == added.eos:
             return EOS
         return STOP_ID if token in (added.stop or ()) else PLAIN
@@ -137,45 +146,7 @@ class _Tokens(IndexedEnv):
         if self.listening:
             event = reading(s, *args)
             if event is not None:
-                self.events.append(self.event(s, event))
-
-    def event(self, s: State, event: CacheEvent) -> Fields:
-        """An event in the words of the driver; as in vLLM's stream a hash is a number.
-
-        Raises IndexError for a block that the table has not: of a prompt longer than max_model_len
-        vLLM tells more than it holds.
-        """
-        match event:
-            case BlockStored(request=r, first=first, last=last):
-                return self.stored(s, r, first, last)
-            case BlockRemoved(hash=h):
-                named = {"block_hashes": [h], "medium": "GPU", "group_idx": 0}
-                origin = REMOVED_FROM if self.sem.events_tell_origin else {}
-                return {"t": "BlockRemoved", **named, **origin}
-            case AllBlocksCleared():
-                return {"t": "AllBlocksCleared"}
-
-    def stored(self, s: Any, r: str, first: int, last: int) -> Fields:
-        """The fields of a BlockStored."""
-        if last > s.tlen[r]:
-            raise IndexError(f"request {r} has no block {last - 1}")
-        added, size = self.added[r], self.block_size
-        keys = [extra_keys(self.sem, added.lora, added.salt, i == 0) for i in range(first, last)]
-        return {
-            "t": "BlockStored",
-            "block_hashes": [self.want(r, i) for i in range(first, last)],
-            "parent_block_hash": self.want(r, first - 1) if first else None,
-            "token_ids": self.content[r][first * size : last * size],
-            "block_size": size,
-            "lora_id": added.lora_id if added.lora else None,
-            "medium": "GPU",
-            "lora_name": added.lora,
-            "extra_keys": [told_keys(k) for k in keys],
-            "group_idx": 0,
-            "kv_cache_spec_kind": "full_attention",
-            "kv_cache_spec_sliding_window": None,
-            **(STORED_FROM if self.sem.events_tell_origin else {}),
-        }
+                self.events.append(told(self, s, event))
 
     def take_events(self) -> list[Fields]:
         """The events since the last call."""
@@ -184,12 +155,13 @@ class _Tokens(IndexedEnv):
 
     def note(self, s: State, r: Any, why: Any) -> None:
         tokens = self.content[r][-self.taken[r] :]
+        stop = self.played.verdict(s, r) if why == ERROR else why
         self.outputs.append(
             {
                 "id": r,
                 "tokens": tokens,
                 "finish": FINISH[why],
-                "stop_reason": tokens[-1] if why == STOPPED_BY_ID else None,
+                "stop_reason": tokens[-1] if stop == STOPPED_BY_ID else None,
             }
         )
 
@@ -200,7 +172,8 @@ class _Spec:
     def __init__(self, config: facts.Config, scenario: Config) -> None:
         self.config = config
         self.drafts = Drafts.of(scenario)
-        self.k = _Tokens(config, scenario.kv_events, self.drafts)
+        self.grammar = Grammars(scenario)
+        self.k = _Tokens(config, scenario.kv_events, self.drafts, self.grammar)
         self.s: Any = self.k.start()
         self.rejected: list[tuple[str, str]] = []
         self.told: list[Fields] = []
@@ -220,17 +193,21 @@ class _Spec:
         """
         if request.max_tokens < 1 or not 0 <= request.min_tokens <= request.max_tokens:
             raise ValueError("max_tokens is at least 1 and min_tokens between 0 and max_tokens")
+        check_id(self.s, request.id)
         self.k.introduce(request)
         if not events.add(self.s, request.id):
             reason = why_unservable(self.config, len(request.prompt), request.max_tokens)
             assert reason is not None, "a rejection has a reason"
             self.rejected.append((request.id, reason))
+        elif request.grammar is not None and request.grammar.is_ready:
+            self.compile_grammars([request.id])
 
     def schedule(self) -> Fields:
         """Decide one step."""
         s = self.s
         out = schedule(s)
         entries = range(begins(s, s.steps - 1), s.nframe)
+        self.grammar.scheduled(s, entries)
         self.chunks = {s.frame[i] for i in entries if s.due[i] == CHUNK}
         ahead = (
             [r for r, _ in out.num_scheduled_tokens if r not in self.chunks]
@@ -296,7 +273,19 @@ class _Spec:
 
     def propose(self, drafts: Drafted) -> None:
         """Take drafts for the steps to come."""
+        if self.grammar.played.keys() & drafts.keys():
+            raise beside(Feature.drafts)
         self.drafts.propose(self.s, drafts)
+
+    def compile_grammars(self, ids: list[str]) -> None:
+        """The grammars of those requests are compiled from now on."""
+        for id in ids:
+            if id in self.k.requests:
+                events.compiled(self.s, id)
+
+    def grammars(self) -> Fields:
+        """What the step scheduled last says of grammars."""
+        return self.grammar.told
 
     def fill_in(self, drafts: Drafted) -> Fields:
         """Write drafts into the newest step in flight."""
@@ -359,10 +348,9 @@ class _Spec:
         if dump == "none":
             return None
         s, k = self.s, self.k
-        waiting = sorted(s.rank, key=k.order) if k.priority else list(s.rank)
         d: Fields = {
-            "waiting": waiting,
-            "skipped_waiting": [],
+            "waiting": self.queue(r for r in s.rank if not is_skipped(s, r)),
+            "skipped_waiting": self.queue(s.skip),
             "running": [s.run[i] for i in range(s.nr)],
             "num_free": s.nfree,
             "finished_req_ids": sorted(s.finished),
@@ -370,11 +358,15 @@ class _Spec:
         }
         return d | self.pool() if dump == "full" else d
 
+    def queue(self, ids: Iterable[str]) -> list[str]:
+        """A queue in its order, of ids that stand as FCFS has them."""
+        return sorted(ids, key=self.k.order) if self.k.priority else list(ids)
+
     def request(self, r: str) -> Fields:
         """One request in the driver's words."""
         s, k = self.s, self.k
         return {
-            "status": STATUS[s.stage[r]],
+            "status": BLOCKED.get(s.awaits[r]) or STATUS[s.stage[r]],
             "computed": s.comp[r],
             "tokens": s.ntok[r],
             "output": s.ntok[r] - k.prompt_len(r),
@@ -390,9 +382,10 @@ class _Spec:
         """The block pool in the driver's words; a hash is the number of its chain."""
         s = self.s
         names = {h: f"{h:012x}:0" for h in s.hsh.holders}
+        refs = {s.k.NULL: s.k.null_refs, **s.ref}
         return {
             "free_queue": list(s.stamp),
-            "ref_cnt": {str(b): n for b, n in sorted(s.ref.items()) if n},
+            "ref_cnt": {str(b): n for b, n in sorted(refs.items()) if n},
             "block_hash": {str(b): names[h] for b, h in sorted(s.hsh.items())},
             "cached_map": {names[h]: list(blocks) for h, blocks in s.hsh.holders.items()},
         }

@@ -31,6 +31,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "POOL": POOL,
     "TABLE": POOL,
     "HASH": ("enable_prefix_caching", "block_size"),
+    "GROUP": POOL,
     "UPD": ("max_model_len",),
     "DRAFT": ("num_spec_tokens", "spec_method", *BUDGET),
     "LIFE": ("max_model_len", "num_blocks", "block_size", *BUDGET),

@@ -25,6 +25,7 @@ from nullblock.spec.fields import (
     WAITING,
 )
 from nullblock.spec.names import PAUSE, STAGE
+from nullblock.spec.rules.waiting import forget_passed
 
 T = TypeVar("T")
 NOBODY = -1
@@ -62,6 +63,7 @@ def restore(k: Recorded, seen: State, names: Names) -> Any:
         s.hi += 1
         s.nwait += 1
         s.waitset = k.add(s.waitset, r)
+    forget_passed(s)
     _pool(s, seen, names)
     k.owed_unknown.clear()
     for n, step in enumerate(told(seen.in_flight)):

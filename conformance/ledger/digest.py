@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TEXT = (
     *("spec/rules/*.py", "spec/machine/*.py", "spec/invariants/*.py"),
     *(f"spec/{name}.py" for name in ("state", "later", "fields", "facts", "kernel")),
-    *(f"spec/{name}.py" for name in ("keys", "profiles", "flight", "drafts")),
+    *(f"spec/{name}.py" for name in ("keys", "profiles", "flight", "drafts", "groups", "waiting")),
     *(f"spec/{name}.py" for name in ("concrete", "rejection", "cache_events")),
 )
 """The rule text, and what it is written in."""

@@ -54,6 +54,7 @@ FAMILIES: Final[dict[str, str]] = {
     "QUEUE": "the free queue",
     "HASH": "hashes and the prefix cache",
     "TABLE": "block tables",
+    "GROUP": "layers that see only a part of the past",
     "ALLOC": "allocation",
     "RUN": "running requests and the step",
     "WAIT": "the waiting queue and admission",

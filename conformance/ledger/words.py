@@ -24,7 +24,8 @@ class Word(StrEnum):
 
 SHOWN: Final = frozenset({Word.PROVED, Word.EXHAUSTIVE, Word.CONFIRMED, Word.NOT_REFUTED})
 MEANING: Final[dict[Word, str]] = {
-    Word.PROVED: "It holds for any number of blocks, requests and tokens, whatever happens.",
+    Word.PROVED: "It holds for any number of blocks, requests and tokens, whatever happens, where "
+    "layers see all of the past and adapters are not capped.",
     Word.EXHAUSTIVE: "It holds in every state that the named small systems (scopes) can reach; a "
     "larger system was not looked at.",
     Word.CONFIRMED: "Every path through the function was followed with inputs that stand for all "

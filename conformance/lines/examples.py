@@ -109,6 +109,20 @@ EXAMPLES: dict[str, Example] = {
         "nobody knows by now what they would follow.",
         Feature.drafts,
     ),
+    "adapters_keep_places": Example(
+        "defect-adapter-loses-its-place",
+        "Scheduler.schedule, waiting phase: scheduled_loras; no report known",
+        "Whoever pauses in this step computes in the next, with its adapter: a place that is "
+        "given away meanwhile is missing then.",
+        Feature.lora_cap,
+    ),
+    "stops_leave_every_queue": Example(
+        "defect-ended-request-waits-for-a-place",
+        "Scheduler.update_from_output; no report known",
+        "Who has ended waits for nothing. Aborts take a request out of both queues, and so does "
+        "an end.",
+        Feature.lora_cap,
+    ),
     "min_tokens_hold_stops": Example(
         "min-tokens-hold-back-every-stop",
         "check_stop; pull requests 47489, 49521, 51299",

@@ -8,6 +8,7 @@ def extent(features: frozenset[Feature], semantics: Semantics) -> frozenset[Feat
     """Those of an engine's features that it follows a line in.
 
     A line after vllm-0.22.1 is followed for one full-attention group and nothing beside it: of
-    drafts, other groups and encoder inputs it is not written down what that release does.
+    drafts, windows, other groups, encoder inputs and whatever else requests wait for it is not
+    written down what that release does.
     """
     return features & CORE_FEATURES if semantics.resumes_await_output else features

@@ -18,13 +18,17 @@ from nullblock.conformance import compare, driver, scenario
 from nullblock.conformance.engines import make_engine
 from nullblock.conformance.errors import InputError
 from nullblock.conformance.mutation.draft_scenarios import MORE_DRAFTS
+from nullblock.conformance.mutation.group_scenarios import MORE_GROUPS
 from nullblock.conformance.mutation.scenarios import MORE
+from nullblock.conformance.mutation.wait_scenarios import MORE_WAITS
 from nullblock.conformance.scenario_format import Scenario
 from nullblock.spec.mutation.forks import LATE, Json, with_defect
 from nullblock.spec.mutation.generate import Defect
 from nullblock.spec.profiles import PROFILES, VLLM_0_22_1, Semantics
 
 VECTORS = Path(__file__).parents[1] / "vectors"
+ADDED = MORE | MORE_DRAFTS | MORE_GROUPS | MORE_WAITS
+"""Scenarios for what no golden scenario notices."""
 SECONDS = 20.0
 """Of processor time: forty times as much as the specification takes."""
 NEVER_ENDS = "never ends"
@@ -54,7 +58,7 @@ def golden() -> tuple[Golden, ...]:
 def _golden() -> Iterator[Golden]:
     named = json.loads((VECTORS / "index.json").read_text())
     documents = {name: json.loads((VECTORS / f"{name}.json").read_text()) for name in named}
-    for name, document in (documents | MORE | MORE_DRAFTS).items():
+    for name, document in (documents | ADDED).items():
         given = scenario.from_dict(document)
         known: list[tuple[str, ...]] = []
         for profile, semantics in SEMANTICS.items():

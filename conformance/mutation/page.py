@@ -17,10 +17,11 @@ comparison weakened or turned round, a constant one off, a sign, an order, a con
 picked by hand: `spec/mutation/operators.py` says what can go wrong with a piece of text, and
 everything that can is tried. `nullblock mutate ID` shows one, and asks the engines anew.
 
-* **explorer**: every state of {scopes} scopes, all mutants compiled into one program a scope. A
-  guard that asks for less is put before the prover alone: the machine is proved to fire a rule
-  only where the whole guard holds, so it goes its way as before. Nor is it asked about text that
-  a switch keeps out of all of these scopes.
+* **explorer**: every state of {scopes} scopes, the mutants compiled into one program a scope.
+  Where a scope never meets the text that a mutant changes it goes as it goes without. A guard
+  that asks for less is put before the prover alone: the machine is proved to fire a rule only
+  where the whole guard holds, so it goes its way as before. Nor is it asked about text that a
+  switch keeps out of all of these scopes.
 * **prover**: the rules whose text is changed are proved again, with a part of the time that
   `nullblock prove` takes. What it notices is an obligation that stays open.
 * **lockstep**: beside the reference, over the golden scenarios and some more, in both profiles and

@@ -10,7 +10,7 @@ from nullblock.conformance.mutation.side_by_side import answers
 from nullblock.conformance.mutation.switched import never_explored
 from nullblock.spec.departures import DEPARTURES, find
 from nullblock.spec.mutation import proving, statements
-from nullblock.spec.mutation.exploring import Explorer, explorer
+from nullblock.spec.mutation.exploring import FIRST, Explorer, explorer, scopes
 from nullblock.spec.mutation.forks import Json
 from nullblock.spec.mutation.generate import Defect, Mutant, mutants
 from nullblock.spec.mutation.guards import asks_less
@@ -33,17 +33,13 @@ EVERY = 20.0
 
 
 @contextmanager
-def asking(
-    engine: Engine, some: Iterable[Mutant] | None = None, at_once: bool = False
-) -> Iterator[Judge]:
-    """Something that asks an engine about a defect: one of `some` mutants, or a specimen. Several
-    processes may ask `at_once`. Raises build.NoCompiler.
+def asking(engine: Engine, some: Iterable[Mutant] | None = None) -> Iterator[Judge]:
+    """Something that asks an engine about a defect: one of `some` mutants, or a specimen. Raises
+    build.NoCompiler.
     """
     match engine:
         case "explorer":
             with explorer(some) as found:
-                if at_once:
-                    found.prepare()
                 yield found.judge
         case "prover":
             yield proving.judge
@@ -95,7 +91,39 @@ def record(engine: Engine, progress: Progress, only: tuple[str, ...] = ()) -> Re
         _record_departures(kept)
     some = [m for m in wanted(engine) if m.id not in kept.said]
     some = [m for m in some if not only or m.id.startswith(only)]
-    return _record(engine, kept, some, progress, bool(only)) if some else kept
+    if engine == "explorer":
+        _keep(kept, explored(some), progress)
+    elif some:
+        with asking(engine) as ask:
+            _keep(kept, answers(ask, some), progress)
+    return kept
+
+
+def explored(some: Iterable[Defect]) -> Iterator[tuple[Defect, Json]]:
+    """What the explorer says of defects. The scopes that notice most come first, so that programs
+    for the others hold, and are asked about, what is left.
+    """
+    said: dict[str, Json] = {m.id: {"same": True} for m in some}
+    left = list(some)
+    for batch in (FIRST, [name for name in scopes() if name not in FIRST]):
+        if not left:
+            return
+        with explorer([m for m in left if isinstance(m, Mutant)], batch) as found:
+            found.prepare()
+            for m, now in answers(found.judge, left):
+                said[m.id] = _both(said[m.id], now)
+                if "by" in now:
+                    yield m, now
+        left = [m for m in left if "by" not in said[m.id]]
+    yield from ((m, said[m.id]) for m in left)
+
+
+def _both(before: Json, now: Json) -> Json:
+    """What is said in some scopes, none of which notices anything, and then in others."""
+    if "by" in now or "same" not in before:
+        return now
+    unlike = [*before.get("unlike", ()), *now.get("unlike", ())]
+    return {"same": not unlike} | ({"unlike": unlike} if unlike else {})
 
 
 def _record_departures(kept: Results) -> None:
@@ -112,15 +140,6 @@ def _record_departures(kept: Results) -> None:
             by = {"by": found.counterexample.breaks} if found.counterexample else {}
             kept.said[name] = {**by, "scope": d.scope.name, **counts}
             kept.save()
-
-
-def _record(
-    engine: Engine, kept: Results, some: list[Defect], progress: Progress, few: bool
-) -> Results:
-    """Asks. Where they are `few`, the explorer's programs hold these alone."""
-    with asking(engine, [m for m in some if isinstance(m, Mutant)] if few else None, True) as ask:
-        _keep(kept, answers(ask, some), progress)
-    return kept
 
 
 def _keep(kept: Results, said: Iterable[tuple[Defect, Json]], progress: Progress) -> None:
@@ -142,12 +161,8 @@ def record_scopes(names: Iterable[str], progress: Progress) -> Results:
     with explorer(names=names) as found:
         found.prepare()
         for m, now in answers(found.judge, left):
-            before = kept.said[m.id]
-            if "by" not in now and "same" in before:
-                unlike = [*before.get("unlike", ()), *now.get("unlike", ())]
-                now = {"same": not unlike} | ({"unlike": unlike} if unlike else {})
-            kept.said[m.id] = now
-            progress(m, now)
+            kept.said[m.id] = _both(kept.said[m.id], now)
+            progress(m, kept.said[m.id])
     kept.save()
     return kept
 
@@ -160,7 +175,9 @@ def record_statements(progress: Progress, only: tuple[str, ...] = ()) -> Results
     some = [m for m in mutants() if m.is_statement and m.id not in kept.said]
     some = [m for m in some if not only or m.id.startswith(only)]
     if some:
-        with explorer() as found:
+        forms = [m for m in mutants() if m.is_statement]
+        caught = (m for id in statements.silenced() for m in statements.caught(explored, id))
+        with explorer([*forms, *dict.fromkeys(caught)]) as found:
             found.prepare()
             _record_statements(found, explored, kept, some, progress)
     return kept

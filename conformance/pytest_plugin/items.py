@@ -10,7 +10,7 @@ import pytest
 from nullblock.conformance import scenario, scope
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.engines import EngineName, features_of
-from nullblock.conformance.errors import InputError
+from nullblock.conformance.errors import InputError, OutOfScope
 from nullblock.conformance.files import atomic_writer
 from nullblock.conformance.lines.extent import extent
 from nullblock.conformance.lockstep.beside import Document, Refused, run
@@ -161,6 +161,8 @@ class VectorItem(ConformanceItem):
                 pytest.skip(f"the rules do not cover {feature.value} ({place})")
         try:
             self.run_one(self.document)
+        except OutOfScope as refusal:  # features that the rules have, but not together
+            pytest.skip(f"the rules do not cover it: {refusal}")
         except Departed as error:
             raise Departed(f"{error}\n  the vector shows: {self.about}") from None
 

@@ -1,4 +1,4 @@
-"""The cap on adapters: at most ``max_loras`` different ones compute in a step."""
+"""The cap on adapters: at most ``max_loras`` different ones run, or in vLLM compute in a step."""
 
 from nullblock.reference.request import Request
 from nullblock.reference.sched.state import SchedulerState, Step
@@ -11,20 +11,21 @@ class LoRACap(SchedulerState):
     """
 
     def _note_running_loras(self, step: Step) -> None:
-        """Count the adapters of the running requests that this step computes.
+        """Count the adapters of the running requests.
 
-        One that runs and is passed over does not count: whoever takes its adapter's place makes
-        the next step fail here if it is then computed again.
+        vLLM counts those that this step computes, with a number above 0. Whoever takes the place
+        of one that is passed over makes the step that computes both fail here.
         """
+        keep_places = self.semantics.adapters_keep_places
         step.loras = {
             request.lora_request.lora_int_id
-            for request in step.running.values()
-            if request.lora_request and request.lora_request.lora_int_id > 0
+            for request in (self.running if keep_places else step.running.values())
+            if request.lora_request and (keep_places or request.lora_request.lora_int_id > 0)
         }
         assert len(step.loras) <= self.lora_config.max_loras
 
     def _exceeds_max_loras(self, request: Request, step: Step) -> bool:
-        """Whether one adapter more than allowed would compute in this step."""
+        """Whether one adapter more than allowed would have a place in this step."""
         if not request.lora_request:
             return False
         is_full = len(step.loras) == self.lora_config.max_loras

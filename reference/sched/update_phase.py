@@ -133,13 +133,14 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
     def _let_go(self, stopped_running: set[Request], stopped_preempted: set[Request]) -> None:
         """Take requests that stopped out of where they were.
 
-        One that was preempted is looked for where preempted requests wait. vLLM does not look
-        among the skipped, so one that was passed over since then stays there, and raises when its
-        turn comes.
+        One that was preempted may have been passed over since then. vLLM does not look among the
+        skipped, so that it stays there, and raises when its turn comes.
         """
         self.running = remove_all(self.running, stopped_running)
         if stopped_preempted:
             self.waiting.remove_requests(stopped_preempted)
+            if self.semantics.stops_leave_every_queue:
+                self.skipped_waiting.remove_requests(stopped_preempted)
 
     def _stop(self, request: Request) -> tuple[FinishReason | None, dict[str, Any] | None]:
         """A request has come to its stop: it ends, or it is a session and goes on.

@@ -85,6 +85,21 @@ static void flights(void) {
   st.oldest = 0;
 }
 
+/* Places in a queue numbered from 1: under PRIORITY its order is another one. */
+static void queue(int *v) {
+  if (!(PRIORITY && distinct(v, NR))) {
+    dense(v, NR);
+    return;
+  }
+  int old[NR];
+  memcpy(old, v, sizeof old);
+  for (int r = 0; r < NR; r++)
+    if (old[r]) {
+      v[r] = 1;
+      for (int q = 0; q < NR; q++) v[r] += old[q] && ORDER[q] < ORDER[r];
+    }
+}
+
 static void clocks(void) {
   bits owned = 0;
   for (int i = 0; i < NI; i++)
@@ -96,19 +111,13 @@ static void clocks(void) {
   }
   if (within(st.hstamp, NB + 1, -1, st.hclock)) st.hclock = dense(st.hstamp, NB + 1) + 1;
   if (within(st.rank, NR, st.lo, st.hi)) {
-    if (PRIORITY && distinct(st.rank, NR)) {
-      int was[NR];
-      memcpy(was, st.rank, sizeof was);
-      for (int r = 0; r < NR; r++)
-        if (was[r]) {
-          st.rank[r] = 1;
-          for (int q = 0; q < NR; q++) st.rank[r] += was[q] && ORDER[q] < ORDER[r];
-        }
-    } else {
-      dense(st.rank, NR);
-    }
+    queue(st.rank);
     st.lo = -1;
     st.hi = greatest(st.rank, NR) + 1;
+  }
+  if (within(st.skip, NR, -1, st.sback)) {
+    queue(st.skip);
+    st.sback = greatest(st.skip, NR) + 1;
   }
   if (within(st.arr, NR, -1, st.aclk) && within(st.born, NI, -2, st.aclk)) {
     if (!PRIORITY) dense(st.arr, NR);
@@ -165,7 +174,7 @@ static void normalise(void) {
   for (int b = 0; b <= NB; b++) {
     int idle = st.hsh[b] != NONE && !st.ref[b];
     if (!idle) st.done[b] = 0;
-    if (!idle || st.evicted == 1) st.pw[b] = NONE;
+    if (!idle || st.evicted == 1 || WINDOWED) st.pw[b] = NONE;
   }
   for (int i = st.nr < 0 ? 0 : st.nr; i < NI; i++) st.run[i] = NONE;
   if (st.phase == IDLE && !(st.leaving || st.looking || st.nhit || st.asked || st.open)) forget();

@@ -129,11 +129,16 @@ static void print_way(uint32_t i) {
   free(back);
 }
 
+static void print_notes(const char *name, notes n) {
+  printf("\"%s\": \"%llx%016llx\", ", name, (unsigned long long)(n >> 64), (unsigned long long)n);
+}
+
 static void report(const char *outcome, double seconds) {
   printf("{\"outcome\": \"%s\", \"states\": %llu, \"transitions\": %llu, \"depth\": %d, ", outcome,
          (unsigned long long)n_states, (unsigned long long)n_transitions, depth);
-  printf("\"seconds\": %.6f, \"reached\": %llu, \"fired\": %llu, \"bytes\": %d, ", seconds,
-         (unsigned long long)reached, (unsigned long long)fired, (int)sizeof(P));
+  printf("\"seconds\": %.6f, \"bytes\": %d, ", seconds, (int)sizeof(P));
+  print_notes("reached", reached);
+  print_notes("fired", fired);
 }
 
 static double now(void) {

@@ -106,7 +106,9 @@ def _result(search: Search, translated: Program, said: Json) -> Result:
     )
 
 
-def _names(numbered: dict[str, int], bits: int) -> frozenset[str]:
+def _names(numbered: dict[str, int], noted: str) -> frozenset[str]:
+    """Those whose bits are set in a number as it is printed."""
+    bits = int(noted, 16)
     return frozenset(name for name, i in numbered.items() if bits >> i & 1)
 
 

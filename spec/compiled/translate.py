@@ -54,8 +54,8 @@ class Program(Functions):
             setattr(self.watch, name, Bits(f"watch_{name}"))
         # Chains are numbered when they are first asked for; these questions are about all of them.
         self.answers("want")
-        if max(len(self.watched), len(self.rules)) > 64:
-            raise Untranslatable("more than 64 rules or witnesses")
+        if max(len(self.watched), len(self.rules)) > 128:
+            raise Untranslatable("more than 128 rules or witnesses")
 
     def applied(self, f: Callable[..., Any], *arguments: Value) -> Value:
         """A function of the text, called from here."""
@@ -111,7 +111,7 @@ class Program(Functions):
 
     def _after(self, id: str) -> str:
         st = StateRef("st")
-        lines = [f"fired |= (bits)1 << {self.rules[id]};"]
+        lines = [f"fired |= (notes)1 << {self.rules[id]};"]
         handler = self.watch.handlers.get(id)
         if handler is not None:
             noted = self.applied(handler.__func__, Const(self.watch), st)  # type: ignore[attr-defined]
@@ -185,6 +185,7 @@ def named_constants(p: Program, checked: bool) -> Iterator[str]:
     yield f"#define CANONICAL {int(p.search.identity.canonical)}"
     yield f"#define CHECKED {int(checked)}"
     yield f"#define PRIORITY {int(p.env.priority)}"
+    yield f"#define WINDOWED {int(p.env.windowed)}"
     order = sorted(p.requests, key=p.env.order)
     ranks = ", ".join(str(order.index(r)) for r in p.requests)
     yield f"static const int ORDER[NR] = {{{ranks}}};"

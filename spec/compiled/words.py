@@ -260,6 +260,16 @@ class Words(Tables, Expressions, Loops):
         text = self.over(sort, name, "1", f"{n} += !!{held};")
         return Num(f"({{int {n} = 0; {text} {n};}})", fails=self.leave(before))
 
+    def _e_variety(self, node: ast.Call, scope: Scope) -> Value:
+        before = self.enter()
+        sort, name, rest, held, member = self._quantified(node, scope)
+        key = self.known(self.num(self.apply(rest[1], [member], node, scope), node, scope))
+        seen = self.fresh("seen")
+        text = self.over(sort, name, "1", f"if ({held}) {seen} = with({seen}, {key.c});")
+        found = f"({{bits {seen} = 0; {text} count({seen});}})"
+        self.leave(before)
+        return Num(found, fails=self.mark(True))
+
     def _e_first(self, node: ast.Call, scope: Scope) -> Value:
         before = self.enter()
         sort, name, rest, held, member = self._quantified(node, scope)
@@ -317,6 +327,9 @@ class Words(Tables, Expressions, Loops):
     def _e_remove(self, node: ast.Call, scope: Scope) -> Value:
         S, x = self._set_and_member(node, scope)
         return Bits(f"without({S.c}, {x.c})", S.fails or x.fails)
+
+    def _e_copied(self, node: ast.Call, scope: Scope) -> Value:
+        return self._values(node, scope)[0]
 
     def _e_card(self, node: ast.Call, scope: Scope) -> Value:
         return self.size(self._values(node, scope)[0], node, scope)

@@ -304,6 +304,8 @@ class Evaluator:
                 found = v.binary("is", a, b)
             case ast.IsNot():
                 return self.negated(self.computed(v.binary("is", a, b)))
+            case ast.In() if b.op == "tuple":
+                found = v.any(*(self.computed(v.binary("==", a, member)) for member in b.args))
             case ast.In():
                 found = v.make("in", a, b, self.version(b))
             case _:

@@ -13,6 +13,7 @@ from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.names import PAUSE_NAME
 from nullblock.spec.state import live
+from nullblock.spec.waiting import lacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,17 @@ class Pause:
         return f"pause {PAUSE_NAME[self.state]}"
 
 
-Action = Add | Step | Schedule | Update | Abort | Reset | Evict | Pause
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The grammar of a request is compiled."""
+
+    id: str
+
+    def __str__(self) -> str:
+        return f"grammar of {self.id} compiled"
+
+
+Action = Add | Step | Schedule | Update | Abort | Reset | Evict | Pause | Compiled
 Check = Callable[[State, Action], Any]
 
 
@@ -118,6 +129,9 @@ def actions(s: State, scope: Scope) -> Iterator[Action]:
     for state in scope.pauses:
         if state != s.pause:
             yield Pause(state)
+    for t in scope.templates:
+        if lacks(s, t.id):
+            yield Compiled(t.id)
 
 
 def perform(s: State, action: Action, half: Callable[[State], None] | None = None) -> None:
@@ -145,5 +159,7 @@ def perform(s: State, action: Action, half: Callable[[State], None] | None = Non
             events.evict_blocks(s, [b])
         case Pause(state):
             events.pause(s, state)
+        case Compiled(r):
+            events.compiled(s, r)
         case _:
             assert_never(action)

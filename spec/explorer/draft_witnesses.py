@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from nullblock.spec.drafts import relied_on
+from nullblock.spec.drafts import relied_on, tokens_ahead
 from nullblock.spec.kernel import State
-from nullblock.spec.state import ahead, is_hit
+from nullblock.spec.state import is_hit
 
 DRAFT_WITNESSES: dict[str, str] = {
     "drafts-taken": "a draft is taken, and does not end its request",
@@ -45,7 +45,7 @@ class DraftWatch:
 
     def skipped_with_drafts(self, s: State, r: Any) -> None:
         """RUN-6: a running request is passed over."""
-        if relied_on(s, r) < ahead(s, r):
+        if relied_on(s, r) < tokens_ahead(s, r):
             self.reached.add("waits-for-earlier-run")
         if s.comp[r] > s.ntok[r] and not s.k.asynchronous:
             self.reached.add("waits-for-drafts")

@@ -13,6 +13,7 @@ from nullblock.spec.explorer.actions import (
     Abort,
     Action,
     Add,
+    Compiled,
     Evict,
     Pause,
     Reset,
@@ -51,6 +52,7 @@ def _config(c: Config) -> dict[str, Any]:
         "scheduler_reserve_full_isl": c.scheduler_reserve_full_isl,
         "policy": c.policy,
         "async_scheduling": c.async_scheduling,
+        **({"max_loras": c.max_loras} if c.max_loras else {}),
     }
 
 
@@ -86,6 +88,8 @@ def _event(action: Action, templates: dict[str, Template], seed: int, c: Config)
             return {"op": "evict_blocks", "ids": [block]}
         case Pause(state):
             return {"op": "pause", "state": PAUSE_NAME[state]}
+        case Compiled(id):
+            return {"op": "grammar_ready", "ids": [id]}
         case _:
             assert_never(action)
 
@@ -103,6 +107,11 @@ def _add(t: Template, seed: int, policy: str) -> dict[str, Any]:
         event |= {"priority": t.priority, "arrival": t.arrival}
     if t.lora is not None:
         event["lora"] = t.lora
+    if t.adapter:
+        event |= {"lora": t.lora or f"adapter {t.adapter}", "lora_id": t.adapter}
+    if t.grammar:
+        rejects = {} if t.reject_at is None else {"reject_at": t.reject_at}
+        event["grammar"] = {"ready": False, **rejects}
     if t.salt is not None:
         event["salt"] = t.salt
     if t.skip_cache_read:

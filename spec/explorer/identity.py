@@ -27,7 +27,7 @@ PAST = (
 """Of the step before: the next step starts by setting them."""
 BY_REQUEST = (
     *("tlen", "ncached", "stage", "comp", "ntok", "sched", "ph", "drop", "told", "fresh"),
-    *("spec", "drafted", "pd", "old", "chunk"),
+    *("spec", "drafted", "pd", "old", "chunk", "awaits", "came"),
 )
 GONE = -1
 """When the request of an entry arrived, once it is gone: like no arrival."""
@@ -82,7 +82,7 @@ def normalise(s: Any) -> None:
     s.pos = Minus((rb, i) for rb, i in s.pos.items() if i >= 0)
     idle = [b for b in s.hsh if not held[b]]
     s.done = Zero((b, s.done[b]) for b in idle)
-    s.pw = Nothing((b, s.pw[b]) for b in idle) if s.evicted != 1 else Nothing()
+    s.pw = Nothing((b, s.pw[b]) for b in idle if s.evicted != 1 and not s.k.windowed)
     s.run = Nothing((i, s.run[i]) for i in range(s.nr))
     if s.phase == IDLE and not (s.leaving or s.looking or s.nhit or s.asked or s.open):
         _forget(s)
@@ -186,6 +186,14 @@ def _dense(m: Any, order: Any = None) -> Any:
     return Zero((x, number[v]) for x, v in m.items() if v)
 
 
+def _queue(places: Any, k: Any) -> Any:
+    """The places in a queue, numbered from 1: under PRIORITY its order is another one."""
+    waiting = {r: v for r, v in places.items() if v}
+    if k.priority and len(set(waiting.values())) == len(waiting):
+        return Zero((r, i) for i, r in enumerate(sorted(waiting, key=k.order), start=1))
+    return _dense(places)
+
+
 def _within(m: Any, low: int, high: int) -> bool:
     return low < 0 < high and all(low < v < high for v in m.values())
 
@@ -201,13 +209,11 @@ def _clocks(s: Any) -> None:
         s.hstamp = _dense(s.hstamp)
         s.hclock = max(s.hstamp.values(), default=0) + 1
     if _within(s.rank, s.lo, s.hi):
-        waiting = {r: v for r, v in s.rank.items() if v}
-        if k.priority and len(set(waiting.values())) == len(waiting):
-            order = sorted(waiting, key=k.order)
-            s.rank = Zero((r, i) for i, r in enumerate(order, start=1))
-        else:
-            s.rank = _dense(s.rank)
+        s.rank = _queue(s.rank, k)
         s.lo, s.hi = -1, max(s.rank.values(), default=0) + 1
+    if _within(s.skip, -1, s.sback):
+        s.skip = _queue(s.skip, k)
+        s.sback = max(s.skip.values(), default=0) + 1
     if _within(s.arr, -1, s.aclk) and _within(s.born, -2, s.aclk):
         s.arr = Zero((r, 1) for r, v in s.arr.items() if v) if k.priority else _dense(s.arr)
         s.aclk = max(s.arr.values(), default=0) + 1

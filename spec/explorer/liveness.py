@@ -12,6 +12,7 @@ from nullblock.spec.explorer.actions import Action, Schedule, Step, Update
 from nullblock.spec.fields import UNPAUSED
 from nullblock.spec.kernel import State
 from nullblock.spec.state import live
+from nullblock.spec.waiting import lacks
 
 SERVED = "LIFE-15"
 STEPS = (Step, Schedule, Update)
@@ -22,11 +23,12 @@ Edges = dict[int, tuple[Action, int]]
 
 def unserved(s: State) -> bool:
     """Whether somebody waits or runs, and may expect to be served."""
-    return bool(s.pause == UNPAUSED and any(live(s, r) for r in s.k.requests))
+    return bool(s.pause == UNPAUSED and any(live(s, r) and not lacks(s, r) for r in s.k.requests))
 
 
 def served_in_the_end(edges: Edges) -> bool:
-    """Left alone and unpaused, the engine serves every request to its end.
+    """Left alone and unpaused, the engine serves every request to its end that has what it
+    awaits.
 
     Upstream: 39734, 35541, 51299, self-preemption: requests that wait, run or start over for ever.
     """

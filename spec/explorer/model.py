@@ -6,7 +6,7 @@ from typing import Any
 
 from nullblock.spec.concrete import Env, Span, State, initial
 from nullblock.spec.facts import Config, Request
-from nullblock.spec.fields import EOS, FIELDS, PLAIN, STOP_ID
+from nullblock.spec.fields import EOS, FIELDS, PLAIN, REJECTED, STOP_ID
 from nullblock.spec.keys import Keys, extra_keys
 from nullblock.spec.profiles import Semantics
 
@@ -39,6 +39,12 @@ class Template:
     skip_cache_read: bool = False
     lora: str | None = None
     salt: str | None = None
+    adapter: int = 0
+    """The number of its adapter, for the cap on them; 0: none."""
+    grammar: bool = False
+    """Whether it has a grammar, compiled some time after it arrives."""
+    reject_at: int | None = None
+    """The output that the grammar rejects; None: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +89,12 @@ class ModelEnv(Env):
                 priority=t.priority,
                 arrival=t.arrival,
                 skip_reading_prefix_cache=t.skip_cache_read,
+                adapter=t.adapter,
+                grammar=t.grammar,
             )
             for t in scope.templates
         }
-        self.indices = range(max(self.usable, len(self.requests)) + 2)
+        self.indices = range(max(len(self.indices) - 2, len(self.requests)) + 2)
         self.listed: dict[str, tuple[tuple[Any, ...], ...]] = {}
         self.numbers: dict[tuple[int, Any], int] = {}
         self.parents: list[Any] = [self.ROOT]
@@ -160,6 +168,8 @@ class ModelEnv(Env):
         """What r's last token is to it."""
         t = self.templates[r]
         output = s.ntok[r] - len(t.prompt) - 1
+        if t.reject_at == output:
+            return REJECTED
         if t.eos_at is not None and output >= t.eos_at:
             return EOS
         return STOP_ID if t.stop_at == output else PLAIN

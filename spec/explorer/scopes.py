@@ -5,7 +5,9 @@ faults cannot show; so each scope says what it must reach, and no scope is all t
 """
 
 from nullblock.spec.explorer.draft_scopes import DRAFT_SCOPES
+from nullblock.spec.explorer.group_scopes import GROUP_SCOPES
 from nullblock.spec.explorer.model import Scope, Template
+from nullblock.spec.explorer.wait_scopes import WAIT_SCOPES
 from nullblock.spec.facts import Config
 from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, UNPAUSED
 
@@ -278,6 +280,8 @@ STANDARD: dict[str, Scope] = {
         *(KEYS, STOPS, NOCACHE, PAUSES, AHEAD, DEEP, RESETS, RESETS_ABORTS, AHEAD_PRIORITY),
         *(PIPELINE, PIPELINE_CHUNKS, RULES, RULES_PRIORITY, RULES_AHEAD, RULES_PAUSES),
         *DRAFT_SCOPES,
+        *WAIT_SCOPES,
+        *GROUP_SCOPES,
     )
 }
 """Searched by default: every witness and every reachable rule is in some of them."""

@@ -12,8 +12,10 @@ from nullblock.spec.drafts import relied_on
 from nullblock.spec.explorer.actions import Action, Schedule, Update
 from nullblock.spec.fields import PAUSED_ALL, RUNNING, TOKEN, UNBORN, UNPAUSED, WAITING
 from nullblock.spec.flight import begins, in_flight
+from nullblock.spec.groups import is_null, stands_still
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
-from nullblock.spec.state import last_in_flight, live
+from nullblock.spec.state import is_waiting, last_in_flight, live
+from nullblock.spec.waiting import comes_before, has_to_wait, nobody_to_serve
 
 Transition = Callable[[State, State, Action], Value]
 """Of the state before, the state after, and what happened between them."""
@@ -90,7 +92,7 @@ def preempted_is_not_scheduled(was: State, s: State, done: Action) -> Value:
 @transition("RUN-20")
 def progress(was: State, s: State, done: Action) -> Value:
     """A step that finds a request to serve, and no other step in flight, schedules a token or
-    preempts somebody.
+    preempts somebody; who awaits something that is not there is nobody to serve.
 
     Upstream: 39734, 35541, 51299, prompts of max_model_len: requests that wait or run for ever.
     """
@@ -100,7 +102,25 @@ def progress(was: State, s: State, done: Action) -> Value:
         both(_first(s) >= s.nframe, s.turned == 0, in_flight(s) <= 1),
         either(
             s.pause == PAUSED_ALL,
-            both(s.nr == 0, either(s.pause != UNPAUSED, s.nwait == 0)),
+            both(s.nr == 0, either(s.pause != UNPAUSED, nobody_to_serve(s))),
+        ),
+    )
+
+
+@transition("WAIT-50")
+def overtaken_for_a_reason(was: State, s: State, done: Action) -> Value:
+    """Whoever is admitted overtakes only who waits for something else than its turn."""
+    if not isinstance(done, Schedule):
+        return True
+    return s.k.forall(
+        "RR",
+        lambda q, r: implies(
+            both(
+                both(is_waiting(was, q), is_waiting(s, q)),
+                both(is_waiting(was, r), s.stage[r] == RUNNING),
+                comes_before(was, q, r),
+            ),
+            has_to_wait(s, q),
         ),
     )
 
@@ -172,12 +192,14 @@ def schedule_order(was: State, s: State, done: Action) -> Value:
 
 @transition("TABLE-10")
 def tables_grow(was: State, s: State, done: Action) -> Value:
-    """While a request stays in the running list its block table is only appended to."""
+    """While a request stays in the running list its block table is only appended to, and no block
+    in it changes but those that no token sees any more.
+    """
     return both(
         s.k.forall("R", lambda r: implies(_stays(was, s, r), was.tlen[r] <= s.tlen[r])),
         s.k.forall(
             "RI",
-            lambda r, i: implies(_stays(was, s, r), s.tab[r, i] == was.tab[r, i]),
+            lambda r, i: implies(_stays(was, s, r), stands_still(was, s, r, i)),
             span=lambda r: (0, was.tlen[r]),
         ),
     )
@@ -276,7 +298,8 @@ def sharing_agrees(s: State) -> Value:
         return s.k.forall(
             "RI",
             lambda q, j: implies(
-                both(q != r, s.tab[q, j] == s.tab[r, i]), s.k.truth(q, j) == s.k.truth(r, i)
+                both(q != r, neg(is_null(s, r, i)), s.tab[q, j] == s.tab[r, i]),
+                s.k.truth(q, j) == s.k.truth(r, i),
             ),
             span=lambda q: (0, s.tlen[q]),
         )
@@ -287,10 +310,11 @@ def sharing_agrees(s: State) -> Value:
 @claim("HASH-19")
 def no_orphans(s: State) -> Value:
     """Every cached block has some cached block with its parent's hash, unless hashes were evicted
-    from outside.
+    from outside, or layers see only a part of the past.
     """
     return either(
         s.evicted == 1,
+        s.k.windowed,
         s.k.forall(
             "B",
             lambda b: implies(

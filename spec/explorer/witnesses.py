@@ -9,7 +9,10 @@ from typing import Any
 
 from nullblock.spec.explorer.actions import Action, Reset
 from nullblock.spec.explorer.draft_witnesses import DRAFT_WITNESSES, DraftWatch
+from nullblock.spec.explorer.group_witnesses import GROUP_WITNESSES, GroupWatch
+from nullblock.spec.explorer.wait_witnesses import WAIT_WITNESSES, WaitWatch
 from nullblock.spec.fields import (
+    ERROR,
     LENGTH,
     PAUSED_ALL,
     PAUSED_NEW,
@@ -69,6 +72,8 @@ WITNESSES: dict[str, str] = {
     "paused-admissions": "a step keeps a request waiting because admissions are paused",
     "paused-all": "a step schedules nothing because everything is paused",
     **DRAFT_WITNESSES,
+    **WAIT_WITNESSES,
+    **GROUP_WITNESSES,
 }
 
 
@@ -77,7 +82,7 @@ def flies(s: State, r: Any) -> bool:
     return any(s.frame[i] == r and answers(s, i) for i in range(s.cur, s.nframe))
 
 
-class Watch(DraftWatch):
+class Watch(DraftWatch, GroupWatch, WaitWatch):
     """Observes rules, and notes the witnesses reached and the rules fired."""
 
     def __init__(self) -> None:
@@ -86,6 +91,7 @@ class Watch(DraftWatch):
         self.scheduled: set[Any] = set()
         self.published: set[Any] = set()
         self.hashed: set[Any] = set()
+        self.gave_back: set[Any] = set()
         self.handlers: dict[str, Callable[[State], None]] = {
             "RUN-4": self.ran,
             "RUN-5": self.began,
@@ -115,6 +121,8 @@ class Watch(DraftWatch):
             "LIFE-2": self.rejected,
             "LIFE-4": self.aborted,
             **self.draft_handlers(),
+            **self.wait_handlers(),
+            **self.group_handlers(),
         }
 
     def rule(self, s: State, id: str) -> None:
@@ -133,6 +141,7 @@ class Watch(DraftWatch):
         """RUN-5: a step begins."""
         self.scheduled.clear()
         self.published.clear()
+        self.gave_back.clear()
         self.hashed = set(s.hsh)
         if s.pause == PAUSED_ALL and s.nr:
             self.reached.add("paused-all")
@@ -191,6 +200,8 @@ class Watch(DraftWatch):
             self.reached.add("resume-with-hit")
         if s.fresh[r] == RESUMED and s.ph[r]:
             self.reached.add("resumed-in-flight")
+        self.admitted_from_queues(s, r)
+        self.admitted_to_group(s, r)
 
     def took_new(self, s: State) -> None:
         """POOL-10: a free block is taken."""
@@ -205,6 +216,7 @@ class Watch(DraftWatch):
         self.reached.add("free-hit" if s.ref[b] == 1 else "shared-hit")
         if b in self.published:
             self.reached.add("same-step-hit")
+        self.adopted_in_group(s)
 
     def published_one(self, s: State) -> None:
         """HASH-12: a block gets its hash."""
@@ -239,6 +251,7 @@ class Watch(DraftWatch):
         if s.ph[v]:
             self.reached.add("preempted-in-flight")
         self.preempted_with_drafts(s, v)
+        self.preempted_in_group(s)
 
     def reset(self, s: State) -> None:
         """LIFE-3: a reset preempts a request."""
@@ -272,10 +285,13 @@ class Watch(DraftWatch):
         """UPD-3: a request takes a token."""
         if s.stage[s.taker] == PREEMPTED:
             self.reached.add("token-to-preempted")
+        self.took_token_waiting(s, s.taker)
 
     def _stopped(self, s: State) -> None:
         r, why = s.taker, check_stop(s, s.taker)
-        if why != LENGTH:
+        if why == ERROR:
+            self.reached.add("ends-by-grammar")
+        elif why != LENGTH:
             self.reached.add("stop-eos" if why == STOPPED else "stop-id")
         elif s.ntok[r] >= s.k.max_len:
             self.reached.add("stop-max-len")

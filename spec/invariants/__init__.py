@@ -6,7 +6,16 @@ Each invariant is a function of the state with an ID; its docstring is the sente
 requests, others carry their project's name.
 """
 
-from nullblock.spec.invariants import drafts, flight, pool, queues, steps, tables
+from nullblock.spec.invariants import (
+    drafts,
+    flight,
+    groups,
+    pool,
+    queues,
+    steps,
+    tables,
+    waiting,
+)
 from nullblock.spec.invariants.ledger import INVARIANTS, Invariant, invariant, invariants
 
 __all__ = [
@@ -14,10 +23,12 @@ __all__ = [
     "Invariant",
     "drafts",
     "flight",
+    "groups",
     "invariant",
     "invariants",
     "pool",
     "queues",
     "steps",
     "tables",
+    "waiting",
 ]

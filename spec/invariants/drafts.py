@@ -2,6 +2,7 @@
 
 from nullblock.spec.drafts import tokens_ahead
 from nullblock.spec.fields import CHUNK, RUNNING
+from nullblock.spec.invariants.flight import awaited, end_awaited, first_awaited
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, least
 
@@ -66,14 +67,11 @@ def drafts_are_counted(s: State) -> Value:
     than none. Upstream: 46066, 49860.
     """
 
-    def awaited(r: Value) -> tuple[Value, Value]:
-        return s.base[r] + s.drop[r], s.base[r] + s.drop[r] + s.ph[r]
-
     def counted(r: Value, place: Value) -> Value:
         i = s.entry[r, place]
         return both(
             s.cum[r, place] <= s.flown[r],
-            implies(place + 1 == awaited(r)[1], s.cum[r, place] == s.flown[r]),
+            implies(place + 1 == end_awaited(s, r), s.cum[r, place] == s.flown[r]),
             implies(within(s.cur, i, s.nframe), s.landed[r] + s.ndraft[i] <= s.cum[r, place]),
         )
 
@@ -93,8 +91,8 @@ def drafts_are_counted(s: State) -> Value:
                 implies(either(s.k.num_spec == 0, s.ph[r] == 0), s.pd[r] == 0),
             ),
         ),
-        s.k.forall("RI", counted, span=awaited),
-        s.k.forall("RII", in_order, span=awaited),
+        s.k.forall("RI", counted, span=lambda r: awaited(s, r)),
+        s.k.forall("RII", in_order, span=lambda r: awaited(s, r)),
     )
 
 
@@ -103,9 +101,6 @@ def drafts_are_told_apart(s: State) -> Value:
     """Between two outputs that a request will take no drafts are in flight but those of the later
     one.
     """
-
-    def awaited(r: Value) -> tuple[Value, Value]:
-        return s.base[r] + s.drop[r], s.base[r] + s.drop[r] + s.ph[r]
 
     def apart(r: Value, place: Value, later: Value) -> Value:
         i = s.entry[r, later]
@@ -117,13 +112,13 @@ def drafts_are_told_apart(s: State) -> Value:
     def leads(r: Value, place: Value) -> Value:
         i = s.entry[r, place]
         return implies(
-            both(place == s.base[r] + s.drop[r], within(s.cur, i, s.nframe)),
+            both(place == first_awaited(s, r), within(s.cur, i, s.nframe)),
             s.cum[r, place] == s.landed[r] + s.ndraft[i],
         )
 
     return both(
-        s.k.forall("RI", leads, span=awaited),
-        s.k.forall("RII", apart, span=awaited),
+        s.k.forall("RI", leads, span=lambda r: awaited(s, r)),
+        s.k.forall("RII", apart, span=lambda r: awaited(s, r)),
     )
 
 
@@ -144,10 +139,7 @@ def runs_are_told_apart(s: State) -> Value:
                     s.spot[s.entry[r, place]] - s.slip[r] <= s.comp[r],
                 ),
             ),
-            span=lambda r: (
-                s.base[r] + s.drop[r] + s.old[r],
-                s.base[r] + s.drop[r] + s.ph[r],
-            ),
+            span=lambda r: (first_awaited(s, r) + s.old[r], end_awaited(s, r)),
         ),
         implies(both(s.open != 0, s.old[s.taker] > 0), s.comp[s.taker] < s.ntok[s.taker]),
     )

@@ -9,24 +9,29 @@ from nullblock.spec.state import longest
 Span = tuple[Value, Value]
 
 
-def _entries(s: State) -> Span:
+def entries(s: State) -> Span:
     """The entries in flight."""
     return s.cur, s.nframe
 
 
-def _owed(s: State, r: Value) -> Span:
-    """The places of r's outputs in flight: those to be dropped, then those to be taken."""
-    return s.base[r], s.base[r] + s.drop[r] + s.ph[r]
-
-
-def _first(s: State, r: Value) -> Value:
-    """The place of the first of those to be taken."""
+def first_awaited(s: State, r: Value) -> Value:
+    """The place of the first output that r is to take."""
     return s.base[r] + s.drop[r]
 
 
-def _awaited(s: State, r: Value) -> Span:
-    """The places of those to be taken."""
-    return _first(s, r), _first(s, r) + s.ph[r]
+def end_awaited(s: State, r: Value) -> Value:
+    """The place behind the last."""
+    return first_awaited(s, r) + s.ph[r]
+
+
+def awaited(s: State, r: Value) -> Span:
+    """The places of the outputs that r is to take."""
+    return first_awaited(s, r), end_awaited(s, r)
+
+
+def owed(s: State, r: Value) -> Span:
+    """The places of r's outputs in flight: those to be dropped, then those to be taken."""
+    return s.base[r], end_awaited(s, r)
 
 
 @invariant("UPD-11")
@@ -72,7 +77,7 @@ def entries_in_range(s: State) -> Value:
             either(s.due[i] == CHUNK, s.due[i] == TOKEN),
             s.born[i] < s.aclk,
         ),
-        span=lambda: _entries(s),
+        span=lambda: entries(s),
     )
 
 
@@ -91,7 +96,7 @@ def outputs_are_counted(s: State) -> Value:
                 owes_token(s, s.entry[r, place]),
                 s.nth[s.entry[r, place]] == place,
             ),
-            span=lambda r: _owed(s, r),
+            span=lambda r: owed(s, r),
         ),
     )
 
@@ -103,7 +108,7 @@ def owed_is_counted(s: State) -> Value:
     """
 
     def counted(i: Value) -> Value:
-        first, last = _owed(s, s.frame[i])
+        first, last = owed(s, s.frame[i])
         return both(
             within(first, s.nth[i], last),
             s.entry[s.frame[i], s.nth[i]] == i,
@@ -111,7 +116,7 @@ def owed_is_counted(s: State) -> Value:
         )
 
     return s.k.forall(
-        "I", lambda i: implies(owes_token(s, i), counted(i)), span=lambda: _entries(s)
+        "I", lambda i: implies(owes_token(s, i), counted(i)), span=lambda: entries(s)
     )
 
 
@@ -123,7 +128,7 @@ def outputs_in_order(s: State) -> Value:
     return s.k.forall(
         "RII",
         lambda r, i, j: implies(i < j, s.entry[r, i] < s.entry[r, j]),
-        span=lambda r: _owed(s, r),
+        span=lambda r: owed(s, r),
     )
 
 
@@ -137,9 +142,9 @@ def token_for_its_position(s: State) -> Value:
         lambda r, place: implies(
             both(within(s.cur, s.entry[r, place], s.nframe), owes_token(s, s.entry[r, place])),
             s.spot[s.entry[r, place]] - s.slip[r]
-            == s.ntok[r] + place - _first(s, r) + s.cum[r, place] - s.landed[r],
+            == s.ntok[r] + place - first_awaited(s, r) + s.cum[r, place] - s.landed[r],
         ),
-        span=lambda r: _awaited(s, r),
+        span=lambda r: awaited(s, r),
     )
 
 
@@ -181,5 +186,5 @@ def writes_stay_held(s: State) -> Value:
                 s.k.blocks(s.spot[i] - s.slip[s.frame[i]]) <= s.tlen[s.frame[i]],
             ),
         ),
-        span=lambda: _entries(s),
+        span=lambda: entries(s),
     )

@@ -95,11 +95,12 @@ def parent_outlives_free_child(s: State) -> Value:
     """A cached block in the free queue has its parent's hash cached, in use or later in the queue,
     so that no block is evicted before those that follow it.
 
-    Holds unless hashes were evicted from outside. Upstream: forward frees; the seed's
-    lazy-eviction timeline.
+    Holds unless hashes were evicted from outside, and for layers that see all of the past.
+    Upstream: forward frees; the seed's lazy-eviction timeline.
     """
     return either(
         s.evicted == 1,
+        s.k.windowed,
         s.k.forall(
             "B",
             lambda b: implies(
@@ -138,6 +139,7 @@ def free_child_has_computed_parent(s: State) -> Value:
     """The parent of a cached block in the free queue is computed for everybody who holds it."""
     return either(
         s.evicted == 1,
+        s.k.windowed,
         s.k.forall(
             "RB",
             lambda r, b: implies(

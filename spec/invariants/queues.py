@@ -92,30 +92,33 @@ def stages(s: State) -> Value:
 
 @invariant("WAIT-15")
 def arrival_order(s: State) -> Value:
-    """Under FCFS running and waiting requests stay in arrival order, running ones first.
-    Upstream: 33522, 41951.
+    """Under FCFS running and waiting requests stay in arrival order, running ones first, where
+    nobody waits for anything but its turn. Upstream: 33522, 41951.
     """
     if s.k.priority:
         return True
-    return both(
-        s.k.forall(
-            "II",
-            lambda i, j: implies(
-                both(within(0, i, s.nr), within(0, j, s.nr), i < j),
-                s.arr[s.run[i]] < s.arr[s.run[j]],
+    return implies(
+        s.k.in_order,
+        both(
+            s.k.forall(
+                "II",
+                lambda i, j: implies(
+                    both(within(0, i, s.nr), within(0, j, s.nr), i < j),
+                    s.arr[s.run[i]] < s.arr[s.run[j]],
+                ),
             ),
-        ),
-        s.k.forall(
-            "RR",
-            lambda r, q: implies(
-                both(is_waiting(s, r), is_waiting(s, q), s.rank[r] < s.rank[q]),
-                s.arr[r] < s.arr[q],
+            s.k.forall(
+                "RR",
+                lambda r, q: implies(
+                    both(is_waiting(s, r), is_waiting(s, q), s.rank[r] < s.rank[q]),
+                    s.arr[r] < s.arr[q],
+                ),
             ),
-        ),
-        s.k.forall(
-            "IR",
-            lambda i, q: implies(
-                both(within(0, i, s.nr), is_waiting(s, q)), s.arr[s.run[i]] < s.arr[q]
+            s.k.forall(
+                "IR",
+                lambda i, q: implies(
+                    both(within(0, i, s.nr), is_waiting(s, q)), s.arr[s.run[i]] < s.arr[q]
+                ),
             ),
         ),
     )
@@ -124,12 +127,12 @@ def arrival_order(s: State) -> Value:
 @invariant("PREEMPT-5")
 def leaver_in_order(s: State) -> Value:
     """Under FCFS a request on its way back to the queue arrived after all that run and before
-    all that wait.
+    all that wait, where nobody waits for anything but its turn.
     """
     if s.k.priority:
         return True
     return implies(
-        s.leaving == BACK,
+        both(s.leaving == BACK, s.k.in_order),
         both(
             s.k.forall(
                 "I", lambda i: implies(within(0, i, s.nr), s.arr[s.run[i]] < s.arr[s.leaver])

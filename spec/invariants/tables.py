@@ -11,6 +11,7 @@ from nullblock.spec.fields import (
     WAIT_PHASE,
     WAITING,
 )
+from nullblock.spec.groups import in_table, is_pending
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
 from nullblock.spec.state import is_head, start
@@ -25,9 +26,7 @@ def table_lengths(s: State) -> Value:
 @invariant("TABLE-2")
 def position_inverts_table(s: State) -> Value:
     """No block stands twice in one table. Upstream: 44409."""
-    return s.k.forall(
-        "RI", lambda r, i: implies(within(0, i, s.tlen[r]), s.pos[r, s.tab[r, i]] == i)
-    )
+    return s.k.forall("RI", lambda r, i: implies(in_table(s, r, i), s.pos[r, s.tab[r, i]] == i))
 
 
 @invariant("TABLE-3")
@@ -182,7 +181,7 @@ def pending_hits_match(s: State) -> Value:
     return s.k.forall(
         "I",
         lambda i: implies(
-            within(s.na, i, s.nhit),
+            is_pending(s, i),
             both(
                 s.hsh[s.hit[i]] == s.k.want(s.lr, i),
                 implies(s.ref[s.hit[i]] == 0, s.k.mem(s.evset, s.hit[i])),

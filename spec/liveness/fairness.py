@@ -12,6 +12,7 @@ from nullblock.spec.explorer.actions import (
     Abort,
     Action,
     Add,
+    Compiled,
     Evict,
     Pause,
     Reset,
@@ -19,8 +20,9 @@ from nullblock.spec.explorer.actions import (
     Step,
     Update,
 )
+from nullblock.spec.explorer.model import Template
 from nullblock.spec.fields import PAUSED_ALL, UNPAUSED
-from nullblock.spec.liveness.cycles import Way
+from nullblock.spec.liveness.cycles import Take, Way
 from nullblock.spec.liveness.graph import Edge, Explored
 
 
@@ -31,13 +33,19 @@ class Assumption(Enum):
     UNPAUSED = "unpaused"
     RESETS = "resets"
     ARRIVALS = "arrivals"
+    ADAPTERS = "adapters"
+    GRAMMARS = "grammars"
 
 
 SENTENCE = {
     Assumption.STEPS: "the engine goes on taking steps",
     Assumption.UNPAUSED: "no pause is for ever: again and again a step finds the engine unpaused",
     Assumption.RESETS: "resets that preempt the running requests come to an end",
-    Assumption.ARRIVALS: "under PRIORITY, requests that go before it stop arriving",
+    Assumption.ARRIVALS: "requests that go before it stop arriving: under PRIORITY the more "
+    "urgent, under FCFS those with a grammar",
+    Assumption.ADAPTERS: "where adapters are capped, requests with another one than its own stop "
+    "arriving",
+    Assumption.GRAMMARS: "every grammar that is awaited is compiled in the end",
 }
 EVERY = frozenset(Assumption)
 
@@ -116,9 +124,11 @@ def _note(action: Action, taken: int, unpaused: int, assumed: frozenset[Assumpti
             return "left out: such resets are assumed to end"
         case Add() if not taken:
             return "nobody need arrive"
+        case Compiled() if Assumption.GRAMMARS in assumed:
+            return "it comes, as it must" if taken else "not awaited all the way round"
         case Abort() if not taken:
             return "nobody need be aborted"
-        case Add() | Abort() | Reset() | Evict() | Pause():
+        case Add() | Abort() | Reset() | Evict() | Pause() | Compiled():
             return "the world may do so for ever" if taken else "need never happen"
 
 
@@ -148,14 +158,49 @@ def allowed(graph: Explored, assumed: frozenset[Assumption], who: str, edge: Edg
         case Reset(reset_running):
             return not reset_running or Assumption.RESETS not in assumed
         case Add(other):
-            if graph.scope.config.policy != "priority" or Assumption.ARRIVALS not in assumed:
-                return True
-            return place(graph, other) > place(graph, who)
+            q, r = template(graph, other), template(graph, who)
+            if Assumption.ARRIVALS in assumed and goes_before(graph, q, r):
+                return False
+            return Assumption.ADAPTERS not in assumed or not takes_place(graph, q, r)
         case _:
             return True
 
 
-def place(graph: Explored, id: str) -> tuple[int, float, str]:
+def compiles(graph: Explored, assumed: frozenset[Assumption]) -> tuple[Take[Edge], ...]:
+    """What a cycle must take, whatever it is about: the grammar of each request is compiled, or
+    is not awaited all the way round.
+    """
+    if Assumption.GRAMMARS not in assumed:
+        return ()
+    return tuple(
+        lambda source, edge, r=t.id: (
+            r not in graph.standing[source].awaiting or edge.action == Compiled(r)
+        )
+        for t in graph.scope.templates
+        if t.grammar
+    )
+
+
+def template(graph: Explored, id: str) -> Template:
+    """What is known of a request."""
+    return next(t for t in graph.scope.templates if t.id == id)
+
+
+def goes_before(graph: Explored, other: Template, who: Template) -> bool:
+    """Whether `other` is tried before `who`, who is there when it arrives: by its place in a
+    PRIORITY queue, or because it joins the skipped queue at once.
+    """
+    if graph.scope.config.policy == "priority":
+        return place(other) <= place(who)
+    return other.grammar
+
+
+def place(t: Template) -> tuple[int, float, str]:
     """Where a request stands in a PRIORITY queue."""
-    t = next(t for t in graph.scope.templates if t.id == id)
     return (t.priority, t.arrival, t.id)
+
+
+def takes_place(graph: Explored, other: Template, who: Template) -> bool:
+    """Whether the adapter of `other` may keep that of `who` from running."""
+    capped = graph.scope.config.max_loras > 0 and who.adapter != 0
+    return capped and other.adapter not in (0, who.adapter)

@@ -12,16 +12,20 @@ from nullblock.spec.fields import RUNNING
 from nullblock.spec.kernel import Engines, State
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.state import head, is_waiting, live
+from nullblock.spec.waiting import lacks
 
 Requests = frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a state is to liveness: who waits and runs, whose turn it is, and the pause state."""
+    """What a state is to liveness: who waits, runs and awaits a grammar, whose turn it
+    is, and the pause state."""
 
     waiting: Requests
     running: Requests
+    awaiting: Requests
+    """Who waits for what is not there."""
     head: str | None
     pause: int
 
@@ -112,6 +116,7 @@ def standing(s: State) -> Standing:
     return Standing(
         frozenset(r for r in known if s.stage[r] != RUNNING),
         frozenset(r for r in known if s.stage[r] == RUNNING),
+        frozenset(r for r in known if lacks(s, r)),
         head(s),
         s.pause,
     )

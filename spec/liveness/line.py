@@ -51,8 +51,9 @@ def stays_out(s: State, m: Mark) -> Value:
 
 @theorem("LIVE-12")
 def first_is_served(s: State, m: Mark) -> Value:
-    """Without drafts, every step that finds somebody running, and not everything paused, takes the
-    first of the running list off it, or lowers its rank, or a token for it is in flight.
+    """Without drafts, and where nobody waits for anything but its turn, every step that finds
+    somebody running, and not everything paused, takes the first of the running list off it, or
+    lowers its rank, or a token for it is in flight.
     """
     return either(s.stage[m.r] != RUNNING, is_lower(s, m))
 
@@ -68,8 +69,9 @@ def stands(s: State, m: Mark) -> Value:
 
 @theorem("LIVE-13")
 def line_shortens(s: State, m: Mark) -> Value:
-    """Without drafts, before a request that nobody comes before there never stand more than there
-    were, and unless they get fewer the first of the running list stays the first.
+    """Without drafts, and where nobody waits for anything but its turn, before a request that
+    nobody comes before there never stand more than there were, and unless they get fewer the first
+    of the running list stays the first.
 
     As long as no reset is under way and, under PRIORITY, nobody arrives that comes before it.
     """

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from nullblock.spec.explorer.model import Scope, Template
-from nullblock.spec.explorer.scopes import A, B
+from nullblock.spec.explorer.scopes import A, B, C
 from nullblock.spec.facts import Config
 from nullblock.spec.liveness.fairness import EVERY, SENTENCE, Assumption
 from nullblock.spec.liveness.scopes import DISTURBED, HALTED, PAIR, RANKED, config
@@ -184,6 +184,26 @@ PRECONDITIONS: tuple[Precondition, ...] = (
     _assumption(Assumption.UNPAUSED, "whoever pauses it", HALTED),
     _assumption(Assumption.RESETS, "whoever resets its cache", DISTURBED),
     _assumption(Assumption.ARRIVALS, "its clients: PRIORITY promises no more", RANKED),
+    _assumption(
+        Assumption.ADAPTERS,
+        "its clients: no place is kept for an adapter that waits for one",
+        _alone(
+            "no-place-for-ever",
+            config(4, 2, 4, max_loras=1),
+            Template("a", (A,), 1, adapter=2),
+            Template("b", (B,), 2, adapter=1),
+            Template("c", (C,), 2, adapter=1),
+        ),
+    ),
+    _assumption(
+        Assumption.GRAMMARS,
+        "whoever compiles them",
+        _alone(
+            "never-compiled",
+            config(2, 2, 4, grammars=True),
+            Template("a", (A,), 1, grammar=True),
+        ),
+    ),
 )
 """Those of the configuration and the request first, then those of what happens for ever."""
 
@@ -192,7 +212,10 @@ NOT_NEEDED: tuple[tuple[str, str], ...] = (
     ("enable_prefix_caching", "what is lost is computed again"),
     ("long_prefill_token_threshold", "a chunk of one token is progress"),
     ("async_scheduling", "what is in flight comes back"),
-    ("no arrivals, no aborts", "under FCFS nobody who comes later is served before"),
+    (
+        "no arrivals, no aborts",
+        "under FCFS nobody who comes later is served before, but for grammars and adapters",
+    ),
 )
 """What one might think is needed: each scope of `nullblock.spec.liveness.scopes` does without."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nullblock.spec.fields import IDLE, RUNNING, UNBORN
 from nullblock.spec.flight import in_flight
-from nullblock.spec.kernel import RULES, Engines, State, Value, both, either, ensure
+from nullblock.spec.kernel import RULES, Engines, Rule, State, Value, both, either, ensure
 from nullblock.spec.liveness.line import LINE_KEEPS, SERVE_KEEPS, first_is_served, may_serve
 from nullblock.spec.liveness.ranking import (
     RUN_KEEPS,
@@ -26,6 +26,7 @@ from nullblock.spec.liveness.ranking import (
     comes_first,
     is_bounded,
     is_lower,
+    is_plain,
     is_strictly_lower,
     leads,
     mark,
@@ -34,11 +35,10 @@ from nullblock.spec.liveness.ranking import (
     pigeonhole,
     room_for_one,
     the_rest_is_free,
-    without_drafts,
 )
 from nullblock.spec.profiles import NORMATIVE, Semantics
 from nullblock.spec.prover.hints import hints
-from nullblock.spec.prover.jobs import Job
+from nullblock.spec.prover.jobs import Job, claimed
 from nullblock.spec.prover.prover import Prover
 from nullblock.spec.prover.report import Checked, JobReport
 from nullblock.spec.state import at_rest
@@ -62,6 +62,7 @@ NOT_MEANWHILE: dict[str, str] = {
     "preempt_for_reset": "no reset is under way",
     "end_reset": "no reset is under way",
     **dict.fromkeys(("reject_drafts", "take_draft", "cut_off"), "there are no drafts"),
+    **dict.fromkeys(("come", "promote", "pass_by"), "nobody waits for anything but its turn"),
 }
 """Rules whose guards are false there: nothing is shown of them, and nothing need be."""
 
@@ -109,7 +110,7 @@ def job(
 
     def given(s: State, *args: Value) -> Value:
         m = Mark(*args[n:])
-        return both(without_drafts(s), before(s, m), also(s, m, *args[:n]))
+        return both(is_plain(s), before(s, m), also(s, m, *args[:n]))
 
     return Job(name, "rule", follow, sorts + MARK, before=given)
 
@@ -121,18 +122,17 @@ def _arrives_after(s: State, m: Mark, r: Value) -> Value:
     return either(r == m.r, s.k.order(m.r) < s.k.order(r))
 
 
-def _rule(name: str, pieces: tuple[Piece, ...]) -> Job:
+def _rule(rule: Rule, pieces: tuple[Piece, ...]) -> Job:
     """A rule keeps what is said from one step, or update, to the next."""
-    fired = RULES[name]
 
     def text(s: State, m: Mark, *args: Value) -> None:
-        if name in NEEDS_ROOM.get(pieces, ()):
+        if rule.name in NEEDS_ROOM.get(pieces, ()):
             make_room(s, m.r)
-        fired.body(s, *args)
+        rule.body(s, *args)
         show(pieces, s, m)
 
-    also = _arrives_after if name == "add_request" else lambda s, m, *args: True
-    return job(name, text, fired.sorts, all_of(pieces), also)
+    also = _arrives_after if rule.name == "add_request" else lambda s, m, *args: True
+    return job(rule.name, text, rule.sorts, all_of(pieces), also)
 
 
 def step_jobs() -> Iterator[Job]:
@@ -144,9 +144,9 @@ def step_jobs() -> Iterator[Job]:
         show(STEP_KEEPS, s, m)
 
     yield job("a step begins", begins, "", lambda s, m: both(same(s, m), may_begin(s, m)))
-    for name in RULES:
-        if name not in OUTSIDE:
-            yield _rule(name, STEP_KEEPS)
+    for rule in claimed():
+        if rule.name not in OUTSIDE:
+            yield _rule(rule, STEP_KEEPS)
 
     def ends(s: State, m: Mark) -> None:
         show((is_lower, is_bounded), s, m)
@@ -174,9 +174,9 @@ def first_jobs() -> Iterator[Job]:
         show(SERVE_KEEPS, s, m)
 
     yield job("a step begins", begins, "", lambda s, m: both(same(s, m), may_serve(s, m)))
-    for name in RULES:
-        if name not in OUTSIDE:
-            yield _rule(name, SERVE_KEEPS)
+    for rule in claimed():
+        if rule.name not in OUTSIDE:
+            yield _rule(rule, SERVE_KEEPS)
 
     def ends(s: State, m: Mark) -> None:
         show((first_is_served,), s, m)
@@ -198,9 +198,9 @@ def update_jobs() -> Iterator[Job]:
         return both(same(s, m), m.arr > 0, s.ph[m.r] > 0, m.entry < s.fend[s.oldest])
 
     yield job("an update begins", begins, "", due)
-    for name in RULES:
-        if name not in OUTSIDE:
-            yield _rule(name, UPDATE_KEEPS)
+    for rule in claimed():
+        if rule.name not in OUTSIDE:
+            yield _rule(rule, UPDATE_KEEPS)
 
 
 def chief_jobs(pieces: tuple[Piece, ...], begins: Callable[[State, Mark], Value]) -> Iterator[Job]:
@@ -214,9 +214,9 @@ def chief_jobs(pieces: tuple[Piece, ...], begins: Callable[[State, Mark], Value]
         return both(s.phase == IDLE, at_rest(s), same(s, m), first)
 
     yield job("between steps", starts, "", given)
-    for name in RULES:
-        if name != "begin_reset":
-            yield _rule(name, pieces)
+    for rule in claimed():
+        if rule.name != "begin_reset":
+            yield _rule(rule, pieces)
 
 
 def jobs() -> Iterator[tuple[str, Job]]:

@@ -10,9 +10,10 @@ Under PRIORITY that is said of a chief that is first in the running list, or wai
 runs. Of any other one it is said that it keeps what it has once it runs, and that nobody else is
 admitted while it waits; `nullblock.spec.liveness.line` says why those before it get fewer.
 
-All that is said of configurations without drafts (`without_drafts`). With drafts an update may
-take back tokens that a step counted as computed, and nothing is proved here: that everybody is
-served is then checked in bounded scopes (`nullblock explore --liveness`).
+All that is said of configurations without drafts in which nobody waits for anything but its turn
+(`is_plain`). With drafts an update may take back tokens that a step counted as computed, and
+nothing is proved here: that everybody is served is then checked in bounded scopes
+(`nullblock explore --liveness`).
 
 The statements are about a state and a mark: what was so of the chief when a step, or an update,
 began. They are written in the words of the specification: `nullblock.spec.liveness.proof` proves
@@ -120,9 +121,11 @@ def stands_first(s: State, m: Mark) -> Value:
     return both(leads(s, m), awaits_alone(s, m))
 
 
-def without_drafts(s: State) -> Value:
-    """What every part of the argument takes for granted of the configuration."""
-    return s.k.num_spec == 0
+def is_plain(s: State) -> Value:
+    """What every part of the argument takes for granted of the configuration: no drafts, and
+    nobody who waits for anything but its turn.
+    """
+    return both(s.k.num_spec == 0, s.k.in_order)
 
 
 def may_begin(s: State, m: Mark) -> Value:
@@ -244,8 +247,8 @@ def comes_back(s: State, m: Mark) -> Value:
 
 @theorem("LIVE-9")
 def has_come_back(s: State, m: Mark) -> Value:
-    """Without drafts, an update that brings a request a token which it is to take leaves it with
-    fewer outputs to come, or it is gone.
+    """Without drafts, and where nobody waits for anything but its turn, an update that brings a
+    request a token which it is to take leaves it with fewer outputs to come, or it is gone.
     """
     return implies(neg(gone(s, m)), either(s.phase == UPDATE, s.ntok[m.r] > m.ntok))
 
@@ -256,8 +259,8 @@ UPDATE_KEEPS: tuple[Piece, ...] = (has_arrived, comes_back, has_come_back)
 
 @theorem("LIVE-10")
 def keeps_running(s: State, m: Mark) -> Value:
-    """Without drafts, a request that runs, and that nobody comes before, goes on running until it
-    is gone, and keeps what is computed of it.
+    """Without drafts, and where nobody waits for anything but its turn, a request that runs, and
+    that nobody comes before, goes on running until it is gone, and keeps what is computed of it.
 
     As long as no reset preempts it and, under PRIORITY, nobody arrives that comes before it.
     """
@@ -278,7 +281,8 @@ def still_comes_first(s: State, m: Mark) -> Value:
 
 @theorem("LIVE-11")
 def is_let_by(s: State, m: Mark) -> Value:
-    """Without drafts, while a request waits that nobody comes before, no step admits anybody else.
+    """Without drafts, and where nobody waits for anything but its turn, while a request waits
+    that nobody comes before, no step admits anybody else.
 
     As long as, under PRIORITY, nobody arrives that comes before it.
     """
@@ -296,8 +300,9 @@ WAIT_KEEPS: tuple[Piece, ...] = (has_arrived, still_comes_first, is_let_by)
 
 @theorem("LIVE-7")
 def is_lower(s: State, m: Mark) -> Value:
-    """Without drafts, every step that finds the engine unpaused lowers the rank of the request
-    that nobody comes before, or a token for it is in flight.
+    """Without drafts, and where nobody waits for anything but its turn, every step that finds the
+    engine unpaused lowers the rank of the request that nobody comes before, or a token for it is
+    in flight.
 
     The rank: outputs to come, then tokens to compute. Under PRIORITY this is shown while that
     request is first in the running list, or nobody runs.
@@ -321,8 +326,9 @@ def awaits_nothing(s: State, m: Mark) -> Value:
 
 @theorem("LIVE-8")
 def is_strictly_lower(s: State, m: Mark) -> Value:
-    """Without drafts, when nothing is in flight before and after a step, the step has lowered that
-    rank: the request is gone, has fewer outputs to come, or as many and fewer tokens to compute.
+    """Without drafts, and where nobody waits for anything but its turn, when nothing is in flight
+    before and after a step, the step has lowered that rank: the request is gone, has fewer outputs
+    to come, or as many and fewer tokens to compute.
     """
     r = m.r
     return either(

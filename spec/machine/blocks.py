@@ -2,7 +2,10 @@
 
 from nullblock.spec.cache_events import stored
 from nullblock.spec.fields import HANDED
+from nullblock.spec.groups import is_null, is_padding
 from nullblock.spec.kernel import State, Value, both, loop
+from nullblock.spec.machine.groups import let_outlived_go
+from nullblock.spec.rules.groups import drop_null, pad
 from nullblock.spec.rules.pool import adopt, pop_block, publish, push_new, uncache
 from nullblock.spec.state import fits, hashable, lru, room
 
@@ -13,6 +16,7 @@ def allocate_slots(s: State, r: Value) -> Value:
 
     The three phases of KVCacheManager.allocate_slots (ALLOC-1, POOL-11, POOL-10, HASH-12).
     """
+    let_outlived_go(s, r)
     if not fits(s, r):
         return False
     for _ in loop(
@@ -22,7 +26,10 @@ def allocate_slots(s: State, r: Value) -> Value:
         changes=HANDED | {"na", "nevict", "evset", "comp"},
         keep=lambda: fits(s, r),
     ):
-        adopt(s, r, s.hit[s.na])
+        if is_padding(s):
+            pad(s, r)
+        else:
+            adopt(s, r, s.hit[s.na])
     for _ in loop(
         s,
         until=lambda: s.tlen[r] >= room(s),
@@ -53,7 +60,10 @@ def free(s: State, r: Value) -> None:
         changes=HANDED,
         keep=lambda: both(s.tlen[r] >= 0, settled(s, r)),
     ):
-        pop_block(s, r, s.tab[r, s.tlen[r] - 1])
+        if is_null(s, r, s.tlen[r] - 1):
+            drop_null(s, r)
+        else:
+            pop_block(s, r, s.tab[r, s.tlen[r] - 1])
 
 
 def settled(s: State, r: Value) -> Value:

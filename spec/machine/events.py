@@ -17,7 +17,9 @@ from nullblock.spec.rules.queues import (
     requeue,
     set_pause,
 )
+from nullblock.spec.rules.waiting import come
 from nullblock.spec.state import index_of, live, servable
+from nullblock.spec.waiting import lacks
 
 RESET_LOOP = HANDED | MOVED | {"comp", "ph", "pd", "drop", "old", "landed"}
 
@@ -43,6 +45,16 @@ def abort(s: State, r: Value) -> Value:
         forget(s, r)
     else:
         abort_waiting(s, r)
+    return True
+
+
+def compiled(s: State, r: Value) -> Value:
+    """The grammar of r is compiled. Returns False, and changes nothing, where nobody awaits that
+    (WAIT-43).
+    """
+    if not lacks(s, r):
+        return False
+    come(s, r)
     return True
 
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from nullblock.spec.catalogue import clause
+from nullblock.spec.drafts import tokens_ahead
 from nullblock.spec.fields import NEW, RESUMED
 from nullblock.spec.kernel import State, Value
-from nullblock.spec.state import ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,10 @@ def common_prefix(s: State) -> int:
     """The common prefix counts the leading blocks of the first running request that every request
     with blocks holds.
 
-    Source: FullAttentionManager.get_num_common_prefix_blocks; 0 with caching off or nobody
-    running.
+    Source: FullAttentionManager.get_num_common_prefix_blocks; 0 with caching off, nobody
+    running, or layers that see only a part of the past.
     """
-    if s.nr == 0 or not s.k.caching:
+    if s.nr == 0 or s.k.windowed or not s.k.caching:
         return 0
     holders = s.k.count("R", lambda r: s.tlen[r] > 0, by="tlen")
     n = 0
@@ -125,7 +125,7 @@ def _cached(s: State, r: Value) -> CachedRequest:
         id=r,
         new_blocks=table(s, r, 0 if resumed else s.told[r]),
         computed=s.comp[r],
-        num_output=s.ntok[r] - s.k.prompt_len(r) + ahead(s, r),
+        num_output=s.ntok[r] - s.k.prompt_len(r) + tokens_ahead(s, r),
         resumed=resumed,
         all_tokens=tokens_again(s, r),
     )

@@ -3,7 +3,9 @@
 from nullblock.spec.fields import HANDED, LOOKUP, MOVED
 from nullblock.spec.kernel import State, Value, both, either, loop
 from nullblock.spec.machine.blocks import allocate_slots, free, withdraw
+from nullblock.spec.machine.groups import pass_over_unseen
 from nullblock.spec.machine.output import scheduler_output
+from nullblock.spec.machine.waiting import passed_over
 from nullblock.spec.rules.lookup import (
     admit,
     ask_to_enter,
@@ -119,6 +121,7 @@ def admit_or_stay(s: State, r: Value) -> None:
     it was.
     """
     begin_lookup(s, r)
+    pass_over_unseen(s, r)
     for _ in loop(
         s,
         until=lambda: lookup_over(s, r),
@@ -142,11 +145,13 @@ def schedule_waiting_requests(s: State) -> None:
     for _ in loop(
         s,
         until=lambda: not may_admit(s),
-        decreases=lambda: s.nwait + 1 - s.blocked,
+        decreases=lambda: s.nline + 1 - s.blocked,
         changes=WAITING_LOOP,
         keep=lambda: at_rest(s),
     ):
-        admit_or_stay(s, head(s))
+        r = head(s)
+        if not passed_over(s, r):
+            admit_or_stay(s, r)
 
 
 def decide(s: State) -> None:

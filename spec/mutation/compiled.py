@@ -129,9 +129,11 @@ class Compiled:
 
     def met(self) -> frozenset[int]:
         """The mutants whose place is met in the search without any: with one of the others chosen
-        the search is the same.
+        the search is the same. Raises Unjudged.
         """
-        *notes, _ = self._run(None, PLACES=1)
+        *notes, end = self._run(None, PLACES=1)
+        if end["outcome"] != "complete":
+            raise Unjudged(f"{self.name}: the search ended otherwise: {end}")
         return frozenset(n["met"] for n in notes)
 
     def forms(self, some: Iterable[int], mutant: int = 0, silent: str = "") -> dict[int, Found]:
@@ -170,7 +172,8 @@ class Compiled:
             case "lasso":
                 return SERVED
             case "complete":
-                missing = (not said["reached"] >> bit & 1 for bit in self.witnesses.values())
+                reached = int(said["reached"], 16)
+                missing = (not reached >> bit & 1 for bit in self.witnesses.values())
                 return WITNESS if any(missing) else ""
         return ""
 

@@ -33,7 +33,7 @@ FEW = 3_000
 """States for the readable form, where the compiled one has no room."""
 FIRST = (
     *("rules", "rules-ahead", "rules-drafts-in-step", "rules-drafts"),
-    *("rules-priority", "rules-pauses"),
+    *("rules-priority", "rules-pauses", "rules-waiting", "rules-window"),
 )
 """Where the invariants are checked after every rule."""
 

@@ -32,17 +32,19 @@ from nullblock.spec.mutation.operators import text as one_line
 SPEC = Path(nullblock.spec.__file__).parent
 DECISIONS = (
     *(f"rules/{name}.py" for name in ("pool", "lookup", "queues", "steps", "drafts", "later")),
-    *("state.py", "flight.py", "drafts.py", "later.py"),
+    *(f"rules/{name}.py" for name in ("groups", "waiting")),
+    *("state.py", "flight.py", "drafts.py", "later.py", "groups.py", "waiting.py"),
     *(
         f"machine/{name}.py"
         for name in ("blocks", "schedule", "update", "drafts", "events", "output")
     ),
+    *(f"machine/{name}.py" for name in ("groups", "waiting")),
 )
 """Files that say what an engine does."""
 STATEMENTS = (
     *(
         f"invariants/{name}.py"
-        for name in ("pool", "tables", "queues", "steps", "flight", "drafts")
+        for name in ("pool", "tables", "queues", "steps", "flight", "drafts", "groups", "waiting")
     ),
     "explorer/transitions.py",
 )

@@ -44,8 +44,10 @@ def uses() -> dict[str, frozenset[str]]:
 
 
 def concerned(defect: Defect) -> list[str]:
-    """The rules whose text a defect changes."""
-    return [name for name in RULES if defect.functions & uses()[name]]
+    """The proved rules whose text a defect changes."""
+    from nullblock.spec.prover.jobs import UNPROVED
+
+    return [n for n in RULES if n not in UNPROVED and defect.functions & uses()[n]]
 
 
 @cache
@@ -79,10 +81,18 @@ def basis(names: tuple[str, ...]) -> str:
     return hashlib.sha256(every.encode()).hexdigest()[:16]
 
 
+BEYOND = "AttributeError: 'SymbolicEnv' object has no attribute "
+"""Windows and a cap on adapters are searched, and not proved: the prover has no facts of them."""
+
+
 def judge(defect: Defect) -> Json:
-    """Which statement stays open of the rules that a defect changes; nothing if all are proved."""
+    """Which statement stays open of the rules that a defect changes; nothing if all are proved.
+    `beyond`: it asks for what only configurations have that are not proved.
+    """
     names = concerned(defect)
     said = prove(defect, names)
+    if said.get("failed", "").startswith(BEYOND):
+        return {"beyond": said["failed"].removeprefix(BEYOND), "of": basis(tuple(names))}
     if "open" not in said:
         return said
     where, what = said["open"] or ["", ""]

@@ -139,10 +139,6 @@ PIPELINE = Reason(
     "token in flight, and resumed in chunks: no scope has all three",
 )
 
-NOBODY_STALE = Reason(
-    "equivalent",
-    "where the switch is off no output is stale, and whoever waits is ready: both ask the same",
-)
 
 NEVER_COUNTED = Reason(
     "equivalent",
@@ -194,8 +190,105 @@ AWAITED = Reason(
     "equivalent", "a running request that has computed all of its tokens awaits an output (RUN-18)"
 )
 
+SEES_ALL = Reason(
+    "equivalent",
+    "where layers see all of the past the null block is in no table and no hit, and a lookup "
+    "passes over nothing: what is asked then says so itself",
+)
+NOBODY_SKIPPED = Reason(
+    "equivalent",
+    "where nobody waits for anything but its turn nobody lacks anything, nobody is passed over "
+    "and nobody stands in the skipped queue: what is asked then says so itself",
+)
+PASSED_ALREADY = Reason(
+    "equivalent",
+    "what the next token does not see is passed over before the scan is asked whether it is over, "
+    "and while a request is looked up no hash changes",
+)
+NONE_BEFORE = Reason(
+    "equivalent", "places begin at 0: of them none is before it, and none before less than that"
+)
+REFUSED_ANYHOW = Reason(
+    "equivalent",
+    "whoever the gate lets in against its last block asks for that block at once, and has to "
+    "stay as if the gate had held it back: it holds nothing, so it has given nothing back",
+)
+WATERMARK_AND_WINDOW = Reason(
+    "unreached",
+    "less than nothing opens the gate further only under a watermark, and lets in only whoever "
+    "then asks for no block, with a prompt beyond max_model_len: no profile that keeps a "
+    "watermark is played with such layers",
+)
+STATED = Reason("equivalent", "statements alone read it: the machine does the same")
+AWAITED_OR_NOT_COME = Reason(
+    "equivalent", "nothing has come for a request that awaits nothing (WAIT-47)"
+)
+PROMOTED_FIRST = Reason(
+    "equivalent",
+    "whoever has what it awaited is promoted before it is asked whether it has to wait; and what "
+    "is there may come again, which changes nothing",
+)
+ANSWERED = Reason(
+    "unobserved",
+    "whether a grammar was awaited is told by what `compiled` returns, and nobody asks for that",
+)
+ONE_IN_STEP = Reason(
+    "equivalent",
+    "in step a request has one output in flight at most: until that has come it has no token to "
+    "compute beyond the known ones, and owes none; vllm-0.22.1 does not count it at all (UPD-17)",
+)
+
 ONE_BY_ONE: dict[str, Reason] = {
-    "rules.queues._forget.order-1": APART,
+    "groups.is_null.condition-1": SEES_ALL,
+    "groups.is_padding.condition-1": SEES_ALL,
+    "groups.is_pending.condition-1": SEES_ALL,
+    "groups.is_pending.conjunct-1": STATED,
+    "groups.is_pending.negate-1": STATED,
+    "groups.is_pending.boundary-1": STATED,
+    "groups.is_pending.off-by-one-[12]": STATED,
+    "groups.stands_still.condition-1": SEES_ALL,
+    "groups.in_table.condition-1": SEES_ALL,
+    "groups.in_table.conjunct-1": IN_THE_LIST,
+    "groups.passed.boundary-1": NOUGHT,
+    "groups.passed.condition-3": NONE_BEFORE,
+    "groups.passed.constant-4": NONE_BEFORE,
+    "groups.ends_run.boundary-2": NOUGHT,
+    "groups.ends_run.off-by-one-1": NOUGHT,
+    "groups.unseen.conjunct-1": IN_THE_LIST,
+    "groups.unseen.conjunct-5": NONE_BEFORE,
+    "groups.unseen.boundary-3": NONE_BEFORE,
+    "groups.missing.sign-[2356]": NONE_HELD,
+    "groups.missing.boundary-1": NOUGHT,
+    "groups.missing.off-by-one-1": REFUSED_ANYHOW,
+    "groups.missing.condition-3": WATERMARK_AND_WINDOW,
+    "groups.missing.constant-2": WATERMARK_AND_WINDOW,
+    "machine.groups.pass_over_unseen.condition-1": SEES_ALL,
+    "rules.lookup.look.condition-1": SEES_ALL,
+    "rules.lookup.look.condition-2": Reason(
+        "equivalent",
+        "the machine passes over what the next token does not see before it looks, and every hit "
+        "brings the lookup further: the guard holds wherever it is asked",
+    ),
+    "rules.lookup.begin_lookup.conjunct-[12]": WEAKER_GUARD,
+    "state.lookup_over.condition-4": PASSED_ALREADY,
+    "state.lookup_over.result-2": PASSED_ALREADY,
+    "state.head.condition-3": NOBODY_SKIPPED,
+    "state.head.twin-4": NOBODY_SKIPPED,
+    "state.is_head.condition-3": NOBODY_SKIPPED,
+    "state.is_tried.conjunct-[1-5]": ONLY_A_GUARD,
+    "waiting.comes_before.condition-[24]": STATED,
+    "waiting.comes_before.conjunct-[12]": STATED,
+    "waiting.comes_before.boundary-[123]": STATED,
+    "waiting.comes_before.off-by-one-[123]": STATED,
+    "waiting.has_come.conjunct-1": AWAITED_OR_NOT_COME,
+    "waiting.lacks.conjunct-2": PROMOTED_FIRST,
+    "waiting.masked_later.conjunct-1": ONE_IN_STEP,
+    "waiting.nobody_to_serve.condition-1": NOBODY_SKIPPED,
+    "machine.waiting.passed_over.condition-2": NOBODY_SKIPPED,
+    "machine.events.compiled.result-[12]": ANSWERED,
+    "rules.waiting.enter_skipped.constant-1": PLACES,
+    "rules.queues.add_request.order-1": APART,
+    "rules.queues._forget.order-[12]": APART,
     "rules.steps.take_token.order-1": APART,
     "rules.steps.advance.constant-12": ONLY_ONE,
     "rules.drafts.forget_drafts.constant-4": ONLY_ONE,
@@ -232,9 +325,6 @@ ONE_BY_ONE: dict[str, Reason] = {
     "later.threshold.constant-2": NO_CUT,
     "later.granted.boundary-1": NOUGHT,
     "later.is_ready.conjunct-1": BY_READY,
-    "state.head.condition-1": NOBODY_STALE,
-    "state.head.twin-1": NOBODY_STALE,
-    "state.is_head.condition-1": NOBODY_STALE,
     "rules.queues.preempt_for_reset.order-*": APART,
     "state.index_of.*": IN_THE_LIST,
     "state.victim.conjunct-1": IN_THE_LIST,
@@ -248,7 +338,6 @@ ONE_BY_ONE: dict[str, Reason] = {
     "rules.queues._forget.constant-10": ANEW,
     "rules.pool.wipe.constant-1": GHOST,
     "state.fits.sign-5": NONE_HELD,
-    "state.fits_whole.sign-[45]": NONE_HELD,
     "machine.blocks.settled.condition-*": OUTLINE,
     "machine.schedule.schedule_or_preempt.sign-1": OUTLINE,
     "machine.events.reset_prefix_cache.*": NOTHING_TO_WITHDRAW,
@@ -272,12 +361,11 @@ ONE_BY_ONE: dict[str, Reason] = {
     "rules.queues._leave_running.constant-1": PLACES,
     "machine.output._cached.condition-2": TOLD_NOTHING,
     "rules.queues.preempt.constant-10": PLACES,
-    "rules.pool.pop_block.constant-5": GHOST,
-    "rules.pool.pop_block.condition-[57]": GHOST,
-    "rules.pool.pop_block.boundary-[34]": GHOST,
-    "rules.pool.pop_block.constant-1[045]": GHOST,
+    "rules.pool.release.constant-[167]": GHOST,
+    "rules.pool.release.condition-[35]": GHOST,
+    "rules.pool.release.boundary-[12]": GHOST,
     "rules.pool.wipe.skip-4": GHOST,
-    "rules.lookup.admit.skip-9": GHOST,
+    "rules.lookup.admit.skip-10": GHOST,
     "rules.lookup.admit.constant-5": GHOST,
     "rules.steps.begin_step.skip-[57]": GHOST,
     "rules.lookup.admit.order-1": APART,

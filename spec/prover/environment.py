@@ -12,7 +12,7 @@ from typing import Any
 import z3  # type: ignore[import-untyped]
 
 from nullblock.spec.fields import FIELDS
-from nullblock.spec.kernel import Engines, both, implies
+from nullblock.spec.kernel import Engines, both, implies, neg
 from nullblock.spec.profiles import NORMATIVE, Semantics
 from nullblock.spec.prover.symbols import BOOL, INT, SORTS, Term, TermMap, blank
 
@@ -33,6 +33,7 @@ WANT, PAR, DEPTH = (
     _function("par", "H", "H"),
     _function("depth", "H", "I"),
 )
+GRAMMAR = z3.Function("grammar", SORTS["R"], BOOL)
 LAST_TOKEN = _function("last_token", "R", "I", "I")
 CARD = {s: z3.Function(f"card_{s}", z3.SetSort(SORTS[s]), INT) for s in "BR"}
 SOME = {s: z3.Function(f"some_{s}", z3.SetSort(SORTS[s]), SORTS[s]) for s in "BR"}
@@ -63,14 +64,20 @@ class SymbolicEnv:
     concrete = False
     checks = True
     NOHASH, ROOT = z3.IntVal(-1), z3.IntVal(0)
+    windowed = False
+    """The layers see all of the past; others are searched, not proved."""
     drafts = True
     """Drafts may come."""
+    skips = True
+    """Requests may be skipped, unless all are served in order."""
+    max_loras = 0
+    """Adapters are not capped."""
     usable, budget, max_seqs, max_len, threshold = z3.Ints(
         "usable_blocks token_budget max_num_seqs max_model_len long_prefill_threshold"
     )
     num_spec, lookahead = z3.Ints("num_spec_tokens num_lookahead_tokens")
-    caching, chunked, reserve, asynchronous, eagle = z3.Bools(
-        "prefix_caching chunked_prefill reserve_full_isl async_scheduling use_eagle"
+    caching, chunked, reserve, asynchronous, eagle, in_order = z3.Bools(
+        "prefix_caching chunked_prefill reserve_full_isl async_scheduling use_eagle in_order"
     )
 
     def __init__(self, priority: bool, sem: Semantics = NORMATIVE) -> None:
@@ -156,6 +163,10 @@ class SymbolicEnv:
         """Whether r refuses prefix hits."""
         return SKIP_READ(r)
 
+    def grammar(self, r: Term) -> Term:
+        """Whether r has a grammar, where there are any."""
+        return both(neg(self.in_order), GRAMMAR(r))
+
     def order(self, r: Term) -> Term:
         """Place in a PRIORITY queue: an integer stands for (priority, arrival, id)."""
         return ORDER(r)
@@ -237,6 +248,10 @@ class SymbolicEnv:
     def remove(self, members: Term, x: Term) -> Term:
         """The set without x."""
         return self._changed(members, x, False)
+
+    def copied(self, members: Term) -> Term:
+        """The set, for another field."""
+        return members
 
     def _changed(self, members: Term, x: Term, inside: bool) -> Term:
         from nullblock.spec.prover.axioms import counted

@@ -8,7 +8,7 @@ import z3  # type: ignore[import-untyped]
 
 from nullblock.spec.fields import FIELDS, IDLE, RUN_PHASE, UNBORN, UNPAUSED, WAIT_PHASE
 from nullblock.spec.flight import in_flight
-from nullblock.spec.kernel import RULES, State, Value, both, implies
+from nullblock.spec.kernel import RULES, Rule, State, Value, both, implies
 from nullblock.spec.machine import events, schedule, update
 from nullblock.spec.state import at_rest
 
@@ -62,7 +62,7 @@ def _initial(s: State) -> None:
         )
     s.stamp, s.freeset = stamp, free
     s.back, s.front, s.nfree = k.usable + 1, z3.IntVal(-1), k.usable
-    s.hclock = s.aclk = s.hi = z3.IntVal(1)
+    s.hclock = s.aclk = s.hi = s.sback = z3.IntVal(1)
     s.lo = z3.IntVal(-1)
     s.lr = s.leaver = s.actor = s.taker = one
 
@@ -145,11 +145,29 @@ MACHINE: tuple[Job, ...] = (
 )
 
 
+_SEARCHED = "the proofs are of layers that see all of the past; of others the explorer speaks"
+UNPROVED: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            *("pass_over_block", "pad", "let_go", "drop_null"),
+            *("GROUP-8", "GROUP-9", "GROUP-10", "GROUP-11", "GROUP-12"),
+        ),
+        _SEARCHED,
+    ),
+    "WAIT-49": "how many different adapters run is a cardinality of numbers, which the prover has "
+    "not: it takes no adapters to be capped",
+}
+"""Rules, operations and invariants of which nothing is claimed, each with the reason."""
+
+
+def claimed() -> tuple[Rule, ...]:
+    """The rules of which something is claimed."""
+    return tuple(rule for name, rule in RULES.items() if name not in UNPROVED)
+
+
 def rules() -> tuple[Job, ...]:
-    """A job for every rule."""
-    return tuple(
-        Job(name, "rule", rule.body, rule.sorts, keeps=True) for name, rule in RULES.items()
-    )
+    """A job for each of them."""
+    return tuple(Job(r.name, "rule", r.body, r.sorts, keeps=True) for r in claimed())
 
 
 def jobs() -> tuple[Job, ...]:

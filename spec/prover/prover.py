@@ -15,7 +15,7 @@ from nullblock.spec.prover.environment import SymbolicEnv
 from nullblock.spec.prover.finite.refuter import Refuter
 from nullblock.spec.prover.follower import Enough, Follower
 from nullblock.spec.prover.hints import hints
-from nullblock.spec.prover.jobs import Job
+from nullblock.spec.prover.jobs import UNPROVED, Job
 from nullblock.spec.prover.obligations import Hypothesis, Obligations
 from nullblock.spec.prover.paths import attached
 from nullblock.spec.prover.report import Checked, JobReport, Status
@@ -85,7 +85,9 @@ class Prover(Follower):
         return True if was is is_ or was.eq(is_) else was == is_
 
     def invariants(self, s: SymbolicState) -> list[tuple[str, Term]]:
-        """The invariants of s as terms, those left out that are true by themselves."""
+        """The invariants of s as terms, those left out that are true by themselves, and those of
+        which nothing is claimed: nobody may rest on them.
+        """
         self.states += 1
         place = (self.priority, self.job.name, self.forks.way, self.states)
         if place not in self.places:
@@ -99,7 +101,8 @@ class Prover(Follower):
             # Z3 gives the id of a dead term to another: as long as the key is known, they live.
             self.obligations.alive.append(terms)
             self.forks.frozen = True
-            found = [(id, term(x)) for id, x in invariants(s).items() if x is not True]
+            every = {id: x for id, x in invariants(s).items() if id not in UNPROVED}
+            found = [(id, term(x)) for id, x in every.items() if x is not True]
             self.forks.frozen = False
             self.ledger[key] = found
         return self.ledger[key]

@@ -1,8 +1,10 @@
 """Looking a waiting request's prefix up, and being given slots or not."""
 
-from nullblock.spec.fields import NEW, PREEMPTED, RESUMED, RUN_PHASE, RUNNING, WAIT_PHASE
-from nullblock.spec.kernel import State, Value, both, least, neg, require, rule
+from nullblock.spec.fields import NEW, PREEMPTED, RESUMED, RUN_PHASE, RUNNING, UNBORN, WAIT_PHASE
+from nullblock.spec.groups import passes_over
+from nullblock.spec.kernel import State, Value, both, either, least, neg, require, rule
 from nullblock.spec.rules.drafts import grant_drafts
+from nullblock.spec.rules.waiting import leave_line
 from nullblock.spec.state import (
     fits,
     fits_whole,
@@ -18,6 +20,7 @@ from nullblock.spec.state import (
     tokens_to_run,
     turn,
 )
+from nullblock.spec.waiting import has_to_wait
 
 
 def _forget_lookup(s: State) -> None:
@@ -46,6 +49,7 @@ def begin_lookup(s: State, r: Value) -> None:
     require(s.asked == 0, "nobody is being given slots")
     require(may_admit(s), "the waiting queue is served")
     require(is_head(s, r), "the request is the head of the queue")
+    require(neg(either(has_to_wait(s, r), s.awaits[r] != 0)), "it waits for nothing but its turn")
     s.looking = 1
     s.lr = r
 
@@ -59,6 +63,8 @@ def look(s: State, r: Value, b: Value) -> None:
     require(s.looking == 1, "a lookup is open")
     require(r == s.lr, "for this request")
     require(neg(lookup_over(s, r)), "the scan is not over")
+    if s.k.windowed:
+        require(neg(passes_over(s, r)), "the next token sees the block")
     require(is_cached(s, b, s.k.want(r, s.nhit)), "the block is the first with the wanted hash")
     if s.ref[b] == 0:
         s.nevict += 1
@@ -189,11 +195,13 @@ def admit(s: State, r: Value) -> None:
     require(s.tlen[r] >= room(s), "it has room")
     if s.k.caching:
         require(s.ncached[r] >= hashable(s, r), "the blocks it fills are cached")
+    require(s.stage[r] != UNBORN, "it has not ended")
     s.fresh[r] = RESUMED if s.stage[r] == PREEMPTED else NEW
     s.stage[r] = RUNNING
     s.rank[r] = 0
     s.nwait -= 1
     s.waitset = s.k.remove(s.waitset, r)
+    leave_line(s, r)
     s.run[s.nr] = r
     s.ix[r] = s.nr
     s.nr += 1

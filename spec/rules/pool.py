@@ -3,6 +3,7 @@
 from nullblock.spec.cache_events import cleared, removed
 from nullblock.spec.fields import IDLE, LEAVING, RESETTING, RUNNING
 from nullblock.spec.flight import computed_for_sure
+from nullblock.spec.groups import is_null
 from nullblock.spec.kernel import (
     State,
     Value,
@@ -50,13 +51,26 @@ def _unhash(s: State, b: Value) -> None:
     s.hstamp[b] = 0
 
 
+def release(s: State, r: Value, b: Value, i: Value) -> None:
+    """Block b, which stood at place i, is no longer in the table of r."""
+    s.pos[r, b] = -1
+    s.own[b] = s.k.remove(s.own[b], r)
+    ensure(s.ref[b] > 0, "a reference count never goes below zero")
+    s.ref[b] -= 1
+    if s.ref[b] == 0:
+        s.done[b] = ite(i < s.k.full(s.comp[r]), 1, 0)
+        s.pw[b] = ite(i > 0, s.tab[r, i - 1], b)
+        _enqueue(s, b)
+
+
 def _publish(s: State, r: Value) -> None:
     i = s.ncached[r]
     if i < s.tlen[r]:
-        b = s.tab[r, i]
-        s.hsh[b] = s.k.want(r, i)
-        s.hstamp[b] = s.hclock
-        s.hclock += 1
+        if neg(is_null(s, r, i)):
+            b = s.tab[r, i]
+            s.hsh[b] = s.k.want(r, i)
+            s.hstamp[b] = s.hclock
+            s.hclock += 1
     s.ncached[r] = i + 1
 
 
@@ -163,15 +177,8 @@ def pop_block(s: State, r: Value, b: Value) -> None:
     if s.k.sem.withdraw_uncaches:
         require(s.ncached[r] <= s.k.full(s.comp[r]), "no hash names content that is not computed")
     s.tlen[r] = n - 1
-    s.pos[r, b] = -1
-    s.own[b] = s.k.remove(s.own[b], r)
     s.ncached[r] = least(s.ncached[r], n - 1)
-    ensure(s.ref[b] > 0, "a reference count never goes below zero")
-    s.ref[b] -= 1
-    if s.ref[b] == 0:
-        s.done[b] = ite(n - 1 < s.k.full(s.comp[r]), 1, 0)
-        s.pw[b] = ite(n > 1, s.tab[r, n - 2], b)
-        _enqueue(s, b)
+    release(s, r, b, n - 1)
 
 
 @rule("HASH-13", "B")

@@ -17,18 +17,22 @@ from nullblock.spec.fields import (
 from nullblock.spec.kernel import State, Value, both, either, neg, require, rule
 from nullblock.spec.rules.drafts import drop_drafts, forget_drafts, lose_drafts
 from nullblock.spec.rules.later import leave_flight, outdate, report_reset
+from nullblock.spec.rules.waiting import await_grammar, forget_waits, join_line, leave_line
 from nullblock.spec.state import check_stop, fits, is_victim, is_waiting, servable
+from nullblock.spec.waiting import is_skipped
 
 
 def _enter_queue(s: State, r: Value) -> None:
     s.nwait += 1
     s.waitset = s.k.add(s.waitset, r)
+    join_line(s, r)
 
 
 def _quit_queue(s: State, r: Value) -> None:
     s.rank[r] = 0
     s.nwait -= 1
     s.waitset = s.k.remove(s.waitset, r)
+    leave_line(s, r)
 
 
 def _leave_running(s: State, i: Value, whither: Value) -> None:
@@ -57,6 +61,7 @@ def _forget(s: State, r: Value) -> None:
     s.ph[r] = 0
     s.drop[r] = 0
     forget_drafts(s, r)
+    forget_waits(s, r)
     leave_flight(s, r)
 
 
@@ -70,6 +75,7 @@ def add_request(s: State, r: Value) -> None:
     require(s.phase == IDLE, "between steps")
     require(s.leaving == 0, "nobody is half-way out")
     require(s.stage[r] == UNBORN, "the id is not in use")
+    require(neg(is_waiting(s, r)), "and stands in no queue")
     require(either(not s.k.sem.reject_unservable, servable(s, r)), "it can be served")
     s.stage[r] = WAITING
     s.arr[r] = s.aclk
@@ -78,6 +84,7 @@ def add_request(s: State, r: Value) -> None:
     s.rank[r] = s.hi
     s.hi += 1
     _enter_queue(s, r)
+    await_grammar(s, r)
 
 
 @rule("LIFE-2", "R")
@@ -216,7 +223,8 @@ def finish_waiting(s: State, r: Value) -> None:
     """A request that stops on an output which was in flight when it was preempted leaves the
     waiting queue.
 
-    Source: Scheduler.update_from_output: classified by the status before.
+    Source: Scheduler.update_from_output: classified by the status before. In vllm-0.22.1 it does
+    not leave the skipped queue, and raises when its turn comes.
     """
     require(s.phase == UPDATE, "an output is being applied")
     require(s.leaving == 0, "nobody is half-way out")
@@ -224,8 +232,13 @@ def finish_waiting(s: State, r: Value) -> None:
     require(both(s.open == 1, r == s.taker), "it has a new token")
     require(check_stop(s, r) != CONTINUE, "it stops")
     s.open = 0
-    _quit_queue(s, r)
-    _forget(s, r)
+    if either(s.k.sem.stops_leave_every_queue, neg(is_skipped(s, r))):
+        _quit_queue(s, r)
+        _forget(s, r)
+    else:
+        tokens = s.ntok[r]
+        _forget(s, r)
+        s.ntok[r] = tokens
 
 
 @rule("LIFE-6", "R")

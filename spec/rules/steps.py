@@ -24,6 +24,7 @@ from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, 
 from nullblock.spec.later import is_stale
 from nullblock.spec.rules.drafts import launch_drafts, mark_chunk, settle_run
 from nullblock.spec.rules.later import forget_reported, land, report_anew, take_off
+from nullblock.spec.rules.waiting import count_adapters, forget_passed
 from nullblock.spec.state import at_rest, check_stop, may_admit, tokens_to_run
 
 
@@ -75,6 +76,7 @@ def end_running(s: State) -> None:
         either(s.at >= s.nr, s.budget == 0, s.halted == 1), "there is nothing left to do in it"
     )
     s.phase = WAIT_PHASE
+    count_adapters(s)
 
 
 @rule("WAIT-11")
@@ -87,6 +89,7 @@ def end_waiting(s: State) -> None:
     require(at_rest(s), "nobody is half-way")
     require(neg(may_admit(s)), "nobody may be admitted")
     s.phase = DECIDED
+    forget_passed(s)
 
 
 @rule("UPD-7")

@@ -15,8 +15,8 @@ from typing import Any
 import z3  # type: ignore[import-untyped]
 
 from nullblock.spec.fields import FIELDS
-from nullblock.spec.kernel import RULES, Rule, State, Value, ensure, require
-from nullblock.spec.prover.jobs import INITIAL, Job
+from nullblock.spec.kernel import Rule, State, Value, ensure, require
+from nullblock.spec.prover.jobs import INITIAL, Job, claimed
 from nullblock.spec.prover.report import Checked
 from nullblock.spec.prover.symbols import SymbolicState, Term, TermMap, sort_of
 from nullblock.spec.theorems.sums import laws
@@ -65,7 +65,7 @@ class Outline:
         """Name, sorts and text of everything there is to show."""
         first, last = self.first, self.last
         yield (first.name if first else "before"), (first.sorts if first else ""), self._begun
-        for rule in RULES.values():
+        for rule in claimed():
             if rule not in (first, last, *self.others):
                 yield rule.name, rule.sorts, self._kept(rule)
         yield (last.name if last else "after"), (last.sorts if last else ""), self._ended(goals)
@@ -160,7 +160,7 @@ def kept_by_every_rule(
     follower, found = TheoremProver(given), list[Checked]()
     first = Job(f"{where}: initial", "initial", begin, before=INITIAL.before, given=False)
     found += run(follower, first, vacuity=False)
-    for rule in RULES.values():
+    for rule in claimed():
         job = Job(f"{where}: {rule.name}", "rule", kept(rule), rule.sorts)
         found += run(follower, job, vacuity=False)
     return tuple(found)
@@ -179,7 +179,7 @@ def every_rule(where: str, relations: tuple[Relation, ...], given: tuple[str, ..
         return text
 
     follower, found = TheoremProver(given), list[Checked]()
-    for rule in RULES.values():
+    for rule in claimed():
         job = Job(f"{where}: {rule.name}", "rule", alone(rule), rule.sorts)
         found += run(follower, job, vacuity=False)
     return tuple(found)

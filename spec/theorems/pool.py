@@ -8,8 +8,9 @@ from typing import Any
 import z3  # type: ignore[import-untyped]
 
 from nullblock.spec.fields import FIELDS, RUNNING, WAIT_PHASE
-from nullblock.spec.kernel import RULES, State, Value, both, either, ensure, implies, neg, require
+from nullblock.spec.kernel import State, Value, both, either, ensure, implies, neg, require
 from nullblock.spec.machine.blocks import allocate_slots
+from nullblock.spec.prover.jobs import claimed
 from nullblock.spec.prover.symbols import SORTS, Term, term
 from nullblock.spec.rules.pool import adopt, publish, push_new
 from nullblock.spec.state import fits, in_queue, room, turn
@@ -210,7 +211,7 @@ def unchanged(s: State) -> None:
 
 def _allocating(relation: Any) -> Outline:
     part = (push_new, adopt, publish)
-    others = tuple(rule for rule in RULES.values() if rule not in part)
+    others = tuple(rule for rule in claimed() if rule not in part)
     asking = lambda s: s.asked != 0  # noqa: E731
     return Outline(None, None, others, asking, (relation,), LOOKUP, (counted_hits_are_pending,))
 

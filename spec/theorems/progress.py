@@ -18,6 +18,7 @@ from nullblock.spec.theorems.outline import Outline, Relation
 from nullblock.spec.theorems.pool import shared_out
 from nullblock.spec.theorems.steps import accounts, frames, said, scheduling
 from nullblock.spec.theorems.theorem import Found, followed, theorem
+from nullblock.spec.waiting import nobody_to_serve
 
 HOLDERS = (
     *("LIFE-12", "POOL-1", "POOL-2", "POOL-3", "QUEUE-4", "QUEUE-5", "RUN-12", "RUN-19"),
@@ -26,7 +27,7 @@ HOLDERS = (
 GIVEN = (
     *("ALLOC-2", "ALLOC-3", "HASH-7", "LIFE-12", "LIFE-13", "LIFE-14", "RUN-8", "RUN-9"),
     *("RUN-10", "RUN-11", "RUN-12", "RUN-13", "RUN-14", "RUN-15", "RUN-16", "RUN-18"),
-    *("RUN-19", "UPD-11", "UPD-19", "WAIT-12", "WAIT-14"),
+    *("RUN-19", "UPD-11", "UPD-19", "WAIT-12", "WAIT-14", "WAIT-48", "WAIT-51"),
     *("DRAFT-12", "DRAFT-15", "DRAFT-16", "DRAFT-21"),
 )
 
@@ -89,11 +90,11 @@ def free_hits_are_hits(was: State, s: State) -> Value:
 
 def head_is_not_stuck(was: State, s: State) -> Value:
     """While nothing is done the head of the queue is not held back, and the waiting phase ends
-    with an empty queue.
+    when nobody is left to serve.
     """
     return implies(
         both(quiet(s), s.pause == UNPAUSED, s.phase >= RUN_PHASE, s.phase <= ADVANCE),
-        both(s.blocked == 0, implies(s.phase >= DECIDED, s.nwait == 0)),
+        both(s.blocked == 0, implies(s.phase >= DECIDED, nobody_to_serve(s))),
     )
 
 

@@ -1,5 +1,6 @@
 """Defects of the zoo that take more than one of the systematic mutants: a few edits each."""
 
+import ast
 from dataclasses import dataclass
 
 from nullblock.spec.mutation.generate import source
@@ -36,6 +37,8 @@ class Specimen:
             if old not in text:
                 raise Stale(f"{self.id}: {file} no longer contains {old!r}")
             found[file] = text.replace(old, new, 1)
+        for file, text in found.items():
+            ast.parse(text, file)
         return found
 
 
@@ -58,10 +61,10 @@ SPECIMENS: tuple[Specimen, ...] = (
             ),
             (
                 BLOCKS,
-                "        adopt(s, r, s.hit[s.na])\n",
+                "        if is_padding(s):\n",
                 "        if s.tlen[r] + s.nhit - s.na < room(s):\n"
                 "            push_new(s, r, lru(s))\n"
-                "        adopt(s, r, s.hit[s.na])\n",
+                "        if is_padding(s):\n",
             ),
         ),
     ),

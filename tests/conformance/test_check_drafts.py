@@ -160,7 +160,7 @@ def test_a_defect_of_the_checker_shows(monkeypatch: pytest.MonkeyPatch) -> None:
         assert judge(unsealed(bases()[name])).verdict != "CONFORMS"
 
 
-def without_drafts(lines: list[dict[str, Any]]) -> None:
+def is_plain(lines: list[dict[str, Any]]) -> None:
     lines[0]["config"].pop("num_spec_tokens")
     lines[0]["config"]["eagle_group"] = True  # so that hits are what they were
 
@@ -184,7 +184,7 @@ def raised(lines: list[dict[str, Any]]) -> None:
 
 
 UNKNOWN = {
-    "drafts that nobody configured": (without_drafts, "`num_spec_tokens` is 0"),
+    "drafts that nobody configured": (is_plain, "`num_spec_tokens` is 0"),
     "drafts that were not recorded": (unheard, "all draft records (absent)"),
     "more tokens than drafts": (too_many, "tokens of request 0 mean, which had"),
     "another line": (of_a_later_line, "speculative decoding in lines after vllm-0.22.1"),

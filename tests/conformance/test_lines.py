@@ -19,13 +19,12 @@ from oracle.client import Oracle
 from nullblock.conformance.checker.check import check
 from nullblock.conformance.cli import main
 from nullblock.conformance.lines.examples import EXAMPLES, SECOND, VECTORS
-from nullblock.conformance.lines.page import PAGE, document, markdown, value
+from nullblock.conformance.lines.page import PAGE, between, document, markdown, value
 from nullblock.spec.profiles import (
     NORMATIVE,
     PROFILES,
     VLLM_0_22_1,
     VLLM_0_32_0,
-    differences,
     switches,
 )
 
@@ -87,7 +86,7 @@ def test_our_engines_print_what_the_later_release_prints(name: str, engine: str)
     assert difference(expected(name), lines, bytewise=False) == ""
 
 
-@pytest.mark.parametrize("switch", differences(NORMATIVE, VLLM_0_32_0))
+@pytest.mark.parametrize("switch", between("normative", "vllm-0.32.0"))
 def test_the_recordings_tell_the_lines_apart(switch: str) -> None:
     """With a switch of the later line as in the normative one, some recording is missed: planted
     so, a defect of the profile is seen without the real engine.

@@ -24,7 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -174,8 +174,9 @@ def replay(
 
 
 def default_engines(family: Family, semantics: Semantics) -> tuple[str, ...]:
-    """Those that do what a family needs."""
-    return tuple(e for e in lockstep.ENGINES if not lacking(family, (e,), semantics))
+    """Those that do what a family needs and wants."""
+    whole = replace(family, needs=family.needs | family.wants)
+    return tuple(e for e in lockstep.ENGINES if not lacking(whole, (e,), semantics))
 
 
 def lacking(family: Family, engines: tuple[str, ...], semantics: Semantics) -> list[str]:

@@ -19,7 +19,7 @@ from fuzz import (
 )
 from fuzz.encoder_scenarios import encoder_scenario
 from fuzz.encoder_waits import encoder_waits
-from fuzz.groups import with_groups
+from fuzz.groups import with_groups, with_window
 from fuzz.lockstep import Scenario
 
 from nullblock.conformance.engine import ALL_FEATURES, CORE_FEATURES, Feature
@@ -47,6 +47,8 @@ class Family:
     """What a scenario reaches, with the lines it printed."""
     needs: Features = frozenset()
     """What engines have to do, or the scenarios make no sense."""
+    wants: Features = frozenset()
+    """What they have to do besides to be run if nobody says which."""
     every: int = SELDOM
     """Of how many scenarios one is watched."""
     watching: Watching = lambda seen: nullcontext()
@@ -71,7 +73,7 @@ def _of_waits(document: Scenario, lines: list[str]) -> set[str]:
     return {what for what in waits_reach.reached(document, lines) if "(" not in what}
 
 
-def _families() -> Iterable[Family]:
+def _of_one_kind() -> Iterable[Family]:
     yield Family(
         "core",
         "one full-attention group and nothing beside it",
@@ -93,6 +95,14 @@ def _families() -> Iterable[Family]:
         CORE_FEATURES | {Feature.drafts},
     )
     yield Family(
+        "windows",
+        "one group of layers that see a part of the past",
+        lambda key, size, features: with_window(key, size),
+        reach_groups.told,
+        CORE_FEATURES | {Feature.drafts, Feature.windows},
+        watching=reach_groups.watching,
+    )
+    yield Family(
         "groups",
         "hybrid models",
         lambda key, size, features: with_groups(key, size),
@@ -111,11 +121,15 @@ def _families() -> Iterable[Family]:
     yield Family(
         "waits",
         "adapters capped, remote KV, sessions, grammars",
-        lambda key, size, features: waits.seeded(key, size),
+        waits.seeded,
         _of_waits,
+        CORE_FEATURES | {Feature.lora_cap, Feature.structured_output},
         ALL_FEATURES,
         every=1,
     )
+
+
+def _of_two() -> Iterable[Family]:
     yield Family(
         "drafts-groups",
         "speculative decoding on hybrid models",
@@ -139,4 +153,4 @@ def _families() -> Iterable[Family]:
     )
 
 
-FAMILIES = {family.name: family for family in _families()}
+FAMILIES = {family.name: family for family in (*_of_one_kind(), *_of_two())}

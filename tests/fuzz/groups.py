@@ -9,6 +9,7 @@ from typing import Any
 
 from fuzz.encoder_scenarios import encoder_scenario
 
+from nullblock.conformance.engine import CORE_FEATURES
 from nullblock.conformance.errors import InputError
 from nullblock.conformance.lockstep.generator import seeded
 from nullblock.conformance.scenario import from_dict
@@ -119,6 +120,26 @@ def with_groups(key: str, size: int) -> dict[str, Any]:
             give_each(config, slots)
         if drawn.mixes and drawn.r.random() < 0.15:
             config["hash_block_size"] = drawn.r.choice((1, drawn.size))
+        return scenario
+
+    return first_built(key, draw)
+
+
+def with_window(key: str, size: int) -> dict[str, Any]:
+    """The scenario of that key: its own events, one group whose layers see a part of the past."""
+
+    def draw(attempt: str) -> dict[str, Any]:
+        scenario = seeded(attempt, size, CORE_FEATURES)
+        config = scenario["config"]
+        slots = num_slots(config)
+        drawn = Groups(attempt, config)
+        if drawn.r.random() < 0.6:
+            config["block_size"] = drawn.size = min(drawn.size, 3)
+        drawn.mixes = False
+        kind = drawn.r.choice(("sliding_window", "sliding_window", "chunked_local"))
+        config |= {"groups": [drawn.group(kind)], **drawn.drafts()}
+        if drawn.r.random() < 0.7:
+            give_each(config, slots)
         return scenario
 
     return first_built(key, draw)

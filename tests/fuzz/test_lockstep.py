@@ -4,12 +4,13 @@ from collections import Counter
 
 import pytest
 from fuzz import lockstep, reach, sources
+from fuzz.families import FAMILIES
 from hypothesis import HealthCheck, given, seed, settings
 from oracle.client import Oracle
 
 from nullblock.conformance.lockstep.generator import seeded
 from nullblock.conformance.lockstep.reach import table
-from nullblock.spec.profiles import PROFILES
+from nullblock.spec.profiles import NORMATIVE, PROFILES, VLLM_0_22_1
 
 ROUNDS = 6
 EXAMPLES = 800
@@ -129,6 +130,23 @@ def test_spec_and_reference_agree_where_there_is_no_real_engine(name: str) -> No
         scenario = seeded(f"0:{number}", features=features)
         outcome = lockstep.run(scenario, lockstep.ENGINES, None, PROFILES[name])
         assert not outcome.differences, (number, outcome.differences)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["waits", "windows"])
+def test_they_agree_on_what_is_right_beside_the_core(family: str) -> None:
+    """In the normative profile, where some scenario comes out otherwise than in the release."""
+    engines, make, are_corrected = lockstep.ENGINES, FAMILIES[family].make, False
+    for number in range(40):
+        scenario = make(f"5:{number}", 30, lockstep.features(engines))
+        outcome = lockstep.run(scenario, engines, None, NORMATIVE)
+        assert not outcome.differences, (number, outcome.differences)
+        if not (are_corrected or outcome.refused):
+            released = lockstep.run(scenario, ("reference",), None, VLLM_0_22_1)
+            are_corrected = bool(
+                lockstep.difference(released.lines, outcome.lines, bytewise=False)
+            )
+    assert are_corrected
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Spec and reference beside the real vLLM 0.32.0, for scenarios that nobody chose."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,10 +12,11 @@ from oracle.client import Oracle
 
 from nullblock.conformance.engines import make_engine
 from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.lines.page import between
 from nullblock.conformance.scenario import from_dict
 from nullblock.reference.request import Request
 from nullblock.reference.sched import later
-from nullblock.spec.profiles import NORMATIVE, VLLM_0_32_0, differences
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_32_0
 
 SEEDS = [f"second {n}" for n in range(24)]
 
@@ -36,7 +38,7 @@ RARE = {"withdraw_uncaches"}
 """Too rare by chance: a golden scenario shows it."""
 
 
-@pytest.mark.parametrize("switch", sorted({*differences(NORMATIVE, VLLM_0_32_0)} - RARE))
+@pytest.mark.parametrize("switch", sorted({*between("normative", "vllm-0.32.0")} - RARE))
 def test_every_switch_is_reached(switch: str) -> None:
     """Set as in the normative line, it makes some of the scenarios come out otherwise."""
     mutant = replace(VLLM_0_32_0, **{switch: getattr(NORMATIVE, switch)})
@@ -46,6 +48,20 @@ def test_every_switch_is_reached(switch: str) -> None:
 def _parts(document: dict[str, Any], mutant: Any) -> str:
     ours, other = (lines_of("spec", document, each) for each in (VLLM_0_32_0, mutant))
     return difference(ours, other, bytewise=False)
+
+
+@pytest.mark.oracle
+def test_the_release_lets_an_adapter_lose_its_place(oracle_0_32: Oracle) -> None:
+    """WAIT-41: another takes the place of one whose request has its output in flight, and the
+    step that computes both raises.
+    """
+    a = {"op": "add", "id": "a", "prompt": [1, 2], "lora": "A", "lora_id": 1}
+    b = {"op": "add", "id": "b", "prompt": [1, 2], "lora": "B", "lora_id": 2}
+    halves = [{"op": "schedule"}] * 2 + [{"op": "update"}] * 2
+    document = {"config": {"max_loras": 1}, "events": [a, b, *halves, {"op": "step"}]}
+    lines = [json.loads(line) for line in oracle_0_32.lines(document)]
+    assert any(line["ev"] == "EXCEPTION" for line in lines)
+    assert not VLLM_0_32_0.adapters_keep_places
 
 
 def _never_stale(request: Request, num_tokens: int) -> bool:

@@ -81,7 +81,7 @@ def test_a_seed_names_one_scenario() -> None:
 
 Defect = tuple[Any, str, str, str]
 QUEUE_DEFECTS: tuple[Defect, ...] = (
-    (LoRACap, "_note_running_loras", " and request.lora_request.lora_int_id > 0", ""),
+    (LoRACap, "_note_running_loras", "keep_places or request", "True or request"),
     (LoRACap, "_exceeds_max_loras", "is_full and", "False and"),
     (LoRACap, "_exceeds_max_loras", "== self", "> self"),
     (LoRACap, "_exceeds_max_loras", "not in step.loras", "in step.loras"),

@@ -13,22 +13,30 @@ from fuzz.encoder_scenarios import encoder_scenario
 from fuzz.groups import with_groups
 from fuzz.waits_play import Play
 
-from nullblock.conformance.engine import CORE_FEATURES
+from nullblock.conformance.engine import ALL_FEATURES, CORE_FEATURES, Feature
 from nullblock.conformance.lockstep.choices import Choices, Seeded
 from nullblock.conformance.lockstep.generator import make
 
 Event = dict[str, Any]
 Scenario = dict[str, Any]
-KINDS = ("lora", "connector", "streaming", "grammar")
+KINDS = {
+    "lora": Feature.lora_cap,
+    "connector": Feature.kv_connector,
+    "streaming": Feature.streaming,
+    "grammar": Feature.structured_output,
+}
 
 
 class Waits:
     """Adds waiting to one scenario."""
 
-    def __init__(self, ask: Choices, base: Scenario) -> None:
+    def __init__(
+        self, ask: Choices, base: Scenario, features: frozenset[Feature] = ALL_FEATURES
+    ) -> None:
+        kinds = [kind for kind, feature in KINDS.items() if feature in features]
         self.ask, self.base = ask, base
         self.config: dict[str, Any] = base["config"]
-        self.kinds = {ask.pick(KINDS)} | {kind for kind in KINDS if ask.chance(30)}
+        self.kinds = {ask.pick(kinds)} | {kind for kind in kinds if ask.chance(30)}
         self.adds = [event for event in base["events"] if event["op"] == "add"]
 
     def scenario(self) -> Scenario:
@@ -165,10 +173,11 @@ class Waits:
         return event
 
 
-def seeded(seed: str, size: int = 30) -> Scenario:
-    """The scenario of a seed."""
+def seeded(seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURES) -> Scenario:
+    """The scenario of a seed, for engines that do all of these features."""
     ask = Seeded(f"waits:{seed}")
-    match ask.integer(0, 99):
+    bases = ask.integer(0, 99) if features == ALL_FEATURES else 99
+    match bases:
         case n if n < 10:
             base = with_groups(seed, size)
         case n if n < 20:
@@ -177,4 +186,4 @@ def seeded(seed: str, size: int = 30) -> Scenario:
             base = encoder_scenario(zlib.crc32(seed.encode()))
         case _:
             base = make(ask, size, CORE_FEATURES)
-    return Waits(ask, base).scenario()
+    return Waits(ask, base, features).scenario()

@@ -128,18 +128,27 @@ def test_whoever_is_not_met_changes_nothing(scope: Compiled) -> None:
         assert replace(scope(numbers()[m.id]), seconds=clean.seconds) == clean, m.id
 
 
+NOTED = {"!is_met[n]": "!is_met[n] && n % 3", 'printf("{\\"met': 'if (n % 3) printf("{\\"met'}
+"""How a program notes what it meets, and how one does that forgets every third place."""
+
+
 def test_a_place_that_is_met_and_not_noted_shows(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A program that forgets every third place that it meets judges those forms not at all."""
-    for name in ("chosen.c", "forms.c"):
-        shutil.copy(compiled.HERE / name, tmp_path)
-    text = (tmp_path / "chosen.c").read_text()
-    assert "!is_met[n]" in text
-    (tmp_path / "chosen.c").write_text(text.replace("!is_met[n]", "!is_met[n] && n % 3"))
+    """A program that forgets every third place that it meets judges those forms not at all, and
+    calls mutants unmet that are noticed.
+    """
+    shutil.copy(compiled.HERE / "forms.c", tmp_path)
+    text = (compiled.HERE / "chosen.c").read_text()
+    for right, wrong in NOTED.items():
+        assert right in text
+        text = text.replace(right, wrong)
+    (tmp_path / "chosen.c").write_text(text)
     monkeypatch.setattr(compiled, "HERE", tmp_path)
     some = [m for m in FORMS if KEPT[m.id].get("scope") == SCOPE and "pool" in m.file]
-    with explorer(some, [SCOPE]) as found:
+    caught = [m for m in mutants() if EXPLORED.get(m.id, {}).get("scope") == SCOPE][:60]
+    with explorer([*some, *caught], [SCOPE]) as found:
         found.prepare()
-        now = statements.alarms(found.ready[0], some)
+        now, met = statements.alarms(found.ready[0], some), found.ready[0].met()
     assert {id for id in KEPT if id in now} == {m.id for m in some if numbers()[m.id] % 3}
+    assert {numbers()[m.id] % 3 == 0 for m in caught if numbers()[m.id] not in met} == {True}

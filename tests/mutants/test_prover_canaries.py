@@ -43,7 +43,7 @@ NOTICED: dict[str, Notice] = {
     "victim-freed-late": Notice("pop_block", "QUEUE-4"),
     "hits-not-charged": Notice("schedule_waiting_requests", "a loop's invariant holds again"),
     "half-block-cached": Notice("publish", "HASH-5"),
-    "placeholder-stays": Notice("take_token", "DRAFT-15"),
+    "placeholder-stays": Notice("take_token", "UPD-19"),
     "stale-token-taken": Notice("preempt_for_reset", "UPD-20"),
     "one-step-too-many": Notice("ask_to_run", "RUN-26"),
     "placeholder-cached": Notice("publish_known", "DRAFT-18"),

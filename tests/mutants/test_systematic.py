@@ -7,7 +7,7 @@ from hashlib import sha256
 import pytest
 import systematic
 
-from nullblock.conformance.mutation import lockstep, page, traces
+from nullblock.conformance.mutation import lockstep, page, run, traces
 from nullblock.conformance.mutation.run import asking, wanted
 from nullblock.spec.catalogue import everything
 from nullblock.spec.departures import DEPARTURES
@@ -106,6 +106,20 @@ def test_the_explorer_does_not_notice_what_is_not_recorded() -> None:
     with explorer(some, FIRST) as found:
         for m in some:
             assert "by" not in found.judge(m), m.id
+
+
+def test_later_scopes_are_asked_about_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first scopes notice is said of them, what a later one notices of that, and of what
+    none notices that all went on as they do without it.
+    """
+    few = {name: scopes()[name] for name in ("rules", "nocache")}
+    monkeypatch.setattr(run, "scopes", lambda: few)
+    monkeypatch.setattr(run, "FIRST", ("rules",))
+    said = KEPT["explorer"].said
+    some = [next(m for m in mutants() if said.get(m.id, {}).get("scope") == n) for n in few]
+    some.append(next(m for m in mutants() if said.get(m.id) == {"same": True}))
+    asked = {m.id: now for m, now in run.explored(some)}
+    assert {id: verdict(s) for id, s in asked.items()} == {m.id: verdict(said[m.id]) for m in some}
 
 
 @pytest.mark.parametrize("noticed", [True, False])

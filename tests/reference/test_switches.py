@@ -272,3 +272,50 @@ def test_an_output_that_a_failed_load_makes_worthless_is_owed_no_longer(
     released = [json.loads(line) for line in lines_of("reference", document, VLLM_0_22_1)]
     owed = released[failed]["state"]["requests"]["a"]["placeholders"]
     assert owed == (1 + num_drafts if ahead else 0)
+
+
+ADAPTERS: dict[str, list[dict[str, Any]]] = {
+    "a pause": [
+        add("a", 0, 4, lora="A", lora_id=1),
+        add("b", 0, 4, lora="B", lora_id=2),
+        *[{"op": "schedule"}] * 2,
+    ],
+    "a number that is not above 0": [
+        add("a", 0, 4, lora="A", lora_id=-1),
+        add("b", 0, 4, lora="B", lora_id=2),
+        *[STEP] * 2,
+    ],
+}
+
+
+@pytest.mark.parametrize("what", ADAPTERS)
+def test_the_adapter_of_a_running_request_keeps_its_place(what: str) -> None:
+    """In 0.22.1 another one takes it while the request is passed over for its output in flight,
+    and at any time if the adapter's number is not above 0.
+    """
+    document = {"config": {"max_loras": 1}, "events": ADAPTERS[what]}
+    for keeps, wanted in ((False, ["a", "b"]), (True, ["a"])):
+        semantics = replace(VLLM_0_22_1, adapters_keep_places=keeps)
+        lines = [json.loads(line) for line in lines_of("reference", document, semantics)]
+        assert lines[-2]["state"]["running"] == wanted
+
+
+def test_a_request_that_stops_while_it_is_skipped_is_gone() -> None:
+    """In 0.22.1 it stays in the skipped queue, and the step that would admit it raises."""
+    events = [
+        add("a", 0, 4, max_tokens=1, lora="A", lora_id=1),
+        {"op": "schedule"},
+        {"op": "reset_prefix_cache", "reset_running": True},
+        add("b", 0, 4, max_tokens=2, priority=-1, lora="B", lora_id=2),
+        {"op": "schedule"},
+        *[{"op": "update"}] * 2,
+    ]
+    config = {"max_loras": 1, "policy": "priority"}
+    for leaves, wanted in ((False, ["a"]), (True, [])):
+        semantics = replace(VLLM_0_22_1, stops_leave_every_queue=leaves)
+        document = {"config": config, "events": [*events, *[STEP] * 2]}
+        lines = [json.loads(line) for line in lines_of("reference", document, semantics)]
+        stopped = next(line for line in lines if line["ev"] == "update")
+        assert [(o["id"], o["finish"]) for o in stopped["outputs"]] == [("a", "length")]
+        assert stopped["state"]["skipped_waiting"] == wanted
+        assert any(line["ev"] == "EXCEPTION" for line in lines) != leaves

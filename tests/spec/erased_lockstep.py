@@ -118,6 +118,8 @@ def random_config(r: random.Random) -> Config:
     """A small engine, any switch either way."""
     switches = {f.name: r.random() < 0.5 for f in fields(Semantics)}
     semantics = r.choice((NORMATIVE, VLLM_0_22_1, replace(NORMATIVE, **switches)))
+    # No line whose resumes await outputs is followed where requests wait for something else.
+    waits = not semantics.resumes_await_output
     return Config(
         num_blocks=r.choice((5, 8, 12)),
         block_size=r.choice((1, 2, 3)),
@@ -132,6 +134,8 @@ def random_config(r: random.Random) -> Config:
         async_scheduling=r.random() < 0.4,
         num_spec_tokens=r.choice((0, 0, 1, 3)),
         spec_method=r.choice(("ngram", "eagle", "draft_model")),
+        max_loras=r.choice((0, 0, 1, 2)) if waits else 0,
+        grammars=waits and r.random() < 0.3,
         semantics=semantics,
     )
 
@@ -167,16 +171,27 @@ def _event(r: random.Random, n: int, ids: list[str], flying: int) -> tuple[str, 
         id = f"{r.choice('abc')}{n}"
         ids.append(id)
         length = r.randrange(0 if r.random() < 0.02 else 1, 9)
-        q = Request(id, length, r.randrange(1, 6), priority=r.randrange(3), arrival=n)
+        q = Request(
+            id,
+            length,
+            r.randrange(1, 6),
+            priority=r.randrange(3),
+            arrival=n,
+            adapter=r.choice((0, 1, 2, 3, -1)),
+            grammar=r.random() < 0.4,
+        )
 
         def add(s: Any) -> Any:
-            s.k.requests[id] = q
+            s.k.requests[id] = q if s.k.skips else replace(q, adapter=0, grammar=False)
             return events.add(s, id)
 
         return "add", add
     if r.random() < 0.1 and ids:
         gone = r.choice(ids)
         return "abort", lambda s: events.abort(s, gone)
+    if r.random() < 0.2 and ids:
+        whose = r.choice(ids)
+        return "compiled", lambda s: events.compiled(s, whose)
     if r.random() < 0.05:
         running = r.random() < 0.5
         return "reset", lambda s: events.reset_prefix_cache(s, running)

@@ -30,7 +30,7 @@ class Constant(FiniteEnv):
         self.caching, self.chunked = z3.BoolVal(k.caching), z3.BoolVal(k.chunked)
         self.reserve, self.asynchronous = z3.BoolVal(k.reserve), z3.BoolVal(k.asynchronous)
         self.num_spec, self.lookahead = word(k.num_spec), word(k.lookahead)
-        self.eagle = z3.BoolVal(k.eagle)
+        self.eagle, self.in_order = z3.BoolVal(k.eagle), z3.BoolVal(k.in_order)
         ranked = sorted(k.requests, key=k.order)
         urgent = sorted({(q.priority, q.arrival) for q in k.requests.values()})
         self.ranks = Cells({(self.of[r],): word(n) for n, r in enumerate(ranked)}, 0)
@@ -41,6 +41,7 @@ class Constant(FiniteEnv):
                 "max_tokens": k.max_tokens,
                 "min_tokens": k.min_tokens,
                 "skip": lambda r: int(k.skip_read(r)),
+                "grammar": lambda r: int(k.grammar(r)),
                 "kind": lambda r: k.last_token(s, r) if s.ntok[r] else 0,
                 "priority": lambda r: urgent.index(
                     (k.requests[r].priority, k.requests[r].arrival)

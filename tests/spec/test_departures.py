@@ -72,6 +72,11 @@ SHORTEST = {
         "DRAFT-12",
         "add a; schedule; reset_prefix_cache reset_running; update",
     ),
+    "place-taken-in-a-pause": ("WAIT-49", "add a; add b; schedule; schedule"),
+    "stops-while-skipped": (
+        "WAIT-12",
+        "add a; add b; schedule; reset_prefix_cache reset_running; schedule; update",
+    ),
 }
 """What breaks, and the actions of a shortest counterexample."""
 EACH = pytest.mark.parametrize("defect", DEPARTURES, ids=lambda d: d.name)

@@ -30,7 +30,8 @@ SMALL = Config(
 )
 ELSEWHERE = {"LIFE-1", "LIFE-2", "LIFE-3", "LIFE-4", "LIFE-5", "LIFE-7", "LIFE-8", "LIFE-9"}
 """Rules that fire between steps, from text that is never erased."""
-ELSEWHERE |= {"HASH-13", "HASH-14"}
+ELSEWHERE |= {"HASH-13", "HASH-14", "WAIT-43"}
+ELSEWHERE |= {"GROUP-4", "GROUP-5", "GROUP-6", "GROUP-7"}  # here layers see all of the past
 
 
 def test_both_forms_go_the_same_way() -> None:

@@ -52,15 +52,25 @@ PINNED = {
     "drafts-deep": (2_683, 5_633, 28),
     "rules-drafts": (958, 2_597, 19),
     "rules-drafts-in-step": (90, 217, 8),
+    "adapters": (3_368, 13_472, 15),
+    "adapters-priority": (1_757, 7_028, 16),
+    "grammars": (5_924, 28_144, 22),
+    "skipped": (5_986, 27_120, 23),
+    "rules-waiting": (1_536, 4_370, 23),
     "rules-ahead": (722, 2_016, 19),
     "rules": (1_136, 5_680, 12),
     "rules-priority": (568, 1_114, 22),
     "rules-pauses": (159, 579, 9),
+    "window": (835, 1_506, 15),
+    "chunks": (1_128, 3_384, 17),
+    "window-gate": (535, 2_675, 15),
+    "window-ahead": (576, 1_117, 24),
+    "rules-window": (791, 3_164, 19),
 }
 """States, transitions and depth of each scope. A change of the rules changes them: say why."""
 REACHED_BY = (
     *("priority", "uncut", "inflight", "orphans", "pauses", "ahead", "resets"),
-    *("drafts", "drafts-ahead"),
+    *("drafts", "drafts-ahead", "chunks", "rules-waiting"),
 )
 """Scopes that together fire every rule that can fire."""
 TINY = Scope("tiny", "for tests", Config(3, 2, 4, 2, 8), (Template("a", (1, 2, 3), 2),))

@@ -232,6 +232,10 @@ def test_what_a_rule_changes_it_is_known_to_write() -> None:
             "resets",
             "drafts",
             "drafts-ahead",
+            "chunks",
+            "window",
+            "grammars",
+            "adapters",
         ):
             last[:] = [beginning(STANDARD[name], NORMATIVE)]
             for _ in random_states(STANDARD[name], 8, 400):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nullblock.spec.facts import Request
+from nullblock.spec.facts import Group, Request
 from nullblock.spec.fields import (
     AWAY,
     BACK,
@@ -66,6 +66,42 @@ def verifying() -> Any:
     """The same, with a step in flight that verifies the drafts."""
     s = drafting()
     schedule(s)
+    return s
+
+
+def windowed() -> Any:
+    """A request runs whose layers see three tokens; the first of its blocks is null by now."""
+    s = new_state(replace(CONFIG, group=Group(sliding_window=3)))
+    arrive(s, "a0", 7, 4)
+    step(s)
+    step(s)
+    return s
+
+
+def awaiting() -> Any:
+    """Two requests wait for their grammars, one runs; at rest between steps."""
+    s = new_state(replace(CONFIG, grammars=True))
+    arrive(s, "a0", 3, 3, grammar=True)
+    arrive(s, "b1", 3, 3, grammar=True)
+    arrive(s, "c2", 3, 3)
+    step(s)
+    return s
+
+
+def seen_again() -> Any:
+    """Another one like it waits, and its prefix was looked up: a hit behind a null block."""
+    s = windowed()
+    arrive(s, "a1", 7, 4)
+    put(phase=WAIT_PHASE, looking=2, lr="a1", nhit=3, hit={0: 0, 1: 0, 2: s.tab["a0", 2]})(s)
+    return s
+
+
+def adapted() -> Any:
+    """Two requests run with one adapter, the only one that may."""
+    s = new_state(replace(CONFIG, max_loras=1))
+    arrive(s, "a0", 3, 3, adapter=1)
+    arrive(s, "a1", 3, 3, adapter=1)
+    step(s)
     return s
 
 
@@ -177,6 +213,20 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
         lambda s: s.k.requests.update({"a0": Request("a0", 12, 1)}),
     ),
     "LIFE-14": (busy, put(ntok={"a0": 11})),
+    "GROUP-8": (windowed, lambda s: s.comp.update({"a0": 3})),
+    "GROUP-9": (windowed, lambda s: s.tab.update({("a0", 0): 6})),
+    "GROUP-10": (windowed, lambda s: s.hsh.update({0: s.k.want("a0", 0)})),
+    "GROUP-11": (seen_again, lambda s: s.hit.update({2: 0})),
+    "GROUP-12": (windowed, put(tlen={"a0": 8}, tab={("a0", i): i + 1 for i in range(8)})),
+    "WAIT-46": (awaiting, lambda s: s.skip.update({"a0": s.skip["b1"]})),
+    "WAIT-47": (awaiting, put(skip={"a0": 0})),
+    "WAIT-48": (awaiting, put(passed=frozenset({"a0"}))),
+    "WAIT-49": (
+        adapted,
+        lambda s: s.k.requests.update({"a0": replace(s.k.requests["a0"], adapter=2)}),
+    ),
+    "WAIT-51": (awaiting, put(nline=1)),
+    "WAIT-52": (awaiting, put(looking=1, lr="a0")),
     "DRAFT-12": (drafting, put(spec={"a0": 3})),
     "DRAFT-13": (drafting, put(drafted={"a0": 1})),
     "DRAFT-14": (verifying, lambda s: s.ndraft.update({s.cur: 3})),

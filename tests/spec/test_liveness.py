@@ -19,6 +19,7 @@ from nullblock.spec.kernel import RULES
 from nullblock.spec.liveness.check import Starvation, check, lines
 from nullblock.spec.liveness.fairness import EVERY, Assumption
 from nullblock.spec.liveness.graph import explored
+from nullblock.spec.liveness.preconditions import PRECONDITIONS
 from nullblock.spec.liveness.properties import PROPERTIES
 from nullblock.spec.liveness.scopes import (
     CONTENDED,
@@ -32,6 +33,7 @@ from nullblock.spec.machine import schedule
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics, switches
 from nullblock.spec.rules import lookup, queues
 from nullblock.spec.state import live
+from nullblock.spec.wait_departures import WAIT_DEFECTS
 
 PINNED = {
     "pair": (417, 1_251),
@@ -115,16 +117,16 @@ def test_departures_that_starve_somebody_are_found(name: str) -> None:
 
 
 def test_the_other_departures_starve_nobody() -> None:
-    """Of the switches that differ in vllm-0.22.1, but those of drafts, three starve somebody; with
-    any other one set so, everybody is still served in these scopes: 49097 too delays, and does not
-    starve.
+    """Of the switches that differ in vllm-0.22.1, but those of drafts and of waits, three starve
+    somebody; with any other one set so, everybody is still served in these scopes: 49097 too
+    delays, and does not starve.
     """
     served_all_the_same = [
         name
         for name, value in switches(NORMATIVE).items()
         if getattr(VLLM_0_22_1, name) != value
         and name not in ("reject_unservable", "length_before_min_tokens", "victim_by_id")
-        and name not in {defect.switch for defect in DRAFT_DEFECTS}
+        and name not in {defect.switch for defect in (*DRAFT_DEFECTS, *WAIT_DEFECTS)}
     ]
     assert len(served_all_the_same) == 7
     for name in served_all_the_same:
@@ -261,7 +263,20 @@ def settle_nothing(m: pytest.MonkeyPatch) -> None:
     m.setattr("nullblock.spec.rules.steps.tokens_to_run", lambda s, r: 0)
 
 
+def await_what_has_come(m: pytest.MonkeyPatch) -> None:
+    """WAIT-44 left out: who awaits something is passed over even if it is there."""
+
+    def pass_over(s: Any, r: Any) -> bool:
+        if s.awaits[r]:
+            s.passed, s.lineset = s.k.add(s.passed, r), s.k.remove(s.lineset, r)
+            s.nline -= 1
+        return bool(s.awaits[r])
+
+    m.setattr(schedule, "passed_over", pass_over)
+
+
 BARE = replace(PAIR, config=replace(PAIR.config, enable_prefix_caching=False))
+COMPILED = next(p.violated.scope for p in PRECONDITIONS if p.name == "grammars")
 CANARIES: tuple[tuple[Plant, Scope, str], ...] = (
     (preempt_the_first, BARE, "LIVE-2"),
     (resume_last, TRIO, "LIVE-1"),
@@ -270,6 +285,7 @@ CANARIES: tuple[tuple[Plant, Scope, str], ...] = (
     (pausing_stops_all, HALTED, "LIVE-3"),
     (skip_the_first, STANDARD["nocache"], "LIVE-1"),
     (settle_nothing, PAIR, "LIVE-3"),
+    (await_what_has_come, COMPILED, "LIVE-4"),
 )
 
 

@@ -11,6 +11,7 @@ from nullblock.spec.explorer.model import Scope, Template
 from nullblock.spec.explorer.scopes import A, B
 from nullblock.spec.facts import Config, Request
 from nullblock.spec.liveness.check import check
+from nullblock.spec.liveness.fairness import EVERY, Assumption
 from nullblock.spec.liveness.preconditions import (
     LENIENT,
     PRECONDITIONS,
@@ -34,6 +35,12 @@ LASSOS = {
     "unpaused": ("LIVE-4", "add a; pause PAUSED_NEW", "step"),
     "resets": ("LIVE-1", "add a; step", "reset_prefix_cache reset_running; step"),
     "arrivals": ("LIVE-1", "add b; step; add a; step", "step; add b; step"),
+    "adapters": (
+        "LIVE-6",
+        "add b; add a; step; add c; step; add b; step; add c; step",
+        "add b; step; add c; step",
+    ),
+    "grammars": ("LIVE-4", "add a", "step"),
 }
 """For each condition: what falls without it, the way into the cycle, the cycle."""
 
@@ -48,6 +55,27 @@ def test_without_it_somebody_starves(p: Precondition) -> None:
     stem = len(found.actions) - found.repeats
     names = [str(a) for a in found.actions]
     assert (found.breaks, "; ".join(names[:stem]), "; ".join(names[stem:])) == LASSOS[p.name]
+
+
+@pytest.mark.parametrize("which", Assumption, ids=lambda which: which.value)
+def test_with_it_nobody_starves(which: Assumption) -> None:
+    """It is the one assumption dropped that starves somebody: with all of them nobody does."""
+    (p,) = (p for p in PRECONDITIONS if p.name == which.value)
+    assert check(p.violated.scope).passed
+
+
+def test_a_grammar_goes_before_who_has_none() -> None:
+    """Under FCFS too some go before others: a request with a grammar joins the queue that is
+    served first, so that as long as such requests arrive another one may wait for ever.
+    """
+    scope = Scope(
+        *("overtaken", "", Config(3, 2, 4, 1, 8, grammars=True)),
+        (Template("a", (A,), 1), Template("b", (B,), 1, grammar=True)),
+        aborts=False,
+    )
+    found = check(scope, assumed=EVERY - {Assumption.ARRIVALS}).lasso
+    assert found is not None and found.complaint.startswith("a waits for ever")
+    assert check(scope).passed
 
 
 def test_the_scopes_that_pass_meet_every_condition() -> None:

@@ -44,6 +44,7 @@ from nullblock.spec.liveness.ranking import (
 from nullblock.spec.liveness.scopes import CONTENDED
 from nullblock.spec.profiles import NORMATIVE, with_switches
 from nullblock.spec.prover import obligations
+from nullblock.spec.prover.claims import proved_rules
 from nullblock.spec.prover.finite.refuter import Refuter
 from nullblock.spec.rules import queues
 
@@ -67,7 +68,7 @@ def test_no_rule_is_left_out() -> None:
     """
     followed = {part: {job.name for p, job in jobs() if p == part} for part in PARTS}
     for part, names in followed.items():
-        missing = set(RULES) - names
+        missing = proved_rules() - names
         once = part in ("step", "update", "first")
         assert missing == (OUTSIDE if once else {"begin_reset": ""}).keys()
     assert set(THEOREMS) == set(SHOWN_BY) == {f"LIVE-{n}" for n in range(7, 14)}
@@ -141,16 +142,36 @@ def test_a_victim_that_came_first_is_not_proved(monkeypatch: pytest.MonkeyPatch)
     assert [c.what for c in report.open] == ["keeps_running"]
 
 
-@pytest.mark.parametrize("name", ["running: reject_drafts", "step: reject_drafts"])
-def test_with_drafts_nothing_is_proved(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That there are no drafts is an assumption, and needed: a rejection takes back what was
-    counted as computed.
+def has_no_drafts(s: Any) -> Any:
+    """The one half of what is taken for granted."""
+    return s.k.num_spec == 0
+
+
+def is_in_order(s: Any) -> Any:
+    """The other half."""
+    return s.k.in_order
+
+
+@pytest.mark.parametrize(
+    ("name", "assumed"),
+    [
+        ("running: reject_drafts", is_in_order),
+        ("step: reject_drafts", is_in_order),
+        ("step: end_waiting", has_no_drafts),
+        ("waiting: admit", has_no_drafts),
+    ],
+)
+def test_each_assumption_is_needed(
+    name: str, assumed: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With drafts a rejection takes back what was counted as computed; a request that waits for
+    something else than its turn is passed over, and others are admitted.
     """
     (honest,) = ranking(name, stop_at_first=True)
     assert honest.open == []
     monkeypatch.setattr(obligations, "LATE", ())
     monkeypatch.setattr(Refuter, "refute", lambda *asked: None)  # open is enough
-    monkeypatch.setattr(proof, "without_drafts", lambda s: True)
+    monkeypatch.setattr(proof, "is_plain", assumed)
     (report,) = ranking(name, stop_at_first=True)
     assert report.open
 

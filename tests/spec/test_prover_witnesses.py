@@ -10,7 +10,7 @@ import pytest
 from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import RULES, require
 from nullblock.spec.profiles import NORMATIVE
-from nullblock.spec.prover.claims import DEAD, IMPLIED
+from nullblock.spec.prover.claims import DEAD, IMPLIED, proved_invariants, proved_rules
 from nullblock.spec.prover.finite.bites import bites
 from nullblock.spec.prover.finite.witnesses import paths
 from nullblock.spec.prover.jobs import jobs
@@ -26,8 +26,8 @@ def found() -> Vacuity:
 def test_nothing_is_proved_of_nothing() -> None:
     """Every rule fires, every path is gone or has a reason, every invariant says something."""
     assert list(found().problems()) == []
-    assert {p.rule for p in found().paths} == set(RULES)
-    assert {b.invariant for b in found().bites} == set(INVARIANTS)
+    assert {p.rule for p in found().paths} == proved_rules()
+    assert {b.invariant for b in found().bites} == proved_invariants()
     assert sum(p.witness for p in found().paths) > 140
 
 
@@ -74,9 +74,9 @@ def test_an_invariant_that_says_nothing_is_noticed(monkeypatch: pytest.MonkeyPat
     """Weakened to what is always true, or to what others say already."""
     monkeypatch.setitem(INVARIANTS, "HASH-6", lambda s: True)
     monkeypatch.setitem(INVARIANTS, "TABLE-7", INVARIANTS["TABLE-1"])
-    said = list(Vacuity((), tuple(bites(NORMATIVE))).problems())
+    said = sorted(Vacuity((), tuple(bites(NORMATIVE))).problems())
     assert said == [
-        "says nothing: HASH-6 holds in every state",
         "says nothing new: TABLE-1 follows from the other invariants",
         "says nothing new: TABLE-7 follows from the other invariants",
+        "says nothing: HASH-6 holds in every state",
     ]

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 
 from nullblock.spec.concrete import Env, initial
-from nullblock.spec.facts import Config, Request
+from nullblock.spec.facts import Config, Group, Request
 from nullblock.spec.kernel import Broken, Disabled
 from nullblock.spec.machine import events
 from nullblock.spec.profiles import NORMATIVE
@@ -44,6 +44,54 @@ def test_reason_iff_unservable() -> None:
             assert bool(servable(s, "r")) == (reason is None), (config, prompt, output, reason)
             seen.add(reason and reason.split()[0])
     assert None in seen and len(seen) > 3
+
+
+def test_reason_iff_unservable_where_layers_see_a_part_of_the_past() -> None:
+    """LIFE-11 and the reason agree there too, and a request may be longer than the pool."""
+    seen: set[str | None] = set()
+    is_longer = False
+    for blocks, group, drafts, ahead, scheduled, batched in product(
+        (2, 3, 5, 7),
+        (Group(1), Group(3), Group(0, 2), Group(0, 4)),
+        (0, 2),
+        (False, True),
+        (1, 3),
+        (None, 6),
+    ):
+        config = Config(
+            *(blocks, 1, scheduled, 2, 9),
+            async_scheduling=ahead,
+            num_spec_tokens=drafts,
+            spec_method="draft_model",
+            group=group,
+            max_num_batched_tokens=batched,
+        )
+        s = initial(Env(config))
+        for prompt, output in product(range(1, 9), range(1, 4)):
+            s.k.requests["r"] = Request("r", prompt, output)
+            reason = why_unservable(config, prompt, output)
+            assert bool(servable(s, "r")) == (reason is None), (config, prompt, output, reason)
+            seen.add(reason and reason.split()[-3])
+            is_longer |= reason is None and prompt >= blocks
+    assert is_longer and seen == {None, "pool"}
+
+
+def test_who_is_accepted_is_served_where_layers_see_a_part_of_the_past() -> None:
+    """LIFE-11, by trying, even where the cap reckons with more tokens than a step has."""
+    longer = 0
+    for blocks, group, scheduled, batched, reserve, output in product(
+        (3, 5, 7), (Group(1), Group(3), Group(0, 4)), (1, 3), (None, 9), (True, False), (1, 4)
+    ):
+        config = Config(
+            *(blocks, 1, scheduled, 2, 12),
+            scheduler_reserve_full_isl=reserve,
+            group=group,
+            max_num_batched_tokens=batched,
+        )
+        if why_unservable(config, 7, output) is None:
+            longer += blocks <= 7
+            assert all(served(config, 7, output, r) for r in (None, 1, 4)), (config, output)
+    assert longer > 20
 
 
 def served(config: Config, prompt: int, output: int, reset_after: int | None) -> bool:

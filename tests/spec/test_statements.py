@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from nullblock.spec.catalogue import CATALOGUE, everything, register
+from nullblock.spec.facts import Group
 from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, UNPAUSED
 from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import RULES, Disabled, require, rule
@@ -70,6 +71,9 @@ def fired() -> Counter[str]:
         preempted_by_reset_then_finished()
         for seed in range(24):
             random_run(seed)
+        for seed in range(8):
+            random_run(seed, group=Group(sliding_window=1 + seed % 4), num_spec_tokens=0)
+            random_run(seed, group=Group(attention_chunk_size=2 + seed % 4), num_spec_tokens=0)
 
     observed(after, run)
     return count

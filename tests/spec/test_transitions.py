@@ -11,7 +11,7 @@ from nullblock.spec.explorer.actions import Action, Add, Schedule, Update, perfo
 from nullblock.spec.explorer.model import beginning
 from nullblock.spec.explorer.scopes import STANDARD
 from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS
-from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, TOKEN
+from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, TOKEN, WAITING
 from nullblock.spec.flight import begins
 from nullblock.spec.profiles import NORMATIVE
 
@@ -87,6 +87,10 @@ def orphan(s: Any) -> None:
 BREAKS: dict[str, tuple[Callable[[], Scene], Damage]] = {
     "PREEMPT-7": (scheduled, lambda s: put(preempted=frozenset({s.frame[first(s)]}))(s)),
     "RUN-20": (scheduled, empty),
+    "WAIT-50": (
+        lambda: after(0, Schedule()),
+        lambda s: put(stage={s.run[0]: WAITING}, rank={s.run[0]: 1})(s),
+    ),
     "RUN-21": (
         scheduled,
         lambda s: put(nframe=first(s, 1), budget=1, comp={s.frame[first(s, 1)]: 0})(s),

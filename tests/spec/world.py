@@ -4,6 +4,7 @@ prefixes.
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from nullblock.spec.concrete import Env, State, initial
@@ -70,26 +71,33 @@ def observed(after_rule: Callable[[Any, str], None], run: Callable[[], None]) ->
         Engines.after_rule = None
 
 
-def random_run(seed: int, steps: int = 40) -> Any:
-    """Arrivals, steps and disturbances, a pure function of the seed; the last state."""
-    r = random.Random(seed)
-    s = new_state(
-        Config(
-            num_blocks=r.choice((5, 6, 8, 14)),
-            block_size=r.choice((1, 2)),
-            max_num_scheduled_tokens=r.choice((3, 5, 9)),
-            max_num_seqs=r.choice((2, 3)),
-            max_model_len=12,
-            long_prefill_token_threshold=r.choice((0, 0, 2)),
-            enable_chunked_prefill=r.random() < 0.7,
-            enable_prefix_caching=r.random() < 0.9,
-            scheduler_reserve_full_isl=r.random() < 0.5,
-            policy=r.choice(("fcfs", "priority")),
-            async_scheduling=r.random() < 0.5,
-            num_spec_tokens=r.choice((0, 1, 3)),
-            spec_method=r.choice(("ngram", "eagle", "draft_model")),
-        )
+def drawn(r: random.Random) -> Config:
+    """A random configuration."""
+    return Config(
+        num_blocks=r.choice((5, 6, 8, 14)),
+        block_size=r.choice((1, 2)),
+        max_num_scheduled_tokens=r.choice((3, 5, 9)),
+        max_num_seqs=r.choice((2, 3)),
+        max_model_len=12,
+        long_prefill_token_threshold=r.choice((0, 0, 2)),
+        enable_chunked_prefill=r.random() < 0.7,
+        enable_prefix_caching=r.random() < 0.9,
+        scheduler_reserve_full_isl=r.random() < 0.5,
+        policy=r.choice(("fcfs", "priority")),
+        async_scheduling=r.random() < 0.5,
+        num_spec_tokens=r.choice((0, 1, 3)),
+        spec_method=r.choice(("ngram", "eagle", "draft_model")),
+        max_loras=r.choice((0, 0, 1, 2)),
+        grammars=r.random() < 0.3,
     )
+
+
+def random_run(seed: int, steps: int = 40, **settings: Any) -> Any:
+    """Arrivals, steps and disturbances, a pure function of the seed and of settings that are not
+    drawn; the last state.
+    """
+    r = random.Random(seed)
+    s = new_state(replace(drawn(r), **settings))
     depth = r.choice((1, 1, 2, 3))
     for n in range(steps):
         disturb(s, r, n)
@@ -116,6 +124,8 @@ def disturb(s: Any, r: random.Random, n: int) -> None:
             r.randrange(1, 5),
             priority=r.randrange(3),
             arrival=n,
+            adapter=r.randrange(4) if s.k.max_loras else 0,
+            grammar=s.k.config.grammars and r.random() < 0.5,
         )
     elif kind < 0.42 and live:
         events.abort(s, r.choice(live))
@@ -125,3 +135,5 @@ def disturb(s: Any, r: random.Random, n: int) -> None:
         events.evict_blocks(s, [r.randrange(1, s.k.usable + 1)])
     elif kind < 0.55:
         events.pause(s, r.choice((0, 0, 1, 2)))
+    elif kind < 0.75 and live:
+        events.compiled(s, r.choice(live))

@@ -123,36 +123,42 @@ def text(
 
 
 def _asked_of_all(t: Text) -> Text:
-    """A rule with an entry for every invariant, those with nothing to ask included."""
+    """A rule with an entry for every invariant that is claimed to be proved, those with nothing to
+    ask included.
+    """
     if t.kind != "rule":
         return t
-    rest = {id: Proved(0, 0.0) for id in INVARIANTS if id not in t.proved and not t.about(id)}
+    rest = {id: Proved(0, 0.0) for id in _claimed() if id not in t.proved and not t.about(id)}
     return msgspec.structs.replace(t, proved=t.proved | rest)
+
+
+def _claimed() -> list[str]:
+    """The invariants that are claimed to be proved: of others nothing is assumed, nor asked."""
+    claimed = proved_invariants()
+    return [id for id in INVARIANTS if id in claimed]
 
 
 def holes(found: Proofs) -> Iterator[str]:
     """What is not shown of any text: every proof assumes all of it."""
-    there = {t.name for t in found.texts}
-    yield from (f"no proof of {name} is recorded" for name in RULES if name not in there)
+    lacking = proved_rules() - {t.name for t in found.texts}
+    yield from (f"no proof of {name} is recorded" for name in RULES if name in lacking)
     for t in found.texts:
         if t.vacuous:
             yield f"{t.name} shows nothing: what it assumes contradicts itself, or never happens"
         yield from (f"{t.name}: {o.what} ({o.policy}) is {o.status}" for o in t.left)
         if t.kind == "rule":
-            lost = [id for id in INVARIANTS if id not in t.proved and not t.about(id)]
+            lost = [id for id in _claimed() if id not in t.proved and not t.about(id)]
             yield from (f"{t.name}: no obligation for {id} is recorded" for id in lost)
 
 
 def cells(found: Proofs) -> Iterator[Cell]:
     """A cell an invariant, and a cell a rule."""
     gaps = list(holes(found))
-    claimed = proved_invariants()
-    for id in INVARIANTS:
+    for id in _claimed():
         own = [(t, o) for t in found.texts for o in t.about(id)]
         word, why = _word([f"{t.name} ({o.policy}) is {o.status}" for t, o in own], own, gaps)
         yield Cell(
             *(id, ENGINE, word, f"nullblock prove {id}", _invariant(id, found)),
-            claimed=id in claimed,
             because=why,
         )
     known = {s.definition.rpartition(".")[2]: s.id for s in catalogue() if s.kind == "rule"}

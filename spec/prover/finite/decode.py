@@ -75,6 +75,7 @@ class Decoder:
             async_scheduling=self.flag(k.asynchronous),
             num_spec_tokens=value(k.num_spec),
             spec_method=self._method(),
+            grammars=not self.flag(k.in_order),
             semantics=k.sem,
         )
         numbers = k.instance.members["R"]
@@ -88,6 +89,7 @@ class Decoder:
                 facts[r]["min_tokens"],
                 facts[r]["priority"],
                 skip_reading_prefix_cache=facts[r]["skip"] == 1,
+                grammar=not self.flag(k.in_order) and facts[r]["grammar"] == 1,
             )
             for r in numbers
         }

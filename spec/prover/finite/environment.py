@@ -59,7 +59,9 @@ class FiniteEnv:
 
     concrete = False
     checks = True
-    drafts = True
+    drafts = skips = True
+    windowed = False
+    max_loras = 0
     NOHASH, ROOT = z3.BitVecVal(-1, BITS), z3.BitVecVal(0, BITS)
 
     def __init__(self, instance: Instance, priority: bool, sem: Semantics = NORMATIVE) -> None:
@@ -72,13 +74,22 @@ class FiniteEnv:
         self.caching, self.chunked, self.reserve, self.asynchronous, self.eagle = z3.Bools(
             "caching chunked reserve asynchronous eagle"
         )
+        self.in_order = z3.Bool("in_order")
         self.slots = z3.Bool("draft_slots")
         self.num_spec = z3.BitVec("num_spec", BITS)
         self.lookahead = z3.If(self.slots, self.num_spec, word(0))
         requests = instance.members["R"]
         self.facts = {
             name: Cells({(r,): z3.BitVec(f"{name} {r}", BITS) for r in requests}, 0)
-            for name in ("prompt_len", "max_tokens", "min_tokens", "priority", "kind", "skip")
+            for name in (
+                "prompt_len",
+                "max_tokens",
+                "min_tokens",
+                "priority",
+                "kind",
+                "skip",
+                "grammar",
+            )
         }
         self.limits: list[Term] = [
             *(within(x, 1, HIGHEST) for x in (self.budget, self.max_seqs)),
@@ -90,7 +101,7 @@ class FiniteEnv:
         ]
         for name, low, high in (
             *(("prompt_len", 0, 8), ("max_tokens", 1, 8), ("min_tokens", 0, 3)),
-            *(("priority", 0, 1), ("kind", 0, 2), ("skip", 0, 1)),
+            *(("priority", 0, 1), ("kind", 0, 3), ("skip", 0, 1), ("grammar", 0, 1)),
         ):
             self.limits += [within(x, low, high) for x in self.facts[name].cells.values()]
         self.chains = [self.want(r, i) for r, i in product(requests, range(instance.depth))]
@@ -149,6 +160,7 @@ class FiniteEnv:
         return [
             both(z3.Not(self.asynchronous), z3.Not(self.reserve)),
             self.num_spec == 0,
+            self.in_order,
             both(self.threshold == 0, self.chunked, self.caching),
             self.threshold == 0,
             s.evicted == 0,
@@ -236,6 +248,10 @@ class FiniteEnv:
     def skip_read(self, r: Term) -> Term:
         """Whether r refuses prefix hits."""
         return self.facts["skip"][r] == 1
+
+    def grammar(self, r: Term) -> Term:
+        """Whether r has a grammar, where there are any."""
+        return both(neg(self.in_order), self.facts["grammar"][r] == 1)
 
     def order(self, r: Term) -> Term:
         """Place in a PRIORITY queue: by priority, then by number; all arrive at one time."""
@@ -329,6 +345,10 @@ class FiniteEnv:
     def remove(self, members: Term, x: Term) -> Term:
         """The set without x."""
         return members & ~(word(1) << word(x))
+
+    def copied(self, members: Term) -> Term:
+        """The set, for another field."""
+        return members
 
     def drop(self, m: Cells, i: Term, n: Term) -> Cells:
         """The sequence m[0:n] without its i-th member."""

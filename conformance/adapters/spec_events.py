@@ -1,0 +1,58 @@
+"""What the specification tells of its prefix cache, in the words of the driver."""
+
+from typing import Any
+
+from nullblock.conformance.adapters.shape import REMOVED_FROM, STORED_FROM
+from nullblock.conformance.engine import Fields
+from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
+from nullblock.spec.concrete import State
+from nullblock.spec.groups import is_null
+from nullblock.spec.keys import extra_keys, told_keys
+
+KIND = {
+    (False, False): "full_attention",
+    (True, False): "sliding_window",
+    (False, True): "chunked_local_attention",
+}
+"""What events call layers, by whether they have a window, and chunks."""
+
+
+def told(k: Any, s: State, event: CacheEvent) -> Fields:
+    """An event of the environment `k`; as in vLLM's stream a hash is a number.
+
+    Raises IndexError for a block that the table has not: of a prompt longer than max_model_len
+    vLLM tells more than it holds.
+    """
+    match event:
+        case BlockStored(request=r, first=first, last=last):
+            return _stored(k, s, r, first, last)
+        case BlockRemoved(hash=h):
+            named = {"block_hashes": [h], "medium": "GPU", "group_idx": 0}
+            origin = REMOVED_FROM if k.sem.events_tell_origin else {}
+            return {"t": "BlockRemoved", **named, **origin}
+        case AllBlocksCleared():
+            return {"t": "AllBlocksCleared"}
+
+
+def _stored(k: Any, s: Any, r: str, first: int, last: int) -> Fields:
+    """The fields of a BlockStored: the null blocks of the range have no hashes, but tokens."""
+    if last > s.tlen[r]:
+        raise IndexError(f"request {r} has no block {last - 1}")
+    added, size = k.added[r], k.block_size
+    cached = [i for i in range(first, last) if not is_null(s, r, i)]
+    keys = [extra_keys(k.sem, added.lora, added.salt, i == 0) for i in cached]
+    return {
+        "t": "BlockStored",
+        "block_hashes": [k.want(r, i) for i in cached],
+        "parent_block_hash": k.want(r, first - 1) if first else None,
+        "token_ids": k.content[r][first * size : last * size],
+        "block_size": size,
+        "lora_id": added.lora_id if added.lora else None,
+        "medium": "GPU",
+        "lora_name": added.lora,
+        "extra_keys": [told_keys(key) for key in keys] or None,
+        "group_idx": 0,
+        "kv_cache_spec_kind": KIND[bool(k.window), bool(k.chunk)],
+        "kv_cache_spec_sliding_window": k.window or None,
+        **(STORED_FROM if k.sem.events_tell_origin else {}),
+    }

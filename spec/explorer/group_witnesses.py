@@ -1,0 +1,50 @@
+"""What scopes with layers that see only a part of the past have to reach."""
+
+from collections.abc import Callable
+from typing import Any
+
+from nullblock.spec.kernel import State
+
+GROUP_WITNESSES: dict[str, str] = {
+    "outlived-freed": "a running request gives back a block that no later token of it sees",
+    "outlived-freed-in-vain": "it does, and its slots are not free all the same",
+    "hit-behind-nulls": "a hit is adopted that stands behind null blocks",
+    "nulls-dropped": "a table with null blocks is released",
+    "capped-by-window": "a request whose whole sequence would not fit at once is admitted",
+}
+
+
+class GroupWatch:
+    """Notes them."""
+
+    reached: set[str]
+    gave_back: set[Any]
+    """Who has given blocks back in this step."""
+
+    def group_handlers(self) -> dict[str, Callable[[State], None]]:
+        """What is called after which rule of groups."""
+        return {"GROUP-6": self.let_go, "GROUP-7": self.null_dropped}
+
+    def let_go(self, s: State) -> None:
+        """GROUP-6: a block is given back."""
+        self.reached.add("outlived-freed")
+        self.gave_back.add(s.actor)
+
+    def null_dropped(self, s: State) -> None:
+        """GROUP-7: a null block leaves a table."""
+        self.reached.add("nulls-dropped")
+
+    def adopted_in_group(self, s: State) -> None:
+        """POOL-11: a hit is touched."""
+        if s.na > 1 and s.hit[s.na - 2] == s.k.NULL:
+            self.reached.add("hit-behind-nulls")
+
+    def admitted_to_group(self, s: State, r: Any) -> None:
+        """WAIT-9: a request runs."""
+        if s.k.windowed and s.k.blocks(s.ntok[r]) > s.k.usable:
+            self.reached.add("capped-by-window")
+
+    def preempted_in_group(self, s: State) -> None:
+        """PREEMPT-2: a victim leaves."""
+        if s.actor in self.gave_back:
+            self.reached.add("outlived-freed-in-vain")

@@ -1,0 +1,102 @@
+"""Requests that wait for something else than their turn: passed over, put aside, let go on.
+
+The rules of the core call `join_line`, `await_grammar`, `leave_line`, `forget_waits`,
+`count_adapters` and `forget_passed` where a request begins to wait, arrives, waits no more, is
+gone, and where the phases of a step end; all else is here and in `nullblock.spec.waiting`.
+"""
+
+from nullblock.spec.fields import GRAMMAR, IDLE
+from nullblock.spec.kernel import State, Value, ensure, neg, require, rule
+from nullblock.spec.state import is_tried
+from nullblock.spec.waiting import has_come, has_to_wait, is_skipped, lacks, num_adapters
+
+
+def enter_skipped(s: State, r: Value) -> None:
+    """r goes to the back of the skipped queue."""
+    s.skip[r] = s.sback
+    s.sback += 1
+
+
+def await_grammar(s: State, r: Value) -> None:
+    """A request with a grammar joins the skipped queue, even if that is compiled already."""
+    if s.k.grammar(r):
+        s.awaits[r] = GRAMMAR
+        enter_skipped(s, r)
+
+
+def join_line(s: State, r: Value) -> None:
+    """A request that begins to wait is to be tried."""
+    s.nline += 1
+    s.lineset = s.k.add(s.lineset, r)
+
+
+def leave_line(s: State, r: Value) -> None:
+    """A request that waits no more stands in no queue."""
+    s.skip[r] = 0
+    s.nline -= 1
+    s.lineset = s.k.remove(s.lineset, r)
+
+
+def forget_waits(s: State, r: Value) -> None:
+    """A request that is gone awaits nothing."""
+    s.awaits[r] = 0
+    s.came[r] = 0
+
+
+def forget_passed(s: State) -> None:
+    """In the next step everybody is tried again."""
+    s.passed = s.k.empty("R")
+    s.nline = s.nwait
+    s.lineset = s.k.copied(s.waitset)
+
+
+def count_adapters(s: State) -> None:
+    """The running phase has not scheduled more adapters than there are places.
+
+    Source: Scheduler.schedule: the assertion on scheduled_loras.
+    """
+    if s.k.max_loras != 0:
+        ensure(num_adapters(s) <= s.k.max_loras, "no more adapters run than there are places")
+
+
+@rule("WAIT-43", "R")
+def come(s: State, r: Value) -> None:
+    """What a request awaits may come between any two steps, one in flight or not.
+
+    Source: StructuredOutputManager.grammar_init.
+    """
+    require(s.phase == IDLE, "between steps")
+    require(s.leaving == 0, "nobody is half-way out")
+    require(lacks(s, r), "it awaits something that is not there")
+    s.came[r] = 1
+
+
+@rule("WAIT-44", "R")
+def promote(s: State, r: Value) -> None:
+    """A request that is tried, and has what it awaited, waits for nothing but its turn from then
+    on.
+
+    Source: Scheduler._try_promote_blocked_waiting_request.
+    """
+    require(is_tried(s, r), "it is the request that the waiting phase tries next")
+    require(s.awaits[r] != 0, "it awaits something")
+    require(s.came[r] == 1, "which is there")
+    s.awaits[r] = 0
+    s.came[r] = 0
+
+
+@rule("WAIT-45", "R")
+def pass_by(s: State, r: Value) -> None:
+    """Whoever waits for something else than its turn is passed over for this step, and stands in
+    the skipped queue from then on: at its back, or where it stood there.
+
+    Source: Scheduler.schedule, waiting phase: step_skipped_waiting.
+    """
+    require(is_tried(s, r), "it is the request that the waiting phase tries next")
+    require(has_to_wait(s, r), "it waits for something else than its turn")
+    require(neg(has_come(s, r)), "and what it awaits is not there")
+    if neg(is_skipped(s, r)):
+        enter_skipped(s, r)
+    s.passed = s.k.add(s.passed, r)
+    s.nline -= 1
+    s.lineset = s.k.remove(s.lineset, r)

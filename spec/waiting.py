@@ -1,0 +1,162 @@
+"""What a request waits for besides its turn: readings that plug in at named points of the core.
+
+Where no request can wait for anything else (`skips` is false), each says what the core says, and
+whoever cares for that alone need not read on. What is written is in
+`nullblock.spec.rules.waiting`.
+
+Two queues hold the requests that wait. One that has been passed over, or whose grammar is not
+compiled when it arrives, stands in the second, `skipped_waiting`: it has a place there (`skip`)
+besides the one it has among all that wait (`rank`).
+"""
+
+from nullblock.spec.catalogue import clause
+from nullblock.spec.fields import REJECTED, RUNNING, TOKEN
+from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
+
+
+def is_skipped(s: State, r: Value) -> Value:
+    """Whether r stands in the skipped queue."""
+    return s.skip[r] != 0
+
+
+def in_line(s: State, r: Value) -> Value:
+    """Whether r waits and has not been passed over in this step."""
+    return both(s.rank[r] != 0, neg(s.k.mem(s.passed, r)))
+
+
+def skipped_in_line(s: State, r: Value) -> Value:
+    """Whether r stands in the skipped queue and has not been passed over in this step."""
+    return both(is_skipped(s, r), neg(s.k.mem(s.passed, r)))
+
+
+def anybody_skipped(s: State) -> Value:
+    """Whether somebody in the skipped queue is still to be tried in this step."""
+    return s.k.exists("R", lambda r: skipped_in_line(s, r), by="skip")
+
+
+@clause("WAIT-40")
+def next_in_line(s: State) -> Value:
+    """Of two queues the skipped one is served first (FCFS), or the one whose head comes first
+    (PRIORITY); nobody is tried twice in a step.
+
+    So whoever was passed over once overtakes whoever was preempted. Source:
+    Scheduler._select_waiting_queue_for_scheduling.
+    """
+    if s.k.priority:
+        return s.k.first("R", lambda r: in_line(s, r), lambda r: s.k.order(r), by="line")
+    if anybody_skipped(s):
+        return s.k.first("R", lambda r: skipped_in_line(s, r), lambda r: s.skip[r], by="skip")
+    return s.k.first("R", lambda r: in_line(s, r), lambda r: s.rank[r], by="line")
+
+
+def is_next(s: State, r: Value) -> Value:
+    """Whether r is `next_in_line(s)`."""
+    if s.k.priority:
+        return s.k.is_first("R", r, lambda q: in_line(s, q), lambda q: s.k.order(q), by="line")
+    return ite(
+        anybody_skipped(s),
+        s.k.is_first("R", r, lambda q: skipped_in_line(s, q), lambda q: s.skip[q], by="skip"),
+        s.k.is_first("R", r, lambda q: in_line(s, q), lambda q: s.rank[q], by="line"),
+    )
+
+
+def comes_before(s: State, q: Value, r: Value) -> Value:
+    """Whether q, who waits, would be tried before r, who waits as well (WAIT-40)."""
+    if s.k.priority:
+        return s.k.order(q) < s.k.order(r)
+    return ite(
+        is_skipped(s, q),
+        either(neg(is_skipped(s, r)), s.skip[q] < s.skip[r]),
+        both(neg(is_skipped(s, r)), s.rank[q] < s.rank[r]),
+    )
+
+
+def lacks(s: State, r: Value) -> Value:
+    """Whether what r awaits is not there."""
+    return both(s.awaits[r] != 0, s.came[r] == 0)
+
+
+def has_come(s: State, r: Value) -> Value:
+    """Whether r awaits something that is there."""
+    return both(s.awaits[r] != 0, s.came[r] != 0)
+
+
+def runs_with_adapter(s: State, r: Value) -> Value:
+    """Whether r runs and has an adapter."""
+    return both(s.stage[r] == RUNNING, s.k.adapter(r) != 0)
+
+
+@clause("WAIT-41")
+def takes_place(s: State, r: Value) -> Value:
+    """The adapter of a running request takes one of max_loras places, whether this step computes
+    the request or not.
+
+    Source: Scheduler.schedule, scheduled_loras. In vllm-0.22.1 only requests that the step
+    computes take one, and those that it does not admit only if their adapter's number is above 0.
+    """
+    if s.k.sem.adapters_keep_places:
+        return runs_with_adapter(s, r)
+    number = s.k.adapter(r)
+    return both(s.sched[r] != 0, either(number > 0, both(number != 0, s.fresh[r] != 0)))
+
+
+def num_adapters(s: State) -> Value:
+    """How many different adapters take a place."""
+    return s.k.variety("R", lambda r: takes_place(s, r), lambda r: s.k.adapter(r), by="running")
+
+
+@clause("WAIT-42")
+def has_no_place(s: State, r: Value) -> Value:
+    """While max_loras adapters take a place, a request with yet another one is passed over.
+
+    Source: Scheduler.schedule, waiting phase.
+    """
+    if s.k.max_loras == 0:
+        return False
+    number = s.k.adapter(r)
+    shared = s.k.exists(
+        "R", lambda q: both(takes_place(s, q), s.k.adapter(q) == number), by="running"
+    )
+    return both(number != 0, num_adapters(s) >= s.k.max_loras, neg(shared))
+
+
+def has_to_wait(s: State, r: Value) -> Value:
+    """Whether r waits for something else than its turn."""
+    return either(lacks(s, r), has_no_place(s, r))
+
+
+def nobody_to_serve(s: State) -> Value:
+    """Whether nobody waits, or everybody for something that is not there."""
+    if s.k.skips:
+        return s.k.forall("R", lambda r: implies(s.rank[r] != 0, lacks(s, r)))
+    return s.nwait == 0
+
+
+@clause("UPD-41")
+def is_rejected(s: State, r: Value) -> Value:
+    """A request whose grammar rejects the token that it takes ends with an error, whatever else
+    would have become of it.
+
+    Workers mask what a grammar does not allow, so that it is one. Source:
+    Scheduler.update_from_output.
+    """
+    return s.k.last_token(s, r) == REJECTED
+
+
+@clause("OUT-12")
+def is_masked(s: State, i: Value) -> Value:
+    """Workers mask what the request of an entry may sample, if it has a grammar and is to sample.
+
+    Source: Scheduler.get_grammar_bitmask.
+    """
+    return both(s.due[i] == TOKEN, s.k.grammar(s.frame[i]))
+
+
+@clause("OUT-13")
+def masked_later(s: State, i: Value) -> Value:
+    """Scheduling ahead a step has no mask yet if one of its requests has an earlier token in
+    flight: the grammar has to see that first.
+
+    Source: AsyncScheduler._update_after_schedule: pending_structured_output_tokens.
+    """
+    return both(s.k.asynchronous, s.ph[s.frame[i]] > 1)
