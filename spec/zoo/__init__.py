@@ -3,7 +3,7 @@ layer, and listed as out of reach where it has not.
 
     entry.py      what is known of a defect, and how it is shown
     scheduler.py  defects of pools, prefix caches, schedulers, asynchronous scheduling
-    beyond.py     defects of layers that the specification does not have: groups, windows, …
+    beyond.py     defects of layers that the specification does not have: several groups, …
     elsewhere.py  … connectors, offloading, encoders, KV events, radix trees
     specimens.py  those that take more than one of the systematic mutants
     page.py       ZOO.md

@@ -10,7 +10,6 @@ REMOTE = "KV connectors"
 OFFLOAD = "offloading"
 ENCODER = "encoder inputs"
 SESSIONS = "resumable sessions"
-WINDOWS = "sliding windows"
 WORKER = "the worker"
 RADIX = "a radix tree"
 TIERS = "tiers of memory"
@@ -158,13 +157,6 @@ BEYOND: tuple[Entry, ...] = (
         note="TABLE-11 is what it would break",
     ),
     Entry(
-        "B31",
-        "17398",
-        "coordinator",
-        "dropping the last hit for the drafter breaks a window",
-        missing=WINDOWS,
-    ),
-    Entry(
         "B33",
         "46281, 40860",
         "coordinator",
@@ -214,7 +206,7 @@ BEYOND: tuple[Entry, ...] = (
         "47728, 47282, vllm-ascend 13501",
         "window",
         "blocks behind the window are freed by what is only expected to be computed",
-        missing=WINDOWS,
+        missing="windows whose blocks await a verdict on drafts",
     ),
     Entry(
         "B41",
@@ -229,13 +221,6 @@ BEYOND: tuple[Entry, ...] = (
         "configuration",
         "a group of tiny blocks makes hits so coarse that short prompts have none",
         missing=GROUPS,
-    ),
-    Entry(
-        "B48",
-        "vllm-ascend 10699",
-        "foreign scheduler",
-        "a scheduler of one's own forgets the requests that wait for a grammar",
-        missing="structured output",
     ),
     Entry(
         "B51",

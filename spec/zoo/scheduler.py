@@ -93,6 +93,16 @@ SCHEDULER: tuple[Entry, ...] = (
         note="the scopes offer no id that is in use: the proof alone sees the guard",
     ),
     Entry(
+        "B31",
+        "17398",
+        "prefix cache",
+        "the last hit is dropped for the drafter, and the run that is left is shorter than the "
+        "window",
+        changes="GROUP-2",
+        mutant="groups.ends_run.condition-4",
+        note="no scope has windows and an EAGLE-like method",
+    ),
+    Entry(
         "B43",
         "23347, 23346",
         "preemption",
@@ -129,7 +139,15 @@ SCHEDULER: tuple[Entry, ...] = (
         changes="LIFE-1",
         falls="WAIT-15",
         specimen="arrivals-first",
-        missing="the queue of skipped requests",
+        note="that skipped requests come first is policy (WAIT-40): here whoever arrives does",
+    ),
+    Entry(
+        "B48",
+        "vllm-ascend 10699",
+        "waiting queue",
+        "a scheduler of one's own forgets the requests that wait for a grammar",
+        changes="WAIT-40",
+        mutant="waiting.next_in_line.condition-4",
     ),
     Entry(
         "B50",
