@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from where import TENSORS_ON
 
 from nullblock.impl.decoder.criterion import MARGIN
 from nullblock.impl.decoder.shape import Shape
@@ -34,6 +35,11 @@ LONGEST = 12
 def weights() -> Weights:
     """Of the model that all tests share."""
     return random_weights(Shape(num_layers=2), 0)
+
+
+def weights_on(device: str) -> Weights:
+    """The same, there."""
+    return weights().to(device, torch.float32)
 
 
 @cache
@@ -125,7 +131,7 @@ MANY_STEPS = 1500
 
 
 class Play:
-    """A case played by the fast engine and a worker.
+    """A case played by the fast engine and a worker: on a CPU, unless its kernels are compiled.
 
     A block that is free and caches nothing holds NaN, unless the worker's `poison` is False.
     """
@@ -136,7 +142,8 @@ class Play:
         self.case, self.seen, self.impl = case, seen, impl
         self.scheduler = impl.Scheduler(Config(**case.constants))
         sizes = case.constants["num_blocks"], case.constants["block_size"]
-        self.worker = worker.Worker(weights(), *sizes, **of_worker)
+        device = TENSORS_ON if of_worker.get("backend") == "triton" else "cpu"
+        self.worker = worker.Worker(weights_on(device), *sizes, **of_worker)
         self.tokens: dict[str, list[int]] = {}
         self.aborted: set[str] = set()
 

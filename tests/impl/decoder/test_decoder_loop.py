@@ -1,7 +1,8 @@
 """Tokens out of the loop that the host does not step: scheduler, model and ends on the device."""
 
 import pytest
-from served import expected, prompts, weights
+from served import expected, prompts, weights_on
+from where import KERNELS_ON
 
 from nullblock.impl import Request
 from nullblock.impl.decoder.resident import ResidentModel
@@ -14,15 +15,17 @@ CONFIG = Config(
 )
 
 
-@pytest.mark.parametrize(("device", "rounds", "count"), [("twins", 8, 3), ("interpreter", 1, 2)])
+@pytest.mark.parametrize(("device", "rounds", "count"), [("twins", 8, 3), (KERNELS_ON, 1, 2)])
 def test_enqueued_ahead_the_tokens_are_the_same(device: str, rounds: int, count: int) -> None:
     """Five steps at a time, with arrivals before each and nothing read between them, through
     chunks, hits, preemptions and resumptions: the tokens of the unpaged decoder.
     """
     rings = Rings(letters=8, steps=5)
     scheduler = Scheduler(CONFIG, device, num_rows=32, row_tokens=48, rings=rings)
-    backend = scheduler.resident.place.kernels
-    model = ResidentModel(weights(), CONFIG.num_blocks, CONFIG.block_size, backend=backend)
+    there = scheduler.resident.place
+    model = ResidentModel(
+        weights_on(str(there.device)), CONFIG.num_blocks, CONFIG.block_size, backend=there.kernels
+    )
     loop, asked, got = Loop(scheduler, model), dict[str, tuple[tuple[int, ...], int]](), {}
     preempted = chunks = hits = turn = 0
     while turn < rounds or scheduler.requests:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from served import expected, prompts, weights
+from where import TENSORS_ON
 
 import nullblock.impl.decoder
 from nullblock.impl import Request, Scheduler
@@ -96,12 +97,14 @@ def test_the_judge_tells_right_from_wrong() -> None:
 
 
 def test_bfloat16_is_judged_by_its_own_criterion() -> None:
-    """Served in bfloat16 on a CPU the tokens are right by it, and a wrong one is found."""
-    model = place(random_weights(Shape(), 0), "cpu", "bfloat16")
+    """Served in bfloat16, by twins on a CPU or, compiled, by the kernels on a GPU, the tokens are
+    right by it, and a wrong one is found.
+    """
+    model = place(random_weights(Shape(), 0), TENSORS_ON, "bfloat16")
     prompt = list(prompts()[1])
     tokens, logits = paged_logits(model, prompt, 12)
     right = all_logits(model.to("cpu", torch.float32), prompt + tokens[:-1])[len(prompt) - 1 :]
-    assert float((logits - right).abs().max()) < ALLOWANCE
+    assert float((logits.cpu() - right).abs().max()) < ALLOWANCE
     assert judge(model, prompt, tokens).outcome == Outcome.RIGHT
     tokens[4] = int(right[4].argsort()[-20])
     verdict = judge(model, prompt, tokens)

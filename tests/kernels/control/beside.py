@@ -1,4 +1,5 @@
-"""The device state and the NumPy engine, fed with the same and compared in everything.
+"""The device state and the NumPy engine, fed with the same and compared in everything. Kernels run
+on a device, their twins on a CPU.
 
 What the NumPy engine says of a step's output (who stops) is taken over: the update phase has tests
 of its own. All else the kernels, or their twins, decide by themselves.
@@ -7,6 +8,7 @@ of its own. All else the kernels, or their twins, decide by themselves.
 from collections.abc import Iterable
 
 import torch
+from control_bench import CPU, ints
 
 from nullblock.impl import Outputs, Request, Scheduler, Step, update_from_output
 from nullblock.kernels.arguments import Backend
@@ -74,11 +76,17 @@ class Beside:
     """Both engines. Every method leaves them equal, or fails."""
 
     def __init__(
-        self, config: Config, backend: Backend, fused: bool = True, num_rows: int = 12
+        self,
+        config: Config,
+        backend: Backend,
+        fused: bool = True,
+        num_rows: int = 12,
+        device: torch.device = CPU,
     ) -> None:
         self.config, self.backend, self.fused = config, backend, fused
         self.engine = Scheduler(config)
-        self.state: State = new_state(sizes_of(config, num_rows), seed=num_rows)
+        where = device if backend == "triton" else CPU
+        self.state: State = new_state(sizes_of(config, num_rows), where, seed=num_rows)
         self.rows: dict[str, int] = {}
         self.free_rows = list(range(num_rows - 1, -1, -1))
         self.known: dict[int, tuple[int, int]] = {}
@@ -143,7 +151,7 @@ class Beside:
     def evict(self, blocks: list[int]) -> None:
         """Take blocks out of the cache (HASH-13)."""
         self.engine.evict_blocks(blocks)
-        evict_blocks(self.state, torch.tensor(blocks, dtype=torch.int32), self.backend)
+        evict_blocks(self.state, ints(blocks, self.state.device), self.backend)
         self.same()
 
     def pause(self, how: int) -> None:
@@ -180,7 +188,7 @@ class Beside:
     def _end(self, ids: list[str], held: list[str]) -> None:
         """Requests end; those that ran release their blocks, in this order."""
         queues, stage = self.state.arrays.queues, self.state.arrays.requests.stage
-        rows = torch.tensor([self.rows[id] for id in held], dtype=torch.int32)
+        rows = ints([self.rows[id] for id in held], self.state.device)
         release_rows(self.state, rows, self.backend)
         for id in ids:
             row = self.rows.pop(id)

@@ -45,20 +45,28 @@ def _find_kernel(a, keys, n, found, z: tl.constexpr):
     tl.store(found + lane, find(a, key, second, there, z), mask=there)
 
 
-def ints(values: list[int]) -> torch.Tensor:
+CPU = torch.device("cpu")
+
+
+def ints(values: list[int], device: torch.device = CPU) -> torch.Tensor:
     """int32, as kernels take lists of blocks and rows."""
-    return torch.tensor(values, dtype=torch.int32)
+    return torch.tensor(values, dtype=torch.int32, device=device)
 
 
 class Bench:
-    """A pool by kernels (or twins), and by lists."""
+    """A pool by kernels, on a device, or by their twins, on a CPU; and by lists."""
 
     def __init__(
-        self, num_blocks: int, unhashed_first: bool, backend: Backend, lanes: int = 4
+        self,
+        num_blocks: int,
+        unhashed_first: bool,
+        backend: Backend,
+        lanes: int = 4,
+        device: torch.device = CPU,
     ) -> None:
-        self.backend = backend
+        self.backend, self.device = backend, device if backend == "triton" else CPU
         sizes = Sizes(num_blocks, 2, 5, 60, 9, freed_unhashed_first=unhashed_first, lanes=lanes)
-        self.state = new_state(sizes, seed=0)
+        self.state = new_state(sizes, self.device, seed=0)
         self.free = list(range(1, num_blocks))
         self.ref = [0] * num_blocks
         self.cached: dict[int, list[int]] = {}
@@ -82,7 +90,7 @@ class Bench:
 
     def touch(self, blocks: list[int]) -> None:
         """POOL-11."""
-        touch_blocks(self.state, ints(blocks), self.backend)
+        touch_blocks(self.state, ints(blocks, self.device), self.backend)
         for block in blocks:
             if not self.ref[block]:
                 self.free.remove(block)
@@ -96,7 +104,7 @@ class Bench:
             requests.table[row, : len(table)] = ints(table)
             requests.num_blocks[row] = len(table)
         before = self.state.word(TAIL) - self.state.word(HEAD)
-        release_rows(self.state, ints(list(range(len(tables)))), self.backend)
+        release_rows(self.state, ints([*range(len(tables))], self.device), self.backend)
         self.compactions += self.state.word(TAIL) - self.state.word(HEAD) < before
         for table in tables:
             freed = []
@@ -110,14 +118,12 @@ class Bench:
 
     def insert(self, blocks: list[int], keys: list[int]) -> None:
         """HASH-12."""
-        words = torch.tensor([[key, 7] for key in keys])
+        given, words = ints(blocks, self.device), self._words(keys)
         before = self.state.word(SLOTS_USED)
         if self.backend == "triton":
-            _insert_kernel[(1,)](
-                self.state.arrays, ints(blocks), words, len(blocks), self.state.sizes
-            )
+            _insert_kernel[(1,)](self.state.arrays, given, words, len(blocks), self.state.sizes)
         else:
-            insert_torch(self.state, ints(blocks), words)
+            insert_torch(self.state, given, words)
         self.rebuilds += self.state.word(SLOTS_USED) < before
         for block, key in zip(blocks, keys, strict=True):
             self.cached.setdefault(key, []).append(block)
@@ -125,7 +131,7 @@ class Bench:
 
     def evict(self, blocks: list[int]) -> None:
         """HASH-13."""
-        evict_blocks(self.state, ints(blocks), self.backend)
+        evict_blocks(self.state, ints(blocks, self.device), self.backend)
         for block in blocks:
             self._forget(block)
         self.same()
@@ -144,12 +150,16 @@ class Bench:
 
     def find(self, keys: list[int]) -> list[int]:
         """HASH-10: the block of each key; 0: none."""
-        words = torch.tensor([[key, 7] for key in keys])
+        words = self._words(keys)
         if self.backend != "triton":
             return [find_torch(self.state, word) for word in words]
-        found = ints([-1] * len(keys))
+        found = ints([-1] * len(keys), self.device)
         _find_kernel[(1,)](self.state.arrays, words, len(keys), found, self.state.sizes)
         return found.tolist()
+
+    def _words(self, keys: list[int]) -> torch.Tensor:
+        """Both words of keys."""
+        return torch.tensor([[key, 7] for key in keys], device=self.device)
 
     def same(self) -> None:
         """Queue, counts, and index are those of the lists; scratch is clean."""
@@ -173,10 +183,10 @@ class Bench:
         assert not scratch.releases.any() and bool((scratch.last == -1).all())
 
 
-def at_random(seed: int, backend: Backend, turns: int) -> Bench:
+def at_random(seed: int, backend: Backend, turns: int, device: torch.device = CPU) -> Bench:
     """Any calls in any order; a failure names the seed."""
     rng = random.Random(seed)
-    bench = Bench(rng.choice([2, 3, 6, 9, 13]), rng.random() < 0.5, backend)
+    bench = Bench(rng.choice([2, 3, 6, 9, 13]), rng.random() < 0.5, backend, device=device)
     held: list[list[int]] = []
     print(f"seed {seed}, {backend}, {bench.state.sizes}")
     for _ in range(turns):

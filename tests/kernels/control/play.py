@@ -4,7 +4,9 @@ import random
 from collections import Counter
 from dataclasses import replace
 
+import torch
 from beside import Beside
+from control_bench import CPU
 
 from nullblock.impl import Request
 from nullblock.kernels.arguments import Backend
@@ -60,11 +62,17 @@ def request_of(rng: random.Random, number: int, config: Config) -> Request:
     )
 
 
-def play(seed: int, backend: Backend, turns: int = 30, fused: bool = True) -> Counter[str]:
+def play(
+    seed: int,
+    backend: Backend,
+    turns: int = 30,
+    fused: bool = True,
+    device: torch.device = CPU,
+) -> Counter[str]:
     """A game; what happened in it. A failure names the seed."""
     rng, seen = random.Random(seed), Counter[str]()
     config = config_of(rng)
-    both, number = Beside(config, backend, fused), 0
+    both, number = Beside(config, backend, fused, device=device), 0
     print(f"seed {seed}, backend {backend}: {config}")
     for _ in range(turns):
         what = rng.random()

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from control_bench import CPU, ints
 
 from nullblock.kernels.arguments import Backend
 from nullblock.kernels.control.lookup import look_up
@@ -12,26 +13,31 @@ from nullblock.kernels.control.state import State, new_state
 from nullblock.kernels.control.weights import PRIME
 
 
-def named(backend: Backend, prompts: list[tuple[list[int], tuple[int, int]]], seed: int) -> State:
+def named(
+    backend: Backend,
+    prompts: list[tuple[list[int], tuple[int, int]]],
+    seed: int,
+    device: torch.device = CPU,
+) -> State:
     """An engine in which these prompts, each with its extras, wait; their keys computed."""
     longest = max(len(tokens) for tokens, _ in prompts)
     sizes = Sizes(5, 3, len(prompts), longest, 9, lanes=4)
-    state = new_state(sizes, seed=seed)
+    state = new_state(sizes, device if backend == "triton" else CPU, seed=seed)
     requests = state.arrays.requests
     for row, (tokens, extra) in enumerate(prompts):
         requests.tokens[row, : len(tokens)] = torch.tensor(tokens, dtype=torch.int32)
         requests.num_tokens[row] = len(tokens)
         requests.extra[row] = torch.tensor(extra)
-    look_up(state, torch.arange(len(prompts), dtype=torch.int32), backend)
+    look_up(state, ints([*range(len(prompts))], state.device), backend)
     return state
 
 
 @pytest.mark.parametrize("backend", ["triton", "torch"])
-def test_keys_are_the_polynomial_at_two_points(backend: Backend) -> None:
+def test_keys_are_the_polynomial_at_two_points(backend: Backend, device: torch.device) -> None:
     """The key of a block is the value of its whole content as a polynomial, token by token from
     the definition, for any length and the largest tokens; the points are those of the seed."""
     tokens = [2**31 - 2, 0, 5, 2**31 - 2, 7, 7, 7] + [3] * 20
-    state = named(backend, [(tokens, (9, 2**31 - 1))], seed=4)
+    state = named(backend, [(tokens, (9, 2**31 - 1))], 4, device)
     powers = state.arrays.weights.inner[:, 1].tolist()
     expected, sums, power = [], [0, 0], [1, 1]
     for block in range(len(tokens) // 3):

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+import torch
 from beside import Beside
 from play import play
 
@@ -26,22 +27,22 @@ def test_twins_decide_as_the_numpy_engine_does() -> None:
 
 
 @pytest.mark.parametrize("seed", RICH)
-def test_kernels_decide_as_the_numpy_engine_does(seed: int) -> None:
+def test_kernels_decide_as_the_numpy_engine_does(seed: int, device: torch.device) -> None:
     """The kernels do, in games that are rich in what is rare (the rules above)."""
-    play(seed, "triton", turns=25)
+    play(seed, "triton", turns=25, device=device)
 
 
 @pytest.mark.usefixtures("checked_kernels")
-def test_phases_by_themselves_are_the_whole_step() -> None:
+def test_phases_by_themselves_are_the_whole_step(device: torch.device) -> None:
     """Three launches, a phase each, decide what the one launch does; none of them has a race."""
-    play(263, "triton", turns=12, fused=False)
+    play(263, "triton", turns=12, fused=False, device=device)
 
 
 @pytest.mark.parametrize("backend", ["triton", "torch"])
-def test_many_prompts_are_looked_up_at_once(backend: Backend) -> None:
+def test_many_prompts_are_looked_up_at_once(backend: Backend, device: torch.device) -> None:
     """Of each prompt the longest cached prefix is found, of all its tokens but the last, and how
     much of it nobody holds (HASH-11, HASH-16)."""
-    both = Beside(Config(20, 2, 100, 4, 30), backend)
+    both = Beside(Config(20, 2, 100, 4, 30), backend, device=device)
     for id, prompt in (("a", [1, 2, 3, 4, 5]), ("b", [1, 2, 9, 9, 9, 9, 9])):
         both.add(Request(id, prompt=prompt, max_tokens=9))
     both.step([0, 0])
@@ -56,11 +57,14 @@ def test_many_prompts_are_looked_up_at_once(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("backend", ["triton", "torch"])
-def test_a_withdrawn_victim_leaves_hashes_as_vllm_does(backend: Backend) -> None:
+def test_a_withdrawn_victim_leaves_hashes_as_vllm_does(
+    backend: Backend, device: torch.device
+) -> None:
     """Under PRIORITY a victim that the step had served already gives tokens and blocks back; that
     0.22.1 keeps its hashes, and miscounts the index, is done as it does (PREEMPT-2, PREEMPT-3)."""
     for semantics in (VLLM_0_22_1, Config(9, 2, 9, 3, 9).semantics):
-        both = Beside(Config(7, 2, 30, 3, 20, policy="priority", semantics=semantics), backend)
+        config = Config(7, 2, 30, 3, 20, policy="priority", semantics=semantics)
+        both = Beside(config, backend, device=device)
         for id, priority in (("a", 5), ("b", 0), ("c", 1)):
             both.add(Request(id, prompt=[1, 2, 3], max_tokens=9, priority=priority))
         preempted = [id for _ in range(5) for id in both.step([4, 5, 6])[0].preempted]

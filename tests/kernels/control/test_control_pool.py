@@ -1,6 +1,7 @@
 """The pool's kernels and twins beside lists: what they do to the block, and in which order."""
 
 import pytest
+import torch
 from control_bench import Bench, at_random
 
 from nullblock.kernels.arguments import Backend
@@ -10,22 +11,22 @@ BACKENDS: list[Backend] = ["triton", "torch"]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_any_calls_do_what_lists_do(backend: Backend) -> None:
+def test_any_calls_do_what_lists_do(backend: Backend, device: torch.device) -> None:
     """Whatever is taken, touched, released by several at once, cached, evicted and moved together,
     every block stands where it should (POOL-10, POOL-11, POOL-12, HASH-10, HASH-12, HASH-13).
     """
     for seed in range(3 if backend == "triton" else 30):
-        at_random(seed, backend, turns=12 if backend == "triton" else 40)
+        at_random(seed, backend, turns=12 if backend == "triton" else 40, device=device)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("unhashed_first", [False, True])
 def test_shared_blocks_leave_with_their_last_holder(
-    backend: Backend, unhashed_first: bool
+    backend: Backend, unhashed_first: bool, device: torch.device
 ) -> None:
     """Of blocks that requests share, each queues where the last of those that leave puts it, and
     one that somebody keeps holding does not (POOL-12)."""
-    bench = Bench(12, unhashed_first, backend)
+    bench = Bench(12, unhashed_first, backend, device=device)
     bench.take(9)
     bench.insert([1, 2, 4, 8], [5, 6, 7, 8])
     bench.touch([1, 2, 3])
@@ -39,10 +40,12 @@ def test_shared_blocks_leave_with_their_last_holder(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_holes_are_closed_and_the_ring_wraps_around(backend: Backend) -> None:
+def test_holes_are_closed_and_the_ring_wraps_around(
+    backend: Backend, device: torch.device
+) -> None:
     """Blocks that leave from the middle and come back again and again fill the ring with holes:
     they are closed in time, and positions pass the end of the ring in both directions."""
-    bench = Bench(6, True, backend)
+    bench = Bench(6, True, backend, device=device)
     for turn in range(18):
         middle = bench.free[1:3]
         bench.touch(middle)
@@ -59,25 +62,27 @@ def test_holes_are_closed_and_the_ring_wraps_around(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_pool_of_one_usable_block(backend: Backend) -> None:
+def test_a_pool_of_one_usable_block(backend: Backend, device: torch.device) -> None:
     """The least pool there is works, and so does one that has nothing but the null block."""
-    bench = Bench(2, False, backend)
+    bench = Bench(2, False, backend, device=device)
     for key in (1, 2, 3):
         bench.take(1)
         bench.insert([1], [key])
         bench.release([[1]])
         assert bench.find([key, key + 1]) == [1, 0]
-    nothing = Bench(1, False, backend)
+    nothing = Bench(1, False, backend, device=device)
     nothing.take(0)
     nothing.compact()
     nothing.same()
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_index_is_built_anew_before_it_fills_up(backend: Backend) -> None:
+def test_the_index_is_built_anew_before_it_fills_up(
+    backend: Backend, device: torch.device
+) -> None:
     """Slots of evicted blocks stay used; when half of the table was in use it is built anew, and
     what is cached is found as before, the first of several first (HASH-10)."""
-    bench = Bench(9, False, backend, lanes=8)
+    bench = Bench(9, False, backend, lanes=8, device=device)
     bench.insert([8, 1], [3, 3])
     for turn in range(12):
         blocks = [2, 3, 4, 5, 6, 7]
