@@ -5,7 +5,7 @@
 
 On a GPU it writes RESULTS.md and results.json into this folder (or FOLDER). Without one it says
 so and measures nothing; `--device cpu` times the twins, prints, and writes no page. Exit codes:
-0 done, 1 a test failed (nothing is timed then), 2 usage.
+0 done, 1 a test failed (if it is a kernel's, nothing is timed), 2 usage.
 """
 
 import argparse
@@ -15,7 +15,6 @@ import importlib.util
 import json
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -49,35 +48,26 @@ def make_importable() -> None:
         return
     folder = Path(tempfile.mkdtemp())
     (folder / "nullblock").mkdir()
-    for layer in ("spec", "impl", "kernels"):
+    for layer in ("spec", "reference", "impl", "kernels", "conformance"):
         (folder / "nullblock" / layer).symlink_to(ROOT / layer, target_is_directory=True)
     sys.path.insert(0, str(folder))
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([before] if before else [])])
 
 
-def run_tests(quick: bool) -> tuple[bool, str]:
-    """The tests of the kernels, compiled; whether they passed, and pytest's last line."""
-    if importlib.util.find_spec("pytest") is None:
-        return True, "not run: pytest is not installed"
-    command = [sys.executable, "-c", "import pytest; raise SystemExit(pytest.main())"]
-    command += ["tests/kernels", "-q", "--no-header", "-p", "no:cacheprovider"]
-    if quick:
-        command += ["-m", "not slow"]
-    if importlib.util.find_spec("xdist") is not None:
-        command += ["-n", str(min(8, os.cpu_count() or 1))]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "TRITON_INTERPRET": "0"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    lines = done.stdout.strip().splitlines() or ["no output"]
-    if done.returncode:
-        print("\n".join(lines[-60:]), file=sys.stderr)
-    return done.returncode == 0, lines[-1].strip("= ")
+def run_tests(quick: bool) -> tuple[bool, str, str]:
+    """The tests, compiled: whether those of the kernels passed, and what they and the engine's
+    said.
+    """
+    from tested import ENGINE, ENGINE_NEEDS, KERNELS, run_tests
+
+    print("testing the kernels, compiled", file=sys.stderr)
+    passed, kernels = run_tests(KERNELS, (), quick)
+    if not passed:
+        return False, kernels, ""
+    print("testing the engine on the device", file=sys.stderr)
+    passed, engine = run_tests(ENGINE, ENGINE_NEEDS, quick)
+    return True, kernels, engine if passed else f"FAILED: {engine}"
 
 
 def versions() -> dict[str, str]:
@@ -91,7 +81,9 @@ def versions() -> dict[str, str]:
     return found | {"Python": platform.python_version()}
 
 
-def measure_all(options: argparse.Namespace, is_gpu: bool, tests: str) -> "Iterator[Report]":  # noqa: F821
+def measure_all(
+    options: argparse.Namespace, is_gpu: bool, tests: str, engine: str
+) -> "Iterator[Report]":  # noqa: F821
     """Floors first, then every table; what is known after each of them."""
     import torch
     from floors import measure_floors
@@ -110,7 +102,7 @@ def measure_all(options: argparse.Namespace, is_gpu: bool, tests: str) -> "Itera
     bench = Bench(clock, device, effort, options.quick)
     date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     command = "python benchmarks/gpu/bench_gpu.py " + " ".join(sys.argv[1:])
-    report = Report(date, name, is_gpu, command.strip(), versions(), tests, floors, [])
+    report = Report(date, name, is_gpu, command.strip(), versions(), tests, floors, [], engine)
     for table in options.only or TABLES:
         print(f"measuring {table}", file=sys.stderr)
         report.sections.append(measure_table(bench, table))
@@ -161,20 +153,19 @@ def main() -> int:
     if not is_gpu and options.device != "cpu":
         print(json.dumps({"measured": False, "reason": NO_GPU}) if options.json else NO_GPU)
         return 0 if options.device == "auto" else 2
-    tests = "not run"
+    tests = engine = "not run"
     if is_gpu and not options.no_tests:
-        print("testing the kernels, compiled", file=sys.stderr)
-        passed, tests = run_tests(options.quick)
+        passed, tests, engine = run_tests(options.quick)
         if not passed:
             print(f"tests failed, so nothing is timed: {tests}", file=sys.stderr)
             return 1
     from page import as_document, as_page
 
-    for report in measure_all(options, is_gpu, tests):
+    for report in measure_all(options, is_gpu, tests, engine):
         if is_gpu:  # after every table: a run that is cut short leaves what it had
             write(report, options.out)
     print(json.dumps(as_document(report), indent=1) if options.json else as_page(report))
-    return 0
+    return int(engine.startswith("FAILED"))
 
 
 if __name__ == "__main__":

@@ -36,6 +36,8 @@ class Report:
     """What the tests said, run compiled; or that they were not run."""
     floors: Floors
     sections: list[Section]
+    engine: str = "not run"
+    """What the tests of the engine on the device said."""
 
 
 def as_document(report: Report) -> Document:
@@ -158,7 +160,8 @@ def as_page(report: Report) -> str:
     parts = [f"# {'Results on a GPU' if report.is_gpu else NO_GPU_TITLE}", line]
     if report.is_gpu:
         parts += [
-            f"Tests of the kernels, compiled, before anything was timed: {report.tests}.",
+            f"Tests of the kernels, compiled, before anything was timed: {report.tests}. "
+            f"Of the engine that launches them, and of its tokens: {report.engine}.",
             "## Targets",
             goals_table(report),
             "What stands without a figure was not measured in this run. Divergences are counted "

@@ -1,5 +1,6 @@
 """The harness: its arithmetic, with a clock that has no surprises, and its honesty."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ import bench_gpu
 from figures import Cost, Floors, Row, Spread, Target, Times, microseconds, spread
 from page import Report, Section, as_document, as_page, empty_page
 from targets import GOALS
+from tested import ENGINE, ENGINE_NEEDS, KERNELS, ROOT, run_tests
 from timing import Effort, measure
 from workbench import Bench, Peer
 
@@ -186,7 +188,9 @@ def report(is_gpu: bool) -> Report:
         Section("kv_write", "KV write", "What.", [row]),
         Section("step", "step", "", missing="not there: x"),
     ]
-    return Report("today", "a GPU", is_gpu, "run", {"torch": "2"}, "9 passed", FLOORS, sections)
+    return Report(
+        "today", "a GPU", is_gpu, "run", {"torch": "2"}, "9 passed", FLOORS, sections, "8 passed"
+    )
 
 
 def test_the_page_says_what_was_measured() -> None:
@@ -197,7 +201,7 @@ def test_the_page_says_what_was_measured() -> None:
         in page
     )
     assert "| 80% | missed | 25.0, 2.00× | not installed: vllm |" in page
-    assert "Not measured: not there: x." in page and "9 passed" in page
+    assert "Not measured: not there: x." in page and "9 passed" in page and "8 passed" in page
     row = json.loads(json.dumps(as_document(report(is_gpu=True))))["sections"][0]["rows"][0]
     assert row["share_of_floor"] == pytest.approx(0.8) and row["meets_target"] is False
     assert row["faster_than"] == {"torch": pytest.approx(2.0), "vLLM": None}
@@ -249,6 +253,31 @@ def test_a_scheduler_that_decides_otherwise_is_not_timed(
     monkeypatch.setattr(agreement, "told", lies)
     with pytest.raises(RuntimeError, match="seed 0, step 10: "):
         agreement.compare("twins", 40)
+
+
+def test_tests_run_compiled_and_what_they_say_is_told(tmp_path: Path) -> None:
+    """Passed, failed, or not run for lack of what they need; and the folders are there."""
+    (tmp_path / "test_one.py").write_text(
+        "import os\n\ndef test_one():\n    assert os.environ['TRITON_INTERPRET'] == '0'\n"
+    )
+    passed, said = run_tests([str(tmp_path)], (), quick=True)
+    assert passed and said.startswith("1 passed")
+    (tmp_path / "test_two.py").write_text("def test_two():\n    assert False\n")
+    passed, said = run_tests([str(tmp_path)], (), quick=False)
+    assert not passed and said.startswith("1 failed, 1 passed")
+    lacking = run_tests([str(tmp_path)], ("pytest", "nobody_has_this"), quick=False)
+    assert lacking == (True, "not run, for lack of nobody_has_this")
+    assert all((ROOT / folder).is_dir() for folder in (*KERNELS, *ENGINE))
+    assert all(importlib.util.find_spec(name) for name in ENGINE_NEEDS)
+
+
+def test_an_engine_that_fails_its_tests_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel's failure stops everything; the engine's stands on the page, and is not hidden."""
+    says: dict[tuple[str, ...], tuple[bool, str]] = {KERNELS: (True, "9"), ENGINE: (False, "7")}
+    monkeypatch.setattr("tested.run_tests", lambda folders, needs, quick: says[folders])
+    assert bench_gpu.run_tests(quick=True) == (True, "9", "FAILED: 7")
+    says[KERNELS] = False, "1 failed"
+    assert bench_gpu.run_tests(quick=True) == (False, "1 failed", "")
 
 
 def test_the_package_need_not_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:

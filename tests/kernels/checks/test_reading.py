@@ -1,4 +1,4 @@
-"""What a reader of a kernel may rely on: a twin, a rule, and a bound for every loop."""
+"""What a reader of a kernel may rely on: a twin, a rule, bounds of loops, tests on a GPU."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nullblock.spec.catalogue import FAMILIES
 
-KERNELS = Path(__file__).parents[3] / "kernels"
+KERNELS, TESTS = Path(__file__).parents[3] / "kernels", Path(__file__).parents[1]
 FOLDERS = ("attention", "batch", "cache", "control", "sampling")
 RULE = re.compile(rf"\b(?:{'|'.join(FAMILIES)})-[1-9][0-9]*\b")
 MADE_OF_OTHERS = {"batch/update.py update_batch"}
@@ -84,6 +84,20 @@ def whiles(tree: ast.Module) -> Iterator[str]:
         found = [node for node in ast.walk(function) if isinstance(node, ast.While)]
         for nth, _ in enumerate(found if on_device else [], start=1):
             yield function.name if nth == 1 else f"{function.name} ({nth})"
+
+
+def test_every_folder_is_tested_on_a_gpu_too() -> None:
+    """Compiled, only tests run that take `device`: some of each folder's kernels do."""
+    for folder in FOLDERS:
+        texts = [path.read_text() for path in (TESTS / folder).glob("test_*.py")]
+        taken = [
+            function.name
+            for text in texts
+            for function, _ in functions(ast.parse(text))
+            if function.name.startswith("test_")
+            and "device" in {one.arg for one in function.args.args}
+        ]
+        assert len(taken) >= 5, folder
 
 
 def test_every_wrapper_has_its_twin_beside_it() -> None:
