@@ -19,7 +19,7 @@ from nullblock.impl.device.rows import Rows
 from nullblock.impl.requests import Request
 from nullblock.impl.step import Outputs, Step
 from nullblock.kernels.control.evict import evict_blocks
-from nullblock.kernels.control.exchange import Rings, new_exchange
+from nullblock.kernels.control.exchange import NUM_TAKEN, Rings, new_exchange
 from nullblock.kernels.control.intake import intake
 from nullblock.kernels.control.reset import reset_prefix_cache
 from nullblock.kernels.control.schedule import schedule
@@ -167,11 +167,18 @@ class Resident:
 
         Raises Full if they have none, and the device may not be asked to take some.
         """
-        size, waiting = self.postbox.size, self.postbox.posted - self._taken
-        if waiting + n > size:
-            if self.fixed:
-                raise Full(f"{waiting} letters wait, of {size}: collect() steps that took some")
+        size = self.postbox.size
+        if self._waiting + n <= size:
+            return
+        if not self.fixed:
             self.take_letters()
+        if self.fixed or self._waiting:
+            raise Full(f"{self._waiting} letters wait, of {size}: collect() steps that took some")
+
+    @property
+    def _waiting(self) -> int:
+        """Letters whose places are the device's: it has not said that it took them."""
+        return self.postbox.posted - self._taken
 
     def arrive(
         self, request: Request, tie: int, extra: tuple[int, int], takes_over: int | None
@@ -192,10 +199,13 @@ class Resident:
         self.postbox.pause(state)
 
     def take_letters(self) -> None:
-        """Let the device take what was posted, so that its state says all that the host knows."""
-        if self.postbox.posted > self._taken:
+        """Let the device take what was posted, so that its state says all that the host knows.
+
+        Waits for the device: until it has taken them, it reads letters where the host wrote them.
+        """
+        if self._waiting:
             intake(self.state, self.exchange, self.rings, self.place.kernels)
-            self._taken = self.postbox.posted
+            self._taken = int(self.exchange.progress[NUM_TAKEN.value])
 
     def reset(self, reset_running: bool) -> bool:
         """Empty the prefix cache; whether it was done."""

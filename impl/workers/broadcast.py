@@ -64,11 +64,11 @@ class Channel:
                 f"a message of {len(message)} bytes, of {self._longest} at most: admit less a step"
             )
         first = len(self._frame.bytes)
-        self._frame.bytes[: len(message[:first])] = np.frombuffer(message[:first], np.uint8)
+        self._frame.fill(message[:first])
         self._broadcast(self._frame)
         if len(message) > first:
             rest = self._room(len(message) - first)
-            rest.bytes[:] = np.frombuffer(message[first:], np.uint8)
+            rest.fill(message[first:])
             self._broadcast(rest)
 
     def close(self) -> None:
@@ -114,15 +114,24 @@ class _Room:
         self._host = host
         self.tensor = host if on_host else torch.zeros(size, dtype=torch.uint8, device=device)
         self.bytes = host.numpy()
+        self._left = None if on_host else torch.cuda.Event()
+        """When what was sent last has left the host."""
+
+    def fill(self, message: bytes) -> None:
+        """What is sent next. The device may be behind: it gets what was sent before, first."""
+        if self._left is not None:
+            self._left.synchronize()
+        self.bytes[: len(message)] = np.frombuffer(message, np.uint8)
 
     def upload(self, source: bool) -> None:
         """Before a broadcast: what is sent is where the group wants it."""
-        if source and self.tensor is not self._host:
+        if source and self._left is not None:
             self.tensor.copy_(self._host, non_blocking=True)
+            self._left.record()
 
     def download(self, source: bool) -> None:
         """After it: what came is where NumPy sees it."""
-        if not source and self.tensor is not self._host:
+        if not source and self._left is not None:
             self._host.copy_(self.tensor)
 
 

@@ -13,7 +13,7 @@ from where import KERNELS_ON
 import nullblock.impl
 from nullblock.impl import Request
 from nullblock.impl import Scheduler as OnNumPy
-from nullblock.impl.device import Loop, Scheduler
+from nullblock.impl.device import Loop, Scheduler, resident
 from nullblock.impl.device.reading import Reader
 from nullblock.impl.device.resident import Full
 from nullblock.kernels.control.exchange import Rings
@@ -198,6 +198,27 @@ def test_what_has_no_room_is_refused_and_nothing_moves() -> None:
         scheduler.add_request(request(9))
     loop.enqueue()
     assert loop.collect()[0][0].ids
+
+
+def test_a_letter_that_the_device_has_not_taken_stays_what_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A device that is behind is waited for: no place of the mailbox is written again before the
+    device says that it took what stands there.
+    """
+    letters = Rings(letters=3)
+    scheduler = Scheduler(CONFIG, "twins", num_rows=32, row_tokens=48, rings=letters)
+    monkeypatch.setattr(resident, "intake", lambda *launched: None)
+    for number in range(3):
+        scheduler.add_request(request(number))
+    before = [column.clone() for column in scheduler.resident.exchange.mail]
+    with pytest.raises(Full, match="3 letters wait"):
+        scheduler.add_request(request(3))
+    found = zip(before, scheduler.resident.exchange.mail, strict=True)
+    assert all(bool((old == new).all()) for old, new in found)
+    monkeypatch.undo()
+    scheduler.add_request(request(4))
+    assert scheduler.schedule().ids[:4] == ["r0", "r1", "r2", "r4"]
 
 
 def test_rows_have_room_for_what_requests_may_become() -> None:

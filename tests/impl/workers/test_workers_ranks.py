@@ -6,7 +6,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -71,3 +71,35 @@ def test_a_worker_that_goes_astray_stops_with_a_line(
     outcome = group(2, tmp_path / "store", mishap)
     assert [code for code, _, _ in outcome] == codes, outcome
     assert any(line.startswith(why) for line in outcome[1][2].splitlines()), outcome[1][2]
+
+
+def test_a_frame_is_not_written_before_its_last_message_has_left() -> None:
+    """Where the group's tensors are on a device that is behind, what was sent before is waited
+    for: it still stands in the frame until then.
+    """
+    import torch
+
+    from nullblock.impl.workers.broadcast import _Room
+
+    class Left:
+        """Says what stands in the frame whenever somebody waits for it, or sends it."""
+
+        seen: ClassVar[list[tuple[str, bytes]]] = []
+
+        def synchronize(self) -> None:
+            self.seen.append(("waited for", room.bytes.tobytes()))
+
+        def record(self) -> None:
+            self.seen.append(("sent", bytes(room.tensor.tolist())))
+
+    room = _Room(4, torch.device("cpu"))
+    room.tensor, room._left = torch.zeros(4, dtype=torch.uint8), Left()  # type: ignore[assignment]
+    for message in (b"abcd", b"efgh"):
+        room.fill(message)
+        room.upload(True)
+    assert Left.seen == [
+        ("waited for", bytes(4)),
+        ("sent", b"abcd"),
+        ("waited for", b"abcd"),
+        ("sent", b"efgh"),
+    ]
