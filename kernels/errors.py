@@ -53,7 +53,7 @@ def report(error, wrong, bit):
         tl.atomic_or(error, bit)
 
 
-def report_torch(error: torch.Tensor, wrong: torch.Tensor, bit: Error) -> None:
+def report_torch(error: torch.Tensor, wrong: torch.Tensor, bit: IntFlag) -> None:
     """Set a bit if any element of `wrong` is, without waiting for the device."""
     error |= wrong.any().to(error.dtype) * int(bit)
 

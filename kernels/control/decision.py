@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.arguments import Backend, use_triton
-from nullblock.kernels.control.faults import COUNT, bounded
+from nullblock.kernels.control.faults import COUNT, Fault, bounded, bounded_torch
 from nullblock.kernels.control.queues import num_running
 from nullblock.kernels.control.runs import entry_of, lay_out, run_of
 from nullblock.kernels.control.state import State
@@ -27,6 +27,18 @@ def decide(state: State, backend: Backend = "auto") -> None:
     if not use_triton(state.arrays.words, backend):
         return decide_torch(state)
     decide_kernel[(1,)](state.arrays, state.sizes, num_warps=state.sizes.num_warps)
+
+
+@triton.jit
+def num_scheduled(a, z: tl.constexpr):
+    """How many are in the step in flight, int32."""
+    return bounded(a, tl.load(a.words + NUM_SCHEDULED), z.max_num_seqs, COUNT).to(tl.int32)
+
+
+def num_scheduled_torch(state: State) -> int:
+    """The twin of `num_scheduled`."""
+    a, most = state.arrays, state.sizes.max_num_seqs
+    return int(bounded_torch(a.error, a.words[NUM_SCHEDULED.value], most, Fault.COUNT))
 
 
 @triton.jit

@@ -9,6 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
+from nullblock.kernels.control.faults import COUNT, Fault, bounded, bounded_torch
 from nullblock.kernels.control.queues import close_running, close_waiting, unqueue_torch
 from nullblock.kernels.control.release import release, release_rows_torch
 from nullblock.kernels.control.ring import load_queue, store_queue
@@ -28,7 +29,7 @@ def end_requests(a, row, ends, z: tl.constexpr):
     """
     stage = tl.load(a.requests.stage + row, mask=ends, other=ABSENT)
     runs, waits = ends & (stage == RUNNING), ends & (stage == WAITING)
-    _tell_of(a, row, runs | waits)
+    _tell_of(a, row, runs | waits, z)
     tl.debug_barrier()  # all lanes have read what is written now
     tl.store(a.requests.stage + row, ABSENT, mask=runs | waits)
     tl.debug_barrier()
@@ -43,9 +44,10 @@ def end_requests(a, row, ends, z: tl.constexpr):
 
 
 @triton.jit
-def _tell_of(a, row, there):
-    """The next step tells of these rows."""
-    n, one = tl.load(a.words + NUM_ENDED), there.to(tl.int32)
+def _tell_of(a, row, there, z: tl.constexpr):
+    """The next step tells of these rows: with those that it is to tell of already, each one's."""
+    one = there.to(tl.int32)
+    n = bounded(a, tl.load(a.words + NUM_ENDED), z.num_rows - tl.sum(one, 0), COUNT)
     tl.store(a.queues.ended + n + tl.cumsum(one, 0) - one, row, mask=there)
     tl.debug_barrier()
     tl.store(a.words + NUM_ENDED, n + tl.sum(one, 0))
@@ -56,7 +58,8 @@ def end_requests_torch(state: State, rows: list[int]) -> None:
     a, stage = state.arrays, state.arrays.requests.stage
     alive = [row for row in rows if stage[row] != ABSENT.value]
     running = [row for row in alive if stage[row] == RUNNING.value]
-    n = state.word(NUM_ENDED)
+    most = state.sizes.num_rows - len(alive)
+    n = int(bounded_torch(a.error, a.words[NUM_ENDED.value], most, Fault.COUNT))
     a.queues.ended[n : n + len(alive)] = torch.tensor(alive, dtype=torch.int32)
     state.set_word(NUM_ENDED, n + len(alive))
     stage[alive] = ABSENT.value

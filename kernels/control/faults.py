@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from nullblock.kernels.errors import names
+from nullblock.kernels.errors import names, report_torch
 
 
 class Fault(IntFlag):
@@ -55,6 +55,13 @@ def bounded(a, n, most, BIT: tl.constexpr):
     wrong = (n < 0) | (n > most)
     tl.atomic_or(a.error + n * 0, BIT, mask=wrong)
     return tl.where(wrong, 0, n)
+
+
+def bounded_torch(error: torch.Tensor, n: torch.Tensor, most: int, bit: Fault) -> torch.Tensor:
+    """The twin of `bounded`, which is given the error word."""
+    wrong = (n < 0) | (n > most)
+    report_torch(error, wrong, bit)
+    return n.masked_fill(wrong, 0)
 
 
 def raise_if(error: torch.Tensor) -> None:

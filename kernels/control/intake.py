@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.arguments import Backend, use_triton
+from nullblock.kernels.control.decision import num_scheduled, num_scheduled_torch
 from nullblock.kernels.control.ends import end_requests, end_requests_torch
 from nullblock.kernels.control.exchange import (
     ARRIVAL,
@@ -27,14 +28,13 @@ from nullblock.kernels.control.exchange import (
 )
 from nullblock.kernels.control.faults import ROW, Fault
 from nullblock.kernels.control.faults import WAITING as WAITING_FULL
+from nullblock.kernels.control.queues import load_waiting, load_waiting_torch, waiting_place
 from nullblock.kernels.control.state import State
 from nullblock.kernels.control.words import (
     ABSENT,
-    NUM_SCHEDULED,
     PAUSE,
     RUNNING,
     WAITING,
-    WAITING_HEAD,
     WAITING_TAIL,
 )
 
@@ -85,20 +85,19 @@ def intake_kernel(a, exchange, z: tl.constexpr, LETTERS: tl.constexpr):
 def _arrive(a, mail, at, row, z: tl.constexpr):
     """An arrival waits in its row, if that is free, behind everybody else."""
     n = tl.load(mail.num_prompt + at)
-    tail = tl.load(a.words + WAITING_TAIL)
-    room = tail - tl.load(a.words + WAITING_HEAD) < z.waiting_capacity
+    head, tail = load_waiting(a, z)
     inside = (row >= 0) & (row < z.num_rows) & (n >= 0) & (n <= z.row_tokens)
     stage = tl.load(a.requests.stage + row, mask=inside, other=RUNNING)
     tl.debug_barrier()  # everybody has seen the row as it was
     if stage != ABSENT:
         tl.atomic_or(a.error, ROW)
-    elif not room:
+    elif tail - head == z.waiting_capacity:
         tl.atomic_or(a.error, WAITING_FULL)
     else:
         _copy_tokens(a.requests, mail, at, row, n, z)
         _copy_columns(a.requests, mail, at, row, n, z)
         _take_over(a, tl.load(mail.takes_over + at), row, z)
-        tl.store(a.queues.waiting + tail % z.waiting_capacity, row)
+        tl.store(a.queues.waiting + waiting_place(tail, z), row)
         tl.store(a.words + WAITING_TAIL, tail + 1)
 
 
@@ -149,7 +148,7 @@ def _copy_columns(requests, mail, at, row, n, z: tl.constexpr):
 def _take_over(a, former, row, z: tl.constexpr):
     """What `former` gets from the step in flight, `row` gets: it has the same id (UPD-16)."""
     lane = tl.arange(0, z.request_lanes)
-    there = lane < tl.load(a.words + NUM_SCHEDULED)
+    there = lane < num_scheduled(a, z)
     scheduled = tl.load(a.decision.row + lane, mask=there, other=NOBODY)
     tl.debug_barrier()
     tl.store(a.decision.row + lane, row, mask=there & (former >= 0) & (scheduled == former))
@@ -174,11 +173,11 @@ def intake_torch(state: State, exchange: Exchange, rings: Rings) -> None:
 def _arrive_torch(state: State, mail: Mail, at: int, row: int) -> None:
     arrays, sizes = state.arrays, state.sizes
     requests, n = arrays.requests, int(mail.num_prompt[at])
-    head, tail = state.word(WAITING_HEAD), state.word(WAITING_TAIL)
+    head, tail = load_waiting_torch(state)
     inside = 0 <= row < sizes.num_rows and 0 <= n <= sizes.row_tokens
     if not inside or requests.stage[row] != ABSENT.value:
         state.report(Fault.ROW)
-    elif tail - head >= sizes.waiting_capacity:
+    elif tail - head == sizes.waiting_capacity:
         state.report(Fault.WAITING)
     else:
         requests.tokens[row, :n] = mail.tokens[at, :n].to(state.device)
@@ -188,7 +187,7 @@ def _arrive_torch(state: State, mail: Mail, at: int, row: int) -> None:
         for name in ZEROED:
             getattr(requests, name)[row] = 0
         requests.num_tokens[row], requests.stage[row] = n, WAITING.value
-        scheduled = arrays.decision.row[: state.word(NUM_SCHEDULED)]
+        scheduled = arrays.decision.row[: num_scheduled_torch(state)]
         former = int(mail.takes_over[at])
         scheduled[scheduled == (former if former >= 0 else NOBODY.value)] = row
         arrays.queues.waiting[tail % sizes.waiting_capacity] = row

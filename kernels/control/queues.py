@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.arguments import Backend, use_triton
-from nullblock.kernels.control.faults import COUNT, bounded
+from nullblock.kernels.control.faults import COUNT, Fault, bounded, bounded_torch
 from nullblock.kernels.control.faults import WAITING as WAITING_FULL
 from nullblock.kernels.control.state import State
 from nullblock.kernels.control.words import (
@@ -55,7 +55,7 @@ def set_waiting(state: State, rows: torch.Tensor) -> None:
 
 
 def _places(state: State) -> torch.Tensor:
-    first, last = state.word(WAITING_HEAD), state.word(WAITING_TAIL)
+    first, last = load_waiting_torch(state)
     return torch.arange(first, last, device=state.device) % state.sizes.waiting_capacity
 
 
@@ -108,6 +108,14 @@ def load_waiting(a, z: tl.constexpr):
     head = tl.load(a.words + WAITING_HEAD)
     long = tl.load(a.words + WAITING_TAIL) - head
     return head, head + bounded(a, long, z.waiting_capacity, WAITING_FULL)
+
+
+def load_waiting_torch(state: State) -> tuple[int, int]:
+    """The twin of `load_waiting`."""
+    a, head = state.arrays, state.word(WAITING_HEAD)
+    long = a.words[WAITING_TAIL.value] - head
+    most = state.sizes.waiting_capacity
+    return head, head + int(bounded_torch(a.error, long, most, Fault.WAITING))
 
 
 @triton.jit

@@ -12,7 +12,7 @@ import triton.language as tl
 
 from nullblock.kernels.arguments import Backend, use_triton
 from nullblock.kernels.control.cache import forget, forget_torch
-from nullblock.kernels.control.faults import COUNT, TURNS, Fault, bounded
+from nullblock.kernels.control.faults import COUNT, TURNS, Fault, bounded, bounded_torch
 from nullblock.kernels.control.grant import (
     blocks_lacking_torch,
     give_blocks,
@@ -33,6 +33,7 @@ from nullblock.kernels.control.words import (
     PAUSE,
     PAUSED_ALL,
 )
+from nullblock.kernels.index import block_index
 
 
 def schedule_running(state: State, backend: Backend = "auto") -> None:
@@ -139,7 +140,8 @@ def _uncache(a, row, z: tl.constexpr):
     """Take back the hashes of blocks that this step was to fill (PREEMPT-3)."""
     lane = tl.arange(0, z.lanes)
     held = bounded(a, tl.load(a.requests.num_blocks + row), z.row_blocks, COUNT)
-    base = tl.load(a.requests.num_computed + row) // z.block_size
+    computed = bounded(a, tl.load(a.requests.num_computed + row), z.row_tokens, COUNT)
+    base = block_index(computed, z.block_size)
     table = a.requests.table + row.to(tl.int64) * z.row_blocks
     while base < held:
         there = base + lane < held
@@ -197,6 +199,8 @@ def _tokens_torch(state: State, row: int, budget: int) -> int:
 
 def _uncache_torch(state: State, row: int) -> None:
     """Take back the hashes of blocks that this step was to fill (PREEMPT-3)."""
-    requests = state.arrays.requests
-    first = int(requests.num_computed[row]) // state.sizes.block_size
+    requests, sizes = state.arrays.requests, state.sizes
+    computed = requests.num_computed[row]
+    computed = bounded_torch(state.arrays.error, computed, sizes.row_tokens, Fault.COUNT)
+    first = block_index.fn(int(computed), sizes.block_size)
     forget_torch(state, requests.table[row, first : int(requests.num_blocks[row])])

@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.arguments import Backend, use_triton
+from nullblock.kernels.control.decision import num_scheduled, num_scheduled_torch
 from nullblock.kernels.control.exchange import (
     BLOCKS,
     COMMON_PREFIX,
@@ -44,7 +45,6 @@ from nullblock.kernels.control.words import (
     NUM_NEW_BLOCKS,
     NUM_PREEMPTED,
     NUM_RAN,
-    NUM_SCHEDULED,
 )
 
 _NUMBER = tl.constexpr((1 << 31) - 1)
@@ -66,7 +66,7 @@ def tell_kernel(a, exchange, z: tl.constexpr, STEPS: tl.constexpr):
     steps = tl.load(exchange.progress + NUM_STEPS)
     place, log, decision, words = steps % STEPS, exchange.log, a.decision, a.words
     columns = log.scheduled + place * (NUM_COLUMNS * z.max_num_seqs)
-    scheduled = bounded(a, tl.load(words + NUM_SCHEDULED), z.max_num_seqs, COUNT)
+    scheduled = num_scheduled(a, z)
     victims = bounded(a, tl.load(words + NUM_PREEMPTED), z.max_num_seqs, COUNT)
     _column(columns, ROW, decision.row, scheduled, z)
     _column(columns, SCHEDULED_TOKENS, decision.num_scheduled_tokens, scheduled, z)
@@ -84,7 +84,7 @@ def tell_kernel(a, exchange, z: tl.constexpr, STEPS: tl.constexpr):
     _copy(log.finished + place * z.num_rows, decision.finished, finished, z)
     header = log.header + place * NUM_HEADER
     tl.store(header + STEP, ((steps + 1) & _NUMBER).to(tl.int32))
-    tl.store(header + SCHEDULED, scheduled.to(tl.int32))
+    tl.store(header + SCHEDULED, scheduled)
     tl.store(header + RAN, tl.load(words + NUM_RAN).to(tl.int32))
     tl.store(header + BLOCKS, blocks.to(tl.int32))
     tl.store(header + VICTIMS, victims.to(tl.int32))
@@ -137,7 +137,7 @@ def tell_torch(state: State, exchange: Exchange, rings: Rings) -> None:
     log.new_block_ids[place], log.finished[place] = decision.new_block_ids, decision.finished
     header = {
         STEP: (steps + 1) & _NUMBER.value,
-        SCHEDULED: state.word(NUM_SCHEDULED),
+        SCHEDULED: num_scheduled_torch(state),
         RAN: state.word(NUM_RAN),
         BLOCKS: state.word(NUM_NEW_BLOCKS),
         VICTIMS: state.word(NUM_PREEMPTED),

@@ -16,6 +16,7 @@ import triton
 import triton.language as tl
 
 from nullblock.kernels.arguments import Backend, check, use_triton
+from nullblock.kernels.control.decision import num_scheduled, num_scheduled_torch
 from nullblock.kernels.control.ends import end_requests, end_requests_torch
 from nullblock.kernels.control.exchange import (
     ERROR,
@@ -30,7 +31,7 @@ from nullblock.kernels.control.exchange import (
     Exchange,
     Rings,
 )
-from nullblock.kernels.control.faults import COUNT, ROW, Fault, bounded
+from nullblock.kernels.control.faults import COUNT, ROW, Fault, bounded, bounded_torch
 from nullblock.kernels.control.state import State
 from nullblock.kernels.control.stop import CONTINUE, why_it_stops, why_it_stops_torch
 from nullblock.kernels.control.words import ABSENT, NUM_SCHEDULED
@@ -61,14 +62,15 @@ def update_kernel(a, exchange, sampled, z: tl.constexpr, STEPS: tl.constexpr):
     """One program, a lane for everybody scheduled."""
     requests, decision = a.requests, a.decision
     lane = tl.arange(0, z.request_lanes)
-    there = lane < bounded(a, tl.load(a.words + NUM_SCHEDULED), z.max_num_seqs, COUNT)
+    there = lane < num_scheduled(a, z)
     row = tl.load(decision.row + lane, mask=there, other=0)
     stage = tl.load(requests.stage + row, mask=there, other=ABSENT)
     samples = tl.load(decision.samples + lane, mask=there, other=0)
     takes = there & (stage != ABSENT) & (samples != 0)
     token = tl.load(sampled + lane, mask=takes, other=0)
     n = tl.load(requests.num_tokens + row, mask=takes, other=0)
-    wrong = takes & ((token < 0) | (n >= z.row_tokens))
+    n = bounded(a, n, z.row_tokens, COUNT)
+    wrong = takes & ((token < 0) | (n == z.row_tokens))
     if tl.max(wrong.to(tl.int32), 0) > 0:
         tl.atomic_or(a.error, ROW)
     takes = takes & (wrong == 0)
@@ -76,16 +78,17 @@ def update_kernel(a, exchange, sampled, z: tl.constexpr, STEPS: tl.constexpr):
     tl.store(requests.tokens + row.to(tl.int64) * z.row_tokens + n, token, mask=takes)
     tl.store(requests.num_tokens + row, n + 1, mask=takes)
     why = why_it_stops(requests, row, token, n + 1, takes, z)
-    write_outputs(a, exchange, row, token, why, takes, z, STEPS)
     tl.store(a.words + NUM_SCHEDULED, 0)
     tl.debug_barrier()
     end_requests(a, row, takes & (why != CONTINUE), z)
+    # Last of all: what went wrong until here is told with this step, not with the next one.
+    write_outputs(a, exchange, row, token, why, takes, z, STEPS)
 
 
 @triton.jit
 def write_outputs(a, exchange, row, token, why, takes, z: tl.constexpr, STEPS: tl.constexpr):
     """Write who took which token to the log, without gaps."""
-    place = (tl.load(exchange.progress + NUM_STEPS) - 1) % STEPS
+    place = (tl.load(exchange.progress + NUM_STEPS) + STEPS - 1) % STEPS
     columns = exchange.log.scheduled + place * (NUM_COLUMNS * z.max_num_seqs)
     one = takes.to(tl.int32)
     rank = tl.cumsum(one, 0) - one
@@ -102,18 +105,21 @@ def write_outputs(a, exchange, row, token, why, takes, z: tl.constexpr, STEPS: t
 def update_torch(state: State, exchange: Exchange, rings: Rings, sampled: torch.Tensor) -> None:
     """The twin of `update`."""
     arrays, requests = state.arrays, state.arrays.requests
-    n = state.word(NUM_SCHEDULED)
+    n = num_scheduled_torch(state)
     rows = arrays.decision.row[:n].long()
     takes = (requests.stage[rows] != ABSENT.value) & (arrays.decision.samples[:n] != 0)
     rows, tokens = rows[takes], sampled[:n][takes]
-    at = requests.num_tokens[rows].long()
-    fits = (tokens >= 0) & (at < state.sizes.row_tokens)
+    most = state.sizes.row_tokens
+    at = bounded_torch(arrays.error, requests.num_tokens[rows], most, Fault.COUNT).long()
+    fits = (tokens >= 0) & (at < most)
     if not fits.all():
         state.report(Fault.ROW)
         rows, tokens, at = rows[fits], tokens[fits], at[fits]
     requests.tokens[rows, at] = tokens
-    requests.num_tokens[rows] += 1
+    requests.num_tokens[rows] = at.int() + 1
     why = why_it_stops_torch(requests, rows, tokens, requests.num_tokens[rows], state.sizes)
+    end_requests_torch(state, rows[why != CONTINUE.value].tolist())
+    state.set_word(NUM_SCHEDULED, 0)
     log, place = exchange.log, (int(exchange.progress[NUM_STEPS.value]) - 1) % rings.steps
     columns = log.scheduled[place, :, : len(rows)]
     columns[OUTPUT_ROW.value] = rows.int()
@@ -122,5 +128,3 @@ def update_torch(state: State, exchange: Exchange, rings: Rings, sampled: torch.
     header = log.header[place]
     header[OUTPUTS.value], header[UPDATED.value] = len(rows), 1
     header[ERROR.value] = arrays.error[0]
-    end_requests_torch(state, rows[why != CONTINUE.value].tolist())
-    state.set_word(NUM_SCHEDULED, 0)

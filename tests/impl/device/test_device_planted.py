@@ -85,8 +85,8 @@ IN_KERNELS: dict[str, tuple[str, str, str]] = {
     ),
     "of who waited nobody is told": (
         "ends.py",
-        "_tell_of(a, row, runs | waits)",
-        "_tell_of(a, row, runs)",
+        "_tell_of(a, row, runs | waits, z)",
+        "_tell_of(a, row, runs, z)",
     ),
     "a row keeps the keys of whom it had before": (
         "intake.py",
@@ -120,7 +120,7 @@ IN_TWINS: dict[str, tuple[str, str, str]] = {
         "takes = (requests.stage[rows] != ABSENT.value) & (",
         "takes = (",
     ),
-    "a length stays": ("update.py", "    requests.num_tokens[rows] += 1\n", ""),
+    "a length stays": ("update.py", "    requests.num_tokens[rows] = at.int() + 1\n", ""),
     "ends are told in another order": (
         "ends.py",
         "running = [row for row in alive if",

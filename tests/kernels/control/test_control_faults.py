@@ -9,6 +9,9 @@ from beside import Beside
 from control_bench import Bench, ints
 
 from nullblock.impl import Request
+from nullblock.kernels.arguments import Backend
+from nullblock.kernels.checks import checked
+from nullblock.kernels.checks.shipped import allowed
 from nullblock.kernels.control.faults import Fault, raise_if
 from nullblock.kernels.control.release import release_rows
 from nullblock.kernels.control.reset import reset_prefix_cache
@@ -107,6 +110,23 @@ def test_references(backend: str) -> None:
     requests.stage[0], requests.table[0, 0], requests.num_blocks[0] = RUNNING.value, 3, 1
     release_rows(state, torch.zeros(1, dtype=torch.int32), backend)  # type: ignore[arg-type]
     assert says(state) == Fault.REFERENCES
+
+
+@pytest.mark.parametrize("backend", ["triton", "torch"])
+def test_count(backend: Backend) -> None:
+    """A victim, served already in the step that it loses, has computed fewer tokens than none:
+    its hashes are taken back from its first block on, and from no place before its table."""
+    both = Beside(Config(7, 2, 30, 3, 20, policy="priority"), backend)
+    both.add(Request("a", prompt=[1, 2], max_tokens=9, priority=5))
+    both.step([3])
+    for id, priority, prompt in (("b", 0, [4, 5, 6, 7]), ("c", 1, [8, 9])):
+        both.add(Request(id, prompt=prompt, max_tokens=9, priority=priority))
+    both.step([4, 5, 6])
+    both.state.arrays.requests.num_computed[both.rows["a"]] = -4
+    with checked(allow=allowed()):
+        schedule(both.state, backend)
+    assert int(both.state.arrays.decision.preempted[0]) == both.rows["a"]
+    assert says(both.state) == Fault.COUNT
 
 
 def test_what_wrappers_refuse() -> None:
