@@ -1,11 +1,12 @@
 """The kernels on a GPU: tested compiled, then timed beside floors and peers, in one call.
 
-    python benchmarks/gpu/bench_gpu.py [--device auto|cuda|cpu] [--quick] [--only TABLE …]
+    python benchmarks/gpu/bench_gpu.py [--device auto|cuda|cpu] [--quick] [--only PART …]
                                        [--no-tests] [--json] [--out FOLDER]
 
 On a GPU it writes RESULTS.md and results.json into this folder (or FOLDER). Without one it says
 so and measures nothing; `--device cpu` times the twins, prints, and writes no page. Exit codes:
-0 done, 1 a test failed (if it is a kernel's, nothing is timed), 2 usage.
+0 done, 1 a test failed (if it is a kernel's, nothing is timed) or the scheduler decided otherwise
+than the NumPy engine, 2 usage.
 """
 
 import argparse
@@ -18,11 +19,15 @@ import platform
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TABLES = ("step", "prepare", "update", "kv_write", "blocks", "decode", "prefill", "sampling")
+DIVERGENCES = "divergences"
+"""What follows the tables, on a GPU alone: a million random steps beside the NumPy engine."""
+PARTS = (*TABLES, DIVERGENCES)
 NO_GPU = (
     "There is no GPU here: nothing was measured, and nothing is claimed about one. "
     "`--device cpu` times the twins."
@@ -34,7 +39,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=("auto", "cuda", "cpu"), default="auto")
     parser.add_argument("--quick", action="store_true", help="fewer rounds: minutes in all")
-    parser.add_argument("--only", nargs="+", choices=TABLES, help="these tables alone")
+    parser.add_argument("--only", nargs="+", choices=PARTS, help="these parts alone")
     parser.add_argument("--no-tests", action="store_true", help="do not run the tests first")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--out", type=Path, default=HERE, help="where page and JSON go")
@@ -84,8 +89,9 @@ def versions() -> dict[str, str]:
 def measure_all(
     options: argparse.Namespace, is_gpu: bool, tests: str, engine: str
 ) -> "Iterator[Report]":  # noqa: F821
-    """Floors first, then every table; what is known after each of them."""
+    """Floors first, then every table, then divergences; what is known after each of them."""
     import torch
+    from divergences import QUICK, STEPS, count
     from floors import measure_floors
     from page import Report
     from timing import Clock, CpuClock, CudaClock, Effort
@@ -103,9 +109,13 @@ def measure_all(
     date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     command = "python benchmarks/gpu/bench_gpu.py " + " ".join(sys.argv[1:])
     report = Report(date, name, is_gpu, command.strip(), versions(), tests, floors, [], engine)
-    for table in options.only or TABLES:
-        print(f"measuring {table}", file=sys.stderr)
-        report.sections.append(measure_table(bench, table))
+    for part in options.only or PARTS:
+        print(f"measuring {part}", file=sys.stderr)
+        if part in TABLES:
+            report.sections.append(measure_table(bench, part))
+        elif is_gpu:
+            found = count("cuda", QUICK if options.quick else STEPS)
+            report = replace(report, divergences=found)
         yield report
         if is_gpu:
             torch.cuda.empty_cache()
@@ -165,7 +175,7 @@ def main() -> int:
         if is_gpu:  # after every table: a run that is cut short leaves what it had
             write(report, options.out)
     print(json.dumps(as_document(report), indent=1) if options.json else as_page(report))
-    return int(engine.startswith("FAILED"))
+    return int(report.has_failed)
 
 
 if __name__ == "__main__":

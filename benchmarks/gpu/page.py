@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass, field
 
+from divergences import Divergences
 from figures import Floors, Row, Spread, microseconds
 from targets import GOALS
 
@@ -38,6 +39,14 @@ class Report:
     sections: list[Section]
     engine: str = "not run"
     """What the tests of the engine on the device said."""
+    divergences: Divergences | None = None
+    """Of the scheduler's decisions; None: nobody counted."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the engine failed its tests, or decided otherwise than it should."""
+        found = self.divergences is not None and self.divergences.found
+        return self.engine.startswith("FAILED") or bool(found)
 
 
 def as_document(report: Report) -> Document:
@@ -126,6 +135,8 @@ def goals_table(report: Report | None) -> str:
             for row in section.rows:
                 if row.target is not None:
                     found.setdefault(row.target.name, []).append(measured(row, report.floors))
+        if report.divergences is not None:
+            found["divergences"] = [str(report.divergences)]
     lines = [
         [goal.figure, goal.target, goal.moonshot, "; ".join(found.get(goal.name, []))]
         for goal in GOALS
@@ -165,7 +176,8 @@ def as_page(report: Report) -> str:
             "## Targets",
             goals_table(report),
             "What stands without a figure was not measured in this run. Divergences are counted "
-            "by `tests/fuzz/bulk.py --engine impl:cuda`.",
+            "step by step beside the NumPy engine, which tests compare with the specification; "
+            "bundled traces are not played here.",
             "## Floors, measured in the same run",
             "\n".join(floors_lines(report)),
         ]

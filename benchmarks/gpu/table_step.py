@@ -31,7 +31,7 @@ def rows(bench: Bench) -> Iterator[Row]:
     """256, 1024 and 4096 running requests; then the same with some that end."""
     on_gpu = bench.device.type == "cuda"
     steps = 50 if bench.quick or not on_gpu else 1000
-    if not compare("cuda" if on_gpu else "twins", steps):
+    if not compare("cuda" if on_gpu else "twins", steps)["preempted"]:
         raise RuntimeError("the comparison had no preemption: it shows too little")
     sizes = (256, 1024, 4096) if on_gpu else (16, 64)
     for some_end in (False, True):

@@ -1,6 +1,7 @@
-"""Lets the tests of this folder import the benchmark's modules by name."""
+"""Lets the tests of this folder import the benchmark's modules by name, and plant defects."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "gpu"))
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "benchmarks" / "gpu"), str(ROOT / "tests" / "kernels")]

@@ -13,7 +13,6 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'nullblock[gpu]'")
 
-import agreement
 import bench_gpu
 from figures import Cost, Floors, Row, Spread, Target, Times, microseconds, spread
 from page import Report, Section, as_document, as_page, empty_page
@@ -21,8 +20,6 @@ from targets import GOALS
 from tested import ENGINE, ENGINE_NEEDS, KERNELS, ROOT, run_tests
 from timing import Effort, measure
 from workbench import Bench, Peer
-
-from nullblock.impl.step import Step
 
 GPU = Path(__file__).parents[2] / "benchmarks" / "gpu"
 FLOORS = Floors(copy_bandwidth=4e12, matmul_rate=8e14, launch=1e-6, eager_launch=5e-6)
@@ -235,24 +232,6 @@ def test_without_a_gpu_it_says_so() -> None:
     assert json.loads(done.stdout)["measured"] is False
     assert "There is no GPU here" in done.stdout
     assert (GPU / "RESULTS.md").read_text() == before
-
-
-def test_a_scheduler_that_decides_otherwise_is_not_timed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The device's scheduler is played beside the NumPy engine, preemptions included; the first
-    decision that differs is an error."""
-    assert agreement.compare("twins", 40) > 0
-    true = agreement.told
-    calls: list[Step] = []
-
-    def lies(step: Step) -> tuple[object, ...]:
-        calls.append(step)
-        return (*true(step), len(calls) == 21)
-
-    monkeypatch.setattr(agreement, "told", lies)
-    with pytest.raises(RuntimeError, match="seed 0, step 10: "):
-        agreement.compare("twins", 40)
 
 
 def test_tests_run_compiled_and_what_they_say_is_told(tmp_path: Path) -> None:
