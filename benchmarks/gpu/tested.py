@@ -9,8 +9,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = ("tests/kernels",)
-ENGINE = ("tests/impl/device", "tests/impl/decoder")
-"""Decisions beside the NumPy engine, the loop without the host, tokens in both types."""
+ENGINE = (
+    "tests/impl/device",
+    "tests/impl/decoder",
+    "tests/impl/workers/test_workers_device.py",
+)
+"""Decisions beside the NumPy engine, the loop without the host, tokens in both types, and the
+mirror of the running list in a worker."""
 ENGINE_NEEDS = ("hypothesis", "msgspec", "typer", "rich", "zstandard", "cbor2")
 """What these tests import besides torch, Triton, NumPy and pytest: the whole project's."""
 

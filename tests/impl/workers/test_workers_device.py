@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from planted import planted
+from where import TENSORS_ON
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'nullblock[gpu]'")
 
@@ -30,10 +31,9 @@ def differences(backend: str, seed: int, steps: int) -> str:
         )
     )
     encoder, host = Encoder(), Mirror(scheduler.config)
-    there, arrived, preempted, known = (
-        DeviceMirror(scheduler.config, "cpu", backend=backend),
-        *(0, 0, 0),
-    )
+    where = TENSORS_ON if backend == "triton" else "cpu"
+    there = DeviceMirror(scheduler.config, where, backend=backend)
+    arrived = preempted = known = 0
     for turn in range(steps):
         while len(scheduler.requests) < 7:
             arrived += 1
@@ -53,7 +53,8 @@ def differences(backend: str, seed: int, steps: int) -> str:
             return f"seed {seed}, step {turn}: {what}"
         sampled = np.array([dice.randrange(5, 99) for _ in step.ids], np.int32)
         host.take(sampled)
-        there.take(torch.from_numpy(np.append(sampled, -np.ones(6 - len(sampled), np.int32))))
+        padded = np.append(sampled, -np.ones(6 - len(sampled), np.int32))
+        there.take(torch.from_numpy(padded).to(where))
         update_from_output(scheduler, sampled)
     assert preempted or steps < 100, "nobody was preempted"
     return ""

@@ -1,34 +1,36 @@
-"""Short scenes for kernels with a defect: each is quiet if they have none."""
+"""Short scenes for kernels with a defect: each is quiet if they have none. Those of nothing but a
+pool play on any device."""
 
 from dataclasses import replace
 
+import torch
 from beside import Beside
-from control_bench import Bench
+from control_bench import CPU, Bench
 
 from nullblock.impl import Request
 from nullblock.spec.facts import Config
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
 
 
-def taken() -> None:
+def taken(device: torch.device = CPU) -> None:
     """Blocks are popped, with holes and hashes among them."""
-    bench = Bench(9, False, "triton")
+    bench = Bench(9, False, "triton", device=device)
     bench.touch([2, 3])
     bench.insert([4], [1])
     bench.take(5)
 
 
-def touched() -> None:
+def touched(device: torch.device = CPU) -> None:
     """Blocks in the queue and blocks that are held are hit together."""
-    bench = Bench(6, False, "triton")
+    bench = Bench(6, False, "triton", device=device)
     bench.take(2)
     bench.touch([1, 4, 5])
     bench.touch([4])
 
 
-def shared() -> None:
+def shared(device: torch.device = CPU) -> None:
     """Requests that share blocks leave together, some hashed and some not; then again."""
-    bench = Bench(12, True, "triton")
+    bench = Bench(12, True, "triton", device=device)
     bench.take(9)
     bench.insert([1, 2, 4], [5, 6, 7])
     bench.touch([1, 2, 3])
@@ -38,18 +40,18 @@ def shared() -> None:
     bench.release([[7], [9, 8]])
 
 
-def holes() -> None:
+def holes(device: torch.device = CPU) -> None:
     """The ring fills with holes until they have to be closed."""
-    bench = Bench(4, False, "triton")
+    bench = Bench(4, False, "triton", device=device)
     for _ in range(9):
         bench.touch([2, 1])
         bench.release([[1, 2]])
     assert bench.compactions
 
 
-def cached() -> None:
+def cached(device: torch.device = CPU) -> None:
     """Three copies of one content, evicted one by one."""
-    bench = Bench(6, False, "triton")
+    bench = Bench(6, False, "triton", device=device)
     bench.insert([5, 3, 1], [7, 7, 7])
     assert bench.find([7]) == [5]
     bench.evict([5])
@@ -58,26 +60,26 @@ def cached() -> None:
     assert bench.find([7, 8]) == [1, 0]
 
 
-def clusters() -> None:
+def clusters(device: torch.device = CPU) -> None:
     """Equal keys stand one behind another: behind a deleted one the search goes on."""
-    bench = Bench(6, False, "triton")
+    bench = Bench(6, False, "triton", device=device)
     bench.insert([1, 2, 3], [7, 7, 7])
     for block in (1, 2, 3):
         bench.evict([block])
         assert bench.find([7]) == [bench.cached.get(7, [0])[0]]
 
 
-def halves() -> None:
+def halves(device: torch.device = CPU) -> None:
     """Two keys with the same first word are two keys."""
-    bench = Bench(6, False, "triton")
+    bench = Bench(6, False, "triton", device=device)
     bench.insert([1, 2], [7, 7])
     bench.state.arrays.cache.carried[1, 1] = 8
     assert bench.find([7]) == [2]
 
 
-def rebuilt() -> None:
+def rebuilt(device: torch.device = CPU) -> None:
     """So many blocks are cached and evicted that the index is built anew."""
-    bench = Bench(4, False, "triton")
+    bench = Bench(4, False, "triton", device=device)
     for turn in range(12):
         bench.insert([1, 2], [10 * turn + 1, 10 * turn + 2])
         bench.evict([1] if turn % 2 else [1, 2])

@@ -6,7 +6,7 @@ All but the first need a state that the kernels never make: they are made by han
 import pytest
 import torch
 from beside import Beside
-from control_bench import Bench, ints
+from control_bench import CPU, Bench, ints
 
 from nullblock.impl import Request
 from nullblock.kernels.arguments import Backend
@@ -31,9 +31,15 @@ def says(state: State) -> Fault:
     return said
 
 
-def two_running() -> Beside:
+def pool_of_four(backend: Backend, device: torch.device) -> State:
+    """Four blocks, and nobody; of twins on a CPU."""
+    where = device if backend == "triton" else CPU
+    return new_state(Sizes(5, 2, 2, 9, 9, lanes=4), where, seed=0)
+
+
+def two_running(device: torch.device) -> Beside:
     """Two requests run."""
-    both = Beside(Config(9, 2, 9, 3, 9), "triton", num_rows=3)
+    both = Beside(Config(9, 2, 9, 3, 9), "triton", num_rows=3, device=device)
     for id in "ab":
         both.add(Request(id, prompt=[1, 2, 3], max_tokens=5))
     both.step([4, 5])
@@ -41,30 +47,30 @@ def two_running() -> Beside:
 
 
 @pytest.mark.parametrize("backend", ["triton", "torch"])
-def test_pool(backend: str) -> None:
+def test_pool(backend: Backend, device: torch.device) -> None:
     """More blocks are popped than are free."""
-    state = new_state(Sizes(5, 2, 2, 9, 9, lanes=4), seed=0)
-    take_blocks(state, 3, backend)  # type: ignore[arg-type]
-    take_blocks(state, 2, backend)  # type: ignore[arg-type]
+    state = pool_of_four(backend, device)
+    take_blocks(state, 3, backend)
+    take_blocks(state, 2, backend)
     assert says(state) == Fault.POOL
 
 
-def test_ring() -> None:
+def test_ring(device: torch.device) -> None:
     """The ring is full of blocks, so that closing holes makes no room."""
-    bench = Bench(3, False, "triton")
+    bench = Bench(3, False, "triton", device=device)
     bench.take(1)
     pool = bench.state.arrays.pool
     pool.ring[:] = 2
     bench.state.set_word(TAIL, bench.state.word(HEAD) + len(pool.ring))
     requests = bench.state.arrays.requests
     requests.table[0, 0], requests.num_blocks[0] = 1, 1
-    release_rows(bench.state, ints([0]), "triton")
+    release_rows(bench.state, ints([0], device), "triton")
     assert says(bench.state) == Fault.RING
 
 
-def test_index() -> None:
+def test_index(device: torch.device) -> None:
     """Every slot of the index is taken, so that no search comes to an end."""
-    bench = Bench(3, False, "triton")
+    bench = Bench(3, False, "triton", device=device)
     bench.state.arrays.cache.slots[:] = 1
     bench.find([5])
     assert says(bench.state) == Fault.INDEX
@@ -73,9 +79,9 @@ def test_index() -> None:
         bench.insert([1], [5])
 
 
-def test_tokens() -> None:
+def test_tokens(device: torch.device) -> None:
     """A running request has computed as many tokens as max_model_len allows, and has more."""
-    both = two_running()
+    both = two_running(device)
     row = both.rows["a"]
     both.state.arrays.requests.num_computed[row] = 9
     both.state.arrays.requests.num_tokens[row] = 10
@@ -84,18 +90,18 @@ def test_tokens() -> None:
 
 
 @pytest.mark.parametrize("backend", ["triton", "torch"])
-def test_row(backend: str) -> None:
+def test_row(backend: Backend, device: torch.device) -> None:
     """A request without a token waits."""
-    both = Beside(Config(9, 2, 9, 3, 9), "triton")
+    both = Beside(Config(9, 2, 9, 3, 9), backend, device=device)
     both.add(Request("a", prompt=[1], max_tokens=5))
     both.state.arrays.requests.num_tokens[both.rows["a"]] = 0
-    schedule(both.state, backend)  # type: ignore[arg-type]
+    schedule(both.state, backend)
     assert says(both.state) == Fault.ROW
 
 
-def test_waiting() -> None:
+def test_waiting(device: torch.device) -> None:
     """The waiting queue is full when running requests are to wait."""
-    both = two_running()
+    both = two_running(device)
     full = both.state.sizes.waiting_capacity
     both.state.set_word(WAITING_HEAD, both.state.word(WAITING_HEAD) - full)
     reset_prefix_cache(both.state, True, "triton")
@@ -103,20 +109,20 @@ def test_waiting() -> None:
 
 
 @pytest.mark.parametrize("backend", ["triton", "torch"])
-def test_references(backend: str) -> None:
+def test_references(backend: Backend, device: torch.device) -> None:
     """A block is released that nobody holds."""
-    state = new_state(Sizes(5, 2, 2, 9, 9, lanes=4), seed=0)
+    state = pool_of_four(backend, device)
     requests = state.arrays.requests
     requests.stage[0], requests.table[0, 0], requests.num_blocks[0] = RUNNING.value, 3, 1
-    release_rows(state, torch.zeros(1, dtype=torch.int32), backend)  # type: ignore[arg-type]
+    release_rows(state, ints([0], state.device), backend)
     assert says(state) == Fault.REFERENCES
 
 
 @pytest.mark.parametrize("backend", ["triton", "torch"])
-def test_count(backend: Backend) -> None:
+def test_count(backend: Backend, device: torch.device) -> None:
     """A victim, served already in the step that it loses, has computed fewer tokens than none:
     its hashes are taken back from its first block on, and from no place before its table."""
-    both = Beside(Config(7, 2, 30, 3, 20, policy="priority"), backend)
+    both = Beside(Config(7, 2, 30, 3, 20, policy="priority"), backend, device=device)
     both.add(Request("a", prompt=[1, 2], max_tokens=9, priority=5))
     both.step([3])
     for id, priority, prompt in (("b", 0, [4, 5, 6, 7]), ("c", 1, [8, 9])):
