@@ -232,26 +232,19 @@ def main() -> None:
     instead = parser.add_mutually_exclusive_group()
     for flag, does, text in (
         ("--floor", "looking", "only look: the least there is"),
-        (
-            "--control",
-            "doing nothing",
-            "a plain scheduler in its place: what is off",
-        ),
+        ("--control", "doing nothing", "a plain scheduler in its place: what is off"),
     ):
         instead.add_argument(flag, dest="other", action="store_const", const=does, help=text)
     parser.set_defaults(other="recording")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.inside:
-        inside(arguments.rounds, arguments.running, arguments.drafts, arguments.other)
+        rounds = 4 if arguments.quick else arguments.rounds
+        inside(rounds, arguments.running, arguments.drafts, arguments.other)
         return
     if not arguments.python.exists():
         sys.exit(f"no real vLLM at {arguments.python}: make oracle")
-    rounds = 4 if arguments.quick else arguments.rounds
-    numbers = ["--rounds", str(rounds), "--running", str(arguments.running)]
-    numbers += ["--drafts", str(arguments.drafts)]
-    numbers += {"looking": ["--floor"], "doing nothing": ["--control"]}.get(arguments.other, [])
-    command = [str(arguments.python), "-B", __file__, "--inside", *numbers]
+    command = [str(arguments.python), "-B", __file__, "--inside", *sys.argv[1:]]
     sys.exit(subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": "0"}).returncode)
 
 

@@ -8,7 +8,7 @@ of its own. All else the kernels, or their twins, decide by themselves.
 from collections.abc import Iterable
 
 import torch
-from control_bench import CPU, ints
+from control_bench import CPU, ints, place_of
 
 from nullblock.impl import Outputs, Request, Scheduler, Step, update_from_output
 from nullblock.kernels.arguments import Backend
@@ -85,7 +85,7 @@ class Beside:
     ) -> None:
         self.config, self.backend, self.fused = config, backend, fused
         self.engine = Scheduler(config)
-        where = device if backend == "triton" else CPU
+        where = place_of(backend, device)
         self.state: State = new_state(sizes_of(config, num_rows), where, seed=num_rows)
         self.rows: dict[str, int] = {}
         self.free_rows = list(range(num_rows - 1, -1, -1))

@@ -48,6 +48,11 @@ def _find_kernel(a, keys, n, found, z: tl.constexpr):
 CPU = torch.device("cpu")
 
 
+def place_of(backend: Backend, device: torch.device) -> torch.device:
+    """Where the tensors of a backend lie: kernels run on a device, their twins on a CPU."""
+    return device if backend == "triton" else CPU
+
+
 def ints(values: list[int], device: torch.device = CPU) -> torch.Tensor:
     """int32, as kernels take lists of blocks and rows."""
     return torch.tensor(values, dtype=torch.int32, device=device)
@@ -64,7 +69,7 @@ class Bench:
         lanes: int = 4,
         device: torch.device = CPU,
     ) -> None:
-        self.backend, self.device = backend, device if backend == "triton" else CPU
+        self.backend, self.device = backend, place_of(backend, device)
         sizes = Sizes(num_blocks, 2, 5, 60, 9, freed_unhashed_first=unhashed_first, lanes=lanes)
         self.state = new_state(sizes, self.device, seed=0)
         self.free = list(range(1, num_blocks))

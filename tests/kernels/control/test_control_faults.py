@@ -6,7 +6,7 @@ All but the first need a state that the kernels never make: they are made by han
 import pytest
 import torch
 from beside import Beside
-from control_bench import CPU, Bench, ints
+from control_bench import Bench, ints, place_of
 
 from nullblock.impl import Request
 from nullblock.kernels.arguments import Backend
@@ -33,8 +33,7 @@ def says(state: State) -> Fault:
 
 def pool_of_four(backend: Backend, device: torch.device) -> State:
     """Four blocks, and nobody; of twins on a CPU."""
-    where = device if backend == "triton" else CPU
-    return new_state(Sizes(5, 2, 2, 9, 9, lanes=4), where, seed=0)
+    return new_state(Sizes(5, 2, 2, 9, 9, lanes=4), place_of(backend, device), seed=0)
 
 
 def two_running(device: torch.device) -> Beside:

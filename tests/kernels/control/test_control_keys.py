@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from control_bench import CPU, ints
+from control_bench import CPU, ints, place_of
 
 from nullblock.kernels.arguments import Backend
 from nullblock.kernels.control.lookup import look_up
@@ -22,7 +22,7 @@ def named(
     """An engine in which these prompts, each with its extras, wait; their keys computed."""
     longest = max(len(tokens) for tokens, _ in prompts)
     sizes = Sizes(5, 3, len(prompts), longest, 9, lanes=4)
-    state = new_state(sizes, device if backend == "triton" else CPU, seed=seed)
+    state = new_state(sizes, place_of(backend, device), seed=seed)
     requests = state.arrays.requests
     for row, (tokens, extra) in enumerate(prompts):
         requests.tokens[row, : len(tokens)] = torch.tensor(tokens, dtype=torch.int32)
