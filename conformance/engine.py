@@ -22,7 +22,8 @@ class Feature(enum.StrEnum):
     pipeline = "pipeline parallelism"
     kv_events = "the KV event stream"
     windows = "layers that see only a part of the past"
-    groups = "other KV cache groups than one of full attention, a window or chunks"
+    hybrid = "several KV cache groups of attention, with blocks of one size"
+    groups = "KV cache groups beyond attention in blocks of one size without an EAGLE-like method"
     priority = "the PRIORITY policy"
     prefix_caching = "prefix caching"
     adapters = "adapters and cache salts"
@@ -66,7 +67,7 @@ CORE_FEATURES = (
     ALL_FEATURES
     - CONTRACT
     - WAITS
-    - {Feature.drafts, Feature.silence, Feature.windows, Feature.groups}
+    - {Feature.drafts, Feature.silence, Feature.windows, Feature.hybrid, Feature.groups}
 )
 """Those that concern one full-attention group and nothing beside it."""
 

@@ -6,9 +6,12 @@ from msgspec import UNSET
 
 from nullblock.conformance.errors import ScenarioError
 from nullblock.conformance.scenario_format import Config, Group
+from nullblock.spec.machine.output import Blocks
 
 _NEEDS = {"sliding_window": "sliding_window", "chunked_local": "chunk", "sink": "sink_len"}
 """The key that a group of that type cannot do without."""
+ATTENTION = ("full", "sliding_window", "chunked_local")
+"""The types of groups in which a token sees what is before it, or the last of that."""
 
 
 def are_plain(config: Config) -> bool:
@@ -21,6 +24,26 @@ def are_windowed(config: Config) -> bool:
     """Whether there is nothing but one group of attention with a window or chunks."""
     (first, *others) = config.groups
     return not others and first.type in ("sliding_window", "chunked_local")
+
+
+def are_hybrid(config: Config) -> bool:
+    """Whether there are several groups, of attention alone, with blocks of one size, none of them
+    of an EAGLE-like method, and no chunk ends within a block.
+    """
+    sizes = {block_size_of(group, config) for group in config.groups}
+    (size, *others) = sizes | {config.hash_block_size or min(sizes)}
+    return (
+        len(config.groups) > 1
+        and not others
+        and all(group.type in ATTENTION and not group.eagle for group in config.groups)
+        and all(group.chunk is UNSET or group.chunk % size == 0 for group in config.groups)
+        and not (config.num_spec_tokens > 0 and config.spec_method == "eagle")
+    )
+
+
+def are_other(config: Config) -> bool:
+    """Whether the groups are none of these."""
+    return not (are_plain(config) or are_windowed(config) or are_hybrid(config))
 
 
 def block_size_of(group: Group, config: Config) -> int:
@@ -110,3 +133,9 @@ def _kind(group: Group, config: Config) -> tuple[object, ...]:
         "mamba": (group.mamba_cache_mode, group.num_speculative_blocks),
     }
     return group.type, block_size_of(group, config), settings.get(group.type, ())
+
+
+def by_group(blocks: Blocks) -> tuple[tuple[int, ...], ...]:
+    """A tuple of blocks for each KV-cache group, as workers are told."""
+    groups = tuple(b for b in blocks if isinstance(b, tuple))
+    return groups or (tuple(b for b in blocks if not isinstance(b, tuple)),)

@@ -119,6 +119,14 @@ class EncoderCacheManager:
         for input_id in self.get_cached_input_ids(request):
             self.free_encoder_input(request, input_id)
 
+    def take_back(self, identifier: str) -> bool:
+        """Forget an item that nobody holds and nobody will compute; whether nobody holds it."""
+        if self.cached.get(identifier, True):
+            return False
+        del self.cached[identifier]
+        self.num_free_slots += self.freeable.pop(identifier)
+        return True
+
     def get_freed_mm_hashes(self) -> list[str]:
         """What was evicted since the last call: workers forget it before the step."""
         freed, self.freed = self.freed, []

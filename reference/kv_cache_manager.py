@@ -184,14 +184,14 @@ class KVCacheManager:
         """
         if num_new_tokens == 0 and num_external_computed_tokens == 0:
             raise ValueError(f"no tokens to allocate slots for: request {request.request_id!r}")
-        max_model_len = self.max_model_len
         local = request.num_computed_tokens + num_new_computed_tokens
         uncapped = local + num_external_computed_tokens
-        computed = min(uncapped, max_model_len)
+        computed = min(uncapped, self.max_model_len)
         scheduled = computed + num_new_tokens
-        slots = min(scheduled + num_lookahead_tokens, max_model_len)
+        slots = min(scheduled + num_lookahead_tokens, self.max_model_len)
+        verified = self._verified(request, uncapped)
         if new_computed_blocks is None and not full_sequence_must_fit:
-            if self._is_covered(request, computed, slots, scheduled):
+            if self._is_covered(request, verified, slots, scheduled):
                 return self.empty_kv_cache_blocks
 
         request_id = request.request_id
@@ -202,7 +202,7 @@ class KVCacheManager:
             needed = self._needed_whole(request, hits, num_encoder_tokens, computed)
             if needed + headroom > pool.get_num_free_blocks():
                 return None
-        coordinator.remove_skipped_blocks(request_id, computed)
+        coordinator.remove_skipped_blocks(request_id, verified)
         needed = coordinator.get_num_blocks_to_allocate(
             request_id, slots, hits, num_encoder_tokens, uncapped, scheduled
         )
@@ -220,6 +220,16 @@ class KVCacheManager:
             # Lookahead slots hold drafts, which may be rejected: only real tokens are cached.
             coordinator.cache_blocks(request, min(scheduled, request.num_tokens))
         return self.create_kv_cache_blocks(new_blocks)
+
+    def _verified(self, request: Request, computed: int) -> int:
+        """Of so many computed tokens those that stay so, whatever becomes of drafts in flight.
+
+        vLLM 0.22.1 takes them all to stay, and gives back blocks that a window sees again once
+        drafts are rejected (upstream 47728).
+        """
+        if self.semantics.windows_await_verdicts:
+            computed -= request.num_draft_placeholders
+        return min(computed, self.max_model_len)
 
     def _needed_whole(
         self,
@@ -239,7 +249,7 @@ class KVCacheManager:
         is_admitted = has_scheduled_reqs and request.status != RequestStatus.RUNNING
         return self.watermark_blocks if is_admitted else 0
 
-    def _is_covered(self, request: Request, computed: int, slots: int, scheduled: int) -> bool:
+    def _is_covered(self, request: Request, verified: int, slots: int, scheduled: int) -> bool:
         """Whether the request has those slots already and neither fills nor outlives a block.
 
         Then there is nothing to do, which is so for all but one of ``block_size`` decode steps.
@@ -247,7 +257,7 @@ class KVCacheManager:
         """
         tables = self._full_attention
         if tables is None:
-            return self.coordinator.is_covered(request, computed, slots, scheduled)
+            return self.coordinator.is_covered(request, verified, slots, scheduled)
         request_id = request.request_id
         table = tables.req_to_blocks.get(request_id)
         if table is None or slots > len(table) * tables.block_size:
@@ -275,7 +285,7 @@ class KVCacheManager:
         for manager in self.coordinator.single_type_managers:
             num_computed_blocks = request.num_computed_tokens // manager.block_size
             table = manager.req_to_blocks.get(request.request_id, [])
-            for block in table[num_computed_blocks:]:
+            for block in reversed(table[num_computed_blocks:]):
                 self.block_pool._maybe_evict_cached_block(block)
 
     def remove_skipped_blocks(self, request_id: str, total_computed_tokens: int) -> None:

@@ -12,11 +12,11 @@ from nullblock.spec.kernel import State, Value
 
 @dataclass(frozen=True, slots=True)
 class BlockStored:
-    """Blocks of one request that were cached at once."""
+    """Blocks of one table that were cached at once."""
 
-    request: Value
+    table: Value
     first: int
-    """Index of the first of them among the request's blocks."""
+    """Index of the first of them in it."""
     last: int
     """One after the last."""
 
@@ -37,13 +37,13 @@ CacheEvent = BlockStored | BlockRemoved | AllBlocksCleared
 
 
 @clause("OUT-8")
-def stored(s: State, r: Value, first: Value) -> BlockStored | None:
-    """The blocks that a request caches at once are told in one event, with the hash before them,
-    before they are computed.
+def stored(s: State, t: Value, first: Value) -> BlockStored | None:
+    """The blocks of a table that are cached at once are told in one event, with the hash before
+    them, before they are computed.
 
     Source: BlockPool.cache_full_blocks.
     """
-    return BlockStored(r, first, s.ncached[r]) if s.ncached[r] > first else None
+    return BlockStored(t, first, s.ncached[t]) if s.ncached[t] > first else None
 
 
 @clause("OUT-9")

@@ -9,20 +9,16 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from nullblock.spec.carriers import CARRIERS, Zero
 from nullblock.spec.facts import Config, Request
 from nullblock.spec.fields import FIELDS
+from nullblock.spec.grouped import Grouped
 from nullblock.spec.kernel import Value
+from nullblock.spec.prompts import Prompts
 
 Key = Callable[[Any], Any]
 Test = Callable[[Any], Any]
 Span = Callable[..., tuple[Any, Any]]
-
-
-class Zero(dict[Any, Any]):
-    """A map whose absent keys read as 0."""
-
-    def __missing__(self, key: Any) -> int:
-        return 0
 
 
 class Backwards(tuple[Any, ...]):
@@ -37,35 +33,6 @@ class Backwards(tuple[Any, ...]):
         return tuple.__ge__(self, other)
 
 
-class Minus(dict[Any, Any]):
-    """A map whose absent keys read as -1."""
-
-    def __missing__(self, key: Any) -> int:
-        return -1
-
-
-class Nothing(dict[Any, Any]):
-    """A map whose absent keys read as None."""
-
-    def __missing__(self, key: Any) -> None:
-        return None
-
-
-class Empty(dict[Any, Any]):
-    """A map whose absent keys read as the empty set."""
-
-    def __missing__(self, key: Any) -> frozenset[Any]:
-        return frozenset()
-
-
-CARRIERS: dict[str, type[dict[Any, Any]]] = {
-    "pos": Minus,
-    "hsh": Nothing,
-    "own": Empty,
-    "pw": Nothing,
-    **dict.fromkeys(("tab", "run", "frame", "hit", "rej"), Nothing),
-    "entry": Minus,
-}
 MAPS = tuple(f for f in FIELDS if ">" in FIELDS[f])
 SCALARS = tuple(f for f in FIELDS if ">" not in FIELDS[f])
 
@@ -88,12 +55,12 @@ class State:
         return new
 
 
-class Env:
+class Env(Grouped, Prompts):
     """Answers what the text asks of `s.k`, over blocks 1 … num_blocks - 1 and the requests that
     have been introduced.
 
-    Block 0 is the null block: it is never free, never hashed and in no table, so it is no member
-    of the domain.
+    Block 0 is the null block: it is never free, never hashed and nobody's, so it is no member of
+    the domain.
     """
 
     NOHASH: Any = None
@@ -102,6 +69,8 @@ class Env:
     concrete = True
 
     def __init__(self, config: Config, checks: bool = False) -> None:
+        Grouped.__init__(self, config)
+        Prompts.__init__(self, config)
         self.config, self.sem, self.checks = config, config.semantics, checks
         self.usable = config.num_blocks - 1
         self.budget = config.max_num_scheduled_tokens
@@ -122,13 +91,12 @@ class Env:
         self.skips = config.may_skip
         self.in_order = not config.may_skip
         self.block_size = config.block_size
-        group = config.group
-        self.window, self.chunk = group.sliding_window, group.attention_chunk_size
-        self.windowed = group.is_windowed
-        self.admission_cap, self.most_held = config.admission_cap, config.most_held
         self.requests: dict[Any, Request] = {}
-        longest = self.blocks(self.max_len) if self.windowed else 0
-        self.indices = range(max(self.usable, longest) + 2)
+        longest = self.blocks(self.max_len) if self.windowed or self.several else 0
+        if self.encodes:
+            # Items have no more places and numbers than that.
+            longest = max(longest, self.max_len)
+        self.indices = range(max(self.usable, longest * len(self.groups)) + 2)
 
     # quantifiers -----
     def domain(self, sort: str) -> Iterable[Any]:
@@ -138,6 +106,12 @@ class Env:
                 return range(1, self.usable + 1)
             case "R":
                 return self.requests
+            case "T":
+                if not self.several:
+                    return self.requests
+                return [t for r in self.requests for t in self.tables(r)]
+            case "G":
+                return range(len(self.groups))
             case _:
                 return self.indices
 
@@ -183,6 +157,10 @@ class Env:
     def variety(self, sort: str, test: Test, key: Key, by: Any = None) -> int:
         """How many different keys those members have that pass `test`."""
         return len({key(x) for x in self.domain(sort) if test(x)})
+
+    def sum_over(self, sort: str, of: Key) -> int:
+        """The sum of a number that each member has."""
+        return sum(map(of, self.domain(sort)))
 
     def total(self, m: Any, low: int, high: int) -> int:
         """The sum of m[low], …, m[high - 1]."""
@@ -248,8 +226,10 @@ class Env:
         q = self.requests[r]
         return (-q.priority, -q.arrival, index)
 
-    def want(self, r: Any, i: int) -> Any:
-        """The chain hash of r's i-th block of tokens, from 0. Supplied by a subclass."""
+    def want(self, t: Any, i: int) -> Any:
+        """The chain hash of the i-th block of tokens of a table's request, from 0; of several
+        groups each has its own hashes. Supplied by a subclass.
+        """
         raise NotImplementedError
 
     def par(self, h: Any) -> Any:
@@ -367,6 +347,10 @@ def initial(k: Env) -> State:
         "hi": 1,
         "lo": -1,
         "sback": 1,
+        "uback": 1,
+        "eroom": k.encoder_slots,
+        "efree": k.encoder_slots,
+        "planner": None,
         "lr": None,
         "leaver": None,
         "actor": None,

@@ -8,6 +8,7 @@ them all again, and shows that the normative profile passes the same scopes.
 from dataclasses import dataclass, replace
 
 from nullblock.spec.draft_departures import DRAFT_DEFECTS, DraftDefect
+from nullblock.spec.encoder_departures import ENCODER_DEFECTS
 from nullblock.spec.explorer.liveness import SERVED
 from nullblock.spec.explorer.model import Scope, Template
 from nullblock.spec.explorer.result import Counterexample, Progress, Result
@@ -363,6 +364,6 @@ DEPARTURES: tuple[Defect, ...] = (
         "three-in-flight preempted-in-flight resumed-in-flight",
         depth=3,
     ),
-    *map(_of_its_own, (*DRAFT_DEFECTS, *WAIT_DEFECTS)),
+    *map(_of_its_own, (*DRAFT_DEFECTS, *WAIT_DEFECTS, *ENCODER_DEFECTS)),
 )
 """In the order of a request's way through the engine."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nullblock.spec.explorer.model import Template
-from nullblock.spec.facts import Config
+from nullblock.spec.facts import Config, Group
 
 A, B = 1001, 1002
 """Prompt tokens. The tokens that are sampled in a replay are below 1000."""
@@ -85,6 +85,17 @@ DRAFT_DEFECTS: tuple[DraftDefect, ...] = (
         _wrong(3),
         "token-to-preempted",
         {"depth": 1, "resets": (True,)},
+    ),
+    DraftDefect(
+        "window-passes-with-drafts",
+        "windows_await_verdicts",
+        "47728, 47282",
+        "GROUP-8",
+        "a window passes blocks by drafts in flight; these are rejected, and it sees them again",
+        _config(6, groups=(Group(sliding_window=2),), async_scheduling=True),
+        _wrong(5),
+        "outlived-freed drafts-rejected",
+        {"depth": 2},
     ),
 )
 """In the order of a draft's way through the engine."""

@@ -25,6 +25,18 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Encoder:
+    """What a model's encoder may do. Sizes are embeddings."""
+
+    max_num_encoder_input_tokens: int
+    """Embeddings that a step may compute."""
+    encoder_cache_size: int
+    """Embeddings that may be kept."""
+    disable_chunked_mm_input: bool = False
+    """No step ends within an item that it enters."""
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """The constants that decisions depend on. Tokens, blocks and requests are counted; None of
     them is -1.
@@ -59,10 +71,12 @@ class Config:
     """Different adapters that may run at once; 0: no cap."""
     grammars: bool = False
     """Whether requests may come with a grammar, which has to be compiled first."""
-    group: Group = Group()
-    """The kind of the layers."""
+    groups: tuple[Group, ...] = (Group(),)
+    """The kinds of the layers, in the order in which vLLM has them."""
     max_num_batched_tokens: int | None = None
     """What the admission cap reckons with as the tokens of a step; None: the token budget."""
+    encoder: Encoder | None = None
+    """The model's encoder; None: there is none, and no request has encoder inputs."""
     semantics: Semantics = NORMATIVE
 
     @property
@@ -71,25 +85,36 @@ class Config:
         return self.max_loras > 0 or self.grammars
 
     @property
-    def admission_cap(self) -> int:
-        """Blocks that a request is taken to hold at once at most, if its layers see a part of the
-        past (GROUP-3).
+    def looks_ahead(self) -> bool:
+        """Whether a draft model reads one token further than a step computes."""
+        return self.num_spec_tokens > 0 and self.spec_method == "eagle"
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether some layers see only a part of the past."""
+        return any(group.is_windowed for group in self.groups)
+
+    def admission_cap(self, group: Group) -> int:
+        """Blocks that a request is taken to hold at once at most, if the group's layers see a part
+        of the past (GROUP-3).
         """
         batched = self.max_num_batched_tokens or self.max_num_scheduled_tokens
-        chunk, window = self.group.attention_chunk_size, self.group.sliding_window
+        chunk, window = group.attention_chunk_size, group.sliding_window
         seen = chunk if chunk else window - 1
         blocks = -(-min(seen + batched, self.max_model_len) // self.block_size)
         return blocks if chunk else blocks + 1
 
-    @property
-    def most_held(self) -> int:
+    def most_held(self, group: Group) -> int:
         """Blocks that such a request holds at once at most, or is taken to hold: the cap may
         reckon with more tokens than a step has.
         """
-        seen = self.group.attention_chunk_size or self.group.sliding_window
+        if self.num_spec_tokens and self.async_scheduling:
+            # How much is kept for drafts in flight depends on how many steps are.
+            return -(-self.max_model_len // self.block_size)
+        seen = group.attention_chunk_size or group.sliding_window
         drafts = self.num_spec_tokens + self.num_lookahead_tokens
         held = blocks_held(seen, self.max_num_scheduled_tokens + drafts, self.block_size)
-        return max(held, self.admission_cap)
+        return max(held, self.admission_cap(group))
 
     @property
     def num_lookahead_tokens(self) -> int:
@@ -99,7 +124,7 @@ class Config:
     @property
     def use_eagle(self) -> bool:
         """Whether the last hit of a lookup is computed again."""
-        return self.eagle_group or (self.num_spec_tokens > 0 and self.spec_method == "eagle")
+        return self.eagle_group or self.looks_ahead
 
 
 def blocks_held(seen: int, computed: int, block_size: int) -> int:
@@ -128,6 +153,32 @@ def token_budget(batched: int, scheduled: int | None, semantics: Semantics) -> i
 
 
 @dataclass(frozen=True, slots=True)
+class Item:
+    """An encoder input of a request: an image, say. Items of a prompt do not overlap, are in
+    order, and one number has one size wherever it comes.
+    """
+
+    number: int
+    """What it is known by, from 1: equal numbers, equal embeddings."""
+    start: int
+    """Its first token in the prompt."""
+    length: int
+    """Tokens that stand for it."""
+    is_embed: tuple[bool, ...] | None = None
+    """Which of them stand for an embedding; None: all."""
+
+    @property
+    def end(self) -> int:
+        """One after its last token."""
+        return self.start + self.length
+
+    def embedded(self, tokens: int) -> int:
+        """Its embeddings among the first `tokens` tokens of the prompt."""
+        inside = max(0, min(tokens, self.end) - self.start)
+        return inside if self.is_embed is None else sum(self.is_embed[:inside])
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """The facts about one request."""
 
@@ -142,3 +193,5 @@ class Request:
     """The number of its LoRA adapter; 0: it has none."""
     grammar: bool = False
     """Whether its output has to follow a grammar."""
+    items: tuple[Item, ...] = ()
+    """Its encoder inputs."""

@@ -1,8 +1,9 @@
 """The fields of a state, and the values that some of them take.
 
 A sort is written `B>I`: a map from blocks to integers; `{B}`: a set of blocks. B block, R request,
-I integer, H hash. Only rules write fields. Ghost fields exist for proofs and invariants and decide
-nothing.
+T table, I integer, H hash. A table is of a request and a KV-cache group; where there is one group
+it goes by the name of its request. Only rules write fields. Ghost fields exist for proofs and
+invariants and decide nothing.
 """
 
 POOL = {
@@ -17,14 +18,14 @@ POOL = {
     "hclock": "I",
 }
 TABLE = {
-    "tab": "RI>B",  # block table: append-only while the request runs
-    "tlen": "R>I",
-    "ncached": "R>I",  # leading blocks whose hash was set or hit
+    "tab": "TI>B",  # block table: append-only while the request runs
+    "tlen": "T>I",
+    "ncached": "T>I",  # leading blocks whose hash was set or hit
 }
 POOL_GHOST = {
     "freeset": "{B}",  # the free queue as a set
-    "own": "B>{R}",  # the holders of a block
-    "pos": "RB>I",  # where a block stands in a table; -1: it does not
+    "own": "B>{T}",  # the tables that hold a block
+    "pos": "TB>I",  # where a block stands in a table; -1: it does not
     "pw": "B>B",  # the block before this one in the table that released it last
     "done": "B>I",  # 1: the content was computed when its last holder released it
     "evicted": "I",  # 1: evict_blocks has removed hashes from the middle of chains
@@ -34,6 +35,7 @@ LOOKUP = {
     "lr": "R",
     "hit": "I>B",
     "nhit": "I",
+    "span": "I",  # tokens that the hits of every group cover, where there are several groups
     "na": "I",  # hits already adopted
     "nevict": "I",  # pending hits that stand in the free queue
     "evset": "{B}",
@@ -121,6 +123,36 @@ DRAFTS_GHOST = {
     "landed": "R>I",  # of those, how many were taken or rejected, or are to be dropped
     "slip": "R>I",  # how many drafts of a request were rejected
 }
+ENCODER = {
+    "kept": "I>I",  # embeddings of an item in the encoder cache, by its number; 0: it is not there
+    "users": "I>{R}",  # who refers to them
+    "unused": "I>I",  # place among those that nobody refers to, least first; 0: not among them
+    "uback": "I",  # the next such place
+    "eroom": "I",  # num_free_slots: embeddings that fit without an eviction
+    "efree": "I",  # num_freeable_slots: that fit once all that nobody refers to are evicted
+    "ebudget": "I",  # embeddings that the open step may still compute
+    "inputs": "I>I",  # what it computes: places of items in their prompts, from 1; 0: withdrawn
+    "inputof": "I>R",  # whose those are
+    "ninput": "I",
+    "newly": "I>I",  # which of them computes an item, by its number, from 1; 0: none
+    "gone": "I>I",  # numbers of the items evicted in the open step, in order
+    "ngone": "I",
+}
+PLAN = {
+    "planning": "I",  # 0 nobody's encoder inputs are planned, 1 they are being, 2 they are
+    "planner": "R",  # whose
+    "pfrom": "I",  # tokens of it computed before the step
+    "ptokens": "I",  # tokens that the step computes
+    "pitem": "I",  # place of the item that is looked at, from 0
+    "plan": "I>I",  # places of the items that the step is to compute
+    "nplan": "I",
+    "ntaken": "I",  # of those, how many have their room
+    "pcost": "I",  # embeddings of those
+    "pbudget": "I",  # `ebudget` when the plan was begun
+}
+ENCODER_GHOST = {
+    "made": "I>I",  # 1: a step computes the embeddings of an item, by its number, or has
+}
 REPORT = {
     "told": "R>I",  # blocks of a request that the worker knows
     "fresh": "R>I",  # NEW or RESUMED in the open step, 0 otherwise
@@ -144,8 +176,11 @@ FIELDS: dict[str, str] = (
     | REPORT
     | DRAFTS
     | DRAFTS_GHOST
+    | ENCODER
+    | PLAN
+    | ENCODER_GHOST
 )
-GHOSTS = frozenset(POOL_GHOST | FLIGHT_GHOST | DRAFTS_GHOST) | {
+GHOSTS = frozenset(POOL_GHOST | FLIGHT_GHOST | DRAFTS_GHOST | ENCODER_GHOST) | {
     "evset",
     "waitset",
     "lineset",
@@ -158,6 +193,7 @@ HANDED = frozenset(POOL) | frozenset(TABLE) | frozenset(POOL_GHOST)
 MOVED = (
     frozenset(QUEUES)
     | frozenset(WAITS)
+    | frozenset(ENCODER | PLAN | ENCODER_GHOST)
     | {"told", "fresh", "npre", "preempted", "turned", "since"}
     | {
         *("spec", "drafted", "old"),

@@ -1,45 +1,63 @@
-"""The readings of KV-cache groups: what layers that see only a part of the past add to a decision.
+"""The readings of a KV-cache group: what layers that see a part of the past add to a decision.
 
 The core is written for full attention, where every token sees all before it. With a sliding window
 or chunked local attention a token sees the last few: what is before them is given back while the
 request runs, the null block takes its place in the table, and a prefix hit needs only what the
 next token sees. Each reading asks `s.k.windowed` first, and where that is off says what the core
-says; whoever cares for full attention need not read on.
+says; whoever cares for full attention need not read on. Of several groups, for which
+`nullblock.spec.hybrid` is there, each table has layers of its own kind.
 """
 
 from nullblock.spec.catalogue import clause
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 
 
+def window(s: State, t: Value) -> Value:
+    """What a token sees in the layers of table t, itself among it; 0: no window."""
+    return s.k.window_of(t) if s.k.several else s.k.window
+
+
+def chunk(s: State, t: Value) -> Value:
+    """How many tokens a chunk has there; 0: no chunks."""
+    return s.k.chunk_of(t) if s.k.several else s.k.chunk
+
+
+def sees_part(s: State, t: Value) -> Value:
+    """Whether the layers of table t see only a part of the past."""
+    if s.k.several:
+        return either(s.k.window_of(t) > 0, s.k.chunk_of(t) > 0)
+    return s.k.windowed
+
+
 @clause("GROUP-1")
-def passed(s: State, tokens: Value) -> Value:
+def passed(s: State, t: Value, tokens: Value) -> Value:
     """The leading blocks that no token sees any more once so many are computed: those wholly
     before the window of the next token, or before the chunk that it lies in.
 
     Source: SlidingWindowManager.get_num_skipped_tokens,
     ChunkedLocalAttentionManager.get_num_skipped_tokens.
     """
-    if s.k.chunk:
-        return s.k.full(tokens // s.k.chunk * s.k.chunk)
-    unseen = tokens - s.k.window + 1
-    return s.k.full(ite(unseen > 0, unseen, 0))
+    if chunk(s, t):
+        return s.k.full(tokens // chunk(s, t) * chunk(s, t))
+    unseen = tokens - window(s, t) + 1
+    return s.k.full(ite(both(window(s, t) > 0, unseen > 0), unseen, 0))
 
 
-def is_null(s: State, r: Value, i: Value) -> Value:
-    """Whether the null block stands at place i of r's table."""
-    return s.tab[r, i] == s.k.NULL if s.k.windowed else False
+def is_null(s: State, t: Value, i: Value) -> Value:
+    """Whether the null block stands at place i of table t."""
+    return s.tab[t, i] == s.k.NULL if s.k.windowed else False
 
 
-def stands_still(was: State, s: State, r: Value, i: Value) -> Value:
-    """Whether the block at place i of r's table is what it was, or no token sees it any more."""
-    same = s.tab[r, i] == was.tab[r, i]
-    return either(same, is_null(s, r, i)) if s.k.windowed else same
+def stands_still(was: State, s: State, t: Value, i: Value) -> Value:
+    """Whether the block at place i of table t is what it was, or no token sees it any more."""
+    same = s.tab[t, i] == was.tab[t, i]
+    return either(same, is_null(s, t, i)) if s.k.windowed else same
 
 
-def in_table(s: State, r: Value, i: Value) -> Value:
-    """Whether r holds a block at place i of its table."""
-    inside = both(0 <= i, i < s.tlen[r])
-    return both(inside, neg(is_null(s, r, i))) if s.k.windowed else inside
+def in_table(s: State, t: Value, i: Value) -> Value:
+    """Whether table t holds a block at place i."""
+    inside = both(0 <= i, i < s.tlen[t])
+    return both(inside, neg(is_null(s, t, i))) if s.k.windowed else inside
 
 
 def is_pending(s: State, i: Value) -> Value:
@@ -53,22 +71,23 @@ def is_padding(s: State) -> Value:
     return s.hit[s.na] == s.k.NULL if s.k.windowed else False
 
 
-def is_cached_block(s: State, r: Value, i: Value) -> Value:
-    """Whether some block carries the hash of r's block i."""
-    h = s.k.want(r, i)
+def is_cached_block(s: State, t: Value, i: Value) -> Value:
+    """Whether some block carries the hash of block i of table t."""
+    h = s.k.want(t, i)
     return s.k.exists("B", lambda b: s.hsh[b] == h, by=("hsh", h))
 
 
-def ends_run(s: State, r: Value, n: Value) -> Value:
-    """Whether the blocks that are seen before block n of r's are cached, and one at least; with an
-    EAGLE-like method one more, which is dropped.
+def ends_run(s: State, t: Value, n: Value) -> Value:
+    """Whether the blocks that are seen before block n of table t are cached, and one at least;
+    with an EAGLE-like method one more, which is dropped.
     """
-    least_run = ite(s.k.window > 1, s.k.blocks(s.k.window - 1), 1) + (1 if s.k.eagle else 0)
+    seen = window(s, t)
+    least_run = ite(seen > 1, s.k.blocks(seen - 1), 1) + (1 if s.k.eagle else 0)
 
     def span() -> tuple[Value, Value]:
         return ite(least_run < n, n - least_run, 0), n
 
-    return s.k.forall("I", lambda i: is_cached_block(s, r, i), span=span)
+    return s.k.forall("I", lambda i: is_cached_block(s, t, i), span=span)
 
 
 @clause("GROUP-2")
@@ -82,14 +101,14 @@ def unseen(s: State, r: Value) -> Value:
     """
     last = s.ntok[r] - 1
     if s.k.chunk:
-        return passed(s, last)
+        return passed(s, r, last)
     run = s.k.first(
         "I",
         lambda n: both(0 <= n, n <= s.k.full(last), ends_run(s, r, n)),
         lambda n: -n,
         by="window",
     )
-    return passed(s, s.k.tokens(ite(both(s.k.eagle, run > 0), run - 1, run)))
+    return passed(s, r, s.k.tokens(ite(both(s.k.eagle, run > 0), run - 1, run)))
 
 
 def passes_over(s: State, r: Value) -> Value:
@@ -99,23 +118,33 @@ def passes_over(s: State, r: Value) -> Value:
     return both(s.k.caching, neg(s.k.skip_read(r)), s.nhit < unseen(s, r))
 
 
-def is_outlived(s: State, r: Value, i: Value) -> Value:
-    """Whether r holds a block at place i that no later token of it sees."""
-    return both(in_table(s, r, i), i < passed(s, least(s.comp[r], s.k.max_len)))
+def verified(s: State, r: Value) -> Value:
+    """Computed tokens of r that stay so, whatever the model says of the drafts in flight.
+
+    Source: Scheduler.schedule, num_computed_tokens. vllm-0.22.1 counts the drafts in flight as
+    well, and gives back what is needed again when they are rejected (upstream 47728).
+    """
+    return s.comp[r] - s.pd[r] if s.k.sem.windows_await_verdicts else s.comp[r]
 
 
-def holds_outlived(s: State, r: Value) -> Value:
-    """Whether r holds a block that no later token of it sees."""
-    return s.k.exists("I", lambda i: is_outlived(s, r, i))
+def is_outlived(s: State, t: Value, i: Value) -> Value:
+    """Whether table t holds a block at place i that no later token of its request sees."""
+    computed = least(verified(s, s.k.owner(t)), s.k.max_len)
+    return both(in_table(s, t, i), i < passed(s, t, computed))
 
 
-def last_outlived(s: State, r: Value) -> Value:
-    """The last place at which r holds such a block."""
-    return s.k.first("I", lambda i: is_outlived(s, r, i), lambda i: -i, by="outlived")
+def holds_outlived(s: State, t: Value) -> Value:
+    """Whether table t holds a block that no later token of its request sees."""
+    return s.k.exists("I", lambda i: is_outlived(s, t, i))
+
+
+def last_outlived(s: State, t: Value) -> Value:
+    """The last place at which table t holds such a block."""
+    return s.k.first("I", lambda i: is_outlived(s, t, i), lambda i: -i, by="outlived")
 
 
 @clause("GROUP-3")
-def missing(s: State, r: Value, blocks: Value) -> Value:
+def missing(s: State, t: Value, blocks: Value, hits: Value) -> Value:
     """Of so many blocks a waiting request lacks those that it does not hit; of layers that see a
     part of the past it never asks for more than it holds at once, and hits are taken off that.
 
@@ -123,11 +152,14 @@ def missing(s: State, r: Value, blocks: Value) -> Value:
     What lies before a window counts as a hit too, so that the gate asks for too little.
     """
     if not s.k.windowed:
-        return blocks - s.tlen[r] - (s.nhit - s.na)
-    lacks = least(blocks, s.k.admission_cap) - s.tlen[r] - (s.nhit - s.na)
+        return blocks - s.tlen[t] - hits
+    cap = s.k.cap_of(t) if s.k.several else s.k.admission_cap
+    lacks = least(blocks, cap) - s.tlen[t] - hits
     return ite(lacks > 0, lacks, 0)
 
 
-def most_held(s: State, blocks: Value) -> Value:
-    """How many of so many blocks a request ever holds at once."""
+def most_held(s: State, t: Value, blocks: Value) -> Value:
+    """How many of so many blocks table t ever holds at once."""
+    if s.k.several:
+        return least(blocks, s.k.held_of(t))
     return least(blocks, s.k.most_held) if s.k.windowed else blocks

@@ -8,7 +8,8 @@ from collections import OrderedDict
 from itertools import takewhile
 from typing import Any
 
-from nullblock.spec.concrete import CARRIERS, Env, Key, State, Test, Zero, initial
+from nullblock.spec.carriers import CARRIERS, Zero
+from nullblock.spec.concrete import Env, Key, State, Test, initial
 from nullblock.spec.facts import Config
 
 
@@ -116,7 +117,7 @@ class IndexedEnv(Env):
 
     def blank(self, field: str) -> Any:
         match field:
-            case "stamp" | "rank" | "skip":
+            case "stamp" | "rank" | "skip" | "unused":
                 return Stamps()
             case "hsh":
                 return Hashes()
@@ -130,6 +131,8 @@ class IndexedEnv(Env):
                 return Uncounted()
             case "spot" | "nth" | "entry":
                 return Void()
+            case "made":
+                return Uncounted()
             case "frame" | "born" | "grant" | "due" | "fend" | "ndraft":
                 return Passing()
             case _:
@@ -193,6 +196,8 @@ class IndexedEnv(Env):
             )
         if by == "skip":
             return next(filter(test, s.skip), None)
+        if by == "unused":
+            return next(iter(s.unused), None)
         if by in ("ready", "line"):
             ready = filter(test, s.rank)
             return min(ready, key=key, default=None) if self.priority else next(ready, None)

@@ -1,27 +1,52 @@
 """What identifies a block of tokens besides the tokens and the chain before it."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from nullblock.spec.catalogue import clause
+from nullblock.spec.facts import Item
 from nullblock.spec.profiles import Semantics
 
-Keys = tuple[str | tuple[str, str], ...]
+ItemKey = tuple[str | int, int]
+"""An item by what it is known by, and how far behind the block's first token it begins."""
+Keys = tuple[str | tuple[str, str] | ItemKey, ...]
 
 
 @clause("HASH-1")
-def extra_keys(semantics: Semantics, lora: str | None, salt: str | None, first: bool) -> Keys:
-    """A block is identified by the hash before it, its tokens, the adapter's name, and in the
-    first block the cache salt.
+def extra_keys(
+    semantics: Semantics,
+    lora: str | None,
+    salt: str | None,
+    first: bool,
+    items: tuple[ItemKey, ...] = (),
+) -> Keys:
+    """A block is identified by the hash before it, its tokens, the adapter's name, the encoder
+    inputs in it, and in the first block the cache salt.
 
     Tagged, so that an adapter and a salt of one spelling differ. Source:
     generate_block_hash_extra_keys; in vllm-0.22.1 the bare strings are used (upstream 44701).
     """
-    named = [("lora", lora)] if lora else []
-    if salt and first:
-        named.append(("cache_salt", salt))
-    return tuple(named) if semantics.extra_keys_tagged else tuple(name for _, name in named)
+    before: list[tuple[str, str]] = [("lora", lora)] if lora else []
+    behind: list[tuple[str, str]] = [("cache_salt", salt)] if salt and first else []
+    if semantics.extra_keys_tagged:
+        return (*before, *items, *behind)
+    return (*(name for _, name in before), *items, *(name for _, name in behind))
 
 
-def told_keys(keys: Keys) -> list[str] | None:
+def items_in(items: Iterable[Item], start: int, end: int) -> tuple[ItemKey, ...]:
+    """The items of which a token is among those from `start` to before `end`.
+
+    Where all such tokens are alike, the distance tells one item at two places apart.
+    """
+    return tuple((i.number, i.start - start) for i in items if i.start < end and start < i.end)
+
+
+def told_keys(keys: Keys) -> list[Any] | None:
     """The same as events tell it: without tags in every line, for whoever reads them. None: there
     are none.
     """
-    return [key if isinstance(key, str) else key[1] for key in keys] or None
+    return [key[1] if _is_tagged(key) else key for key in keys] or None
+
+
+def _is_tagged(key: Any) -> bool:
+    return isinstance(key, tuple) and isinstance(key[1], str)

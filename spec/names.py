@@ -1,11 +1,16 @@
-"""What vLLM calls the values of some fields: request statuses and pause states."""
+"""What vLLM calls the values of some fields: request statuses, pause states, finish reasons."""
 
 from nullblock.spec.fields import (
+    CONTINUE,
+    ERROR,
     GRAMMAR,
+    LENGTH,
     PAUSED_ALL,
     PAUSED_NEW,
     PREEMPTED,
     RUNNING,
+    STOPPED,
+    STOPPED_BY_ID,
     UNPAUSED,
     WAITING,
 )
@@ -18,3 +23,11 @@ STAGE = {name: stage for stage, name in STATUS.items()}
 PAUSE_NAME = {UNPAUSED: "UNPAUSED", PAUSED_NEW: "PAUSED_NEW", PAUSED_ALL: "PAUSED_ALL"}
 """``PauseState`` by pause."""
 PAUSE = {name: state for state, name in PAUSE_NAME.items()}
+FINISH = {
+    CONTINUE: None,
+    STOPPED: "stop",
+    STOPPED_BY_ID: "stop",
+    LENGTH: "length",
+    ERROR: "error",
+}
+"""``FinishReason`` by verdict of the stop check."""

@@ -64,6 +64,10 @@ class Semantics:
     """DRAFT-6: drafts are taken for a running request that awaits no output; if False, for
     everybody who is known.
     """
+    windows_await_verdicts: bool = True
+    """GROUP-6: a block goes back when no token will see it, whatever becomes of the drafts in
+    flight; if False, when none will if all of them are taken.
+    """
     adapters_keep_places: bool = True
     """WAIT-41: the adapter of a running request keeps its place while the request is passed over;
     if False, another may take it, and the step that computes both raises.
@@ -71,6 +75,18 @@ class Semantics:
     stops_leave_every_queue: bool = True
     """UPD-6: a request that stops while it waits leaves the skipped queue too; if False, it stays
     there, ended, and the step that would admit it raises.
+    """
+    inputs_taken_back: bool = True
+    """ENC-14: what a victim was to compute of encoder inputs is taken back out of the cache,
+    unless somebody else refers to it; if False, it is taken out of the step alone.
+    """
+    encoder_budget_comes_back: bool = True
+    """ENC-12: what a victim gives back of the encoder budget may be spent in the same step; if
+    False, not by whom it was preempted for, nor after that one if it has encoder inputs.
+    """
+    chunks_end_at_items: bool = True
+    """ENC-4: a step may end right before an item; if False, under an EAGLE-like method, it ends
+    one token sooner.
     """
     min_tokens_hold_stops: bool = True
     """UPD-4: below `min_tokens` neither eos nor a stop id stops a request; if False, that is left
@@ -128,8 +144,12 @@ VLLM_0_22_1 = Semantics(
     rejections_keep_to_their_run=False,
     discards_count_outputs=False,
     drafts_for_running_only=False,
+    windows_await_verdicts=False,
     adapters_keep_places=False,
     stops_leave_every_queue=False,
+    inputs_taken_back=False,
+    encoder_budget_comes_back=False,
+    chunks_end_at_items=False,
 )
 VLLM_0_32_0 = Semantics(
     reject_unservable=False,
@@ -139,6 +159,9 @@ VLLM_0_32_0 = Semantics(
     outputs_owed_once=False,
     stop_check_counts_frames=False,
     adapters_keep_places=False,
+    inputs_taken_back=False,
+    encoder_budget_comes_back=False,
+    chunks_end_at_items=False,
     min_tokens_hold_stops=False,
     tells_common_prefix=False,
     events_tell_origin=True,

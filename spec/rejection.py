@@ -4,12 +4,14 @@
 rule says no.
 """
 
-from nullblock.spec.facts import Config
+from nullblock.spec.facts import Config, Item
 
 
-def why_unservable(config: Config, prompt_len: int, max_tokens: int) -> str | None:
-    """The reason why a request of `prompt_len` tokens that may grow by `max_tokens` is refused;
-    None if it is not.
+def why_unservable(
+    config: Config, prompt_len: int, max_tokens: int, items: tuple[Item, ...] = ()
+) -> str | None:
+    """The reason why a request of `prompt_len` tokens, with those encoder inputs, that may grow by
+    `max_tokens` is refused; None if it is not.
     """
     if prompt_len == 0:
         return "the prompt is empty"
@@ -22,8 +24,8 @@ def why_unservable(config: Config, prompt_len: int, max_tokens: int) -> str | No
     slots = min(prompt_len + max_tokens, config.max_model_len) - 1
     reach = _with_drafts(config, slots)
     blocks, usable = -(-reach // config.block_size), config.num_blocks - 1
-    if config.group.is_windowed:
-        blocks = min(blocks, config.most_held)
+    held = (min(blocks, config.most_held(g)) if g.is_windowed else blocks for g in config.groups)
+    blocks = sum(held)
     if blocks > usable:
         return f"{reach} tokens may need {blocks} blocks, the pool has {usable}"
     budget, threshold = config.max_num_scheduled_tokens, config.long_prefill_token_threshold
@@ -31,6 +33,23 @@ def why_unservable(config: Config, prompt_len: int, max_tokens: int) -> str | No
     if slots > budget and not in_chunks:
         # After a preemption prompt and output are computed again, in one step.
         return f"{slots} tokens may have to be computed in one step of at most {budget}"
+    return _why_unencodable(config, items) if items else None
+
+
+def _why_unencodable(config: Config, items: tuple[Item, ...]) -> str | None:
+    """Why one of the items can never be computed; None if each can, by itself (ENC-16)."""
+    encoder = config.encoder
+    assert encoder is not None, "items are for models with an encoder"
+    largest = max(item.embedded(item.end) for item in items)
+    budget, room = encoder.max_num_encoder_input_tokens, encoder.encoder_cache_size
+    if largest > min(budget, room):
+        return f"an item of {largest} embeddings: a step computes {budget}, and {room} are kept"
+    longest = max(item.length for item in items)
+    most, threshold = config.max_num_scheduled_tokens, config.long_prefill_token_threshold
+    if 0 < threshold < most:
+        most = threshold
+    if encoder.disable_chunked_mm_input and longest > most:
+        return f"an item of {longest} tokens, which must not be cut, in steps of at most {most}"
     return None
 
 

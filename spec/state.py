@@ -4,7 +4,7 @@ The environment `s.k` supplies the constants of a configuration, the facts about
 quantifiers.
 """
 
-from nullblock.spec import later, waiting
+from nullblock.spec import encoder, later, waiting
 from nullblock.spec.catalogue import clause
 from nullblock.spec.drafts import behind, lookahead, placeholders, reach
 from nullblock.spec.fields import (
@@ -20,7 +20,15 @@ from nullblock.spec.fields import (
     UNPAUSED,
     WAIT_PHASE,
 )
-from nullblock.spec.groups import missing, most_held, passes_over
+from nullblock.spec.hybrid import (
+    all_hits,
+    held_at_most,
+    hit_tokens,
+    is_passed_over,
+    lacking,
+    lacking_whole,
+    wanted,
+)
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 from nullblock.spec.later import is_ready
 
@@ -156,7 +164,7 @@ def victim(s: State) -> Value:
 
 def start(s: State, r: Value) -> Value:
     """Tokens of r that need not be computed: what is computed, or what the pending hits cover."""
-    return ite(s.na < s.nhit, s.k.tokens(s.nhit), s.comp[r])
+    return ite(s.na < s.nhit, hit_tokens(s), s.comp[r])
 
 
 def cut(s: State, n: Value) -> Value:
@@ -201,7 +209,7 @@ def tokens_to_run(s: State, r: Value) -> Value:
     if last_in_flight(s, r):
         return 0
     n = least(chunk(s, behind(s, r)), s.k.max_len - 1 - s.comp[r])
-    return later.granted(s, n)
+    return encoder.granted(s, r, later.granted(s, n))
 
 
 @clause("WAIT-2")
@@ -210,7 +218,7 @@ def tokens_to_admit(s: State, r: Value) -> Value:
 
     Source: Scheduler.schedule, waiting phase. There is no max_model_len clamp here.
     """
-    return chunk(s, s.ntok[r] - start(s, r))
+    return encoder.granted(s, r, chunk(s, s.ntok[r] - start(s, r)))
 
 
 def room(s: State) -> Value:
@@ -230,7 +238,7 @@ def fits(s: State, r: Value) -> Value:
 
     Source: KVCacheManager.allocate_slots, get_num_blocks_to_allocate.
     """
-    return room(s) - s.tlen[r] - (s.nhit - s.na) + s.nevict + later.headroom(s) <= s.nfree
+    return lacking(s, r, room(s)) + s.nevict + later.headroom(s) <= s.nfree
 
 
 @clause("WAIT-3")
@@ -243,7 +251,7 @@ def fits_whole(s: State, r: Value) -> Value:
     if not s.k.reserve:
         return True
     whole = s.k.blocks(least(s.ntok[r], s.k.max_len))
-    return missing(s, r, whole) + s.nevict + later.headroom(s) <= s.nfree
+    return lacking_whole(s, r, whole) + s.nevict + later.headroom(s) <= s.nfree
 
 
 @clause("WAIT-4")
@@ -285,12 +293,14 @@ def lookup_over(s: State, r: Value) -> Value:
     """
     if not s.k.caching:
         return True
-    if passes_over(s, r):
+    if is_passed_over(s, r):
         return False
+    if s.k.several:
+        return s.nhit >= all_hits(s)
     return either(
         s.k.skip_read(r),
         s.nhit >= s.k.full(s.ntok[r] - 1),
-        neg(is_hit(s, s.k.want(r, s.nhit))),
+        neg(is_hit(s, wanted(s, r, s.nhit))),
         is_dropped(s, r),
     )
 
@@ -324,12 +334,13 @@ def servable(s: State, r: Value) -> Value:
     return both(
         1 <= s.k.prompt_len(r),
         s.k.prompt_len(r) < s.k.max_len,
-        most_held(s, s.k.blocks(reach(s, longest(s, r)))) <= s.k.usable,
+        held_at_most(s, r, s.k.blocks(reach(s, longest(s, r)))) <= s.k.usable,
         either(
             s.k.chunked,
             longest(s, r) <= s.k.budget,
             both(0 < s.k.threshold, s.k.threshold <= s.k.budget),
         ),
+        encoder.encodable(s, r),
     )
 
 

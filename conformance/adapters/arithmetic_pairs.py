@@ -30,7 +30,8 @@ R = 0
 
 def environment(size: int, **constants: Any) -> Any:
     """An environment with a block size and no more than what a helper reads."""
-    always: dict[str, Any] = {"sem": NORMATIVE, "lookahead": 0, "windowed": False}
+    always: dict[str, Any] = {"sem": NORMATIVE, "lookahead": 0}
+    always |= dict.fromkeys(("windowed", "several", "encodes"), False)
     k = SimpleNamespace(block_size=size, **always, **constants)
     k.blocks = lambda tokens: Env.blocks(k, tokens)  # type: ignore[arg-type]
     k.full = lambda tokens: Env.full(k, tokens)  # type: ignore[arg-type]
@@ -54,7 +55,7 @@ def running_by_the_rules(
     tokens: int, computed: int, budget: int, threshold: int, max_len: int
 ) -> int:
     """Tokens that a running request gets."""
-    k = SimpleNamespace(threshold=threshold, max_len=max_len, asynchronous=False, sem=NORMATIVE)
+    k = environment(1, threshold=threshold, max_len=max_len, asynchronous=False)
     s: Any = SimpleNamespace(k=k, budget=budget, ntok={R: tokens}, comp={R: computed}, ph={R: 0})
     s.spec = s.pd = s.old = {R: 0}
     return state.tokens_to_run(s, R)  # type: ignore[no-any-return]
@@ -277,7 +278,7 @@ def _servable_there(
         ),
         _num_tokens_to_attend_to=lambda request: 0,
         _with_drafts=lambda num_slots: num_slots,
-        _most_blocks_held=lambda: None,
+        _most_blocks_held=lambda num_slots: None,
         max_num_scheduled_tokens=budget,
         scheduler_config=SimpleNamespace(
             long_prefill_token_threshold=threshold, enable_chunked_prefill=chunked

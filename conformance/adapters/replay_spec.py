@@ -4,8 +4,9 @@ from collections import deque
 from typing import Any
 
 from nullblock.conformance.adapters import spec as adapter
-from nullblock.conformance.adapters.spec import NO_CHAIN
 from nullblock.conformance.adapters.spec_constants import constants
+from nullblock.conformance.adapters.spec_encoder import Items
+from nullblock.conformance.adapters.spec_tokens import NO_CHAIN, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars
 from nullblock.conformance.engine import Fields
 from nullblock.conformance.replaying.engine import Pool, ReplayEngine, Request, number_of
@@ -19,7 +20,7 @@ from nullblock.spec.machine import events
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_unservable
 
-_OF_REQUESTS = tuple(field for field in MAPS if FIELDS[field].startswith("R>"))
+_OF_REQUESTS = tuple(field for field in MAPS if FIELDS[field].startswith(("R>", "T>")))
 _KEPT_STEPS = 64
 """Steps after which nothing in flight speaks of a request that has ended."""
 
@@ -41,12 +42,12 @@ class _CountedHashes(Hashes):
         super().__setitem__(b, h)
 
 
-class _Numbered(adapter._Tokens):
+class _Numbered(Tokens):
     """An environment that is told chain numbers, and keeps of each request its last token."""
 
     def __init__(self, config: facts.Config, grammars: Grammars) -> None:
         IndexedEnv.__init__(self, config)
-        self.played = grammars
+        self.played, self.items = grammars, Items(self.encodes)
         self.added, self.content, self.incoming, self.taken = {}, {}, {}, {}
         self.outputs, self.listening = [], False
         self.events: list[Fields] = []

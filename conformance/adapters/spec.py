@@ -4,33 +4,19 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from nullblock.conformance.adapters.spec_constants import constants
+from nullblock.conformance.adapters.spec_constants import check_groups, constants
 from nullblock.conformance.adapters.spec_drafts import Drafts
-from nullblock.conformance.adapters.spec_events import told
-from nullblock.conformance.adapters.spec_waits import Grammars, adapter_number, beside, check_id
+from nullblock.conformance.adapters.spec_tokens import Tokens
+from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id
 from nullblock.conformance.drafting import Drafted
 from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
-from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.groups import by_group
 from nullblock.conformance.lines.extent import extent
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec import facts
-from nullblock.spec.concrete import State
 from nullblock.spec.drafts import placeholders
-from nullblock.spec.fields import (
-    CHUNK,
-    CONTINUE,
-    EOS,
-    ERROR,
-    LENGTH,
-    PLAIN,
-    REJECTED,
-    STOP_ID,
-    STOPPED,
-    STOPPED_BY_ID,
-)
+from nullblock.spec.fields import CHUNK
 from nullblock.spec.flight import begins, in_flight
-from nullblock.spec.indexed import IndexedEnv
-from nullblock.spec.keys import Keys, extra_keys
 from nullblock.spec.later import discarded
 from nullblock.spec.machine import events
 from nullblock.spec.machine.output import SchedulerOutput
@@ -43,127 +29,16 @@ from nullblock.spec.state import live
 from nullblock.spec.waiting import is_skipped
 
 FEATURES = CORE_FEATURES | {
-    *(Feature.drafts, Feature.windows),
-    *(Feature.lora_cap, Feature.structured_output),
-}
-NO_CHAIN = 0
-"""The chain of a block that is not full yet: no block carries it."""
-FINISH = {
-    CONTINUE: None,
-    STOPPED: "stop",
-    STOPPED_BY_ID: "stop",
-    LENGTH: "length",
-    ERROR: "error",
+    *(Feature.drafts, Feature.windows, Feature.hybrid),
+    *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
 }
 
 
 def create(config: Config, semantics: Semantics) -> Engine:
     """The specification under a scenario's configuration. Raises OutOfScope."""
     known = constants(config, semantics)
-    if known.use_eagle and config.groups[0].type == "chunked_local":
-        what = "chunked local attention with an EAGLE-like method is out of scope"
-        raise OutOfScope(what, "vLLM raises at the first lookup", "config.groups")
+    check_groups(config, semantics, known.use_eagle)
     return _Spec(replace(known, grammars=True), config)
-
-
-class _Tokens(IndexedEnv):
-    """An environment that knows every request's tokens and gives each distinct chain of blocks
-    a number: an ideal hash.
-    """
-
-    def __init__(
-        self, config: facts.Config, listening: bool, drafts: Drafts, grammars: Grammars
-    ) -> None:
-        super().__init__(config)
-        self.told_drafts, self.played = drafts, grammars
-        self.taken: dict[str, int] = {}
-        self.added: dict[str, NewRequest] = {}
-        self.content: dict[str, list[int]] = {}
-        self.chains: dict[str, list[int]] = {}
-        self.numbers: dict[tuple[int, tuple[int, ...], Keys], int] = {}
-        self.incoming: dict[str, list[int]] = {}
-        self.outputs: list[Fields] = []
-        self.listening = listening
-        self.events: list[Fields] = []
-        self.null_refs = 0
-        """What vLLM makes of the null block's reference count: it only ever changes it."""
-
-    def introduce(self, r: NewRequest) -> None:
-        """Learn the facts about a request; an earlier one with its id is forgotten."""
-        self.added[r.id] = r
-        self.content[r.id] = list(r.prompt)
-        self.chains[r.id] = []
-        self.requests[r.id] = facts.Request(
-            id=r.id,
-            prompt_len=len(r.prompt),
-            max_tokens=r.max_tokens,
-            min_tokens=r.min_tokens,
-            priority=r.priority,
-            arrival=r.arrival,
-            skip_reading_prefix_cache=bool(r.skip_cache_read),
-            adapter=adapter_number(r),
-            grammar=r.grammar is not None,
-        )
-        self.played.introduce(r)
-
-    def want(self, r: Any, i: int) -> int:
-        chain, size = self.chains[r], self.block_size
-        if (i + 1) * size > len(self.content[r]):
-            return NO_CHAIN
-        while len(chain) <= i:
-            n = len(chain)
-            tokens = tuple(self.content[r][n * size : (n + 1) * size])
-            added = self.added[r]
-            extra = extra_keys(self.sem, added.lora, added.salt, n == 0)
-            key = (chain[-1] if chain else 0, tokens, extra)
-            chain.append(self.numbers.setdefault(key, len(self.numbers) + 1))
-        return chain[i]
-
-    def on_token(self, s: State, r: Any) -> None:
-        taken = self.taken.get(r, 0)
-        token = self.incoming[r][taken]
-        self.content[r].append(token)
-        self.taken[r] = taken + 1
-        self.played.took(s, r, token, len(self.content[r]) - self.prompt_len(r))
-
-    def on_null(self, s: State, change: int) -> None:
-        self.null_refs += change
-
-    def accepted(self, s: State, r: Any) -> int:
-        count = len(self.incoming[r]) - 1
-        self.told_drafts.verified(r, s.ndraft[s.cur], count)  # type: ignore[attr-defined]
-        return count
-
-    def last_token(self, s: State, r: Any) -> int:
-        token, added = self.content[r][-1], self.added[r]
-        if r in self.played.rejected:
-            return REJECTED
-        if added.eos is not None and token == added.eos:
-            return EOS
-        return STOP_ID if token in (added.stop or ()) else PLAIN
-
-    def tell(self, reading: Any, s: State, *args: Any) -> None:
-        if self.listening:
-            event = reading(s, *args)
-            if event is not None:
-                self.events.append(told(self, s, event))
-
-    def take_events(self) -> list[Fields]:
-        """The events since the last call."""
-        events, self.events = self.events, []
-        return events
-
-    def note(self, s: State, r: Any, why: Any) -> None:
-        tokens = self.content[r][-self.taken[r] :]
-        stop = self.played.verdict(s, r) if why == ERROR else why
-        self.outputs.append(
-            {
-                "id": r,
-                "tokens": tokens,
-                "finish": FINISH[why],
-                "stop_reason": tokens[-1] if stop == STOPPED_BY_ID else None,
-            }
-        )
 
 
 class _Spec:
@@ -173,7 +48,7 @@ class _Spec:
         self.config = config
         self.drafts = Drafts.of(scenario)
         self.grammar = Grammars(scenario)
-        self.k = _Tokens(config, scenario.kv_events, self.drafts, self.grammar)
+        self.k = Tokens(config, scenario.kv_events, self.drafts, self.grammar)
         self.s: Any = self.k.start()
         self.rejected: list[tuple[str, str]] = []
         self.told: list[Fields] = []
@@ -196,7 +71,8 @@ class _Spec:
         check_id(self.s, request.id)
         self.k.introduce(request)
         if not events.add(self.s, request.id):
-            reason = why_unservable(self.config, len(request.prompt), request.max_tokens)
+            items = self.k.requests[request.id].items
+            reason = why_unservable(self.config, len(request.prompt), request.max_tokens, items)
             assert reason is not None, "a rejection has a reason"
             self.rejected.append((request.id, reason))
         elif request.grammar is not None and request.grammar.is_ready:
@@ -214,7 +90,8 @@ class _Spec:
             if self.config.async_scheduling
             else []
         )
-        return {**self.fields(out), "spec": self.drafts.scheduled(out, ahead)}
+        drafts = {"spec": self.drafts.scheduled(out, ahead)}
+        return {**self.fields(out), **drafts, **self.k.items.decision(out)}
 
     def fields(self, out: SchedulerOutput) -> Fields:
         """A decision in the words of the driver's `schedule` line. Computed and output tokens
@@ -228,7 +105,7 @@ class _Spec:
             "new": [
                 {
                     "id": q.id,
-                    "blocks": [list(q.blocks)],
+                    "blocks": list(map(list, by_group(q.blocks))),
                     "computed": q.computed,
                     "prompt_len": k.prompt_len(q.id),
                     "prefill_len": None,
@@ -238,13 +115,14 @@ class _Spec:
             "cached": [
                 {
                     "id": q.id,
-                    "new_blocks": [list(q.new_blocks)] if q.new_blocks else None,
+                    "new_blocks": groups if any(groups) else None,
                     "computed": q.computed,
                     "num_output": q.num_output,
                     "resumed": q.resumed,
                     "all_token_ids": q.all_tokens,
                 }
                 for q in out.cached
+                for groups in [list(map(list, by_group(q.new_blocks)))]
             ],
             "new_token_ids": self.tokens_to_compute(out) if self.pipeline else [],
             "preempted": sorted(out.preempted),
@@ -309,6 +187,10 @@ class _Spec:
         """Forget every hash if no block is held."""
         return bool(events.reset_prefix_cache(self.s, reset_running))
 
+    def reset_encoder_cache(self) -> None:
+        """Forget all embeddings."""
+        events.reset_encoder_cache(self.s)
+
     def pause(self, state: str) -> None:
         """Set the pause state by name."""
         events.pause(self.s, PAUSE[state])
@@ -356,6 +238,7 @@ class _Spec:
             "finished_req_ids": sorted(s.finished),
             "requests": {r: self.request(r) for r in k.requests if live(s, r)},
         }
+        d |= k.items.state(s)
         return d | self.pool() if dump == "full" else d
 
     def queue(self, ids: Iterable[str]) -> list[str]:
@@ -374,14 +257,15 @@ class _Spec:
             "discard": discarded(s, r),
             "spec": s.spec[r],
             "preemptions": s.npre[r],
-            "blocks": [[s.tab[r, i] for i in range(s.tlen[r])]],
-            "num_cached_block": [s.ncached[r] or None],
+            "blocks": [[s.tab[t, i] for i in range(s.tlen[t])] for t in k.tables(r)],
+            "num_cached_block": [s.ncached[t] or None for t in k.tables(r)],
         }
 
     def pool(self) -> Fields:
         """The block pool in the driver's words; a hash is the number of its chain."""
         s = self.s
-        names = {h: f"{h:012x}:0" for h in s.hsh.holders}
+        spelled = {h: self.k.spelled(h) for h in s.hsh.holders}
+        names = {h: f"{n:012x}:{group}" for h, (n, group) in spelled.items()}
         refs = {s.k.NULL: s.k.null_refs, **s.ref}
         return {
             "free_queue": list(s.stamp),

@@ -2,16 +2,31 @@
 
 from msgspec import UNSET
 
-from nullblock.conformance.scenario_format import Config
+from nullblock.conformance.adapters.spec_encoder import refused
+from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.groups import block_size_of
+from nullblock.conformance.scenario_format import Config, Group
 from nullblock.spec import facts
 from nullblock.spec.profiles import Semantics
+
+
+def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
+    """Raise OutOfScope for groups that vLLM stumbles over, or that a profile has no rules for."""
+    if use_eagle and config.groups[0].type == "chunked_local":
+        what = "chunked local attention with an EAGLE-like method is out of scope"
+        raise OutOfScope(what, "vLLM raises at the first lookup", "config.groups")
+    kinds = {group.type for group in config.groups}
+    if semantics.freed_unhashed_first and (kinds != {"full"} or len(config.groups) > 1):
+        # Whoever runs gives blocks back, and no rule says to which places in front.
+        what = "anything but one group of full attention is out of scope with freed_unhashed_first"
+        raise OutOfScope(what, "the reference has it", "config.groups")
 
 
 def constants(config: Config, semantics: Semantics) -> facts.Config:
     """What the rules need of a scenario's configuration."""
     return facts.Config(
         num_blocks=config.num_blocks,
-        block_size=config.block_size,
+        block_size=block_size_of(config.groups[0], config),
         max_num_scheduled_tokens=facts.token_budget(
             config.max_num_batched_tokens, config.max_num_scheduled_tokens, semantics
         ),
@@ -27,17 +42,35 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
         num_spec_tokens=config.num_spec_tokens,
         spec_method=config.spec_method,
         eagle_group=config.groups[0].eagle,
-        group=_group(config),
+        groups=tuple(map(_group, config.groups)),
         max_num_batched_tokens=config.max_num_batched_tokens,
         drafts_from_outside=True,
         max_loras=config.max_loras or 0,
+        encoder=_encoder(config),
         semantics=semantics,
     )
 
 
-def _group(config: Config) -> facts.Group:
-    """The kind of the only group's layers."""
-    group = config.groups[0]
+def _encoder(config: Config) -> facts.Encoder | None:
+    """What the encoder may do: vLLM raises both sizes to the largest item that the model has.
+    Raises OutOfScope for what only the reference has.
+    """
+    encoder = config.encoder
+    if not encoder:
+        return None
+    if encoder.is_encoder_decoder:
+        raise refused("an encoder-decoder model", "config.encoder.is_encoder_decoder")
+    if encoder.external is not None:
+        raise refused("an encoder connector", "config.encoder.external")
+    compute, kept = (
+        max(config.max_num_batched_tokens if n is None else n, encoder.max_tokens_per_item)
+        for n in (encoder.max_num_encoder_input_tokens, encoder.encoder_cache_size)
+    )
+    return facts.Encoder(compute, kept, encoder.disable_chunked_mm_input)
+
+
+def _group(group: Group) -> facts.Group:
+    """The kind of a group's layers."""
     return facts.Group(
         0 if group.sliding_window is UNSET else group.sliding_window,
         0 if group.chunk is UNSET else group.chunk,

@@ -7,7 +7,7 @@ from nullblock.conformance.engine import Fields
 from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
 from nullblock.spec.concrete import State
 from nullblock.spec.groups import is_null
-from nullblock.spec.keys import extra_keys, told_keys
+from nullblock.spec.keys import told_keys
 
 KIND = {
     (False, False): "full_attention",
@@ -24,35 +24,37 @@ def told(k: Any, s: State, event: CacheEvent) -> Fields:
     vLLM tells more than it holds.
     """
     match event:
-        case BlockStored(request=r, first=first, last=last):
-            return _stored(k, s, r, first, last)
+        case BlockStored(table=t, first=first, last=last):
+            return _stored(k, s, t, first, last)
         case BlockRemoved(hash=h):
-            named = {"block_hashes": [h], "medium": "GPU", "group_idx": 0}
+            n, group = k.spelled(h)
+            named = {"block_hashes": [n], "medium": "GPU", "group_idx": group}
             origin = REMOVED_FROM if k.sem.events_tell_origin else {}
             return {"t": "BlockRemoved", **named, **origin}
         case AllBlocksCleared():
             return {"t": "AllBlocksCleared"}
 
 
-def _stored(k: Any, s: Any, r: str, first: int, last: int) -> Fields:
+def _stored(k: Any, s: Any, t: Any, first: int, last: int) -> Fields:
     """The fields of a BlockStored: the null blocks of the range have no hashes, but tokens."""
-    if last > s.tlen[r]:
+    r = k.owner(t)
+    if last > s.tlen[t]:
         raise IndexError(f"request {r} has no block {last - 1}")
     added, size = k.added[r], k.block_size
-    cached = [i for i in range(first, last) if not is_null(s, r, i)]
-    keys = [extra_keys(k.sem, added.lora, added.salt, i == 0) for i in cached]
+    cached = [i for i in range(first, last) if not is_null(s, t, i)]
+    keys = [k.extra(r, i) for i in cached]
     return {
         "t": "BlockStored",
-        "block_hashes": [k.want(r, i) for i in cached],
-        "parent_block_hash": k.want(r, first - 1) if first else None,
+        "block_hashes": [k.chain(r, i) for i in cached],
+        "parent_block_hash": k.chain(r, first - 1) if first else None,
         "token_ids": k.content[r][first * size : last * size],
         "block_size": size,
         "lora_id": added.lora_id if added.lora else None,
         "medium": "GPU",
         "lora_name": added.lora,
         "extra_keys": [told_keys(key) for key in keys] or None,
-        "group_idx": 0,
-        "kv_cache_spec_kind": KIND[bool(k.window), bool(k.chunk)],
-        "kv_cache_spec_sliding_window": k.window or None,
+        "group_idx": k.group(t),
+        "kv_cache_spec_kind": KIND[bool(k.window_of(t)), bool(k.chunk_of(t))],
+        "kv_cache_spec_sliding_window": k.window_of(t) or None,
         **(STORED_FROM if k.sem.events_tell_origin else {}),
     }

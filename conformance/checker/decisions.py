@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import UNSET
 
 from nullblock.conformance.checker.names import Same
+from nullblock.conformance.groups import by_group
 from nullblock.conformance.trace.records import CachedRequests, Groups, NewRequest, Schedule
 from nullblock.spec.fields import PREEMPTED, RUNNING, WAITING
 from nullblock.spec.machine.output import CachedRequest, SchedulerOutput
@@ -128,7 +129,8 @@ def _new(out: SchedulerOutput, seen: list[NewRequest], s: Any, same: Same) -> It
         return
     for q, p in zip(out.new, seen, strict=True):
         if p.blocks is not UNSET:
-            yield from _table(q.id, q.blocks, p.blocks, q.computed // s.k.block_size, same)
+            (told,) = by_group(q.blocks)
+            yield from _table(q.id, told, p.blocks, q.computed // s.k.block_size, same)
 
 
 def _table(
@@ -175,9 +177,10 @@ def _appended(
         yield Mismatch("OUT-2", "blocks are told once a request", len(given), len(seen))
     for q in out:
         groups = given.pop(q.id, [[]])
-        if len(groups) != 1 or not same(q.new_blocks, groups[0]):
-            rule = "POOL-10" if q.new_blocks else "OUT-2"
+        (told,) = by_group(q.new_blocks)
+        if len(groups) != 1 or not same(told, groups[0]):
+            rule = "POOL-10" if told else "OUT-2"
             what = f"the new blocks of request {q.id}"
-            yield Mismatch(rule, what, list(q.new_blocks), groups, q.id)
+            yield Mismatch(rule, what, list(told), groups, q.id)
     for r, groups in given.items():
         yield Mismatch("OUT-2", f"request {r} gets blocks", [], groups, r)

@@ -18,7 +18,7 @@ from nullblock.spec.profiles import Semantics
 
 NO_CHAIN = -1
 """The chain of a block that is not full yet: no block carries it."""
-OF_REQUESTS = tuple(f for f in MAPS if FIELDS[f].startswith("R>"))
+OF_REQUESTS = tuple(f for f in MAPS if FIELDS[f].startswith(("R>", "T>")))
 
 
 Heard = tuple[Any, ...]
@@ -124,7 +124,7 @@ class Recorded(RecordEnv):
     def numbered(self, event: CacheEvent) -> Heard:
         """An event in chain numbers."""
         match event:
-            case BlockStored(request=r, first=first, last=last):
+            case BlockStored(table=r, first=first, last=last):
                 chain = tuple(self.want(r, i) for i in range(first, last))
                 before = self.want(r, first - 1) if first else None
                 return ("stored", chain, before, len(chain) * self.block_size)

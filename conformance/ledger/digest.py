@@ -11,7 +11,8 @@ TEXT = (
     *("spec/rules/*.py", "spec/machine/*.py", "spec/invariants/*.py"),
     *(f"spec/{name}.py" for name in ("state", "later", "fields", "facts", "kernel")),
     *(f"spec/{name}.py" for name in ("keys", "profiles", "flight", "drafts", "groups", "waiting")),
-    *(f"spec/{name}.py" for name in ("concrete", "rejection", "cache_events")),
+    *(f"spec/{name}.py" for name in ("hybrid", "grouped", "encoder", "planning", "prompts")),
+    *(f"spec/{name}.py" for name in ("concrete", "carriers", "rejection", "cache_events")),
 )
 """The rule text, and what it is written in."""
 

@@ -109,6 +109,13 @@ EXAMPLES: dict[str, Example] = {
         "nobody knows by now what they would follow.",
         Feature.drafts,
     ),
+    "windows_await_verdicts": Example(
+        "defect-window-passes-with-drafts",
+        "issues 47728, 47282",
+        "Drafts may be rejected, and then the window is where it was: what it sees there has to "
+        "be in its place.",
+        Feature.drafts,
+    ),
     "adapters_keep_places": Example(
         "defect-adapter-loses-its-place",
         "Scheduler.schedule, waiting phase: scheduled_loras; no report known",
@@ -122,6 +129,25 @@ EXAMPLES: dict[str, Example] = {
         "Who has ended waits for nothing. Aborts take a request out of both queues, and so does "
         "an end.",
         Feature.lora_cap,
+    ),
+    "inputs_taken_back": Example(
+        "defect-encoder-output-never-computed",
+        "Scheduler.schedule, running phase: encoder inputs of a victim; no report known",
+        "The cache has what workers have computed: what nobody computes is not in it.",
+        Feature.encoder_inputs,
+    ),
+    "encoder_budget_comes_back": Example(
+        "defect-encoder-budget-is-lost",
+        "Scheduler.schedule: encoder_compute_budget; no report known",
+        "A budget is its limit less what the step computes, as it is for tokens.",
+        Feature.encoder_inputs,
+    ),
+    "chunks_end_at_items": Example(
+        "defect-eagle-stops-between-items",
+        "Scheduler._try_schedule_encoder_inputs: shift_computed_tokens; a comment in issue 47738",
+        "Whoever fits alone is served. A draft model that lacks one position proposes what is "
+        "rejected, and no more.",
+        Feature.encoder_inputs,
     ),
     "min_tokens_hold_stops": Example(
         "min-tokens-hold-back-every-stop",

@@ -17,7 +17,8 @@ A line is what one release decides, as values of named switches; `normative` is 
 The rules are one text for all of them (`spec/`): a line is a set of values, and the few parts of
 rules that no other line has. This page is made by `nullblock lines --markdown` from the switches
 and from one golden scenario for each, whose output is other with that switch flipped. A line that
-is not followed in what a switch decides about (drafts, a cap on adapters) has no value for it.
+is not followed in what a switch decides about (drafts, windows, encoder inputs, a cap on adapters)
+has no value for it.
 
 """
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 
 from nullblock.spec.mutation import statements
 from nullblock.spec.mutation.generate import Mutant, mutants
+from nullblock.spec.mutation.reasons import Reason
 from nullblock.spec.mutation.results import ENGINES, Results, load
-from nullblock.spec.mutation.survivors import Reason, reason
+from nullblock.spec.mutation.survivors import reason
 
 HEAD = """\
 # Systematic mutants

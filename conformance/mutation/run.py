@@ -23,6 +23,8 @@ SAMPLED: dict[Engine, int] = {"prover": 8, "lockstep": 4, "traces": 16}
 """Engines that take long: they are asked about one mutant in so many, and about each that those
 before them do not notice.
 """
+UNTRACED = frozenset({"groups", "hybrid", "waiting", "encoder", "planning"})
+"""Parts that no trace comes to: the checker refuses traces of such models."""
 BEFORE: dict[Engine, tuple[Engine, ...]] = {
     "prover": ("explorer",),
     "lockstep": ("explorer",),
@@ -67,6 +69,8 @@ def wanted(engine: Engine) -> list[Defect]:
     if engine == "explorer":
         # What a worker is told is read from the state when the explorer has no use for it.
         some = [m for m in some if m.file != "machine/output.py" and not never_explored(m)]
+    if engine == "traces":
+        some = [m for m in some if m.file.removesuffix(".py").split("/")[-1] not in UNTRACED]
     if engine in SAMPLED:
         # The hardest first: a run that is broken off has asked what matters most.
         seen = [load(e) for e in BEFORE[engine]]

@@ -13,6 +13,11 @@ from nullblock.spec.profiles import PROFILES
 BUNDLED = Path(__file__).parents[1] / "bundled"
 SECONDS = 60.0
 NEVER_ENDS = "never ends"
+RAISES = "raises"
+RAISED = ("Disabled: ", "Broken: ", "UnboundLocalError: ")
+"""How the checker fails whose rules do not explain a recording: a guard or a promise objects, or
+nothing is left that the erased form of a loop without an end could come to.
+"""
 FEW = 2
 
 
@@ -38,4 +43,6 @@ def judge(defect: Defect | None) -> Json:
         return {}
 
     said = with_defect(defect, work, SECONDS)
+    if said.get("failed", "").startswith(RAISED):
+        return {"by": RAISES}
     return {"by": NEVER_ENDS} if said == LATE else said

@@ -52,13 +52,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "free-forward",
         "a table is released from its first block, so parents are evicted before children",
         (
-            (BLOCKS, "pop_block(s, r, s.tab[r, s.tlen[r] - 1])", "pop_block(s, r, s.tab[r, 0])"),
-            (POOL, 'require(b == s.tab[r, n - 1], "the last block goes first")', ""),
+            (BLOCKS, "pop_block(s, t, s.tab[t, s.tlen[t] - 1])", "pop_block(s, t, s.tab[t, 0])"),
+            (POOL, 'require(b == s.tab[t, n - 1], "the last block goes first")', ""),
             (
                 POOL,
-                "    s.tlen[r] = n - 1\n",
-                "    s.tlen[r] = n - 1\n    for j in range(n - 1):\n"
-                "        s.tab[r, j] = s.tab[r, j + 1]\n        s.pos[r, s.tab[r, j]] = j\n",
+                "    s.tlen[t] = n - 1\n",
+                "    s.tlen[t] = n - 1\n    for j in range(n - 1):\n"
+                "        s.tab[t, j] = s.tab[t, j + 1]\n        s.pos[t, s.tab[t, j]] = j\n",
             ),
         ),
         rule="POOL-12",
@@ -179,13 +179,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "hits-not-charged",
         "hits that stand in the free queue are not counted as blocks to take",
-        (
-            (
-                STATE,
-                "room(s) - s.tlen[r] - (s.nhit - s.na) + s.nevict + ",
-                "room(s) - s.tlen[r] - (s.nhit - s.na) + ",
-            ),
-        ),
+        ((STATE, "lacking(s, r, room(s)) + s.nevict + ", "lacking(s, r, room(s)) + "),),
         rule="ALLOC-1",
         takes="an admission whose hits stand in the free queue while blocks are short",
     ),
@@ -239,8 +233,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             (
                 OUTPUT,
-                "table(s, r, 0 if resumed else s.told[r])",
-                "table(s, r, 0 if resumed else s.tlen[r])",
+                "blocks(s, r, 0 if resumed else s.told[r])",
+                "blocks(s, r, 0 if resumed else s.tlen[r])",
             ),
         ),
         rule="OUT-2",

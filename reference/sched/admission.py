@@ -4,10 +4,18 @@ vLLM 0.22.1 queues them all. Such a request then waits, or preempts itself, for 
 FCFS everything behind it waits too (upstream issue 39734).
 """
 
-from nullblock.reference.kv_cache_interface import ChunkedLocalAttentionSpec, SlidingWindowSpec
+from nullblock.reference.kv_cache_interface import (
+    ChunkedLocalAttentionSpec,
+    FullAttentionSpec,
+    KVCacheSpec,
+    SlidingWindowSpec,
+)
 from nullblock.reference.request import Request
 from nullblock.reference.sched.encoder import EncoderInputs
+from nullblock.reference.utils import cdiv
 from nullblock.spec.facts import blocks_held
+
+_WINDOWED = SlidingWindowSpec | ChunkedLocalAttentionSpec
 
 
 class Admission(EncoderInputs):
@@ -26,18 +34,17 @@ class Admission(EncoderInputs):
         # The last token that is sampled ends the request and is never computed.
         num_slots = min(num_prompt_tokens + request.max_tokens, self.max_model_len) - 1
         manager, reach = self.kv_cache_manager, self._with_drafts(num_slots)
-        most_held = self._most_blocks_held()
-        num_blocks = manager.coordinator.get_num_blocks_to_allocate(
-            request.request_id,
-            reach,
-            manager.empty_kv_cache_blocks.blocks,
-            num_encoder_tokens=self._num_tokens_to_attend_to(request),
-            total_computed_tokens=0,
-            num_tokens_main_model=reach,
-            apply_admission_cap=most_held is None,
-        )
-        if most_held is not None:
-            num_blocks = min(num_blocks, most_held)
+        num_blocks = self._most_blocks_held(reach)
+        if num_blocks is None:
+            num_blocks = manager.coordinator.get_num_blocks_to_allocate(
+                request.request_id,
+                reach,
+                manager.empty_kv_cache_blocks.blocks,
+                num_encoder_tokens=self._num_tokens_to_attend_to(request),
+                total_computed_tokens=0,
+                num_tokens_main_model=reach,
+                apply_admission_cap=True,
+            )
         usable = manager.block_pool.num_gpu_blocks - 1
         if num_blocks > usable:
             return f"{reach} tokens may need {num_blocks} blocks, the pool has {usable}"
@@ -49,26 +56,37 @@ class Admission(EncoderInputs):
             return f"{num_slots} tokens may have to be computed in one step of at most {budget}"
         return self._unencodable_reason(request) if request.mm_features else None
 
-    def _most_blocks_held(self) -> int | None:
-        """What a request holds at once at most, or is taken to hold, of one group whose layers see
-        a part of the past.
+    def _most_blocks_held(self, num_slots: int) -> int | None:
+        """What a request of so many slots holds at once at most, or is taken to hold, of groups of
+        attention some of which see only a part of the past.
 
         None where the cap that vLLM admits by has to do: it knows no drafts.
         """
-        first, *others = self.kv_cache_config.kv_cache_groups
-        layer = first.kv_cache_spec
-        if others or not isinstance(layer, SlidingWindowSpec | ChunkedLocalAttentionSpec):
+        layers = [group.kv_cache_spec for group in self.kv_cache_config.kv_cache_groups]
+        if not any(isinstance(layer, _WINDOWED) for layer in layers):
             return None
+        if not all(isinstance(layer, FullAttentionSpec | _WINDOWED) for layer in layers):
+            return None
+        return sum(self._most_blocks_of(layer, num_slots) for layer in layers)
+
+    def _most_blocks_of(self, layer: KVCacheSpec, num_slots: int) -> int:
+        """The same of one group."""
+        whole = cdiv(num_slots, layer.block_size)
+        if self.num_spec_tokens and self.async_scheduling:
+            # How much is kept for drafts in flight depends on how many steps are.
+            return whole
         if isinstance(layer, SlidingWindowSpec):
             seen = layer.sliding_window
-        else:
+        elif isinstance(layer, ChunkedLocalAttentionSpec):
             seen = layer.attention_chunk_size
+        else:
+            return whole
         num_computed = (
             self.max_num_scheduled_tokens + self.num_spec_tokens + self.num_lookahead_tokens
         )
         batched = self.scheduler_config.max_num_batched_tokens
         cap = layer.max_admission_blocks_per_request(batched, self.max_model_len)
-        return max(blocks_held(seen, num_computed, self.block_size), cap)
+        return min(whole, max(blocks_held(seen, num_computed, layer.block_size), cap))
 
     def _with_drafts(self, num_slots: int) -> int:
         """How many slots a request may need that computes so many tokens, its drafts included.

@@ -26,7 +26,7 @@ class EncoderInputs(SchedulerState):
         plan = step.encoder_plan = EncoderPlan(step.encoder_budget)
         if num_new_tokens == 0:
             return 0
-        shift = 1 if self.use_eagle else 0
+        shift = self._encoder_shift
         for index, feature in enumerate(request.mm_features):
             start = feature.mm_position.offset
             end = start + feature.mm_position.length
@@ -48,6 +48,11 @@ class EncoderInputs(SchedulerState):
             if first != last:
                 self._plan_item(request, index, plan)
         return num_new_tokens
+
+    @property
+    def _encoder_shift(self) -> int:
+        """Tokens behind a chunk that EAGLE's head reads, which vLLM reckons with."""
+        return int(self.use_eagle and not self.semantics.chunks_end_at_items)
 
     def _is_behind(self, start: int, end: int, num_computed_tokens: int) -> bool:
         """Whether an item is not needed any more.
@@ -85,7 +90,7 @@ class EncoderInputs(SchedulerState):
         """
         position = request.mm_features[index].mm_position
         start, end = position.offset, position.offset + position.length
-        left = max(0, start - (num_computed_tokens + (1 if self.use_eagle else 0)))
+        left = max(0, start - (num_computed_tokens + self._encoder_shift))
         is_cut = num_computed_tokens < start and num_computed_tokens + num_new_tokens < end
         if is_cut and self.scheduler_config.disable_chunked_mm_input:
             return left
@@ -109,9 +114,19 @@ class EncoderInputs(SchedulerState):
         """Why one of the request's items can never be computed; None if each can, by itself."""
         largest = max(map(request.get_num_encoder_embeds, range(len(request.mm_features))))
         budget, room = self.max_num_encoder_input_tokens, self.encoder_cache_manager.cache_size
-        if largest <= min(budget, room):
-            return None
-        return f"an item of {largest} embeddings: a step computes {budget}, and {room} are kept"
+        if largest > min(budget, room):
+            return (
+                f"an item of {largest} embeddings: a step computes {budget}, and {room} are kept"
+            )
+        longest = max(feature.mm_position.length for feature in request.mm_features)
+        most, threshold = self.max_num_scheduled_tokens, self._long_prefill_token_threshold
+        if 0 < threshold < most:
+            most = threshold
+        if self.scheduler_config.disable_chunked_mm_input and longest > most:
+            return (
+                f"an item of {longest} tokens, which must not be cut, in steps of at most {most}"
+            )
+        return None
 
     def _num_tokens_to_attend_to(self, request: Request) -> int:
         """Tokens that cross-attention blocks hold for the request, all its life."""
@@ -129,14 +144,38 @@ class EncoderInputs(SchedulerState):
         """The request is scheduled: its plan becomes part of the step."""
         plan = step.encoder_plan
         if plan.inputs:
+            before = step.encoder_budget
             step.encoder_inputs[request.request_id] = plan.inputs
             # Inherited from vLLM: the budget is what it was when the plan was made, so what a
             # victim has given back since is lost.
             step.encoder_budget = plan.budget
+            if self.semantics.encoder_budget_comes_back:
+                spent = sum(request.get_num_encoder_embeds(index) for index in plan.inputs)
+                step.encoder_budget = before - spent
         for index in (*plan.inputs, *plan.loaded):
             self.encoder_cache_manager.allocate(request, index)
             if self.ec_connector is not None:
                 self.ec_connector.update_state_after_alloc(request, index)
+
+    def _withdraw_encoder_inputs(self, victim: Request, step: Step) -> None:
+        """Take out of the step what a victim, which holds nothing any more, was to compute.
+
+        What somebody else holds is computed all the same, and what nobody does is not cached. In
+        vLLM the victim's inputs alone leave the step, and all stay cached, though nobody computes
+        them.
+        """
+        if self.is_encoder_decoder or not self.semantics.inputs_taken_back:
+            for index in step.encoder_inputs.pop(victim.request_id, ()):
+                step.encoder_budget += victim.get_num_encoder_embeds(index)
+            return
+        for request_id, inputs in list(step.encoder_inputs.items()):
+            request = self.requests[request_id]
+            for index in inputs.copy():
+                if self.encoder_cache_manager.take_back(request.mm_features[index].identifier):
+                    step.encoder_budget += request.get_num_encoder_embeds(index)
+                    inputs.remove(index)
+            if not inputs:
+                del step.encoder_inputs[request_id]
 
     def _free_encoder_inputs(self, request: Request) -> None:
         """Let go of the items that are behind the request: its KV cache holds what came of them.

@@ -100,6 +100,8 @@ class RunningPhase(Drafts, EncoderInputs, MambaSplit):
         while True:
             victim = self._pop_victim(step)
             self._preempt_request(victim, step.timestamp)
+            if step.encoder_inputs:
+                self._withdraw_encoder_inputs(victim, step)
             step.preempted.append(victim)
             if victim is request:
                 return None

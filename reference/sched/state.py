@@ -68,8 +68,6 @@ class Step:
             return False
         self.token_budget += self.num_scheduled_tokens.pop(request_id)
         del self.new_blocks[request_id]
-        for index in self.encoder_inputs.pop(request_id, ()):
-            self.encoder_budget += request.get_num_encoder_embeds(index)
         self.spec_tokens.pop(request_id, None)
         return True
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from nullblock.spec.carriers import CARRIERS, Zero
 from nullblock.spec.compiled.text import place
 from nullblock.spec.compiled.values import (
     NONE,
@@ -19,7 +20,6 @@ from nullblock.spec.compiled.values import (
     Vec,
     encode,
 )
-from nullblock.spec.concrete import CARRIERS, Zero
 from nullblock.spec.explorer.model import ModelEnv
 from nullblock.spec.fields import FIELDS
 

@@ -119,6 +119,7 @@ static void clocks(void) {
     queue(st.skip);
     st.sback = greatest(st.skip, NR) + 1;
   }
+  if (within(st.unused, NI, -1, st.uback)) st.uback = dense(st.unused, NI) + 1;
   if (within(st.arr, NR, -1, st.aclk) && within(st.born, NI, -2, st.aclk)) {
     if (!PRIORITY) dense(st.arr, NR);
     for (int r = 0; PRIORITY && r < NR; r++) st.arr[r] = st.arr[r] != 0;
@@ -129,21 +130,23 @@ static void clocks(void) {
 }
 
 static void requests(void) {
+  for (int t = 0; t < NT; t++) {
+    for (int i = st.tlen[t] < 0 ? 0 : st.tlen[t]; i < NI; i++) st.tab[t][i] = NONE;
+    for (int b = 0; b <= NB; b++)
+      if (st.pos[t][b] < 0) st.pos[t][b] = -1;
+  }
   for (int r = 0; r < NR; r++) {
-    for (int i = st.tlen[r] < 0 ? 0 : st.tlen[r]; i < NI; i++) st.tab[r][i] = NONE;
     if (st.stage[r] != RUNNING) st.ix[r] = 0;
     st.npre[r] = 0;
-    for (int b = 0; b <= NB; b++)
-      if (st.pos[r][b] < 0) st.pos[r][b] = -1;
   }
 }
 
 static void rename_blocks(void) {
   int name[NB + 1], at[NB + 1], n = 0;
   memset(name, 0, sizeof name);
-  for (int r = 0; r < NR; r++)
-    for (int i = 0; i < st.tlen[r] && i < NI; i++) {
-      int b = st.tab[r][i];
+  for (int t = 0; t < NT; t++)
+    for (int i = 0; i < st.tlen[t] && i < NI; i++) {
+      int b = st.tab[t][i];
       if (b >= 1 && b <= NB && !name[b]) name[b] = ++n;
     }
   int queued = 0;

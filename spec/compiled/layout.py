@@ -7,13 +7,15 @@ from nullblock.spec.compiled.context import Context, Field
 from nullblock.spec.compiled.values import encode
 from nullblock.spec.explorer.model import ModelEnv
 
-ROOM = {"R": ("NR", "0"), "B": ("NB + 1", "0"), "I": ("NI", "0")}
+ROOM = {"R": ("NR", "0"), "T": ("NT", "0"), "B": ("NB + 1", "0"), "I": ("NI", "0")}
 
 
 def constants(c: Context) -> Iterator[str]:
     """The sizes of a scope."""
     env: ModelEnv = c.env
     yield f"#define NR {len(c.requests)}"
+    yield f"#define NG {len(env.groups)}"
+    yield "#define NT (NR * NG)"
     yield f"#define NB {env.usable}"
     yield f"#define NI {c.sizes.indices}"
     yield f"#define NQ {len(env.indices)}"
@@ -34,7 +36,9 @@ def _cells(f: Field) -> str:
 def _packed(c: Context, f: Field) -> str:
     if not f.is_set:
         return c.sizes.cell
-    members = {"B": c.env.usable + 1, "R": len(c.requests)}.get(f.value[1], 64)
+    tables = len(c.requests) * len(c.env.groups)
+    room = {"B": c.env.usable + 1, "R": len(c.requests), "T": tables}
+    members = room.get(f.value[1], 64)
     return next(f"uint{n}_t" for n in (8, 16, 32, 64) if members <= n)
 
 

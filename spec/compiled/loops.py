@@ -20,7 +20,7 @@ from nullblock.spec.compiled.values import (
 )
 
 Body = Callable[[Value], str]
-DOMAIN = {"R": (0, "NR"), "B": (0, "NB + 1"), "I": (0, "NI")}
+DOMAIN = {"R": (0, "NR"), "T": (0, "NT"), "B": (0, "NB + 1"), "I": (0, "NI")}
 """The keys that a map has room for, by sort."""
 
 

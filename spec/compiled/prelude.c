@@ -111,6 +111,15 @@ static inline int some_request(int r) { return r < 0 || r >= NR ? confused() : r
 static inline int request_at(int r) {
   return r == NONE ? 0 : r < 0 || r >= NR ? confused() + 0 : r + 1;
 }
+static inline int table_at(int t) {
+  return t == NONE ? 0 : t < 0 || t >= NT ? confused() + 0 : t + 1;
+}
+static inline int table_of(int r, int g) { return r == NONE ? NONE : r * NG + g; }
+static inline int owner_of(int t) { return t == NONE ? NONE : t / NG; }
+/* Of nobody's tables, which a statement may ask about before it turns out to say nothing, 0. */
+static inline int group_of(int t) {
+  return t == NONE ? 0 : t < 0 || t >= NT ? confused() + 0 : t % NG;
+}
 static inline int hash_at(int h) { return h < 0 ? 0 : h + 1; }
 static inline int index_at(int i, int width) {
   if (i + 1 >= width) no_room("a table of hashes");

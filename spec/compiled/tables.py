@@ -11,17 +11,25 @@ from nullblock.spec.compiled.values import NONE, Num, Scope, Untranslatable, Val
 FAILS, ROOM = -102, -103
 """In tables: Python raises; nobody was to ask for this much."""
 TABLED = {
-    "want": "RI",
-    "truth": "RI",
+    "want": "TI",
+    "truth": "TI",
     "par": "H",
     "depth": "H",
     "order": "R",
     "behind": "R",
     "negligible": "RI",
+    "num_items": "R",
+    "item": "RP",
+    "item_start": "RP",
+    "item_end": "RP",
+    "embedded": "RP",
 }
 """What the environment answers from the facts of a scope alone: asked beforehand, for every
-argument.
+argument. I: a block of a request or table; P: a token or an item of a prompt.
 """
+
+
+KINDS = {"R": "request", "T": "table", "H": "hash"}
 
 
 class Tables(Context):
@@ -32,14 +40,14 @@ class Tables(Context):
         arguments = [self.num(self.expr(a, scope), node, scope) for a in node.args]
         sorts = TABLED[name]
         answers = self.answers(name)
-        width = len(self.domain("I"))
+        width = len(self.domain(sorts[-1]))
         at = []
         for sort, a in zip(sorts, arguments, strict=True):
-            if sort == "I":
+            if sort in "IP":
                 a = self.known(a)
                 at.append(f"index_at({a.c}, {width})")
             else:
-                at.append(f"{'request' if sort == 'R' else 'hash'}_at({a.c})")
+                at.append(f"{KINDS[sort]}_at({a.c})")
         place = at[0] if len(at) == 1 else f"{at[0]} * {width} + {at[1]}"
         text = f"answer({self.table(answers)}[{place}])"
         fails = FAILS in answers or any(a.fails for a in arguments)
@@ -49,29 +57,38 @@ class Tables(Context):
         """The arguments for which a question is asked beforehand."""
         if sort == "R":
             return [None, *self.requests]
+        if sort == "T":
+            return [None, *self.env.domain("T")]
         if sort == "H":
             return [None, *range(len(self.env.parents))]
         config, scale = self.env.config, self.sizes.scale
         longest = max([config.max_model_len, *(q.prompt_len for q in self.env.requests.values())])
-        return list(range(-1, scale * (longest // config.block_size + 3)))
+        longest = longest // config.block_size if sort == "I" else longest
+        return list(range(-1, max(scale * (longest + 3), self.looked_at + 1)))
 
-    def reach(self, r: Any) -> int:
-        """How many blocks of a request may be asked for."""
-        q, config = self.env.requests[r], self.env.config
+    @property
+    def looked_at(self) -> int:
+        """Indices that statements look at, whatever there is of them."""
+        return 0
+
+    def reach(self, t: Any) -> int:
+        """How many blocks of a table may be asked for."""
+        q, config = self.env.requests[self.env.owner(t)], self.env.config
         whole = min(q.prompt_len + q.max_tokens, config.max_model_len)
         whole = config.max_model_len if q.min_tokens else whole
-        return self.sizes.scale * (max(q.prompt_len, whole) // config.block_size + 2)
+        blocks = self.sizes.scale * (max(q.prompt_len, whole) // config.block_size + 2)
+        return max(blocks, self.looked_at)
+
+    def lacks(self, sorts: str, x: Any, i: int) -> bool:
+        """Whether that many blocks of a request or table are not asked for."""
+        return i > self.reach(x if sorts[0] == "T" else self.env.table(x, 0))
 
     def answers(self, name: str) -> list[int]:
         """What the environment answers, for every argument."""
         found: list[Any] = []
         sorts = TABLED[name]
         for arguments in itertools.product(*map(self.domain, sorts)):
-            if (
-                sorts == "RI"
-                and arguments[0] is not None
-                and arguments[1] > self.reach(arguments[0])
-            ):
+            if sorts[1:] == "I" and arguments[0] is not None and self.lacks(sorts, *arguments):
                 found.append(ROOM)
                 continue
             try:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from nullblock.spec import kernel
 from nullblock.spec.compiled.expressions import Expressions
+from nullblock.spec.compiled.groups import Groups
 from nullblock.spec.compiled.loops import Loops
 from nullblock.spec.compiled.tables import TABLED, Tables
 from nullblock.spec.compiled.values import (
@@ -24,9 +25,17 @@ from nullblock.spec.compiled.values import (
 )
 
 Word = Callable[[ast.Call, Scope], Value]
+QUANTIFIED = {
+    "R": (0, "NR"),
+    "T": (0, "NT"),
+    "G": (0, "NG"),
+    "B": (1, "NB + 1"),
+    "I": (0, "NQ"),
+}
+"""The members that quantifiers run over, by sort."""
 
 
-class Words(Tables, Expressions, Loops):
+class Words(Groups, Tables, Expressions, Loops):
     """Calls with a meaning of their own."""
 
     def word(self, name: str, node: ast.Call, scope: Scope) -> Value | None:
@@ -234,7 +243,7 @@ class Words(Tables, Expressions, Loops):
 
     def over(self, sort: str, name: str, go: str, text: str) -> str:
         """C that goes over a quantifier's domain."""
-        low, high = {"R": (0, "NR"), "B": (1, "NB + 1"), "I": (0, "NQ")}[sort]
+        low, high = QUANTIFIED[sort]
         return f"for (int {name} = {low}; ({go}) && {name} < {high}; {name}++) {{{text}}}"
 
     def _quantified(self, node: ast.Call, scope: Scope) -> tuple[str, str, list[Value], str, Num]:
@@ -258,6 +267,15 @@ class Words(Tables, Expressions, Loops):
         sort, name, _, held, _ = self._quantified(node, scope)
         n = self.fresh("n")
         text = self.over(sort, name, "1", f"{n} += !!{held};")
+        return Num(f"({{int {n} = 0; {text} {n};}})", fails=self.leave(before))
+
+    def _e_sum_over(self, node: ast.Call, scope: Scope) -> Value:
+        before = self.enter()
+        sort, of = self._values(node, scope)
+        assert isinstance(sort, Const)
+        name, n = self.fresh(sort.value.lower()), self.fresh("n")
+        one = self.known(self.num(self.apply(of, [Num(name)], node, scope), node, scope))
+        text = self.over(sort.value, name, "1", f"{n} += {one.c};")
         return Num(f"({{int {n} = 0; {text} {n};}})", fails=self.leave(before))
 
     def _e_variety(self, node: ast.Call, scope: Scope) -> Value:

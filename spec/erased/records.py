@@ -15,7 +15,7 @@ from nullblock.spec.indexed import LONGEST_ROW, IndexedEnv, Stamps, Uncounted, V
 
 ENTRIES = ("frame", "born", "grant", "due", "ndraft")
 """The maps from the entries of the steps in flight."""
-_BY_REQUEST = tuple(f for f in FIELDS if FIELDS[f] == "R>I")
+_BY_REQUEST = tuple(f for f in FIELDS if FIELDS[f] in ("R>I", "T>I"))
 
 
 class _Slots:

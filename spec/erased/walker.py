@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
@@ -36,7 +37,8 @@ class Walker(Calls):
                     if not self.branch(s, frame):
                         return False
                 case ast.For():
-                    self.loop(s, frame)
+                    if not self.loop(s, frame):
+                        return False
                 case ast.While(orelse=[]):
                     self.counted(s, frame)
                 case ast.Expr(value=ast.Call() as call):
@@ -64,6 +66,10 @@ class Walker(Calls):
         """To a local, a field, or a map at a key."""
         if isinstance(target, ast.Name):
             self.path.locals[target.id] = value
+            return
+        if isinstance(target, ast.Tuple) and isinstance(value, Value) and value.op == "tuple":
+            for one, part in zip(target.elts, value.args, strict=True):
+                self.assign(one, part, frame)
             return
         inner = target.value if isinstance(target, ast.Subscript) else target
         field = self.field_of(inner, frame)
@@ -171,16 +177,30 @@ class Walker(Calls):
         self.path = start
 
     # loops -----
-    def loop(self, s: ast.For, frame: Frame) -> None:
-        """`for _ in loop(...)`: found out by trying what its body changes."""
-        if not isinstance(s.iter, ast.Call) or self.evaluate(s.iter.func, frame) != Known(
-            kernel.loop
-        ):
+    def loop(self, s: ast.For, frame: Frame) -> bool:
+        """`for _ in loop(...)`: found out by trying what its body changes. Over a tuple: its body
+        for each member. Whether the path goes on after it.
+        """
+        if not isinstance(s.iter, ast.Call):
             raise Unsupported(f"line {s.lineno}: a loop without loop()")
+        if self.evaluate(s.iter.func, frame) != Known(kernel.loop):
+            return self.unrolled(s, frame)
         if frame.breaks is not None and text.returns(s):
             raise Unsupported(f"line {s.lineno}: a return from a loop in a loop")
         until = next(k.value for k in s.iter.keywords if k.arg == "until")
         self.turns(s, until, frame)
+        return True
+
+    def unrolled(self, s: ast.For, frame: Frame) -> bool:
+        """A loop over members that are known one by one, as the tables of a request are."""
+        members = self.value(s.iter, frame)
+        if members.op != "tuple":
+            raise Unsupported(f"line {s.lineno}: a loop without loop()")
+        for n, member in enumerate(members.args):
+            self.assign(s.target, member, frame)
+            if not self.block(s.body, replace(frame, place=(*frame.place, id(s), n))):
+                return False
+        return True
 
     def left(self, start: Path, exits: list[Path]) -> None:
         """Go on behind a loop that paths have left."""

@@ -81,6 +81,14 @@ class Evict:
 
 
 @dataclass(frozen=True, slots=True)
+class ResetEncoder:
+    """The encoder cache is reset."""
+
+    def __str__(self) -> str:
+        return "reset_encoder_cache"
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """The pause state changes."""
 
@@ -100,7 +108,7 @@ class Compiled:
         return f"grammar of {self.id} compiled"
 
 
-Action = Add | Step | Schedule | Update | Abort | Reset | Evict | Pause | Compiled
+Action = Add | Step | Schedule | Update | Abort | Reset | Evict | Pause | Compiled | ResetEncoder
 Check = Callable[[State, Action], Any]
 
 
@@ -132,6 +140,8 @@ def actions(s: State, scope: Scope) -> Iterator[Action]:
     for t in scope.templates:
         if lacks(s, t.id):
             yield Compiled(t.id)
+    if scope.encoder_resets:
+        yield ResetEncoder()
 
 
 def perform(s: State, action: Action, half: Callable[[State], None] | None = None) -> None:
@@ -159,6 +169,8 @@ def perform(s: State, action: Action, half: Callable[[State], None] | None = Non
             events.evict_blocks(s, [b])
         case Pause(state):
             events.pause(s, state)
+        case ResetEncoder():
+            events.reset_encoder_cache(s)
         case Compiled(r):
             events.compiled(s, r)
         case _:

@@ -17,12 +17,13 @@ from nullblock.spec.explorer.actions import (
     Evict,
     Pause,
     Reset,
+    ResetEncoder,
     Schedule,
     Step,
     Update,
 )
 from nullblock.spec.explorer.model import EOS_TOKEN, Scope, Template
-from nullblock.spec.facts import Config
+from nullblock.spec.facts import Config, Encoder, Group, Item
 from nullblock.spec.names import PAUSE_NAME
 
 VOCAB = 1000
@@ -53,7 +54,30 @@ def _config(c: Config) -> dict[str, Any]:
         "policy": c.policy,
         "async_scheduling": c.async_scheduling,
         **({"max_loras": c.max_loras} if c.max_loras else {}),
+        **({"encoder": _encoder(c.encoder)} if c.encoder else {}),
+        **({"groups": list(map(_group, c.groups))} if c.groups != (Group(),) else {}),
     }
+
+
+def _encoder(e: Encoder) -> dict[str, Any]:
+    return {
+        "max_num_encoder_input_tokens": e.max_num_encoder_input_tokens,
+        "encoder_cache_size": e.encoder_cache_size,
+        "disable_chunked_mm_input": e.disable_chunked_mm_input,
+    }
+
+
+def _item(i: Item) -> dict[str, Any]:
+    mask = {} if i.is_embed is None else {"is_embed": list(i.is_embed)}
+    return {"hash": f"m{i.number}", "offset": i.start, "length": i.length, **mask}
+
+
+def _group(group: Group) -> dict[str, Any]:
+    if group.attention_chunk_size:
+        return {"type": "chunked_local", "chunk": group.attention_chunk_size}
+    if group.sliding_window:
+        return {"type": "sliding_window", "sliding_window": group.sliding_window}
+    return {"type": "full"}
 
 
 def _drafts(scope: Scope) -> dict[str, Any]:
@@ -88,6 +112,8 @@ def _event(action: Action, templates: dict[str, Template], seed: int, c: Config)
             return {"op": "evict_blocks", "ids": [block]}
         case Pause(state):
             return {"op": "pause", "state": PAUSE_NAME[state]}
+        case ResetEncoder():
+            return {"op": "reset_encoder_cache"}
         case Compiled(id):
             return {"op": "grammar_ready", "ids": [id]}
         case _:
@@ -112,6 +138,8 @@ def _add(t: Template, seed: int, policy: str) -> dict[str, Any]:
     if t.grammar:
         rejects = {} if t.reject_at is None else {"reject_at": t.reject_at}
         event["grammar"] = {"ready": False, **rejects}
+    if t.items:
+        event["mm_features"] = [_item(i) for i in t.items]
     if t.salt is not None:
         event["salt"] = t.salt
     if t.skip_cache_read:

@@ -33,8 +33,8 @@ class RequestFrame:
     tokens: int
     """Tokens known: prompt and output."""
     prompt: int
-    table: tuple[int, ...]
-    """Block ids."""
+    tables: tuple[tuple[int, ...], ...]
+    """Block ids, of each KV-cache group."""
     flying: int
     """Tokens in flight that it will take."""
 
@@ -61,13 +61,13 @@ def frame(s: State) -> Frame:
     places = sorted((b for b in s.k.domain("B") if s.stamp[b]), key=lambda b: s.stamp[b])
     running = [s.run[i] for i in range(s.nr)]
     queue = sorted(s.waitset, key=s.k.order if s.k.priority else lambda r: s.rank[r])
-    tables = {r: _table(s, r) for r in s.k.requests if live(s, r) or r in running}
+    tables = {r: _tables(s, r) for r in s.k.requests if live(s, r) or r in running}
     blocks = tuple(
         BlockFrame(
             b,
             s.ref[b],
             s.hsh[b],
-            tuple(r for r, table in tables.items() if b in table),
+            tuple(r for r, found in tables.items() if any(b in table for table in found)),
             places.index(b) if b in places else None,
         )
         for b in s.k.domain("B")
@@ -77,11 +77,11 @@ def frame(s: State) -> Frame:
     )
 
 
-def _table(s: State, r: Any) -> tuple[int, ...]:
-    return tuple(s.tab[r, i] for i in range(s.tlen[r]))
+def _tables(s: State, r: Any) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(s.tab[t, i] for i in range(s.tlen[t])) for t in s.k.tables(r))
 
 
 def _request(s: State, r: Any) -> RequestFrame:
     status = STATUS.get(s.stage[r], "LEAVING")
     prompt = s.k.prompt_len(r)
-    return RequestFrame(r, status, s.comp[r], s.ntok[r], prompt, _table(s, r), s.ph[r])
+    return RequestFrame(r, status, s.comp[r], s.ntok[r], prompt, _tables(s, r), s.ph[r])

@@ -14,7 +14,7 @@ def _config(blocks: int, size: int, budget: int, group: Group, **more: object) -
         num_blocks=blocks + 1,
         block_size=size,
         max_num_scheduled_tokens=budget,
-        group=group,
+        groups=(group,),
         **settings,  # type: ignore[arg-type]
     )
 

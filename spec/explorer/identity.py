@@ -14,7 +14,8 @@ keep their names: no two of a scope's are alike.
 from operator import attrgetter
 from typing import Any
 
-from nullblock.spec.concrete import MAPS, Minus, Nothing, State, Zero
+from nullblock.spec.carriers import Minus, Nothing, Zero
+from nullblock.spec.concrete import MAPS, State
 from nullblock.spec.explorer.model import SCALARS
 from nullblock.spec.fields import IDLE, RUNNING
 from nullblock.spec.flight import answers, owes_token
@@ -22,16 +23,18 @@ from nullblock.spec.state import live
 
 PAST = (
     *("at", "limit", "budget", "used", "turned", "adm", "blocked", "halted", "goal"),
-    *("gate", "nrej", "upto"),
+    *("gate", "nrej", "upto", "ebudget", "pfrom", "ptokens", "pitem", "pcost", "pbudget"),
 )
 """Of the step before: the next step starts by setting them."""
+BY_TABLE = ("tlen", "ncached")
 BY_REQUEST = (
-    *("tlen", "ncached", "stage", "comp", "ntok", "sched", "ph", "drop", "told", "fresh"),
+    *("stage", "comp", "ntok", "sched", "ph", "drop", "told", "fresh"),
     *("spec", "drafted", "pd", "old", "chunk", "awaits", "came"),
 )
+BY_ITEM = ("kept", "unused", "inputs", "newly", "gone", "plan", "made")
 GONE = -1
 """When the request of an entry arrived, once it is gone: like no arrival."""
-NOBODY = ("lr", "leaver", "actor", "taker")
+NOBODY = ("lr", "leaver", "actor", "taker", "planner")
 """Who acted last."""
 
 
@@ -84,6 +87,9 @@ def normalise(s: Any) -> None:
     s.done = Zero((b, s.done[b]) for b in idle)
     s.pw = Nothing((b, s.pw[b]) for b in idle if s.evicted != 1 and not s.k.windowed)
     s.run = Nothing((i, s.run[i]) for i in range(s.nr))
+    s.users = s.users.__class__((n, rs) for n, rs in s.users.items() if rs)
+    for f in BY_ITEM:
+        setattr(s, f, Zero((n, v) for n, v in getattr(s, f).items() if v))
     if s.phase == IDLE and not (s.leaving or s.looking or s.nhit or s.asked or s.open):
         _forget(s)
 
@@ -103,7 +109,7 @@ def order(s: Any) -> list[int]:
     sound state has them, come last.
     """
     blocks = range(1, s.k.usable + 1)
-    held = (s.tab[r, i] for r in s.k.requests for i in range(s.tlen[r]))
+    held = (s.tab[t, i] for t in s.k.domain("T") for i in range(s.tlen[t]))
     queue = sorted((b for b, n in s.stamp.items() if n), key=s.stamp.__getitem__)
     met = dict.fromkeys(b for b in (*held, *queue) if b in blocks)
     return [*met, *(b for b in blocks if b not in met)]
@@ -171,10 +177,12 @@ def _flights(s: Any) -> None:
 
 def _requests(s: Any) -> None:
     R = s.k.requests
-    s.tab = Nothing(((r, i), s.tab[r, i]) for r in R for i in range(s.tlen[r]))
-    for f in BY_REQUEST:
-        whole = getattr(s, f)
-        setattr(s, f, Zero((r, whole[r]) for r in R if whole[r]))
+    T = s.k.domain("T")
+    s.tab = Nothing(((t, i), s.tab[t, i]) for t in T for i in range(s.tlen[t]))
+    for fields, keys in ((BY_TABLE, T), (BY_REQUEST, R)):
+        for f in fields:
+            whole = getattr(s, f)
+            setattr(s, f, Zero((x, whole[x]) for x in keys if whole[x]))
     s.ix = Zero((r, s.ix[r]) for r in R if s.stage[r] == RUNNING)
     s.npre = Zero()
 
@@ -214,6 +222,9 @@ def _clocks(s: Any) -> None:
     if _within(s.skip, -1, s.sback):
         s.skip = _queue(s.skip, k)
         s.sback = max(s.skip.values(), default=0) + 1
+    if _within(s.unused, -1, s.uback):
+        s.unused = _dense(s.unused)
+        s.uback = max(s.unused.values(), default=0) + 1
     if _within(s.arr, -1, s.aclk) and _within(s.born, -2, s.aclk):
         s.arr = Zero((r, 1) for r, v in s.arr.items() if v) if k.priority else _dense(s.arr)
         s.aclk = max(s.arr.values(), default=0) + 1

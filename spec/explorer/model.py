@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nullblock.spec.concrete import Env, Span, State, initial
-from nullblock.spec.facts import Config, Request
+from nullblock.spec.facts import Config, Item, Request
 from nullblock.spec.fields import EOS, FIELDS, PLAIN, REJECTED, STOP_ID
-from nullblock.spec.keys import Keys, extra_keys
+from nullblock.spec.keys import Keys, extra_keys, items_in
 from nullblock.spec.profiles import Semantics
 
 EOS_TOKEN = 7
@@ -45,6 +45,8 @@ class Template:
     """Whether it has a grammar, compiled some time after it arrives."""
     reject_at: int | None = None
     """The output that the grammar rejects; None: none."""
+    items: tuple[Item, ...] = ()
+    """Its encoder inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class Scope:
     pauses: tuple[int, ...] = ()
     evicts: bool = False
     """Hashed blocks may be evicted from outside."""
+    encoder_resets: bool = False
+    """The encoder cache may be reset."""
     every_rule: bool = False
     """Check the invariants after every rule, not only between events."""
 
@@ -91,6 +95,7 @@ class ModelEnv(Env):
                 skip_reading_prefix_cache=t.skip_cache_read,
                 adapter=t.adapter,
                 grammar=t.grammar,
+                items=t.items,
             )
             for t in scope.templates
         }
@@ -99,8 +104,8 @@ class ModelEnv(Env):
         self.numbers: dict[tuple[int, Any], int] = {}
         self.parents: list[Any] = [self.ROOT]
         self.depths: list[int] = [0]
-        self.chains: dict[Any, list[int]] = {r: [] for r in self.requests}
-        self.truths: dict[Any, list[Any]] = {r: [] for r in self.requests}
+        self.chains: dict[Any, list[int]] = {t: [] for t in self.domain("T")}
+        self.truths: dict[Any, list[Any]] = {t: [] for t in self.domain("T")}
 
     def members(self, sorts: str, span: Span | None = None) -> Iterable[tuple[Any, ...]]:
         """The members of several sorts, those of whole sorts listed once."""
@@ -126,35 +131,41 @@ class ModelEnv(Env):
             return EOS_TOKEN
         return (t.id, position)
 
-    def want(self, r: Any, i: int) -> int | None:
-        """The chain hash of r's i-th block of tokens; None where invariants ask for nobody's or
-        for no block's.
+    def want(self, t: Any, i: int) -> int | None:
+        """The chain hash of the i-th block of tokens of a table's request; None where invariants
+        ask for nobody's or for no block's.
         """
+        r = self.owner(t)
         if r is None or i < 0:
             return None
-        chain = self.chains[r]
+        group = (self.group(t),) if self.several else ()
+        chain = self.chains[t]
         while len(chain) <= i:
-            n, t, size = len(chain), self.templates[r], self.block_size
+            n, q, size = len(chain), self.templates[r], self.block_size
             tokens = tuple(self.token(r, p) for p in range(n * size, (n + 1) * size))
             parent = chain[-1] if chain else 0
-            key = (parent, (tokens, extra_keys(self.sem, t.lora, t.salt, n == 0)))
+            items = items_in(q.items, n * size, (n + 1) * size)
+            extra = extra_keys(self.sem, q.lora, q.salt, n == 0, items)
+            key = (parent, (tokens, extra, *group))
             if key not in self.numbers:
                 self.numbers[key] = len(self.parents)
                 self.parents.append(parent or self.ROOT)
                 self.depths.append(n + 1)
             chain.append(self.numbers[key])
-            keys: Keys = ((f"lora {t.lora}",) if t.lora else ()) + (
-                (f"salt {t.salt}",) if t.salt and n == 0 else ()
+            keys: Keys = (
+                *((f"lora {q.lora}",) if q.lora else ()),
+                *items,
+                *((f"salt {q.salt}",) if q.salt and n == 0 else ()),
             )
-            self.truths[r].append((tokens, keys))
+            self.truths[t].append((tokens, keys, *group))
         return chain[i]
 
-    def truth(self, r: Any, i: int) -> Any:
-        """What really identifies r's i-th block, whatever a profile hashes: all that its content
-        depends on, from the start.
+    def truth(self, t: Any, i: int) -> Any:
+        """What really identifies the i-th block of a table, whatever a profile hashes: all that
+        its content depends on, from the start, and the group that it is of.
         """
-        self.want(r, i)
-        return self.truths[r][: i + 1]
+        self.want(t, i)
+        return self.truths[t][: i + 1]
 
     def par(self, h: Any) -> Any:
         """The chain hash before h, ROOT if there is none."""

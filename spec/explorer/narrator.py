@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from nullblock.spec.explorer.encoder_narrator import EncoderNarrator
+from nullblock.spec.explorer.touched import cached_last, grown, shrunk, withdrawn
 from nullblock.spec.explorer.witnesses import flies
 from nullblock.spec.fields import CONTINUE, LENGTH, PREEMPTED, RESUMED, RUNNING, STOPPED
 from nullblock.spec.kernel import State
@@ -11,7 +13,7 @@ from nullblock.spec.rejection import why_unservable
 from nullblock.spec.state import check_stop, live
 
 
-class Narrator:
+class Narrator(EncoderNarrator):
     """Collects what rules do to requests and blocks, one sentence a decision."""
 
     def __init__(self) -> None:
@@ -21,6 +23,7 @@ class Narrator:
         self.published: list[Any] = []
         self.released: list[Any] = []
         self.unhashed: list[Any] = []
+        self.found, self.computed = [], []
         self.gone = ""
         """What became of the request that is leaving."""
         self.granted: dict[Any, int] = {}
@@ -53,6 +56,7 @@ class Narrator:
             "LIFE-5": self.aborted_waiting,
             "LIFE-6": self.forgotten,
             "LIFE-7": self.paused,
+            **self.encoder_handlers(),
         }
 
     def rule(self, s: State, id: str) -> None:
@@ -91,7 +95,7 @@ class Narrator:
         done = (("hits", self.hits), ("takes", self.taken), ("hashes", self.published))
         said = [f"{verb} {_blocks(blocks)}" for verb, blocks in done if blocks]
         self.hits, self.taken, self.published = [], [], []
-        return said
+        return [*said, *self.items_moved()]
 
     def ran(self, s: State) -> None:
         """RUN-4: a running request is scheduled."""
@@ -120,28 +124,31 @@ class Narrator:
     # blocks -----
     def took(self, s: State) -> None:
         """POOL-10: a block from the free queue."""
-        self.taken.append(s.tab[s.actor, s.tlen[s.actor] - 1])
+        t = grown(s, s.actor)
+        self.taken.append(s.tab[t, s.tlen[t] - 1])
 
     def adopted(self, s: State) -> None:
         """POOL-11: a hit."""
-        self.hits.append(s.tab[s.actor, s.tlen[s.actor] - 1])
+        self.hits.append(s.hit[s.na - 1])
 
     def cached(self, s: State) -> None:
         """HASH-12: a block is published."""
-        self.published.append(s.tab[s.actor, s.ncached[s.actor] - 1])
+        self.published.append(cached_last(s, s.actor))
 
     def cached_known(self, s: State) -> None:
         """HASH-20: a block is published with its last token."""
         r = s.taker
-        self.say(f"{r} hashes {_blocks([s.tab[r, s.ncached[r] - 1]])}")
+        self.say(f"{r} hashes {_blocks([cached_last(s, r)])}")
 
     def popped(self, s: State) -> None:
         """POOL-12: a block is released; its place in the table is not overwritten."""
-        self.released.append(s.tab[s.leaver, s.tlen[s.leaver]])
+        t = shrunk(s, s.leaver)
+        self.released.append(s.tab[t, s.tlen[t]])
 
     def uncached(self, s: State) -> None:
         """PREEMPT-3: a hash is taken back."""
-        self.unhashed.append(s.tab[s.leaver, s.ncached[s.leaver]])
+        t = withdrawn(s, s.leaver, len(self.unhashed) + 1)
+        self.unhashed.append(s.tab[t, s.ncached[t]])
 
     def evicted(self, s: State) -> None:
         """HASH-13: a hash is evicted from outside."""
@@ -228,7 +235,8 @@ class Narrator:
     def refused(self, s: State) -> None:
         """LIFE-2: a request is refused."""
         r = s.rej[s.nrej - 1]
-        why = why_unservable(s.k.config, s.k.prompt_len(r), s.k.max_tokens(r))
+        items = s.k.requests[r].items
+        why = why_unservable(s.k.config, s.k.prompt_len(r), s.k.max_tokens(r), items)
         self.say(f"{r} is refused: {why}")
 
     def paused(self, s: State) -> None:

@@ -5,7 +5,9 @@ faults cannot show; so each scope says what it must reach, and no scope is all t
 """
 
 from nullblock.spec.explorer.draft_scopes import DRAFT_SCOPES
+from nullblock.spec.explorer.encoder_scopes import ENCODER_SCOPES
 from nullblock.spec.explorer.group_scopes import GROUP_SCOPES
+from nullblock.spec.explorer.hybrid_scopes import HYBRID_SCOPES
 from nullblock.spec.explorer.model import Scope, Template
 from nullblock.spec.explorer.wait_scopes import WAIT_SCOPES
 from nullblock.spec.facts import Config
@@ -282,6 +284,8 @@ STANDARD: dict[str, Scope] = {
         *DRAFT_SCOPES,
         *WAIT_SCOPES,
         *GROUP_SCOPES,
+        *HYBRID_SCOPES,
+        *ENCODER_SCOPES,
     )
 }
 """Searched by default: every witness and every reachable rule is in some of them."""

@@ -188,7 +188,8 @@ def standing(f: Frame) -> str:
         return f"{b}*" if b in carries else str(b)
 
     def request(r: RequestFrame) -> str:
-        return f"{r.id} {r.computed}/{r.tokens} [{' '.join(map(block, r.table))}]"
+        tables = " | ".join(" ".join(map(block, table)) for table in r.tables)
+        return f"{r.id} {r.computed}/{r.tokens} [{tables}]"
 
     running = ", ".join(map(request, f.running)) or "nobody"
     waiting = ", ".join(f"{r.id} 0/{r.tokens}" for r in f.waiting) or "nobody"
@@ -215,7 +216,7 @@ class _Asked:
         return True
 
 
-NAMES = {"B": "block", "R": "request", "I": "index", "H": "hash"}
+NAMES = {"B": "block", "R": "request", "T": "table", "I": "index", "H": "hash"}
 
 
 def at_fault(id: str, s: State) -> Iterator[str]:
@@ -238,12 +239,16 @@ def at_fault(id: str, s: State) -> Iterator[str]:
 
 def _known(s: State, fields: list[str], sorts: str, members: tuple[Any, ...]) -> str:
     """The fields of some members: `block 2: ref 0, hsh 1`."""
+    if not s.k.several:
+        sorts = sorts.replace("T", "R")
     who = ", ".join(f"{NAMES[sort]} {m}" for sort, m in zip(sorts, members, strict=True))
     parts = []
     for f in fields:
         keys, arrow, _ = FIELDS[f].partition(">")
         if not arrow:
             continue
+        if not s.k.several:
+            keys = keys.replace("T", "R")
         if f == "tab" and sorts == "R":
             table = [s.tab[members[0], i] for i in range(s.tlen[members[0]])]
             parts.append(f"tab {table}")

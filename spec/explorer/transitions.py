@@ -196,11 +196,11 @@ def tables_grow(was: State, s: State, done: Action) -> Value:
     in it changes but those that no token sees any more.
     """
     return both(
-        s.k.forall("R", lambda r: implies(_stays(was, s, r), was.tlen[r] <= s.tlen[r])),
+        s.k.forall("T", lambda t: implies(_stays(was, s, s.k.owner(t)), was.tlen[t] <= s.tlen[t])),
         s.k.forall(
-            "RI",
-            lambda r, i: implies(_stays(was, s, r), stands_still(was, s, r, i)),
-            span=lambda r: (0, was.tlen[r]),
+            "TI",
+            lambda t, i: implies(_stays(was, s, s.k.owner(t)), stands_still(was, s, t, i)),
+            span=lambda t: (0, was.tlen[t]),
         ),
     )
 
@@ -294,17 +294,17 @@ def sharing_agrees(s: State) -> Value:
     Upstream: 44701.
     """
 
-    def agrees(r: Value, i: Value) -> Value:
+    def agrees(t: Value, i: Value) -> Value:
         return s.k.forall(
-            "RI",
-            lambda q, j: implies(
-                both(q != r, neg(is_null(s, r, i)), s.tab[q, j] == s.tab[r, i]),
-                s.k.truth(q, j) == s.k.truth(r, i),
+            "TI",
+            lambda u, j: implies(
+                both(u != t, neg(is_null(s, t, i)), s.tab[u, j] == s.tab[t, i]),
+                s.k.truth(u, j) == s.k.truth(t, i),
             ),
-            span=lambda q: (0, s.tlen[q]),
+            span=lambda u: (0, s.tlen[u]),
         )
 
-    return s.k.forall("RI", agrees, span=lambda r: (0, s.tlen[r]))
+    return s.k.forall("TI", agrees, span=lambda t: (0, s.tlen[t]))
 
 
 @claim("HASH-19")

@@ -9,7 +9,9 @@ from typing import Any
 
 from nullblock.spec.explorer.actions import Action, Reset
 from nullblock.spec.explorer.draft_witnesses import DRAFT_WITNESSES, DraftWatch
+from nullblock.spec.explorer.encoder_witnesses import ENCODER_WITNESSES, EncoderWatch
 from nullblock.spec.explorer.group_witnesses import GROUP_WITNESSES, GroupWatch
+from nullblock.spec.explorer.touched import cached_last, grown
 from nullblock.spec.explorer.wait_witnesses import WAIT_WITNESSES, WaitWatch
 from nullblock.spec.fields import (
     ERROR,
@@ -74,6 +76,7 @@ WITNESSES: dict[str, str] = {
     **DRAFT_WITNESSES,
     **WAIT_WITNESSES,
     **GROUP_WITNESSES,
+    **ENCODER_WITNESSES,
 }
 
 
@@ -82,7 +85,7 @@ def flies(s: State, r: Any) -> bool:
     return any(s.frame[i] == r and answers(s, i) for i in range(s.cur, s.nframe))
 
 
-class Watch(DraftWatch, GroupWatch, WaitWatch):
+class Watch(DraftWatch, EncoderWatch, GroupWatch, WaitWatch):
     """Observes rules, and notes the witnesses reached and the rules fired."""
 
     def __init__(self) -> None:
@@ -92,6 +95,7 @@ class Watch(DraftWatch, GroupWatch, WaitWatch):
         self.published: set[Any] = set()
         self.hashed: set[Any] = set()
         self.gave_back: set[Any] = set()
+        self.idle_items: set[Any] = set()
         self.handlers: dict[str, Callable[[State], None]] = {
             "RUN-4": self.ran,
             "RUN-5": self.began,
@@ -123,6 +127,7 @@ class Watch(DraftWatch, GroupWatch, WaitWatch):
             **self.draft_handlers(),
             **self.wait_handlers(),
             **self.group_handlers(),
+            **self.encoder_handlers(),
         }
 
     def rule(self, s: State, id: str) -> None:
@@ -205,7 +210,8 @@ class Watch(DraftWatch, GroupWatch, WaitWatch):
 
     def took_new(self, s: State) -> None:
         """POOL-10: a free block is taken."""
-        b = s.tab[s.actor, s.tlen[s.actor] - 1]
+        t = grown(s, s.actor)
+        b = s.tab[t, s.tlen[t] - 1]
         if b in self.hashed:
             self.reached.add("hash-evicted")
             self.hashed.discard(b)
@@ -220,10 +226,10 @@ class Watch(DraftWatch, GroupWatch, WaitWatch):
 
     def published_one(self, s: State) -> None:
         """HASH-12: a block gets its hash."""
-        b = s.tab[s.actor, s.ncached[s.actor] - 1]
+        b = cached_last(s, s.actor)
         self.published.add(b)
         self.hashed.add(b)
-        if b is not None and sum(1 for h in s.hsh.values() if h == s.hsh[b]) > 1:
+        if b not in (None, s.k.NULL) and sum(1 for h in s.hsh.values() if h == s.hsh[b]) > 1:
             self.reached.add("duplicate-hash")
 
     def evicted(self, s: State) -> None:

@@ -8,8 +8,10 @@ requests, others carry their project's name.
 
 from nullblock.spec.invariants import (
     drafts,
+    encoder,
     flight,
     groups,
+    hybrid,
     pool,
     queues,
     steps,
@@ -22,8 +24,10 @@ __all__ = [
     "INVARIANTS",
     "Invariant",
     "drafts",
+    "encoder",
     "flight",
     "groups",
+    "hybrid",
     "invariant",
     "invariants",
     "pool",

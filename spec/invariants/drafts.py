@@ -2,6 +2,7 @@
 
 from nullblock.spec.drafts import tokens_ahead
 from nullblock.spec.fields import CHUNK, RUNNING
+from nullblock.spec.hybrid import has_blocks, of_all
 from nullblock.spec.invariants.flight import awaited, end_awaited, first_awaited
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, least
@@ -154,7 +155,9 @@ def room_to_look_ahead(s: State) -> Value:
         "R",
         lambda r: implies(
             both(s.sched[r] > 0, s.fresh[r] == 0),
-            s.k.blocks(least(s.comp[r] + s.sched[r] + s.k.lookahead, s.k.max_len)) <= s.tlen[r],
+            has_blocks(
+                s, r, s.k.blocks(least(s.comp[r] + s.sched[r] + s.k.lookahead, s.k.max_len))
+            ),
         ),
     )
 
@@ -164,7 +167,8 @@ def new_token_is_not_cached(s: State) -> Value:
     """No block is cached for a token that has just been taken: only what is verified is
     published.
     """
-    return implies(s.open != 0, s.ncached[s.taker] <= s.k.full(s.ntok[s.taker] - 1))
+    most = s.k.full(s.ntok[s.taker] - 1)
+    return implies(s.open != 0, of_all(s, s.taker, lambda t: s.ncached[t] <= most))
 
 
 @invariant("DRAFT-21")

@@ -2,6 +2,7 @@
 
 from nullblock.spec.fields import ADVANCE, CHUNK, RUNNING, TOKEN, UNBORN, UPDATE
 from nullblock.spec.flight import owes_token
+from nullblock.spec.hybrid import has_blocks
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies
 from nullblock.spec.state import longest
@@ -183,7 +184,7 @@ def writes_stay_held(s: State) -> Value:
             ),
             both(
                 s.spot[i] - s.slip[s.frame[i]] <= s.comp[s.frame[i]],
-                s.k.blocks(s.spot[i] - s.slip[s.frame[i]]) <= s.tlen[s.frame[i]],
+                has_blocks(s, s.frame[i], s.k.blocks(s.spot[i] - s.slip[s.frame[i]])),
             ),
         ),
         span=lambda: entries(s),

@@ -1,17 +1,21 @@
 """Tables of layers that see only a part of the past. Of others there is nothing to say here."""
 
 from nullblock.spec.fields import RUNNING
-from nullblock.spec.groups import in_table, is_null, passed
+from nullblock.spec.groups import chunk, in_table, is_null, most_held, passed
+from nullblock.spec.hybrid import hit_place, hit_table, hit_tokens, wanted
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, neg
 from nullblock.spec.state import turn
 
 
-def seen_from(s: State, tokens: Value) -> Value:
-    """The first block that the token after so many sees; where a chunk begins within its block,
-    that the last token of the block sees: what is before that, nobody will ever look at.
+def seen_from(s: State, t: Value, tokens: Value) -> Value:
+    """The first block of table t that the token after so many sees; where a chunk begins within
+    its block, that the last token of the block sees: what is before that, nobody will ever look
+    at.
     """
-    return passed(s, s.k.tokens(s.k.full(tokens) + 1) - 1 if s.k.chunk else tokens)
+    if chunk(s, t):
+        return passed(s, t, s.k.tokens(s.k.full(tokens) + 1) - 1)
+    return passed(s, t, tokens)
 
 
 @invariant("GROUP-8")
@@ -22,10 +26,10 @@ def seen_is_held(s: State) -> Value:
     if not s.k.windowed:
         return True
     return s.k.forall(
-        "RI",
-        lambda r, i: implies(
-            both(s.stage[r] == RUNNING, within(0, i, s.tlen[r]), is_null(s, r, i)),
-            i < seen_from(s, s.comp[r]),
+        "TI",
+        lambda t, i: implies(
+            both(s.stage[s.k.owner(t)] == RUNNING, within(0, i, s.tlen[t]), is_null(s, t, i)),
+            i < seen_from(s, t, s.comp[s.k.owner(t)]),
         ),
     )
 
@@ -38,9 +42,10 @@ def nulls_come_first(s: State) -> Value:
     if not s.k.windowed:
         return True
     return s.k.forall(
-        "RI",
-        lambda r, i: implies(
-            both(within(1, i, s.tlen[r]), is_null(s, r, i), neg(turn(s, r))), is_null(s, r, i - 1)
+        "TI",
+        lambda t, i: implies(
+            both(within(1, i, s.tlen[t]), is_null(s, t, i), neg(turn(s, s.k.owner(t)))),
+            is_null(s, t, i - 1),
         ),
     )
 
@@ -54,23 +59,27 @@ def null_block_is_apart(s: State) -> Value:
         s.hsh[s.k.NULL] == s.k.NOHASH,
         s.stamp[s.k.NULL] == 0,
         s.ref[s.k.NULL] == 0,
-        s.k.forall("R", lambda r: neg(s.k.mem(s.own[s.k.NULL], r))),
+        s.k.forall("T", lambda t: neg(s.k.mem(s.own[s.k.NULL], t))),
     )
+
+
+def hit_is_seen(s: State, i: Value) -> Value:
+    """Whether the next token sees hit i."""
+    if s.nhit == 0:
+        return False
+    return seen_from(s, hit_table(s, s.lr, i), hit_tokens(s)) <= hit_place(s, i)
 
 
 @invariant("GROUP-11")
 def hit_goes_on(s: State) -> Value:
     """A prefix hit has, for whatever the next token sees, a block that carries the wanted hash."""
-    if not s.k.windowed:
+    if either(not s.k.windowed, s.looking != 2, s.na != 0):
         return True
-    return implies(
-        both(s.looking == 2, s.na == 0),
-        s.k.forall(
-            "I",
-            lambda i: implies(
-                within(seen_from(s, s.k.tokens(s.nhit)), i, s.nhit),
-                both(s.hit[i] != s.k.NULL, s.hsh[s.hit[i]] == s.k.want(s.lr, i)),
-            ),
+    return s.k.forall(
+        "I",
+        lambda i: implies(
+            both(0 <= i, i < s.nhit, hit_is_seen(s, i)),
+            both(s.hit[i] != s.k.NULL, s.hsh[s.hit[i]] == wanted(s, s.lr, i)),
         ),
     )
 
@@ -83,8 +92,9 @@ def holds_what_it_may(s: State) -> Value:
     if not s.k.windowed:
         return True
     return s.k.forall(
-        "R",
-        lambda r: either(
-            s.tlen[r] == 0, s.k.count("I", lambda i: in_table(s, r, i)) <= s.k.most_held
+        "T",
+        lambda t: either(
+            s.tlen[t] == 0,
+            s.k.count("I", lambda i: in_table(s, t, i)) <= most_held(s, t, s.tlen[t]),
         ),
     )

@@ -14,7 +14,7 @@ def no_negative_reference(s: State) -> Value:
 
 @invariant("POOL-2")
 def reference_counts_holders(s: State) -> Value:
-    """A block's reference count is the number of requests that hold it. Upstream: hit without
+    """A block's reference count is the number of tables that hold it. Upstream: hit without
     reference.
     """
     return s.k.forall("B", lambda b: s.ref[b] == s.k.card(s.own[b]))
@@ -120,7 +120,10 @@ def hashed_is_promised(s: State) -> Value:
     Upstream: 43569.
     """
     return s.k.forall(
-        "R", lambda r: implies(s.stage[r] != LEAVING, s.ncached[r] <= s.k.full(kept(s, r)))
+        "T",
+        lambda t: implies(
+            s.stage[s.k.owner(t)] != LEAVING, s.ncached[t] <= s.k.full(kept(s, s.k.owner(t)))
+        ),
     )
 
 
@@ -141,10 +144,10 @@ def free_child_has_computed_parent(s: State) -> Value:
         s.evicted == 1,
         s.k.windowed,
         s.k.forall(
-            "RB",
-            lambda r, b: implies(
+            "TB",
+            lambda t, b: implies(
                 both(s.ref[b] == 0, s.hsh[b] != s.k.NOHASH, s.k.par(s.hsh[b]) != s.k.ROOT),
-                s.pos[r, s.pw[b]] < s.k.full(s.comp[r]),
+                s.pos[t, s.pw[b]] < s.k.full(s.comp[s.k.owner(t)]),
             ),
         ),
     )
@@ -153,4 +156,4 @@ def free_child_has_computed_parent(s: State) -> Value:
 @invariant("HASH-21")
 def cached_is_known(s: State) -> Value:
     """The tokens of a request's cached blocks are known: none is cached for a token in flight."""
-    return s.k.forall("R", lambda r: s.ncached[r] <= s.k.full(s.ntok[r]))
+    return s.k.forall("T", lambda t: s.ncached[t] <= s.k.full(s.ntok[s.k.owner(t)]))

@@ -13,6 +13,7 @@ from nullblock.spec.fields import (
     UPDATE,
     WAIT_PHASE,
 )
+from nullblock.spec.hybrid import has_blocks
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies
 from nullblock.spec.state import kept, longest, turn
@@ -196,6 +197,6 @@ def worker_mirror(s: State) -> Value:
         lambda r: both(
             s.told[r] >= 0,
             implies(s.stage[r] < RUNNING, s.told[r] == 0),
-            implies(s.stage[r] == RUNNING, s.told[r] <= s.tlen[r]),
+            implies(s.stage[r] == RUNNING, has_blocks(s, r, s.told[r])),
         ),
     )

@@ -12,6 +12,16 @@ from nullblock.spec.fields import (
     WAITING,
 )
 from nullblock.spec.groups import in_table, is_pending
+from nullblock.spec.hybrid import (
+    adopted,
+    computed_blocks,
+    covered,
+    has_blocks,
+    has_cached,
+    of_all,
+    scannable,
+    wanted,
+)
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
 from nullblock.spec.state import is_head, start
@@ -20,30 +30,30 @@ from nullblock.spec.state import is_head, start
 @invariant("TABLE-1")
 def table_lengths(s: State) -> Value:
     """A table has no fewer blocks than are cached of it. Upstream: 46281."""
-    return s.k.forall("R", lambda r: both(s.ncached[r] >= 0, s.ncached[r] <= s.tlen[r]))
+    return s.k.forall("T", lambda t: both(s.ncached[t] >= 0, s.ncached[t] <= s.tlen[t]))
 
 
 @invariant("TABLE-2")
 def position_inverts_table(s: State) -> Value:
     """No block stands twice in one table. Upstream: 44409."""
-    return s.k.forall("RI", lambda r, i: implies(in_table(s, r, i), s.pos[r, s.tab[r, i]] == i))
+    return s.k.forall("TI", lambda t, i: implies(in_table(s, t, i), s.pos[t, s.tab[t, i]] == i))
 
 
 @invariant("TABLE-3")
 def table_inverts_position(s: State) -> Value:
     """A block with a position in a table stands there."""
     return s.k.forall(
-        "RB",
-        lambda r, b: implies(
-            s.pos[r, b] >= 0, both(s.pos[r, b] < s.tlen[r], s.tab[r, s.pos[r, b]] == b)
+        "TB",
+        lambda t, b: implies(
+            s.pos[t, b] >= 0, both(s.pos[t, b] < s.tlen[t], s.tab[t, s.pos[t, b]] == b)
         ),
     )
 
 
 @invariant("TABLE-4")
 def owners_hold(s: State) -> Value:
-    """The owners of a block are the requests in whose tables it stands."""
-    return s.k.forall("RB", lambda r, b: s.k.mem(s.own[b], r) == (s.pos[r, b] >= 0))
+    """The owners of a block are the tables in which it stands."""
+    return s.k.forall("TB", lambda t, b: s.k.mem(s.own[b], t) == (s.pos[t, b] >= 0))
 
 
 @invariant("TABLE-5")
@@ -52,13 +62,13 @@ def cached_prefix_carries_hashes(s: State) -> Value:
     none. Upstream: 49377, 53498.
     """
     return s.k.forall(
-        "RB",
-        lambda r, b: implies(
-            s.pos[r, b] >= 0,
+        "TB",
+        lambda t, b: implies(
+            s.pos[t, b] >= 0,
             ite(
-                s.pos[r, b] < s.ncached[r],
+                s.pos[t, b] < s.ncached[t],
                 either(
-                    s.hsh[b] == s.k.want(r, s.pos[r, b]),
+                    s.hsh[b] == s.k.want(t, s.pos[t, b]),
                     both(s.evicted == 1, s.hsh[b] == s.k.NOHASH),
                 ),
                 s.hsh[b] == s.k.NOHASH,
@@ -71,9 +81,9 @@ def cached_prefix_carries_hashes(s: State) -> Value:
 def unhashed_is_exclusive(s: State) -> Value:
     """A block that may still be written has one holder. Upstream: TensorRT-LLM#8830."""
     return s.k.forall(
-        "RRB",
-        lambda r, q, b: implies(
-            both(s.pos[r, b] >= s.ncached[r], s.pos[r, b] >= 0, s.pos[q, b] >= 0), r == q
+        "TTB",
+        lambda t, u, b: implies(
+            both(s.pos[t, b] >= s.ncached[t], s.pos[t, b] >= 0, s.pos[u, b] >= 0), t == u
         ),
     )
 
@@ -82,9 +92,10 @@ def unhashed_is_exclusive(s: State) -> Value:
 def holders_run(s: State) -> Value:
     """Only running requests hold blocks, and those on their way in or out. Upstream: 46283."""
     return s.k.forall(
-        "R",
-        lambda r: implies(
-            s.tlen[r] > 0, either(s.stage[r] >= RUNNING, both(s.looking == 2, r == s.lr))
+        "T",
+        lambda t: implies(
+            s.tlen[t] > 0,
+            either(s.stage[s.k.owner(t)] >= RUNNING, both(s.looking == 2, s.k.owner(t) == s.lr)),
         ),
     )
 
@@ -96,8 +107,15 @@ def running_has_room(s: State) -> Value:
     """
     return s.k.forall(
         "R",
-        lambda r: implies(s.stage[r] == RUNNING, s.k.blocks(s.comp[r] + s.sched[r]) <= s.tlen[r]),
+        lambda r: implies(
+            s.stage[r] == RUNNING, has_blocks(s, r, s.k.blocks(s.comp[r] + s.sched[r]))
+        ),
     )
+
+
+def is_uncomputed(s: State, t: Value, b: Value) -> Value:
+    """Whether block b stands in table t with content that is still to be computed."""
+    return both(s.pos[t, b] >= 0, s.pos[t, b] >= computed_blocks(s, t))
 
 
 @invariant("TABLE-9")
@@ -110,10 +128,10 @@ def uncomputed_is_exclusive(s: State) -> Value:
         s.phase == DECIDED,
         s.phase == ADVANCE,
         s.k.forall(
-            "RRB",
-            lambda r, q, b: implies(
-                both(s.pos[r, b] >= s.k.full(s.comp[r]), s.pos[r, b] >= 0, s.pos[q, b] >= 0),
-                r == q,
+            "TTB",
+            lambda t, u, b: implies(
+                both(is_uncomputed(s, t, b), s.pos[u, b] >= 0),
+                t == u,
             ),
         ),
     )
@@ -125,11 +143,11 @@ def one_writer(s: State) -> Value:
     write one slot.
     """
 
-    def to_compute(r: Value, b: Value) -> Value:
-        return both(s.pos[r, b] >= 0, s.pos[r, b] >= s.k.full(s.comp[r]), s.stage[r] != LEAVING)
+    def to_compute(t: Value, b: Value) -> Value:
+        return both(is_uncomputed(s, t, b), s.stage[s.k.owner(t)] != LEAVING)
 
     return s.k.forall(
-        "RRB", lambda r, q, b: implies(both(to_compute(r, b), to_compute(q, b)), r == q)
+        "TTB", lambda t, u, b: implies(both(to_compute(t, b), to_compute(u, b)), t == u)
     )
 
 
@@ -149,13 +167,16 @@ def full_blocks_are_cached(s: State) -> Value:
                     s.stage[r] == RUNNING,
                     neg(both(s.k.asynchronous, s.open != 0, r == s.taker, s.old[r] == 0)),
                 ),
-                s.k.full(
-                    s.comp[r]
-                    + s.sched[r]
-                    - s.drafted[r]
-                    - ite(s.old[r] > 0, 0, tokens_ahead(s, r))
-                )
-                <= s.ncached[r],
+                has_cached(
+                    s,
+                    r,
+                    s.k.full(
+                        s.comp[r]
+                        + s.sched[r]
+                        - s.drafted[r]
+                        - ite(s.old[r] > 0, 0, tokens_ahead(s, r))
+                    ),
+                ),
             ),
         ),
     )
@@ -183,7 +204,7 @@ def pending_hits_match(s: State) -> Value:
         lambda i: implies(
             is_pending(s, i),
             both(
-                s.hsh[s.hit[i]] == s.k.want(s.lr, i),
+                s.hsh[s.hit[i]] == wanted(s, s.lr, i),
                 implies(s.ref[s.hit[i]] == 0, s.k.mem(s.evset, s.hit[i])),
             ),
         ),
@@ -215,11 +236,16 @@ def looked_up_is_head(s: State) -> Value:
             s.blocked == 0,
             s.budget > 0,
             s.nr < s.k.max_seqs,
-            s.comp[r] == s.k.tokens(s.na),
-            s.na <= s.tlen[r],
-            s.nhit <= s.k.full(s.ntok[r] - 1),
+            s.comp[r] == covered(s),
+            of_all(s, r, lambda t: adopted(s, t) <= s.tlen[t]),
+            s.nhit <= scannable(s, r),
             implies(
-                either(s.asked == 0, s.na < s.nhit), both(s.tlen[r] == s.na, s.ncached[r] == s.na)
+                either(s.asked == 0, s.na < s.nhit),
+                of_all(
+                    s,
+                    r,
+                    lambda t: both(s.tlen[t] == adopted(s, t), s.ncached[t] == adopted(s, t)),
+                ),
             ),
             implies(s.asked == 0, s.na == 0),
         ),

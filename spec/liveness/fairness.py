@@ -16,6 +16,7 @@ from nullblock.spec.explorer.actions import (
     Evict,
     Pause,
     Reset,
+    ResetEncoder,
     Schedule,
     Step,
     Update,
@@ -128,7 +129,7 @@ def _note(action: Action, taken: int, unpaused: int, assumed: frozenset[Assumpti
             return "it comes, as it must" if taken else "not awaited all the way round"
         case Abort() if not taken:
             return "nobody need be aborted"
-        case Add() | Abort() | Reset() | Evict() | Pause() | Compiled():
+        case Add() | Abort() | Reset() | Evict() | Pause() | Compiled() | ResetEncoder():
             return "the world may do so for ever" if taken else "need never happen"
 
 

@@ -3,6 +3,7 @@
 from nullblock.spec.cache_events import stored
 from nullblock.spec.fields import HANDED
 from nullblock.spec.groups import is_null, is_padding
+from nullblock.spec.hybrid import hit_table
 from nullblock.spec.kernel import State, Value, both, loop
 from nullblock.spec.machine.groups import let_outlived_go
 from nullblock.spec.rules.groups import drop_null, pad
@@ -14,9 +15,11 @@ def allocate_slots(s: State, r: Value) -> Value:
     """Give the actor r room for what it asked: hits first, then new blocks, then hashes. False,
     and no change, if they do not fit.
 
-    The three phases of KVCacheManager.allocate_slots (ALLOC-1, POOL-11, POOL-10, HASH-12).
+    The three phases of KVCacheManager.allocate_slots (ALLOC-1, POOL-11, POOL-10, HASH-12), each
+    for one table of r after the other.
     """
-    let_outlived_go(s, r)
+    for t in s.k.tables(r):
+        let_outlived_go(s, t)
     if not fits(s, r):
         return False
     for _ in loop(
@@ -27,59 +30,87 @@ def allocate_slots(s: State, r: Value) -> Value:
         keep=lambda: fits(s, r),
     ):
         if is_padding(s):
-            pad(s, r)
+            pad(s, hit_table(s, r, s.na))
         else:
-            adopt(s, r, s.hit[s.na])
-    for _ in loop(
-        s,
-        until=lambda: s.tlen[r] >= room(s),
-        decreases=lambda: room(s) - s.tlen[r],
-        changes=HANDED,
-        keep=lambda: fits(s, r),
-    ):
-        push_new(s, r, lru(s))
+            adopt(s, hit_table(s, r, s.na), s.hit[s.na])
+    for t in s.k.tables(r):
+        take_missing(s, t)
     if s.k.caching:
-        first = s.ncached[r]
-        for _ in loop(
-            s,
-            until=lambda: s.ncached[r] >= hashable(s, r),
-            decreases=lambda: hashable(s, r) - s.ncached[r],
-            changes=frozenset({"hsh", "hstamp", "hclock", "ncached"}),
-        ):
-            publish(s, r)
-        s.k.tell(stored, s, r, first)
+        for t in s.k.tables(r):
+            publish_filled(s, t)
     return True
 
 
-def free(s: State, r: Value) -> None:
-    """Release every block of a request that leaves, last one first (POOL-12)."""
+def take_missing(s: State, t: Value) -> None:
+    """Take new blocks until the actor's table t has room (POOL-10)."""
     for _ in loop(
         s,
-        until=lambda: s.tlen[r] == 0,
-        decreases=lambda: s.tlen[r],
+        until=lambda: s.tlen[t] >= room(s),
+        decreases=lambda: room(s) - s.tlen[t],
         changes=HANDED,
-        keep=lambda: both(s.tlen[r] >= 0, settled(s, r)),
+        keep=lambda: fits(s, s.k.owner(t)),
     ):
-        if is_null(s, r, s.tlen[r] - 1):
-            drop_null(s, r)
+        push_new(s, t, lru(s))
+
+
+def publish_filled(s: State, t: Value) -> None:
+    """Cache the blocks of the actor's table t that this step fills (HASH-12)."""
+    r = s.k.owner(t)
+    first = s.ncached[t]
+    for _ in loop(
+        s,
+        until=lambda: s.ncached[t] >= hashable(s, r),
+        decreases=lambda: hashable(s, r) - s.ncached[t],
+        changes=frozenset({"hsh", "hstamp", "hclock", "ncached"}),
+    ):
+        publish(s, t)
+    s.k.tell(stored, s, t, first)
+
+
+def free(s: State, r: Value) -> None:
+    """Release every block of a request that leaves, of each table the last one first (POOL-12)."""
+    for t in s.k.tables(r):
+        free_table(s, t)
+
+
+def free_table(s: State, t: Value) -> None:
+    """Release the blocks of a table, the last one first."""
+    for _ in loop(
+        s,
+        until=lambda: s.tlen[t] == 0,
+        decreases=lambda: s.tlen[t],
+        changes=HANDED,
+        keep=lambda: both(s.tlen[t] >= 0, settled(s, t)),
+    ):
+        if is_null(s, t, s.tlen[t] - 1):
+            drop_null(s, t)
         else:
-            pop_block(s, r, s.tab[r, s.tlen[r] - 1])
+            pop_block(s, t, s.tab[t, s.tlen[t] - 1])
 
 
-def settled(s: State, r: Value) -> Value:
-    """No hash of r's blocks names content that is not computed, where the profile asks for
+def settled(s: State, t: Value) -> Value:
+    """No hash of table t's blocks names content that is not computed, where the profile asks for
     that.
     """
-    return s.ncached[r] <= s.k.full(s.comp[r]) if s.k.sem.withdraw_uncaches else True
+    if not s.k.sem.withdraw_uncaches:
+        return True
+    return s.ncached[t] <= s.k.full(s.comp[s.k.owner(t)])
 
 
 def withdraw(s: State, v: Value) -> None:
     """Take back the hashes of blocks that v was to fill in this step (PREEMPT-3)."""
     if s.k.sem.withdraw_uncaches:
-        for _ in loop(
-            s,
-            until=lambda: s.ncached[v] <= s.k.full(s.comp[v]),
-            decreases=lambda: s.ncached[v] - s.k.full(s.comp[v]),
-            changes=frozenset({"hsh", "hstamp", "ncached"}),
-        ):
-            uncache(s, v)
+        for t in s.k.tables(v):
+            withdraw_table(s, t)
+
+
+def withdraw_table(s: State, t: Value) -> None:
+    """Take back the hashes of blocks of table t that were to be filled in this step."""
+    v = s.k.owner(t)
+    for _ in loop(
+        s,
+        until=lambda: s.ncached[t] <= s.k.full(s.comp[v]),
+        decreases=lambda: s.ncached[t] - s.k.full(s.comp[v]),
+        changes=frozenset({"hsh", "hstamp", "ncached"}),
+    ):
+        uncache(s, t)

@@ -4,6 +4,8 @@ from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import HANDED, MOVED, PAUSED_ALL, RUNNING, UNPAUSED
 from nullblock.spec.kernel import State, Value, both, either, loop, neg
 from nullblock.spec.machine.blocks import free, withdraw
+from nullblock.spec.machine.encoder import let_inputs_go
+from nullblock.spec.rules.encoder import wipe_embeddings
 from nullblock.spec.rules.pool import evict_block, wipe
 from nullblock.spec.rules.queues import (
     abort_running,
@@ -41,9 +43,11 @@ def abort(s: State, r: Value) -> Value:
         return False
     if s.stage[r] == RUNNING:
         abort_running(s, index_of(s, r))
+        let_inputs_go(s, r)
         free(s, r)
         forget(s, r)
     else:
+        let_inputs_go(s, r)
         abort_waiting(s, r)
     return True
 
@@ -74,6 +78,7 @@ def reset_prefix_cache(s: State, reset_running: bool) -> Value:
             v = s.run[s.nr - 1]
             preempt_for_reset(s)
             withdraw(s, v)
+            let_inputs_go(s, v)
             free(s, v)
             requeue(s, v)
         end_reset(s)
@@ -91,6 +96,11 @@ def may_wipe(s: State) -> Value:
         return False
     wipe(s)
     return True
+
+
+def reset_encoder_cache(s: State) -> None:
+    """Forget all embeddings (ENC-15)."""
+    wipe_embeddings(s)
 
 
 def evict_blocks(s: State, blocks: list[Value]) -> None:

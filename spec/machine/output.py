@@ -5,7 +5,11 @@ from dataclasses import dataclass
 from nullblock.spec.catalogue import clause
 from nullblock.spec.drafts import tokens_ahead
 from nullblock.spec.fields import NEW, RESUMED
+from nullblock.spec.groups import sees_part
 from nullblock.spec.kernel import State, Value
+
+Blocks = tuple[int, ...] | tuple[tuple[int, ...], ...]
+"""Blocks of a request; of several groups a tuple for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +17,7 @@ class NewRequest:
     """A request the worker has not seen: everything about it."""
 
     id: Value
-    blocks: tuple[int, ...]
+    blocks: Blocks
     computed: int
 
 
@@ -22,8 +26,8 @@ class CachedRequest:
     """A request the worker knows: what changed."""
 
     id: Value
-    new_blocks: tuple[int, ...]
-    """For a resumed request the whole table, otherwise the blocks appended in this step."""
+    new_blocks: Blocks
+    """For a resumed request the whole tables, otherwise the blocks appended in this step."""
     computed: int
     num_output: int
     """Output tokens so far; scheduling ahead, those in flight included."""
@@ -41,16 +45,22 @@ class SchedulerOutput:
     cached: tuple[CachedRequest, ...]
     preempted: frozenset[Value]
     finished: frozenset[Value]
-    num_common_prefix_blocks: int | None
-    """None: the line does not tell."""
+    num_common_prefix_blocks: int | tuple[int, ...] | None
+    """Of several groups one for each; None: the line does not tell."""
     num_draft_tokens: tuple[tuple[Value, int], ...]
     """Of the tokens scheduled, the drafts."""
+    encoder_inputs: tuple[tuple[Value, int], ...]
+    """Items to compute: whose, and their places in the prompts, from 0."""
+    evicted_items: tuple[int, ...]
+    """Numbers of items whose embeddings workers forget before the step."""
 
     @property
     def common_prefixes(self) -> list[int]:
-        """The same by KV cache group, as workers are told; empty where they are not."""
+        """The common prefixes by KV cache group, as workers are told; empty where they are not."""
         told = self.num_common_prefix_blocks
-        return [] if told is None else [told]
+        if told is None:
+            return []
+        return list(told) if isinstance(told, tuple) else [told]
 
 
 @clause("OUT-1")
@@ -72,15 +82,44 @@ def drafts(s: State) -> tuple[tuple[Value, int], ...]:
     return tuple((s.run[i], s.drafted[s.run[i]]) for i in range(s.nr) if s.drafted[s.run[i]] != 0)
 
 
+@clause("OUT-14")
+def encoder_inputs(s: State) -> tuple[tuple[Value, int], ...]:
+    """The items that a step computes are reported by request, in the order in which their tokens
+    were scheduled.
+
+    A request among them may have been preempted since: others refer to its item. Source:
+    Scheduler.schedule, scheduled_encoder_inputs.
+    """
+    if not s.k.encodes:
+        return ()
+    return tuple((s.inputof[i], s.inputs[i] - 1) for i in range(s.ninput) if s.inputs[i] != 0)
+
+
+@clause("OUT-15")
+def evicted_items(s: State) -> tuple[int, ...]:
+    """The items that were evicted in a step are reported with it, in that order.
+
+    Source: Scheduler.schedule, free_encoder_mm_hashes.
+    """
+    return tuple(s.gone[i] for i in range(s.ngone)) if s.k.encodes else ()
+
+
 @clause("OUT-2")
-def table(s: State, r: Value, first: int = 0) -> tuple[int, ...]:
+def table(s: State, t: Value, first: int = 0) -> tuple[int, ...]:
     """A new or resumed request is reported with all its blocks, a running one with those appended
-    in this step.
+    in this step, group by group.
 
     Source: Scheduler.schedule, waiting phase; Scheduler.schedule, SchedulerOutput:
     req_to_new_blocks.
     """
-    return tuple(s.tab[r, i] for i in range(first, s.tlen[r]))
+    return tuple(s.tab[t, i] for i in range(first, s.tlen[t]))
+
+
+def blocks(s: State, r: Value, first: int = 0) -> Blocks:
+    """What is reported of all tables of r."""
+    if not s.k.several:
+        return table(s, r, first)
+    return tuple(table(s, t, first) for t in s.k.tables(r))
 
 
 @clause("OUT-3")
@@ -93,20 +132,33 @@ def tokens_again(s: State, r: Value) -> int | None:
 
 
 @clause("OUT-4")
-def common_prefix(s: State) -> int:
-    """The common prefix counts the leading blocks of the first running request that every request
-    with blocks holds.
+def common_prefix(s: State, g: int = 0) -> int:
+    """The common prefix of a group counts the leading blocks of the first running request that
+    every request with blocks holds.
 
     Source: FullAttentionManager.get_num_common_prefix_blocks; 0 with caching off, nobody
     running, or layers that see only a part of the past.
     """
-    if s.nr == 0 or s.k.windowed or not s.k.caching:
+    if s.nr == 0 or not s.k.caching:
         return 0
-    holders = s.k.count("R", lambda r: s.tlen[r] > 0, by="tlen")
+    t = s.k.table(s.run[0], g)
+    if sees_part(s, t):
+        return 0
+    by = None if s.k.several else "tlen"
+    holders = s.k.count("R", lambda r: s.tlen[s.k.table(r, g)] > 0, by=by)
     n = 0
-    while n < s.tlen[s.run[0]] and s.ref[s.tab[s.run[0], n]] == holders:
+    while n < s.tlen[t] and s.ref[s.tab[t, n]] == holders:
         n += 1
     return n
+
+
+def common_prefixes(s: State) -> int | tuple[int, ...] | None:
+    """What is reported of them, where the profile tells it."""
+    if not s.k.sem.tells_common_prefix:
+        return None
+    if not s.k.several:
+        return common_prefix(s)
+    return tuple(common_prefix(s, g) for g in range(len(s.k.groups)))
 
 
 @clause("OUT-5")
@@ -123,7 +175,7 @@ def _cached(s: State, r: Value) -> CachedRequest:
     resumed = s.fresh[r] == RESUMED
     return CachedRequest(
         id=r,
-        new_blocks=table(s, r, 0 if resumed else s.told[r]),
+        new_blocks=blocks(s, r, 0 if resumed else s.told[r]),
         computed=s.comp[r],
         num_output=s.ntok[r] - s.k.prompt_len(r) + tokens_ahead(s, r),
         resumed=resumed,
@@ -140,10 +192,12 @@ def scheduler_output(s: State) -> SchedulerOutput:
     order = scheduled(s)
     return SchedulerOutput(
         num_scheduled_tokens=order,
-        new=tuple(NewRequest(r, table(s, r), s.comp[r]) for r, _ in order if s.fresh[r] == NEW),
+        new=tuple(NewRequest(r, blocks(s, r), s.comp[r]) for r, _ in order if s.fresh[r] == NEW),
         cached=tuple(_cached(s, r) for r in cached_order(s)),
         preempted=frozenset(s.preempted),
         finished=frozenset(s.finished),
-        num_common_prefix_blocks=common_prefix(s) if s.k.sem.tells_common_prefix else None,
+        num_common_prefix_blocks=common_prefixes(s),
         num_draft_tokens=drafts(s),
+        encoder_inputs=encoder_inputs(s),
+        evicted_items=evicted_items(s),
     )

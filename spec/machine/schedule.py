@@ -1,11 +1,20 @@
 """`schedule()`: running requests first, then, if nobody was preempted, waiting ones."""
 
+from nullblock.spec.encoder import gets_nothing
 from nullblock.spec.fields import HANDED, LOOKUP, MOVED
-from nullblock.spec.kernel import State, Value, both, either, loop
+from nullblock.spec.hybrid import is_passed_over, scannable, wanted
+from nullblock.spec.kernel import State, Value, both, either, loop, neg
 from nullblock.spec.machine.blocks import allocate_slots, free, withdraw
-from nullblock.spec.machine.groups import pass_over_unseen
+from nullblock.spec.machine.encoder import (
+    let_inputs_go,
+    plan_inputs,
+    plan_to_enter,
+    take_inputs,
+    withdraw_inputs,
+)
 from nullblock.spec.machine.output import scheduler_output
 from nullblock.spec.machine.waiting import passed_over
+from nullblock.spec.rules.groups import pass_over_block
 from nullblock.spec.rules.lookup import (
     admit,
     ask_to_enter,
@@ -71,6 +80,7 @@ def preempt_one(s: State) -> None:
     v = s.run[i]
     preempt(s, i)
     withdraw(s, v)
+    withdraw_inputs(s, v)
     free(s, v)
     requeue(s, v)
 
@@ -91,6 +101,7 @@ def schedule_or_preempt(s: State, r: Value) -> None:
         ),
     ):
         if allocate_slots(s, r):
+            take_inputs(s, r)
             schedule_running(s, r)
             return
         preempt_one(s)
@@ -108,6 +119,7 @@ def schedule_running_requests(s: State) -> None:
         keep=lambda: at_rest(s),
     ):
         r = s.run[s.at]
+        plan_inputs(s, r, tokens_to_run(s, r))
         n = tokens_to_run(s, r)
         if n == 0:
             skip(s, r)
@@ -121,22 +133,27 @@ def admit_or_stay(s: State, r: Value) -> None:
     it was.
     """
     begin_lookup(s, r)
-    pass_over_unseen(s, r)
     for _ in loop(
         s,
         until=lambda: lookup_over(s, r),
-        decreases=lambda: s.k.full(s.ntok[r] - 1) - s.nhit,
+        decreases=lambda: scannable(s, r) - s.nhit,
         changes=frozenset({"hit", "nhit", "nevict", "evset"}),
     ):
-        look(s, r, cached(s, s.k.want(r, s.nhit)))
+        if is_passed_over(s, r):
+            pass_over_block(s, r)
+        else:
+            look(s, r, cached(s, wanted(s, r, s.nhit)))
     end_lookup(s, r)
-    if not both(may_chunk(s, r), fits_whole(s, r)):
+    plan_to_enter(s, r, tokens_to_admit(s, r))
+    if not both(may_chunk(s, r), fits_whole(s, r), neg(gets_nothing(s, r))):
         hold_back(s, r)
         return
     ask_to_enter(s, r, tokens_to_admit(s, r))
     if allocate_slots(s, r):
+        take_inputs(s, r)
         admit(s, r)
     else:
+        let_inputs_go(s, r)
         give_up(s, r)
 
 

@@ -6,6 +6,7 @@ from nullblock.spec.flight import caches_what_is_known, computed_for_sure, owes_
 from nullblock.spec.kernel import State, Value, both, loop, neg
 from nullblock.spec.machine.blocks import free
 from nullblock.spec.machine.drafts import DRAFTS_LOOP, hear, take_drafts, verify, verify_anyhow
+from nullblock.spec.machine.encoder import let_inputs_go, let_passed_go
 from nullblock.spec.rules.pool import publish_known
 from nullblock.spec.rules.queues import finish, finish_waiting, forget
 from nullblock.spec.rules.steps import (
@@ -31,27 +32,37 @@ def publish_what_is_known(s: State, r: Value) -> None:
     (HASH-20).
     """
     if caches_what_is_known(s, r):
-        first = s.ncached[r]
-        for _ in loop(
-            s,
-            until=lambda: s.ncached[r] >= s.k.full(computed_for_sure(s, r)),
-            decreases=lambda: s.k.full(computed_for_sure(s, r)) - s.ncached[r],
-            changes=frozenset({"hsh", "hstamp", "hclock", "ncached"}),
-        ):
-            publish_known(s, r)
-        s.k.tell(stored, s, r, first)
+        for t in s.k.tables(r):
+            publish_known_of(s, t)
+
+
+def publish_known_of(s: State, t: Value) -> None:
+    """Cache the blocks of one table of it."""
+    r = s.k.owner(t)
+    first = s.ncached[t]
+    for _ in loop(
+        s,
+        until=lambda: s.ncached[t] >= s.k.full(computed_for_sure(s, r)),
+        decreases=lambda: s.k.full(computed_for_sure(s, r)) - s.ncached[t],
+        changes=frozenset({"hsh", "hstamp", "hclock", "ncached"}),
+    ):
+        publish_known(s, t)
+    s.k.tell(stored, s, t, first)
 
 
 def settle(s: State, r: Value) -> None:
     """Apply the next output of the step to r, and let r go if it stops."""
     if neg(owes_token(s, s.cur)):
+        let_passed_go(s, r)
         pass_over(s)
         return
     if s.drop[r] > 0:
         verify_anyhow(s, r)
+        let_passed_go(s, r)
         drop_token(s, r)
         return
     verify(s, r)
+    let_passed_go(s, r)
     take_drafts(s, r)
     if s.open != 1:
         take_token(s, r)
@@ -63,9 +74,11 @@ def settle(s: State, r: Value) -> None:
         hear(s, r)
     elif s.stage[r] == RUNNING:
         finish(s, index_of(s, r))
+        let_inputs_go(s, r)
         free(s, r)
         forget(s, r)
     else:
+        let_inputs_go(s, r)
         finish_waiting(s, r)
 
 

@@ -45,6 +45,11 @@ class Schema(Program):
         self.judged: dict[str, str] = {}
         """Conditions of statements, and the C functions that judge them."""
 
+    @property
+    def looked_at(self) -> int:
+        """All of them: a form of a statement may not stop where the statement does."""
+        return self.sizes.indices
+
     def word(self, name: str, node: ast.Call, scope: Names) -> Value | None:
         if name == schema.ASKED:
             n = ast.literal_eval(node.args[0])

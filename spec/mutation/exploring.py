@@ -34,6 +34,7 @@ FEW = 3_000
 FIRST = (
     *("rules", "rules-ahead", "rules-drafts-in-step", "rules-drafts"),
     *("rules-priority", "rules-pauses", "rules-waiting", "rules-window"),
+    *("rules-hybrid", "rules-items"),
 )
 """Where the invariants are checked after every rule."""
 

@@ -32,19 +32,31 @@ from nullblock.spec.mutation.operators import text as one_line
 SPEC = Path(nullblock.spec.__file__).parent
 DECISIONS = (
     *(f"rules/{name}.py" for name in ("pool", "lookup", "queues", "steps", "drafts", "later")),
-    *(f"rules/{name}.py" for name in ("groups", "waiting")),
+    *(f"rules/{name}.py" for name in ("groups", "waiting", "encoder")),
     *("state.py", "flight.py", "drafts.py", "later.py", "groups.py", "waiting.py"),
+    *("hybrid.py", "encoder.py", "planning.py"),
     *(
         f"machine/{name}.py"
         for name in ("blocks", "schedule", "update", "drafts", "events", "output")
     ),
-    *(f"machine/{name}.py" for name in ("groups", "waiting")),
+    *(f"machine/{name}.py" for name in ("groups", "waiting", "encoder")),
 )
 """Files that say what an engine does."""
 STATEMENTS = (
     *(
         f"invariants/{name}.py"
-        for name in ("pool", "tables", "queues", "steps", "flight", "drafts", "groups", "waiting")
+        for name in (
+            "pool",
+            "tables",
+            "queues",
+            "steps",
+            "flight",
+            "drafts",
+            "groups",
+            "hybrid",
+            "waiting",
+            "encoder",
+        )
     ),
     "explorer/transitions.py",
 )

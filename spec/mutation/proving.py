@@ -83,6 +83,8 @@ def basis(names: tuple[str, ...]) -> str:
 
 BEYOND = "AttributeError: 'SymbolicEnv' object has no attribute "
 """Windows and a cap on adapters are searched, and not proved: the prover has no facts of them."""
+NO_GROUPS = "KeyError: 'G'"
+"""Nor has it groups to quantify over."""
 
 
 def judge(defect: Defect) -> Json:
@@ -91,6 +93,8 @@ def judge(defect: Defect) -> Json:
     """
     names = concerned(defect)
     said = prove(defect, names)
+    if said.get("failed") == NO_GROUPS:
+        return {"beyond": "several groups", "of": basis(tuple(names))}
     if said.get("failed", "").startswith(BEYOND):
         return {"beyond": said["failed"].removeprefix(BEYOND), "of": basis(tuple(names))}
     if "open" not in said:

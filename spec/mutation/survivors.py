@@ -5,32 +5,29 @@ A reason is an argument, and not a search that came to nothing: it says why the 
 another way, or what would have to be added to see it.
 """
 
-from dataclasses import dataclass
 from fnmatch import fnmatch
-from typing import Literal
 
 from nullblock.spec.mutation.generate import Mutant
 from nullblock.spec.mutation.guards import asks_less
-
-Verdict = Literal["equivalent", "unreached", "unobserved"]
-"""`equivalent`: the machine does the same. `unreached`: it can differ only where no configuration
-of an engine leads. `unobserved`: it differs in what nobody is told.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why some mutants go unnoticed."""
-
-    verdict: Verdict
-    why: str
-
-
-WEAKER_GUARD = Reason(
-    "equivalent",
-    "the guard asks for less, and every firing of the machine is proved to satisfy all of it: "
-    "nothing that the machine does is other",
+from nullblock.spec.mutation.reasons import (
+    APART,
+    NO_HASHES,
+    NONE_BEFORE,
+    NONE_HELD,
+    NOUGHT,
+    ONLY_A_GUARD,
+    ONLY_STATED,
+    OUTLINE,
+    PLACES,
+    SAME_CUT,
+    SEES_ALL,
+    SETTLED,
+    WATERMARK_AND_WINDOW,
+    WEAKER_GUARD,
+    YES_OR_NO,
+    Reason,
 )
+from nullblock.spec.mutation.survivors_of_features import FEATURES
 
 
 def reason(m: Mutant) -> Reason | None:
@@ -41,20 +38,10 @@ def reason(m: Mutant) -> Reason | None:
     return WEAKER_GUARD if asks_less(m) else None
 
 
-PLACES = Reason(
-    "equivalent",
-    "stamps, places and times of arrival need only rise, and a counter that is only compared with "
-    "none need only count: by how much is nobody's business",
-)
 GHOST = Reason(
     "equivalent",
     "a ghost field is written for the invariants alone, and decides nothing; what they say of it "
     "still holds, or says less",
-)
-APART = Reason("equivalent", "the two write and read different fields, so their order is free")
-SETTLED = Reason(
-    "equivalent",
-    "what is settled is never looked at again: forgetting it keeps the state small, and no more",
 )
 REFUSALS = Reason(
     "unobserved",
@@ -77,22 +64,8 @@ IN_THE_LIST = Reason(
     "indices begin at 0, the running list has no entries beyond its length, and nobody stands in "
     "it twice (RUN-10)",
 )
-ONLY_A_GUARD = Reason(
-    "equivalent",
-    "it is asked in guards alone and is true more often: see the guards that ask for less; who is "
-    "the victim, and how far a step is, others say",
-)
 ANEW = Reason(
     "equivalent", "what a request that is gone leaves behind is set anew when its id arrives again"
-)
-NONE_HELD = Reason(
-    "equivalent",
-    "whoever is admitted holds nothing (TABLE-7), and no hit is adopted while it is asked whether "
-    "blocks are free: the term is 0 there, and elsewhere only a loop's outline reads it",
-)
-OUTLINE = Reason(
-    "equivalent",
-    "only the proof outline of a loop reads it, where it says less than it did, and still enough",
 )
 NOTHING_TO_WITHDRAW = Reason(
     "equivalent",
@@ -103,8 +76,6 @@ ENDED = Reason(
     "equivalent",
     "with no token in flight a request that has all its tokens has stopped already (LIFE-14)",
 )
-SAME_CUT = Reason("equivalent", "a prompt as long as the threshold is cut to its own length")
-NO_HASHES = Reason("equivalent", "with caching off no block carries a hash, so nothing is hit")
 BORN_LATER = Reason(
     "equivalent",
     "a request that is gone has arrival 0, and every entry's is above it; a later owner of the id "
@@ -145,7 +116,6 @@ NEVER_COUNTED = Reason(
     "where the switch is off no output is stale, no watermark is set, and whoever a reset "
     "preempted is forgotten as a step begins: what is counted besides is asked by nobody",
 )
-YES_OR_NO = Reason("equivalent", "it is only asked whether the flag is 0")
 STALE_BY_RESET = Reason(
     "equivalent",
     "whoever runs with stale output was let in because that output is worthless (WAIT-30)",
@@ -154,7 +124,6 @@ SET_WITH_STALE = Reason(
     "equivalent", "the flag is read of stale output alone, and set whenever output becomes stale"
 )
 NO_CUT = Reason("equivalent", "a threshold that is not above 0 cuts nothing")
-NOUGHT = Reason("equivalent", "at the boundary the number that takes its place is itself")
 BY_READY = Reason(
     "unobserved",
     "where requests are passed by, an index answers who is ready, and not this text; that the "
@@ -181,43 +150,19 @@ GONE_WITH_IT = Reason(
     "whoever stops on a draft is gone at the end of the same output, and of its counters only "
     "their difference is asked for before, which stays",
 )
-ONLY_STATED = Reason(
-    "equivalent",
-    "statements alone read it, and say less than they did; what each of them is needed for is "
-    "asked of their own defects",
-)
 AWAITED = Reason(
     "equivalent", "a running request that has computed all of its tokens awaits an output (RUN-18)"
 )
 
-SEES_ALL = Reason(
-    "equivalent",
-    "where layers see all of the past the null block is in no table and no hit, and a lookup "
-    "passes over nothing: what is asked then says so itself",
-)
 NOBODY_SKIPPED = Reason(
     "equivalent",
     "where nobody waits for anything but its turn nobody lacks anything, nobody is passed over "
     "and nobody stands in the skipped queue: what is asked then says so itself",
 )
-PASSED_ALREADY = Reason(
-    "equivalent",
-    "what the next token does not see is passed over before the scan is asked whether it is over, "
-    "and while a request is looked up no hash changes",
-)
-NONE_BEFORE = Reason(
-    "equivalent", "places begin at 0: of them none is before it, and none before less than that"
-)
 REFUSED_ANYHOW = Reason(
     "equivalent",
     "whoever the gate lets in against its last block asks for that block at once, and has to "
     "stay as if the gate had held it back: it holds nothing, so it has given nothing back",
-)
-WATERMARK_AND_WINDOW = Reason(
-    "unreached",
-    "less than nothing opens the gate further only under a watermark, and lets in only whoever "
-    "then asks for no block, with a prompt beyond max_model_len: no profile that keeps a "
-    "watermark is played with such layers",
 )
 STATED = Reason("equivalent", "statements alone read it: the machine does the same")
 AWAITED_OR_NOT_COME = Reason(
@@ -239,6 +184,7 @@ ONE_IN_STEP = Reason(
 )
 
 ONE_BY_ONE: dict[str, Reason] = {
+    **FEATURES,
     "groups.is_null.condition-1": SEES_ALL,
     "groups.is_padding.condition-1": SEES_ALL,
     "groups.is_pending.condition-1": SEES_ALL,
@@ -270,8 +216,6 @@ ONE_BY_ONE: dict[str, Reason] = {
         "brings the lookup further: the guard holds wherever it is asked",
     ),
     "rules.lookup.begin_lookup.conjunct-[12]": WEAKER_GUARD,
-    "state.lookup_over.condition-4": PASSED_ALREADY,
-    "state.lookup_over.result-2": PASSED_ALREADY,
     "state.head.condition-3": NOBODY_SKIPPED,
     "state.head.twin-4": NOBODY_SKIPPED,
     "state.is_head.condition-3": NOBODY_SKIPPED,
@@ -290,7 +234,7 @@ ONE_BY_ONE: dict[str, Reason] = {
     "rules.queues.add_request.order-1": APART,
     "rules.queues._forget.order-[12]": APART,
     "rules.steps.take_token.order-1": APART,
-    "rules.steps.advance.constant-12": ONLY_ONE,
+    "rules.steps.advance.constant-14": ONLY_ONE,
     "rules.drafts.forget_drafts.constant-4": ONLY_ONE,
     "rules.drafts.mark_chunk.condition-1": NOBODY_ASKS,
     "rules.drafts.mark_chunk.conjunct-[12]": NOBODY_ASKS,
@@ -339,6 +283,7 @@ ONE_BY_ONE: dict[str, Reason] = {
     "rules.pool.wipe.constant-1": GHOST,
     "state.fits.sign-5": NONE_HELD,
     "machine.blocks.settled.condition-*": OUTLINE,
+    "machine.blocks.settled.result-1": OUTLINE,
     "machine.schedule.schedule_or_preempt.sign-1": OUTLINE,
     "machine.events.reset_prefix_cache.*": NOTHING_TO_WITHDRAW,
     "state.last_in_flight.conjunct-1": ENDED,

@@ -113,16 +113,16 @@ HASHES = (
     Axiom(
         "chain",
         "The hash of a block determines its depth and the hash before it.",
-        ("R", "I"),
-        lambda k, r, i: implies(
+        ("T", "I"),
+        lambda k, t, i: implies(
             i >= 0,
             both(
-                k.valid(k.want(r, i)),
-                k.par(k.want(r, i)) == ite(i == 0, k.ROOT, k.want(r, i - 1)),
-                k.depth(k.want(r, i)) == i + 1,
+                k.valid(k.want(t, i)),
+                k.par(k.want(t, i)) == ite(i == 0, k.ROOT, k.want(t, i - 1)),
+                k.depth(k.want(t, i)) == i + 1,
             ),
         ),
-        lambda k, r, i: (k.want(r, i),),
+        lambda k, t, i: (k.want(t, i),),
     ),
     Axiom(
         "parent",

@@ -15,8 +15,8 @@ UNREACHED: dict[str, str] = {
 """Rules in the text of an operation that can never fire there, each with the reason."""
 
 DEAD: dict[tuple[str, str], str] = {
-    ("publish", "if i < s.tlen[r]: no"): "a complete table has every block that the step fills",
-    ("publish_known", "if i < s.tlen[r]: no"): "what is computed has a slot",
+    ("publish", "if i < s.tlen[t]: no"): "a complete table has every block that the step fills",
+    ("publish_known", "if i < s.tlen[t]: no"): "what is computed has a slot",
     ("preempt", f"{SHIFTS}: yes"): (
         "a victim before the index is not the one that asks, and under FCFS there is none"
     ),

@@ -12,6 +12,7 @@ from typing import Any
 import z3  # type: ignore[import-untyped]
 
 from nullblock.spec.fields import FIELDS
+from nullblock.spec.grouped import OneGroup
 from nullblock.spec.kernel import Engines, both, implies, neg
 from nullblock.spec.profiles import NORMATIVE, Semantics
 from nullblock.spec.prover.symbols import BOOL, INT, SORTS, Term, TermMap, blank
@@ -54,7 +55,7 @@ class Lexicographic:
         )
 
 
-class SymbolicEnv:
+class SymbolicEnv(OneGroup):
     """What the text asks of `s.k`, answered with terms.
 
     Fresh names are numbered from 0 in every run, so equal obligations of two paths are the same
@@ -65,7 +66,9 @@ class SymbolicEnv:
     checks = True
     NOHASH, ROOT = z3.IntVal(-1), z3.IntVal(0)
     windowed = False
-    """The layers see all of the past; others are searched, not proved."""
+    """The layers see all of the past; others, and several groups, are searched, not proved."""
+    encodes = False
+    """No model has an encoder; those that have one are searched, not proved."""
     drafts = True
     """Drafts may come."""
     skips = True
@@ -282,7 +285,7 @@ class SymbolicEnv:
                 value = self.NOHASH
             case "I":
                 value = z3.IntVal(-1 if field == "pos" else 0)
-            case "{R}":
+            case "{R}" | "{T}":
                 value = self.empty("R")
             case range_:
                 value = z3.Const(f"no_{range_}", SORTS[range_])

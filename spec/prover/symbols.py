@@ -1,8 +1,9 @@
 """Sorts, maps and states made of Z3 terms.
 
-A sort is written as in `nullblock.spec.fields.FIELDS`: `B` block, `R` request, `I` integer, `H`
-hash, `{B}` a set of blocks, `RI>B` a map from requests and integers to blocks. Blocks and requests
-are uninterpreted: there may be any number of them.
+A sort is written as in `nullblock.spec.fields.FIELDS`: `B` block, `R` request, `T` table, which is
+a request here, where there is one KV-cache group, `I` integer, `H` hash, `{B}` a set of blocks,
+`TI>B` a map from tables and integers to blocks. Blocks and requests are uninterpreted: there may
+be any number of them.
 """
 
 from typing import Any
@@ -21,6 +22,7 @@ SORTS: dict[str, Any] = {
     "I": INT,
     "H": INT,
 }
+SORTS["T"] = SORTS["R"]
 
 
 def sort_of(text: str) -> Any:

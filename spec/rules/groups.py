@@ -11,9 +11,15 @@ from nullblock.spec.groups import (
     is_padding,
     last_outlived,
     passed,
-    passes_over,
 )
-from nullblock.spec.kernel import State, Value, least, require, rule
+from nullblock.spec.hybrid import (
+    comes_next,
+    covered,
+    hit_tokens,
+    is_for,
+    is_passed_over,
+)
+from nullblock.spec.kernel import State, Value, least, neg, require, rule
 from nullblock.spec.rules.pool import release
 from nullblock.spec.state import turn
 
@@ -28,59 +34,63 @@ def pass_over_block(s: State, r: Value) -> None:
     """
     require(s.looking == 1, "a lookup is open")
     require(r == s.lr, "for this request")
-    require(passes_over(s, r), "the next token does not see the block")
+    require(is_passed_over(s, r), "the next token does not see the block")
     s.hit[s.nhit] = s.k.NULL
     s.nhit += 1
 
 
-@rule("GROUP-5", "R")
-def pad(s: State, r: Value) -> None:
+@rule("GROUP-5", "T")
+def pad(s: State, t: Value) -> None:
     """The null block takes its place in a table and is counted among the blocks cached of it; it
     has no references and no holders.
 
     Source: SingleTypeKVCacheManager.allocate_new_computed_blocks.
     """
+    r = s.k.owner(t)
     require(s.looking == 2, "the lookup is over")
     require(turn(s, r), "the request is being given slots")
     require(s.na < s.nhit, "a hit is pending")
+    require(is_for(s, t), "it is for this table")
     require(is_padding(s), "it is the null block")
-    i = s.tlen[r]
-    if i >= passed(s, s.k.tokens(s.nhit)):
+    i = s.tlen[t]
+    if i >= passed(s, t, hit_tokens(s)):
         s.k.on_null(s, 1)
-    s.tab[r, i] = s.k.NULL
-    s.tlen[r] = i + 1
+    s.tab[t, i] = s.k.NULL
+    s.tlen[t] = i + 1
     s.na += 1
-    s.ncached[r] += 1
-    s.comp[r] = s.k.tokens(s.na)
+    s.ncached[t] += 1
+    s.comp[r] = covered(s)
 
 
-@rule("GROUP-6", "RB")
-def let_go(s: State, r: Value, b: Value) -> None:
+@rule("GROUP-6", "TB")
+def let_go(s: State, t: Value, b: Value) -> None:
     """Whoever asks for slots first gives back the blocks that no later token sees, the last of
     them first; the null block takes their places. It is done even if the slots are then not free.
 
     Source: KVCacheManager.allocate_slots, SingleTypeKVCacheManager.remove_skipped_blocks.
     """
-    require(turn(s, r), "the request asks for slots")
+    require(turn(s, s.k.owner(t)), "the request asks for slots")
     require(s.leaving == 0, "nobody is half-way out")
     require(s.na == 0, "no hit is adopted")
-    require(holds_outlived(s, r), "it holds a block that no later token sees")
-    i = last_outlived(s, r)
-    require(b == s.tab[r, i], "the last such block goes first")
-    s.tab[r, i] = s.k.NULL
-    release(s, r, b, i)
+    require(holds_outlived(s, t), "it holds a block that no later token sees")
+    require(comes_next(s, t, lambda u: neg(holds_outlived(s, u))), "tables before it hold none")
+    i = last_outlived(s, t)
+    require(b == s.tab[t, i], "the last such block goes first")
+    s.tab[t, i] = s.k.NULL
+    release(s, t, b, i)
 
 
-@rule("GROUP-7", "R")
-def drop_null(s: State, r: Value) -> None:
+@rule("GROUP-7", "T")
+def drop_null(s: State, t: Value) -> None:
     """A table that is released loses its null blocks like the others, and nothing queues for it.
 
     Source: SingleTypeKVCacheManager.free, BlockPool.free_blocks.
     """
-    n = s.tlen[r]
-    require(s.stage[r] == LEAVING, "the request is leaving")
+    n = s.tlen[t]
+    require(s.stage[s.k.owner(t)] == LEAVING, "the request is leaving")
     require(n > 0, "the table is not empty")
-    require(is_null(s, r, n - 1), "its last place is null")
+    require(is_null(s, t, n - 1), "its last place is null")
+    require(comes_next(s, t, lambda u: s.tlen[u] == 0), "tables before it are empty")
     s.k.on_null(s, -1)
-    s.tlen[r] = n - 1
-    s.ncached[r] = least(s.ncached[r], n - 1)
+    s.tlen[t] = n - 1
+    s.ncached[t] = least(s.ncached[t], n - 1)

@@ -1,9 +1,18 @@
 """Looking a waiting request's prefix up, and being given slots or not."""
 
+from nullblock.spec.encoder import gets_nothing, is_planned, is_taken, refers_to_any
 from nullblock.spec.fields import NEW, PREEMPTED, RESUMED, RUN_PHASE, RUNNING, UNBORN, WAIT_PHASE
-from nullblock.spec.groups import passes_over
+from nullblock.spec.hybrid import (
+    agreed,
+    has_blocks,
+    has_cached,
+    holds_nothing,
+    is_passed_over,
+    wanted,
+)
 from nullblock.spec.kernel import State, Value, both, either, least, neg, require, rule
 from nullblock.spec.rules.drafts import grant_drafts
+from nullblock.spec.rules.encoder import forget_plan
 from nullblock.spec.rules.waiting import leave_line
 from nullblock.spec.state import (
     fits,
@@ -26,6 +35,7 @@ from nullblock.spec.waiting import has_to_wait
 def _forget_lookup(s: State) -> None:
     s.looking = 0
     s.nhit = 0
+    s.span = 0
     s.na = 0
     s.nevict = 0
     s.evset = s.k.empty("B")
@@ -36,6 +46,7 @@ def _grant(s: State, r: Value) -> None:
     s.budget -= s.asked
     s.used += s.asked
     s.asked = 0
+    forget_plan(s)
 
 
 @rule("WAIT-6", "R")
@@ -52,6 +63,8 @@ def begin_lookup(s: State, r: Value) -> None:
     require(neg(either(has_to_wait(s, r), s.awaits[r] != 0)), "it waits for nothing but its turn")
     s.looking = 1
     s.lr = r
+    if s.k.several:
+        s.span = s.k.tokens(agreed(s, r))
 
 
 @rule("HASH-15", "RB")
@@ -64,8 +77,8 @@ def look(s: State, r: Value, b: Value) -> None:
     require(r == s.lr, "for this request")
     require(neg(lookup_over(s, r)), "the scan is not over")
     if s.k.windowed:
-        require(neg(passes_over(s, r)), "the next token sees the block")
-    require(is_cached(s, b, s.k.want(r, s.nhit)), "the block is the first with the wanted hash")
+        require(neg(is_passed_over(s, r)), "the next token sees the block")
+    require(is_cached(s, b, wanted(s, r, s.nhit)), "the block is the first with the wanted hash")
     if s.ref[b] == 0:
         s.nevict += 1
         s.evset = s.k.add(s.evset, b)
@@ -99,6 +112,8 @@ def ask_to_run(s: State, r: Value, n: Value) -> None:
     require(s.at < s.nr, "a running request is left")
     require(r == s.run[s.at], "it is the one at the index")
     require(s.budget > 0, "budget is left")
+    if s.k.encodes:
+        require(is_planned(s, r), "its encoder inputs are planned")
     require(n == tokens_to_run(s, r), "the number of tokens is the one decided")
     require(n != 0, "there is something to do")
     s.actor = r
@@ -118,6 +133,8 @@ def ask_to_enter(s: State, r: Value, n: Value) -> None:
     require(s.na == 0, "no hit is adopted yet")
     require(may_chunk(s, r), "it may be cut, or need not be")
     require(fits_whole(s, r), "the whole sequence fits, where that is reserved")
+    if s.k.encodes:
+        require(is_planned(s, r), "its encoder inputs are planned")
     require(n == tokens_to_admit(s, r), "the number of tokens is the one decided")
     require(n >= 1, "there is something to do")
     s.actor = r
@@ -127,6 +144,7 @@ def ask_to_enter(s: State, r: Value, n: Value) -> None:
 
 def _stay(s: State) -> None:
     _forget_lookup(s)
+    forget_plan(s)
     s.asked = 0
     s.blocked = 1
 
@@ -143,7 +161,12 @@ def hold_back(s: State, r: Value) -> None:
     require(r == s.lr, "for this request")
     require(s.asked == 0, "it has not asked for slots")
     require(s.na == 0, "no hit is adopted")
-    require(neg(both(may_chunk(s, r), fits_whole(s, r))), "it may not enter")
+    require(
+        neg(both(may_chunk(s, r), fits_whole(s, r), neg(gets_nothing(s, r)))), "it may not enter"
+    )
+    if s.k.encodes:
+        require(either(neg(may_chunk(s, r)), is_planned(s, r)), "its encoder inputs are planned")
+        require(either(gets_nothing(s, r), neg(refers_to_any(s, r))), "it refers to no embeddings")
     _stay(s)
 
 
@@ -157,8 +180,10 @@ def give_up(s: State, r: Value) -> None:
     require(s.looking == 2, "the lookup is over")
     require(turn(s, r), "the request is being given slots")
     require(s.na == 0, "no hit is adopted")
-    require(s.tlen[r] == 0, "it holds nothing")
+    require(holds_nothing(s, r), "it holds nothing")
     require(neg(fits(s, r)), "its slots are not free")
+    if s.k.encodes:
+        require(neg(refers_to_any(s, r)), "it refers to no embeddings")
     _stay(s)
 
 
@@ -171,9 +196,11 @@ def schedule_running(s: State, r: Value) -> None:
     require(s.phase == RUN_PHASE, "the running phase is open")
     require(turn(s, r), "the request is being given slots")
     require(s.leaving == 0, "nobody is half-way out")
-    require(s.tlen[r] >= room(s), "it has room")
+    require(has_blocks(s, r, room(s)), "it has room")
     if s.k.caching:
-        require(s.ncached[r] >= hashable(s, r), "the blocks it fills are cached")
+        require(has_cached(s, r, hashable(s, r)), "the blocks it fills are cached")
+    if s.k.encodes:
+        require(is_taken(s, r), "the encoder inputs it needs have their room")
     grant_drafts(s, r)
     _grant(s, r)
     s.at += 1
@@ -192,9 +219,11 @@ def admit(s: State, r: Value) -> None:
     require(r == s.lr, "for this request")
     require(turn(s, r), "the request is being given slots")
     require(s.na == s.nhit, "every hit is adopted")
-    require(s.tlen[r] >= room(s), "it has room")
+    require(has_blocks(s, r, room(s)), "it has room")
     if s.k.caching:
-        require(s.ncached[r] >= hashable(s, r), "the blocks it fills are cached")
+        require(has_cached(s, r, hashable(s, r)), "the blocks it fills are cached")
+    if s.k.encodes:
+        require(is_taken(s, r), "the encoder inputs it needs have their room")
     require(s.stage[r] != UNBORN, "it has not ended")
     s.fresh[r] = RESUMED if s.stage[r] == PREEMPTED else NEW
     s.stage[r] = RUNNING

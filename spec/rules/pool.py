@@ -4,6 +4,7 @@ from nullblock.spec.cache_events import cleared, removed
 from nullblock.spec.fields import IDLE, LEAVING, RESETTING, RUNNING
 from nullblock.spec.flight import computed_for_sure
 from nullblock.spec.groups import is_null
+from nullblock.spec.hybrid import comes_next, covered, has_blocks, is_for
 from nullblock.spec.kernel import (
     State,
     Value,
@@ -37,12 +38,12 @@ def _enqueue(s: State, b: Value) -> None:
     s.freeset = s.k.add(s.freeset, b)
 
 
-def _append(s: State, r: Value, b: Value) -> None:
-    i = s.tlen[r]
-    s.tab[r, i] = b
-    s.tlen[r] = i + 1
-    s.pos[r, b] = i
-    s.own[b] = s.k.add(s.own[b], r)
+def _append(s: State, t: Value, b: Value) -> None:
+    i = s.tlen[t]
+    s.tab[t, i] = b
+    s.tlen[t] = i + 1
+    s.pos[t, b] = i
+    s.own[b] = s.k.add(s.own[b], t)
 
 
 def _unhash(s: State, b: Value) -> None:
@@ -51,71 +52,74 @@ def _unhash(s: State, b: Value) -> None:
     s.hstamp[b] = 0
 
 
-def release(s: State, r: Value, b: Value, i: Value) -> None:
-    """Block b, which stood at place i, is no longer in the table of r."""
-    s.pos[r, b] = -1
-    s.own[b] = s.k.remove(s.own[b], r)
+def release(s: State, t: Value, b: Value, i: Value) -> None:
+    """Block b, which stood at place i, is no longer in table t."""
+    s.pos[t, b] = -1
+    s.own[b] = s.k.remove(s.own[b], t)
     ensure(s.ref[b] > 0, "a reference count never goes below zero")
     s.ref[b] -= 1
     if s.ref[b] == 0:
-        s.done[b] = ite(i < s.k.full(s.comp[r]), 1, 0)
-        s.pw[b] = ite(i > 0, s.tab[r, i - 1], b)
+        s.done[b] = ite(i < s.k.full(s.comp[s.k.owner(t)]), 1, 0)
+        s.pw[b] = ite(i > 0, s.tab[t, i - 1], b)
         _enqueue(s, b)
 
 
-def _publish(s: State, r: Value) -> None:
-    i = s.ncached[r]
-    if i < s.tlen[r]:
-        if neg(is_null(s, r, i)):
-            b = s.tab[r, i]
-            s.hsh[b] = s.k.want(r, i)
+def _publish(s: State, t: Value) -> None:
+    i = s.ncached[t]
+    if i < s.tlen[t]:
+        if neg(is_null(s, t, i)):
+            b = s.tab[t, i]
+            s.hsh[b] = s.k.want(t, i)
             s.hstamp[b] = s.hclock
             s.hclock += 1
-    s.ncached[r] = i + 1
+    s.ncached[t] = i + 1
 
 
-@rule("POOL-10", "RB")
-def push_new(s: State, r: Value, b: Value) -> None:
+@rule("POOL-10", "TB")
+def push_new(s: State, t: Value, b: Value) -> None:
     """A new block is taken from the front of the free queue, loses the hash it carried, and
     belongs to one request.
 
     Source: BlockPool.get_new_blocks, _maybe_evict_cached_block.
     """
-    require(turn(s, r), "the request is being given slots")
+    require(turn(s, s.k.owner(t)), "the request is being given slots")
     require(s.leaving == 0, "nobody is half-way out")
     require(s.na == s.nhit, "hits are adopted before new blocks are taken")
-    require(s.tlen[r] < room(s), "a block is still missing")
+    require(s.tlen[t] < room(s), "a block is still missing")
+    require(comes_next(s, t, lambda u: s.tlen[u] >= room(s)), "none is in tables before it")
     require(is_lru(s, b), "the block is at the front of the free queue")
     _dequeue(s, b)
     ensure(s.ref[b] == 0, "a block from the free queue is unreferenced")
     _unhash(s, b)
     s.ref[b] = 1
-    _append(s, r, b)
+    _append(s, t, b)
 
 
-@rule("POOL-11", "RB")
-def adopt(s: State, r: Value, b: Value) -> None:
+@rule("POOL-11", "TB")
+def adopt(s: State, t: Value, b: Value) -> None:
     """A hit block is touched: it gains a reference and, if it stood in the free queue, leaves it.
 
     Source: BlockPool.touch, allocate_new_computed_blocks.
     """
+    r = s.k.owner(t)
     require(s.looking == 2, "the lookup is over")
     require(turn(s, r), "the request is being given slots")
     require(s.na < s.nhit, "a hit is pending")
+    require(is_for(s, t), "it is for this table")
     require(b == s.hit[s.na], "the hits are adopted in order")
     if s.ref[b] == 0:
         _dequeue(s, b)
         s.nevict -= 1
         s.evset = s.k.remove(s.evset, b)
     s.ref[b] += 1
-    _append(s, r, b)
+    _append(s, t, b)
     s.na += 1
-    s.ncached[r] += 1
-    s.comp[r] = s.k.tokens(s.na)
+    s.ncached[t] += 1
+    s.comp[r] = covered(s)
 
 
-@rule("HASH-12", "R")
-def publish(s: State, r: Value) -> None:
+@rule("HASH-12", "T")
+def publish(s: State, t: Value) -> None:
     """A block that this step fills gets its chain hash at once, behind any earlier block with that
     hash.
 
@@ -123,62 +127,68 @@ def publish(s: State, r: Value) -> None:
     the same step. Source: BlockPool.cache_full_blocks. In vllm-0.22.1 a prompt
     longer than max_model_len counts blocks it does not have.
     """
-    i = s.ncached[r]
+    r, i = s.k.owner(t), s.ncached[t]
     require(turn(s, r), "the request is being given slots")
     require(s.leaving == 0, "nobody is half-way out")
     require(s.na == s.nhit, "hits are adopted before blocks are cached")
-    require(s.tlen[r] >= room(s), "the table is complete")
+    require(has_blocks(s, r, room(s)), "the table is complete")
     require(i < hashable(s, r), "the block is filled by this step")
-    _publish(s, r)
+    require(
+        comes_next(s, t, lambda u: s.ncached[u] >= hashable(s, r)), "tables before it are done"
+    )
+    _publish(s, t)
 
 
-@rule("HASH-20", "R")
-def publish_known(s: State, r: Value) -> None:
+@rule("HASH-20", "T")
+def publish_known(s: State, t: Value) -> None:
     """Scheduling ahead, a block gets its chain hash when the last token of it becomes known, while
     its request runs.
 
     Source: AsyncScheduler._update_request_with_output. Elsewhere the next step does it (HASH-12).
     """
-    i = s.ncached[r]
+    r, i = s.k.owner(t), s.ncached[t]
     require(both(s.open == 1, r == s.taker), "it has a new token")
     require(s.leaving == 0, "nobody is half-way out")
     require(s.stage[r] == RUNNING, "it runs")
     require(i < s.k.full(computed_for_sure(s, r)), "the block is computed and known")
-    _publish(s, r)
+    known = s.k.full(computed_for_sure(s, r))
+    require(comes_next(s, t, lambda u: s.ncached[u] >= known), "tables before it are done")
+    _publish(s, t)
 
 
-@rule("PREEMPT-3", "R")
-def uncache(s: State, v: Value) -> None:
+@rule("PREEMPT-3", "T")
+def uncache(s: State, t: Value) -> None:
     """A request withdrawn in the step that was to fill its blocks takes their hashes back, last
     block first.
 
     Normative only: vllm-0.22.1 leaves the hashes, and a later lookup hits content that nobody
     computed (upstream 43569).
     """
-    i = s.ncached[v] - 1
+    v, i = s.k.owner(t), s.ncached[t] - 1
     require(s.stage[v] == LEAVING, "the request is leaving")
     require(i >= s.k.full(s.comp[v]), "the block is not computed")
-    _unhash(s, s.tab[v, i])
-    s.ncached[v] = i
+    _unhash(s, s.tab[t, i])
+    s.ncached[t] = i
 
 
-@rule("POOL-12", "RB")
-def pop_block(s: State, r: Value, b: Value) -> None:
+@rule("POOL-12", "TB")
+def pop_block(s: State, t: Value, b: Value) -> None:
     """A request that leaves releases its last block first; a block nobody holds any more queues
     for reuse with its hash.
 
     Source: SingleTypeKVCacheManager.free, BlockPool.free_blocks. Children so queue before their
     parents and are evicted first.
     """
-    n = s.tlen[r]
+    r, n = s.k.owner(t), s.tlen[t]
     require(s.stage[r] == LEAVING, "the request is leaving")
     require(n > 0, "it holds a block")
-    require(b == s.tab[r, n - 1], "the last block goes first")
+    require(b == s.tab[t, n - 1], "the last block goes first")
+    require(comes_next(s, t, lambda u: s.tlen[u] == 0), "tables before it are empty")
     if s.k.sem.withdraw_uncaches:
-        require(s.ncached[r] <= s.k.full(s.comp[r]), "no hash names content that is not computed")
-    s.tlen[r] = n - 1
-    s.ncached[r] = least(s.ncached[r], n - 1)
-    release(s, r, b, n - 1)
+        require(s.ncached[t] <= s.k.full(s.comp[r]), "no hash names content that is not computed")
+    s.tlen[t] = n - 1
+    s.ncached[t] = least(s.ncached[t], n - 1)
+    release(s, t, b, n - 1)
 
 
 @rule("HASH-13", "B")

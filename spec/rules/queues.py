@@ -1,6 +1,7 @@
 """Requests: arriving, being preempted, and leaving."""
 
 from nullblock.spec.drafts import placeholders
+from nullblock.spec.encoder import refers_to_any
 from nullblock.spec.fields import (
     AWAY,
     BACK,
@@ -14,8 +15,10 @@ from nullblock.spec.fields import (
     UPDATE,
     WAITING,
 )
+from nullblock.spec.hybrid import holds_nothing
 from nullblock.spec.kernel import State, Value, both, either, neg, require, rule
 from nullblock.spec.rules.drafts import drop_drafts, forget_drafts, lose_drafts
+from nullblock.spec.rules.encoder import forget_plan
 from nullblock.spec.rules.later import leave_flight, outdate, report_reset
 from nullblock.spec.rules.waiting import await_grammar, forget_waits, join_line, leave_line
 from nullblock.spec.state import check_stop, fits, is_victim, is_waiting, servable
@@ -126,6 +129,7 @@ def preempt(s: State, i: Value) -> None:
     if v == s.actor:
         s.asked = 0
         s.halted = 1
+        forget_plan(s)
     _leave_running(s, i, BACK)
     s.turned += 1
     s.preempted = s.k.add(s.preempted, v)
@@ -165,7 +169,9 @@ def requeue(s: State, v: Value) -> None:
     """
     require(s.leaving == BACK, "somebody goes back to the queue")
     require(v == s.leaver, "this request")
-    require(s.tlen[v] == 0, "it holds nothing")
+    require(holds_nothing(s, v), "it holds nothing")
+    if s.k.encodes:
+        require(neg(refers_to_any(s, v)), "it refers to no embeddings")
     s.stage[v] = PREEMPTED
     s.leaving = 0
     s.comp[v] = 0
@@ -199,6 +205,8 @@ def abort_waiting(s: State, r: Value) -> None:
     require(s.phase == IDLE, "between steps")
     require(s.leaving == 0, "nobody is half-way out")
     require(is_waiting(s, r), "it stands in the queue")
+    if s.k.encodes:
+        require(neg(refers_to_any(s, r)), "it refers to no embeddings")
     _quit_queue(s, r)
     _forget(s, r)
 
@@ -229,6 +237,8 @@ def finish_waiting(s: State, r: Value) -> None:
     require(s.phase == UPDATE, "an output is being applied")
     require(s.leaving == 0, "nobody is half-way out")
     require(is_waiting(s, r), "it stands in the queue")
+    if s.k.encodes:
+        require(neg(refers_to_any(s, r)), "it refers to no embeddings")
     require(both(s.open == 1, r == s.taker), "it has a new token")
     require(check_stop(s, r) != CONTINUE, "it stops")
     s.open = 0
@@ -249,7 +259,9 @@ def forget(s: State, r: Value) -> None:
     """
     require(s.leaving == AWAY, "somebody leaves for good")
     require(r == s.leaver, "this request")
-    require(s.tlen[r] == 0, "it holds nothing")
+    require(holds_nothing(s, r), "it holds nothing")
+    if s.k.encodes:
+        require(neg(refers_to_any(s, r)), "it refers to no embeddings")
     s.leaving = 0
     _forget(s, r)
 

@@ -1,6 +1,7 @@
 """One step: its phases, the advance of what is scheduled, and the output that comes back."""
 
 from nullblock.spec.drafts import may_take, placeholders
+from nullblock.spec.encoder import has_let_go, is_planned
 from nullblock.spec.fields import (
     ADVANCE,
     CHUNK,
@@ -20,9 +21,11 @@ from nullblock.spec.flight import (
     in_flight,
     owes_token,
 )
+from nullblock.spec.hybrid import has_cached
 from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, require, rule
 from nullblock.spec.later import is_stale
 from nullblock.spec.rules.drafts import launch_drafts, mark_chunk, settle_run
+from nullblock.spec.rules.encoder import forget_inputs, forget_plan, open_encoder
 from nullblock.spec.rules.later import forget_reported, land, report_anew, take_off
 from nullblock.spec.rules.waiting import count_adapters, forget_passed
 from nullblock.spec.state import at_rest, check_stop, may_admit, tokens_to_run
@@ -46,6 +49,7 @@ def begin_step(s: State) -> None:
     s.adm = 0
     s.blocked = 0
     s.halted = 0
+    open_encoder(s)
     report_anew(s)
 
 
@@ -60,7 +64,10 @@ def skip(s: State, r: Value) -> None:
     require(s.at < s.nr, "a running request is left")
     require(r == s.run[s.at], "it is the one at the index")
     require(tokens_to_run(s, r) == 0, "it has nothing to do")
+    if s.k.encodes:
+        require(is_planned(s, r), "its encoder inputs are planned")
     s.at += 1
+    forget_plan(s)
 
 
 @rule("RUN-7")
@@ -104,6 +111,7 @@ def begin_advance(s: State) -> None:
     s.at = 0
     s.finished = s.k.empty("R")
     s.prev = s.k.empty("R")
+    forget_inputs(s)
     forget_reported(s)
 
 
@@ -122,7 +130,7 @@ def advance(s: State, r: Value) -> None:
         i = s.nframe
         s.comp[r] += n
         s.sched[r] = 0
-        s.told[r] = s.tlen[r]
+        s.told[r] = s.tlen[s.k.table(r, 0)]
         s.fresh[r] = 0
         s.frame[i] = r
         s.born[i] = s.arr[r]
@@ -189,6 +197,8 @@ def pass_over(s: State) -> None:
     require(s.open == 0, "the request before is settled")
     require(s.cur < s.upto, "a request of the step is left")
     require(neg(owes_token(s, s.cur)), "it gets no token")
+    if s.k.encodes:
+        require(has_let_go(s, s.frame[s.cur]), "it refers to no item that it has passed")
     ensure(s.grant[s.cur] > 0, "a scheduled request computed at least one token")
     land(s)
     s.cur += 1
@@ -208,6 +218,8 @@ def drop_token(s: State, r: Value) -> None:
     require(r == s.frame[s.cur], "it is the next one")
     require(owes_token(s, s.cur), "it owes a token")
     require(s.drop[r] > 0, "which is to be dropped")
+    if s.k.encodes:
+        require(has_let_go(s, r), "it refers to no item that it has passed")
     ensure(s.grant[s.cur] > 0, "a scheduled request computed at least one token")
     s.drop[r] -= 1
     s.base[r] += 1
@@ -229,6 +241,8 @@ def take_token(s: State, r: Value) -> None:
     require(owes_token(s, s.cur), "it owes a token")
     require(s.drop[r] == 0, "which is not to be dropped")
     require(s.ndraft[s.cur] == 0, "its drafts are settled")
+    if s.k.encodes:
+        require(has_let_go(s, r), "it refers to no item that it has passed")
     ensure(s.grant[s.cur] > 0, "a scheduled request computed at least one token")
     if neg(is_stale(s, r)):
         if s.k.asynchronous:
@@ -259,7 +273,7 @@ def go_on(s: State, r: Value) -> None:
     require(check_stop(s, r) == CONTINUE, "it does not stop")
     if caches_what_is_known(s, r):
         require(
-            s.ncached[r] >= s.k.full(computed_for_sure(s, r)), "the blocks it knows are cached"
+            has_cached(s, r, s.k.full(computed_for_sure(s, r))), "the blocks it knows are cached"
         )
     s.open = 0
 

@@ -3,8 +3,9 @@ layer, and listed as out of reach where it has not.
 
     entry.py      what is known of a defect, and how it is shown
     scheduler.py  defects of pools, prefix caches, schedulers, asynchronous scheduling
-    beyond.py     defects of layers that the specification does not have: several groups, …
-    elsewhere.py  … connectors, offloading, encoders, KV events, radix trees
+    features.py   … windows, groups, encoder inputs
+    beyond.py     defects of layers that the specification does not have: block sizes, Mamba, …
+    elsewhere.py  … connectors, offloading, KV events, radix trees
     specimens.py  those that take more than one of the systematic mutants
     page.py       ZOO.md
 """
@@ -12,8 +13,9 @@ layer, and listed as out of reach where it has not.
 from nullblock.spec.zoo.beyond import BEYOND
 from nullblock.spec.zoo.elsewhere import ELSEWHERE
 from nullblock.spec.zoo.entry import Entry
+from nullblock.spec.zoo.features import FEATURES
 from nullblock.spec.zoo.scheduler import SCHEDULER
 
 ZOO: tuple[Entry, ...] = tuple(
-    sorted((*SCHEDULER, *BEYOND, *ELSEWHERE), key=lambda e: int(e.id.removeprefix("B")))
+    sorted((*SCHEDULER, *FEATURES, *BEYOND, *ELSEWHERE), key=lambda e: int(e.id.removeprefix("B")))
 )

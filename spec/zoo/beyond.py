@@ -4,11 +4,11 @@ layer is added. Where a layer that there is can slip in the same way, that is sh
 
 from nullblock.spec.zoo.entry import Entry
 
-GROUPS = "several KV-cache groups"
+SIZES = "blocks of several sizes"
+LATE = "blocks that are freed late"
 MAMBA = "mamba state"
 REMOTE = "KV connectors"
 OFFLOAD = "offloading"
-ENCODER = "encoder inputs"
 SESSIONS = "resumable sessions"
 WORKER = "the worker"
 RADIX = "a radix tree"
@@ -59,7 +59,7 @@ BEYOND: tuple[Entry, ...] = (
         "kvcached 451, 446",
         "block hash",
         "groups with blocks of different sizes are hashed with one size",
-        missing=GROUPS,
+        missing=SIZES,
     ),
     Entry(
         "B10",
@@ -87,26 +87,6 @@ BEYOND: tuple[Entry, ...] = (
         missing=MAMBA,
     ),
     Entry(
-        "B14",
-        "44409, 43884",
-        "coordinator",
-        "one group takes new blocks before another has touched its hits, and takes those",
-        specimen="new-blocks-before-hits",
-        changes="POOL-10, POOL-11",
-        falls="TABLE-2",
-        missing=GROUPS,
-    ),
-    Entry(
-        "B19",
-        "45856, 41282",
-        "coordinator",
-        "fewer blocks are foreseen than are taken, and the engine dies half-way",
-        mutant="state.fits.sign-2",
-        changes="ALLOC-1",
-        falls="guard",
-        missing=GROUPS,
-    ),
-    Entry(
         "B20",
         "48489",
         "block pool",
@@ -114,7 +94,7 @@ BEYOND: tuple[Entry, ...] = (
         specimen="parents-first",
         changes="POOL-12",
         falls="HASH-4",
-        missing=GROUPS,
+        missing=LATE,
     ),
     Entry(
         "B21",
@@ -122,7 +102,7 @@ BEYOND: tuple[Entry, ...] = (
         "coordinator",
         "groups of very different block sizes share a pool, and "
         "one's evictions undo the hits of all",
-        missing=GROUPS,
+        missing=SIZES,
     ),
     Entry(
         "B25",
@@ -157,16 +137,6 @@ BEYOND: tuple[Entry, ...] = (
         note="TABLE-11 is what it would break",
     ),
     Entry(
-        "B33",
-        "46281, 40860",
-        "coordinator",
-        "the hit is said to be a block longer than the list of its blocks",
-        mutant="rules.pool.adopt.skip-5",
-        changes="POOL-11",
-        falls="TABLE-1",
-        missing=GROUPS,
-    ),
-    Entry(
         "B34",
         "48375, 57128, 43559",
         "mamba",
@@ -192,7 +162,7 @@ BEYOND: tuple[Entry, ...] = (
         "46453",
         "coordinator",
         "groups disagree on a hit once external tokens count",
-        missing=f"{GROUPS}, {REMOTE}",
+        missing=REMOTE,
     ),
     Entry(
         "B38",
@@ -202,25 +172,18 @@ BEYOND: tuple[Entry, ...] = (
         missing=WORKER,
     ),
     Entry(
-        "B39",
-        "47728, 47282, vllm-ascend 13501",
-        "window",
-        "blocks behind the window are freed by what is only expected to be computed",
-        missing="windows whose blocks await a verdict on drafts",
-    ),
-    Entry(
         "B41",
         "vllm-ascend 13330",
         "coordinator",
         "a hit's length leaves out the compression: no hit at all",
-        missing=GROUPS,
+        missing=SIZES,
     ),
     Entry(
         "B42",
         "vllm-ascend 16270",
         "configuration",
         "a group of tiny blocks makes hits so coarse that short prompts have none",
-        missing=GROUPS,
+        missing=SIZES,
     ),
     Entry(
         "B51",

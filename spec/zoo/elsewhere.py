@@ -1,15 +1,14 @@
-"""Defects of connectors, offloading, encoders, KV events and radix trees: layers that the
+"""Defects of connectors, offloading, workers, KV events and radix trees: layers that the
 specification does not have.
 """
 
 from nullblock.spec.zoo.beyond import (
     CONSUMER,
-    ENCODER,
-    GROUPS,
     MAMBA,
     OFFLOAD,
     RADIX,
     REMOTE,
+    SIZES,
     WORKER,
 )
 from nullblock.spec.zoo.entry import Entry
@@ -115,25 +114,11 @@ ELSEWHERE: tuple[Entry, ...] = (
         missing=REMOTE,
     ),
     Entry(
-        "B89",
-        "31857",
-        "encoder",
-        "whoever waits takes encoder room and then gets no blocks",
-        missing=ENCODER,
-    ),
-    Entry(
-        "B91",
-        "38551, 45347, 39544",
-        "encoder",
-        "an encoder's output is freed by what is only expected, and then needed",
-        missing=ENCODER,
-    ),
-    Entry(
         "B93",
         "32789",
         "encoder",
         "one step tells the worker to keep and to free one thing",
-        missing=ENCODER,
+        missing=WORKER,
     ),
     Entry(
         "B94",
@@ -167,7 +152,7 @@ ELSEWHERE: tuple[Entry, ...] = (
         "KV events",
         "events of groups are cut at the wrong size",
         changes="EVENT-9",
-        missing=f"{GROUPS}, {REMOTE}",
+        missing=f"{SIZES}, {REMOTE}",
     ),
     Entry(
         "B100",

@@ -62,8 +62,9 @@ SPECIMENS: tuple[Specimen, ...] = (
             (
                 BLOCKS,
                 "        if is_padding(s):\n",
-                "        if s.tlen[r] + s.nhit - s.na < room(s):\n"
-                "            push_new(s, r, lru(s))\n"
+                "        u = hit_table(s, r, s.na)\n"
+                "        if s.tlen[u] + s.nhit - s.na < room(s):\n"
+                "            push_new(s, u, lru(s))\n"
                 "        if is_padding(s):\n",
             ),
         ),
@@ -138,7 +139,7 @@ SPECIMENS: tuple[Specimen, ...] = (
         "hits-forgotten",
         "an admitted request gets the tokens that hits cover as well",
         frozenset({"tokens_to_admit"}),
-        ((STATE, "return chunk(s, s.ntok[r] - start(s, r))", "return chunk(s, s.ntok[r])"),),
+        ((STATE, "chunk(s, s.ntok[r] - start(s, r)))", "chunk(s, s.ntok[r]))"),),
     ),
     Specimen(
         "preemption-forgets-flight",

@@ -62,7 +62,6 @@ def test_a_mistake_is_told_with_its_place(document: dict[str, Any], place: str, 
 
 
 DOCUMENTS: dict[str, dict[str, Any]] = {
-    "encoder inputs": with_items(ITEM),
     "prompts that are embeddings": {"events": [ADD | {"prompt_embeds": {"seed": 0}}]},
     "pooling requests": {"events": [ADD | {"pooling": True}]},
     "several clients": {"config": {"include_finished_set": True}, "events": [ADD]},
@@ -81,23 +80,57 @@ def test_an_engine_without_a_feature_refuses_it_by_name(feature: str) -> None:
     assert all(json.loads(line)["ev"] != "EXCEPTION" for line in lines)
 
 
-def ends(encoder: dict[str, Any], item: dict[str, Any], **config: Any) -> list[Any]:
+BEYOND: dict[str, dict[str, Any]] = {
+    "an encoder-decoder model": {
+        "config": {"encoder": {"is_encoder_decoder": True}},
+        "events": [],
+    },
+    "an encoder connector": {"config": {"encoder": {"external": ["x"]}}, "events": []},
+    "more than 8 encoder inputs": {
+        "config": ENCODER,
+        "events": [
+            {"op": "add", "id": "a", "prompt": {"range": [0, 9]}}
+            | {"mm_features": [{"hash": f"x{i}", "offset": i, "length": 1} for i in range(9)]}
+        ],
+    },
+    "not in order": with_items(ITEM, ITEM | {"hash": "y", "offset": 2, "length": 1}),
+    "beyond its prompt": with_items(ITEM | {"length": 4}),
+    "an encoder input of two sizes, 'x'": with_items(ITEM, ITEM | {"offset": 3, "length": 1}),
+}
+
+
+@pytest.mark.parametrize("what", BEYOND)
+def test_what_the_rules_do_not_say_of_encoder_inputs_is_refused_by_name(what: str) -> None:
+    """In one line, where it is met; with an item that fits in its place the scenario runs."""
+    with pytest.raises(OutOfScope, match=what) as caught:
+        taken = scenario.from_dict(BEYOND[what])
+        list(driver.run(taken, make_engine("spec", taken.config, VLLM_0_22_1)))
+    assert "\n" not in str(caught.value)
+    taken = scenario.from_dict(with_items(ITEM))
+    lines = list(driver.run(taken, make_engine("spec", taken.config, VLLM_0_22_1)))
+    assert all(json.loads(line)["ev"] != "EXCEPTION" for line in lines)
+
+
+def ends(
+    encoder: dict[str, Any], item: dict[str, Any], engine: str = "reference", **config: Any
+) -> list[Any]:
     """How a request with one item ends in the normative profile, and why if it says so."""
     document = with_items(item) | {"config": {"block_size": 4, "encoder": encoder, **config}}
     taken = scenario.from_dict(document)
-    lines = driver.run(taken, make_engine("reference", taken.config, NORMATIVE))
+    lines = driver.run(taken, make_engine(engine, taken.config, NORMATIVE))
     outputs = [out for line in lines for out in json.loads(line).get("outputs", [])]
     return [(out["finish"], out["stop_reason"]) for out in outputs if out["finish"]]
 
 
-def test_an_item_that_can_never_be_computed_is_refused_on_arrival() -> None:
+@pytest.mark.parametrize("engine", ["spec", "reference"])
+def test_an_item_that_can_never_be_computed_is_refused_on_arrival(engine: str) -> None:
     """Beyond the budget, or the cache; at either limit it is served."""
     sizes = {"max_num_encoder_input_tokens": 3, "encoder_cache_size": 2}
     told = "an item of 3 embeddings: a step computes 3, and 2 are kept"
-    assert ends(sizes, ITEM | {"length": 3}) == [("rejected", told)]
-    assert ends(sizes, ITEM | {"length": 2}) == [("length", None)]
+    assert ends(sizes, ITEM | {"length": 3}, engine) == [("rejected", told)]
+    assert ends(sizes, ITEM | {"length": 2}, engine) == [("length", None)]
     sizes = {"max_num_encoder_input_tokens": 2, "encoder_cache_size": 3}
-    assert ends(sizes, ITEM | {"length": 3})[0][0] == "rejected"
+    assert ends(sizes, ITEM | {"length": 3}, engine)[0][0] == "rejected"
 
 
 def test_blocks_for_cross_attention_count_when_a_request_is_refused() -> None:
@@ -113,8 +146,8 @@ def test_blocks_for_cross_attention_count_when_a_request_is_refused() -> None:
 
 
 def test_every_feature_has_a_document() -> None:
-    """What is beyond the core is named above; the reference alone has it."""
-    assert {str(feature) for feature in CONTRACT} == set(DOCUMENTS)
+    """What is beyond the core and the specification is named above; the reference has it."""
+    assert {str(feature) for feature in CONTRACT - features_of("spec")} == set(DOCUMENTS)
     assert features_of("reference") >= CONTRACT and not CORE_FEATURES & CONTRACT
 
 

@@ -189,6 +189,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "pipeline": {"pipeline_parallel_size": 2},
     "kv_events": {"kv_events": True},
     "groups": {"groups": [{"type": "mamba"}]},
+    "hybrid": {"groups": [{"type": "full"}, {"type": "sliding_window", "sliding_window": 8}]},
     "windows": {"groups": [{"type": "sliding_window", "sliding_window": 8}]},
     "priority": {"policy": "priority"},
     "prefix_caching": {"enable_prefix_caching": True},

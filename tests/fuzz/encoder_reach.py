@@ -122,12 +122,11 @@ def _at_hand(
     return found
 
 
-def _withdraw(seen: Seen, real: Any, self: Step, request: Request) -> Any:
-    before = self.encoder_budget
-    was_in = real()
-    if self.encoder_budget > before:
+def _withdraw(seen: Seen, real: Any, self: EncoderInputs, victim: Request, step: Step) -> None:
+    before = step.encoder_budget
+    real()
+    if step.encoder_budget > before:
         seen.add("kept although a withdrawn victim never computed it")
-    return was_in
 
 
 def _take(seen: Seen, real: Any, self: EncoderInputs, request: Request, step: Step) -> None:
@@ -176,7 +175,7 @@ WATCHED: tuple[tuple[type, str, Callable[..., Any]], ...] = (
     (EncoderInputs, "_take_encoder_inputs", _take),
     (EncoderInputs, "_free_encoder_inputs", _let_go),
     (EncoderInputs, "reset_encoder_cache", _reset),
-    (Step, "withdraw", _withdraw),
+    (EncoderInputs, "_withdraw_encoder_inputs", _withdraw),
     (EncoderCacheManager, "free", _free),
     (Finishing, "_free_request", _end),
     (PlaceholderRange, "get_embeds_indices_in_range", _range),

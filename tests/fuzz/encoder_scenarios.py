@@ -213,3 +213,30 @@ def encoder_scenario(seed: int, num_events: int = 40) -> Fields:
     """The scenario of that seed, decoded from JSON as it reaches the real engine."""
     made: Fields = json.loads(json.dumps(Maker(seed, num_events).scenario()))
     return made
+
+
+def items_scenario(seed: int, num_events: int = 40) -> Fields:
+    """The same with encoder inputs and little beside them: no encoder-decoder model or connector,
+    one full-attention group, tokens in and out; and no item goes beyond its prompt.
+    """
+    maker = Maker(seed, num_events)
+    while not maker.is_decoder_only:
+        seed += 1_000_003
+        maker = Maker(seed, num_events)
+    made = maker.scenario()
+    config = made["config"]
+    config["use_v2_model_runner"] = config["log_stats"] = False
+    config.pop("include_finished_set", None)
+    config["encoder"].pop("external", None)
+    made["events"] = [event for event in made["events"] if event["op"] != "counts"]
+    for event in made["events"]:
+        for key in ("prompt_embeds", "pooling", "client_index"):
+            event.pop(key, None)
+        if "mm_features" in event:
+            event["mm_features"] = [
+                item
+                for item in event["mm_features"]
+                if item["offset"] + item["length"] <= len(event["prompt"])
+            ]
+    plain: Fields = json.loads(json.dumps(made))
+    return plain

@@ -17,9 +17,9 @@ from fuzz import (
     waits,
     waits_reach,
 )
-from fuzz.encoder_scenarios import encoder_scenario
+from fuzz.encoder_scenarios import encoder_scenario, items_scenario
 from fuzz.encoder_waits import encoder_waits
-from fuzz.groups import with_groups, with_window
+from fuzz.groups import with_groups, with_hybrid, with_window
 from fuzz.lockstep import Scenario
 
 from nullblock.conformance.engine import ALL_FEATURES, CORE_FEATURES, Feature
@@ -103,6 +103,14 @@ def _of_one_kind() -> Iterable[Family]:
         watching=reach_groups.watching,
     )
     yield Family(
+        "hybrid",
+        "several groups of attention with blocks of one size",
+        lambda key, size, features: with_hybrid(key, size),
+        reach_groups.told,
+        CORE_FEATURES | {Feature.drafts, Feature.hybrid},
+        watching=reach_groups.watching,
+    )
+    yield Family(
         "groups",
         "hybrid models",
         lambda key, size, features: with_groups(key, size),
@@ -111,12 +119,23 @@ def _of_one_kind() -> Iterable[Family]:
         every=1,
         watching=reach_groups.watching,
     )
+    yield from _beside_the_core()
+
+
+def _beside_the_core() -> Iterable[Family]:
     yield Family(
         "encoder",
         "encoder inputs and the output contract",
         lambda key, size, features: encoder_scenario(_number(key), size),
         _of_encoder,
         ALL_FEATURES,
+    )
+    yield Family(
+        "items",
+        "encoder inputs, and one full-attention group",
+        lambda key, size, features: items_scenario(_number(key), size),
+        _of_encoder,
+        CORE_FEATURES | {Feature.drafts, Feature.encoder_inputs},
     )
     yield Family(
         "waits",

@@ -23,6 +23,17 @@ FAMILIES = (
     *("anything",) * 4,
     *("alone",) * 4,
 )
+HYBRIDS = (
+    *(("full", "sliding_window"),) * 4,
+    *(("full", "chunked_local"),) * 2,
+    ("full", "sliding_window", "sliding_window"),
+    ("full", "full", "sliding_window"),
+    ("full", "sliding_window", "chunked_local"),
+    ("sliding_window", "sliding_window"),
+    ("sliding_window", "chunked_local"),
+    ("full", "full"),
+)
+"""Without prefix caching several groups may be of one kind."""
 KINDS = ("full", "sliding_window", "sliding_window", "mamba", "chunked_local", "sink")
 
 
@@ -143,6 +154,41 @@ def with_window(key: str, size: int) -> dict[str, Any]:
         return scenario
 
     return first_built(key, draw)
+
+
+def with_hybrid(key: str, size: int) -> dict[str, Any]:
+    """The scenario of that key: its own events, several groups of attention with blocks of one
+    size.
+    """
+
+    def draw(attempt: str) -> dict[str, Any]:
+        scenario = seeded(attempt, size, CORE_FEATURES)
+        config = scenario["config"]
+        drawn = Groups(attempt, config)
+        r = drawn.r
+        if r.random() < 0.7:
+            config["block_size"] = drawn.size = min(drawn.size, 3)
+        slots = num_slots(config)
+        drawn.mixes = drawn.eagle = False
+        kinds = r.choice(HYBRIDS)
+        groups = [drawn.group(kind) for kind in kinds]
+        for group in groups:
+            if "chunk" in group:
+                group["chunk"] = -(-group["chunk"] // drawn.size) * drawn.size
+        r.shuffle(groups)
+        config |= {"groups": groups, **_written_nowhere(drawn.drafts())}
+        if r.random() < 0.8:
+            give_each(config, slots)
+        return scenario
+
+    return first_built(key, draw)
+
+
+def _written_nowhere(drafts: dict[str, Any]) -> dict[str, Any]:
+    """Drafts of what has no layers of its own in the cache."""
+    if drafts.get("spec_method") == "eagle":
+        drafts["spec_method"] = "draft_model"
+    return drafts
 
 
 def num_slots(config: dict[str, Any]) -> int:

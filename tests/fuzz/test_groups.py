@@ -233,7 +233,7 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
     "blocks go back only if there is room": (
         KVCacheManager,
         "allocate_slots",
-        "coordinator.remove_skipped_blocks(request_id, computed)",
+        "coordinator.remove_skipped_blocks(request_id, verified)",
         "pass",
     ),
     "a window needs a token more": (

@@ -19,7 +19,7 @@ EDITS: dict[str, tuple[str, str, str, frozenset[str]]] = {
     ),
     "what statements use": ("state.py", "s.rank[r] != 0", "s.rank[r] > 0", EVERYBODY),
     "a statement": ("invariants/pool.py", "s.ref[b] >= 0", "s.ref[b] > -1", EVERYBODY),
-    "the machine": ("machine/blocks.py", "s.tlen[r] == 0", "s.tlen[r] <= 0", frozenset()),
+    "the machine": ("machine/blocks.py", "s.tlen[t] == 0", "s.tlen[t] <= 0", frozenset()),
     "a comment": ("rules/pool.py", '"""Blocks:', '"""All blocks:', frozenset()),
 }
 """A file, the text in it, what it becomes, and the rules whose results are then stale."""

@@ -11,13 +11,15 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
+from world import random_items
+
 from nullblock.spec.concrete import State
 from nullblock.spec.erased.program import erased
 from nullblock.spec.erased.records import RecordEnv, View
 from nullblock.spec.erased.rows import Rows
 from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.erased.windows import Window
-from nullblock.spec.facts import Config, Request
+from nullblock.spec.facts import Config, Encoder, Request
 from nullblock.spec.fields import EOS, FIELDS, GHOSTS, IDLE, PLAIN, STOP_ID
 from nullblock.spec.indexed import IndexedEnv, Stamps
 from nullblock.spec.kernel import Broken, Disabled, Engines
@@ -136,8 +138,13 @@ def random_config(r: random.Random) -> Config:
         spec_method=r.choice(("ngram", "eagle", "draft_model")),
         max_loras=r.choice((0, 0, 1, 2)) if waits else 0,
         grammars=waits and r.random() < 0.3,
+        encoder=r.choice((None, _encoder(r))),
         semantics=semantics,
     )
+
+
+def _encoder(r: random.Random) -> Encoder:
+    return Encoder(r.choice((3, 5)), r.choice((3, 6)), disable_chunked_mm_input=r.random() < 0.3)
 
 
 def first_difference(seed: int, reached: Counter[str], events_each: int = 80) -> str | None:
@@ -179,10 +186,12 @@ def _event(r: random.Random, n: int, ids: list[str], flying: int) -> tuple[str, 
             arrival=n,
             adapter=r.choice((0, 1, 2, 3, -1)),
             grammar=r.random() < 0.4,
+            items=random_items(r, length),
         )
 
         def add(s: Any) -> Any:
-            s.k.requests[id] = q if s.k.skips else replace(q, adapter=0, grammar=False)
+            told = q if s.k.skips else replace(q, adapter=0, grammar=False)
+            s.k.requests[id] = told if s.k.encodes else replace(told, items=())
             return events.add(s, id)
 
         return "add", add
@@ -195,6 +204,8 @@ def _event(r: random.Random, n: int, ids: list[str], flying: int) -> tuple[str, 
     if r.random() < 0.05:
         running = r.random() < 0.5
         return "reset", lambda s: events.reset_prefix_cache(s, running)
+    if r.random() < 0.03:
+        return "reset encoder", lambda s: s.k.encodes and events.reset_encoder_cache(s)
     if r.random() < 0.01:
         turn = r.choice(("schedule", "update"))
     else:

@@ -71,13 +71,13 @@ class Constant(FiniteEnv):
     def integer(self, value: Any, sort: str) -> int:
         """The number that stands for a value of a sort, as a word of so many bits has it."""
         match sort:
-            case "R":
+            case "R" | "T":
                 found = self.of[value]
             case "H":
                 found = self.hash(value)
             case "{B}":
                 found = sum(1 << b for b in value)
-            case "{R}":
+            case "{R}" | "{T}":
                 found = sum(1 << self.of[r] for r in value)
             case _:
                 found = int(value or 0)
@@ -101,7 +101,7 @@ class Constant(FiniteEnv):
         if domain not in self.known:
             every = keys(domain, self.instance.members)
             named = [
-                tuple(self.names[n] if d == "R" else n for n, d in zip(at, domain, strict=True))
+                tuple(self.names[n] if d in "RT" else n for n, d in zip(at, domain, strict=True))
                 for at in every
             ]
             called = [key if len(key) > 1 else key[0] for key in named]

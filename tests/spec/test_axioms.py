@@ -45,7 +45,7 @@ def members(k: Any, sort: str) -> Any:
     match sort:
         case "I":
             return st.integers(-3, 2000)
-        case "R":
+        case "R" | "T":
             return st.sampled_from(["a", "b"])
         case "B":
             return st.integers(1, 6)

@@ -25,7 +25,10 @@ from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
 sys.path.insert(0, str(Path(__file__).parent))
 from test_explorer import PINNED  # noqa: E402  (a module beside this one)
 
-SMALL = ("keys", "nocache", "pauses", "resets", "rules-ahead", "rules-priority")
+SMALL = (
+    *("keys", "nocache", "pauses", "resets", "rules-ahead", "rules-priority"),
+    *("items-whole", "hybrid-chunks"),
+)
 LOOKED_AT = ("keys", "resets", "rules-priority")
 PLANTED = (
     "touch-keeps-queue",

@@ -72,11 +72,24 @@ SHORTEST = {
         "DRAFT-12",
         "add a; schedule; reset_prefix_cache reset_running; update",
     ),
+    "window-passes-with-drafts": (
+        "GROUP-8",
+        "add a; schedule; update; schedule; update; schedule; schedule; update; update",
+    ),
     "place-taken-in-a-pause": ("WAIT-49", "add a; add b; schedule; schedule"),
     "stops-while-skipped": (
         "WAIT-12",
         "add a; add b; schedule; reset_prefix_cache reset_running; schedule; update",
     ),
+    "item-never-computed": (
+        "ENC-25",
+        "add a; schedule; add b; update; schedule; update; schedule",
+    ),
+    "budget-is-lost": (
+        "ENC-26",
+        "add a; schedule; add b; update; schedule; update; schedule",
+    ),
+    "waits-between-items": ("LIFE-15", "add a; schedule; update; schedule; update"),
 }
 """What breaks, and the actions of a shortest counterexample."""
 EACH = pytest.mark.parametrize("defect", DEPARTURES, ids=lambda d: d.name)
@@ -182,6 +195,22 @@ def test_a_story_says_what_changed_and_with_which_values() -> None:
     )
     assert last.after == "running nobody; waiting a 0/6; free 6* 4* 3* 2* 1* 7* 5*"
     assert story.values == ("block 6: ref 0, hsh 6, done 0",)
+
+
+def test_a_story_speaks_of_encoder_inputs() -> None:
+    """What is computed, taken out of a step, found in the cache, and where a step ends for it."""
+    said = {}
+    for name in ("item-never-computed", "waits-between-items"):
+        found = find(named(name)).counterexample
+        assert found is not None
+        beats = tell(found, named(name).scope, VLLM_0_22_1).beats
+        said[name] = [change for beat in beats for change in beat.changes]
+    taken = "a goes on: 2 tokens, takes block 4, hashes block 4, has the encoder compute item 1"
+    kept = "an item of a is taken out of the step, and stays in the cache"
+    at = said["item-never-computed"].index(taken)
+    assert said["item-never-computed"][at + 1] == kept
+    ended = "item 2 cannot be had now: a gets no token from there on"
+    assert said["waits-between-items"].count(ended) >= 2
 
 
 def test_a_story_that_does_not_come_out_is_not_told() -> None:

@@ -23,7 +23,7 @@ WINDOW, CHUNKS = Group(sliding_window=3), Group(attention_chunk_size=4)
 
 def state(group: Group, **more: Any) -> Any:
     """The empty state of a world whose layers are of that kind; blocks have two tokens."""
-    return new_state(replace(CONFIG, group=group, **more))
+    return new_state(replace(CONFIG, groups=(group,), **more))
 
 
 def table(s: Any, r: str) -> list[int]:
@@ -43,7 +43,7 @@ def table(s: Any, r: str) -> list[int]:
 def test_blocks_pass_with_the_window_or_the_chunk(group: Group, expected: list[int]) -> None:
     """GROUP-1: after 0, 1, … 8 computed tokens, in whole blocks of two tokens."""
     s = state(group)
-    assert [passed(s, tokens) for tokens in range(9)] == expected
+    assert [passed(s, "a0", tokens) for tokens in range(9)] == expected
 
 
 def test_a_running_request_gives_back_what_no_token_sees() -> None:
@@ -119,11 +119,9 @@ def test_the_gate_takes_hits_off_what_a_request_ever_holds() -> None:
     s = state(WINDOW, max_num_scheduled_tokens=2)
     arrive(s, "a0", 9, 1)
     assert s.k.admission_cap == 3
-    assert [missing(s, "a0", n) for n in (1, 3, 5)] == [1, 3, 3]
-    s.nhit = 1
-    assert missing(s, "a0", 5) == 2
-    s.nhit = 4
-    assert missing(s, "a0", 5) == 0
+    assert [missing(s, "a0", n, 0) for n in (1, 3, 5)] == [1, 3, 3]
+    assert missing(s, "a0", 5, 1) == 2
+    assert missing(s, "a0", 5, 4) == 0
 
 
 @pytest.mark.parametrize("rule", [pass_over_block, pad, drop_null])

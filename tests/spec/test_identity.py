@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nullblock.spec.concrete import Zero
+from nullblock.spec.carriers import Zero
 from nullblock.spec.explorer.actions import Evict, actions, perform
 from nullblock.spec.explorer.identity import NOBODY, PAST, Identity, normalise, order, rename
 from nullblock.spec.explorer.model import Scope, beginning
@@ -144,6 +144,7 @@ def some_value(sort: str, s: Any, chance: random.Random) -> Any:
         "I": range(-2, 9),
         "H": (*range(1, len(s.k.parents)), None),
         "{R}": (frozenset(), frozenset(R), frozenset(R[:1])),
+        "{T}": (frozenset(), frozenset(R), frozenset(R[:1])),
         "{B}": (frozenset(), frozenset(B), frozenset(B[1:])),
     }
     return chance.choice(values[sort])
@@ -236,6 +237,10 @@ def test_what_a_rule_changes_it_is_known_to_write() -> None:
             "window",
             "grammars",
             "adapters",
+            "items",
+            "items-ahead",
+            "hybrid-chunks",
+            "hybrid-ahead",
         ):
             last[:] = [beginning(STANDARD[name], NORMATIVE)]
             for _ in random_states(STANDARD[name], 8, 400):

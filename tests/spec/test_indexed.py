@@ -4,9 +4,10 @@ import random
 from typing import Any
 
 import pytest
+from world import random_items
 
 from nullblock.spec.concrete import Env, State, initial
-from nullblock.spec.facts import Config, Request
+from nullblock.spec.facts import Config, Encoder, Request
 from nullblock.spec.fields import PLAIN
 from nullblock.spec.indexed import IndexedEnv
 from nullblock.spec.machine import events
@@ -15,7 +16,8 @@ from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0, Semantics, with_switches
 
 DECIDING = (
-    "stamp rank hsh tab tlen ncached ref stage run nr nwait nfree comp ntok due told npre".split()
+    "stamp rank hsh tab tlen ncached ref stage run nr nwait nfree comp ntok due told npre "
+    "kept users unused eroom efree ebudget".split()
 )
 
 
@@ -54,8 +56,10 @@ def _live(value: Any) -> Any:
 def _same(plain: Any, indexed: Any) -> None:
     for field in DECIDING:
         assert _live(getattr(plain, field)) == _live(getattr(indexed, field)), field
-    assert sorted(b for b in plain.stamp if plain.stamp[b]) == sorted(indexed.stamp)
-    assert sorted(indexed.stamp, key=plain.stamp.__getitem__) == list(indexed.stamp)
+    for queue in ("stamp", "unused"):
+        by_definition, by_index = getattr(plain, queue), getattr(indexed, queue)
+        assert sorted(b for b, place in by_definition.items() if place) == sorted(by_index)
+        assert sorted(by_index, key=by_definition.__getitem__) == list(by_index)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -75,6 +79,7 @@ def test_indexed_equals_definition(semantics: Semantics, seed: int) -> None:
         max_model_len=14,
         policy=r.choice(("fcfs", "priority")),
         scheduler_reserve_full_isl=r.random() < 0.5,
+        encoder=r.choice((None, Encoder(3, 4))),
         semantics=semantics,
     )
     states = _pair(config)
@@ -83,9 +88,9 @@ def test_indexed_equals_definition(semantics: Semantics, seed: int) -> None:
         if r.random() < 0.3:
             id = f"{r.choice('abc')}{n}"
             ids.append(id)
-            q = Request(
-                id, r.randrange(1, 7), r.randrange(1, 6), priority=r.randrange(3), arrival=n
-            )
+            length, more, priority = r.randrange(1, 7), r.randrange(1, 6), r.randrange(3)
+            items = random_items(r, length) if config.encoder else ()
+            q = Request(id, length, more, priority=priority, arrival=n, items=items)
             for s in states:
                 s.k.requests[id] = q
                 events.add(s, id)

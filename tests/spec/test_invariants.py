@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nullblock.spec.facts import Group, Request
+from nullblock.spec.facts import Encoder, Group, Item, Request
 from nullblock.spec.fields import (
     AWAY,
     BACK,
@@ -23,7 +23,7 @@ from nullblock.spec.fields import (
     WAIT_PHASE,
 )
 from nullblock.spec.invariants import INVARIANTS
-from nullblock.spec.machine.schedule import schedule
+from nullblock.spec.machine.schedule import decide, schedule
 from nullblock.spec.rules.drafts import propose
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -71,10 +71,20 @@ def verifying() -> Any:
 
 def windowed() -> Any:
     """A request runs whose layers see three tokens; the first of its blocks is null by now."""
-    s = new_state(replace(CONFIG, group=Group(sliding_window=3)))
+    s = new_state(replace(CONFIG, groups=(Group(sliding_window=3),)))
     arrive(s, "a0", 7, 4)
     step(s)
     step(s)
+    return s
+
+
+def mixed() -> Any:
+    """The same where other layers see all; another one like it waits."""
+    s = new_state(replace(CONFIG, num_blocks=24, groups=(Group(), Group(sliding_window=3))))
+    arrive(s, "a0", 7, 4)
+    step(s)
+    step(s)
+    arrive(s, "a1", 7, 4)
     return s
 
 
@@ -102,6 +112,15 @@ def adapted() -> Any:
     arrive(s, "a0", 3, 3, adapter=1)
     arrive(s, "a1", 3, 3, adapter=1)
     step(s)
+    return s
+
+
+def encoding() -> Any:
+    """A step is decided that computes the two embeddings of a0's item, and four tokens of b1."""
+    s = new_state(replace(CONFIG, encoder=Encoder(3, 4)))
+    arrive(s, "a0", 4, 1, items=(Item(1, 0, 2),))
+    arrive(s, "b1", 4, 1)
+    decide(s)
     return s
 
 
@@ -218,6 +237,9 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "GROUP-10": (windowed, lambda s: s.hsh.update({0: s.k.want("a0", 0)})),
     "GROUP-11": (seen_again, lambda s: s.hit.update({2: 0})),
     "GROUP-12": (windowed, put(tlen={"a0": 8}, tab={("a0", i): i + 1 for i in range(8)})),
+    "GROUP-15": (mixed, put(looking=2, lr="a1", span=2)),
+    "GROUP-16": (mixed, put(tlen={("a0", 1): 3})),
+    "GROUP-17": (mixed, lambda s: s.pos.update({(("a0", 0), s.tab[("a0", 1), 2]): 0})),
     "WAIT-46": (awaiting, lambda s: s.skip.update({"a0": s.skip["b1"]})),
     "WAIT-47": (awaiting, put(skip={"a0": 0})),
     "WAIT-48": (awaiting, put(passed=frozenset({"a0"}))),
@@ -236,6 +258,16 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "DRAFT-20": (verifying, put(landed={"a0": -1}, flown={"a0": 1})),
     "DRAFT-17": (drafting, put(phase=RUN_PHASE, sched={"a0": 2})),
     "DRAFT-18": (drafting, put(phase=UPDATE, open=1, taker="a0", ntok={"a0": 2})),
+    "ENC-20": (encoding, put(kept={1: 0})),
+    "ENC-21": (encoding, put(unused={1: 1}, uback=2)),
+    "ENC-22": (encoding, put(eroom=1)),
+    "ENC-23": (encoding, put(users={1: frozenset({"a0", "b1"})})),
+    "ENC-24": (encoding, put(users={1: frozenset()})),
+    "ENC-25": (encoding, put(made={1: 0})),
+    "ENC-26": (encoding, put(ebudget=0)),
+    "ENC-27": (encoding, put(inputs={0: 0})),
+    "ENC-28": (encoding, put(planning=2, planner="a0", nplan=1)),
+    "ENC-29": (encoding, put(gone={0: 1}, ngone=1, newly={1: 0})),
 }
 
 

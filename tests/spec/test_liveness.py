@@ -8,6 +8,7 @@ import pytest
 
 from nullblock.spec.departures import DEPARTURES
 from nullblock.spec.draft_departures import DRAFT_DEFECTS
+from nullblock.spec.encoder_departures import ENCODER_DEFECTS
 from nullblock.spec.explorer.actions import Schedule, Step, Update, perform
 from nullblock.spec.explorer.identity import Identity
 from nullblock.spec.explorer.liveness import SERVED
@@ -89,6 +90,7 @@ LASSOS = {
         "reset_prefix_cache reset_running; update; schedule; update",
         "schedule; update",
     ),
+    "waits-between-items": ("LIVE-3", "add a; schedule; update", "schedule; update"),
 }
 """Of each departure that starves somebody: the statement, the way into the cycle, the cycle."""
 
@@ -117,16 +119,16 @@ def test_departures_that_starve_somebody_are_found(name: str) -> None:
 
 
 def test_the_other_departures_starve_nobody() -> None:
-    """Of the switches that differ in vllm-0.22.1, but those of drafts and of waits, three starve
-    somebody; with any other one set so, everybody is still served in these scopes: 49097 too
-    delays, and does not starve.
+    """Of the switches that differ in vllm-0.22.1, but those of drafts, of waits and of encoder
+    inputs, three starve somebody; with any other one set so, everybody is still served in these
+    scopes: 49097 too delays, and does not starve.
     """
     served_all_the_same = [
         name
         for name, value in switches(NORMATIVE).items()
         if getattr(VLLM_0_22_1, name) != value
         and name not in ("reject_unservable", "length_before_min_tokens", "victim_by_id")
-        and name not in {defect.switch for defect in (*DRAFT_DEFECTS, *WAIT_DEFECTS)}
+        and name not in {d.switch for d in (*DRAFT_DEFECTS, *WAIT_DEFECTS, *ENCODER_DEFECTS)}
     ]
     assert len(served_all_the_same) == 7
     for name in served_all_the_same:

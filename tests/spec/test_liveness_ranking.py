@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from nullblock.spec.concrete import Env, Minus, Nothing, Zero
+from nullblock.spec.carriers import Minus, Nothing, Zero
+from nullblock.spec.concrete import Env
 from nullblock.spec.explorer.actions import Add, Reset, Schedule, Step, Update, actions, perform
 from nullblock.spec.explorer.identity import Identity
 from nullblock.spec.explorer.model import Scope, beginning

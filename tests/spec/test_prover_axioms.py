@@ -65,7 +65,7 @@ def subsets(members: list[Any]) -> Iterator[frozenset[Any]]:
 
 def hashes(k: Env) -> set[Any]:
     """Every chain hash of up to five blocks, and the two values that are none."""
-    return {k.NOHASH, k.ROOT} | {k.want(r, i) for r in k.requests for i in range(5)}
+    return {k.NOHASH, k.ROOT} | {k.want(t, i) for t in k.domain("T") for i in range(5)}
 
 
 def domain(k: Env, sort: str) -> list[Any]:

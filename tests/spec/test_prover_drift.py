@@ -111,7 +111,7 @@ def states() -> dict[str, list[tuple[Any, tuple[Any, ...]]]]:
 
 def arguments(rule: Rule, s: Any) -> Iterator[tuple[Any, ...]]:
     """Every argument of a rule in a small state."""
-    domains = {"R": list(s.k.requests), "B": range(1, s.k.usable + 1), "I": range(-1, 4)}
+    domains = {sort: list(s.k.domain(sort)) for sort in "RTB"} | {"I": range(-1, 4)}
     return product(*(domains[sort] for sort in rule.sorts))
 
 

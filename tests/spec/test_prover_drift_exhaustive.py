@@ -165,7 +165,7 @@ def met(name: str) -> tuple[list[Any], frozenset[str], int]:
 def arguments(rule: Rule, s: Any) -> Iterator[tuple[Any, ...]]:
     """Every argument of a rule: each request, each block, the places and one on either side."""
     places = range(-1, max(s.k.usable, len(s.k.requests)) + 1)
-    domains = {"R": list(s.k.requests), "B": range(1, s.k.usable + 1), "I": places}
+    domains = {sort: list(s.k.domain(sort)) for sort in "RTB"} | {"I": places}
     return product(*(domains[sort] for sort in rule.sorts))
 
 

@@ -74,9 +74,9 @@ def test_an_invariant_that_says_nothing_is_noticed(monkeypatch: pytest.MonkeyPat
     """Weakened to what is always true, or to what others say already."""
     monkeypatch.setitem(INVARIANTS, "HASH-6", lambda s: True)
     monkeypatch.setitem(INVARIANTS, "TABLE-7", INVARIANTS["TABLE-1"])
-    said = sorted(Vacuity((), tuple(bites(NORMATIVE))).problems())
+    said = list(Vacuity((), tuple(bites(NORMATIVE))).problems())
     assert said == [
+        "says nothing: HASH-6 holds in every state",
         "says nothing new: TABLE-1 follows from the other invariants",
         "says nothing new: TABLE-7 follows from the other invariants",
-        "says nothing: HASH-6 holds in every state",
     ]

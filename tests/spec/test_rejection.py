@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 
 from nullblock.spec.concrete import Env, initial
-from nullblock.spec.facts import Config, Group, Request
+from nullblock.spec.facts import Config, Encoder, Group, Item, Request
 from nullblock.spec.kernel import Broken, Disabled
 from nullblock.spec.machine import events
 from nullblock.spec.profiles import NORMATIVE
@@ -20,6 +20,13 @@ from world import arrive, new_state, step  # noqa: E402  (a module beside this o
 
 LENIENT = replace(NORMATIVE, reject_unservable=False)
 RESETS = (None, *range(12))
+PARTS = ((Group(1),), (Group(3),), (Group(0, 2),), (Group(0, 4),))
+ITEMS = (
+    (Item(1, 0, 1),),
+    (Item(1, 0, 3),),
+    (Item(1, 1, 4, (True, False, False, True)),),
+    (Item(1, 0, 1), Item(2, 2, 3)),
+)
 
 
 def test_reason_iff_unservable() -> None:
@@ -50,9 +57,9 @@ def test_reason_iff_unservable_where_layers_see_a_part_of_the_past() -> None:
     """LIFE-11 and the reason agree there too, and a request may be longer than the pool."""
     seen: set[str | None] = set()
     is_longer = False
-    for blocks, group, drafts, ahead, scheduled, batched in product(
-        (2, 3, 5, 7),
-        (Group(1), Group(3), Group(0, 2), Group(0, 4)),
+    for blocks, groups, drafts, ahead, scheduled, batched in product(
+        (2, 3, 5, 7, 12),
+        (*PARTS, *((Group(), *part) for part in PARTS), (Group(3), Group(0, 2))),
         (0, 2),
         (False, True),
         (1, 3),
@@ -63,7 +70,7 @@ def test_reason_iff_unservable_where_layers_see_a_part_of_the_past() -> None:
             async_scheduling=ahead,
             num_spec_tokens=drafts,
             spec_method="draft_model",
-            group=group,
+            groups=groups,
             max_num_batched_tokens=batched,
         )
         s = initial(Env(config))
@@ -76,6 +83,28 @@ def test_reason_iff_unservable_where_layers_see_a_part_of_the_past() -> None:
     assert is_longer and seen == {None, "pool"}
 
 
+def test_reason_iff_unservable_where_requests_have_encoder_inputs() -> None:
+    """LIFE-11, ENC-16 and the reason agree: an item is too large for a step or for the cache, or
+    must not be cut and is longer than any step.
+    """
+    seen = set()
+    for budget, room, whole, scheduled, threshold in product(
+        (1, 2, 3), (1, 2, 3), (True, False), (2, 3, 9), (0, 1, 3)
+    ):
+        config = Config(
+            *(9, 1, scheduled, 2, 9),
+            long_prefill_token_threshold=threshold,
+            encoder=Encoder(budget, room, whole),
+        )
+        s = initial(Env(config))
+        for items in ITEMS:
+            s.k.requests["r"] = Request("r", 6, 1, items=items)
+            reason = why_unservable(config, 6, 1, items)
+            assert bool(servable(s, "r")) == (reason is None), (config, items, reason)
+            seen.add(reason and reason.split(", ")[-1].split()[0])
+    assert seen == {None, "and", "in"}
+
+
 def test_who_is_accepted_is_served_where_layers_see_a_part_of_the_past() -> None:
     """LIFE-11, by trying, even where the cap reckons with more tokens than a step has."""
     longer = 0
@@ -85,7 +114,7 @@ def test_who_is_accepted_is_served_where_layers_see_a_part_of_the_past() -> None
         config = Config(
             *(blocks, 1, scheduled, 2, 12),
             scheduler_reserve_full_isl=reserve,
-            group=group,
+            groups=(group,),
             max_num_batched_tokens=batched,
         )
         if why_unservable(config, 7, output) is None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from nullblock.spec.carriers import Zero
 from nullblock.spec.catalogue import CATALOGUE, everything
-from nullblock.spec.concrete import Zero
 from nullblock.spec.explorer.actions import Add, Schedule, Update, perform
 from nullblock.spec.explorer.model import Scope, Template, beginning
 from nullblock.spec.explorer.scopes import STANDARD

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from nullblock.spec.concrete import Env, State, initial
-from nullblock.spec.facts import Config, Request
+from nullblock.spec.facts import Config, Item, Request
 from nullblock.spec.fields import EOS, PLAIN
 from nullblock.spec.flight import in_flight
 from nullblock.spec.kernel import Engines
@@ -24,8 +24,12 @@ CONFIG = Config(
 class World(Env):
     """Requests whose ids start alike share their first block; those of kind `e` stop at once."""
 
-    def want(self, r: str | None, i: int) -> Any:
-        return r and tuple("shared" if j == 0 else r[0] for j in range(i + 1))
+    def want(self, t: Any, i: int) -> Any:
+        r = self.owner(t)
+        if r is None:
+            return None
+        kinds = ("shared" if j == 0 else r[0] for j in range(i + 1))
+        return tuple((kind, self.group(t)) if self.several else kind for kind in kinds)
 
     def par(self, h: Any) -> Any:
         return h and h[:-1]
@@ -47,6 +51,20 @@ class World(Env):
 def new_state(config: Config = CONFIG) -> Any:
     """The empty state of a world."""
     return initial(World(config, checks=True))
+
+
+def random_items(r: random.Random, prompt: int) -> tuple[Item, ...]:
+    """Encoder inputs for a prompt of so many tokens: one number has one size."""
+    found: list[Item] = []
+    end = 0
+    while r.random() < 0.6:
+        number, start = r.randrange(1, 4), end + r.randrange(2)
+        item = Item(number, start, number, (True, False, True) if number == 3 else None)
+        end = item.end
+        if end > prompt:
+            break
+        found.append(item)
+    return tuple(found)
 
 
 def arrive(s: Any, id: str, prompt: int, output: int, **facts: Any) -> None:
@@ -117,15 +135,17 @@ def disturb(s: Any, r: random.Random, n: int) -> None:
     kind = r.random()
     live = [q for q in s.k.requests if s.stage[q]]
     if kind < 0.35:
+        id, prompt = f"{r.choice('abe')}{n}", r.randrange(1, 13)
         arrive(
             s,
-            f"{r.choice('abe')}{n}",
-            r.randrange(1, 13),
+            id,
+            prompt,
             r.randrange(1, 5),
             priority=r.randrange(3),
             arrival=n,
             adapter=r.randrange(4) if s.k.max_loras else 0,
             grammar=s.k.config.grammars and r.random() < 0.5,
+            **({"items": random_items(r, prompt)} if s.k.encodes else {}),
         )
     elif kind < 0.42 and live:
         events.abort(s, r.choice(live))
@@ -137,3 +157,5 @@ def disturb(s: Any, r: random.Random, n: int) -> None:
         events.pause(s, r.choice((0, 0, 1, 2)))
     elif kind < 0.75 and live:
         events.compiled(s, r.choice(live))
+    elif 0.75 <= kind < 0.78 and s.k.encodes:
+        events.reset_encoder_cache(s)

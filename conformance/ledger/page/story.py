@@ -70,15 +70,18 @@ def _free(free: tuple[BlockFrame, ...]) -> str:
 
 
 def _request(r: RequestFrame, size: int, hashed: set[int]) -> Element:
-    """A row: its blocks, a pip for each slot, filled where the token is computed."""
+    """A row: the blocks of each group, a pip for each slot, filled where the token is computed."""
     cells: list[Child] = []
-    for i, block in enumerate(r.table):
-        slots = range(i * size, (i + 1) * size)
-        kind = "cached" if block in hashed else "held"
-        cells.append(_slots(str(block), r, slots, kind))
-    rest = range(len(r.table) * size, r.tokens)
-    if rest:
-        cells.append(_slots("no block", r, rest, "none"))
+    for table in r.tables:
+        if cells:
+            cells.append(" | ")
+        for i, block in enumerate(table):
+            slots = range(i * size, (i + 1) * size)
+            kind = "cached" if block in hashed else "held"
+            cells.append(_slots(str(block), r, slots, kind))
+        rest = range(len(table) * size, r.tokens)
+        if rest:
+            cells.append(_slots("no block", r, rest, "none"))
     flying = f", {r.flying} in flight" if r.flying else ""
     return el(
         "tr",

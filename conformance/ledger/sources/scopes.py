@@ -8,6 +8,7 @@ from nullblock.conformance.ledger.sources.base import Record, Source
 from nullblock.conformance.ledger.told import Told, told
 from nullblock.conformance.ledger.words import Word
 from nullblock.spec.catalogue import catalogue
+from nullblock.spec.evidence import RELEASED
 from nullblock.spec.explorer.liveness import SERVED
 from nullblock.spec.explorer.model import Scope
 from nullblock.spec.explorer.result import Result
@@ -124,7 +125,7 @@ def cells(found: Scopes) -> Iterator[Cell]:
                     extent=counted(len(found.scopes)),
                     because=few(wrong),
                 )
-        elif s.kind == "rule":
+        elif s.kind == "rule" and s.id not in RELEASED:
             where = [f for f in found.scopes if s.id in f.fired]
             yield Cell(
                 *(s.id, ENGINE, Word.EXHAUSTIVE if where and not wrong else Word.EMPTY, COMMAND),

@@ -59,7 +59,7 @@ def bites(sem: Semantics) -> list[Bite]:
     for biter in biters:
         biter.follow(ANY, biter.priority)
     found = []
-    for id in INVARIANTS.keys() - UNPROVED.keys():
+    for id in (i for i in INVARIANTS if i not in UNPROVED):
         alone = any(b.breaks(id, True) for b in biters)
         found.append(Bite(id, alone or any(b.breaks(id, False) for b in biters), alone))
     return found

@@ -95,7 +95,7 @@ def told(s: State, rule: Rule, arguments: tuple[Any, ...], fell: Fallen) -> Coun
 
 
 def _kind(sort: str) -> str:
-    return {"B": "block", "R": "request", "I": "number"}[sort]
+    return {"B": "block", "R": "request", "T": "request", "I": "number"}[sort]
 
 
 def setting(s: State) -> str:

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from nullblock.spec.concrete import CARRIERS, Env, State, Zero
+from nullblock.spec.carriers import CARRIERS, Zero
+from nullblock.spec.concrete import Env, State
 from nullblock.spec.facts import Config, Request
 from nullblock.spec.fields import FIELDS
 from nullblock.spec.prover.finite.cells import Cells, absent, number, word
@@ -103,13 +104,13 @@ class Decoder:
     def decoded(self, n: int, sort: str) -> Any:
         """A value of a sort, from its word."""
         match sort:
-            case "R":
+            case "R" | "T":
                 return request(n)
             case "B":
                 return n or None
             case "H":
                 return self.chain(n)
-            case "{B}" | "{R}":
+            case "{B}" | "{R}" | "{T}":
                 of = self.found.instance.members[sort[1]]
                 return frozenset(self.decoded(x, sort[1]) for x in of if n >> x & 1)
             case _:

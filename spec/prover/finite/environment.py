@@ -11,6 +11,7 @@ from typing import Any
 import z3  # type: ignore[import-untyped]
 
 from nullblock.spec.fields import FIELDS
+from nullblock.spec.grouped import OneGroup
 from nullblock.spec.kernel import Engines, both, either, implies, neg
 from nullblock.spec.profiles import NORMATIVE, Semantics
 from nullblock.spec.prover.environment import Lexicographic
@@ -47,6 +48,7 @@ class Instance:
         return {
             "B": range(1, self.blocks + 1),
             "R": range(1, self.requests + 1),
+            "T": range(1, self.requests + 1),
             "I": range(self.indices),
         }
 
@@ -54,13 +56,13 @@ class Instance:
         return f"{self.requests} requests, {self.blocks} blocks"
 
 
-class FiniteEnv:
+class FiniteEnv(OneGroup):
     """What the text asks of `s.k`, answered with words."""
 
     concrete = False
     checks = True
     drafts = skips = True
-    windowed = False
+    windowed = encodes = False
     max_loras = 0
     NOHASH, ROOT = z3.BitVecVal(-1, BITS), z3.BitVecVal(0, BITS)
 
@@ -116,7 +118,7 @@ class FiniteEnv:
     def limit(self, x: Term, sort: str) -> Term:
         """What the values of a sort are."""
         match sort:
-            case "B" | "R":
+            case "B" | "R" | "T":
                 return within(x, 0, self.instance.members[sort].stop - 1)
             case "H":
                 return z3.Or(x == -1, *(x == h for h in self.chains))

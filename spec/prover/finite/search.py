@@ -90,7 +90,7 @@ class Seeker(Follower):
     def argument(self, number: int, sort: str) -> Term:
         """Any argument of a text."""
         x = z3.BitVec(f"arg{number}", BITS)
-        self.facts += [self.start.k.limit(x, sort)] + ([x != 0] if sort in "BR" else [])
+        self.facts += [self.start.k.limit(x, sort)] + ([x != 0] if sort in "BRT" else [])
         s, arguments = self.current
         self.current = s, (*arguments, x)
         return x

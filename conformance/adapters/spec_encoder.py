@@ -1,0 +1,84 @@
+"""Encoder inputs for the specification: their numbers, and what lines show of them."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from nullblock.conformance.encoder_format import Item
+from nullblock.conformance.engine import Fields, NewRequest
+from nullblock.conformance.errors import OutOfScope
+from nullblock.spec import facts
+from nullblock.spec.machine.output import SchedulerOutput
+
+MOST_ITEMS = 8
+"""vLLM frees a request's items in the order of a set of their places, which is ascending for so
+many.
+"""
+
+
+def refused(what: str, place: str = "") -> OutOfScope:
+    """The refusal of what no model of the rules has."""
+    return OutOfScope(f"{what} is out of scope", "the reference has it", place)
+
+
+@dataclass(slots=True)
+class Items:
+    """Numbers for what items are known by."""
+
+    has_encoder: bool
+    numbers: dict[str, int] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    sizes: dict[int, int] = field(default_factory=dict)
+
+    def taken(self, request: NewRequest) -> tuple[facts.Item, ...]:
+        """The items of a request. Raises OutOfScope for those that no front end makes."""
+        if len(request.mm_features) > MOST_ITEMS:
+            raise refused(f"a request with more than {MOST_ITEMS} encoder inputs")
+        end, found = 0, []
+        for item in request.mm_features:
+            if item.offset < end:
+                raise refused("a request whose encoder inputs overlap, or are not in order,")
+            end = item.offset + item.length
+            if not item.length or end > len(request.prompt):
+                raise refused("an encoder input without tokens, or beyond its prompt,")
+            found.append(self._item(item))
+        return tuple(found)
+
+    def _item(self, item: Item) -> facts.Item:
+        number = self.numbers.setdefault(item.hash, len(self.numbers) + 1)
+        self.names[number] = item.hash
+        mask = None if item.is_embed is None else tuple(item.is_embed)
+        taken = facts.Item(number, item.offset, item.length, mask)
+        size = taken.embedded(taken.end)
+        if self.sizes.setdefault(number, size) != size:
+            raise refused(f"an encoder input of two sizes, {item.hash!r},")
+        return taken
+
+    def named(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The items of a block, by what they are known by."""
+        return tuple((self.names[number], distance) for number, distance in keys)
+
+    def decision(self, out: SchedulerOutput) -> Fields:
+        """What a `schedule` line shows of encoder inputs."""
+        if not self.has_encoder:
+            return {}
+        inputs: dict[str, list[int]] = {}
+        for r, place in out.encoder_inputs:
+            inputs.setdefault(r, []).append(place)
+        return {
+            "scheduled_encoder_inputs": inputs,
+            "free_encoder_mm_hashes": [self.names[n] for n in out.evicted_items],
+        }
+
+    def state(self, s: Any) -> Fields:
+        """What the `state` of a line shows of the encoder cache."""
+        if not self.has_encoder:
+            return {}
+        names = self.names
+        cache = {
+            "num_free_slots": s.eroom,
+            "num_freeable_slots": s.efree,
+            "cached": {names[n]: sorted(s.users[n]) for n, size in s.kept.items() if size},
+            "freeable": [[names[n], s.kept[n]] for n in s.unused],
+            "freed": [names[s.gone[i]] for i in range(s.ngone)],
+        }
+        return {"encoder_cache": cache}

@@ -1,0 +1,133 @@
+"""What the specification asks about requests, answered from the tokens of a scenario."""
+
+from typing import Any
+
+from nullblock.conformance.adapters.spec_drafts import Drafts
+from nullblock.conformance.adapters.spec_encoder import Items
+from nullblock.conformance.adapters.spec_events import told
+from nullblock.conformance.adapters.spec_waits import Grammars, adapter_number
+from nullblock.conformance.engine import Fields, NewRequest
+from nullblock.spec import facts
+from nullblock.spec.concrete import State
+from nullblock.spec.fields import EOS, ERROR, PLAIN, REJECTED, STOP_ID, STOPPED_BY_ID
+from nullblock.spec.indexed import IndexedEnv
+from nullblock.spec.keys import Keys, extra_keys, items_in
+from nullblock.spec.names import FINISH
+
+NO_CHAIN = 0
+"""The chain of a block that is not full yet: no block carries it."""
+
+
+class Tokens(IndexedEnv):
+    """An environment that knows every request's tokens and gives each distinct chain of blocks
+    a number: an ideal hash.
+    """
+
+    def __init__(
+        self, config: facts.Config, listening: bool, drafts: Drafts, grammars: Grammars
+    ) -> None:
+        super().__init__(config)
+        self.told_drafts, self.played = drafts, grammars
+        self.items = Items(self.encodes)
+        self.taken: dict[str, int] = {}
+        self.added: dict[str, NewRequest] = {}
+        self.content: dict[str, list[int]] = {}
+        self.chains: dict[str, list[int]] = {}
+        self.numbers: dict[tuple[int, tuple[int, ...], Keys], int] = {}
+        self.incoming: dict[str, list[int]] = {}
+        self.outputs: list[Fields] = []
+        self.listening = listening
+        self.events: list[Fields] = []
+        self.null_refs = 0
+        """What vLLM makes of the null block's reference count: it only ever changes it."""
+
+    def introduce(self, r: NewRequest) -> None:
+        """Learn the facts about a request; an earlier one with its id is forgotten."""
+        self.added[r.id] = r
+        self.content[r.id] = list(r.prompt)
+        self.chains[r.id] = []
+        self.requests[r.id] = facts.Request(
+            id=r.id,
+            prompt_len=len(r.prompt),
+            max_tokens=r.max_tokens,
+            min_tokens=r.min_tokens,
+            priority=r.priority,
+            arrival=r.arrival,
+            skip_reading_prefix_cache=bool(r.skip_cache_read),
+            adapter=adapter_number(r),
+            grammar=r.grammar is not None,
+            items=self.items.taken(r),
+        )
+        self.played.introduce(r)
+
+    def want(self, t: Any, i: int) -> Any:
+        n = self.chain(self.owner(t), i)
+        return (n, self.group(t)) if self.several else n
+
+    def spelled(self, h: Any) -> tuple[int, int]:
+        """The number of a hash's chain, and of its group."""
+        return h if self.several else (h, 0)
+
+    def chain(self, r: Any, i: int) -> int:
+        """The number of the chain of the first i + 1 blocks of a request."""
+        chain, size = self.chains[r], self.block_size
+        if (i + 1) * size > len(self.content[r]):
+            return NO_CHAIN
+        while len(chain) <= i:
+            n = len(chain)
+            tokens = tuple(self.content[r][n * size : (n + 1) * size])
+            key = (chain[-1] if chain else 0, tokens, self.extra(r, n))
+            chain.append(self.numbers.setdefault(key, len(self.numbers) + 1))
+        return chain[i]
+
+    def extra(self, r: Any, i: int) -> Keys:
+        """What identifies r's block i besides its tokens."""
+        added, size = self.added[r], self.block_size
+        found = items_in(self.requests[r].items, i * size, (i + 1) * size)
+        return extra_keys(self.sem, added.lora, added.salt, i == 0, self.items.named(found))
+
+    def on_token(self, s: State, r: Any) -> None:
+        taken = self.taken.get(r, 0)
+        token = self.incoming[r][taken]
+        self.content[r].append(token)
+        self.taken[r] = taken + 1
+        self.played.took(s, r, token, len(self.content[r]) - self.prompt_len(r))
+
+    def on_null(self, s: State, change: int) -> None:
+        self.null_refs += change
+
+    def accepted(self, s: State, r: Any) -> int:
+        count = len(self.incoming[r]) - 1
+        self.told_drafts.verified(r, s.ndraft[s.cur], count)  # type: ignore[attr-defined]
+        return count
+
+    def last_token(self, s: State, r: Any) -> int:
+        token, added = self.content[r][-1], self.added[r]
+        if r in self.played.rejected:
+            return REJECTED
+        if added.eos is not None and token == added.eos:
+            return EOS
+        return STOP_ID if token in (added.stop or ()) else PLAIN
+
+    def tell(self, reading: Any, s: State, *args: Any) -> None:
+        if self.listening:
+            event = reading(s, *args)
+            if event is not None:
+                self.events.append(told(self, s, event))
+
+    def take_events(self) -> list[Fields]:
+        """The events since the last call."""
+        events, self.events = self.events, []
+        return events
+
+    def note(self, s: State, r: Any, why: Any) -> None:
+        tokens = self.content[r][-self.taken[r] :]
+        stop = self.played.verdict(s, r) if why == ERROR else why
+        self.outputs.append(
+            {
+                "id": r,
+                "tokens": tokens,
+                "finish": FINISH[why],
+                "stop_reason": tokens[-1] if stop == STOPPED_BY_ID else None,
+            }
+        )

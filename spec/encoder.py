@@ -1,0 +1,245 @@
+"""Encoder inputs: readings that plug in at named points of the core.
+
+A prompt may contain items (an image, say) whose tokens stand for embeddings that an encoder makes.
+Workers keep embeddings in a cache; the scheduler says which items a step computes, and which are
+forgotten. Before a request asks for slots, its inputs are planned: item by item, in order.
+
+Where no model has an encoder (`encodes` is false), each reading says what the core says, and
+whoever cares for text alone need not read on. What is written is in
+`nullblock.spec.rules.encoder`.
+"""
+
+from nullblock.spec.catalogue import clause
+from nullblock.spec.flight import answers
+from nullblock.spec.kernel import State, Value, both, either, ite, neg
+
+
+def has_inputs(s: State, r: Value) -> Value:
+    """Whether r has encoder inputs."""
+    return s.k.num_items(r) > 0 if s.k.encodes else False
+
+
+def size(s: State, r: Value, i: Value) -> Value:
+    """Embeddings of r's i-th item."""
+    return s.k.embedded(r, s.k.item_end(r, i)) - s.k.embedded(r, s.k.item_start(r, i))
+
+
+def looked_at(s: State) -> Value:
+    """The number of the item that the plan looks at."""
+    return s.k.item(s.planner, s.pitem)
+
+
+def shift(s: State) -> Value:
+    """Tokens behind a step that a draft model reads as well."""
+    if s.k.sem.chunks_end_at_items or not s.k.looks_ahead:
+        return 0
+    return 1
+
+
+@clause("ENC-1")
+def is_over(s: State) -> Value:
+    """A plan looks at every item of the prompt, in order, that begins within the step.
+
+    Source: Scheduler._try_schedule_encoder_inputs. In vllm-0.22.1, under an EAGLE-like method, an
+    item that begins right behind the step is looked at too.
+    """
+    return either(
+        s.pitem >= s.k.num_items(s.planner),
+        s.k.item_start(s.planner, s.pitem) >= s.pfrom + s.ptokens + shift(s),
+    )
+
+
+def looks_at(s: State) -> Value:
+    """Whether an item is looked at."""
+    return both(s.planning == 1, neg(is_over(s)))
+
+
+def is_passed(s: State) -> Value:
+    """Whether the item is wholly computed: the KV cache has what came of it."""
+    return s.k.item_end(s.planner, s.pitem) <= s.pfrom
+
+
+def is_planned_already(s: State) -> Value:
+    """Whether an earlier item of the plan is the same."""
+    n = looked_at(s)
+    return neg(
+        s.k.forall("I", lambda i: s.k.item(s.planner, s.plan[i]) != n, span=lambda: (0, s.nplan))
+    )
+
+
+def is_kept(s: State) -> Value:
+    """Whether the item's embeddings are in the cache, or will be before they are needed."""
+    return s.kept[looked_at(s)] != 0
+
+
+def is_at_hand(s: State) -> Value:
+    """Whether nothing has to be done for the item."""
+    return either(is_passed(s), is_planned_already(s))
+
+
+def has_no_budget(s: State) -> Value:
+    """Whether the step may not compute so many more embeddings."""
+    return size(s, s.planner, s.pitem) > s.pbudget - s.pcost
+
+
+def has_no_room(s: State) -> Value:
+    """Whether others refer to too many embeddings for the item to be kept as well."""
+    return size(s, s.planner, s.pitem) + s.pcost > s.efree
+
+
+def would_be_cut(s: State) -> Value:
+    """Whether the step would end within the item, and may not."""
+    if not s.k.whole_items:
+        return False
+    r, i = s.planner, s.pitem
+    return both(s.pfrom < s.k.item_start(r, i), s.pfrom + s.ptokens < s.k.item_end(r, i))
+
+
+@clause("ENC-2")
+def must_end(s: State) -> Value:
+    """A step ends before an item that it must not cut and would, or whose embeddings exceed what
+    the step may still compute or what may be kept besides those that somebody refers to.
+
+    Items that are in the cache may be cut all the same. Source:
+    Scheduler._try_schedule_encoder_inputs, EncoderCacheManager.can_allocate.
+    """
+    return either(would_be_cut(s), has_no_budget(s), has_no_room(s))
+
+
+def needs_eviction(s: State) -> Value:
+    """Whether something has to be evicted for the item."""
+    return size(s, s.planner, s.pitem) + s.pcost > s.eroom
+
+
+@clause("ENC-3")
+def is_unneeded(s: State) -> Value:
+    """An item is computed only if the step computes a token of it that stands for an embedding.
+
+    It is looked for after room was made for the item. Source:
+    Scheduler._try_schedule_encoder_inputs, PlaceholderRange.get_embeds_indices_in_range.
+    """
+    r, i = s.planner, s.pitem
+    return embeds_between(s, r, i, s.pfrom, s.pfrom + s.ptokens) == 0
+
+
+def embeds_between(s: State, r: Value, i: Value, low: Value, high: Value) -> Value:
+    """Embeddings of r's i-th item among its tokens from `low` to before `high`."""
+    start, end = s.k.item_start(r, i), s.k.item_end(r, i)
+    first = ite(start < low, low, start)
+    last = ite(high < end, high, end)
+    return ite(first < last, s.k.embedded(r, last) - s.k.embedded(r, first), 0)
+
+
+@clause("ENC-4")
+def tokens_before(s: State) -> Value:
+    """What is left of a step that ends before an item are the tokens before it, none inside it.
+
+    A prefix hit may end inside an item. Source: Scheduler._try_schedule_encoder_inputs. In
+    vllm-0.22.1, under an EAGLE-like method, it is one token less: where two items touch, the first
+    is then never passed, and the request waits for ever.
+    """
+    left = s.k.item_start(s.planner, s.pitem) - s.pfrom - shift(s)
+    return ite(left > 0, left, 0)
+
+
+def oldest_unused(s: State) -> Value:
+    """The item that has been referred to by nobody for longest."""
+    return s.k.first("I", lambda n: s.unused[n] != 0, lambda n: s.unused[n], by="unused")
+
+
+def is_oldest_unused(s: State, n: Value) -> Value:
+    """Whether n is `oldest_unused(s)`."""
+    return s.k.is_first("I", n, lambda m: s.unused[m] != 0, lambda m: s.unused[m], by="unused")
+
+
+def is_planned(s: State, r: Value) -> Value:
+    """Whether r has no encoder inputs, or those of this step are planned."""
+    return either(neg(has_inputs(s, r)), both(s.planning == 2, s.planner == r))
+
+
+def is_taken(s: State, r: Value) -> Value:
+    """Whether every input that is planned for r has its room."""
+    return both(is_planned(s, r), s.ntaken == s.nplan)
+
+
+def granted(s: State, r: Value, n: Value) -> Value:
+    """Of n tokens those that a step computes of r, as far as its encoder inputs are planned."""
+    if not s.k.encodes:
+        return n
+    return ite(both(s.planning == 2, s.planner == r), s.ptokens, n)
+
+
+def gets_nothing(s: State, r: Value) -> Value:
+    """Whether r cannot compute a token, for want of embeddings."""
+    if not s.k.encodes:
+        return False
+    return both(s.planning == 2, s.planner == r, s.ptokens == 0)
+
+
+def refers(s: State, r: Value, i: Value) -> Value:
+    """Whether r has an i-th item, and refers to its embeddings."""
+    return both(0 <= i, i < s.k.num_items(r), s.k.mem(s.users[s.k.item(r, i)], r))
+
+
+def refers_to_any(s: State, r: Value) -> Value:
+    """Whether r refers to any embeddings."""
+    return s.k.exists("I", lambda i: refers(s, r, i)) if s.k.encodes else False
+
+
+def first_referred(s: State, r: Value) -> Value:
+    """The first of r's items to whose embeddings it refers."""
+    return s.k.first("I", lambda i: refers(s, r, i), lambda i: i)
+
+
+def has_passed(s: State, r: Value, i: Value) -> Value:
+    """Whether r refers to the embeddings of an item that is wholly computed."""
+    return both(refers(s, r, i), s.k.item_end(r, i) <= s.comp[r])
+
+
+def has_passed_any(s: State, r: Value) -> Value:
+    """Whether there is such an item."""
+    return s.k.exists("I", lambda i: has_passed(s, r, i)) if s.k.encodes else False
+
+
+def has_let_go(s: State, r: Value) -> Value:
+    """Whether the next output, if it is r's, finds no such item any more."""
+    return neg(both(answers(s, s.cur), has_passed_any(s, r)))
+
+
+def first_passed(s: State, r: Value) -> Value:
+    """The first such item."""
+    return s.k.first("I", lambda i: has_passed(s, r, i), lambda i: i)
+
+
+def is_input_of(s: State, r: Value, i: Value) -> Value:
+    """Whether the i-th input of the open step is r's."""
+    return both(0 <= i, i < s.ninput, s.inputs[i] != 0, s.inputof[i] == r)
+
+
+def has_scheduled(s: State, r: Value) -> Value:
+    """Whether the open step computes an input of r."""
+    return s.k.exists("I", lambda i: is_input_of(s, r, i)) if s.k.encodes else False
+
+
+def last_scheduled(s: State, r: Value) -> Value:
+    """The last of them."""
+    return s.k.first("I", lambda i: is_input_of(s, r, i), lambda i: -i)
+
+
+@clause("ENC-16")
+def encodable(s: State, r: Value) -> Value:
+    """A request can be served only if each of its items alone can be computed in a step and kept,
+    and fits a step where it must not be cut.
+
+    Source: our decision; vLLM lets such a request wait for ever.
+    """
+    if not s.k.encodes:
+        return True
+    most = ite(both(0 < s.k.threshold, s.k.threshold < s.k.budget), s.k.threshold, s.k.budget)
+
+    def fits(i: Value) -> Value:
+        n = size(s, r, i)
+        whole = s.k.item_end(r, i) - s.k.item_start(r, i) <= most if s.k.whole_items else True
+        return both(n <= s.k.encoder_budget, n <= s.k.encoder_slots, whole)
+
+    return s.k.forall("I", fits, span=lambda: (0, s.k.num_items(r)))

@@ -1,0 +1,58 @@
+"""The scopes with several KV-cache groups: small, like the others."""
+
+from nullblock.spec.explorer.model import Scope, Template
+from nullblock.spec.facts import Config, Group
+
+A, B, C = 1001, 1002, 1003
+"""Prompt tokens. The tokens that are sampled in a replay are below 1000."""
+FULL = Group()
+WINDOW = Group(sliding_window=3)
+CHUNKS = Group(attention_chunk_size=4)
+
+
+def _config(blocks: int, budget: int, *groups: Group, **more: object) -> Config:
+    """`blocks` usable blocks of two tokens: the null block comes on top."""
+    settings = {"max_num_seqs": 2, "max_model_len": 8, "scheduler_reserve_full_isl": False, **more}
+    return Config(blocks + 1, 2, budget, groups=groups, **settings)  # type: ignore[arg-type]
+
+
+_TWO = (Template("a", (A, A, A, A, B), 2), Template("b", (A, A, A), 3))
+HYBRID = Scope(
+    "hybrid",
+    "full attention and a sliding window: hits on which both agree, preemption",
+    _config(8, 4, FULL, WINDOW),
+    (*_TWO, Template("c", (C, C), 2)),
+    frozenset(
+        "outlived-freed outlived-freed-in-vain hit-behind-nulls nulls-dropped free-hit "
+        "shared-hit same-step-hit hash-evicted preempts-another resume-with-hit".split()
+    ),
+)
+HYBRID_CHUNKS = Scope(
+    "hybrid-chunks",
+    "chunked local attention before full attention",
+    _config(6, 3, CHUNKS, FULL),
+    (Template("a", (A, A, A), 4), Template("b", (A, A, A, A, B), 2)),
+    frozenset("outlived-freed nulls-dropped free-hit".split()),
+    aborts=False,
+)
+HYBRID_AHEAD = Scope(
+    "hybrid-ahead",
+    "two groups, scheduling ahead: cached when tokens come, given back while steps read",
+    _config(7, 4, WINDOW, FULL, async_scheduling=True),
+    (Template("a", (A, A, A, A), 2), Template("b", (A, A, A), 3)),
+    frozenset("outlived-freed runs-ahead cached-at-output".split()),
+    halves=True,
+    depth=2,
+    aborts=False,
+)
+RULES_HYBRID = Scope(
+    "rules-hybrid",
+    "the invariants after every single rule, two groups",
+    _config(8, 4, FULL, WINDOW),
+    (*_TWO, Template("c", (C, C), 2)),
+    frozenset("outlived-freed hit-behind-nulls nulls-dropped preempts-another".split()),
+    aborts=False,
+    resets=(True,),
+    every_rule=True,
+)
+HYBRID_SCOPES = (HYBRID, HYBRID_CHUNKS, HYBRID_AHEAD, RULES_HYBRID)

@@ -1,0 +1,45 @@
+"""Which table a rule has just touched, where a request has several. For stories and witnesses."""
+
+from typing import Any
+
+from nullblock.spec.kernel import State, both, either, neg
+
+
+def grown(s: State, r: Any) -> Any:
+    """The table of r that got a new block last, while r is given slots."""
+    if not s.k.several:
+        return r
+    before = s.k.full(s.span) if s.looking == 2 else s.told[r]
+    last = s.k.first("G", lambda g: either(g == 0, s.tlen[s.k.table(r, g)] > before), lambda g: -g)
+    return s.k.table(r, last)
+
+
+def cached_last(s: State, r: Any) -> Any:
+    """The block of r that was cached last; the null block or none counts, of one group."""
+    if s.k.several:
+        return s.k.first("B", lambda b: s.hstamp[b] == s.hclock - 1, lambda b: b)
+    return s.tab[r, s.ncached[r] - 1]
+
+
+def shrunk(s: State, r: Any) -> Any:
+    """The table of r that lost its last block just now, while r leaves: the last one in which the
+    block behind the end is held no more.
+    """
+    if not s.k.several:
+        return r
+
+    def lost(g: int) -> Any:
+        t = s.k.table(r, g)
+        b = s.tab[t, s.tlen[t]]
+        return both(b is not None, neg(s.k.mem(s.own[b], t)))
+
+    return s.k.table(r, s.k.first("G", lost, lambda g: -g))
+
+
+def withdrawn(s: State, r: Any, many: int) -> Any:
+    """The table of r that lost the last of so many hashes, while r leaves."""
+    if not s.k.several:
+        return r
+    tables = s.k.tables(r)
+    each = (many + sum(s.ncached[t] for t in tables)) // len(tables)
+    return [t for t in tables if s.ncached[t] < each][-1]

@@ -1,0 +1,74 @@
+"""What an environment answers about block tables and the KV-cache groups that they are of."""
+
+from typing import Any
+
+from nullblock.spec.facts import Config
+
+Table = Any
+"""The name of a request where there is one group; else a request and the number of a group."""
+
+
+class OneGroup:
+    """One group: a table is its request."""
+
+    several = False
+
+    def tables(self, r: Any) -> tuple[Table, ...]:
+        """The tables of a request, in the order of the groups."""
+        return (r,)
+
+    def table(self, r: Any, g: int) -> Table:
+        """The table that a request has of a group."""
+        return r
+
+    def owner(self, t: Table) -> Any:
+        """The request whose table it is."""
+        return t
+
+
+class Grouped:
+    """The groups of a configuration, and the tables that requests have of them."""
+
+    def __init__(self, config: Config) -> None:
+        self.groups = config.groups
+        self.last_group = len(config.groups) - 1
+        self.several = self.last_group > 0
+        self.windowed = config.is_windowed
+        only = config.groups[0]
+        self.window, self.chunk = only.sliding_window, only.attention_chunk_size
+        self.admission_cap, self.most_held = config.admission_cap(only), config.most_held(only)
+        whole = -(-config.max_model_len // config.block_size)
+        self.caps = [config.admission_cap(g) if g.is_windowed else whole for g in self.groups]
+        self.holds = [config.most_held(g) if g.is_windowed else whole for g in self.groups]
+
+    def tables(self, r: Any) -> tuple[Table, ...]:
+        """The tables of a request, in the order of the groups."""
+        return tuple((r, g) for g in range(len(self.groups))) if self.several else (r,)
+
+    def table(self, r: Any, g: int) -> Table:
+        """The table that a request has of a group."""
+        return (r, g) if self.several else r
+
+    def owner(self, t: Table) -> Any:
+        """The request whose table it is; None of nobody's."""
+        return t[0] if self.several and t is not None else t
+
+    def group(self, t: Table) -> int:
+        """The number of the group that a table is of."""
+        return t[1] if self.several else 0
+
+    def window_of(self, t: Table) -> int:
+        """What a token sees in the layers of a table's group, itself among it; 0: no window."""
+        return self.groups[self.group(t)].sliding_window
+
+    def chunk_of(self, t: Table) -> int:
+        """How many tokens a chunk has there; 0: no chunks."""
+        return self.groups[self.group(t)].attention_chunk_size
+
+    def cap_of(self, t: Table) -> int:
+        """Blocks that the gate takes such a table to hold at once at most."""
+        return self.caps[self.group(t)]
+
+    def held_of(self, t: Table) -> int:
+        """Blocks that such a table holds at once at most, or is taken to hold."""
+        return self.holds[self.group(t)]

@@ -1,0 +1,191 @@
+"""The readings of several KV-cache groups: whose turn a table is, and how far a hit reaches.
+
+The layers of a hybrid model are of several kinds. Each kind is a group, every request has a block
+table of each group, and all take from one pool. Whatever is done to the tables of a request is
+done to one group after the other. Each reading asks `s.k.several` first, and where that is off,
+where the only table of a request goes by its name, says what the core says; whoever cares for one
+group need not read on.
+"""
+
+from collections.abc import Callable
+
+from nullblock.spec.catalogue import clause
+from nullblock.spec.groups import (
+    ends_run,
+    is_cached_block,
+    missing,
+    most_held,
+    passed,
+    passes_over,
+)
+from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
+
+
+def of_all(s: State, r: Value, holds: Callable[[Value], Value]) -> Value:
+    """Whether something holds for each table of r."""
+    return s.k.forall("G", lambda g: holds(s.k.table(r, g))) if s.k.several else holds(r)
+
+
+def has_blocks(s: State, r: Value, blocks: Value) -> Value:
+    """Whether each table of r has so many blocks."""
+    return of_all(s, r, lambda t: s.tlen[t] >= blocks)
+
+
+def has_cached(s: State, r: Value, blocks: Value) -> Value:
+    """Whether so many blocks are cached of each table of r."""
+    return of_all(s, r, lambda t: s.ncached[t] >= blocks)
+
+
+def holds_nothing(s: State, r: Value) -> Value:
+    """Whether the tables of r are empty."""
+    return of_all(s, r, lambda t: s.tlen[t] == 0)
+
+
+@clause("GROUP-13")
+def comes_next(s: State, t: Value, done: Callable[[Value], Value]) -> Value:
+    """Blocks are given back, taken, cached and released for one group after the other.
+
+    Source: KVCacheCoordinator: remove_skipped_blocks, allocate_new_computed_blocks,
+    allocate_new_blocks, cache_blocks, free.
+    """
+    return not s.k.several or s.k.forall(
+        "G", lambda g: implies(g < s.k.group(t), done(s.k.table(s.k.owner(t), g)))
+    )
+
+
+def accepts(s: State, t: Value, n: Value) -> Value:
+    """Whether the blocks are cached that the token after n hit blocks sees in the layers of t."""
+    if s.k.window_of(t) > 0:
+        return ends_run(s, t, n)
+    seen = passed(s, t, s.k.tokens(n))
+    return s.k.forall("I", lambda i: is_cached_block(s, t, i), span=lambda: (seen, n))
+
+
+@clause("GROUP-14")
+def agreed(s: State, r: Value) -> Value:
+    """A prefix hit of several groups is the longest that each of them accepts.
+
+    Source: HybridKVCacheCoordinator.find_longest_cache_hit, which finds it as a fixed point: one
+    kind of layers after the other shortens what the others have left, until none does.
+    """
+    if either(neg(s.k.caching), s.k.skip_read(r)):
+        return 0
+    last = s.k.full(s.ntok[r] - 1)
+    return s.k.first(
+        "I",
+        lambda n: both(n <= last, of_all(s, r, lambda t: accepts(s, t, n))),
+        lambda n: -n,
+        by="hit",
+    )
+
+
+def hit_tokens(s: State) -> Value:
+    """Tokens that the hits of a lookup cover."""
+    return s.span if s.k.several else s.k.tokens(s.nhit)
+
+
+def covered(s: State) -> Value:
+    """Tokens that the hits adopted so far cover: of several groups none before the last has its
+    hits.
+    """
+    if not s.k.several:
+        return s.k.tokens(s.na)
+    return ite(both(s.na > 0, s.na == s.nhit), s.span, 0)
+
+
+def share(s: State) -> Value:
+    """How many hits each group has, where there are any."""
+    n = s.k.full(s.span)
+    return ite(n > 0, n, 1)
+
+
+def hit_table(s: State, r: Value, i: Value) -> Value:
+    """The table that hit i is for: hits are looked up, and adopted, group by group."""
+    return s.k.table(r, least(i // share(s), s.k.last_group)) if s.k.several else r
+
+
+def is_for(s: State, t: Value) -> Value:
+    """Whether the next hit to be adopted is for table t."""
+    return t == hit_table(s, s.k.owner(t), s.na) if s.k.several else True
+
+
+def hit_place(s: State, i: Value) -> Value:
+    """The place that hit i takes in its table."""
+    return i % share(s) if s.k.several else i
+
+
+def wanted(s: State, r: Value, i: Value) -> Value:
+    """The hash that hit i has."""
+    if not s.k.several:
+        return s.k.want(r, i)
+    return s.k.want(hit_table(s, r, i), hit_place(s, i))
+
+
+def all_hits(s: State) -> Value:
+    """How many hits the groups have together."""
+    return s.k.sum_over("G", lambda g: s.k.full(s.span))
+
+
+def scannable(s: State, r: Value) -> Value:
+    """How many blocks a lookup may hit: all full ones of all tokens but the last."""
+    return all_hits(s) if s.k.several else s.k.full(s.ntok[r] - 1)
+
+
+def is_passed_over(s: State, r: Value) -> Value:
+    """Whether the next token of r does not see the block that its lookup comes to next."""
+    if not s.k.several:
+        return passes_over(s, r)
+    if s.nhit >= all_hits(s):
+        return False
+    return hit_place(s, s.nhit) < passed(s, hit_table(s, r, s.nhit), s.span)
+
+
+def adopted(s: State, t: Value) -> Value:
+    """How many hits table t has adopted."""
+    if not s.k.several:
+        return s.na
+    n = s.na - s.k.group(t) * s.k.full(s.span)
+    return ite(n > 0, least(n, s.k.full(s.span)), 0)
+
+
+def computed_blocks(s: State, t: Value) -> Value:
+    """Blocks of table t whose content is computed: while hits are adopted, those of its own."""
+    r = s.k.owner(t)
+    if not s.k.several:
+        return s.k.full(s.comp[r])
+    adopts = both(s.looking == 2, r == s.lr, s.na < s.nhit)
+    return ite(adopts, adopted(s, t), s.k.full(s.comp[r]))
+
+
+def pending(s: State, t: Value) -> Value:
+    """How many hits table t has still to adopt."""
+    return s.k.full(s.span) - adopted(s, t) if s.k.several else s.nhit - s.na
+
+
+def lacking(s: State, r: Value, blocks: Value) -> Value:
+    """Of so many blocks for each table of r, those that are neither there nor hit."""
+    if not s.k.several:
+        return blocks - s.tlen[r] - (s.nhit - s.na)
+
+    def lacks(g: Value) -> Value:
+        t = s.k.table(r, g)
+        n = blocks - s.tlen[t] - pending(s, t)
+        return ite(n > 0, n, 0)
+
+    return s.k.sum_over("G", lacks)
+
+
+def lacking_whole(s: State, r: Value, blocks: Value) -> Value:
+    """Of so many blocks for each table, those that the gate asks for (GROUP-3)."""
+    if not s.k.several:
+        return missing(s, r, blocks, s.nhit - s.na)
+    return s.k.sum_over(
+        "G", lambda g: missing(s, s.k.table(r, g), blocks, pending(s, s.k.table(r, g)))
+    )
+
+
+def held_at_most(s: State, r: Value, blocks: Value) -> Value:
+    """How many of so many blocks for each table a request ever holds at once."""
+    if not s.k.several:
+        return most_held(s, r, blocks)
+    return s.k.sum_over("G", lambda g: most_held(s, s.k.table(r, g), blocks))

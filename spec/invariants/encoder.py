@@ -1,0 +1,192 @@
+"""Encoder inputs: the cache's books, what a step computes, what it needs."""
+
+from nullblock.spec.encoder import embeds_between, refers
+from nullblock.spec.fields import DECIDED, IDLE, RUN_PHASE, RUNNING, WAIT_PHASE
+from nullblock.spec.invariants.ledger import invariant, within
+from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
+
+
+def _nobody(s: State, n: Value) -> Value:
+    return s.k.card(s.users[n]) == 0
+
+
+@invariant("ENC-20")
+def referred_is_kept(s: State) -> Value:
+    """Whatever is referred to is in the cache.
+
+    Upstream: 38551.
+    """
+    if not s.k.encodes:
+        return True
+    return s.k.forall("I", lambda n: both(s.kept[n] >= 0, implies(s.kept[n] == 0, _nobody(s, n))))
+
+
+@invariant("ENC-21")
+def kept_for_somebody_or_evictable(s: State) -> Value:
+    """Each item in the cache is referred to by somebody, or stands among those that may be
+    evicted, at a place of its own; nothing else stands there.
+    """
+    if not s.k.encodes:
+        return True
+    return both(
+        s.k.forall(
+            "I",
+            lambda n: both(
+                within(0, s.unused[n], s.uback),
+                (s.unused[n] != 0) == both(s.kept[n] != 0, _nobody(s, n)),
+            ),
+        ),
+        s.k.forall(
+            "II", lambda n, m: implies(both(s.unused[n] != 0, s.unused[n] == s.unused[m]), n == m)
+        ),
+    )
+
+
+@invariant("ENC-22")
+def slots_add_up(s: State) -> Value:
+    """What is kept and what is free are the whole cache; what is free once everything unused is
+    evicted is counted as well.
+    """
+    if not s.k.encodes:
+        return True
+    kept = s.k.sum_over("I", lambda n: s.kept[n])
+    unused = s.k.sum_over("I", lambda n: ite(s.unused[n] != 0, s.kept[n], 0))
+    return both(s.eroom >= 0, s.eroom + kept == s.k.encoder_slots, s.efree == s.eroom + unused)
+
+
+@invariant("ENC-23")
+def who_refers_runs(s: State) -> Value:
+    """Only requests that run, leave, or are about to be admitted refer to embeddings, and only to
+    those of their own items.
+    """
+    if not s.k.encodes:
+        return True
+
+    def is_own(r: Value, n: Value) -> Value:
+        return neg(
+            s.k.forall("I", lambda i: s.k.item(r, i) != n, span=lambda: (0, s.k.num_items(r)))
+        )
+
+    return s.k.forall(
+        "RI",
+        lambda r, n: implies(
+            s.k.mem(s.users[n], r),
+            both(
+                is_own(r, n),
+                either(
+                    s.stage[r] == RUNNING,
+                    both(s.leaving != 0, s.leaver == r),
+                    both(s.planning != 0, s.planner == r),
+                ),
+            ),
+        ),
+    )
+
+
+@invariant("ENC-24")
+def needed_is_at_hand(s: State) -> Value:
+    """Nobody computes a token that stands for an embedding without referring to it: it is in the
+    cache, and stays there.
+
+    Upstream: 38551, 43569.
+    """
+    if not s.k.encodes:
+        return True
+    return s.k.forall(
+        "RI",
+        lambda r, i: implies(
+            embeds_between(s, r, i, s.comp[r], s.comp[r] + s.sched[r]) > 0, refers(s, r, i)
+        ),
+        span=lambda r: (0, s.k.num_items(r)),
+    )
+
+
+@invariant("ENC-25")
+def kept_is_computed(s: State) -> Value:
+    """Every item in the cache is computed by a step that has been scheduled, or is being."""
+    if not s.k.encodes:
+        return True
+    return s.k.forall("I", lambda n: (s.kept[n] != 0) == (s.made[n] != 0))
+
+
+@invariant("ENC-26")
+def budget_adds_up(s: State) -> Value:
+    """What the open step computes of embeddings, and what it may still, are its budget."""
+    if not s.k.encodes:
+        return True
+    computed = s.k.sum_over("I", lambda n: ite(s.newly[n] != 0, s.kept[n], 0))
+    is_open = either(s.phase == RUN_PHASE, s.phase == WAIT_PHASE, s.phase == DECIDED)
+    return implies(is_open, both(s.ebudget >= 0, s.ebudget + computed == s.k.encoder_budget))
+
+
+@invariant("ENC-27")
+def inputs_are_items(s: State) -> Value:
+    """Each input of the open step names an item that is in the cache since then; no item is named
+    twice, and between steps none is.
+    """
+    if not s.k.encodes:
+        return True
+
+    def names(i: Value) -> Value:
+        n = s.k.item(s.inputof[i], s.inputs[i] - 1)
+        return implies(s.inputs[i] != 0, both(s.newly[n] == i + 1, s.kept[n] != 0))
+
+    return both(
+        s.k.forall("I", names, span=lambda: (0, s.ninput)),
+        s.k.forall(
+            "I",
+            lambda n: both(
+                within(0, s.newly[n], s.ninput + 1),
+                implies(s.newly[n] != 0, s.inputs[s.newly[n] - 1] != 0),
+            ),
+        ),
+        implies(s.phase == IDLE, both(s.ninput == 0, s.ngone == 0)),
+    )
+
+
+@invariant("ENC-28")
+def plans_fit(s: State) -> Value:
+    """While inputs are planned they fit what the step may compute, and the cache; none of those
+    that have not taken their room yet is in it.
+    """
+    if not s.k.encodes:
+        return True
+    return both(
+        within(0, s.planning, 3),
+        within(0, s.ntaken, s.nplan + 1),
+        implies(
+            s.planning != 0,
+            both(
+                either(s.phase == RUN_PHASE, s.phase == WAIT_PHASE),
+                s.pcost <= s.pbudget,
+                s.pbudget <= s.k.encoder_budget,
+                implies(s.ntaken == 0, both(s.pcost <= s.eroom, s.pcost <= s.ebudget)),
+                s.k.forall(
+                    "I",
+                    lambda i: s.kept[s.k.item(s.planner, s.plan[i])] == 0,
+                    span=lambda: (s.ntaken, s.nplan),
+                ),
+            ),
+        ),
+    )
+
+
+@invariant("ENC-29")
+def told_is_evicted(s: State) -> Value:
+    """Workers are told to forget only what is not in the cache, or what this step computes again;
+    and nothing twice.
+    """
+    if not s.k.encodes:
+        return True
+    return both(
+        s.k.forall(
+            "I",
+            lambda i: either(s.kept[s.gone[i]] == 0, s.newly[s.gone[i]] != 0),
+            span=lambda: (0, s.ngone),
+        ),
+        s.k.forall(
+            "II",
+            lambda i, j: implies(s.gone[i] == s.gone[j], i == j),
+            span=lambda: (0, s.ngone),
+        ),
+    )

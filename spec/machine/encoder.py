@@ -1,0 +1,135 @@
+"""Loops over the rules of encoder inputs."""
+
+from nullblock.spec.encoder import (
+    first_passed,
+    first_referred,
+    gets_nothing,
+    has_inputs,
+    has_let_go,
+    has_scheduled,
+    is_at_hand,
+    is_input_of,
+    is_kept,
+    is_over,
+    is_unneeded,
+    must_end,
+    needs_eviction,
+    oldest_unused,
+    refers,
+    refers_to_any,
+)
+from nullblock.spec.fields import ENCODER, ENCODER_GHOST, PLAN
+from nullblock.spec.kernel import State, Value, both, loop, neg
+from nullblock.spec.rules.encoder import (
+    begin_plan,
+    end_before,
+    end_plan,
+    evict_item,
+    let_go_of,
+    pass_item,
+    plan_item,
+    refer,
+    take_input,
+    withdraw_input,
+)
+from nullblock.spec.state import fits_whole, may_chunk
+
+ENCODER_LOOP = frozenset(ENCODER | PLAN | ENCODER_GHOST)
+
+
+def look_at_item(s: State) -> None:
+    """The next item of a plan: nothing to do, in the cache, not to be had, or to be computed once
+    there is room (ENC-1 to ENC-3).
+    """
+    if is_over(s):
+        end_plan(s)
+    elif is_at_hand(s):
+        pass_item(s)
+    elif is_kept(s):
+        refer(s)
+    elif must_end(s):
+        end_before(s)
+    elif needs_eviction(s):
+        evict_item(s, oldest_unused(s))
+    elif is_unneeded(s):
+        pass_item(s)
+    else:
+        plan_item(s)
+
+
+def plan_inputs(s: State, r: Value, n: Value) -> None:
+    """Plan which inputs of r a step over n tokens computes, and how many tokens are left of it."""
+    if has_inputs(s, r):
+        begin_plan(s, r, n)
+        for _ in loop(
+            s,
+            until=lambda: s.planning == 2,
+            decreases=lambda: s.k.num_items(r) - s.pitem + s.efree - s.eroom + 2 - s.planning,
+            changes=ENCODER_LOOP,
+        ):
+            look_at_item(s)
+
+
+def take_inputs(s: State, r: Value) -> None:
+    """Take the room of all inputs that are planned for r, whose slots are given."""
+    if has_inputs(s, r):
+        for _ in loop(
+            s,
+            until=lambda: s.ntaken >= s.nplan,
+            decreases=lambda: s.nplan - s.ntaken,
+            changes=ENCODER_LOOP,
+        ):
+            take_input(s, r)
+
+
+def let_inputs_go(s: State, r: Value) -> None:
+    """r, who leaves or does not enter, refers to no embeddings any more."""
+    if s.k.encodes:
+        for _ in loop(
+            s,
+            until=lambda: neg(refers_to_any(s, r)),
+            decreases=lambda: s.k.count("I", lambda i: refers(s, r, i)),
+            changes=ENCODER_LOOP,
+        ):
+            let_go_of(s, r, first_referred(s, r))
+
+
+def withdraw_inputs(s: State, v: Value) -> None:
+    """The victim v refers to no embeddings any more; in vllm-0.22.1 nobody computes its inputs
+    (ENC-13, ENC-14).
+    """
+    if s.k.encodes:
+        if not s.k.sem.inputs_taken_back:
+            for _ in loop(
+                s,
+                until=lambda: neg(has_scheduled(s, v)),
+                decreases=lambda: s.k.count("I", lambda i: is_input_of(s, v, i)),
+                changes=ENCODER_LOOP,
+            ):
+                withdraw_input(s, v)
+        let_inputs_go(s, v)
+
+
+def plan_to_enter(s: State, r: Value, n: Value) -> None:
+    """Plan the inputs of r, whose prefix is looked up, and let them go again if r cannot enter for
+    want of slots. One that gets no token keeps what it refers to.
+    """
+    if s.k.encodes:
+        if may_chunk(s, r):
+            plan_inputs(s, r, n)
+            if both(neg(gets_nothing(s, r)), neg(fits_whole(s, r))):
+                let_inputs_go(s, r)
+
+
+def let_passed_go(s: State, r: Value) -> None:
+    """An output of r shows which of its items are wholly computed: the KV cache has what came of
+    them (ENC-14).
+    """
+    if s.k.encodes:
+        for _ in loop(
+            s,
+            until=lambda: has_let_go(s, r),
+            decreases=lambda: s.k.count("I", lambda i: refers(s, r, i)),
+            changes=ENCODER_LOOP,
+        ):
+            let_go_of(s, r, first_passed(s, r))

@@ -1,0 +1,49 @@
+"""What a concrete environment answers about an encoder, and the encoder inputs in prompts."""
+
+from typing import Any
+
+from nullblock.spec.facts import Config, Encoder, Item, Request
+
+NO_ITEM = Item(0, 0, 0)
+"""Beyond the last of a prompt."""
+NO_ENCODER = Encoder(0, 0)
+
+
+class Prompts:
+    """Looks at the facts about the model and about requests."""
+
+    requests: dict[Any, Request]
+
+    def __init__(self, config: Config) -> None:
+        self.encodes, encoder = config.encoder is not None, config.encoder or NO_ENCODER
+        self.encoder_budget = encoder.max_num_encoder_input_tokens
+        self.encoder_slots = encoder.encoder_cache_size
+        self.whole_items = encoder.disable_chunked_mm_input
+        self.looks_ahead = config.looks_ahead
+
+    def _items(self, r: Any) -> tuple[Item, ...]:
+        return self.requests[r].items if r in self.requests else ()
+
+    def num_items(self, r: Any) -> int:
+        """How many encoder inputs r has; 0 of nobody."""
+        return len(self._items(r))
+
+    def _item(self, r: Any, i: int) -> Item:
+        items = self._items(r)
+        return items[i] if 0 <= i < len(items) else NO_ITEM
+
+    def item(self, r: Any, i: int) -> int:
+        """The number of r's i-th encoder input; 0: it has not so many."""
+        return self._item(r, i).number
+
+    def item_start(self, r: Any, i: int) -> int:
+        """The first token of r's i-th encoder input."""
+        return self._item(r, i).start
+
+    def item_end(self, r: Any, i: int) -> int:
+        """One after the last token of r's i-th encoder input."""
+        return self._item(r, i).end
+
+    def embedded(self, r: Any, tokens: int) -> int:
+        """Embeddings that the first `tokens` tokens of r stand for."""
+        return sum(item.embedded(tokens) for item in self._items(r))

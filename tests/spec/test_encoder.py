@@ -1,0 +1,65 @@
+"""Encoder inputs: what a step computes, what it ends before, and what it evicts."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nullblock.spec.facts import Encoder, Item
+from nullblock.spec.invariants import INVARIANTS
+from nullblock.spec.machine import events
+from nullblock.spec.machine.schedule import schedule
+from nullblock.spec.machine.update import update_from_output
+
+sys.path.insert(0, str(Path(__file__).parent))
+from world import CONFIG, arrive, new_state, step  # noqa: E402  (a module beside this one)
+
+ENCODER = Encoder(max_num_encoder_input_tokens=3, encoder_cache_size=4)
+IDS = [f"ENC-{n}" for n in range(20, 30)]
+
+
+def state(**more: Any) -> Any:
+    """The empty state of a world with an encoder; blocks have two tokens, steps seven."""
+    return new_state(replace(CONFIG, encoder=ENCODER, **more))
+
+
+def broken(s: Any) -> list[str]:
+    """The invariants of encoder inputs that do not hold."""
+    return [id for id in IDS if not INVARIANTS[id](s)]
+
+
+def test_a_step_ends_before_an_item_that_it_may_not_compute_as_well() -> None:
+    """ENC-2, ENC-3, OUT-14: two embeddings of three are spent, the next item needs two."""
+    s = state()
+    arrive(s, "a0", 7, 1, items=(Item(1, 1, 2), Item(2, 4, 2)))
+    out = step(s)
+    assert out.num_scheduled_tokens == (("a0", 4),)
+    assert out.encoder_inputs == (("a0", 0),)
+    out = step(s)
+    assert out.num_scheduled_tokens == (("a0", 3),)
+    assert out.encoder_inputs == (("a0", 1),)
+
+
+def test_a_shared_item_is_computed_once_and_evicted_when_nobody_needs_it() -> None:
+    """ENC-7, ENC-9, ENC-14, OUT-15: the second request finds it; a third item takes its room."""
+    s = state()
+    arrive(s, "a0", 3, 1, items=(Item(1, 0, 2),))
+    arrive(s, "b1", 4, 1, items=(Item(1, 1, 2),))
+    out = schedule(s)
+    assert out.encoder_inputs == (("a0", 0),)
+    assert s.users[1] == {"a0", "b1"} and (s.eroom, s.efree) == (2, 2)
+    update_from_output(s)
+    assert not s.users[1] and (s.eroom, s.efree) == (2, 4)
+    arrive(s, "e2", 4, 1, items=(Item(2, 0, 3),))
+    out = step(s)
+    assert out.evicted_items == (1,) and out.encoder_inputs == (("e2", 0),)
+    assert not broken(s)
+
+
+def test_a_reset_has_an_item_computed_again() -> None:
+    """ENC-15: a request that is inside it needs it still."""
+    s = state(max_num_scheduled_tokens=2)
+    arrive(s, "a0", 4, 1, items=(Item(1, 0, 3),))
+    assert step(s).encoder_inputs
+    events.reset_encoder_cache(s)
+    assert step(s).encoder_inputs == (("a0", 0),)
