@@ -14,10 +14,8 @@ BUNDLED = Path(__file__).parents[1] / "bundled"
 SECONDS = 60.0
 NEVER_ENDS = "never ends"
 RAISES = "raises"
-RAISED = ("Disabled: ", "Broken: ", "UnboundLocalError: ")
-"""How the checker fails whose rules do not explain a recording: a guard or a promise objects, or
-nothing is left that the erased form of a loop without an end could come to.
-"""
+RAISED = ("Disabled: ", "Broken: ")
+"""How the checker fails whose rules do not explain a recording: a guard or a promise objects."""
 FEW = 2
 
 

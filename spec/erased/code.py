@@ -191,6 +191,8 @@ def fold(block: list[Statement], uses: Counter[Atom]) -> None:
                 fold(s.body, uses)
                 out.append(Loop(s.body, s.name, over))
             case Break():
+                # What is asked for behind the loop alone is computed before it is left.
+                settle(list(pending))
                 out.append(s)
             case _:
                 out.append(s)

@@ -10,6 +10,7 @@ from erased_lockstep import Form, Maps, Objects, first_difference
 
 from nullblock.spec import kernel
 from nullblock.spec.encoder_departures import ENCODER_DEFECTS
+from nullblock.spec.erased.code import Break, Do, Let, Loop, Statement, counted, fold, lines
 from nullblock.spec.erased.program import erased, residual
 from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.facts import Config, Encoder, Request
@@ -177,6 +178,16 @@ def test_unknown_constructs_are_refused() -> None:
     for f in (tries, counts, ghostly, writes):
         with pytest.raises(Unsupported):
             _text(f)
+
+
+def test_what_only_the_text_behind_a_loop_asks_for_is_computed_before_the_loop_is_left() -> None:
+    """A loop with one way out defines what is read behind it on that way."""
+    found = Let("found", "x + 1", (), total=True, memory=False)
+    block: list[Statement] = [Loop([found, Break()]), Do("out.append({})", ("found",))]
+    fold(block, counted(block))
+    out: list[int] = []
+    exec("\n".join(["if True:", *(line for line, _ in lines(block))]), {"x": 1, "out": out})
+    assert out == [2]
 
 
 def test_loops_that_check_their_outline_are_left_alone() -> None:
