@@ -12,6 +12,16 @@ _NEEDS = {"sliding_window": "sliding_window", "chunked_local": "chunk", "sink": 
 """The key that a group of that type cannot do without."""
 ATTENTION = ("full", "sliding_window", "chunked_local")
 """The types of groups in which a token sees what is before it, or the last of that."""
+_KINDS = {
+    (False, False): "full_attention",
+    (True, False): "sliding_window",
+    (False, True): "chunked_local_attention",
+}
+
+
+def kind_of_layers(window: int, chunk: int) -> str:
+    """What KV events call layers: the sizes of their window and their chunks, 0 for none."""
+    return _KINDS[window > 0, chunk > 0]
 
 
 def are_plain(config: Config) -> bool:

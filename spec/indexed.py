@@ -5,7 +5,8 @@ definition's.
 """
 
 from collections import OrderedDict
-from itertools import takewhile
+from collections.abc import Iterator
+from itertools import chain, count, takewhile
 from typing import Any
 
 from nullblock.spec.carriers import CARRIERS, Zero
@@ -42,12 +43,15 @@ class Hashes(dict[Any, Any]):
     def __init__(self) -> None:
         super().__init__()
         self.holders: dict[Any, dict[Any, None]] = {}
+        self.changes = 0
+        """How often a block has got another hash, or lost it."""
 
     def __missing__(self, key: Any) -> None:
         return None
 
     def __setitem__(self, b: Any, h: Any) -> None:
         old = self.pop(b, None)
+        self.changes += 1
         if old is not None:
             holders = self.holders[old]
             del holders[b]
@@ -107,13 +111,20 @@ class IndexedEnv(Env):
 
     state: State
 
-    def start(self) -> State:
-        """The initial state, bound to this environment."""
-        self.state = initial(self)
-        return self.state
-
     def __init__(self, config: Config) -> None:
         super().__init__(config, checks=False)
+        self.nulls: dict[Any, int] = {}
+        """How many null blocks a table was last seen to begin with."""
+        self._about: Any = None
+        """What `_found` was last found for: which reading, for whom, in which cache."""
+        self._found: int | None = None
+
+    def start(self) -> State:
+        """The initial state, bound to this environment."""
+        self.nulls.clear()
+        self._about = None
+        self.state = initial(self)
+        return self.state
 
     def blank(self, field: str) -> Any:
         match field:
@@ -184,6 +195,8 @@ class IndexedEnv(Env):
             return any(map(test, s.run[: s.nr]))
         if by is not None and by[0] == "hsh":
             return by[1] in s.hsh.holders
+        if by is None and sort == "I":
+            return any(map(test, chain(self._first_held(), self._item_places())))
         return super().exists(sort, test, by)
 
     def first(self, sort: str, test: Test, key: Key, by: Any = None, known: Any = None) -> Any:
@@ -203,11 +216,52 @@ class IndexedEnv(Env):
             return min(ready, key=key, default=None) if self.priority else next(ready, None)
         if by == "victim":
             return min(range(s.nr), key=key, default=None)
+        if by == "outlived":
+            held = (takewhile(test, count(i)) for i in self._first_held())
+            return max(chain.from_iterable(held), default=None)
+        if by == "hit" or by == "window":
+            return self._longest(test, by)
+        if by is None and sort == "I":
+            return min(filter(test, self._item_places()), key=key, default=None)
         if by is not None and by[0] == "hsh":
             return next(iter(s.hsh.holders.get(by[1], ())), None)
         if by is not None and by[0] == "run":
             return next((i for i, r in zip(range(s.nr), s.run, strict=False) if r == by[1]), None)
         return super().first(sort, test, key, by)
+
+    def _first_held(self) -> Iterator[int]:
+        """The first place of each table of the actor that has not the null block. Null blocks come
+        first (GROUP-9); where a reading of a table holds for a place behind, whose block no token
+        sees, it holds for this one.
+        """
+        s: Any = self.state
+        for t in self.tables(s.actor) if self.windowed else ():
+            i, length = self.nulls.get(t, 0), s.tlen[t]
+            if i > length or (i > 0 and s.tab[t, i - 1] != self.NULL):
+                i = 0  # it was released since
+            while i < length and s.tab[t, i] == self.NULL:
+                i += 1
+            self.nulls[t] = i
+            yield i
+
+    def _item_places(self) -> range:
+        """The places that an encoder input has in a prompt, or among those of a step."""
+        s: Any = self.state
+        return range(max(s.ninput, self.most_items()) if self.encodes else 0)
+
+    def most_items(self) -> int:
+        """More encoder inputs no request has."""
+        return max((len(q.items) for q in self.requests.values()), default=0)
+
+    def _longest(self, test: Test, by: str) -> int | None:
+        """The most blocks of the request that is looked up for which a reading holds."""
+        s: Any = self.state
+        about = (by, s.lr, s.ntok[s.lr], s.hsh.changes)
+        if self._about != about:
+            most = self.full(s.ntok[s.lr] - 1)
+            self._about = about
+            self._found = next(filter(test, range(most, -1, -1)), None)
+        return self._found
 
     def is_first(self, sort: str, x: Any, test: Test, key: Key, by: Any = None) -> bool:
         return x is not None and bool(self.first(sort, test, key, by) == x)

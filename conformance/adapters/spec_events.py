@@ -4,17 +4,11 @@ from typing import Any
 
 from nullblock.conformance.adapters.shape import REMOVED_FROM, STORED_FROM
 from nullblock.conformance.engine import Fields
+from nullblock.conformance.groups import kind_of_layers
 from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
 from nullblock.spec.concrete import State
 from nullblock.spec.groups import is_null
 from nullblock.spec.keys import told_keys
-
-KIND = {
-    (False, False): "full_attention",
-    (True, False): "sliding_window",
-    (False, True): "chunked_local_attention",
-}
-"""What events call layers, by whether they have a window, and chunks."""
 
 
 def told(k: Any, s: State, event: CacheEvent) -> Fields:
@@ -54,7 +48,7 @@ def _stored(k: Any, s: Any, t: Any, first: int, last: int) -> Fields:
         "lora_name": added.lora,
         "extra_keys": [told_keys(key) for key in keys] or None,
         "group_idx": k.group(t),
-        "kv_cache_spec_kind": KIND[bool(k.window_of(t)), bool(k.chunk_of(t))],
+        "kv_cache_spec_kind": kind_of_layers(k.window_of(t), k.chunk_of(t)),
         "kv_cache_spec_sliding_window": k.window_of(t) or None,
         **(STORED_FROM if k.sem.events_tell_origin else {}),
     }

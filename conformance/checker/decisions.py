@@ -1,6 +1,6 @@
 """Compares recorded steps with those of the rules, and names the rule that decided."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from nullblock.conformance.checker.names import Same
 from nullblock.conformance.groups import by_group
 from nullblock.conformance.trace.records import CachedRequests, Groups, NewRequest, Schedule
 from nullblock.spec.fields import PREEMPTED, RUNNING, WAITING
-from nullblock.spec.machine.output import CachedRequest, SchedulerOutput
+from nullblock.spec.machine.output import Blocks, CachedRequest, SchedulerOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,18 +129,25 @@ def _new(out: SchedulerOutput, seen: list[NewRequest], s: Any, same: Same) -> It
         return
     for q, p in zip(out.new, seen, strict=True):
         if p.blocks is not UNSET:
-            (told,) = by_group(q.blocks)
-            yield from _table(q.id, told, p.blocks, q.computed // s.k.block_size, same)
+            yield from _tables(q.id, q.blocks, p.blocks, q.computed // s.k.block_size, same)
 
 
-def _table(
-    r: Any, expected: tuple[int, ...], actual: Groups, hits: int, same: Same
-) -> Iterator[Mismatch]:
-    blocks = actual[0] if len(actual) == 1 else []
-    if not same(expected[:hits], blocks[:hits]):
-        yield Mismatch("HASH-10", f"the hit blocks of request {r}", expected, actual, r)
-    elif not same(expected[hits:], blocks[hits:]):
-        yield Mismatch("POOL-10", f"the new blocks of request {r}", expected, actual, r)
+def _tables(r: Any, ours: Blocks, actual: Groups, hits: int, same: Same) -> Iterator[Mismatch]:
+    expected = by_group(ours)
+    if not alike(expected, actual, lambda a, b: same(a[:hits], b[:hits])):
+        yield Mismatch("HASH-10", f"the hit blocks of request {r}", shown(expected), actual, r)
+    elif not alike(expected, actual, lambda a, b: same(a[hits:], b[hits:])):
+        yield Mismatch("POOL-10", f"the new blocks of request {r}", shown(expected), actual, r)
+
+
+def alike(expected: Sequence[Sequence[int]], actual: Groups, same: Same) -> bool:
+    """Whether the blocks of each group are the same, as far as a trace tells their ids."""
+    return len(expected) == len(actual) and all(map(same, expected, actual))
+
+
+def shown(blocks: Sequence[Sequence[int]]) -> Any:
+    """Blocks by group, as a story shows them: of one group without the group."""
+    return list(map(list, blocks)) if len(blocks) > 1 else list(blocks[0])
 
 
 def _cached(
@@ -176,11 +183,11 @@ def _appended(
     if len(given) != len(seen):
         yield Mismatch("OUT-2", "blocks are told once a request", len(given), len(seen))
     for q in out:
-        groups = given.pop(q.id, [[]])
-        (told,) = by_group(q.new_blocks)
-        if len(groups) != 1 or not same(told, groups[0]):
-            rule = "POOL-10" if told else "OUT-2"
+        told = by_group(q.new_blocks)
+        groups = given.pop(q.id, [[]] * len(told))
+        if not alike(told, groups, same):
+            rule = "POOL-10" if any(told) else "OUT-2"
             what = f"the new blocks of request {q.id}"
-            yield Mismatch(rule, what, list(told), groups, q.id)
+            yield Mismatch(rule, what, shown(told), groups, q.id)
     for r, groups in given.items():
         yield Mismatch("OUT-2", f"request {r} gets blocks", [], groups, r)

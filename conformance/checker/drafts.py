@@ -15,7 +15,6 @@ from nullblock.spec.concrete import State
 from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import CONTINUE, EOS, PLAIN, STOP_ID
 from nullblock.spec.machine.drafts import offer
-from nullblock.spec.profiles import Semantics
 from nullblock.spec.state import live
 
 
@@ -71,16 +70,6 @@ class WithDrafts(Recorded):
 def environment(header: Header) -> type[Recorded]:
     """What a trace with this header is replayed in."""
     return WithDrafts if header.config.num_spec_tokens else Recorded
-
-
-def unheard(header: Header, semantics: Semantics) -> Iterator[str]:
-    """Why a trace with drafts cannot be judged."""
-    if not header.config.num_spec_tokens:
-        return
-    if header.observed.draft != "complete":
-        yield f"all draft records ({header.observed.draft})"
-    if semantics.resumes_await_output:
-        yield "speculative decoding in lines after vllm-0.22.1"
 
 
 def propose(k: Recorded, s: Any, record: Draft) -> None:

@@ -6,14 +6,16 @@ from typing import Any
 
 from msgspec import UNSET
 
+from nullblock.conformance.groups import kind_of_layers
 from nullblock.conformance.trace.errors import Malformed
-from nullblock.conformance.trace.records import Add, Header, Output
+from nullblock.conformance.trace.records import Add, CacheGroup, Header, Output
 from nullblock.spec import facts
 from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
 from nullblock.spec.concrete import MAPS, State
 from nullblock.spec.erased.records import RecordEnv, View
 from nullblock.spec.erased.windows import Window
 from nullblock.spec.fields import CONTINUE, EOS, FIELDS, PLAIN, STOP_ID, UNBORN
+from nullblock.spec.groups import is_null
 from nullblock.spec.profiles import Semantics
 
 NO_CHAIN = -1
@@ -86,8 +88,14 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
         num_spec_tokens=c.num_spec_tokens,
         spec_method=c.spec_method,
         eagle_group=c.eagle_group,
+        groups=tuple(map(_group, c.groups)) or (facts.Group(),),
+        max_num_batched_tokens=c.max_num_batched_tokens or None,
         semantics=semantics,
     )
+
+
+def _group(group: CacheGroup) -> facts.Group:
+    return facts.Group(group.sliding_window, group.attention_chunk_size)
 
 
 class Recorded(RecordEnv):
@@ -119,17 +127,22 @@ class Recorded(RecordEnv):
         if self.listening:
             event = reading(s, *args)
             if event is not None:
-                self.heard.append(self.numbered(event))
+                self.heard.append(self.numbered(s, event))
 
-    def numbered(self, event: CacheEvent) -> Heard:
-        """An event in chain numbers."""
+    def numbered(self, s: State, event: CacheEvent) -> Heard:
+        """An event in chain numbers. Of a range the null blocks have none, but tokens."""
         match event:
-            case BlockStored(table=r, first=first, last=last):
-                chain = tuple(self.want(r, i) for i in range(first, last))
-                before = self.want(r, first - 1) if first else None
-                return ("stored", chain, before, len(chain) * self.block_size)
-            case BlockRemoved(hash=chain):
-                return ("removed", (chain,))
+            case BlockStored(table=t, first=first, last=last):
+                r = self.owner(t)
+                chain = tuple(self.chain(r, i) for i in range(first, last) if not is_null(s, t, i))
+                before = self.chain(r, first - 1) if first else None
+                window = self.window_of(t)
+                kind = kind_of_layers(window, self.chunk_of(t))
+                tokens = (last - first) * self.block_size
+                return ("stored", chain, before, tokens, self.group(t), kind, window)
+            case BlockRemoved(hash=h):
+                number, group = self.content(h)
+                return ("removed", (number,), group)
             case AllBlocksCleared():
                 return ("cleared",)
 
@@ -191,16 +204,38 @@ class Recorded(RecordEnv):
             if r not in self.requests or s.stage[r] != UNBORN or r in kept:
                 continue
             del self.requests[r], self.chains[r]
-            self.records.pop(r, None)
-            for f in OF_REQUESTS:
-                carrier = getattr(s, f)
-                if carrier.__class__ is not View:
-                    carrier.pop(r, None)
-            i = 0
-            while s.tab.pop((r, i), None) is not None:
-                i += 1
+            self._forget(s, r)
+            for t in self.tables(r):
+                if self.several:
+                    self._forget(s, t)
+                self.nulls.pop(t, None)
+                i = 0
+                while s.tab.pop((t, i), None) is not None:
+                    i += 1
 
-    def want(self, r: Any, i: int) -> int:
+    def _forget(self, s: Any, key: Any) -> None:
+        """Drop what the maps have of a request, or of a table with a name of its own."""
+        self.records.pop(key, None)
+        for f in OF_REQUESTS:
+            carrier = getattr(s, f)
+            if carrier.__class__ is not View:
+                carrier.pop(key, None)
+
+    def want(self, t: Any, i: int) -> Any:
+        if self.several:
+            return self.hash(self.chain(self.owner(t), i), self.group(t))
+        return self.chain(t, i)
+
+    def hash(self, chain: int, group: int) -> Any:
+        """What a block carries: of several groups each has its own hashes."""
+        return (chain, group) if self.several else chain
+
+    def content(self, h: Any) -> tuple[int, int]:
+        """The chain number of a hash, and the group that it is for."""
+        return h if self.several else (h, 0)
+
+    def chain(self, r: Any, i: int) -> int:
+        """The chain number of the i-th block of a request; NO_CHAIN while it is not full."""
         chain = self.chains[r]
         if i < chain.length:
             return chain[i]

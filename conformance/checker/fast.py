@@ -16,6 +16,7 @@ from nullblock.conformance.checker.facts import Recorded
 from nullblock.conformance.checker.names import Same
 from nullblock.conformance.trace.records import (
     CachedRequests,
+    Groups,
     NewRequest,
     PostState,
     Schedule,
@@ -102,8 +103,11 @@ def left_alike(s: Any, seen: PostState | UnsetType) -> bool:
     return seen.running is UNSET and seen.waiting is UNSET
 
 
-def alike(out: SchedulerOutput, seen: Schedule, same: Same) -> bool:
-    """Whether a recorded step is plainly the rules' own. If not, `decisions` has the word."""
+def alike(out: SchedulerOutput, seen: Schedule, same: Same, *, several: bool = False) -> bool:
+    """Whether a recorded step is plainly the rules' own. If not, `decisions` has the word.
+
+    `several`: whether there are several KV cache groups.
+    """
     order, new, cached = out.num_scheduled_tokens, out.new, out.cached
     if not (isinstance(order, Rows) and isinstance(new, Rows) and isinstance(cached, Rows)):
         return False
@@ -118,23 +122,32 @@ def alike(out: SchedulerOutput, seen: Schedule, same: Same) -> bool:
     prefix = seen.common_prefix
     if prefix is not UNSET and prefix != out.common_prefixes:
         return False
-    if (seen.new or len(new)) and not _new_alike(new.columns, seen.new, same):
+    if (seen.new or len(new)) and not _new_alike(new.columns, seen.new, same, several):
         return False
     if seen.cached is UNSET:
         return not len(cached)
-    return _cached_alike(cached, seen.cached, same)
+    return _cached_alike(cached, seen.cached, same, several)
 
 
-def _new_alike(new: dict[str, list[Any]], seen: list[NewRequest], same: Same) -> bool:
+def _new_alike(
+    new: dict[str, list[Any]], seen: list[NewRequest], same: Same, several: bool
+) -> bool:
     if new["id"] != [q.id for q in seen] or new["computed"] != [q.computed for q in seen]:
         return False
     return all(
-        q.blocks is UNSET or (len(q.blocks) == 1 and same(blocks, q.blocks[0]))
+        q.blocks is UNSET or _blocks_alike(blocks, q.blocks, same, several)
         for q, blocks in zip(seen, new["blocks"], strict=True)
     )
 
 
-def _cached_alike(cached: Rows, seen: CachedRequests, same: Same) -> bool:
+def _blocks_alike(ours: Any, groups: Groups, same: Same, several: bool) -> bool:
+    """Whether a request's blocks are the recorded ones; of several groups a tuple for each."""
+    if not several:
+        return len(groups) == 1 and same(ours, groups[0])
+    return len(ours) == len(groups) and all(map(same, ours, groups))
+
+
+def _cached_alike(cached: Rows, seen: CachedRequests, same: Same, several: bool) -> bool:
     ids, blocks, computed, outputs, resumed, again = cached.lists
     if cached.names != CACHED or ids != seen.ids:
         return False
@@ -152,10 +165,11 @@ def _cached_alike(cached: Rows, seen: CachedRequests, same: Same) -> bool:
             return False
     if seen.blocks is UNSET:
         return True
-    given = list(compress(zip(ids, blocks, strict=True), blocks))
+    some = map(any, blocks) if several else blocks
+    given = list(compress(zip(ids, blocks, strict=True), some))
     if len(given) != len(seen.blocks):
         return False
     for (r, ours), (q, groups) in zip(given, seen.blocks, strict=True):
-        if r != q or len(groups) != 1 or not same(ours, groups[0]):
+        if r != q or not _blocks_alike(ours, groups, same, several):
             return False
     return True

@@ -25,8 +25,9 @@ class Opaque:
     """Ids that were renamed one to one: what counts is that one name means one block."""
 
     def __init__(self) -> None:
-        self._theirs: dict[int, int] = {}
-        self._ours: dict[int, int] = {}
+        self._theirs: dict[int, int] = {0: 0}
+        """The null block has the same name for everybody."""
+        self._ours: dict[int, int] = {0: 0}
 
     def same(self, expected: Sequence[int], actual: Sequence[int]) -> bool:
         """Whether the lists are equal under one renaming of all blocks, which this may extend."""

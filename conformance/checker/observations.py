@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.checker import drafts
-from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.checker.decisions import Mismatch, alike, shown
 from nullblock.conformance.checker.facts import Heard
 from nullblock.conformance.checker.names import Names
 from nullblock.conformance.trace.records import (
@@ -103,13 +103,17 @@ def events(heard: list[Heard], seen: list[Event]) -> Iterator[Mismatch]:
     """What the prefix cache told since the update before."""
     most = 1 + max((len(told[1]) for told in heard if told[0] == "stored"), default=0)
     for ours, theirs in zip_longest(heard, (_told(event, most) for event in seen)):
-        if ours != theirs:
+        if not _alike(ours, theirs):
             yield Mismatch(TOLD_BY[(ours or theirs)[0]], "the next KV event", ours, theirs)
             return
-    for event in seen:
-        if not isinstance(event, Cleared) and event.group:
-            rule = "OUT-8" if isinstance(event, Stored) else "OUT-9"
-            yield Mismatch(rule, "the group of a KV event", 0, event.group)
+
+
+def _alike(ours: Heard | None, theirs: Heard | None) -> bool:
+    """Whether an event is the rules' own; what it does not tell of the kind of layers is not."""
+    if ours is None or theirs is None or ours[:5] != theirs[:5]:
+        return ours == theirs
+    pairs = zip(ours[5:], theirs[5:], strict=True)
+    return all(theirs is UNSET or ours == theirs for ours, theirs in pairs)
 
 
 def _told(event: Event, most: int) -> Heard:
@@ -117,9 +121,10 @@ def _told(event: Event, most: int) -> Heard:
     match event:
         case Stored(chain=runs, parent=parent, tokens=n):
             chain = (first + i for first, many in runs for i in range(many))
-            return ("stored", tuple(islice(chain, most)), parent, n)
+            about = (event.group, event.kind, event.window)
+            return ("stored", tuple(islice(chain, most)), parent, n, *about)
         case Removed(chain=chain):
-            return ("removed", tuple(chain))
+            return ("removed", tuple(chain), event.group)
         case Cleared():
             return ("cleared",)
 
@@ -238,10 +243,9 @@ def _request(s: Any, seen: RequestState, names: Names) -> Iterator[Mismatch]:
         if expected != actual:
             yield Mismatch(rule, f"the {what} of request {r}", expected, actual, r)
     if seen.blocks is not UNSET:
-        table = [s.tab[r, i] for i in range(s.tlen[r])]
-        groups = seen.blocks or [[]]
-        if len(groups) != 1 or not names.same(table, groups[0]):
-            yield Mismatch("POOL-10", f"the blocks of request {r}", table, seen.blocks, r)
+        tables = [[s.tab[t, i] for i in range(s.tlen[t])] for t in s.k.tables(r)]
+        if not alike(tables, seen.blocks or [[]] * len(tables), names.same):
+            yield Mismatch("POOL-10", f"the blocks of request {r}", shown(tables), seen.blocks, r)
 
 
 def _in_flight(s: Any, r: int, seen: RequestState) -> tuple[tuple[str, str, Any, Any], ...]:
@@ -258,8 +262,9 @@ def _cached(s: Any, r: int, seen: RequestState) -> tuple[tuple[str, str, Any, An
     """Where nothing is cached, there may be no entry or one of 0."""
     if not s.k.caching:
         return ()
-    told = [0] if seen.num_cached is UNSET else seen.num_cached
-    return (("HASH-12", "number of cached blocks", [s.ncached[r]], told),)
+    ours = [s.ncached[t] for t in s.k.tables(r)]
+    told = [0] * len(ours) if seen.num_cached is UNSET else seen.num_cached
+    return (("HASH-12", "number of cached blocks", ours, told),)
 
 
 def _pool(s: Any, seen: State, names: Names) -> Iterator[Mismatch]:
@@ -269,8 +274,12 @@ def _pool(s: Any, seen: State, names: Names) -> Iterator[Mismatch]:
         held = [(b, n) for b, n in s.ref.items() if n]
         yield from _by_block(held, seen.ref_cnt, names, "POOL-2", "the reference counts")
     if seen.chains is not UNSET:
-        hashed = list(s.hsh.items())
-        yield from _by_block(hashed, seen.chains, names, "HASH-12", "the cached blocks")
+        hashed = [(b, s.k.content(h)) for b, h in s.hsh.items()]
+        ours = [(b, chain) for b, (chain, _) in hashed]
+        yield from _by_block(ours, seen.chains, names, "HASH-12", "the cached blocks")
+        in_group = [(b, group) for b, (_, group) in hashed if group]
+        what = "the groups of cached blocks"
+        yield from _by_block(in_group, seen.chain_groups, names, "HASH-12", what)
 
 
 def _by_block(

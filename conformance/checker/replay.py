@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Any, Final
+from typing import Any
 
 from msgspec import UNSET, UnsetType
 
@@ -11,6 +11,7 @@ from nullblock.conformance.checker import decisions, drafts, fast, observations,
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.facts import NotRecorded, constants
 from nullblock.conformance.checker.names import names
+from nullblock.conformance.checker.reach import out_of_reach
 from nullblock.conformance.checker.restore import (
     NOBODY,
     contradictions,
@@ -45,8 +46,6 @@ from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_unservable
 from nullblock.spec.state import live
 
-MAX_BLOCKS: Final = 2**21
-"""More blocks than any pool has today; a trace that claims more is not given the memory."""
 FIRST_RULE = {"schedule": "RUN-5", "update": "UPD-9"}
 
 
@@ -66,7 +65,7 @@ class Replay:
 
     def __init__(self, header: Header, semantics: Semantics) -> None:
         """Raises NotRecorded where a trace with this header cannot be judged at all."""
-        if missing := (*_out_of_reach(header), *drafts.unheard(header, semantics)):
+        if missing := tuple(out_of_reach(header, semantics)):
             raise NotRecorded(*missing)
         self.header = header
         self.k = drafts.environment(header)(constants(header, semantics))
@@ -193,7 +192,7 @@ class Replay:
         except (Disabled, Broken, *CONFUSED) as error:
             raise Unexplained(_contradiction(error, "schedule", record.ids)) from None
         same = self.names.same
-        alike = fast.alike(out, record, same)
+        alike = fast.alike(out, record, same, several=self.k.several)
         self.compare(() if alike else decisions.schedule(out, record, self.s, same))
         self._left(record.state, "schedule")
         self.k.forget(self.s, out.finished)
@@ -282,17 +281,6 @@ class Replay:
         rule = FIRST_RULE[record.during]
         what = f"{record.during} raises"
         raise Unexplained(Mismatch(rule, what, "it decides", f"it raised {record.type}"))
-
-
-def _out_of_reach(header: Header) -> Iterator[str]:
-    """Why a trace cannot be judged, by its header."""
-    yield from (f"the feature {name}" for name in header.features)
-    for kind in ("add", "output"):
-        seen = getattr(header.observed, kind)
-        if seen != "complete":
-            yield f"all {kind} records ({seen})"
-    if header.config.num_blocks > MAX_BLOCKS:
-        yield f"a pool of more than {MAX_BLOCKS:,} blocks: {header.config.num_blocks:,}"
 
 
 def _contradiction(error: BaseException, during: str, told: Any) -> Mismatch:

@@ -77,7 +77,8 @@ def restore(k: Recorded, seen: State, names: Names) -> Any:
 
 def contradictions(s: Any, seen: State) -> Iterator[Mismatch]:
     """What a recorded state says that no state can be."""
-    held = Counter(s.tab[r, i] for r in s.k.requests for i in range(s.tlen[r]))
+    tables = [t for r in s.k.requests for t in s.k.tables(r)]
+    held = Counter(b for t in tables for i in range(s.tlen[t]) if (b := s.tab[t, i]))
     counted = {b: n for b, n in s.ref.items() if n}
     if held != counted:
         expected = sorted(held.items())
@@ -98,9 +99,25 @@ def contradictions(s: Any, seen: State) -> Iterator[Mismatch]:
         if not 0 <= s.comp[r] <= most:
             what = f"the computed tokens of request {r}"
             yield Mismatch("RUN-16", what, f"0 to {most}", s.comp[r], r)
-        if s.ncached[r] > s.tlen[r]:
+        yield from _impossible_tables(s, r)
+
+
+def _impossible_tables(s: Any, r: int) -> Iterator[Mismatch]:
+    """What a recorded state says that no block tables of a request can be."""
+    first = s.k.table(r, 0)
+    for t in s.k.tables(r):
+        blocks = [s.tab[t, i] for i in range(s.tlen[t])]
+        if s.ncached[t] > s.tlen[t]:
             what = f"the cached blocks of request {r}"
-            yield Mismatch("TABLE-5", what, f"0 to {s.tlen[r]}", s.ncached[r], r)
+            yield Mismatch("TABLE-5", what, f"0 to {s.tlen[t]}", s.ncached[t], r)
+        nulls = blocks.count(s.k.NULL)
+        if nulls and (any(blocks[:nulls]) or not (s.k.window_of(t) or s.k.chunk_of(t))):
+            rule = "GROUP-9" if any(blocks[:nulls]) else "GROUP-8"
+            yield Mismatch(rule, f"the blocks of request {r}", "no null block there", blocks, r)
+        if (s.tlen[t], s.ncached[t]) != (s.tlen[first], s.ncached[first]):
+            what = f"how long the block tables of request {r} are, and what is cached of each"
+            ours = [s.tlen[first], s.ncached[first]]
+            yield Mismatch("GROUP-16", what, ours, [s.tlen[t], s.ncached[t]], r)
 
 
 def _complete(k: Recorded, seen: State) -> None:
@@ -118,6 +135,10 @@ def _complete(k: Recorded, seen: State) -> None:
             raise NotRecorded(f"whether the stale output of request {q.id} will be dropped")
         if q.features:
             raise NotRecorded(*(f"the feature {f} of request {q.id}" for f in q.features))
+        if len(q.blocks or k.groups) != len(k.groups) or len(q.num_cached or k.groups) != (
+            len(k.groups)
+        ):
+            raise NotRecorded(f"the block tables of request {q.id}, one for each KV cache group")
         if k.caching and q.chain is UNSET and q.tokens >= k.block_size:
             raise NotRecorded(f"the chain numbers of request {q.id}")
         if k.priority and q.arrival is UNSET:
@@ -154,17 +175,20 @@ def _request(s: Any, q: RequestState) -> None:
     s.aclk += 1
     s.ntok[r], s.comp[r] = q.tokens, q.computed
     s.ph[r], s.drop[r], s.npre[r] = q.placeholders, q.discard, q.preemptions
-    table = q.blocks[0] if q.blocks else []
-    for i, b in enumerate(table):
-        s.tab[r, i] = b
-    s.tlen[r] = len(table)
-    s.told[r] = len(table) if s.stage[r] == RUNNING else 0
-    s.ncached[r] = q.num_cached[0] if q.num_cached else 0
+    tables = k.tables(r)
+    none: list[list[int]] = [[]] * len(tables)
+    cached = q.num_cached or [0] * len(tables)
+    for t, table, many in zip(tables, q.blocks or none, cached, strict=True):
+        for i, b in enumerate(table):
+            s.tab[t, i] = b
+        s.tlen[t] = len(table)
+        s.ncached[t] = many
+        s.told[r] = len(table) if s.stage[r] == RUNNING else 0
 
 
 def _pool(s: Any, seen: State, names: Names) -> None:
     """Every block in its place. Names that the engine gave blocks are kept as ours."""
-    blocks = {b for q in seen.requests for b in (q.blocks[0] if q.blocks else ())}
+    blocks = {b for q in seen.requests for table in q.blocks or () for b in table if b}
     queue, counted = told(seen.free_queue), told(seen.ref_cnt)
     blocks |= {*queue, *(b for b, _ in counted)}
     if beyond := [b for b in blocks if not 1 <= b <= s.k.usable]:
@@ -176,8 +200,9 @@ def _pool(s: Any, seen: State, names: Names) -> None:
     s.back, s.nfree = len(queue) + 1, len(queue)
     for b, n in counted:
         s.ref[b] = n
+    group = dict(seen.chain_groups)
     for b, chain in () if seen.chains is UNSET else seen.chains:
-        s.hsh[b] = chain
+        s.hsh[b] = s.k.hash(chain, group.get(b, 0))
         s.hclock += 1
 
 

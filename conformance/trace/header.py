@@ -18,6 +18,24 @@ class EngineInfo(Piece, frozen=True, kw_only=True):
     """The class that decides, with its module."""
 
 
+class CacheGroup(Piece, frozen=True, kw_only=True):
+    """A KV cache group: what its layers see, all that is before a token if neither is set."""
+
+    sliding_window: Count = 0
+    """A token sees so many, itself among them; 0: no window."""
+    attention_chunk_size: Count = 0
+    """A token sees those of its chunk; 0: no chunks."""
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether a token sees only a part of the past."""
+        return self.sliding_window > 0 or self.attention_chunk_size > 0
+
+    def __post_init__(self) -> None:
+        if self.sliding_window and self.attention_chunk_size:
+            raise ValueError("a window and chunks: layers have one of them")
+
+
 class TraceConfig(Piece, frozen=True, kw_only=True):
     """The constants that decisions depend on, as vLLM names them, resolved: nothing is implied."""
 
@@ -49,6 +67,23 @@ class TraceConfig(Piece, frozen=True, kw_only=True):
     hit of a prefix lookup is computed again."""
     eagle_group: bool = False
     """The last hit is computed again, whatever proposes drafts."""
+    groups: list[CacheGroup] = msgspec.field(default_factory=list)
+    """In the engine's order; none: one of full attention. All have blocks of ``block_size``."""
+    max_num_batched_tokens: Count = 0
+    """What the admission of windows and chunks reckons with as a step; 0: its token budget."""
+
+
+SINCE = {
+    **dict.fromkeys(("num_spec_tokens", "spec_method", "eagle_group"), "1.2"),
+    **dict.fromkeys(("groups", "max_num_batched_tokens"), "1.3"),
+}
+"""The version of the format in which a constant is new, of those that 1.1 does not have."""
+
+
+def least_version(config: TraceConfig) -> str:
+    """The version that a trace of such an engine says: readers of that version can read it."""
+    told = msgspec.to_builtins(config)
+    return max((since for name, since in SINCE.items() if name in told), default="1.1")
 
 
 class Observed(Piece, frozen=True, kw_only=True):

@@ -32,17 +32,22 @@ from nullblock.conformance.trace.base import (
     RequestNumber,
 )
 from nullblock.conformance.trace.drafts import Draft, Drafted
-from nullblock.conformance.trace.header import EngineInfo, Header, Observed, TraceConfig
+from nullblock.conformance.trace.header import (
+    CacheGroup,
+    EngineInfo,
+    Header,
+    Observed,
+    TraceConfig,
+)
 from nullblock.conformance.trace.snapshot import RequestState, State, StepInFlight
 
 FORMAT = "nullblock-trace"
-MAJOR, MINOR = 1, 2
+MAJOR, MINOR = 1, 3
 VERSION = f"{MAJOR}.{MINOR}"
-WITHOUT_DRAFTS = "1.1"
-"""The version that a trace says which tells nothing of drafts: its readers can read it, too."""
 
 __all__ = [
     "BlockId",
+    "CacheGroup",
     "Chain",
     "Count",
     "Draft",
@@ -239,6 +244,10 @@ class Stored(Piece, frozen=True, kw_only=True, tag_field="t", tag="stored"):
     """Tokens that the event names: those of all its blocks."""
     group: Count = 0
     """KV cache group."""
+    kind: str | UnsetType = UNSET
+    """What its layers are, as the engine calls them (``kv_cache_spec_kind``)."""
+    window: Count | UnsetType = UNSET
+    """Their window, in tokens (``kv_cache_spec_sliding_window``); 0: none."""
 
 
 class Removed(Piece, frozen=True, kw_only=True, tag_field="t", tag="removed"):

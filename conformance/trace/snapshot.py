@@ -98,6 +98,8 @@ class State(Line, frozen=True, kw_only=True, tag="state"):
     chains: list[tuple[BlockId, Count]] | UnsetType = UNSET
     """Chain number that each block carries in the prefix cache; blocks that carry the same one
     in the order in which they were cached."""
+    chain_groups: list[tuple[BlockId, Count]] = msgspec.field(default_factory=list)
+    """The KV cache group for which these blocks are in the prefix cache, where that is not 0."""
     in_flight: list[StepInFlight] | UnsetType = UNSET
     """Oldest first."""
     finished: list[RequestNumber] | UnsetType = UNSET

@@ -5,48 +5,35 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from msgspec import UNSET, UnsetType
 
+from nullblock.conformance import groups
 from nullblock.conformance.drafting import Drafted, Drafting
 from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.scenario_format import Add as AddEvent
 from nullblock.conformance.scenario_format import Config, Scenario
 from nullblock.conformance.trace import records
-from nullblock.conformance.trace.records import Finish, PostState, Record, TraceConfig
+from nullblock.conformance.trace.configured import configured
+from nullblock.conformance.trace.header import least_version
+from nullblock.conformance.trace.records import Finish, PostState, Record
 from nullblock.conformance.trace.taped_events import TapedEvents
-from nullblock.spec.facts import blocks_of_watermark, token_budget
 from nullblock.spec.profiles import Semantics
 
 P = ParamSpec("P")
 T = TypeVar("T")
+WORDS = CORE_FEATURES | {Feature.windows, Feature.hybrid}
+"""What a trace can tell of, drafts aside."""
 
 
 def header(
     config: Config, engine: str, version: str, profile: str, semantics: Semantics
 ) -> records.Header:
     """The header of a trace that an engine of ours makes."""
+    constants = configured(config, semantics)
     return records.Header(
         format="nullblock-trace",
-        version=records.VERSION if config.num_spec_tokens else records.WITHOUT_DRAFTS,
+        version=least_version(constants),
         spec=profile,
         engine=records.EngineInfo(name=f"nullblock.{engine}", version=version),
-        config=TraceConfig(
-            block_size=config.block_size,
-            num_blocks=config.num_blocks,
-            max_num_scheduled_tokens=token_budget(
-                config.max_num_batched_tokens, config.max_num_scheduled_tokens, semantics
-            ),
-            max_num_seqs=config.max_num_seqs,
-            max_model_len=config.max_model_len,
-            long_prefill_token_threshold=config.long_prefill_token_threshold,
-            enable_chunked_prefill=config.enable_chunked_prefill,
-            enable_prefix_caching=config.enable_prefix_caching,
-            scheduler_reserve_full_isl=config.scheduler_reserve_full_isl,
-            policy=config.policy,
-            watermark_blocks=blocks_of_watermark(config.watermark, config.num_blocks, semantics),
-            async_scheduling=config.async_scheduling,
-            pipeline_parallel_size=config.pipeline_parallel_size,
-            num_spec_tokens=config.num_spec_tokens,
-            spec_method=config.spec_method if config.num_spec_tokens else "ngram",
-        ),
+        config=constants,
         observed=records.Observed(
             add="complete",
             output="complete",
@@ -87,7 +74,10 @@ class Tape:
         self.by_priority = scenario.config.policy == "priority"
         self.tagged_keys = tagged_keys
         self.steps = self.updates = 0
-        self.told = TapedEvents(self.size, tagged_keys) if scenario.config.kv_events else None
+        self.told: TapedEvents | None = None
+        if scenario.config.kv_events:
+            plain = groups.are_plain(scenario.config)
+            self.told = TapedEvents(self.size, tagged_keys, tells_kinds=not plain)
         self.published: list[Fields] = []
         self.numbers: dict[str, int] = {}
         self.requests: dict[str, NewRequest] = {}
@@ -95,9 +85,7 @@ class Tape:
         self.chain: dict[str, list[int]] = {}
         self.chains: dict[tuple[Any, ...], int] = {}
         ids = {event.id for event in scenario.events if isinstance(event, AddEvent)}
-        self.words = CORE_FEATURES | (
-            {Feature.drafts} if scenario.config.num_spec_tokens else set()
-        )
+        self.words = WORDS | ({Feature.drafts} if scenario.config.num_spec_tokens else set())
         """What a trace can tell of: drafts, where the configuration says that there are some."""
         self.ties = {id: float(place) for place, id in enumerate(sorted(ids))}
 
@@ -222,7 +210,8 @@ class Tape:
         if self.told is not None:
             new = self.engine.kv_events()
             self.published += new
-            events = self.told.in_numbers(new, self.chains)
+            numbered = self.told.in_numbers(new, self.chains)
+            events = UNSET if numbered is None else numbered
         self.write(
             records.Update(
                 step=self.updates,

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from nullblock.conformance.engine import Fields
 from nullblock.conformance.trace.records import Chain, Cleared, Event, Removed, Stored
 
@@ -13,14 +15,21 @@ Key = tuple[Any, ...]
 class TapedEvents:
     """Knows which content each hash of the stream names: the stream says so as blocks enter."""
 
-    def __init__(self, block_size: int, tagged_keys: bool) -> None:
+    def __init__(self, block_size: int, tagged_keys: bool, *, tells_kinds: bool = False) -> None:
+        """``tells_kinds``: whether groups are of different kinds, or one that is not plain."""
         self.size, self.tagged_keys = block_size, tagged_keys
+        self.tells_kinds = tells_kinds
         self.named: dict[Any, int] = {}
         """Chain number by hash."""
 
-    def in_numbers(self, events: list[Fields], chains: Mapping[Key, int]) -> list[Event]:
-        """The events; ``chains`` numbers all content."""
-        return [self._event(event, chains) for event in events]
+    def in_numbers(self, events: list[Fields], chains: Mapping[Key, int]) -> list[Event] | None:
+        """The events; ``chains`` numbers all content. None where one names what no event told: a
+        block that was given back, of layers with a window, before it was cached.
+        """
+        try:
+            return [self._event(event, chains) for event in events]
+        except KeyError:
+            return None
 
     def _event(self, event: Fields, chains: Mapping[Key, int]) -> Event:
         match event["t"]:
@@ -37,6 +46,8 @@ class TapedEvents:
         extra = event["extra_keys"] or [None] * len(hashes)
         parent = event["parent_block_hash"]
         before = first = None if parent is None else self.named[parent]
+        if hashes and len(tokens) != len(hashes) * self.size:
+            raise KeyError("blocks without a hash before these")
         runs: list[Chain] = []
         for i, hash in enumerate(hashes):
             content = tuple(tokens[i * self.size : (i + 1) * self.size])
@@ -46,7 +57,11 @@ class TapedEvents:
                 runs[-1] = (runs[-1][0], runs[-1][1] + 1)
             else:
                 runs.append((number, 1))
-        return Stored(chain=runs, parent=first, tokens=len(tokens), group=event["group_idx"] or 0)
+        told = Stored(chain=runs, parent=first, tokens=len(tokens), group=event["group_idx"] or 0)
+        if not self.tells_kinds:
+            return told
+        window = event["kv_cache_spec_sliding_window"] or 0
+        return replace(told, kind=event["kv_cache_spec_kind"], window=window)
 
     def _keys(self, extra: Any) -> Key:
         """What tells a block from another with the same tokens, as chains are numbered."""

@@ -1,13 +1,14 @@
 """The indexed environment answers as the definitions do."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from world import random_items
 
 from nullblock.spec.concrete import Env, State, initial
-from nullblock.spec.facts import Config, Encoder, Request
+from nullblock.spec.facts import Config, Encoder, Group, Request
 from nullblock.spec.fields import PLAIN
 from nullblock.spec.indexed import IndexedEnv
 from nullblock.spec.machine import events
@@ -24,8 +25,10 @@ DECIDING = (
 class _Facts:
     """Requests of three kinds share prefixes; a request's kind is the first letter of its id."""
 
-    def want(self, r: str, i: int) -> tuple[str, ...]:
-        return tuple("shared" if j == 0 else r[0] for j in range(i + 1))
+    def want(self, t: Any, i: int) -> Any:
+        r, group = t if isinstance(t, tuple) else (t, 0)
+        chain = tuple("shared" if j == 0 else r[0] for j in range(i + 1))
+        return (chain, group) if group else chain
 
     def last_token(self, s: State, r: str) -> int:
         return PLAIN
@@ -62,6 +65,17 @@ def _same(plain: Any, indexed: Any) -> None:
         assert sorted(by_index, key=by_definition.__getitem__) == list(by_index)
 
 
+KINDS = (("window",), ("chunks",), ("full", "window"), ("window", "full", "chunks"))
+"""Kinds of layers, by group."""
+
+
+def random_groups(r: random.Random, kinds: tuple[str, ...], size: int) -> tuple[Group, ...]:
+    """Groups of these kinds."""
+    chunk = size * r.randrange(1, 4)
+    made = {"full": Group(), "window": Group(r.randrange(1, 9)), "chunks": Group(0, chunk)}
+    return tuple(made[kind] for kind in kinds)
+
+
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize(
     "semantics",
@@ -71,7 +85,42 @@ def _same(plain: Any, indexed: Any) -> None:
 def test_indexed_equals_definition(semantics: Semantics, seed: int) -> None:
     """Random runs give the same outputs and the same deciding fields in both environments."""
     r = random.Random(seed)
-    config = Config(
+    _run(r, replace(_config(r, semantics), encoder=r.choice((None, Encoder(3, 4)))))
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("kinds", KINDS, ids="+".join)
+@pytest.mark.parametrize("semantics", [NORMATIVE, VLLM_0_22_1], ids=["normative", "vllm"])
+def test_it_does_so_for_layers_that_see_a_part_of_the_past(
+    semantics: Semantics, kinds: tuple[str, ...], seed: int
+) -> None:
+    """And for several groups of layers, of one kind or another."""
+    r = random.Random(seed)
+    config = _config(r, semantics)
+    _run(r, replace(config, groups=random_groups(r, kinds, config.block_size)))
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids="+".join)
+def test_blocks_stand_again_where_null_blocks_stood(kinds: tuple[str, ...]) -> None:
+    """A preempted request that comes again has less of its table, and no null blocks."""
+    groups = random_groups(random.Random(1), kinds, 1)
+    config = Config(20, 1, 3, 2, 20, enable_prefix_caching=False, groups=groups)
+    states = _pair(config)
+    for s in states:
+        s.k.requests["a"] = Request("a", 12, 6)
+        events.add(s, "a")
+    for n in range(10):
+        if n == 4:
+            assert all(events.reset_prefix_cache(s, True) for s in states)
+        plain, indexed = (schedule(s) for s in states)
+        assert plain == indexed
+        for s in states:
+            update_from_output(s)
+        _same(*states)
+
+
+def _config(r: random.Random, semantics: Semantics) -> Config:
+    return Config(
         num_blocks=r.choice((5, 8)),
         block_size=r.choice((1, 2, 3)),
         max_num_scheduled_tokens=r.choice((3, 6, 16)),
@@ -79,9 +128,12 @@ def test_indexed_equals_definition(semantics: Semantics, seed: int) -> None:
         max_model_len=14,
         policy=r.choice(("fcfs", "priority")),
         scheduler_reserve_full_isl=r.random() < 0.5,
-        encoder=r.choice((None, Encoder(3, 4))),
         semantics=semantics,
     )
+
+
+def _run(r: random.Random, config: Config) -> None:
+    """Random events, and steps, in both environments."""
     states = _pair(config)
     ids: list[str] = []
     for n in range(60):

@@ -34,8 +34,13 @@ class EventTap:
         self._undo()
 
 
-def in_numbers(events: list[Any], chains: ChainNumbers) -> list[Fields] | None:
-    """Events as a record tells them; None where one is not understood."""
+def in_numbers(
+    events: list[Any], chains: ChainNumbers, *, kinds: bool = False
+) -> list[Fields] | None:
+    """Events as a record tells them; None where one is not understood.
+
+    ``kinds``: whether it is told what layers they are of.
+    """
     told: list[Fields] = []
     for event in events:
         kind = type(event).__name__
@@ -46,7 +51,7 @@ def in_numbers(events: list[Any], chains: ChainNumbers) -> list[Fields] | None:
         fields: Fields | None = None
         if None not in numbers:
             if kind == "BlockStored":
-                fields = _stored(event, numbers, chains)
+                fields = _stored(event, numbers, chains, kinds)
             elif kind == "BlockRemoved":
                 fields = {"t": "removed", "chain": numbers}
         if fields is None:
@@ -57,7 +62,7 @@ def in_numbers(events: list[Any], chains: ChainNumbers) -> list[Fields] | None:
     return told
 
 
-def _stored(event: Any, numbers: list[Any], chains: ChainNumbers) -> Fields | None:
+def _stored(event: Any, numbers: list[Any], chains: ChainNumbers, kinds: bool) -> Fields | None:
     runs: list[list[int]] = []
     for number in numbers:
         if runs and sum(runs[-1]) == number:
@@ -71,4 +76,7 @@ def _stored(event: Any, numbers: list[Any], chains: ChainNumbers) -> Fields | No
             return None
         fields["parent"] = parent
     fields["tokens"] = len(event.token_ids)
+    if kinds and event.kv_cache_spec_kind is not None:
+        fields["kind"] = event.kv_cache_spec_kind
+        fields["window"] = event.kv_cache_spec_sliding_window or 0
     return fields

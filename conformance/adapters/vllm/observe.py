@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
+from nullblock.conformance.adapters.vllm import groups
 from nullblock.conformance.adapters.vllm.backlog import Backlog
 from nullblock.conformance.adapters.vllm.configuration import events_are_on
 from nullblock.conformance.adapters.vllm.filling import Filling
@@ -34,6 +35,8 @@ class Observer:
         self.tells_blocks = "blocks" in settings.observe
         self.tells_counts = "counts" in settings.observe
         self.events = events_are_on(scheduler, settings)
+        self.kinds = bool((groups.constants(scheduler) or {}).get("groups"))
+        """Whether layers are of several kinds, or of one that is not plain."""
         self.drafts = scheduler.num_spec_tokens > 0
         """Whether there may be drafts."""
         self.pool = scheduler.kv_cache_manager.block_pool

@@ -23,7 +23,7 @@ def snapshot(observer: Observer, steps: Steps) -> bytes:
     line = json.encode(state(observer, steps)) + b"\n"
     if len(line) > MAX_LINE:
         small = state(observer, steps)
-        for name in ("free_queue", "ref_cnt", "chains"):
+        for name in ("free_queue", "ref_cnt", "chains", "chain_groups"):
             small.pop(name, None)
         line = json.encode(small) + b"\n"
     return line
@@ -34,7 +34,7 @@ def adopt(observer: Observer, look: Look) -> None:
     for id, request in observer.scheduler.requests.items():
         observer.add(look.add(request))
         observer.arrived[id] = -1
-    for _, hash in _cached(observer):
+    for _, hash, _ in _cached(observer):
         observer.chains.cached(hash)
 
 
@@ -52,9 +52,10 @@ def state(observer: Observer, steps: Steps) -> Fields:
     if observer.tells_blocks:
         queue = observer.pool.free_block_queue.get_all_free_blocks()
         record["free_queue"] = [block.block_id for block in queue]
-        record["ref_cnt"] = [(b.block_id, b.ref_cnt) for b in observer.pool.blocks if b.ref_cnt]
+        _, *blocks = observer.pool.blocks  # nobody keeps the count of the null block
+        record["ref_cnt"] = [(b.block_id, b.ref_cnt) for b in blocks if b.ref_cnt]
         if observer.caching:
-            record["chains"] = [(b, observer.chains.cached(h)) for b, h in _cached(observer)]
+            record |= _chains(observer)
     record["in_flight"] = [_in_flight(observer, step) for step in steps.in_flight.values()]
     record["finished"] = _numbers(of, scheduler.finished_req_ids)
     record["previous"] = _numbers(of, scheduler.prev_step_scheduled_req_ids)
@@ -125,11 +126,21 @@ def _in_flight(observer: Observer, step: Step) -> Fields:
     return fields
 
 
-def _cached(observer: Observer) -> Iterator[tuple[int, bytes]]:
-    """Block and hash of all that is cached; blocks of one hash in the order of caching."""
+def _chains(observer: Observer) -> Fields:
+    """What the prefix cache has: the chain number of each block, and its group."""
+    cached = list(_cached(observer))
+    fields: Fields = {"chains": [(b, observer.chains.cached(hash)) for b, hash, _ in cached]}
+    groups = [(b, group) for b, _, group in cached if group]
+    return fields | ({"chain_groups": groups} if groups else {})
+
+
+def _cached(observer: Observer) -> Iterator[tuple[int, bytes, int]]:
+    """Block, hash and KV cache group of all that is cached; blocks of one hash and group in the
+    order of caching.
+    """
     if not observer.caching:
         return
     for key, found in observer.pool.cached_block_hash_to_block._cache.items():
-        hash = bytes(key[:-GROUP_BYTES])
+        hash, group = bytes(key[:-GROUP_BYTES]), int.from_bytes(key[-GROUP_BYTES:], "big")
         for block in found.values() if isinstance(found, dict) else (found,):
-            yield block.block_id, hash
+            yield block.block_id, hash, group

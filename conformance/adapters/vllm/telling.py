@@ -75,7 +75,8 @@ class Teller:
         update = self.outcomes.update(step, taken)
         if self._tap is not None:
             self.observer.backlog.settle()
-            events = in_numbers(self._tap.take(), self.observer.chains)
+            observer = self.observer
+            events = in_numbers(self._tap.take(), observer.chains, kinds=observer.kinds)
             if events is not None:
                 update["events"] = events
         short = update["ev"] == "update+"

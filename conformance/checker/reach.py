@@ -1,0 +1,57 @@
+"""Which traces can be judged at all, by their headers: what is not known is named.
+
+The rules are shown to say what vLLM does for one feature beside the core, and for some of them
+together. A trace with others together is refused: nothing is guessed.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from nullblock.conformance.trace.records import Header, TraceConfig
+from nullblock.spec.profiles import Semantics
+
+MAX_BLOCKS: Final = 2**21
+"""More blocks than any pool has today; a trace that claims more is not given the memory."""
+
+GROUPS = "several KV cache groups, or one of layers that see a part of the past,"
+
+
+def out_of_reach(header: Header, semantics: Semantics) -> Iterator[str]:
+    """Why a trace cannot be judged, by its header."""
+    config = header.config
+    yield from (f"the feature {name}" for name in header.features)
+    for kind in ("add", "output"):
+        seen = getattr(header.observed, kind)
+        if seen != "complete":
+            yield f"all {kind} records ({seen})"
+    if config.num_spec_tokens and header.observed.draft != "complete":
+        yield f"all draft records ({header.observed.draft})"
+    if config.num_blocks > MAX_BLOCKS:
+        yield f"a pool of more than {MAX_BLOCKS:,} blocks: {config.num_blocks:,}"
+    yield from _together(config)
+    if semantics.resumes_await_output:
+        yield from (f"{name} in lines after vllm-0.22.1" for name in _beside_the_core(config))
+    elif semantics.freed_unhashed_first and config.groups:
+        yield f"{GROUPS} with freed_unhashed_first"
+
+
+def _beside_the_core(config: TraceConfig) -> list[str]:
+    """What is on that is no part of the core."""
+    found = {"speculative decoding": config.num_spec_tokens > 0, GROUPS: bool(config.groups)}
+    return [name for name, used in found.items() if used]
+
+
+def _together(config: TraceConfig) -> Iterator[str]:
+    """What no rules are shown to say of features that are on together."""
+    groups, size = config.groups, config.block_size
+    eagle = config.eagle_group or (config.num_spec_tokens > 0 and config.spec_method == "eagle")
+    if eagle and any(group.attention_chunk_size for group in groups):
+        yield "an EAGLE-like method with chunked local attention, where vLLM raises"
+    elif eagle and len(groups) > 1:
+        yield "an EAGLE-like method beside several KV cache groups"
+    if len(groups) < 2:
+        return
+    if any(group.attention_chunk_size % size for group in groups):
+        yield "chunks that end within a block, beside other KV cache groups"
+    if config.enable_prefix_caching and all(group == groups[0] for group in groups):
+        yield "several KV cache groups of one kind, with prefix caching"

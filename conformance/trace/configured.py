@@ -1,0 +1,47 @@
+"""A scenario's configuration as the constants of a trace."""
+
+from msgspec import UNSET
+
+from nullblock.conformance.scenario_format import Config, Group
+from nullblock.conformance.trace.records import CacheGroup, TraceConfig
+from nullblock.spec.facts import blocks_of_watermark, token_budget
+from nullblock.spec.profiles import Semantics
+
+
+def configured(config: Config, semantics: Semantics) -> TraceConfig:
+    """What a header says of an engine of ours."""
+    budget = token_budget(
+        config.max_num_batched_tokens, config.max_num_scheduled_tokens, semantics
+    )
+    groups = [_group(group) for group in config.groups]
+    several, (first, *_) = len(groups) > 1, config.groups
+    see_part = any(group.is_windowed for group in groups)
+    return TraceConfig(
+        block_size=config.block_size,
+        num_blocks=config.num_blocks,
+        max_num_scheduled_tokens=budget,
+        max_num_seqs=config.max_num_seqs,
+        max_model_len=config.max_model_len,
+        long_prefill_token_threshold=config.long_prefill_token_threshold,
+        enable_chunked_prefill=config.enable_chunked_prefill,
+        enable_prefix_caching=config.enable_prefix_caching,
+        scheduler_reserve_full_isl=config.scheduler_reserve_full_isl,
+        policy=config.policy,
+        watermark_blocks=blocks_of_watermark(config.watermark, config.num_blocks, semantics),
+        async_scheduling=config.async_scheduling,
+        pipeline_parallel_size=config.pipeline_parallel_size,
+        num_spec_tokens=config.num_spec_tokens,
+        spec_method=config.spec_method if config.num_spec_tokens else "ngram",
+        eagle_group=first.eagle and not several,
+        groups=groups if several or see_part else [],
+        max_num_batched_tokens=config.max_num_batched_tokens
+        if see_part and config.max_num_batched_tokens != budget
+        else 0,
+    )
+
+
+def _group(group: Group) -> CacheGroup:
+    return CacheGroup(
+        sliding_window=0 if group.sliding_window is UNSET else group.sliding_window,
+        attention_chunk_size=0 if group.chunk is UNSET else group.chunk,
+    )
