@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Any
 
 from msgspec import UNSET
@@ -14,10 +15,25 @@ from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockSto
 from nullblock.spec.concrete import MAPS, State
 from nullblock.spec.erased.records import RecordEnv, View
 from nullblock.spec.erased.windows import Window
-from nullblock.spec.fields import CONTINUE, EOS, FIELDS, PLAIN, STOP_ID, UNBORN
+from nullblock.spec.fields import (
+    CONTINUE,
+    EOS,
+    ERROR,
+    FIELDS,
+    PLAIN,
+    REJECTED,
+    STOP_ID,
+    STOPPED_BY_ID,
+    UNBORN,
+)
 from nullblock.spec.groups import is_null
 from nullblock.spec.profiles import Semantics
+from nullblock.spec.state import check_stop
 
+GRAMMARS = "structured_output"
+"""The feature of a request whose output has to follow a grammar."""
+ERROR_BY_ID = -1
+"""Of a verdict: a grammar rejects the token, which is a stop id as well."""
 NO_CHAIN = -1
 """The chain of a block that is not full yet: no block carries it."""
 OF_REQUESTS = tuple(f for f in MAPS if FIELDS[f].startswith(("R>", "T>")))
@@ -90,6 +106,7 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
         eagle_group=c.eagle_group,
         groups=tuple(map(_group, c.groups)) or (facts.Group(),),
         max_num_batched_tokens=c.max_num_batched_tokens or None,
+        max_loras=c.max_loras,
         semantics=semantics,
     )
 
@@ -106,6 +123,8 @@ class Recorded(RecordEnv):
         self.chains: dict[int, Chain] = {}
         self.kinds: dict[int, int] = {}
         """Of the tokens in the frame: those that are not PLAIN."""
+        self.rejected: set[int] = set()
+        """Whose token in the frame its grammar rejects."""
         self.counts: dict[int, int] | None = {}
         """Of the requests in the frame: how many tokens; None: one for each of them."""
         self.taken: list[int] = []
@@ -165,6 +184,8 @@ class Recorded(RecordEnv):
             priority=add.priority,
             arrival=0.0 if add.arrival is UNSET else float(add.arrival),
             skip_reading_prefix_cache=add.skip_reading_prefix_cache,
+            adapter=add.adapter,
+            grammar=GRAMMARS in add.features,
         )
         self.chains[add.id] = Chain(() if add.chain is UNSET else add.chain)
 
@@ -172,6 +193,7 @@ class Recorded(RecordEnv):
         """Learn what a frame tells. Raises Malformed for more content than the tokens fill."""
         ids, counts = output.ids, output.counts
         self.kinds = {r: STOP_ID for r, _ in output.stop} | {r: EOS for r, _ in output.eos}
+        self.rejected = {r for r, _ in output.rejected}
         everyone = counts.count(1) == len(counts) and ids == self.next_frame()
         self.counts = None if everyone else dict(zip(ids, counts, strict=True))
         for r, number in () if output.chain is UNSET else output.chain:
@@ -252,14 +274,27 @@ class Recorded(RecordEnv):
             raise NotRecorded(f"one token of request {r}, which has {counted} in its output")
 
     def last_token(self, s: State, r: Any) -> int:
-        if not self.kinds:
-            return PLAIN
-        return self.kinds.get(r, PLAIN)
+        if self.rejected and r in self.rejected:
+            return REJECTED
+        return self.kinds.get(r, PLAIN) if self.kinds else PLAIN
 
     def note(self, s: State, r: Any, why: Any) -> None:
         self.taken.append(r)
+        if why == ERROR:
+            # A stop id is reported all the same.
+            self.rejected.discard(r)
+            why = ERROR_BY_ID if check_stop(s, r) == STOPPED_BY_ID else ERROR
+            self.rejected.add(r)
         if why != CONTINUE:
             self.ends.append((r, why))
+
+    def let_wait(self) -> bool:
+        """From now on requests may wait for a grammar. Whether they could not before."""
+        if self.config.grammars:
+            return False
+        self.config = replace(self.config, grammars=True)
+        self.skips, self.in_order = True, False
+        return True
 
     def passed_on(self) -> list[int]:
         """How many tokens those in `taken` have taken."""

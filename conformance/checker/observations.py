@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.checker import drafts
 from nullblock.conformance.checker.decisions import Mismatch, alike, shown
-from nullblock.conformance.checker.facts import Heard
+from nullblock.conformance.checker.facts import ERROR_BY_ID, Heard
 from nullblock.conformance.checker.names import Names
 from nullblock.conformance.trace.records import (
     Cleared,
@@ -24,16 +24,24 @@ from nullblock.conformance.trace.records import (
 )
 from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import (
+    ERROR,
     LENGTH,
     STOPPED,
     STOPPED_BY_ID,
     TOKEN,
 )
 from nullblock.spec.later import discarded
-from nullblock.spec.names import PAUSE, STATUS
+from nullblock.spec.names import BLOCKED, PAUSE, STATUS
 from nullblock.spec.state import live
+from nullblock.spec.waiting import is_skipped
 
-END = {STOPPED: ("stop", False), STOPPED_BY_ID: ("stop", True), LENGTH: ("length", False)}
+END = {
+    STOPPED: ("stop", False),
+    STOPPED_BY_ID: ("stop", True),
+    LENGTH: ("length", False),
+    ERROR: ("error", False),
+    ERROR_BY_ID: ("error", True),
+}
 GONE_BY = {"schedule": "RUN-19", "update": "UPD-5", "abort": "LIFE-4", "reset": "LIFE-3"}
 """Why a request is, or is not, in the running list after an operation."""
 
@@ -81,7 +89,8 @@ def _ends(k: Any, refused: Refused, seen: list[Finish]) -> Iterator[Mismatch]:
             yield Mismatch("UPD-9", "the order of the ends", expected, actual)
             return
         r = (ought or told or (None,))[0]
-        rule = "LIFE-2" if "rejected" in (*(ought or ()), *(told or ())) else "UPD-4"
+        words = (*(ought or ()), *(told or ()))
+        rule = "LIFE-2" if "rejected" in words else "UPD-41" if "error" in words else "UPD-4"
         yield Mismatch(rule, f"the end of request {r}", _said(ought), _said(told), r)
     for (r, why), f in zip(refused, seen, strict=False):
         if f.why is not UNSET and f.why != why:
@@ -135,8 +144,14 @@ def running(s: Any) -> list[int]:
 
 
 def waiting(s: Any) -> list[int]:
-    """The waiting queue, next one first."""
-    return sorted(s.rank, key=s.k.order) if s.k.priority else list(s.rank)
+    """Who waits, those in the skipped queue first; of each queue the next one first."""
+    queues = [skipped(s), [r for r in s.rank if not is_skipped(s, r)]] if s.k.skips else [s.rank]
+    return [r for queue in queues for r in (sorted(queue, key=s.k.order) if s.k.priority else queue)]
+
+
+def skipped(s: Any) -> list[int]:
+    """The skipped queue, as it stands."""
+    return list(s.skip)
 
 
 def post_state(s: Any, seen: PostState, after: str) -> Iterator[Mismatch]:
@@ -167,6 +182,8 @@ def state(s: Any, seen: State, steps: int, names: Names) -> Iterator[Mismatch]:
         yield Mismatch("UPD-7", "the number of steps", steps, seen.step)
     yield from _list(running(s), seen.running, "RUN-19", "RUN-22", "who runs")
     yield from _list(waiting(s), seen.waiting, "WAIT-12", "WAIT-1", "who waits")
+    if sorted(skipped(s)) != sorted(seen.skipped):
+        yield Mismatch("WAIT-45", "who was passed over", skipped(s), seen.skipped)
     alive = [r for r in s.k.requests if live(s, r)]
     told = [q.id for q in seen.requests]
     if sorted(alive) != sorted(told):
@@ -235,7 +252,7 @@ def _told_flights(told: list[StepInFlight] | UnsetType) -> list[Flight] | UnsetT
 def _request(s: Any, seen: RequestState, names: Names) -> Iterator[Mismatch]:
     r = seen.id
     for rule, what, expected, actual in (
-        ("LIFE-12", "status", STATUS[s.stage[r]], seen.status),
+        ("LIFE-12", "status", BLOCKED.get(s.awaits[r]) or STATUS[s.stage[r]], seen.status),
         ("UPD-1", "computed tokens", s.comp[r], seen.computed),
         ("UPD-3", "tokens", s.ntok[r], seen.tokens),
         *(_in_flight(s, r, seen) if seen.prompt is not UNSET else ()),

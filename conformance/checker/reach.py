@@ -19,7 +19,7 @@ GROUPS = "several KV cache groups, or one of layers that see a part of the past,
 def out_of_reach(header: Header, semantics: Semantics) -> Iterator[str]:
     """Why a trace cannot be judged, by its header."""
     config = header.config
-    yield from (f"the feature {name}" for name in header.features)
+    yield from (f"the feature {name}" for name in header.unknown_features)
     for kind in ("add", "output"):
         seen = getattr(header.observed, kind)
         if seen != "complete":
@@ -35,9 +35,27 @@ def out_of_reach(header: Header, semantics: Semantics) -> Iterator[str]:
         yield f"{GROUPS} with freed_unhashed_first"
 
 
+def why_not(header: Header, semantics: Semantics, feature: str) -> str | None:
+    """Why a request with a feature cannot be judged; None if it can."""
+    config = header.config
+    if feature not in header.features_of_requests:
+        return f"the feature {feature}"
+    if semantics.resumes_await_output:
+        return "grammars in lines after vllm-0.22.1"
+    if config.num_spec_tokens:
+        return "a grammar beside speculative decoding"
+    if config.groups:
+        return f"a grammar beside {GROUPS.rstrip(',')}"
+    return None
+
+
 def _beside_the_core(config: TraceConfig) -> list[str]:
     """What is on that is no part of the core."""
-    found = {"speculative decoding": config.num_spec_tokens > 0, GROUPS: bool(config.groups)}
+    found = {
+        "speculative decoding": config.num_spec_tokens > 0,
+        GROUPS: bool(config.groups),
+        "a cap on adapters": config.max_loras > 0,
+    }
     return [name for name, used in found.items() if used]
 
 
@@ -49,6 +67,10 @@ def _together(config: TraceConfig) -> Iterator[str]:
         yield "an EAGLE-like method with chunked local attention, where vLLM raises"
     elif eagle and len(groups) > 1:
         yield "an EAGLE-like method beside several KV cache groups"
+    if config.max_loras and config.num_spec_tokens:
+        yield "a cap on adapters beside speculative decoding"
+    if config.max_loras and groups:
+        yield f"a cap on adapters beside {GROUPS.rstrip(',')}"
     if len(groups) < 2:
         return
     if any(group.attention_chunk_size % size for group in groups):

@@ -9,9 +9,9 @@ from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.checker import decisions, drafts, fast, observations, retold
 from nullblock.conformance.checker.decisions import Mismatch
-from nullblock.conformance.checker.facts import NotRecorded, constants
+from nullblock.conformance.checker.facts import GRAMMARS, NotRecorded, constants
 from nullblock.conformance.checker.names import names
-from nullblock.conformance.checker.reach import out_of_reach
+from nullblock.conformance.checker.reach import out_of_reach, why_not
 from nullblock.conformance.checker.restore import (
     NOBODY,
     contradictions,
@@ -23,6 +23,7 @@ from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
+    Compiled,
     Draft,
     Error,
     Evict,
@@ -32,6 +33,7 @@ from nullblock.conformance.trace.records import (
     Output,
     Pause,
     PostState,
+    RequestState,
     Reset,
     Schedule,
     State,
@@ -113,6 +115,10 @@ class Replay:
                 self._reset(record)
             case Evict():
                 self._evict(record)
+            case Compiled(ids=ids):
+                for r in ids:
+                    if r in self.k.requests:
+                        events.compiled(self.s, r)
             case State():
                 self._state(record)
             case Passed():
@@ -157,16 +163,15 @@ class Replay:
             self.compare(found)
             retold.compare(self.k, record)
             return
+        for request in record.requests:
+            self._know(request)
         self.s = restore(self.k, record, self.names)
         self.steps = record.step
         self.known, self.hears = True, False
         self.compare(contradictions(self.s, record))
 
     def _add(self, record: Add) -> None:
-        if record.features:
-            raise NotRecorded(
-                *(f"the feature {f} of request {record.id}" for f in record.features)
-            )
+        self._know(record)
         if live(self.s, record.id):
             raise Malformed(
                 f"request {record.id} is added a second time while it is alive",
@@ -179,6 +184,14 @@ class Replay:
             why = why_unservable(self.k.config, record.prompt, record.max_tokens)
             assert why is not None, "a rejection has a reason"
             self.k.refused.append((record.id, why))
+
+    def _know(self, request: Add | RequestState) -> None:
+        """Raise NotRecorded for features of a request that are not judged; get ready for others."""
+        reasons = (why_not(self.header, self.k.sem, feature) for feature in request.features)
+        if missing := [f"{why} (request {request.id})" for why in reasons if why is not None]:
+            raise NotRecorded(*missing)
+        if GRAMMARS in request.features and self.k.let_wait():
+            self.machine = fast.Machine(self.k)
 
     def _awaits(self, r: int) -> bool:
         """Whether an entry in flight is of an owner of that number who is not known."""

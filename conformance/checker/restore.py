@@ -13,19 +13,20 @@ from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.checker import drafts
 from nullblock.conformance.checker.decisions import Mismatch
-from nullblock.conformance.checker.facts import Chain, NotRecorded, Recorded
+from nullblock.conformance.checker.facts import GRAMMARS, Chain, NotRecorded, Recorded
 from nullblock.conformance.checker.names import Names
 from nullblock.conformance.trace.records import RequestState, State, StepInFlight
 from nullblock.spec import facts
 from nullblock.spec.fields import (
     CHUNK,
+    GRAMMAR,
     PREEMPTED,
     RUNNING,
     TOKEN,
     WAITING,
 )
-from nullblock.spec.names import PAUSE, STAGE
-from nullblock.spec.rules.waiting import forget_passed
+from nullblock.spec.names import BLOCKED, PAUSE, STAGE
+from nullblock.spec.rules.waiting import enter_skipped, forget_passed
 
 T = TypeVar("T")
 NOBODY = -1
@@ -63,6 +64,8 @@ def restore(k: Recorded, seen: State, names: Names) -> Any:
         s.hi += 1
         s.nwait += 1
         s.waitset = k.add(s.waitset, r)
+    for r in seen.skipped:
+        enter_skipped(s, r)
     forget_passed(s)
     _pool(s, seen, names)
     k.owed_unknown.clear()
@@ -127,14 +130,13 @@ def _complete(k: Recorded, seen: State) -> None:
     if missing:
         raise NotRecorded(*(f"`{name}` of the state at step {seen.step}" for name in missing))
     for q in seen.requests:
-        if q.status not in STAGE:
+        blocked = q.status in BLOCKED.values() and GRAMMARS in q.features
+        if q.status not in STAGE and not blocked:
             raise NotRecorded(f"what the status {q.status} of request {q.id} means")
         if q.prompt is UNSET or q.max_tokens is UNSET or q.blocks is UNSET:
             raise NotRecorded(f"the facts about request {q.id} in the state at step {seen.step}")
         if k.sem.resumes_await_output and q.discard:
             raise NotRecorded(f"whether the stale output of request {q.id} will be dropped")
-        if q.features:
-            raise NotRecorded(*(f"the feature {f} of request {q.id}" for f in q.features))
         if len(q.blocks or k.groups) != len(k.groups) or len(q.num_cached or k.groups) != (
             len(k.groups)
         ):
@@ -168,9 +170,14 @@ def _request(s: Any, q: RequestState) -> None:
         priority=q.priority,
         arrival=0.0 if q.arrival is UNSET else float(q.arrival),
         skip_reading_prefix_cache=q.skip_reading_prefix_cache,
+        adapter=q.adapter,
+        grammar=GRAMMARS in q.features,
     )
     k.chains[r] = Chain(() if q.chain is UNSET else q.chain)
-    s.stage[r] = STAGE[q.status]
+    if q.status in BLOCKED.values():
+        s.stage[r], s.awaits[r] = WAITING, GRAMMAR
+    else:
+        s.stage[r] = STAGE[q.status]
     s.arr[r] = s.aclk
     s.aclk += 1
     s.ntok[r], s.comp[r] = q.tokens, q.computed

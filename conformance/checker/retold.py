@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from nullblock.conformance.checker.facts import Chain, Recorded
+from nullblock.conformance.checker.facts import GRAMMARS, Chain, Recorded
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import RequestState, State
 
@@ -15,6 +15,7 @@ FACTS = {
     "min_tokens": "min_tokens",
     "priority": "priority",
     "skip_reading_prefix_cache": "skip_reading_prefix_cache",
+    "adapter": "adapter",
 }
 """Fields of a request in a ``state``, and what they are called in its facts."""
 
@@ -39,7 +40,8 @@ def _facts(k: Recorded, q: RequestState) -> list[tuple[str, Any, Any]]:
     """Name, value told before, and value told now. The order of arrival counts under PRIORITY."""
     known = k.requests[q.id]
     rows = [(name, getattr(known, fact), getattr(q, name)) for name, fact in FACTS.items()]
-    rows.append(("features", [], q.features))  # one that arrived with any is not judged at all
+    told = [GRAMMARS] if known.grammar else []  # one that arrived with others is not judged
+    rows.append(("features", told, q.features))
     if k.priority:
         tie = 0.0 if q.tie is UNSET else q.tie
         rows += [("arrival", known.arrival, q.arrival), ("tie", known.id[0], tie)]

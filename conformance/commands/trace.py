@@ -88,7 +88,7 @@ def _record(
     label: str,
     names: bool,
 ) -> dict[str, int]:
-    from nullblock.conformance.trace.tape import Tape, header
+    from nullblock.conformance.trace.tape import Tape, has_grammars, header
     from nullblock.conformance.trace.writer import trace_file
 
     with source.open("rb") as stream:
@@ -97,7 +97,7 @@ def _record(
     made = make_engine(engine, taken.config, semantics, device)
     with trace_file(output) as writer:
         told = engine.value, version("nullblock"), label, semantics
-        writer.write(header(taken.config, *told))
+        writer.write(header(taken.config, *told, grammars=has_grammars(taken)))
         tape = Tape(
             made, taken, writer.write, tagged_keys=semantics.extra_keys_tagged, names=names
         )

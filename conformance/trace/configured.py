@@ -34,6 +34,7 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
         spec_method=config.spec_method if config.num_spec_tokens else "ngram",
         eagle_group=first.eagle and not several,
         groups=groups if several or see_part else [],
+        max_loras=config.max_loras or 0,
         max_num_batched_tokens=config.max_num_batched_tokens
         if see_part and config.max_num_batched_tokens != budget
         else 0,

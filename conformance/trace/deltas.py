@@ -73,6 +73,7 @@ class OutputDelta(Line, frozen=True, kw_only=True, tag="output+"):
     """In place of ``odd``, where many did: of everyone in the step, in schedule order."""
     eos: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
     stop: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
+    rejected: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
     chain: list[tuple[RequestNumber, Count]] | UnsetType = UNSET
     fresh: Count | UnsetType = UNSET
     """In place of ``chain``: whoever has a full block with one token more than the step computes

@@ -228,7 +228,13 @@ def _output(
                 raise Malformed(what, _RECORDER)
             counts[place[id]] = count
     return Output(
-        step=line.step, ids=oldest, counts=counts, eos=line.eos, stop=line.stop, chain=chain
+        step=line.step,
+        ids=oldest,
+        counts=counts,
+        eos=line.eos,
+        stop=line.stop,
+        rejected=line.rejected,
+        chain=chain,
     )
 
 

@@ -69,21 +69,42 @@ class TraceConfig(Piece, frozen=True, kw_only=True):
     """The last hit is computed again, whatever proposes drafts."""
     groups: list[CacheGroup] = msgspec.field(default_factory=list)
     """In the engine's order; none: one of full attention. All have blocks of ``block_size``."""
+    max_loras: Count = 0
+    """Different adapters that may compute in a step; 0: no cap."""
     max_num_batched_tokens: Count = 0
     """What the admission of windows and chunks reckons with as a step; 0: its token budget."""
 
 
 SINCE = {
     **dict.fromkeys(("num_spec_tokens", "spec_method", "eagle_group"), "1.2"),
-    **dict.fromkeys(("groups", "max_num_batched_tokens"), "1.3"),
+    **dict.fromkeys(("groups", "max_num_batched_tokens", "max_loras"), "1.3"),
 }
 """The version of the format in which a constant is new, of those that 1.1 does not have."""
+GRAMMARS_SINCE = "1.3"
 
 
 def least_version(config: TraceConfig) -> str:
     """The version that a trace of such an engine says: readers of that version can read it."""
     told = msgspec.to_builtins(config)
     return max((since for name, since in SINCE.items() if name in told), default="1.1")
+
+
+KINDS_OF_LAYERS = {
+    "sliding_window": "kv_cache_spec:SlidingWindowSpec",
+    "attention_chunk_size": "kv_cache_spec:ChunkedLocalAttentionSpec",
+}
+"""The features that the sizes of a group tell of."""
+
+
+def features_of(config: TraceConfig) -> list[str]:
+    """The features that the constants tell of in full: a reader that knows the constants knows
+    these, and one of an earlier version, which passes over constants, does not.
+    """
+    found = ["kv_cache_groups"] if len(config.groups) > 1 else []
+    for size, feature in KINDS_OF_LAYERS.items():
+        if any(getattr(group, size) for group in config.groups):
+            found.append(feature)
+    return found + (["max_loras"] if config.max_loras else [])
 
 
 class Observed(Piece, frozen=True, kw_only=True):
@@ -102,6 +123,8 @@ class Observed(Piece, frozen=True, kw_only=True):
     """Needed where drafts are configured."""
     events: Observation = "absent"
     """KV events, in ``update`` records."""
+    compiled: Observation = "absent"
+    """When grammars are compiled; needed where requests have some."""
 
 
 class Header(Line, frozen=True, kw_only=True, tag="header"):
@@ -132,3 +155,14 @@ class Header(Line, frozen=True, kw_only=True, tag="header"):
     writer: str | UnsetType = UNSET
     sealed: bool = False
     """The file ends with an ``end`` record; without it, it was cut."""
+
+    @property
+    def unknown_features(self) -> list[str]:
+        """Those of its features that its constants do not tell of."""
+        known = features_of(self.config)
+        return [name for name in self.features if name not in known]
+
+    @property
+    def features_of_requests(self) -> frozenset[str]:
+        """Those of requests that other records tell of in full."""
+        return frozenset({"structured_output"} if self.observed.compiled == "complete" else ())

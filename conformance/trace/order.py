@@ -16,6 +16,7 @@ from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
+    Compiled,
     Draft,
     End,
     Error,
@@ -101,6 +102,8 @@ class Order:
                 self._known("abort of", record.asked or ())
             case Draft():
                 self._known("drafts for", record.ids)
+            case Compiled():
+                self._known("grammars of", record.ids)
             case Pause() | Reset() | Evict() | Unknown():
                 pass
             case State():
@@ -126,7 +129,8 @@ class Order:
             return
         blocks = sum(count for _, count in record.chain)
         # With other features on, blocks of other sizes may be hashed.
-        plain = not self.header.features and not record.features
+        strange = set(record.features) - self.header.features_of_requests
+        plain = not self.header.unknown_features and not strange
         if plain and blocks != record.prompt // self.header.config.block_size:
             raise Malformed(
                 f"{blocks} chain numbers for {record.prompt} prompt tokens",
@@ -193,11 +197,12 @@ class Order:
             if record.ids != ids or len(set(ids)) != len(ids):
                 _check_scheduled(record, step)
             self.distinct = ids if record.ids is ids else None
-        if not (record.eos or record.stop or record.chain):
+        if not (record.eos or record.stop or record.rejected or record.chain):
             self.awaiting = record.step
             return
         counts = dict(zip(record.ids, record.counts, strict=True))
-        for kind, tokens in (("eos", record.eos), ("stop", record.stop)):
+        ends = ("eos", record.eos), ("stop", record.stop), ("rejected", record.rejected)
+        for kind, tokens in ends:
             for id, place in tokens:
                 if place >= counts.get(id, 0):
                     raise Malformed(f"{kind} names a token that was not sampled", _RECORDER)

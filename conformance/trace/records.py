@@ -93,6 +93,8 @@ class Add(Line, frozen=True, kw_only=True, tag="add"):
     """Chain numbers of the prompt's full blocks, in order."""
     features: list[str] = msgspec.field(default_factory=list)
     """What decisions about this request depend on besides."""
+    adapter: Count = 0
+    """The number that stands for its adapter, from 1, where their number is capped; 0: none."""
     name: str | UnsetType = UNSET
     """The request's own id. Recorders leave it out unless they are asked to tell."""
 
@@ -121,6 +123,12 @@ class Reset(Line, frozen=True, kw_only=True, tag="reset"):
     reset_running: bool = False
     ok: bool | UnsetType = UNSET
     state: "PostState | UnsetType" = UNSET
+
+
+class Compiled(Line, frozen=True, kw_only=True, tag="compiled"):
+    """Input: the grammars of requests are compiled."""
+
+    ids: list[RequestNumber]
 
 
 class Evict(Line, frozen=True, kw_only=True, tag="evict"):
@@ -213,6 +221,8 @@ class Output(Line, frozen=True, kw_only=True, tag="output"):
     """Which tokens end their request as eos: request, place in its frame from 0."""
     stop: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
     """Which tokens are stop ids of their request and not its eos."""
+    rejected: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
+    """Which tokens the grammar of their request rejects, whatever they are besides."""
     chain: list[tuple[RequestNumber, Count]] | UnsetType = UNSET
     """Chain number of each block that these tokens fill, in order for each request."""
 
@@ -326,6 +336,7 @@ Record = (
     | Pause
     | Reset
     | Evict
+    | Compiled
     | Schedule
     | Output
     | Update

@@ -45,6 +45,7 @@ class RequestState(Piece, frozen=True, kw_only=True):
     chain: list[Chain] | UnsetType = UNSET
     """Of all full blocks of its tokens, prompt and output."""
     features: list[str] = msgspec.field(default_factory=list)
+    adapter: Count = 0
     placeholders: Int = 0
     """Tokens in flight that it will take (``num_output_placeholders``)."""
     discard: Int = 0
@@ -89,6 +90,8 @@ class State(Line, frozen=True, kw_only=True, tag="state"):
     """Steps scheduled so far."""
     running: list[RequestNumber]
     waiting: list[RequestNumber]
+    skipped: list[RequestNumber] = msgspec.field(default_factory=list)
+    """Those of them that stand in the skipped queue: they lead."""
     requests: list[RequestState]
     """In order of arrival."""
     free_queue: list[BlockId] | UnsetType = UNSET

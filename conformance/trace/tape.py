@@ -7,33 +7,50 @@ from msgspec import UNSET, UnsetType
 
 from nullblock.conformance import groups
 from nullblock.conformance.drafting import Drafted, Drafting
-from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
+from nullblock.conformance.engine import (
+    CORE_FEATURES,
+    Dump,
+    Engine,
+    Feature,
+    Fields,
+    NewRequest,
+    Waits,
+)
 from nullblock.conformance.scenario_format import Add as AddEvent
 from nullblock.conformance.scenario_format import Config, Scenario
 from nullblock.conformance.trace import records
 from nullblock.conformance.trace.configured import configured
-from nullblock.conformance.trace.header import least_version
+from nullblock.conformance.trace.header import GRAMMARS_SINCE, features_of, least_version
 from nullblock.conformance.trace.records import Finish, PostState, Record
 from nullblock.conformance.trace.taped_events import TapedEvents
 from nullblock.spec.profiles import Semantics
 
 P = ParamSpec("P")
 T = TypeVar("T")
-WORDS = CORE_FEATURES | {Feature.windows, Feature.hybrid}
+WORDS = CORE_FEATURES | {
+    *(Feature.windows, Feature.hybrid, Feature.lora_cap, Feature.structured_output)
+}
 """What a trace can tell of, drafts aside."""
 
 
 def header(
-    config: Config, engine: str, version: str, profile: str, semantics: Semantics
+    config: Config,
+    engine: str,
+    version: str,
+    profile: str,
+    semantics: Semantics,
+    *,
+    grammars: bool = False,
 ) -> records.Header:
-    """The header of a trace that an engine of ours makes."""
+    """The header of a trace that an engine of ours makes. ``grammars``: requests have some."""
     constants = configured(config, semantics)
     return records.Header(
         format="nullblock-trace",
-        version=least_version(constants),
+        version=max(least_version(constants), GRAMMARS_SINCE if grammars else ""),
         spec=profile,
         engine=records.EngineInfo(name=f"nullblock.{engine}", version=version),
         config=constants,
+        features=features_of(constants),
         observed=records.Observed(
             add="complete",
             output="complete",
@@ -45,11 +62,17 @@ def header(
             update="complete",
             draft="complete" if config.num_spec_tokens else "absent",
             events="complete" if config.kv_events else "absent",
+            compiled="complete" if grammars else "absent",
         ),
         block_ids="exact",
         start="empty",
         writer=f"nullblock {version}",
     )
+
+
+def has_grammars(scenario: Scenario) -> bool:
+    """Whether a request of a scenario has a grammar."""
+    return any(isinstance(e, AddEvent) and e.grammar is not None for e in scenario.events)
 
 
 class Tape:
@@ -71,6 +94,7 @@ class Tape:
         self.engine, self.write, self.names = engine, write, names
         self.size = scenario.config.block_size
         self.caching = scenario.config.enable_prefix_caching
+        self.capped, self.adapters = bool(scenario.config.max_loras), dict[int, int]()
         self.by_priority = scenario.config.policy == "priority"
         self.tagged_keys = tagged_keys
         self.steps = self.updates = 0
@@ -115,7 +139,19 @@ class Tape:
             "arrival": request.arrival if self.by_priority else UNSET,
             "tie": self.ties[request.id] if self.by_priority else UNSET,
             "skip_reading_prefix_cache": bool(request.skip_cache_read),
+            **self.waits(request),
         }
+
+    def waits(self, request: NewRequest) -> Fields:
+        """What is told of what it may have to wait for."""
+        features, adapter = [], 0
+        if request.grammar is not None:
+            features.append("structured_output")
+        if self.capped and request.lora is not None and request.lora_id is not None:
+            adapter = self.adapters.setdefault(request.lora_id, len(self.adapters) + 1)
+            if request.lora_id < 1:
+                features.append("adapter_below_1")  # which no front end lets pass
+        return {"features": features, "adapter": adapter}
 
     def add(self, request: NewRequest) -> None:
         """Record an arrival."""
@@ -133,6 +169,8 @@ class Tape:
                 name=id if self.names else UNSET,
             )
         )
+        if request.grammar is not None and request.grammar.is_ready:
+            self.write(records.Compiled(ids=[number]))
 
     def fill(self, id: str) -> list[int]:
         """Number the blocks that a request has filled since it was looked at last."""
@@ -245,6 +283,11 @@ class Tape:
             counts=[len(tokens) for tokens in frame.values()],
             eos=eos,
             stop=stop,
+            rejected=[
+                (self.number(output["id"]), len(output["tokens"]) - 1)
+                for output in outputs
+                if output["finish"] == "error"
+            ],
             chain=chain if self.caching else UNSET,
         )
 
@@ -254,6 +297,15 @@ class Tape:
         if reason == "rejected":
             return Finish(id=id, reason=reason, why=said)
         return Finish(id=id, reason=reason, by_stop_id=said is not None)
+
+    def compile_grammars(self, ids: list[str]) -> None:
+        """Record that grammars are compiled."""
+        cast(Waits, self.engine).compile_grammars(ids)
+        self.write(records.Compiled(ids=[self.numbers[id] for id in ids if id in self.numbers]))
+
+    def grammars(self) -> Fields:
+        """As the engine says: what workers mask decides nothing."""
+        return cast(Waits, self.engine).grammars()
 
     def propose(self, drafts: Drafted) -> None:
         """Record drafts for the steps to come; for ids that were never added there are none."""

@@ -51,7 +51,7 @@ class TapedEvents:
         runs: list[Chain] = []
         for i, hash in enumerate(hashes):
             content = tuple(tokens[i * self.size : (i + 1) * self.size])
-            number = chains[before, content, self._keys(extra[i])]
+            number = chains[before, content, self._keys(extra[i], event["lora_name"])]
             self.named[hash] = before = number
             if runs and sum(runs[-1]) == number:
                 runs[-1] = (runs[-1][0], runs[-1][1] + 1)
@@ -63,9 +63,10 @@ class TapedEvents:
         window = event["kv_cache_spec_sliding_window"] or 0
         return replace(told, kind=event["kv_cache_spec_kind"], window=window)
 
-    def _keys(self, extra: Any) -> Key:
+    def _keys(self, extra: Any, lora: str | None) -> Key:
         """What tells a block from another with the same tokens, as chains are numbered."""
+        keys = tuple(extra or ())
         if not self.tagged_keys:
-            return tuple(extra or ())
-        tagged = dict(extra or ())
-        return (tagged.get("lora", ""), tagged.get("cache_salt", ""))
+            return keys
+        others = keys[1:] if lora else keys
+        return (lora or "", *(others or ("",)))

@@ -15,7 +15,7 @@ from nullblock.conformance.engines import make_engine
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import Record
-from nullblock.conformance.trace.tape import Tape, header
+from nullblock.conformance.trace.tape import Tape, has_grammars, header
 from nullblock.conformance.trace.writer import TraceWriter, compressed
 from nullblock.spec.profiles import profile
 
@@ -47,7 +47,8 @@ def trace_of(
     values = profile(semantics)
     stream = io.BytesIO()
     writer = TraceWriter(stream)
-    writer.write(header(taken.config, engine, "0", semantics, values))
+    told = engine, "0", semantics, values
+    writer.write(header(taken.config, *told, grammars=has_grammars(taken)))
     made = make_engine(engine, taken.config, values)
     tape = Tape(made, taken, writer.write, tagged_keys=values.extra_keys_tagged)
     deque(driver.run(taken, tape, dump="none"), maxlen=0)

@@ -8,13 +8,8 @@ from msgspec import json
 from nullblock.conformance.adapters.vllm import drafts, groups
 from nullblock.conformance.adapters.vllm.settings import Settings
 
-FORMAT, VERSION = "nullblock-trace", "1.1"
-SINCE = {
-    **dict.fromkeys(("num_spec_tokens", "eagle_group"), "1.2"),
-    **dict.fromkeys(("groups",), "1.3"),
-}
-"""The version of the format that has words for a constant, where 1.1 has none."""
-OBSERVED = ("add", "output", "abort", "pause", "reset", "evict", "schedule", "update")
+FORMAT, VERSION = "nullblock-trace", "1.3"
+OBSERVED = ("add", "output", "abort", "pause", "reset", "evict", "schedule", "update", "compiled")
 
 
 def header(
@@ -25,7 +20,7 @@ def header(
     record: dict[str, Any] = {
         "ev": "header",
         "format": FORMAT,
-        "version": max([VERSION, *(SINCE[name] for name in config if name in SINCE)]),
+        "version": VERSION,
         "spec": f"{engine['name']}-{engine['version'].partition('+')[0]}",
         "engine": engine,
         "config": config,
@@ -96,13 +91,16 @@ def constants(scheduler: Any) -> dict[str, object]:
     if scheduler.parallel_config.pipeline_parallel_size > 1:
         found["pipeline_parallel_size"] = scheduler.parallel_config.pipeline_parallel_size
     found |= drafts.constants(scheduler) or {}
+    if scheduler.lora_config is not None:
+        found["max_loras"] = scheduler.lora_config.max_loras
     return found | (groups.constants(scheduler) or {})
 
 
 def features(scheduler: Any) -> list[str]:
-    """Names of what is switched on that decisions depend on and that ``constants`` do not say."""
+    """Names of what is switched on that decisions depend on and that the ``constants`` of 1.1 do
+    not say: a reader that does not know later ones knows that it does not.
+    """
     of_cache = scheduler.kv_cache_config.kv_cache_groups
-    strange = groups.constants(scheduler) is None
     parallel = scheduler.parallel_config
     pool, configured = scheduler.kv_cache_manager.block_pool, scheduler.scheduler_config
     found = {
@@ -114,7 +112,7 @@ def features(scheduler: Any) -> list[str]:
         "context_parallelism": parallel.decode_context_parallel_size > 1
         or parallel.prefill_context_parallel_size > 1,
         "v2_model_runner": bool(scheduler.use_v2_model_runner),
-        "kv_cache_groups": strange and len(of_cache) != 1,
+        "kv_cache_groups": len(of_cache) != 1,
         "max_num_active_seqs": getattr(configured, "max_num_active_seqs", None) is not None,
         "long_prefill_token_threshold_adaptive": bool(
             getattr(configured, "long_prefill_token_threshold_adaptive", False)
@@ -122,7 +120,7 @@ def features(scheduler: Any) -> list[str]:
         "hash_block_size": pool.hash_block_size != scheduler.block_size,
     }
     names = [name for name, used in found.items() if used]
-    for group in of_cache if strange else ():
+    for group in of_cache:
         kind = type(group.kv_cache_spec).__name__
         if kind != "FullAttentionSpec":
             names.append(f"kv_cache_spec:{kind}")

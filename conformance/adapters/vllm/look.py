@@ -25,6 +25,7 @@ from nullblock.conformance.adapters.vllm.seen import (
 
 NOTHING = Seen(0, None, [], [], [], None, (), NO_OTHERS, [], None, hashes=[])
 """Before the first step."""
+AWAITS_GRAMMAR = "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR"
 MAX_IN_FLIGHT = 1024
 """Steps; an engine that asks for more without an update has lost some."""
 
@@ -92,6 +93,8 @@ class Look:
             self._not_understood(seen, cached, strange)
         if self._lengths or observer.drafts:
             self._further(seen, last)
+        if observer.awaiting:
+            seen.compiled = self._compiled()
         self.flying[id(decided)] = seen
         if others.preempted:
             self._disturbed = number
@@ -130,6 +133,16 @@ class Look:
             requests = self._scheduler.requests
             same = seen.ids is last.ids
             seen.hashes = last.hashes if same else [requests[r].block_hashes for r in seen.ids]
+
+    def _compiled(self) -> list[str]:
+        """Of those whose grammar was not compiled, whom the step found otherwise. Somebody whom
+        it did not come to may be among them in a later one: that decides nothing.
+        """
+        awaiting = self._observer.awaiting
+        found = [id for id, request in awaiting.items() if request.status.name != AWAITS_GRAMMAR]
+        for id in found:
+            del awaiting[id]
+        return found
 
     def _is_loose(self) -> bool:
         """Whether a step is in flight that was decided before a disturbance."""
@@ -216,6 +229,8 @@ class Look:
             observer.end_tokens.update(parameters.stop_token_ids or ())
         if features:
             observer.unusual = True
+            if request.status.name == AWAITS_GRAMMAR:
+                observer.awaiting[request.request_id] = request
             if "resumable" in features:
                 observer.sessions = observer.irregular = True
         self.urgent = observer.irregular

@@ -48,6 +48,30 @@ class RequestNumbers:
                     self.of.pop(id, None)
 
 
+class AdapterNumbers:
+    """Adapters are numbered from 1 as they appear, and forgotten once nobody alive has them."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, int] = {}
+        self._next = 1
+        self._users: dict[str, int] = {}
+        """The adapter of each live request that has one."""
+
+    def add(self, id: str, adapter: int) -> int:
+        """A request arrives; the number that stands for its adapter."""
+        self._users[id] = adapter
+        if adapter not in self._of:
+            self._of[adapter] = self._next
+            self._next += 1
+        return self._of[adapter]
+
+    def remove(self, id: str) -> None:
+        """A request ends."""
+        adapter = self._users.pop(id, None)
+        if adapter is not None and adapter not in self._users.values():
+            del self._of[adapter]
+
+
 class ChainNumbers:
     """Equal block hashes have equal numbers, as long as a block with that hash may exist.
 

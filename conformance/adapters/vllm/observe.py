@@ -11,7 +11,12 @@ from nullblock.conformance.adapters.vllm import groups
 from nullblock.conformance.adapters.vllm.backlog import Backlog
 from nullblock.conformance.adapters.vllm.configuration import events_are_on
 from nullblock.conformance.adapters.vllm.filling import Filling
-from nullblock.conformance.adapters.vllm.numbering import ChainNumbers, RequestNumbers, Ties
+from nullblock.conformance.adapters.vllm.numbering import (
+    AdapterNumbers,
+    ChainNumbers,
+    RequestNumbers,
+    Ties,
+)
 from nullblock.conformance.adapters.vllm.seen import Arrival, Counts
 from nullblock.conformance.adapters.vllm.settings import Settings
 
@@ -46,6 +51,10 @@ class Observer:
         self.chains = ChainNumbers(scheduler.kv_cache_config.num_blocks, events=self.events)
         self.backlog = Backlog(self.chains)
         self.ties = Ties()
+        self.adapters = AdapterNumbers() if scheduler.lora_config is not None else None
+        """Where their number is capped."""
+        self.awaiting: dict[str, Any] = {}
+        """Requests whose grammar was not compiled when they were looked at last."""
         self.filling: dict[str, Filling] = {}
         """Each live request, where chains are recorded."""
         self.facts: dict[str, Fields] = {}
@@ -112,6 +121,11 @@ class Observer:
                 features.append("order_of_equals")
             elif tie:
                 facts["tie"] = tie
+        if self.adapters is not None and request.lora_request is not None:
+            adapter = request.lora_request.lora_int_id
+            facts["adapter"] = self.adapters.add(request.request_id, adapter)
+            if adapter < 1:  # which no front end lets pass
+                features.append("adapter_below_1")
         if request.skip_reading_prefix_cache:
             facts["skip_reading_prefix_cache"] = True
         if features:
@@ -130,6 +144,9 @@ class Observer:
         if filling is not None:
             filling.end()
         facts = self.facts.pop(id, None)
+        self.awaiting.pop(id, None)
+        if self.adapters is not None:
+            self.adapters.remove(id)
         self.chains.remove(id)
         if facts is not None and self.by_priority:
             self.ties.remove((facts.get("priority", 0), facts["arrival"]), id)

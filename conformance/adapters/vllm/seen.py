@@ -65,6 +65,8 @@ class Seen:
     """Whether it is like the one before: the same requests, a token each, nothing else."""
     odd: bool = False
     """Whether it is like the one before but for the counts."""
+    compiled: list[str] | None = None
+    """Whose grammars were found to be compiled; None: nobody's."""
     loose: bool = False
     """Whether tokens may end elsewhere than the step says: somebody was preempted meanwhile."""
 

@@ -47,6 +47,7 @@ def state(observer: Observer, steps: Steps) -> Fields:
         "step": observer.steps,
         "running": [of[r.request_id] for r in scheduler.running],
         "waiting": [of[r.request_id] for r in chain(*observer.queues)],
+        **_skipped(observer),
         "requests": [_request(observer, r, managers) for r in scheduler.requests.values()],
     }
     if observer.tells_blocks:
@@ -124,6 +125,13 @@ def _in_flight(observer: Observer, step: Step) -> Fields:
     if gone:
         fields["gone"] = gone
     return fields
+
+
+def _skipped(observer: Observer) -> Fields:
+    """Who stands in the skipped queue, where somebody does."""
+    queue = getattr(observer.scheduler, "skipped_waiting", ())
+    skipped = [observer.numbers.of[r.request_id] for r in queue]
+    return {"skipped": skipped} if skipped else {}
 
 
 def _chains(observer: Observer) -> Fields:

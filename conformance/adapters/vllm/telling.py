@@ -49,6 +49,9 @@ class Teller:
     def _tell(self, entry: Entry) -> None:
         if isinstance(entry, Seen):
             told: tuple[dict[str, Any], ...] = (self._step(entry),)
+            if entry.compiled:
+                of = self.observer.numbers.of
+                told = ({"ev": "compiled", "ids": [of[id] for id in entry.compiled]}, *told)
         elif isinstance(entry, Taken):
             told = self._output(entry)
         elif isinstance(entry, Arrival):
