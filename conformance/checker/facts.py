@@ -7,9 +7,10 @@ from typing import Any
 
 from msgspec import UNSET
 
+from nullblock.conformance.checker.items import MOST_ITEMS, items
 from nullblock.conformance.groups import kind_of_layers
 from nullblock.conformance.trace.errors import Malformed
-from nullblock.conformance.trace.records import Add, CacheGroup, Header, Output
+from nullblock.conformance.trace.records import Add, CacheGroup, Encoder, Header, Output
 from nullblock.spec import facts
 from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
 from nullblock.spec.concrete import MAPS, State
@@ -107,7 +108,16 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
         groups=tuple(map(_group, c.groups)) or (facts.Group(),),
         max_num_batched_tokens=c.max_num_batched_tokens or None,
         max_loras=c.max_loras,
+        encoder=None if c.encoder is UNSET else _encoder(c.encoder),
         semantics=semantics,
+    )
+
+
+def _encoder(encoder: Encoder) -> facts.Encoder:
+    return facts.Encoder(
+        encoder.max_num_encoder_input_tokens,
+        encoder.encoder_cache_size,
+        encoder.disable_chunked_mm_input,
     )
 
 
@@ -186,6 +196,7 @@ class Recorded(RecordEnv):
             skip_reading_prefix_cache=add.skip_reading_prefix_cache,
             adapter=add.adapter,
             grammar=GRAMMARS in add.features,
+            items=items(add.items),
         )
         self.chains[add.id] = Chain(() if add.chain is UNSET else add.chain)
 
@@ -287,6 +298,9 @@ class Recorded(RecordEnv):
             self.rejected.add(r)
         if why != CONTINUE:
             self.ends.append((r, why))
+
+    def most_items(self) -> int:
+        return MOST_ITEMS
 
     def let_wait(self) -> bool:
         """From now on requests may wait for a grammar. Whether they could not before."""

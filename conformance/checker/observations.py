@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.checker import drafts
+from nullblock.conformance.checker import drafts, items
 from nullblock.conformance.checker.decisions import Mismatch, alike, shown
 from nullblock.conformance.checker.facts import ERROR_BY_ID, Heard
 from nullblock.conformance.checker.names import Names
@@ -146,7 +146,9 @@ def running(s: Any) -> list[int]:
 def waiting(s: Any) -> list[int]:
     """Who waits, those in the skipped queue first; of each queue the next one first."""
     queues = [skipped(s), [r for r in s.rank if not is_skipped(s, r)]] if s.k.skips else [s.rank]
-    return [r for queue in queues for r in (sorted(queue, key=s.k.order) if s.k.priority else queue)]
+    return [
+        r for queue in queues for r in (sorted(queue, key=s.k.order) if s.k.priority else queue)
+    ]
 
 
 def skipped(s: Any) -> list[int]:
@@ -192,6 +194,7 @@ def state(s: Any, seen: State, steps: int, names: Names) -> Iterator[Mismatch]:
         if live(s, q.id):
             yield from _request(s, q, names)
     yield from _pool(s, seen, names)
+    yield from items.state(s, seen)
     yield from _between(s, seen, steps)
 
 

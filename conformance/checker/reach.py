@@ -7,6 +7,8 @@ together. A trace with others together is refused: nothing is guessed.
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec import UNSET
+
 from nullblock.conformance.trace.records import Header, TraceConfig
 from nullblock.spec.profiles import Semantics
 
@@ -41,9 +43,13 @@ def why_not(header: Header, semantics: Semantics, feature: str) -> str | None:
     if feature not in header.features_of_requests:
         return f"the feature {feature}"
     if semantics.resumes_await_output:
-        return "grammars in lines after vllm-0.22.1"
+        return f"the feature {feature} in lines after vllm-0.22.1"
+    if feature == "multimodal":
+        return None
     if config.num_spec_tokens:
         return "a grammar beside speculative decoding"
+    if config.encoder is not UNSET:
+        return "a grammar beside an encoder"
     if config.groups:
         return f"a grammar beside {GROUPS.rstrip(',')}"
     return None
@@ -55,6 +61,7 @@ def _beside_the_core(config: TraceConfig) -> list[str]:
         "speculative decoding": config.num_spec_tokens > 0,
         GROUPS: bool(config.groups),
         "a cap on adapters": config.max_loras > 0,
+        "an encoder": config.encoder is not UNSET,
     }
     return [name for name, used in found.items() if used]
 
@@ -71,6 +78,10 @@ def _together(config: TraceConfig) -> Iterator[str]:
         yield "a cap on adapters beside speculative decoding"
     if config.max_loras and groups:
         yield f"a cap on adapters beside {GROUPS.rstrip(',')}"
+    if config.encoder is not UNSET and groups:
+        yield f"an encoder beside {GROUPS.rstrip(',')}"
+    if config.encoder is not UNSET and config.max_loras:
+        yield "an encoder beside a cap on adapters"
     if len(groups) < 2:
         return
     if any(group.attention_chunk_size % size for group in groups):

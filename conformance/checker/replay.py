@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.checker import decisions, drafts, fast, observations, retold
+from nullblock.conformance.checker import decisions, drafts, fast, items, observations, retold
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.facts import GRAMMARS, NotRecorded, constants
 from nullblock.conformance.checker.names import names
@@ -35,6 +35,7 @@ from nullblock.conformance.trace.records import (
     PostState,
     RequestState,
     Reset,
+    ResetEncoderCache,
     Schedule,
     State,
     Update,
@@ -43,6 +44,7 @@ from nullblock.spec.erased.program import rule_at
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.kernel import CONFUSED, RULES, Broken, Disabled
 from nullblock.spec.machine import events
+from nullblock.spec.machine.output import SchedulerOutput
 from nullblock.spec.names import PAUSE
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_unservable
@@ -115,6 +117,8 @@ class Replay:
                 self._reset(record)
             case Evict():
                 self._evict(record)
+            case ResetEncoderCache():
+                events.reset_encoder_cache(self.s)
             case Compiled(ids=ids):
                 for r in ids:
                     if r in self.k.requests:
@@ -181,15 +185,18 @@ class Replay:
             raise earlier_owner(record.id)
         self.k.introduce(record)
         if not events.add(self.s, record.id):
-            why = why_unservable(self.k.config, record.prompt, record.max_tokens)
+            facts = self.k.requests[record.id]
+            why = why_unservable(self.k.config, record.prompt, record.max_tokens, facts.items)
             assert why is not None, "a rejection has a reason"
             self.k.refused.append((record.id, why))
 
     def _know(self, request: Add | RequestState) -> None:
-        """Raise NotRecorded for features of a request that are not judged; get ready for others."""
+        """Raise NotRecorded for what of a request is not judged; get ready for what is."""
+        missing = list(items.unknown(self.s, request))
         reasons = (why_not(self.header, self.k.sem, feature) for feature in request.features)
-        if missing := [f"{why} (request {request.id})" for why in reasons if why is not None]:
-            raise NotRecorded(*missing)
+        missing += [why for why in reasons if why is not None]
+        if missing:
+            raise NotRecorded(*(f"{why} (request {request.id})" for why in missing))
         if GRAMMARS in request.features and self.k.let_wait():
             self.machine = fast.Machine(self.k)
 
@@ -205,10 +212,16 @@ class Replay:
         except (Disabled, Broken, *CONFUSED) as error:
             raise Unexplained(_contradiction(error, "schedule", record.ids)) from None
         same = self.names.same
-        alike = fast.alike(out, record, same, several=self.k.several)
-        self.compare(() if alike else decisions.schedule(out, record, self.s, same))
+        alike = fast.alike(out, record, same, several=self.k.several) and items.alike(out, record)
+        self.compare(() if alike else self._departures(out, record))
         self._left(record.state, "schedule")
         self.k.forget(self.s, out.finished)
+        if record.evicted_items:
+            items.forget(self.s, record.evicted_items)
+
+    def _departures(self, out: SchedulerOutput, record: Schedule) -> Iterator[Mismatch]:
+        yield from decisions.schedule(out, record, self.s, self.names.same)
+        yield from items.schedule(out, record)
 
     def _left(self, seen: PostState | UnsetType, after: str) -> None:
         """The state that comes with a decision, which counts with it."""

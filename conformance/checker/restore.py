@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.checker import drafts
+from nullblock.conformance.checker import drafts, items
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.facts import GRAMMARS, Chain, NotRecorded, Recorded
 from nullblock.conformance.checker.names import Names
@@ -72,6 +72,8 @@ def restore(k: Recorded, seen: State, names: Names) -> Any:
     for n, step in enumerate(told(seen.in_flight)):
         _in_flight(s, n, step)
         k.owed_unknown.update(step.gone)
+    if k.encodes:
+        items.restore(s, told(seen.encoder))
     drafts.restore(s, seen.requests, told(seen.in_flight))
     s.finished, s.prev = set(told(seen.finished)), set(told(seen.previous))
     s.pause = PAUSE[told(seen.pause_state)]
@@ -97,6 +99,8 @@ def contradictions(s: Any, seen: State) -> Iterator[Mismatch]:
         ours = sorted(r for r in s.k.requests if s.stage[r] in stages)
         if ours != sorted(listed):
             yield Mismatch(rule, what, ours, sorted(listed))
+    if s.k.encodes:
+        yield from items.contradictions(s, told(seen.encoder))
     for r in s.k.requests:
         most = drafts.most_computed(s, r)
         if not 0 <= s.comp[r] <= most:
@@ -125,7 +129,7 @@ def _impossible_tables(s: Any, r: int) -> Iterator[Mismatch]:
 
 def _complete(k: Recorded, seen: State) -> None:
     """Raise NotRecorded unless everything is told that decisions depend on."""
-    asked = WHOLE + (("chains",) if k.caching else ())
+    asked = WHOLE + (("chains",) if k.caching else ()) + (("encoder",) if k.encodes else ())
     missing = [name for name in asked if getattr(seen, name) is UNSET]
     if missing:
         raise NotRecorded(*(f"`{name}` of the state at step {seen.step}" for name in missing))
@@ -172,6 +176,7 @@ def _request(s: Any, q: RequestState) -> None:
         skip_reading_prefix_cache=q.skip_reading_prefix_cache,
         adapter=q.adapter,
         grammar=GRAMMARS in q.features,
+        items=items.items(q.items),
     )
     k.chains[r] = Chain(() if q.chain is UNSET else q.chain)
     if q.status in BLOCKED.values():

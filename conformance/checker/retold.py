@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import UNSET
 
 from nullblock.conformance.checker.facts import GRAMMARS, Chain, Recorded
+from nullblock.conformance.checker.items import ITEMS, items
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import RequestState, State
 
@@ -40,8 +41,11 @@ def _facts(k: Recorded, q: RequestState) -> list[tuple[str, Any, Any]]:
     """Name, value told before, and value told now. The order of arrival counts under PRIORITY."""
     known = k.requests[q.id]
     rows = [(name, getattr(known, fact), getattr(q, name)) for name, fact in FACTS.items()]
-    told = [GRAMMARS] if known.grammar else []  # one that arrived with others is not judged
-    rows.append(("features", told, q.features))
+    # One that arrived with other features is not judged.
+    told = {GRAMMARS} if known.grammar else set()
+    told |= {ITEMS} if known.items else set()
+    rows.append(("features", sorted(told), sorted(q.features)))
+    rows.append(("items", known.items, items(q.items)))
     if k.priority:
         tie = 0.0 if q.tie is UNSET else q.tie
         rows += [("arrival", known.arrival, q.arrival), ("tie", known.id[0], tie)]

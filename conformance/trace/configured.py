@@ -1,9 +1,9 @@
 """A scenario's configuration as the constants of a trace."""
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.scenario_format import Config, Group
-from nullblock.conformance.trace.records import CacheGroup, TraceConfig
+from nullblock.conformance.trace.records import CacheGroup, Encoder, TraceConfig
 from nullblock.spec.facts import blocks_of_watermark, token_budget
 from nullblock.spec.profiles import Semantics
 
@@ -35,9 +35,26 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
         eagle_group=first.eagle and not several,
         groups=groups if several or see_part else [],
         max_loras=config.max_loras or 0,
+        encoder=_encoder(config),
         max_num_batched_tokens=config.max_num_batched_tokens
         if see_part and config.max_num_batched_tokens != budget
         else 0,
+    )
+
+
+def _encoder(config: Config) -> Encoder | UnsetType:
+    """vLLM raises both sizes to the largest item that the model has."""
+    encoder = config.encoder
+    if not encoder:
+        return UNSET
+    compute, kept = (
+        max(config.max_num_batched_tokens if n is None else n, encoder.max_tokens_per_item)
+        for n in (encoder.max_num_encoder_input_tokens, encoder.encoder_cache_size)
+    )
+    return Encoder(
+        max_num_encoder_input_tokens=compute,
+        encoder_cache_size=kept,
+        disable_chunked_mm_input=encoder.disable_chunked_mm_input,
     )
 
 

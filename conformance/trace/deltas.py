@@ -17,6 +17,7 @@ from nullblock.conformance.trace.base import (
     RequestNumber,
 )
 from nullblock.conformance.trace.drafts import DraftDelta, Drafted
+from nullblock.conformance.trace.encoder import Inputs
 from nullblock.conformance.trace.records import Event, Finish, NewRequest, PostState
 
 
@@ -56,6 +57,8 @@ class ScheduleDelta(Line, frozen=True, kw_only=True, tag="schedule+"):
     preempted: list[RequestNumber] = msgspec.field(default_factory=list)
     finished: list[RequestNumber] = msgspec.field(default_factory=list)
     common_prefix: list[Count] | UnsetType = UNSET
+    encoder_inputs: Inputs = msgspec.field(default_factory=list)
+    evicted_items: list[Positive] = msgspec.field(default_factory=list)
     state: PostState | UnsetType = UNSET
 
     def __post_init__(self) -> None:

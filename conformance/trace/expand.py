@@ -181,6 +181,8 @@ class Expander:
             common_prefix=before.common_prefix
             if line.common_prefix is UNSET
             else line.common_prefix,
+            encoder_inputs=line.encoder_inputs,
+            evicted_items=line.evicted_items,
             state=self._state_after(line.state),
         )
 

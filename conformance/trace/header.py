@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from nullblock.conformance.trace.base import Count, Digest, Int, Line, Observation, Piece, Positive
+from nullblock.conformance.trace.encoder import Encoder
 
 
 class EngineInfo(Piece, frozen=True, kw_only=True):
@@ -71,13 +72,15 @@ class TraceConfig(Piece, frozen=True, kw_only=True):
     """In the engine's order; none: one of full attention. All have blocks of ``block_size``."""
     max_loras: Count = 0
     """Different adapters that may compute in a step; 0: no cap."""
+    encoder: Encoder | UnsetType = UNSET
+    """Absent: the model has none."""
     max_num_batched_tokens: Count = 0
     """What the admission of windows and chunks reckons with as a step; 0: its token budget."""
 
 
 SINCE = {
     **dict.fromkeys(("num_spec_tokens", "spec_method", "eagle_group"), "1.2"),
-    **dict.fromkeys(("groups", "max_num_batched_tokens", "max_loras"), "1.3"),
+    **dict.fromkeys(("groups", "max_num_batched_tokens", "max_loras", "encoder"), "1.3"),
 }
 """The version of the format in which a constant is new, of those that 1.1 does not have."""
 GRAMMARS_SINCE = "1.3"
@@ -165,4 +168,5 @@ class Header(Line, frozen=True, kw_only=True, tag="header"):
     @property
     def features_of_requests(self) -> frozenset[str]:
         """Those of requests that other records tell of in full."""
-        return frozenset({"structured_output"} if self.observed.compiled == "complete" else ())
+        found = {"structured_output"} if self.observed.compiled == "complete" else set()
+        return frozenset(found | (set() if self.config.encoder is UNSET else {"multimodal"}))

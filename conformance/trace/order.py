@@ -29,6 +29,7 @@ from nullblock.conformance.trace.records import (
     Pause,
     Record,
     Reset,
+    ResetEncoderCache,
     Schedule,
     State,
     StepInFlight,
@@ -104,7 +105,7 @@ class Order:
                 self._known("drafts for", record.ids)
             case Compiled():
                 self._known("grammars of", record.ids)
-            case Pause() | Reset() | Evict() | Unknown():
+            case Pause() | Reset() | Evict() | ResetEncoderCache() | Unknown():
                 pass
             case State():
                 self._state(record)

@@ -32,6 +32,13 @@ from nullblock.conformance.trace.base import (
     RequestNumber,
 )
 from nullblock.conformance.trace.drafts import Draft, Drafted
+from nullblock.conformance.trace.encoder import (
+    Encoder,
+    EncoderCache,
+    Inputs,
+    Item,
+    ResetEncoderCache,
+)
 from nullblock.conformance.trace.header import (
     CacheGroup,
     EngineInfo,
@@ -52,12 +59,16 @@ __all__ = [
     "Count",
     "Draft",
     "Drafted",
+    "Encoder",
+    "EncoderCache",
     "EngineInfo",
     "Groups",
     "Header",
+    "Item",
     "Observed",
     "RequestNumber",
     "RequestState",
+    "ResetEncoderCache",
     "State",
     "StepInFlight",
     "TraceConfig",
@@ -95,6 +106,8 @@ class Add(Line, frozen=True, kw_only=True, tag="add"):
     """What decisions about this request depend on besides."""
     adapter: Count = 0
     """The number that stands for its adapter, from 1, where their number is capped; 0: none."""
+    items: list[Item] = msgspec.field(default_factory=list)
+    """Its encoder inputs, in the order of the prompt."""
     name: str | UnsetType = UNSET
     """The request's own id. Recorders leave it out unless they are asked to tell."""
 
@@ -201,6 +214,10 @@ class Schedule(Line, frozen=True, kw_only=True, tag="schedule"):
     """Those that ended since the step before, in order of number."""
     common_prefix: list[Count] | UnsetType = UNSET
     """``num_common_prefix_blocks``, by KV cache group."""
+    encoder_inputs: Inputs = msgspec.field(default_factory=list)
+    """Items that it computes, in schedule order."""
+    evicted_items: list[Positive] = msgspec.field(default_factory=list)
+    """Items that workers forget before it (``free_encoder_mm_hashes``)."""
     state: PostState | UnsetType = UNSET
 
     def __post_init__(self) -> None:
@@ -337,6 +354,7 @@ Record = (
     | Reset
     | Evict
     | Compiled
+    | ResetEncoderCache
     | Schedule
     | Output
     | Update

@@ -19,6 +19,7 @@ from nullblock.conformance.trace.base import (
     RequestNumber,
 )
 from nullblock.conformance.trace.drafts import Drafted
+from nullblock.conformance.trace.encoder import EncoderCache, Item
 
 
 class RequestState(Piece, frozen=True, kw_only=True):
@@ -46,6 +47,7 @@ class RequestState(Piece, frozen=True, kw_only=True):
     """Of all full blocks of its tokens, prompt and output."""
     features: list[str] = msgspec.field(default_factory=list)
     adapter: Count = 0
+    items: list[Item] = msgspec.field(default_factory=list)
     placeholders: Int = 0
     """Tokens in flight that it will take (``num_output_placeholders``)."""
     discard: Int = 0
@@ -103,6 +105,8 @@ class State(Line, frozen=True, kw_only=True, tag="state"):
     in the order in which they were cached."""
     chain_groups: list[tuple[BlockId, Count]] = msgspec.field(default_factory=list)
     """The KV cache group for which these blocks are in the prefix cache, where that is not 0."""
+    encoder: EncoderCache | UnsetType = UNSET
+    """Where the model has an encoder."""
     in_flight: list[StepInFlight] | UnsetType = UNSET
     """Oldest first."""
     finished: list[RequestNumber] | UnsetType = UNSET

@@ -13,6 +13,7 @@ from nullblock.conformance.engine import (
     Engine,
     Feature,
     Fields,
+    FullEngine,
     NewRequest,
     Waits,
 )
@@ -23,12 +24,14 @@ from nullblock.conformance.trace.configured import configured
 from nullblock.conformance.trace.header import GRAMMARS_SINCE, features_of, least_version
 from nullblock.conformance.trace.records import Finish, PostState, Record
 from nullblock.conformance.trace.taped_events import TapedEvents
+from nullblock.conformance.trace.taped_items import TapedItems
 from nullblock.spec.profiles import Semantics
 
 P = ParamSpec("P")
 T = TypeVar("T")
 WORDS = CORE_FEATURES | {
-    *(Feature.windows, Feature.hybrid, Feature.lora_cap, Feature.structured_output)
+    *(Feature.windows, Feature.hybrid, Feature.lora_cap, Feature.structured_output),
+    Feature.encoder_inputs,
 }
 """What a trace can tell of, drafts aside."""
 
@@ -95,6 +98,7 @@ class Tape:
         self.size = scenario.config.block_size
         self.caching = scenario.config.enable_prefix_caching
         self.capped, self.adapters = bool(scenario.config.max_loras), dict[int, int]()
+        self.items = TapedItems()
         self.by_priority = scenario.config.policy == "priority"
         self.tagged_keys = tagged_keys
         self.steps = self.updates = 0
@@ -151,7 +155,10 @@ class Tape:
             adapter = self.adapters.setdefault(request.lora_id, len(self.adapters) + 1)
             if request.lora_id < 1:
                 features.append("adapter_below_1")  # which no front end lets pass
-        return {"features": features, "adapter": adapter}
+        if request.mm_features:
+            features.append("multimodal")
+        items = self.items.told(request)
+        return {"features": features, "adapter": adapter, "items": items}
 
     def add(self, request: NewRequest) -> None:
         """Record an arrival."""
@@ -179,21 +186,23 @@ class Tape:
         while len(content) >= (len(chain) + 1) * self.size:
             start = len(chain) * self.size
             tokens = tuple(content[start : start + self.size])
-            keys = self.keys(request, first=start == 0)
+            keys = self.keys(request, start)
             key = (chain[-1] if chain else None, tokens, keys)
             chain.append(self.chains.setdefault(key, len(self.chains)))
         return chain[known:]
 
-    def keys(self, request: NewRequest, first: bool) -> tuple[Any, ...]:
-        """What tells a block from another one with the same tokens."""
-        lora, salt = request.lora or "", (request.salt or "") if first else ""
-        return (lora, salt) if self.tagged_keys else tuple(k for k in (lora, salt) if k)
+    def keys(self, request: NewRequest, start: int) -> tuple[Any, ...]:
+        """What tells a block that begins there from another one with the same tokens."""
+        lora, salt = request.lora or "", (request.salt or "") if start == 0 else ""
+        keys = (lora, *self.items.keys(request, start, start + self.size), salt)
+        return keys if self.tagged_keys else tuple(k for k in keys if k)
 
     def schedule(self) -> Fields:
         """Record a step."""
         decided = self.observe("schedule", self.engine.schedule)
         self.steps += 1
         cached, spec = decided["cached"], decided.get("spec", {})
+        inputs, evicted = self.items.step(decided, self.numbers)
         self.write(
             records.Schedule(
                 step=self.steps,
@@ -214,6 +223,8 @@ class Tape:
                 preempted=sorted(self.all(decided["preempted"])),
                 finished=sorted(self.all(decided["finished"])),
                 common_prefix=decided["num_common_prefix_blocks"],
+                encoder_inputs=inputs,
+                evicted_items=evicted,
                 state=self.post_state(),
             )
         )
@@ -340,6 +351,11 @@ class Tape:
         ok = self.observe("reset", self.engine.reset_prefix_cache, reset_running)
         self.write(records.Reset(reset_running=reset_running, ok=ok, state=self.post_state()))
         return ok
+
+    def reset_encoder_cache(self) -> None:
+        """Record a reset of the encoder cache."""
+        self.observe("reset_encoder_cache", cast(FullEngine, self.engine).reset_encoder_cache)
+        self.write(records.ResetEncoderCache())
 
     def pause(self, state: str) -> None:
         """Record a pause state."""

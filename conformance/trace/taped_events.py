@@ -65,8 +65,9 @@ class TapedEvents:
 
     def _keys(self, extra: Any, lora: str | None) -> Key:
         """What tells a block from another with the same tokens, as chains are numbered."""
-        keys = tuple(extra or ())
+        keys = tuple(tuple(key) if isinstance(key, list) else key for key in extra or ())
         if not self.tagged_keys:
             return keys
         others = keys[1:] if lora else keys
-        return (lora or "", *(others or ("",)))
+        has_salt = bool(others) and isinstance(others[-1], str)
+        return (lora or "", *others, *(() if has_salt else ("",)))

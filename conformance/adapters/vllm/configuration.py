@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import json
 
-from nullblock.conformance.adapters.vllm import drafts, groups
+from nullblock.conformance.adapters.vllm import drafts, groups, items
 from nullblock.conformance.adapters.vllm.settings import Settings
 
 FORMAT, VERSION = "nullblock-trace", "1.3"
@@ -91,6 +91,8 @@ def constants(scheduler: Any) -> dict[str, object]:
     if scheduler.parallel_config.pipeline_parallel_size > 1:
         found["pipeline_parallel_size"] = scheduler.parallel_config.pipeline_parallel_size
     found |= drafts.constants(scheduler) or {}
+    if (encoder := items.constants(scheduler)) is not None:
+        found["encoder"] = encoder
     if scheduler.lora_config is not None:
         found["max_loras"] = scheduler.lora_config.max_loras
     return found | (groups.constants(scheduler) or {})

@@ -10,7 +10,7 @@ from itertools import chain
 from sys import byteorder
 from typing import Any
 
-from nullblock.conformance.adapters.vllm import expected
+from nullblock.conformance.adapters.vllm import expected, items
 from nullblock.conformance.adapters.vllm.configuration import request_features
 from nullblock.conformance.adapters.vllm.observe import Observer
 from nullblock.conformance.adapters.vllm.seen import (
@@ -95,12 +95,15 @@ class Look:
             self._further(seen, last)
         if observer.awaiting:
             seen.compiled = self._compiled()
+        if observer.items is not None:
+            seen.encoder = items.step(decided, ids)
+            seen.alike &= seen.encoder is None
         self.flying[id(decided)] = seen
         if others.preempted:
             self._disturbed = number
         if len(self.flying) > MAX_IN_FLIGHT:
             raise RuntimeError(f"{MAX_IN_FLIGHT} steps without an update")
-        self.urgent = observer.irregular
+        self.urgent = observer.irregular or observer.items is not None
         return seen
 
     def _goes_on(self, seen: Seen, last: Seen) -> None:
@@ -184,7 +187,7 @@ class Look:
         ended: list[Any] = []
         if self._scheduler.finished_req_ids or observer.unusual:
             ended = [output for output in outputs if output.finish_reason is not None]
-        full, self.urgent = None, observer.irregular
+        full, self.urgent = None, observer.irregular or observer.items is not None
         if seen.hashes is not None:
             full = list(map(len, seen.hashes))
         elif seen.loose or seen.odd or (tokens is not None and max(tokens) > 1):
@@ -233,7 +236,7 @@ class Look:
                 observer.awaiting[request.request_id] = request
             if "resumable" in features:
                 observer.sessions = observer.irregular = True
-        self.urgent = observer.irregular
+        self.urgent = observer.irregular or observer.items is not None
         return Arrival(request, features, len(request.block_hashes) if observer.caching else 0)
 
     def propose(self, drafts: Any) -> Proposal:

@@ -7,10 +7,11 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from nullblock.conformance.adapters.vllm import groups
+from nullblock.conformance.adapters.vllm import groups, items
 from nullblock.conformance.adapters.vllm.backlog import Backlog
 from nullblock.conformance.adapters.vllm.configuration import events_are_on
 from nullblock.conformance.adapters.vllm.filling import Filling
+from nullblock.conformance.adapters.vllm.items import ItemNumbers
 from nullblock.conformance.adapters.vllm.numbering import (
     AdapterNumbers,
     ChainNumbers,
@@ -53,6 +54,9 @@ class Observer:
         self.ties = Ties()
         self.adapters = AdapterNumbers() if scheduler.lora_config is not None else None
         """Where their number is capped."""
+        encodes = items.constants(scheduler) is not None
+        self.items = ItemNumbers(scheduler.encoder_cache_manager) if encodes else None
+        """Where the model has an encoder."""
         self.awaiting: dict[str, Any] = {}
         """Requests whose grammar was not compiled when they were looked at last."""
         self.filling: dict[str, Filling] = {}
@@ -126,6 +130,8 @@ class Observer:
             facts["adapter"] = self.adapters.add(request.request_id, adapter)
             if adapter < 1:  # which no front end lets pass
                 features.append("adapter_below_1")
+        if self.items is not None and request.mm_features:
+            facts["items"] = self.items.add(request)
         if request.skip_reading_prefix_cache:
             facts["skip_reading_prefix_cache"] = True
         if features:
@@ -147,6 +153,8 @@ class Observer:
         self.awaiting.pop(id, None)
         if self.adapters is not None:
             self.adapters.remove(id)
+        if self.items is not None:
+            self.items.remove(id)
         self.chains.remove(id)
         if facts is not None and self.by_priority:
             self.ties.remove((facts.get("priority", 0), facts["arrival"]), id)

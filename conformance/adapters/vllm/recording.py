@@ -199,6 +199,16 @@ class Recording:
             lambda ok: tape.was_reset(reset_running_requests, ok),
         )
 
+    def reset_encoder_cache(self) -> None:
+        """Forget all embeddings."""
+        engine: Any = super()
+        tape = self._tape
+        self._observed(
+            "reset_encoder_cache",
+            lambda: engine.reset_encoder_cache(),
+            lambda _: tape.encoder_was_reset(),
+        )
+
     def _watch_evictions(self) -> None:
         """The manager's ``evict_blocks`` is called past the scheduler."""
         manager: Any = getattr(self, "kv_cache_manager", None)

@@ -65,6 +65,8 @@ class Seen:
     """Whether it is like the one before: the same requests, a token each, nothing else."""
     odd: bool = False
     """Whether it is like the one before but for the counts."""
+    encoder: tuple[list[tuple[str, int]], list[str]] | None = None
+    """Items that it computes, whose and where, and what is evicted; None: nothing."""
     compiled: list[str] | None = None
     """Whose grammars were found to be compiled; None: nobody's."""
     loose: bool = False

@@ -57,6 +57,8 @@ def state(observer: Observer, steps: Steps) -> Fields:
         record["ref_cnt"] = [(b.block_id, b.ref_cnt) for b in blocks if b.ref_cnt]
         if observer.caching:
             record |= _chains(observer)
+    if observer.items is not None:
+        record["encoder"] = observer.items.cache(observer.numbers)
     record["in_flight"] = [_in_flight(observer, step) for step in steps.in_flight.values()]
     record["finished"] = _numbers(of, scheduler.finished_req_ids)
     record["previous"] = _numbers(of, scheduler.prev_step_scheduled_req_ids)

@@ -161,6 +161,12 @@ class Steps:
             record["preempted"] = sorted(of[r] for r in others.preempted)
         if others.finished:
             record["finished"] = sorted(of[r] for r in others.finished if r in of)
+        if seen.encoder is not None and self.observer.items is not None:
+            inputs, evicted = seen.encoder
+            if inputs:
+                record["encoder_inputs"] = [(of[r], place) for r, place in inputs]
+            if evicted:
+                record["evicted_items"] = self.observer.items.evicted(evicted)
         if not short or seen.prefix != self.prefix:
             record["common_prefix"] = self.prefix = seen.prefix
 

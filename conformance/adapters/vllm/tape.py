@@ -172,6 +172,12 @@ class Tape:
             self.observer.irregular = True
         self.write(self.observer.reset(running, ok))
 
+    def encoder_was_reset(self) -> None:
+        """The encoder cache was emptied."""
+        if self.observer.items is not None and not self.waiting_for_start:
+            self.observer.items.emptied()
+            self.write({"ev": "reset_encoder_cache"})
+
     def write(self, record: dict[str, Any]) -> None:
         """Add a record."""
         if not self.waiting_for_start:

@@ -1,0 +1,136 @@
+"""Encoder inputs in a replay: what a trace tells of them, compared with what the rules say."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from msgspec import UnsetType
+
+from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.trace.records import (
+    Add,
+    EncoderCache,
+    Item,
+    RequestState,
+    Schedule,
+    State,
+)
+from nullblock.spec import facts
+from nullblock.spec.machine.output import SchedulerOutput
+
+ITEMS = "multimodal"
+"""The feature of a request with encoder inputs."""
+MOST_ITEMS: Final = 8
+"""vLLM frees a request's items in the order of a set of their places, which is ascending for so
+many.
+"""
+
+
+def items(told: Sequence[Item]) -> tuple[facts.Item, ...]:
+    """The encoder inputs of a request, as the rules know them."""
+    return tuple(facts.Item(q.item, q.offset, q.length, _mask(q)) for q in told)
+
+
+def _mask(item: Item) -> tuple[bool, ...] | None:
+    if item.is_embed is None:
+        return None
+    stands = {place for first, many in item.is_embed for place in range(first, first + many)}
+    return tuple(place in stands for place in range(item.length))
+
+
+def unknown(s: Any, request: Add | RequestState) -> Iterator[str]:
+    """Why a request with its encoder inputs cannot be judged."""
+    told = request.items
+    if bool(told) != (ITEMS in request.features) or (told and not s.k.encodes):
+        yield "which encoder inputs it has"
+    if not told:
+        return
+    prompt = 0 if isinstance(request.prompt, UnsetType) else request.prompt
+    sizes = sizes_of(s.k.requests.values()) | {n: size for n, size in s.kept.items() if size}
+    if len(told) > MOST_ITEMS:
+        yield f"in which order {len(told)} encoder inputs are let go of"
+    end = 0
+    for item in items(told):
+        if item.start < end or item.end > prompt:
+            yield "encoder inputs that overlap, are not in order, or lie beyond the prompt"
+            return
+        end, size = item.end, item.embedded(item.end)
+        if sizes.setdefault(item.number, size) != size:
+            yield f"an encoder input of two sizes, {item.number}"
+
+
+def schedule(out: SchedulerOutput, seen: Schedule) -> Iterator[Mismatch]:
+    """What a step computes, and what workers forget before it."""
+    for rule, what, ours, theirs in (
+        ("OUT-14", "the encoder inputs to compute", out.encoder_inputs, seen.encoder_inputs),
+        ("OUT-15", "the items that are evicted", out.evicted_items, seen.evicted_items),
+    ):
+        if list(ours) != theirs:
+            yield Mismatch(rule, what, list(ours), theirs)
+
+
+def alike(out: SchedulerOutput, seen: Schedule) -> bool:
+    """Whether these are plainly the rules' own."""
+    if not (seen.encoder_inputs or out.encoder_inputs or seen.evicted_items or out.evicted_items):
+        return True
+    return not list(schedule(out, seen))
+
+
+def state(s: Any, seen: State) -> Iterator[Mismatch]:
+    """The encoder cache in a whole state."""
+    told = seen.encoder
+    if not isinstance(told, EncoderCache) or not s.k.encodes:
+        return
+    kept = sorted(n for n, size in s.kept.items() if size)
+    for rule, what, ours, theirs in (
+        ("ENC-12", "the items that are kept", kept, [n for n, _ in told.cached]),
+        ("ENC-14", "who refers to them", [(n, sorted(s.users[n])) for n in kept], told.cached),
+        ("ENC-9", "what is evicted next", [(n, s.kept[n]) for n in s.unused], told.freeable),
+        ("ENC-12", "the free slots of the encoder cache", s.eroom, told.num_free_slots),
+        ("ENC-14", "what could be freed of it", s.efree, told.num_freeable_slots),
+    ):
+        if ours != theirs:
+            yield Mismatch(rule, what, ours, theirs)
+
+
+def restore(s: Any, told: EncoderCache) -> None:
+    """Put the encoder cache that a state tells of into one that has the requests already."""
+    sizes = sizes_of(s.k.requests.values()) | dict(told.freeable)
+    for n, users in told.cached:
+        s.kept[n] = sizes.get(n, 0)
+        s.users[n] = set(users)
+    for n, _ in told.freeable:
+        s.unused[n] = s.uback
+        s.uback += 1
+    s.eroom, s.efree = told.num_free_slots, told.num_freeable_slots
+
+
+def contradictions(s: Any, told: EncoderCache) -> Iterator[Mismatch]:
+    """What a recorded state says that no encoder cache can be."""
+    used = sum(size for n, size in s.kept.items() if s.users[n])
+    unused = sum(size for n, size in s.kept.items() if not s.users[n])
+    slots = s.k.encoder_slots
+    for rule, what, ours, theirs in (
+        ("ENC-22", "the free slots of the encoder cache", slots - used - unused, s.eroom),
+        ("ENC-22", "what could be freed of it", slots - used, s.efree),
+        (
+            "ENC-21",
+            "the items that nobody refers to",
+            sorted(n for n in s.kept if not s.users[n]),
+            sorted(n for n, _ in told.freeable),
+        ),
+    ):
+        if ours != theirs:
+            yield Mismatch(rule, what, ours, theirs)
+
+
+def forget(s: Any, evicted: Sequence[int]) -> None:
+    """Drop everything about evicted items that are gone for good."""
+    for n in evicted:
+        if not s.kept[n]:
+            s.kept.pop(n, None)
+            s.users.pop(n, None)
+
+
+def sizes_of(requests: Any) -> dict[int, int]:
+    """The embeddings of each item that some requests have."""
+    return {i.number: i.embedded(i.end) for q in requests for i in q.items}

@@ -1,0 +1,53 @@
+"""Encoder inputs of an engine of ours, as a trace tells them: in numbers."""
+
+from nullblock.conformance.encoder_format import Item as Added
+from nullblock.conformance.engine import Fields, NewRequest
+from nullblock.conformance.trace.encoder import Inputs
+from nullblock.conformance.trace.records import Chain, Item
+from nullblock.spec.facts import Item as Fact
+from nullblock.spec.keys import ItemKey, items_in
+
+
+class TapedItems:
+    """Numbers items as they appear, from 1."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def told(self, request: NewRequest) -> list[Item]:
+        """The items of a request."""
+        return [
+            Item(
+                item=self.numbers.setdefault(item.hash, len(self.numbers) + 1),
+                offset=item.offset,
+                length=item.length,
+                is_embed=_runs(item),
+            )
+            for item in request.mm_features
+        ]
+
+    def keys(self, request: NewRequest, start: int, end: int) -> tuple[ItemKey, ...]:
+        """What tells a block from another with these tokens: items in it, where they begin."""
+        items = request.mm_features
+        facts = [Fact(place, item.offset, item.length) for place, item in enumerate(items)]
+        return tuple((items[n].hash, at) for n, at in items_in(facts, start, end))
+
+    def step(self, decided: Fields, numbers: dict[str, int]) -> tuple[Inputs, list[int]]:
+        """What a step computes and what it forgets; ``numbers``: of requests."""
+        inputs = decided.get("scheduled_encoder_inputs", {})
+        evicted = decided.get("free_encoder_mm_hashes", ())
+        computed = [(numbers[id], place) for id, places in inputs.items() for place in places]
+        return computed, [self.numbers[hash] for hash in evicted]
+
+
+def _runs(item: Added) -> list[Chain] | None:
+    """Which of its tokens stand for an embedding."""
+    if item.is_embed is None:
+        return None
+    runs: list[Chain] = []
+    for place, stands in enumerate(item.is_embed):
+        if stands and runs and sum(runs[-1]) == place:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        elif stands:
+            runs.append((place, 1))
+    return runs
