@@ -205,6 +205,9 @@ class Recorded(RecordEnv):
         ids, counts = output.ids, output.counts
         self.kinds = {r: STOP_ID for r, _ in output.stop} | {r: EOS for r, _ in output.eos}
         self.rejected = {r for r, _ in output.rejected}
+        for r in self.rejected:
+            if r in self.requests and not self.requests[r].grammar:
+                raise NotRecorded(f"which grammar rejects what request {r} samples")
         everyone = counts.count(1) == len(counts) and ids == self.next_frame()
         self.counts = None if everyone else dict(zip(ids, counts, strict=True))
         for r, number in () if output.chain is UNSET else output.chain:

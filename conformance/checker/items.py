@@ -37,15 +37,16 @@ def _mask(item: Item) -> tuple[bool, ...] | None:
     return tuple(place in stands for place in range(item.length))
 
 
-def unknown(s: Any, request: Add | RequestState) -> Iterator[str]:
-    """Why a request with its encoder inputs cannot be judged."""
+def unknown(s: Any, request: Add | RequestState, sizes: dict[int, int]) -> Iterator[str]:
+    """Why a request with its encoder inputs cannot be judged. ``sizes``: of items that are known,
+    which this adds to.
+    """
     told = request.items
     if bool(told) != (ITEMS in request.features) or (told and not s.k.encodes):
         yield "which encoder inputs it has"
     if not told:
         return
     prompt = 0 if isinstance(request.prompt, UnsetType) else request.prompt
-    sizes = sizes_of(s.k.requests.values()) | {n: size for n, size in s.kept.items() if size}
     if len(told) > MOST_ITEMS:
         yield f"in which order {len(told)} encoder inputs are let go of"
     end = 0
@@ -129,6 +130,11 @@ def forget(s: Any, evicted: Sequence[int]) -> None:
         if not s.kept[n]:
             s.kept.pop(n, None)
             s.users.pop(n, None)
+
+
+def known_sizes(s: Any) -> dict[int, int]:
+    """The embeddings of each item that a live request has, or that is kept."""
+    return sizes_of(s.k.requests.values()) | {n: size for n, size in s.kept.items() if size}
 
 
 def sizes_of(requests: Any) -> dict[int, int]:

@@ -167,15 +167,16 @@ class Replay:
             self.compare(found)
             retold.compare(self.k, record)
             return
+        sizes: dict[int, int] = {}
         for request in record.requests:
-            self._know(request)
+            self._know(request, sizes)
         self.s = restore(self.k, record, self.names)
         self.steps = record.step
         self.known, self.hears = True, False
         self.compare(contradictions(self.s, record))
 
     def _add(self, record: Add) -> None:
-        self._know(record)
+        self._know(record, items.known_sizes(self.s) if record.items else {})
         if live(self.s, record.id):
             raise Malformed(
                 f"request {record.id} is added a second time while it is alive",
@@ -190,9 +191,12 @@ class Replay:
             assert why is not None, "a rejection has a reason"
             self.k.refused.append((record.id, why))
 
-    def _know(self, request: Add | RequestState) -> None:
-        """Raise NotRecorded for what of a request is not judged; get ready for what is."""
-        missing = list(items.unknown(self.s, request))
+    def _know(self, request: Add | RequestState, sizes: dict[int, int]) -> None:
+        """Raise NotRecorded for what of a request is not judged; get ready for what is.
+
+        `sizes`: of encoder inputs that are known.
+        """
+        missing = list(items.unknown(self.s, request, sizes))
         reasons = (why_not(self.header, self.k.sem, feature) for feature in request.features)
         missing += [why for why in reasons if why is not None]
         if missing:

@@ -88,7 +88,8 @@ def _record(
     label: str,
     names: bool,
 ) -> dict[str, int]:
-    from nullblock.conformance.trace.tape import Tape, has_grammars, header
+    from nullblock.conformance.trace.configured import has_grammars, header
+    from nullblock.conformance.trace.tape import Tape
     from nullblock.conformance.trace.writer import trace_file
 
     with source.open("rb") as stream:

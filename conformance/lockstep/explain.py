@@ -26,7 +26,8 @@ from nullblock.conformance.errors import InputError
 from nullblock.conformance.lockstep.beside import Document, Ran, Subject, limited
 from nullblock.conformance.lockstep.taped_states import StateTape
 from nullblock.conformance.scenario_format import Scenario
-from nullblock.conformance.trace.tape import Tape, has_grammars, header
+from nullblock.conformance.trace.configured import has_grammars, header
+from nullblock.conformance.trace.tape import Tape
 from nullblock.conformance.trace.writer import trace_file
 from nullblock.spec.catalogue import catalogue
 from nullblock.spec.profiles import Semantics

@@ -13,6 +13,7 @@ from nullblock.conformance.minimal.history import Arrival, Event, Half, History,
 from nullblock.conformance.scenario_format import Status
 from nullblock.conformance.trace.records import (
     Abort,
+    CacheGroup,
     Draft,
     Error,
     Evict,
@@ -139,6 +140,8 @@ class Builder:
         if self.config.policy == "priority":
             event |= {"priority": add.priority}
             event |= {} if add.arrival is UNSET else {"arrival": add.arrival}
+        if add.adapter:
+            event |= {"lora": f"adapter{add.adapter}", "lora_id": add.adapter}
         if add.skip_reading_prefix_cache:
             event["skip_cache_read"] = True
         if life.eos is not None:
@@ -176,7 +179,24 @@ def _config(c: TraceConfig) -> Document:
         config["policy"] = c.policy
     if getattr(c, "async_scheduling", False):
         config["async_scheduling"] = True
+    if c.groups:
+        config["groups"] = [_group(group) for group in c.groups]
+    if c.groups and c.eagle_group:
+        config["groups"][0]["eagle"] = True
+    if c.max_num_batched_tokens:
+        config["max_num_scheduled_tokens"] = c.max_num_scheduled_tokens
+        config["max_num_batched_tokens"] = c.max_num_batched_tokens
+    if c.max_loras:
+        config["max_loras"] = c.max_loras
     return config
+
+
+def _group(group: CacheGroup) -> Document:
+    if group.sliding_window:
+        return {"type": "sliding_window", "sliding_window": group.sliding_window}
+    if group.attention_chunk_size:
+        return {"type": "chunked_local", "chunk": group.attention_chunk_size}
+    return {"type": "full"}
 
 
 def _reset(event: Reset) -> Document:

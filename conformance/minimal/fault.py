@@ -21,6 +21,7 @@ from nullblock.conformance.engines import make_engine
 from nullblock.conformance.errors import InputError
 from nullblock.conformance.minimal.document import Document, Selection
 from nullblock.conformance.minimal.history import History
+from nullblock.conformance.trace.configured import has_grammars, header
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Abort,
@@ -33,7 +34,7 @@ from nullblock.conformance.trace.records import (
     State,
     Update,
 )
-from nullblock.conformance.trace.tape import Tape, header
+from nullblock.conformance.trace.tape import Tape
 from nullblock.spec.kernel import Engines
 from nullblock.spec.profiles import Semantics
 
@@ -75,9 +76,8 @@ class Same:
             arrived = sum(map(selection.length, selection.lives)) // taken.config.block_size
             self.work += arrived // CHEAPER
             made = make_engine("spec", taken.config, self.semantics)
-            follower = _Follower(
-                header(taken.config, "spec", "0", "", self.semantics), self.semantics
-            )
+            told = taken.config, "spec", "0", "", self.semantics
+            follower = _Follower(header(*told, grammars=has_grammars(taken)), self.semantics)
             tape = Tape(made, taken, follower.take, tagged_keys=self.semantics.extra_keys_tagged)
             tape.numbers.update({names[r]: r for r in there})
             deque(driver.run(taken, tape, dump="none"), maxlen=0)

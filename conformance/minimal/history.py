@@ -12,6 +12,7 @@ from nullblock.conformance.trace.reader import Located, TraceReader
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
+    Compiled,
     Draft,
     Drafted,
     End,
@@ -24,6 +25,7 @@ from nullblock.conformance.trace.records import (
     Pause,
     Record,
     Reset,
+    ResetEncoderCache,
     Schedule,
     State,
     Update,
@@ -156,7 +158,9 @@ class _Reading:
     def take(self, record: Shown) -> None:
         """The next record."""
         match record:
-            case Add():
+            case Add(items=items, features=features):
+                if items or features:
+                    raise Impossible("no scenario is made of grammars and encoder inputs")
                 life = Life(record, len(self.events))
                 self.chains = max([self.chains, *map(sum, record.chain or ())])
                 self.alive[record.id] = life
@@ -180,6 +184,8 @@ class _Reading:
                     self.end(r)
             case Pause() | Reset() | Evict() | Draft():
                 self.events.append(record)
+            case Compiled() | ResetEncoderCache():
+                raise Impossible("no scenario is made of grammars and encoder inputs")
             case Header() | Part() | State() | Error() | Lost() | End() | Unknown() | Passed():
                 pass
 

@@ -152,7 +152,7 @@ def _engine(plan: Plan) -> AbstractContextManager[tuple[ReplayEngine, NoRecorder
 @contextmanager
 def _ours(plan: Plan) -> Iterator[tuple[ReplayEngine, NoRecorder]]:
     """An engine of this project, and the trace that is written here."""
-    from nullblock.conformance.trace.tape import header
+    from nullblock.conformance.trace.configured import header
     from nullblock.conformance.trace.writer import trace_file
 
     engine = make_engine(plan.engine, plan.config, plan.semantics)

@@ -77,7 +77,8 @@ class Run:
     @contextmanager
     def _recorded(self, engine: Engine) -> Iterator[Engine]:
         """The engine, with a tape running if there is to be a trace."""
-        from nullblock.conformance.trace.tape import Tape, header
+        from nullblock.conformance.trace.configured import header
+        from nullblock.conformance.trace.tape import Tape
         from nullblock.conformance.trace.writer import trace_file
 
         if self.trace is None:

@@ -1,15 +1,59 @@
-"""A scenario's configuration as the constants of a trace."""
+"""The header of a trace that an engine of ours makes, from its scenario."""
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.scenario_format import Config, Group
+from nullblock.conformance.scenario_format import Add, Config, Group, Scenario
+from nullblock.conformance.trace import records
+from nullblock.conformance.trace.header import GRAMMARS_SINCE, features_of, least_version
 from nullblock.conformance.trace.records import CacheGroup, Encoder, TraceConfig
 from nullblock.spec.facts import blocks_of_watermark, token_budget
 from nullblock.spec.profiles import Semantics
 
 
+def header(
+    config: Config,
+    engine: str,
+    version: str,
+    profile: str,
+    semantics: Semantics,
+    *,
+    grammars: bool = False,
+) -> records.Header:
+    """The header of a trace that an engine of ours makes. ``grammars``: requests have some."""
+    constants = configured(config, semantics)
+    return records.Header(
+        format="nullblock-trace",
+        version=max(least_version(constants), GRAMMARS_SINCE if grammars else ""),
+        spec=profile,
+        engine=records.EngineInfo(name=f"nullblock.{engine}", version=version),
+        config=constants,
+        features=features_of(constants),
+        observed=records.Observed(
+            add="complete",
+            output="complete",
+            abort="complete",
+            pause="complete",
+            reset="complete",
+            evict="complete",
+            schedule="complete",
+            update="complete",
+            draft="complete" if config.num_spec_tokens else "absent",
+            events="complete" if config.kv_events else "absent",
+            compiled="complete" if grammars else "absent",
+        ),
+        block_ids="exact",
+        start="empty",
+        writer=f"nullblock {version}",
+    )
+
+
+def has_grammars(scenario: Scenario) -> bool:
+    """Whether a request of a scenario has a grammar."""
+    return any(isinstance(e, Add) and e.grammar is not None for e in scenario.events)
+
+
 def configured(config: Config, semantics: Semantics) -> TraceConfig:
-    """What a header says of an engine of ours."""
+    """Its constants."""
     budget = token_budget(
         config.max_num_batched_tokens, config.max_num_scheduled_tokens, semantics
     )

@@ -18,14 +18,11 @@ from nullblock.conformance.engine import (
     Waits,
 )
 from nullblock.conformance.scenario_format import Add as AddEvent
-from nullblock.conformance.scenario_format import Config, Scenario
+from nullblock.conformance.scenario_format import Scenario
 from nullblock.conformance.trace import records
-from nullblock.conformance.trace.configured import configured
-from nullblock.conformance.trace.header import GRAMMARS_SINCE, features_of, least_version
 from nullblock.conformance.trace.records import Finish, PostState, Record
 from nullblock.conformance.trace.taped_events import TapedEvents
 from nullblock.conformance.trace.taped_items import TapedItems
-from nullblock.spec.profiles import Semantics
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,48 +31,6 @@ WORDS = CORE_FEATURES | {
     Feature.encoder_inputs,
 }
 """What a trace can tell of, drafts aside."""
-
-
-def header(
-    config: Config,
-    engine: str,
-    version: str,
-    profile: str,
-    semantics: Semantics,
-    *,
-    grammars: bool = False,
-) -> records.Header:
-    """The header of a trace that an engine of ours makes. ``grammars``: requests have some."""
-    constants = configured(config, semantics)
-    return records.Header(
-        format="nullblock-trace",
-        version=max(least_version(constants), GRAMMARS_SINCE if grammars else ""),
-        spec=profile,
-        engine=records.EngineInfo(name=f"nullblock.{engine}", version=version),
-        config=constants,
-        features=features_of(constants),
-        observed=records.Observed(
-            add="complete",
-            output="complete",
-            abort="complete",
-            pause="complete",
-            reset="complete",
-            evict="complete",
-            schedule="complete",
-            update="complete",
-            draft="complete" if config.num_spec_tokens else "absent",
-            events="complete" if config.kv_events else "absent",
-            compiled="complete" if grammars else "absent",
-        ),
-        block_ids="exact",
-        start="empty",
-        writer=f"nullblock {version}",
-    )
-
-
-def has_grammars(scenario: Scenario) -> bool:
-    """Whether a request of a scenario has a grammar."""
-    return any(isinstance(e, AddEvent) and e.grammar is not None for e in scenario.events)
 
 
 class Tape:

@@ -30,7 +30,7 @@ class TapedItems:
         """What tells a block from another with these tokens: items in it, where they begin."""
         items = request.mm_features
         facts = [Fact(place, item.offset, item.length) for place, item in enumerate(items)]
-        return tuple((items[n].hash, at) for n, at in items_in(facts, start, end))
+        return tuple((items[int(n)].hash, at) for n, at in items_in(facts, start, end))
 
     def step(self, decided: Fields, numbers: dict[str, int]) -> tuple[Inputs, list[int]]:
         """What a step computes and what it forgets; ``numbers``: of requests."""

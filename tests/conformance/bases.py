@@ -5,10 +5,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from traces import BUSY, documents, trace_of
 from violations import recorded
 
 from nullblock.conformance import bundled
+from nullblock.conformance.trace.reader import TraceReader
 
 Lines = list[dict[str, Any]]
 
@@ -187,6 +189,32 @@ DRAFTED_AHEAD: dict[str, Any] = {
 """Drafts that need no slots, two steps in flight, and a preemption."""
 
 
+def seeing_a_part(group: dict[str, Any]) -> dict[str, Any]:
+    """One group of layers, and a pool in which an admission has to wait."""
+    config = {"block_size": 4, "num_blocks": 12, "max_num_batched_tokens": 19}
+    prompts = {"a": [0, 13], "b": [0, 40], "c": [100, 140]}
+    adds = [
+        {"op": "add", "id": id, "prompt": {"range": bounds}, "max_tokens": 12}
+        for id, bounds in prompts.items()
+    ]
+    config |= {"max_num_scheduled_tokens": 12}
+    return {
+        "config": config | {"groups": [group]},
+        "events": [*adds, {"op": "run", "max_steps": 40}],
+    }
+
+
+FEATURES = ("windows", "hybrid", "waits", "items")
+"""Kept recordings of what a trace has had words for since 1.3, each of one feature."""
+
+
+@cache
+def scenarios() -> dict[str, Any]:
+    """The scenarios of the kept recordings."""
+    found: dict[str, Any] = json.loads(KEPT.joinpath("scenarios.json").read_text())
+    return found
+
+
 @cache
 def _traces() -> dict[str, bytes]:
     return {
@@ -199,6 +227,9 @@ def _traces() -> dict[str, bytes]:
         "drafted": trace_of(DRAFTED),
         "drafted ahead": trace_of(DRAFTED_AHEAD),
         "kept free": trace_of(KEPT_FREE, semantics="vllm-0.32.0"),
+        **{name: trace_of(scenarios()[name]) for name in FEATURES},
+        "chunks": trace_of(seeing_a_part({"type": "chunked_local", "chunk": 9})),
+        "window": trace_of(seeing_a_part({"type": "sliding_window", "sliding_window": 6})),
     }
 
 
@@ -207,6 +238,7 @@ def bases() -> dict[str, Lines]:
     found = {name: documents(data) for name, data in _traces().items()}
     found["crowded"] = recorded(bundled.CROWDED, 60)
     found["lost"] = [*found["busy"][:20], {"ev": "lost", "reason": "MemoryError"}]
+    found |= {f"recorded {name}": as_recorded()[name] for name in FEATURES}
     for line in found["busy"]:
         if line["ev"] == "add":
             line["name"] = f"request {line['id']}"
@@ -221,10 +253,21 @@ def midway() -> dict[str, Lines]:
     for path in sorted(Path(__file__).with_name("data").joinpath("midway").glob("*.jsonl")):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         found[path.stem] = [lines[0] | {"sealed": False}, *lines[1:-1]]
-    return found
+    return found | {name: begun_later(KEPT / f"{name}.jsonl", 0) for name in FEATURES}
 
 
-RECORDED = sorted(Path(__file__).with_name("data").joinpath("recorded").glob("*.jsonl"))
+def begun_later(path: Path, number: int) -> Lines:
+    """A recording from one of its states on, counted from 0, whole records, unsealed."""
+    records = (located.record for located in TraceReader(path))
+    lines = [json.loads(msgspec.json.encode(record)) for record in records]
+    places = [at for at, line in enumerate(lines) if line["ev"] == "state"]
+    rest = [line for line in lines[places[number] + 1 : -1] if line["ev"] != "state"]
+    header = lines[0] | {"sealed": False, "start": "unknown"}
+    return [header, lines[places[number]], *rest]
+
+
+KEPT = Path(__file__).with_name("data") / "recorded"
+RECORDED = sorted(KEPT.glob("*.jsonl"))
 """Files of recordings of the real vLLM, sealed (`record_again.py` makes them anew)."""
 
 

@@ -88,6 +88,7 @@ PUT: dict[str, Any] = {
     "eagle_group": True,
     "pipeline_parallel_size": 2,
     "data_parallel_rank": 1,
+    "disable_chunked_mm_input": True,
     "group": 1,
     "commit": "c0ffee",
     "features": ["kv_connector"],
@@ -100,6 +101,7 @@ PUT: dict[str, Any] = {
     "name": "r",
     "tie": 1.0,
     "skip_reading_prefix_cache": True,
+    "rejected": [[2, 0]],
 }
 """What is put where a field is left out."""
 EMPTY: dict[str, Any] = {

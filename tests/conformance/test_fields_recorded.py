@@ -34,6 +34,7 @@ POSITIONS = ("running", "waiting")
 COUNTS = {"num_free": caught("QUEUE-4"), "num_waiting": caught("WAIT-14")}
 REPEATED = Damage()
 """An input that was told before: who contradicts it contradicts the trace."""
+FRAME = ("odd", "counts", "eos", "stop", "rejected", "chain", "fresh")
 SHORT: dict[str, Expected] = {
     **{f"{kind}.step": Damage() for kind in SHORT_KINDS},
     "schedule+.gone": caught("RUN-2", "RUN-4", "WAIT-5"),
@@ -53,6 +54,8 @@ SHORT: dict[str, Expected] = {
     "schedule+.preempted": caught("PREEMPT-1", "PREEMPT-2", "ALLOC-1"),
     "schedule+.finished": caught("OUT-6"),
     "schedule+.common_prefix": caught("OUT-4"),
+    "schedule+.encoder_inputs": caught("OUT-14"),
+    "schedule+.evicted_items": caught("OUT-15"),
     "schedule+.state.num_running": caught("RUN-19"),
     "update+.gone": caught("UPD-3"),
     "update+.cut": caught("DRAFT-9", "DRAFT-10"),
@@ -61,9 +64,10 @@ SHORT: dict[str, Expected] = {
     "update+.finish.by_stop_id": caught("UPD-4"),
     **{f"update+.events.{name}": caught("OUT-8", "OUT-9") for name in ("chain", "parent")},
     **{f"update+.events.{name}": caught("OUT-8", "OUT-9") for name in ("tokens", "group")},
+    **{f"update+.events.{name}": caught("OUT-8") for name in ("kind", "window")},
     "update+.state.num_running": caught("UPD-5"),
     **{f"{kind}.state.{n}": e for kind in ("schedule+", "update+") for n, e in COUNTS.items()},
-    **{f"output+.{n}": INPUT for n in ("odd", "counts", "eos", "stop", "chain", "fresh")},
+    **{f"output+.{n}": INPUT for n in FRAME},
     **{f"draft+.{n}": INPUT for n in ("each", "counts")},
 }
 """Each field of a short form, and what becomes of a trace in which it is altered."""
@@ -71,6 +75,7 @@ KNOWN: dict[str, Expected] = {
     "state.step": caught("UPD-7"),
     "state.running": caught("RUN-19", "RUN-22"),
     "state.waiting": caught("WAIT-12", "WAIT-1"),
+    "state.skipped": caught("WAIT-45"),
     "state.requests.id": caught("LIFE-12"),
     "state.requests.status": caught("LIFE-12"),
     "state.requests.computed": caught("UPD-1"),
@@ -80,7 +85,8 @@ KNOWN: dict[str, Expected] = {
         f"state.requests.{name}": REPEATED
         for name in (
             *("prompt", "max_tokens", "min_tokens", "priority", "features", "chain"),
-            *("arrival", "tie", "skip_reading_prefix_cache"),
+            *("arrival", "tie", "skip_reading_prefix_cache", "adapter"),
+            *(f"items.{field}" for field in ("item", "offset", "length", "is_embed")),
         )
     },
     "state.requests.placeholders": caught("UPD-19"),
@@ -93,6 +99,11 @@ KNOWN: dict[str, Expected] = {
     "state.free_queue": caught("QUEUE-10"),
     "state.ref_cnt": caught("POOL-2"),
     "state.chains": caught("HASH-12"),
+    "state.chain_groups": caught("HASH-12"),
+    "state.encoder.num_free_slots": caught("ENC-12"),
+    "state.encoder.num_freeable_slots": caught("ENC-14"),
+    "state.encoder.cached": caught("ENC-12", "ENC-14"),
+    "state.encoder.freeable": caught("ENC-9"),
     **{
         f"state.in_flight.{name}": caught("UPD-8")
         for name in ("step", "ids", "tokens", "drafts", "owed", "gone")

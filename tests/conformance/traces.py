@@ -12,10 +12,11 @@ import zstandard
 
 from nullblock.conformance import driver, scenario
 from nullblock.conformance.engines import make_engine
+from nullblock.conformance.trace.configured import has_grammars, header
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import Record
-from nullblock.conformance.trace.tape import Tape, has_grammars, header
+from nullblock.conformance.trace.tape import Tape
 from nullblock.conformance.trace.writer import TraceWriter, compressed
 from nullblock.spec.profiles import profile
 

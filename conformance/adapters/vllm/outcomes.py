@@ -58,8 +58,8 @@ class Outcomes:
             of = self.observer.numbers.of
             errors = [o.request_id for o in taken.ended if str(o.finish_reason) == "error"]
             if errors:  # a grammar has rejected what was sampled
-                counts = dict(zip(step.ids, taken.tokens or [1] * len(step.ids), strict=True))
-                record["rejected"] = [(of[r], counts[r] - 1) for r in errors]
+                came = dict(zip(step.ids, taken.tokens or [1] * len(step.ids), strict=True))
+                record["rejected"] = [(of[r], came[r] - 1) for r in errors]
         if self.observer.caching:
             self._filled(record, step, taken)
         return record
