@@ -28,7 +28,9 @@ import torchless  # noqa: E402  (found from here on)
 torchless.install()
 
 import setup_engine  # noqa: E402
-from vllm.sampling_params import SamplingParams  # noqa: E402
+from encoder_side import _feature  # noqa: E402
+from played import PlayedGrammar  # noqa: E402
+from vllm.sampling_params import SamplingParams, StructuredOutputsParams  # noqa: E402
 from vllm.v1.core.sched import async_scheduler, scheduler  # noqa: E402
 from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput  # noqa: E402
 from vllm.v1.request import Request  # noqa: E402
@@ -41,6 +43,7 @@ from nullblock.conformance.adapters.vllm import (  # noqa: E402
 PLAIN = scheduler.Scheduler, async_scheduler.AsyncScheduler
 SECRET_TOKENS = [1_234_567 + 11 * i for i in range(40)]
 SECRET_WORDS = ("request-id-of-mallory", "salt-of-mallory", "adapter-of-mallory", "user-mallory")
+SECRET_ITEM, SECRET_GRAMMAR, SECRET_ADAPTER = "image-of-mallory", "grammar-of-mallory", 7_654_321
 
 
 class Service:
@@ -72,12 +75,16 @@ class Service:
         name: str = "",
         prompt: list[int] | None = None,
         min_tokens: int = 0,
+        grammar: str | None = None,
         **others: Any,
     ) -> None:
         """A request."""
         self.added += 1
         parameters = SamplingParams(
-            max_tokens=40, min_tokens=min_tokens, stop_token_ids=[SECRET_TOKENS[-1]]
+            max_tokens=40,
+            min_tokens=min_tokens,
+            stop_token_ids=[SECRET_TOKENS[-1]],
+            structured_outputs=None if grammar is None else StructuredOutputsParams(regex=grammar),
         )
         parameters.update_from_generation_config({}, SECRET_TOKENS[-2])
         self.engine.add_request(
@@ -282,8 +289,16 @@ def how_keeps_secrets(service: Service, folder: Path) -> None:
     """Every string and token that a client can bring is known by sight."""
     name, salt, adapter, user = SECRET_WORDS
     lora = SimpleNamespace(
-        name=adapter, lora_name=adapter, adapter_id=1, lora_int_id=1, lora_path=adapter
+        name=adapter,
+        lora_name=adapter,
+        adapter_id=SECRET_ADAPTER,
+        lora_int_id=SECRET_ADAPTER,
+        lora_path=adapter,
     )
+    more: dict[str, Any] = {}
+    if service.engine.max_num_encoder_input_tokens:
+        item = {"hash": SECRET_ITEM, "offset": 2, "length": 4}
+        more = {"mm_features": [_feature(item)], "grammar": SECRET_GRAMMAR}
     for copy in range(2):
         service.add(
             f"{name}-{copy}",
@@ -291,8 +306,13 @@ def how_keeps_secrets(service: Service, folder: Path) -> None:
             cache_salt=salt,
             lora_request=lora,
             trace_headers={"user": user},
+            **more,
         )
-        service.steps(6)
+        service.steps(3)
+        structured = service.engine.requests[f"{name}-{copy}"].structured_output_request
+        if structured is not None:
+            structured.grammar = PlayedGrammar({"reject_at": 30})
+        service.steps(3)
     for token in SECRET_TOKENS:
         service.step(token)
     service.engine.finish_requests([f"{name}-0", f"{name}-1"], finished())

@@ -8,7 +8,11 @@ from collections.abc import Iterator
 import msgspec
 
 TOKENS = [1_234_567 + 11 * i for i in range(40)]
-WORDS = ("request-id-of-mallory", "salt-of-mallory", "adapter-of-mallory", "user-mallory")
+WORDS = (
+    *("request-id-of-mallory", "salt-of-mallory", "adapter-of-mallory", "user-mallory"),
+    *("image-of-mallory", "grammar-of-mallory"),
+)
+ADAPTER = 7_654_321
 
 
 def encodings(hashes: list[str]) -> set[bytes]:
@@ -18,7 +22,7 @@ def encodings(hashes: list[str]) -> set[bytes]:
         for encoding in ("utf-8", "utf-16-le", "utf-16-be"):
             forms.update(_written(word.encode(encoding)))
         forms.update(_digests(word.encode()))
-    for token in TOKENS:
+    for token in (*TOKENS, ADAPTER):
         decimal = str(token).encode()
         forms.update((decimal, f"{token:x}".encode(), msgspec.msgpack.encode(token)))
         forms.update((struct.pack("<i", token), struct.pack(">i", token)))

@@ -21,6 +21,11 @@ from nullblock.conformance.trace.records import End, Error, Gap, Header, Part, S
 pytestmark = pytest.mark.oracle
 
 HERE = Path(__file__).parent
+EVERYTHING = {
+    **{"max_loras": 2, "encoder": {"max_tokens_per_item": 4}},
+    "groups": [{"type": "full"}, {"type": "sliding_window", "sliding_window": 6}],
+}
+"""All that traces have words for since 1.3, together: a recorder writes it, whoever judges it."""
 BOTH = pytest.mark.parametrize("asynchronous", [False, True])
 
 
@@ -203,9 +208,12 @@ def test_what_the_disk_could_not_take_is_told(
 
 
 @BOTH
-def test_no_secret_is_in_the_bytes(serve: Any, tmp_path: Path, asynchronous: bool) -> None:
-    """Tokens, ids, salts, adapters and hashes do not appear, in any usual form."""
-    config = {"async_scheduling": asynchronous, "kv_events": True, "policy": "priority"}
+@pytest.mark.parametrize("more", [{}, EVERYTHING], ids=["plain", "everything"])
+def test_no_secret_is_in_the_bytes(
+    serve: Any, tmp_path: Path, asynchronous: bool, more: dict[str, Any]
+) -> None:
+    """Tokens, ids, salts, adapters, images, grammars and hashes appear in no usual form."""
+    config = {"async_scheduling": asynchronous, "kv_events": True, "policy": "priority", **more}
     done = serve(
         "keeps_secrets",
         config,
@@ -222,6 +230,9 @@ def test_no_secret_is_in_the_bytes(serve: Any, tmp_path: Path, asynchronous: boo
     for form in encodings(json.loads((tmp_path / "traces" / "hashes.json").read_text())):
         assert form not in content, form
     assert b'"eos"' in content and b'"stop"' in content and b'"stored"' in content
+    if more:
+        told = (b'"items"', b'"adapter"', b'"compiled"', b'"encoder_inputs"', b'"chain_groups"')
+        assert all(name in content for name in told)
 
 
 def test_the_search_for_secrets_finds_them(tmp_path: Path) -> None:

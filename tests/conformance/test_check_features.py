@@ -1,0 +1,236 @@
+"""Traces of what the specification has beside its core: windows and chunks, several KV cache
+groups, capped adapters and grammars, encoder inputs. Recorded from the real vLLM in random
+configurations, and made by engines of ours.
+"""
+
+import copy
+import io
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from altered import judge
+from bases import FEATURES, Lines, as_recorded, bases, begun_later, scenarios
+from fuzz.families import FAMILIES
+from record_again import record
+from traces import trace_of, unsealed
+
+from nullblock.conformance.adapters.spec import FEATURES as OF_SPEC
+from nullblock.conformance.checker import Verdict, check
+from nullblock.conformance.trace.reader import TraceReader
+from nullblock.conformance.trace.records import State
+
+DRAWN = ("windows", "hybrid", "waits", "items")
+MANY, SIZE = 12, 14
+NOT_FROM_A_FRONT_END = (
+    "adapter_below_1",
+    "of two sizes",
+    "let go of",
+    "overlap",
+    "raised",
+    "where vLLM raises",
+)
+"""What random scenarios have that vLLM's front end refuses, or that its scheduler raises at."""
+EXERCISED = {
+    "windows": {"GROUP-4", "GROUP-5", "GROUP-6", "GROUP-7"},
+    "hybrid": {"GROUP-4", "GROUP-5", "GROUP-6", "GROUP-7", "PREEMPT-2"},
+    "waits": {"WAIT-43", "WAIT-44", "WAIT-45"},
+    "items": {"ENC-7", "ENC-8", "ENC-9", "ENC-10", "ENC-12", "ENC-14", "ENC-15"},
+}
+"""Rules that the drawn scenarios of a family exercise."""
+
+
+def drawn(family: str) -> dict[str, dict[str, Any]]:
+    """Random scenarios of a family, by name; adapters have numbers that a front end lets pass."""
+    made = {
+        f"{family} {n}": FAMILIES[family].make(f"traces {n}", SIZE, OF_SPEC) for n in range(MANY)
+    }
+    for document in made.values():
+        for event in document["events"]:
+            if event.get("lora_id") is not None:
+                event["lora_id"] = abs(event["lora_id"]) + 1
+    return made
+
+
+@pytest.fixture(scope="module")
+def recorded(oracle_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with every drawn scenario, run plain and recorded on the real engine."""
+    folder = tmp_path_factory.mktemp("features")
+    every = {name: made for family in DRAWN for name, made in drawn(family).items()}
+    (folder / "scenarios.json").write_text(json.dumps(every))
+    record(oracle_python, folder / "scenarios.json", folder)
+    return folder
+
+
+def is_known(verdict: Verdict) -> bool:
+    """Whether a verdict is CONFORMS, or names what no server does."""
+    named = any(words in missing for words in NOT_FROM_A_FRONT_END for missing in verdict.missing)
+    return verdict.verdict == "CONFORMS" or (verdict.verdict == "INCONCLUSIVE" and named)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("family", DRAWN)
+def test_what_the_real_engine_does_conforms(recorded: Path, family: str) -> None:
+    """In random configurations, scheduled in step and ahead, states and KV events included."""
+    said: Counter[str] = Counter()
+    fired: set[str] = set()
+    for name in drawn(family):
+        verdict = check(recorded / f"{name}.jsonl", deep=False)
+        assert is_known(verdict), (name, verdict)
+        said[verdict.verdict] += 1
+        fired |= verdict.rules.keys()
+    assert said["CONFORMS"] > MANY // 2
+    assert fired >= EXERCISED[family]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("family", DRAWN)
+def test_judging_begins_at_any_state(recorded: Path, family: str) -> None:
+    """Cut before a state the recording is judged from there."""
+    said: Counter[str] = Counter()
+    for name in drawn(family):
+        path = recorded / f"{name}.jsonl"
+        states = sum(isinstance(located.record, State) for located in TraceReader(path))
+        for number in range(0, states, 5):
+            verdict = judge(begun_later(path, number))
+            assert is_known(verdict) or "earlier owner" in verdict.missing[0], (name, number)
+            said[verdict.verdict] += 1
+    assert said["CONFORMS"] > MANY // 2
+
+
+@pytest.mark.oracle
+def test_recording_changes_no_decision(recorded: Path) -> None:
+    """The lines of the driver are those of the plain engine."""
+    for name in (name for family in DRAWN for name in drawn(family)):
+        plain, taped = (
+            [json.loads(line) for line in (recorded / f"{name}.{kind}").read_text().splitlines()]
+            for kind in ("plain", "recorded")
+        )
+        for lines in (plain, taped):
+            lines.pop()  # the digest: where an exception passed the recorder's frames are, too
+            lines[-1].pop("where", None)
+        assert plain == taped, name
+
+
+@pytest.mark.parametrize("engine", ["spec", "reference"])
+@pytest.mark.parametrize("name", FEATURES)
+def test_our_engines_conform(name: str, engine: str) -> None:
+    """Under both profiles."""
+    for profile in ("vllm-0.22.1", "normative"):
+        data = trace_of(scenarios()[name], engine, profile)
+        assert check(Path("t"), stream=io.BytesIO(data), deep=False).verdict == "CONFORMS"
+
+
+def changed(name: str, **config: Any) -> Lines:
+    """A base with other constants."""
+    lines = copy.deepcopy(bases()[name])
+    lines[0]["config"] |= config
+    return lines
+
+
+def of_request(name: str, **fields: Any) -> Lines:
+    """A base whose first request has other fields."""
+    lines = copy.deepcopy(bases()[name])
+    next(line for line in lines if line["ev"] == "add").update(fields)
+    return lines
+
+
+def of_line(name: str, spec: str) -> Lines:
+    """A base of another line."""
+    header, *rest = copy.deepcopy(bases()[name])
+    return [header | {"spec": spec}, *rest]
+
+
+GRAMMAR = {"features": ["structured_output"]}
+TOGETHER: dict[str, tuple[Lines, str]] = {
+    "EAGLE beside several groups": (
+        changed("hybrid", num_spec_tokens=1, spec_method="eagle"),
+        "an EAGLE-like method with chunked local attention",
+    ),
+    "EAGLE beside two groups": (
+        changed("windows", groups=[{}, {"sliding_window": 6}], eagle_group=True),
+        "an EAGLE-like method beside several KV cache groups",
+    ),
+    "chunks within blocks": (
+        changed("hybrid", groups=[{}, {"attention_chunk_size": 9}]),
+        "chunks that end within a block",
+    ),
+    "equal groups": (changed("hybrid", groups=[{}, {}]), "several KV cache groups of one kind"),
+    "adapters and drafts": (
+        changed("waits", num_spec_tokens=1),
+        "a cap on adapters beside speculative decoding",
+    ),
+    "adapters and a window": (
+        changed("waits", groups=[{"sliding_window": 6}]),
+        "a cap on adapters beside several KV cache groups, or one of layers",
+    ),
+    "an encoder and a window": (
+        changed("items", groups=[{"sliding_window": 6}]),
+        "an encoder beside several KV cache groups, or one of layers",
+    ),
+    "an encoder and adapters": (changed("items", max_loras=1), "an encoder beside a cap"),
+    "a grammar and drafts": (of_request("drafted", **GRAMMAR), "the feature structured_output"),
+    "a grammar and an encoder": (of_request("items", **GRAMMAR), "the feature structured_output"),
+    "items without an encoder": (
+        of_request("busy", items=[{"item": 1, "offset": 0, "length": 2}]),
+        "which encoder inputs it has",
+    ),
+    "a later line": (of_line("hybrid", "vllm-0.32.0"), "in lines after vllm-0.22.1"),
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_what_nobody_has_shown_is_refused_by_name(name: str) -> None:
+    """Features together of which no lockstep speaks: INCONCLUSIVE, and which they are."""
+    lines, words = TOGETHER[name]
+    if lines[0]["config"].get("num_spec_tokens"):
+        lines[0]["observed"] = lines[0]["observed"] | {"draft": "complete"}
+    verdict = check(Path("t"), stream=io.BytesIO(unsealed(copy.deepcopy(lines))), deep=False)
+    assert verdict.verdict == "INCONCLUSIVE", verdict.first
+    assert words in "\n".join(verdict.missing)
+
+
+@pytest.mark.parametrize("grammar", ["drafted", "windows", "items"])
+def test_a_grammar_beside_others_is_refused_by_name(grammar: str) -> None:
+    """Also where the trace tells when it was compiled."""
+    lines = of_request(grammar, features=["structured_output"], items=[])
+    lines[0]["observed"]["compiled"] = "complete"
+    verdict = check(Path("t"), stream=io.BytesIO(unsealed(lines)), deep=False)
+    assert (verdict.verdict, verdict.first) == ("INCONCLUSIVE", None)
+    assert "a grammar beside" in verdict.missing[0]
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_a_reader_of_an_earlier_version_is_not_wrong(name: str) -> None:
+    """It passes over constants that it does not know, and knows that something is on: each trace
+    names it as 1.1 would have.
+    """
+    lines = as_recorded()[name]
+    named = [*lines[0].get("features", ()), *(f for x in lines for f in x.get("features", ()))]
+    assert named and lines[0]["version"] == "1.3"
+
+
+def test_memory_is_that_of_what_is_kept() -> None:
+    """Tables, items and adapters of those who are gone are forgotten."""
+    for name in ("hybrid", "items"):
+        data = trace_of(long(scenarios()[name]))
+        verdict = check(Path("t"), stream=io.BytesIO(data), deep=False)
+        assert verdict.verdict == "CONFORMS" and verdict.replay is not None
+        k, s = verdict.replay.k, verdict.replay.s
+        assert not k.chains and not k.nulls and not s.tab
+        assert len(s.kept) <= 3 and len(s.users) <= 3
+
+
+def long(document: dict[str, Any]) -> dict[str, Any]:
+    """A scenario several times over, each time with other prompts and items."""
+    events: list[Any] = []
+    for turn in range(6):
+        text = json.dumps(document["events"]).replace('"id": "', f'"id": "{turn}')
+        for event in json.loads(text.replace('"hash": "', f'"hash": "{turn}')):
+            if event["op"] == "add":
+                event["prompt"]["range"] = [n + 1000 * turn for n in event["prompt"]["range"]]
+            events.append(event)
+        events.append({"op": "run"})
+    return {"config": document["config"], "events": [*events, {"op": "step", "n": 2}]}
