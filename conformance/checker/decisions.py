@@ -135,7 +135,8 @@ def _new(out: SchedulerOutput, seen: list[NewRequest], s: Any, same: Same) -> It
 def _tables(r: Any, ours: Blocks, actual: Groups, hits: int, same: Same) -> Iterator[Mismatch]:
     expected = by_group(ours)
     if not alike(expected, actual, lambda a, b: same(a[:hits], b[:hits])):
-        yield Mismatch("HASH-10", f"the hit blocks of request {r}", shown(expected), actual, r)
+        rule = "HASH-10" if nulls(expected) == nulls(actual) else "GROUP-4"
+        yield Mismatch(rule, f"the hit blocks of request {r}", shown(expected), actual, r)
     elif not alike(expected, actual, lambda a, b: same(a[hits:], b[hits:])):
         yield Mismatch("POOL-10", f"the new blocks of request {r}", shown(expected), actual, r)
 
@@ -143,6 +144,11 @@ def _tables(r: Any, ours: Blocks, actual: Groups, hits: int, same: Same) -> Iter
 def alike(expected: Sequence[Sequence[int]], actual: Groups, same: Same) -> bool:
     """Whether the blocks of each group are the same, as far as a trace tells their ids."""
     return len(expected) == len(actual) and all(map(same, expected, actual))
+
+
+def nulls(tables: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Where each table has the null block."""
+    return [[i for i, b in enumerate(table) if not b] for table in tables]
 
 
 def shown(blocks: Sequence[Sequence[int]]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.checker import drafts, items
-from nullblock.conformance.checker.decisions import Mismatch, alike, shown
+from nullblock.conformance.checker.decisions import Mismatch, alike, nulls, shown
 from nullblock.conformance.checker.facts import ERROR_BY_ID, Heard
 from nullblock.conformance.checker.names import Names
 from nullblock.conformance.trace.records import (
@@ -265,7 +265,8 @@ def _request(s: Any, seen: RequestState, names: Names) -> Iterator[Mismatch]:
     if seen.blocks is not UNSET:
         tables = [[s.tab[t, i] for i in range(s.tlen[t])] for t in s.k.tables(r)]
         if not alike(tables, seen.blocks or [[]] * len(tables), names.same):
-            yield Mismatch("POOL-10", f"the blocks of request {r}", shown(tables), seen.blocks, r)
+            rule = "POOL-10" if nulls(tables) == nulls(seen.blocks) else "GROUP-6"
+            yield Mismatch(rule, f"the blocks of request {r}", shown(tables), seen.blocks, r)
 
 
 def _in_flight(s: Any, r: int, seen: RequestState) -> tuple[tuple[str, str, Any, Any], ...]:

@@ -42,6 +42,7 @@ from nullblock.conformance.trace.records import (
 )
 from nullblock.spec.erased.program import rule_at
 from nullblock.spec.fields import RUNNING
+from nullblock.spec.hybrid import holds_nothing
 from nullblock.spec.kernel import CONFUSED, RULES, Broken, Disabled
 from nullblock.spec.machine import events
 from nullblock.spec.machine.output import SchedulerOutput
@@ -266,7 +267,7 @@ class Replay:
             rule = "LIFE-4" if wrong is not None and s.stage[wrong] == RUNNING else "LIFE-5"
             self.compare([Mismatch(rule, "who is aborted", alive, aborted, wrong)])
         # In which order they go is left to the engine: it walks over a set.
-        if record.aborted is UNSET and sum(s.tlen[r] > 0 for r in alive) > 1:
+        if record.aborted is UNSET and sum(not holds_nothing(s, r) for r in alive) > 1:
             raise NotRecorded("in which order aborted requests gave up their blocks")
         for r in aborted:
             events.abort(s, r)

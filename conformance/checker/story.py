@@ -15,6 +15,7 @@ from nullblock.conformance.trace.reader import Located
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
+    Compiled,
     Draft,
     Evict,
     Output,
@@ -215,6 +216,8 @@ def summary(record: Any) -> str:
             return f"reset_prefix_cache, reset_running {record.reset_running}"
         case Pause():
             return f"pause {record.pause_state}"
+        case Compiled():
+            return f"grammars of {short(record.ids)} compiled"
         case Evict():
             return f"evict_blocks {short(record.blocks)}"
         case _:

@@ -13,6 +13,7 @@ from nullblock.conformance.checker.replay import Replay, Unexplained
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import Header
+from nullblock.spec.hybrid import lacking
 from nullblock.spec.kernel import Engines
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.state import room
@@ -84,7 +85,7 @@ def blocks(ids: list[int]) -> str:
 
 def _asks_to_run(s: Any) -> tuple[int, str]:
     r = s.actor
-    need = room(s) - s.tlen[r]
+    need = lacking(s, r, room(s))
     return r, (
         f"request {r} (number {s.at} of the running list) asked for {s.asked} tokens, "
         f"{s.comp[r]} of its {s.ntok[r]} computed or in flight, "
@@ -97,7 +98,10 @@ def _asks_to_run(s: Any) -> tuple[int, str]:
 def _looked_up(s: Any) -> tuple[int, str]:
     r, n = s.lr, s.nhit
     most = s.k.full(s.ntok[r] - 1)
-    text = f"request {r} was the head of the queue; {n} of its {most} full blocks are a hit"
+    text = f"request {r} was the head of the queue; "
+    if s.k.several:
+        return r, text + f"hits that every group accepts cover {s.span} of its {s.ntok[r]} tokens"
+    text += f"{n} of its {most} full blocks are a hit"
     if n:
         text += f" (blocks {blocks([s.hit[i] for i in range(n)])}; {s.nevict} of them free)"
     if n < most:
@@ -112,7 +116,7 @@ def _looked_up(s: Any) -> tuple[int, str]:
 
 def _asks_to_enter(s: Any) -> tuple[int, str]:
     r = s.actor
-    need = room(s) - s.tlen[r] - (s.nhit - s.na) + s.nevict
+    need = lacking(s, r, room(s)) + s.nevict
     return r, (
         f"request {r} asked to enter with {s.asked} tokens, {s.budget} of {s.limit} left in the "
         f"step: slots needed {need}, free {s.nfree}"

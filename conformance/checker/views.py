@@ -1,6 +1,6 @@
 """The requests and blocks of a replay, as an explanation shows them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -36,8 +36,22 @@ def _request(s: Any, r: int) -> str:
     return what + (
         f", {STATUS[s.stage[r]]}, {s.comp[r]} of {s.ntok[r]} tokens computed, "
         + (f"{s.spec[r]} drafts, " if s.spec[r] else "")
-        + f"{s.tlen[r]} blocks, priority {q.priority}, preempted {s.npre[r]} times"
+        + f"{_held(s, r)} blocks, priority {q.priority}, preempted {s.npre[r]} times"
     )
+
+
+def _tables(s: Any, r: int) -> Iterator[int]:
+    """The blocks in the tables of a request, null blocks among them."""
+    return (s.tab[t, i] for t in s.k.tables(r) for i in range(s.tlen[t]))
+
+
+def _held(s: Any, r: int) -> int:
+    return sum(b != s.k.NULL for b in _tables(s, r))
+
+
+def _chain(s: Any, b: int) -> int | None:
+    h = s.hsh[b]
+    return None if h is None else s.k.content(h)[0]
 
 
 def blocks(replay: Replay, ids: Iterable[int] | None = None) -> list[BlockView]:
@@ -47,12 +61,13 @@ def blocks(replay: Replay, ids: Iterable[int] | None = None) -> list[BlockView]:
     chosen = set(wanted)
     holders: dict[int, list[int]] = {}
     for r in s.k.requests:
-        for i in range(s.tlen[r]):
-            if (b := s.tab[r, i]) in chosen:
+        for b in _tables(s, r):
+            if b in chosen:
                 holders.setdefault(b, []).append(r)
     places = {b: place for place, b in enumerate(s.stamp) if b in chosen}
     return [
-        BlockView(b, s.ref[b], s.hsh[b], tuple(holders.get(b, ())), places.get(b)) for b in wanted
+        BlockView(b, s.ref[b], _chain(s, b), tuple(holders.get(b, ())), places.get(b))
+        for b in wanted
     ]
 
 

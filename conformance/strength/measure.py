@@ -10,6 +10,7 @@ from subprocess import TimeoutExpired
 from typing import Literal
 
 from nullblock.conformance.strength.draft_mutants import DRAFT_MUTANTS
+from nullblock.conformance.strength.feature_mutants import of_features
 from nullblock.conformance.strength.mutants import MUTANTS, Mutant
 from nullblock.conformance.strength.plant import ask, planted
 from nullblock.conformance.trace.records import Header
@@ -56,8 +57,11 @@ class Asked:
 
 
 def mutants_for(header: Header | None) -> tuple[Mutant, ...]:
-    """Those that are asked of a trace: the ones about drafts only where there are some."""
-    return MUTANTS + (DRAFT_MUTANTS if header and header.config.num_spec_tokens else ())
+    """Those that are asked of a trace: the ones about a feature only where it is on."""
+    if header is None:
+        return MUTANTS
+    drafts = DRAFT_MUTANTS if header.config.num_spec_tokens else ()
+    return MUTANTS + drafts + of_features(header)
 
 
 def measure(

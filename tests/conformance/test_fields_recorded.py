@@ -46,7 +46,7 @@ SHORT: dict[str, Expected] = {
     "schedule+.known": caught("UPD-1", "UPD-3", "HASH-11"),
     "schedule+.new.id": caught("WAIT-9"),
     "schedule+.new.computed": caught("HASH-11"),
-    "schedule+.new.blocks": caught("POOL-10", "HASH-10"),
+    "schedule+.new.blocks": caught("POOL-10", "HASH-10", "GROUP-4"),
     "schedule+.given": caught("POOL-10"),
     "schedule+.blocks": caught("POOL-10", "OUT-2"),
     "schedule+.resumed": caught("WAIT-9"),
@@ -80,7 +80,7 @@ KNOWN: dict[str, Expected] = {
     "state.requests.status": caught("LIFE-12"),
     "state.requests.computed": caught("UPD-1"),
     "state.requests.tokens": caught("UPD-3"),
-    "state.requests.blocks": caught("POOL-10"),
+    "state.requests.blocks": caught("POOL-10", "GROUP-6"),
     **{
         f"state.requests.{name}": REPEATED
         for name in (

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bases import DRAFTED, DRAFTED_AHEAD
+from bases import DRAFTED, DRAFTED_AHEAD, FEATURES, KEPT, seeing_a_part
 from traces import BUSY, documents, trace_of, unsealed
 
 from nullblock.conformance import bundled
@@ -14,6 +14,7 @@ from nullblock.conformance.checker import Verdict, check
 from nullblock.conformance.cli import main
 from nullblock.conformance.strength import plant
 from nullblock.conformance.strength.draft_mutants import DRAFT_MUTANTS
+from nullblock.conformance.strength.feature_mutants import FEATURE_MUTANTS
 from nullblock.conformance.strength.measure import Asked, Notice, measure, mutants_for
 from nullblock.conformance.strength.mutants import BY_NAME, MUTANTS, Mutant
 from nullblock.spec.catalogue import catalogue
@@ -32,7 +33,7 @@ def said(trace: Path, *mutants: Mutant) -> list[Notice]:
     return measure(Asked(trace, None), check(trace).rules, mutants=mutants)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS + DRAFT_MUTANTS, ids=lambda m: m.name)
+@pytest.mark.parametrize("mutant", MUTANTS + DRAFT_MUTANTS + FEATURE_MUTANTS, ids=lambda m: m.name)
 def test_every_mutant_can_be_planted_and_says_what_it_takes(mutant: Mutant) -> None:
     """The text that it changes is there, and it names its statement and how it shows."""
     with plant.planted(mutant) as folder:
@@ -158,3 +159,21 @@ def test_traces_with_drafts_bring_the_mutants_about_them_to_light(tmp_path: Path
         left = [m for m in DRAFT_MUTANTS if m.name not in found]
         found |= {n.mutant.name: n.rule for n in said(path, *left) if n.said == "rejected"}
     assert set(found) == {m.name for m in DRAFT_MUTANTS}
+
+
+def test_traces_with_features_bring_the_mutants_about_them_to_light(tmp_path: Path) -> None:
+    """The kept recordings of the real engine, and a trace whose pool is nearly full, reject each
+    between them; only those about a feature that is on are asked.
+    """
+    crowded = tmp_path / "crowded.jsonl"
+    window = seeing_a_part({"type": "sliding_window", "sliding_window": 6})
+    crowded.write_bytes(trace_of(window))
+    found: dict[str, str] = {}
+    for path in (*(KEPT / f"{name}.jsonl" for name in FEATURES), crowded):
+        replay = check(path).replay
+        assert replay is not None
+        asked = mutants_for(replay.header)[len(MUTANTS) :]
+        assert asked and set(asked) < set(FEATURE_MUTANTS)
+        left = [m for m in asked if m.name not in found]
+        found |= {n.mutant.name: n.rule for n in said(path, *left) if n.said == "rejected"}
+    assert set(found) == {m.name for m in FEATURE_MUTANTS}
