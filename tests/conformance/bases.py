@@ -238,7 +238,7 @@ def bases() -> dict[str, Lines]:
     found = {name: documents(data) for name, data in _traces().items()}
     found["crowded"] = recorded(bundled.CROWDED, 60)
     found["lost"] = [*found["busy"][:20], {"ev": "lost", "reason": "MemoryError"}]
-    found |= {f"recorded {name}": as_recorded()[name] for name in FEATURES}
+    found |= {f"recorded {name}": whole(KEPT / f"{name}.jsonl") for name in FEATURES}
     for line in found["busy"]:
         if line["ev"] == "add":
             line["name"] = f"request {line['id']}"
@@ -258,12 +258,17 @@ def midway() -> dict[str, Lines]:
 
 def begun_later(path: Path, number: int) -> Lines:
     """A recording from one of its states on, counted from 0, whole records, unsealed."""
-    records = (located.record for located in TraceReader(path))
-    lines = [json.loads(msgspec.json.encode(record)) for record in records]
+    lines = whole(path)
     places = [at for at, line in enumerate(lines) if line["ev"] == "state"]
-    rest = [line for line in lines[places[number] + 1 : -1] if line["ev"] != "state"]
-    header = lines[0] | {"sealed": False, "start": "unknown"}
-    return [header, lines[places[number]], *rest]
+    rest = [line for line in lines[places[number] + 1 :] if line["ev"] != "state"]
+    return [lines[0] | {"start": "unknown"}, lines[places[number]], *rest]
+
+
+def whole(path: Path) -> Lines:
+    """A recording with its short forms written out, unsealed."""
+    records = (located.record for located in TraceReader(path))
+    header, *lines = [json.loads(msgspec.json.encode(record)) for record in records]
+    return [header | {"sealed": False}, *lines[:-1]]
 
 
 KEPT = Path(__file__).with_name("data") / "recorded"

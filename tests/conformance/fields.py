@@ -77,8 +77,10 @@ def _alter(holder: dict[str, Any], name: str) -> bool:
         return False  # an event that empties everything has no field
     old = holder.get(name, PUT.get(name))
     if name not in holder:
+        if name == "gone" and "ev" not in holder:
+            old = holder["ids"][:1]  # of a step in flight
         holder[name] = old
-        return True
+        return old != []
     holder[name] = other(old, name)
     return bool(holder[name] != old)
 

@@ -37,7 +37,7 @@ REPEATED = Damage()
 FRAME = ("odd", "counts", "eos", "stop", "rejected", "chain", "fresh")
 SHORT: dict[str, Expected] = {
     **{f"{kind}.step": Damage() for kind in SHORT_KINDS},
-    "schedule+.gone": caught("RUN-2", "RUN-4", "WAIT-5"),
+    "schedule+.gone": caught("RUN-2", "RUN-4", "RUN-14", "WAIT-5"),
     "schedule+.odd": caught("RUN-2", "UPD-1", "UPD-3"),
     "schedule+.drafts": caught("RUN-2"),
     "schedule+.drafted": caught("RUN-2", "DRAFT-3"),
@@ -59,8 +59,8 @@ SHORT: dict[str, Expected] = {
     "schedule+.state.num_running": caught("RUN-19"),
     "update+.gone": caught("UPD-3"),
     "update+.cut": caught("DRAFT-9", "DRAFT-10"),
-    "update+.finish.id": caught("UPD-4"),
-    "update+.finish.reason": caught("UPD-4"),
+    "update+.finish.id": caught("UPD-4", "UPD-41"),
+    "update+.finish.reason": caught("UPD-4", "UPD-41"),
     "update+.finish.by_stop_id": caught("UPD-4"),
     **{f"update+.events.{name}": caught("OUT-8", "OUT-9") for name in ("chain", "parent")},
     **{f"update+.events.{name}": caught("OUT-8", "OUT-9") for name in ("tokens", "group")},
