@@ -43,20 +43,20 @@ def unknown(s: Any, request: Add | RequestState, sizes: dict[int, int]) -> Itera
     """
     told = request.items
     if bool(told) != (ITEMS in request.features) or (told and not s.k.encodes):
-        yield "which encoder inputs it has"
+        yield "the encoder inputs"
     if not told:
         return
     prompt = 0 if isinstance(request.prompt, UnsetType) else request.prompt
     if len(told) > MOST_ITEMS:
-        yield f"in which order {len(told)} encoder inputs are let go of"
+        yield f"the order in which it lets go of so many encoder inputs ({len(told)}),"
     end = 0
     for item in items(told):
         if item.start < end or item.end > prompt:
-            yield "encoder inputs that overlap, are not in order, or lie beyond the prompt"
+            yield "encoder inputs that overlap, are not in order, or lie beyond the prompt,"
             return
         end, size = item.end, item.embedded(item.end)
         if sizes.setdefault(item.number, size) != size:
-            yield f"an encoder input of two sizes, {item.number}"
+            yield f"an encoder input of two sizes ({item.number}),"
 
 
 def schedule(out: SchedulerOutput, seen: Schedule) -> Iterator[Mismatch]:

@@ -90,7 +90,8 @@ def _ends(k: Any, refused: Refused, seen: list[Finish]) -> Iterator[Mismatch]:
             return
         r = (ought or told or (None,))[0]
         words = (*(ought or ()), *(told or ()))
-        rule = "LIFE-2" if "rejected" in words else "UPD-41" if "error" in words else "UPD-4"
+        rejects = "error" in words and r in k.requests and k.requests[r].grammar
+        rule = "LIFE-2" if "rejected" in words else "UPD-41" if rejects else "UPD-4"
         yield Mismatch(rule, f"the end of request {r}", _said(ought), _said(told), r)
     for (r, why), f in zip(refused, seen, strict=False):
         if f.why is not UNSET and f.why != why:

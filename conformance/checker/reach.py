@@ -47,11 +47,11 @@ def why_not(header: Header, semantics: Semantics, feature: str) -> str | None:
     if feature == "multimodal":
         return None
     if config.num_spec_tokens:
-        return "a grammar beside speculative decoding"
+        return "a grammar beside speculative decoding,"
     if config.encoder is not UNSET:
-        return "a grammar beside an encoder"
+        return "a grammar beside an encoder,"
     if config.groups:
-        return f"a grammar beside {GROUPS.rstrip(',')}"
+        return f"a grammar beside {GROUPS}"
     return None
 
 

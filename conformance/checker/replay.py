@@ -201,7 +201,7 @@ class Replay:
         reasons = (why_not(self.header, self.k.sem, feature) for feature in request.features)
         missing += [why for why in reasons if why is not None]
         if missing:
-            raise NotRecorded(*(f"{why} (request {request.id})" for why in missing))
+            raise NotRecorded(*(f"{why} of request {request.id}" for why in missing))
         if GRAMMARS in request.features and self.k.let_wait():
             self.machine = fast.Machine(self.k)
 

@@ -18,7 +18,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from alterations import ALTERATIONS, DRAFT_ALTERATIONS, first  # noqa: E402  (found through the line above)
-from bases import Lines, bases  # noqa: E402
+from bases import FEATURES, Lines, bases  # noqa: E402
 from fields import alterations, every_field  # noqa: E402
 from traces import gzipped, written, zstd  # noqa: E402
 
@@ -28,7 +28,7 @@ from nullblock.conformance.trace.writer import TraceWriter  # noqa: E402
 
 FOLDER = Path(__file__).resolve().parents[2] / "conformance" / "bundled" / "refusals"
 TABLE = FOLDER / "table.json"
-SMALL = ("busy", "priority", "ends", "uncut", "raises", "drafted")
+SMALL = ("busy", "priority", "ends", "uncut", "raises", "drafted", *FEATURES)
 """Traces of engines of ours, by name; the recorded one is left to the tests."""
 
 

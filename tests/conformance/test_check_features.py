@@ -27,7 +27,7 @@ MANY, SIZE = 12, 14
 NOT_FROM_A_FRONT_END = (
     "adapter_below_1",
     "of two sizes",
-    "let go of",
+    "lets go of",
     "overlap",
     "raised",
     "where vLLM raises",
@@ -175,7 +175,7 @@ TOGETHER: dict[str, tuple[Lines, str]] = {
     "a grammar and an encoder": (of_request("items", **GRAMMAR), "the feature structured_output"),
     "items without an encoder": (
         of_request("busy", items=[{"item": 1, "offset": 0, "length": 2}]),
-        "which encoder inputs it has",
+        "the encoder inputs of request 0",
     ),
     "a later line": (of_line("hybrid", "vllm-0.32.0"), "in lines after vllm-0.22.1"),
 }
