@@ -115,10 +115,11 @@ def test_what_goes_wrong_in_the_writer_is_told_once(
     monkeypatch.setattr(os, "write", write)
     made = Files(str(tmp_path / "t.jsonl"), 0, 0)
     sink = Sink(made, limit=1000, flush_seconds=0.001, failed=told.append)
-    for _ in range(3):
+    for number in range(3):
         sink.put(LINE)
-        for _ in range(1000):
-            if not sink.waiting or sink.error:
+        for _ in range(10_000):
+            # Taken off the queue is not written yet: two lines would go in one write.
+            if len(sizes) > number or sink.error:
                 break
             time.sleep(0.001)
     assert isinstance(sink.error, OSError) and told == [sink.error]
