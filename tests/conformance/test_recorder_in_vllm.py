@@ -12,6 +12,7 @@ from record_again import DIGESTS, GOLDEN, digests, record
 from traces import trace_of
 
 from nullblock.conformance import scenario, scope
+from nullblock.conformance.checker import check
 from nullblock.conformance.engine import CORE_FEATURES, Feature
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.trace.reader import TraceReader
@@ -175,3 +176,21 @@ def test_the_recorder_needs_nothing_of_this_project(oracle_python: Path, tmp_pat
         cwd=tmp_path,
     )
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
+def test_what_a_new_owner_of_an_id_is_owed_is_told_right(
+    oracle_python: Path, tmp_path: Path
+) -> None:
+    """In 0.22.1 it takes the output of the one before, and is then admitted with a token: a step
+    that computes as many tokens as its prompt has leaves it one short.
+    """
+    add = {"op": "add", "id": "a", "prompt": [1, 2], "max_tokens": 9}
+    events = [add, {"op": "schedule"}, {"op": "abort", "ids": ["a"]}]
+    events += [add | {"prompt": [3, 4, 5, 6], "max_tokens": 4}, {"op": "update"}]
+    events += [{"op": "schedule"}, {"op": "reset_prefix_cache"}, {"op": "run"}]
+    config = {"block_size": 2, "num_blocks": 20, "max_num_batched_tokens": 4}
+    asked = tmp_path / "asked.json"
+    asked.write_text(json.dumps({"again": {"config": config, "events": events}}))
+    record(oracle_python, asked, tmp_path, "1")
+    verdict = check(tmp_path / "again.jsonl")
+    assert (verdict.verdict, verdict.first) == ("CONFORMS", None)

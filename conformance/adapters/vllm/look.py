@@ -75,9 +75,9 @@ class Look:
         if groups.count(None) == len(groups):
             groups = ()
         if decided.finished_req_ids or decided.scheduled_new_reqs or decided.preempted_req_ids:
-            others = _others(decided, cached)
+            others = _others(decided, observer.scheduler.requests)
         elif cached.all_token_ids or cached.resumed_req_ids:
-            others = _others(decided, cached)
+            others = _others(decided, observer.scheduler.requests)
         self.steps = number = self.steps + 1
         self._last = seen = Seen(
             *(number, decided, ids, tokens, known, words, groups, others),
@@ -247,10 +247,18 @@ class Look:
         return Proposal(ids, list(map(len, drafts.draft_token_ids)))
 
 
-def _others(decided: Any, cached: Any) -> Others:
+def _others(decided: Any, requests: dict[str, Any]) -> Others:
+    cached = decided.scheduled_cached_reqs
     sent, resumed = cached.all_token_ids, cached.resumed_req_ids
     return Others(
-        [New(r.req_id, r.num_computed_tokens, r.block_ids) for r in decided.scheduled_new_reqs],
+        [
+            # With an id that was used before, an output in flight may have come first.
+            New(
+                *(r.req_id, r.num_computed_tokens, r.block_ids),
+                requests[r.req_id].num_output_tokens,
+            )
+            for r in decided.scheduled_new_reqs
+        ],
         [r for r in cached.req_ids if r in resumed] if resumed else [],
         {r: len(sent[r]) for r in cached.req_ids if r in sent} if sent else {},
         list(decided.preempted_req_ids or ()),

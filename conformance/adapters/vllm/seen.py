@@ -19,6 +19,8 @@ class New(NamedTuple):
     id: str
     computed: int
     blocks: Any
+    outputs: int
+    """Tokens that it has beyond its prompt."""
 
 
 class Others(NamedTuple):
@@ -80,7 +82,9 @@ class Seen:
         return words[:many], words[many:]
 
     def facts(self, start: int, new: Iterable[New]) -> Iterator[tuple[str, tuple[int, int]]]:
-        """Computed tokens and outputs of new requests, and of known ones from a place on."""
+        """Computed tokens and outputs of new requests, and of known ones from a place on, as far
+        as a worker is told: it takes a new one to have none.
+        """
         for request in new:
             yield request.id, (request.computed, 0)
         if start < len(self.known):

@@ -112,12 +112,13 @@ def _in_flight(observer: Observer, step: Step) -> Fields:
         step.learn()  # it was decided before recording began
     nothing = [0] * len(step.ids)
     computed, outputs = (nothing, nothing) if step.counts is None else step.lists()
+    has = {} if step.seen is None else {new.id: new.outputs for new in step.seen.others.new}
     rows = zip(step.ids, step.numbers, step.tokens, computed, outputs, strict=True)
     for id, number, tokens, before, told in rows:
         request = observer.requests.get(id)
         if request is None or observer.arrived[id] >= step.number:
             gone.append(number)
-        elif before + tokens >= request.num_prompt_tokens + told:
+        elif before + tokens >= request.num_prompt_tokens + has.get(id, told):
             owed.append(number)
     fields: Fields = {"step": step.number, "ids": step.numbers, "tokens": step.tokens}
     if step.drafts is not None:
