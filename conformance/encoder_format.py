@@ -1,12 +1,18 @@
 """Scenario keys of encoder inputs and of prompts that are embeddings, and what they may say."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
 from nullblock.conformance.errors import ScenarioError
 
 AtLeast0 = Annotated[int, Meta(ge=0)]
+
+
+MOST_ITEMS: Final = 8
+"""vLLM frees a request's items in the order of a set of their places, which is ascending for so
+many.
+"""
 
 
 class Encoder(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -25,6 +31,14 @@ class Encoder(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     is_encoder_decoder: bool = False
     external: list[str] | None = None
     """Hashes of the items that an encoder connector has; null: there is no such connector."""
+
+    def sizes(self, max_num_batched_tokens: int) -> tuple[int, int]:
+        """Embeddings that a step may compute, and that may be kept, as vLLM raises both."""
+        compute, kept = (
+            max(max_num_batched_tokens if n is None else n, self.max_tokens_per_item)
+            for n in (self.max_num_encoder_input_tokens, self.encoder_cache_size)
+        )
+        return compute, kept
 
 
 class Item(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -62,10 +62,7 @@ def _encoder(config: Config) -> facts.Encoder | None:
         raise refused("an encoder-decoder model", "config.encoder.is_encoder_decoder")
     if encoder.external is not None:
         raise refused("an encoder connector", "config.encoder.external")
-    compute, kept = (
-        max(config.max_num_batched_tokens if n is None else n, encoder.max_tokens_per_item)
-        for n in (encoder.max_num_encoder_input_tokens, encoder.encoder_cache_size)
-    )
+    compute, kept = encoder.sizes(config.max_num_batched_tokens)
     return facts.Encoder(compute, kept, encoder.disable_chunked_mm_input)
 
 

@@ -3,16 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from nullblock.conformance.encoder_format import Item
+from nullblock.conformance.encoder_format import MOST_ITEMS, Item
 from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.spec import facts
 from nullblock.spec.machine.output import SchedulerOutput
-
-MOST_ITEMS = 8
-"""vLLM frees a request's items in the order of a set of their places, which is ascending for so
-many.
-"""
 
 
 def refused(what: str, place: str = "") -> OutOfScope:

@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec import UNSET
 
-from nullblock.conformance.checker.items import MOST_ITEMS, items
+from nullblock.conformance.checker.items import items
+from nullblock.conformance.encoder_format import MOST_ITEMS
 from nullblock.conformance.groups import kind_of_layers
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import Add, CacheGroup, Encoder, Header, Output

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from nullblock.conformance.checker import decisions
 from nullblock.conformance.checker.facts import Recorded
 from nullblock.conformance.checker.names import Same
 from nullblock.conformance.trace.records import (
@@ -144,7 +145,7 @@ def _blocks_alike(ours: Any, groups: Groups, same: Same, several: bool) -> bool:
     """Whether a request's blocks are the recorded ones; of several groups a tuple for each."""
     if not several:
         return len(groups) == 1 and same(ours, groups[0])
-    return len(ours) == len(groups) and all(map(same, ours, groups))
+    return decisions.alike(ours, groups, same)
 
 
 def _cached_alike(cached: Rows, seen: CachedRequests, same: Same, several: bool) -> bool:

@@ -1,11 +1,12 @@
 """Encoder inputs in a replay: what a trace tells of them, compared with what the rules say."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from msgspec import UnsetType
 
 from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.encoder_format import MOST_ITEMS
 from nullblock.conformance.trace.records import (
     Add,
     EncoderCache,
@@ -19,10 +20,6 @@ from nullblock.spec.machine.output import SchedulerOutput
 
 ITEMS = "multimodal"
 """The feature of a request with encoder inputs."""
-MOST_ITEMS: Final = 8
-"""vLLM frees a request's items in the order of a set of their places, which is ascending for so
-many.
-"""
 
 
 def items(told: Sequence[Item]) -> tuple[facts.Item, ...]:

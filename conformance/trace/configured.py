@@ -91,10 +91,7 @@ def _encoder(config: Config) -> Encoder | UnsetType:
     encoder = config.encoder
     if not encoder:
         return UNSET
-    compute, kept = (
-        max(config.max_num_batched_tokens if n is None else n, encoder.max_tokens_per_item)
-        for n in (encoder.max_num_encoder_input_tokens, encoder.encoder_cache_size)
-    )
+    compute, kept = encoder.sizes(config.max_num_batched_tokens)
     return Encoder(
         max_num_encoder_input_tokens=compute,
         encoder_cache_size=kept,

@@ -6,6 +6,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from msgspec import UNSET, UnsetType
 
 from nullblock.conformance import groups
+from nullblock.conformance.consecutive import runs
 from nullblock.conformance.drafting import Drafted, Drafting
 from nullblock.conformance.engine import (
     CORE_FEATURES,
@@ -127,7 +128,7 @@ class Tape:
             records.Add(
                 id=number,
                 **self.facts(request),
-                chain=_runs(self.fill(id)) if self.caching else UNSET,
+                chain=runs(self.fill(id)) if self.caching else UNSET,
                 name=id if self.names else UNSET,
             )
         )
@@ -365,14 +366,3 @@ class Tape:
     def state(self, dump: Dump) -> Fields | None:
         """The state of a line."""
         return self.engine.state(dump)
-
-
-def _runs(numbers: Iterable[int]) -> list[records.Chain]:
-    """Consecutive numbers as runs."""
-    runs: list[records.Chain] = []
-    for number in numbers:
-        if runs and sum(runs[-1]) == number:
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-        else:
-            runs.append((number, 1))
-    return runs

@@ -5,8 +5,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from nullblock.conformance.consecutive import runs
 from nullblock.conformance.engine import Fields
-from nullblock.conformance.trace.records import Chain, Cleared, Event, Removed, Stored
+from nullblock.conformance.trace.records import Cleared, Event, Removed, Stored
 
 Key = tuple[Any, ...]
 """Of a block: the chain number before it, its tokens, and what tells it from another with them."""
@@ -48,16 +49,15 @@ class TapedEvents:
         before = first = None if parent is None else self.named[parent]
         if hashes and len(tokens) != len(hashes) * self.size:
             raise KeyError("blocks without a hash before these")
-        runs: list[Chain] = []
+        named: list[int] = []
         for i, hash in enumerate(hashes):
             content = tuple(tokens[i * self.size : (i + 1) * self.size])
             number = chains[before, content, self._keys(extra[i], event["lora_name"])]
             self.named[hash] = before = number
-            if runs and sum(runs[-1]) == number:
-                runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-            else:
-                runs.append((number, 1))
-        told = Stored(chain=runs, parent=first, tokens=len(tokens), group=event["group_idx"] or 0)
+            named.append(number)
+        told = Stored(
+            chain=runs(named), parent=first, tokens=len(tokens), group=event["group_idx"] or 0
+        )
         if not self.tells_kinds:
             return told
         window = event["kv_cache_spec_sliding_window"] or 0

@@ -1,5 +1,6 @@
 """Encoder inputs of an engine of ours, as a trace tells them: in numbers."""
 
+from nullblock.conformance.consecutive import runs
 from nullblock.conformance.encoder_format import Item as Added
 from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.trace.encoder import Inputs
@@ -44,10 +45,4 @@ def _runs(item: Added) -> list[Chain] | None:
     """Which of its tokens stand for an embedding."""
     if item.is_embed is None:
         return None
-    runs: list[Chain] = []
-    for place, stands in enumerate(item.is_embed):
-        if stands and runs and sum(runs[-1]) == place:
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-        elif stands:
-            runs.append((place, 1))
-    return runs
+    return runs(place for place, stands in enumerate(item.is_embed) if stands)

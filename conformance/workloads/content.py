@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from math import gcd
 
+from nullblock.conformance.consecutive import runs
+
 Run = tuple[int, int]
 """Consecutive numbers: the first, and how many there are."""
 
@@ -49,7 +51,7 @@ class Content:
         if self.unit % block_size == 0:
             per_unit = self.unit // block_size
             return Numbers(_cut([(f * per_unit, n * per_unit) for f, n in self.runs], many))
-        return Numbers(_merged(self._numbers(block_size, many)))
+        return Numbers(runs(self._numbers(block_size, many)))
 
     def _numbers(self, block_size: int, many: int) -> Iterator[int]:
         """The same where blocks do not fit into units, one by one."""
@@ -106,13 +108,3 @@ def _cut(runs: Iterable[Run], many: int) -> list[Run]:
         else:
             kept.append((first, length))
     return kept
-
-
-def _merged(numbers: Iterable[int]) -> list[Run]:
-    runs: list[Run] = []
-    for number in numbers:
-        if runs and sum(runs[-1]) == number:
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-        else:
-            runs.append((number, 1))
-    return runs

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from nullblock.conformance.consecutive import runs
 from nullblock.conformance.workloads.content import MAX_ID, Content
 from nullblock.conformance.workloads.session import Session, Turn, scaled
 from nullblock.conformance.workloads.source import Line, lines
@@ -76,7 +77,7 @@ def sessions(rows: Iterable[Line], scale: int = 1) -> Iterator[Session]:
         latest = one.arrival
         _check_tree(row, one.hash_ids, before)
         turn = Turn(
-            Content(one.input_length, one.tokens_per_id, _runs(one.hash_ids)),
+            Content(one.input_length, one.tokens_per_id, tuple(runs(one.hash_ids))),
             scaled(one.output_length, scale),
         )
         yield Session((turn,), one.arrival)
@@ -100,16 +101,6 @@ def _check_tree(
                 f"hash id {id} {here}, in line {known[1]} it {there}",
                 "an id stands for 512 tokens and all before them: chain them",
             )
-
-
-def _runs(ids: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    runs: list[tuple[int, int]] = []
-    for id in ids:
-        if runs and sum(runs[-1]) == id:
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-        else:
-            runs.append((id, 1))
-    return tuple(runs)
 
 
 def _request(row: Line, scale: int) -> MooncakeRequest:

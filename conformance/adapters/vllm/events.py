@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from nullblock.conformance.adapters.vllm.numbering import ChainNumbers
+from nullblock.conformance.adapters.vllm.numbering import ChainNumbers, runs
 
 Fields = dict[str, Any]
 
@@ -63,13 +63,7 @@ def in_numbers(
 
 
 def _stored(event: Any, numbers: list[Any], chains: ChainNumbers, kinds: bool) -> Fields | None:
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and sum(runs[-1]) == number:
-            runs[-1][1] += 1
-        else:
-            runs.append([number, 1])
-    fields: Fields = {"t": "stored", "chain": runs}
+    fields: Fields = {"t": "stored", "chain": runs(numbers)}
     if event.parent_block_hash is not None:
         parent = chains.known(event.parent_block_hash)
         if parent is None:

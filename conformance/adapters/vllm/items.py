@@ -6,7 +6,7 @@ Nothing in here is called where the model has no encoder.
 from collections.abc import Collection
 from typing import Any
 
-from nullblock.conformance.adapters.vllm.numbering import RequestNumbers
+from nullblock.conformance.adapters.vllm.numbering import RequestNumbers, runs
 
 Fields = dict[str, Any]
 
@@ -50,7 +50,7 @@ class ItemNumbers:
         number = self._of[item.identifier]
         told = {"item": number, "offset": where.offset, "length": where.length}
         if where.is_embed is not None:
-            told["is_embed"] = _runs(where.is_embed.tolist())
+            told["is_embed"] = runs(i for i, yes in enumerate(where.is_embed.tolist()) if yes)
         return told
 
     def remove(self, id: str) -> None:
@@ -89,7 +89,7 @@ class ItemNumbers:
         return fields
 
 
-def step(decided: Any, ids: list[str]) -> tuple[list[tuple[str, int]], list[str]] | None:
+def step(decided: Any) -> tuple[list[tuple[str, int]], list[str]] | None:
     """What a step computes, and what it forgets; None: nothing."""
     inputs, evicted = decided.scheduled_encoder_inputs, decided.free_encoder_mm_hashes
     if not inputs and not evicted:
@@ -99,14 +99,3 @@ def step(decided: Any, ids: list[str]) -> tuple[list[tuple[str, int]], list[str]
 
 def _numbers(ids: Collection[str], numbers: RequestNumbers) -> list[int]:
     return sorted(numbers.of[id] for id in ids)
-
-
-def _runs(stands: list[bool]) -> list[list[int]]:
-    """The places of those that are true, as runs."""
-    runs: list[list[int]] = []
-    for place, yes in enumerate(stands):
-        if yes and runs and sum(runs[-1]) == place:
-            runs[-1][1] += 1
-        elif yes:
-            runs.append([place, 1])
-    return runs

@@ -96,7 +96,7 @@ class Look:
         if observer.awaiting:
             seen.compiled = self._compiled()
         if observer.items is not None:
-            seen.encoder = items.step(decided, ids)
+            seen.encoder = items.step(decided)
             seen.alike &= seen.encoder is None
         self.flying[id(decided)] = seen
         if others.preempted:

@@ -232,3 +232,16 @@ def _append(runs: list[Run], number: int) -> None:
         runs[-1][1] += 1
     else:
         runs.append([number, 1])
+
+
+def runs(numbers: Iterable[int]) -> list[Run]:
+    """Numbers that follow each other as runs: the first, and how many. The recorder stands alone,
+    so that it cannot ask `nullblock.conformance.consecutive`.
+    """
+    found: list[Run] = []
+    for number in numbers:
+        if found and sum(found[-1]) == number:
+            found[-1][1] += 1
+        else:
+            found.append([number, 1])
+    return found
