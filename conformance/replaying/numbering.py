@@ -8,7 +8,7 @@ are have been given out since; what is still wanted then comes back under a new 
 from collections import deque
 from collections.abc import Iterable
 
-from nullblock.conformance.workloads.content import Run
+from nullblock.conformance.consecutive import Run
 
 
 class Numbering:

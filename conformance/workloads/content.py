@@ -11,10 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from math import gcd
 
-from nullblock.conformance.consecutive import runs
-
-Run = tuple[int, int]
-"""Consecutive numbers: the first, and how many there are."""
+from nullblock.conformance.consecutive import Run, runs
 
 OUTPUT_NUMBERS = 2**52
 """From here on chain numbers are those of blocks that sampled tokens complete."""

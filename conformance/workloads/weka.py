@@ -17,8 +17,9 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
+from nullblock.conformance.consecutive import Run
 from nullblock.conformance.workloads.causality import Sent, session
-from nullblock.conformance.workloads.content import Content, Run, first_of
+from nullblock.conformance.workloads.content import Content, first_of
 from nullblock.conformance.workloads.session import Session, scaled
 from nullblock.conformance.workloads.source import Line
 

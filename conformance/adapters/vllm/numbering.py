@@ -240,8 +240,5 @@ def runs(numbers: Iterable[int]) -> list[Run]:
     """
     found: list[Run] = []
     for number in numbers:
-        if found and sum(found[-1]) == number:
-            found[-1][1] += 1
-        else:
-            found.append([number, 1])
+        _append(found, number)
     return found
