@@ -73,6 +73,7 @@ def _rates() -> Iterator[str]:
     yield "## Who notices how many"
     yield ""
     yield f"{len(some)} mutants; {len(some) - len(left)} are noticed by some engine."
+    yield from _earlier(kept)
     yield ""
     yield f"| kind | mutants | {' | '.join(ENGINES)} | some engine |"
     yield "|---|---:|" + "---:|" * (len(ENGINES) + 1)
@@ -83,6 +84,17 @@ def _rates() -> Iterator[str]:
         cells = (rate(kept[e], group) for e in ENGINES)
         noticed = len(group) - sum(m in left for m in group)
         yield f"| {kind} | {len(group)} | {' | '.join(cells)} | {noticed} |"
+
+
+def _earlier(kept: dict[str, Results]) -> Iterator[str]:
+    """How much of it was said of an earlier text."""
+    for engine, k in kept.items():
+        old = len(k.earlier.keys() - k.now.keys())
+        if old:
+            yield (
+                f"Of the {len(k.said)} answers of the {engine} {old} are of an earlier text, in "
+                "which the functions that the mutants change were as they are."
+            )
 
 
 def _survivors() -> Iterator[str]:

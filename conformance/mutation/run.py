@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
+from typing import TypeVar
 
 from nullblock.conformance.mutation import lockstep, traces
 from nullblock.conformance.mutation.side_by_side import answers
@@ -14,11 +15,12 @@ from nullblock.spec.mutation.exploring import FIRST, Explorer, explorer, scopes
 from nullblock.spec.mutation.forks import Json
 from nullblock.spec.mutation.generate import Defect, Mutant, mutants
 from nullblock.spec.mutation.guards import asks_less
-from nullblock.spec.mutation.results import Engine, Results, current, load
+from nullblock.spec.mutation.results import Engine, Results, load
 from nullblock.spec.zoo.specimens import SPECIMENS
 
 Judge = Callable[[Defect], Json]
 Progress = Callable[[Defect, Json], None]
+Some = TypeVar("Some", bound=Defect)
 SAMPLED: dict[Engine, int] = {"prover": 8, "lockstep": 4, "traces": 16}
 """Engines that take long: they are asked about one mutant in so many, and about each that those
 before them do not notice.
@@ -86,21 +88,30 @@ def drawn(m: Mutant, of: int) -> bool:
     return sha256(m.id.encode()).digest()[0] % of == 0
 
 
-def record(engine: Engine, progress: Progress, only: tuple[str, ...] = ()) -> Results:
+def record(
+    engine: Engine, progress: Progress, only: tuple[str, ...] = (), new: bool = False
+) -> Results:
     """Ask an engine about every mutant that it has not been asked about with this text, or `only`
-    about those whose IDs begin so.
+    about those whose IDs begin so, or about those that are `new`: of which nothing is known, or
+    nothing that still holds.
     """
-    kept = current(engine)
+    kept = load(engine)
     if engine == "explorer":
         _record_departures(kept)
-    some = [m for m in wanted(engine) if m.id not in kept.said]
-    some = [m for m in some if not only or m.id.startswith(only)]
+    some = _to_ask(wanted(engine), kept, only, new)
+    # A run that is broken off has asked first what least is known of.
+    some.sort(key=lambda m: (m.id in kept.earlier, "by" in kept.earlier.get(m.id, {})))
     if engine == "explorer":
         _keep(kept, explored(some), progress)
     elif some:
         with asking(engine) as ask:
             _keep(kept, answers(ask, some), progress)
     return kept
+
+
+def _to_ask(some: Iterable[Some], kept: Results, only: tuple[str, ...], new: bool) -> list[Some]:
+    known = kept.said if new else kept.now
+    return [m for m in some if m.id not in known and (not only or m.id.startswith(only))]
 
 
 def explored(some: Iterable[Defect]) -> Iterator[tuple[Defect, Json]]:
@@ -133,7 +144,7 @@ def _both(before: Json, now: Json) -> Json:
 def _record_departures(kept: Results) -> None:
     for d in DEPARTURES:
         name = f"departure.{d.name}"
-        if name not in kept.said:
+        if name not in kept.now:
             found = find(d)
             length = len(found.counterexample.actions) if found.counterexample else 0
             counts = {
@@ -142,7 +153,7 @@ def _record_departures(kept: Results) -> None:
                 "seconds": round(found.seconds, 4),
             }
             by = {"by": found.counterexample.breaks} if found.counterexample else {}
-            kept.said[name] = {**by, "scope": d.scope.name, **counts}
+            kept.now[name] = {**by, "scope": d.scope.name, **counts}
             kept.save()
 
 
@@ -150,7 +161,7 @@ def _keep(kept: Results, said: Iterable[tuple[Defect, Json]], progress: Progress
     """Write down what is said, from time to time and at the end."""
     saved = time.monotonic()
     for m, found in said:
-        kept.said[m.id] = found
+        kept.now[m.id] = found
         progress(m, found)
         if time.monotonic() - saved > EVERY:
             kept.save()
@@ -160,30 +171,32 @@ def _keep(kept: Results, said: Iterable[tuple[Defect, Json]], progress: Progress
 
 def record_scopes(names: Iterable[str], progress: Progress) -> Results:
     """Ask the explorer, in scopes that are new, about every mutant that no other scope notices."""
-    kept = current("explorer")
-    left = [m for m in wanted("explorer") if "by" not in kept.said.get(m.id, {"by": ""})]
+    kept = load("explorer")
+    left = [m for m in wanted("explorer") if "by" not in (kept.last(m.id) or {"by": ""})]
     with explorer(names=names) as found:
         found.prepare()
         for m, now in answers(found.judge, left):
-            kept.said[m.id] = _both(kept.said[m.id], now)
-            progress(m, kept.said[m.id])
+            where = kept.now if m.id in kept.now else kept.earlier
+            where[m.id] = _both(where[m.id], now)
+            progress(m, where[m.id])
     kept.save()
     return kept
 
 
-def record_statements(progress: Progress, only: tuple[str, ...] = ()) -> Results:
+def record_statements(
+    progress: Progress, only: tuple[str, ...] = (), new: bool = False
+) -> Results:
     """Ask the explorer about every defect of a statement, or about those whose IDs begin as `only`
-    says. The explorer's results come first.
+    says, or about those that are `new`. The explorer's results come first.
     """
-    kept, explored = current("statements"), current("explorer")
-    some = [m for m in mutants() if m.is_statement and m.id not in kept.said]
-    some = [m for m in some if not only or m.id.startswith(only)]
+    kept, explored = load("statements"), load("explorer")
+    some = _to_ask((m for m in mutants() if m.is_statement), kept, only, new)
     if some:
         forms = [m for m in mutants() if m.is_statement]
         caught = (m for id in statements.silenced() for m in statements.caught(explored, id))
         with explorer([*forms, *dict.fromkeys(caught)]) as found:
             found.prepare()
-            _record_statements(found, explored, kept, some, progress)
+            _record_statements(found, explored, kept, some, progress, new)
     return kept
 
 
@@ -193,14 +206,17 @@ def _record_statements(
     kept: Results,
     some: list[Mutant],
     progress: Progress,
+    new: bool,
 ) -> None:
-    ids = [id for id in statements.silenced() if f"only {id}" not in kept.said]
+    known = kept.said if new else kept.now
+    ids = [id for id in statements.silenced() if f"only {id}" not in known]
     for id, said in answers(lambda id: {"of": statements.only(found, explored, id)}, ids):
-        kept.said[f"only {id}"] = said
+        kept.now[f"only {id}"] = said
         kept.save()
-    soles = {i.removeprefix("only "): m for i, s in kept.said.items() for m in s.get("of", ())}
+    known = kept.said if new else kept.now
+    soles = {i.removeprefix("only "): m for i, s in known.items() for m in s.get("of", ())}
     _keep(kept, _alarms(found, some), progress)
-    left = [m for m in some if m.id not in kept.said]
+    left = [m for m in some if m.id not in kept.now]
 
     def passing(id: str) -> Json:
         return {"forms": statements.passing(found, explored, id, soles[id], left)}

@@ -7,7 +7,7 @@ is: `rules.pool.push_new.guard-2`. It stays while the function's text does.
 import ast
 import difflib
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -157,6 +157,16 @@ def digest(statements: bool = True) -> str:
     files = (*DECISIONS, *STATEMENTS) if statements else DECISIONS
     every = "\0".join(source(file).text for file in files)
     return hashlib.sha256(every.encode()).hexdigest()[:16]
+
+
+@cache
+def written() -> dict[str, str]:
+    """What tells one version from another of every function that has mutants, by its name."""
+    found: dict[str, str] = defaultdict(str)
+    for file in (*DECISIONS, *STATEMENTS):
+        for f in source(file).functions():
+            found[f.name] += ast.unparse(f)
+    return {name: hashlib.sha256(text.encode()).hexdigest()[:8] for name, text in found.items()}
 
 
 def _of_file(file: str) -> Iterator[Mutant]:

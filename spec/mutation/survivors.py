@@ -38,6 +38,9 @@ def reason(m: Mutant) -> Reason | None:
     return WEAKER_GUARD if asks_less(m) else None
 
 
+UNDER_WAY: frozenset[str] = frozenset()
+"""Files whose mutants were not gone through to the end: some go unnoticed without a reason."""
+
 GHOST = Reason(
     "equivalent",
     "a ghost field is written for the invariants alone, and decides nothing; what they say of it "

@@ -7,7 +7,7 @@ import pytest
 from nullblock.conformance.cli import main
 from nullblock.spec.mutation import results
 from nullblock.spec.mutation.generate import mutants
-from nullblock.spec.mutation.results import ENGINES, Results, load
+from nullblock.spec.mutation.results import ENGINES, load
 from nullblock.spec.zoo.specimens import SPECIMENS
 
 NOTICED = "rules.pool.push_new.skip-2"
@@ -79,8 +79,9 @@ def test_results_of_another_text_are_called_stale(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the text is not the one that was mutated, that is said, and how to run it anew."""
+    assert not load("explorer").stale
     monkeypatch.setattr(results, "digest", lambda statements: "another")
-    assert Results("explorer", "this").stale
+    kept = load("explorer")
+    assert kept.stale and not kept.now and NOTICED in kept.earlier
     assert main(["mutate"]) == 0
     assert "python tests/mutants/systematic.py" in capsys.readouterr().err
-    assert results.current("explorer").said == {}

@@ -2,11 +2,14 @@
 
     python tests/mutants/systematic.py [ENGINE…]   explorer, prover, lockstep, traces, statements
     python tests/mutants/systematic.py [ENGINE…] --only ID…   those that begin so, as rules.drafts
+    python tests/mutants/systematic.py [ENGINE…] --new   those of which nothing is known
     python tests/mutants/systematic.py --scopes SCOPE…   what nothing notices, in new scopes
     python tests/mutants/systematic.py --pages     only the pages, from what is kept
 
-What was said of this text before is kept: a run that was broken off goes on. Results lie under
-`spec/mutation/results/`; the pages are `spec/MUTATION.md` and `spec/ZOO.md`.
+What was said of this text before is kept: a run that was broken off goes on. What was said of an
+earlier text is kept where the mutant's functions are as they were, and asked anew after what is
+not known. Results lie under `spec/mutation/results/`; the pages are `spec/MUTATION.md` and
+`spec/ZOO.md`.
 """
 
 import sys
@@ -54,9 +57,9 @@ def main() -> int:
         wanted = []
     for engine in () if "--pages" in sys.argv else wanted:
         if engine == "statements":
-            record_statements(progress, only)
+            record_statements(progress, only, "--new" in sys.argv)
         else:
-            record(next(e for e in ENGINES if e == engine), progress, only)
+            record(next(e for e in ENGINES if e == engine), progress, only, "--new" in sys.argv)
     for path, text in pages().items() if not only else ():
         path.write_text(text)
     return 0
