@@ -88,6 +88,7 @@ class Env(Grouped, Prompts):
         self.eagle = config.use_eagle
         self.lookahead = config.num_lookahead_tokens
         self.max_loras = config.max_loras
+        self.second_runner = config.use_v2_model_runner
         self.skips = config.may_skip
         self.in_order = not config.may_skip
         self.block_size = config.block_size

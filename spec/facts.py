@@ -77,6 +77,8 @@ class Config:
     """What the admission cap reckons with as the tokens of a step; None: the token budget."""
     encoder: Encoder | None = None
     """The model's encoder; None: there is none, and no request has encoder inputs."""
+    use_v2_model_runner: bool = False
+    """Whether workers run vLLM's second model runner."""
     semantics: Semantics = NORMATIVE
 
     @property

@@ -31,6 +31,7 @@ from nullblock.spec.waiting import is_skipped
 FEATURES = CORE_FEATURES | {
     *(Feature.drafts, Feature.windows, Feature.hybrid),
     *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
+    *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts),
 }
 
 
@@ -107,8 +108,8 @@ class _Spec:
                     "id": q.id,
                     "blocks": list(map(list, by_group(q.blocks))),
                     "computed": q.computed,
-                    "prompt_len": k.prompt_len(q.id),
-                    "prefill_len": None,
+                    "prompt_len": k.num_prompt_tokens(q.id),
+                    "prefill_len": q.prefill,
                 }
                 for q in out.new
             ],
@@ -215,7 +216,19 @@ class _Spec:
 
     def has_requests(self) -> bool:
         """Whether a step has anything to do or to tell."""
-        return self.has_unfinished() or bool(self.s.finished)
+        return bool(events.unfinished(self.s) or events.has_news(self.s))
+
+    def counts(self) -> Fields:
+        """How many requests there are, and whether there is anything to do or to tell."""
+        s = self.s
+        return {
+            "running": s.nr,
+            "waiting": s.nwait,
+            "unfinished": events.num_unfinished(s),
+            "has_unfinished": bool(events.unfinished(s)),
+            "has_finished": bool(events.has_news(s)),
+            "has_requests": self.has_requests(),
+        }
 
     def num_tokens(self, id: str) -> int | None:
         """Prompt and output tokens of a live request."""

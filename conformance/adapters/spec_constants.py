@@ -47,6 +47,7 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
         drafts_from_outside=True,
         max_loras=config.max_loras or 0,
         encoder=_encoder(config),
+        use_v2_model_runner=config.use_v2_model_runner,
         semantics=semantics,
     )
 

@@ -7,11 +7,12 @@ from nullblock.conformance.adapters.spec_encoder import Items
 from nullblock.conformance.adapters.spec_events import told
 from nullblock.conformance.adapters.spec_waits import Grammars, adapter_number
 from nullblock.conformance.engine import Fields, NewRequest
+from nullblock.conformance.played.encoder import Embeds
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
 from nullblock.spec.fields import EOS, ERROR, PLAIN, REJECTED, STOP_ID, STOPPED_BY_ID
 from nullblock.spec.indexed import IndexedEnv
-from nullblock.spec.keys import Keys, extra_keys, items_in
+from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in
 from nullblock.spec.names import FINISH
 
 NO_CHAIN = 0
@@ -32,6 +33,10 @@ class Tokens(IndexedEnv):
         self.taken: dict[str, int] = {}
         self.added: dict[str, NewRequest] = {}
         self.content: dict[str, list[int]] = {}
+        self.embeds: dict[str, list[bytes]] = {}
+        """The embeddings that a prompt is; none for one of tokens alone."""
+        self.without_tokens: set[str] = set()
+        """Whose prompts are embeddings and nothing else."""
         self.chains: dict[str, list[int]] = {}
         self.numbers: dict[tuple[int, tuple[int, ...], Keys], int] = {}
         self.incoming: dict[str, list[int]] = {}
@@ -44,7 +49,7 @@ class Tokens(IndexedEnv):
     def introduce(self, r: NewRequest) -> None:
         """Learn the facts about a request; an earlier one with its id is forgotten."""
         self.added[r.id] = r
-        self.content[r.id] = list(r.prompt)
+        self.prompted(r)
         self.chains[r.id] = []
         self.requests[r.id] = facts.Request(
             id=r.id,
@@ -59,6 +64,22 @@ class Tokens(IndexedEnv):
             items=self.items.taken(r),
         )
         self.played.introduce(r)
+
+    def prompted(self, r: NewRequest) -> None:
+        """Learn the prompt of a request: where it is embeddings and nothing else, all its tokens
+        are 0.
+        """
+        self.without_tokens.discard(r.id)
+        self.content[r.id], self.embeds[r.id] = list(r.prompt), []
+        if r.prompt_embeds is not None:
+            self.embeds[r.id] = Embeds.of(r.prompt_embeds.seed, len(r.prompt)).rows
+            if not r.prompt_embeds.with_tokens:
+                self.without_tokens.add(r.id)
+                self.content[r.id] = [0] * len(r.prompt)
+
+    def num_prompt_tokens(self, r: str) -> int:
+        """The tokens of its prompt that workers are sent."""
+        return 0 if r in self.without_tokens else self.prompt_len(r)
 
     def want(self, t: Any, i: int) -> Any:
         n = self.chain(self.owner(t), i)
@@ -83,8 +104,10 @@ class Tokens(IndexedEnv):
     def extra(self, r: Any, i: int) -> Keys:
         """What identifies r's block i besides its tokens."""
         added, size = self.added[r], self.block_size
-        found = items_in(self.requests[r].items, i * size, (i + 1) * size)
-        return extra_keys(self.sem, added.lora, added.salt, i == 0, self.items.named(found))
+        start, end = i * size, (i + 1) * size
+        items = self.items.named(items_in(self.requests[r].items, start, end))
+        embeds = embeds_in(self.embeds[r], start, end)
+        return extra_keys(self.sem, added.lora, added.salt, i == 0, items, embeds)
 
     def on_token(self, s: State, r: Any) -> None:
         taken = self.taken.get(r, 0)

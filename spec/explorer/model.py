@@ -7,7 +7,7 @@ from typing import Any
 from nullblock.spec.concrete import Env, Span, State, initial
 from nullblock.spec.facts import Config, Item, Request
 from nullblock.spec.fields import EOS, FIELDS, PLAIN, REJECTED, STOP_ID
-from nullblock.spec.keys import Keys, extra_keys, items_in
+from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in
 from nullblock.spec.profiles import Semantics
 
 EOS_TOKEN = 7
@@ -47,6 +47,15 @@ class Template:
     """The output that the grammar rejects; None: none."""
     items: tuple[Item, ...] = ()
     """Its encoder inputs."""
+    embeds: int | None = None
+    """The seed of the embeddings that its prompt is; None: it is tokens, and nothing else."""
+
+    @property
+    def rows(self) -> tuple[bytes, ...]:
+        """The embeddings, which follow from the seed and their positions."""
+        if self.embeds is None:
+            return ()
+        return tuple(f"{self.embeds}:{i}".encode() for i in range(len(self.prompt)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +153,10 @@ class ModelEnv(Env):
             n, q, size = len(chain), self.templates[r], self.block_size
             tokens = tuple(self.token(r, p) for p in range(n * size, (n + 1) * size))
             parent = chain[-1] if chain else 0
-            items = items_in(q.items, n * size, (n + 1) * size)
-            extra = extra_keys(self.sem, q.lora, q.salt, n == 0, items)
+            start, end = n * size, (n + 1) * size
+            items, rows = items_in(q.items, start, end), q.rows
+            embeds = embeds_in(rows, start, end)
+            extra = extra_keys(self.sem, q.lora, q.salt, n == 0, items, embeds)
             key = (parent, (tokens, extra, *group))
             if key not in self.numbers:
                 self.numbers[key] = len(self.parents)
@@ -156,6 +167,7 @@ class ModelEnv(Env):
                 *((f"lora {q.lora}",) if q.lora else ()),
                 *items,
                 *((f"salt {q.salt}",) if q.salt and n == 0 else ()),
+                *rows[start:end],
             )
             self.truths[t].append((tokens, keys, *group))
         return chain[i]

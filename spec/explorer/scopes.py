@@ -4,6 +4,7 @@ Where a request never holds more than two blocks, or a block holds one token, wh
 faults cannot show; so each scope says what it must reach, and no scope is all there is.
 """
 
+from nullblock.spec.explorer.contract_scopes import CONTRACT_SCOPES
 from nullblock.spec.explorer.draft_scopes import DRAFT_SCOPES
 from nullblock.spec.explorer.encoder_scopes import ENCODER_SCOPES
 from nullblock.spec.explorer.group_scopes import GROUP_SCOPES
@@ -286,6 +287,7 @@ STANDARD: dict[str, Scope] = {
         *GROUP_SCOPES,
         *HYBRID_SCOPES,
         *ENCODER_SCOPES,
+        *CONTRACT_SCOPES,
     )
 }
 """Searched by default: every witness and every reachable rule is in some of them."""

@@ -2,7 +2,7 @@
 
 from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import HANDED, MOVED, PAUSED_ALL, RUNNING, UNPAUSED
-from nullblock.spec.kernel import State, Value, both, either, loop, neg
+from nullblock.spec.kernel import State, Value, either, ite, loop, neg
 from nullblock.spec.machine.blocks import free, withdraw
 from nullblock.spec.machine.encoder import let_inputs_go
 from nullblock.spec.rules.encoder import wipe_embeddings
@@ -121,6 +121,21 @@ def unfinished(s: State) -> Value:
 
     Source: Scheduler.get_num_unfinished_requests, has_unfinished_requests.
     """
-    if s.pause == PAUSED_ALL:
-        return False
-    return either(s.nr > 0, both(s.pause == UNPAUSED, s.nwait > 0))
+    return num_unfinished(s) > 0
+
+
+def num_unfinished(s: State) -> Value:
+    """How many requests there is work for (LIFE-16)."""
+    waiting = ite(s.pause == UNPAUSED, s.nwait, 0)
+    return ite(s.pause == PAUSED_ALL, 0, s.nr + waiting)
+
+
+@clause("LIFE-18")
+def has_news(s: State) -> Value:
+    """There is something to tell while a request has ended that no step has reported, or was
+    refused and no update has said so.
+
+    A step is then made though there is no work, so that workers let go of what they keep. Source:
+    Scheduler.has_finished_requests.
+    """
+    return either(s.k.card(s.finished) > 0, s.nrej > 0)

@@ -19,6 +19,8 @@ class NewRequest:
     id: Value
     blocks: Blocks
     computed: int
+    prefill: int | None
+    """How many tokens are sent besides the prompt's own; None: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +163,37 @@ def common_prefixes(s: State) -> int | tuple[int, ...] | None:
     return tuple(common_prefix(s, g) for g in range(len(s.k.groups)))
 
 
+@clause("OUT-16")
+def new_order(s: State) -> list[Value]:
+    """Requests that the worker has not seen are reported as new, in schedule order; to the second
+    model runner, which forgets whoever was preempted, resumed ones are new as well, behind those.
+
+    Source: Scheduler.schedule, use_v2_model_runner.
+    """
+    return _of_kind(s, NEW) + (_of_kind(s, RESUMED) if s.k.second_runner else [])
+
+
 @clause("OUT-5")
 def cached_order(s: State) -> list[Value]:
     """Known requests are reported running ones first, in schedule order, then resumed ones.
 
     Source: Scheduler._make_cached_request_data.
     """
-    ids = [r for r, _ in scheduled(s)]
-    return [r for r in ids if s.fresh[r] == 0] + [r for r in ids if s.fresh[r] == RESUMED]
+    return _of_kind(s, 0) + ([] if s.k.second_runner else _of_kind(s, RESUMED))
+
+
+def _of_kind(s: State, kind: Value) -> list[Value]:
+    return [r for r, _ in scheduled(s) if s.fresh[r] == kind]
+
+
+@clause("OUT-17")
+def prefill(s: State, r: Value) -> int | None:
+    """The second model runner is sent all tokens of a request that is new to it: of a resumed one
+    its output too.
+
+    Source: NewRequestData.prefill_token_ids.
+    """
+    return s.ntok[r] if s.k.second_runner else None
 
 
 def _cached(s: State, r: Value) -> CachedRequest:
@@ -192,7 +217,7 @@ def scheduler_output(s: State) -> SchedulerOutput:
     order = scheduled(s)
     return SchedulerOutput(
         num_scheduled_tokens=order,
-        new=tuple(NewRequest(r, blocks(s, r), s.comp[r]) for r, _ in order if s.fresh[r] == NEW),
+        new=tuple(NewRequest(r, blocks(s, r), s.comp[r], prefill(s, r)) for r in new_order(s)),
         cached=tuple(_cached(s, r) for r in cached_order(s)),
         preempted=frozenset(s.preempted),
         finished=frozenset(s.finished),

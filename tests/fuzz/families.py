@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from fuzz import (
+    contract,
     drafts,
     drafts_beside,
     drafts_reach,
@@ -17,6 +18,7 @@ from fuzz import (
     waits,
     waits_reach,
 )
+from fuzz.contract import with_contract
 from fuzz.encoder_scenarios import encoder_scenario, items_scenario
 from fuzz.encoder_waits import encoder_waits
 from fuzz.groups import with_groups, with_hybrid, with_window
@@ -136,6 +138,13 @@ def _beside_the_core() -> Iterable[Family]:
         lambda key, size, features: items_scenario(_number(key), size),
         _of_encoder,
         CORE_FEATURES | {Feature.drafts, Feature.encoder_inputs},
+    )
+    yield Family(
+        "contract",
+        "what is told of a step, and of requests of other kinds",
+        lambda key, size, features: with_contract(key, size, features),
+        lambda document, lines: contract.reached(document, lines),
+        CORE_FEATURES | contract.TOLD,
     )
     yield Family(
         "waits",
