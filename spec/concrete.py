@@ -87,6 +87,8 @@ class Env(Grouped, Prompts):
         self.drafts = config.num_spec_tokens > 0 or config.drafts_from_outside
         self.eagle = config.use_eagle
         self.lookahead = config.num_lookahead_tokens
+        self.batched = config.max_num_batched_tokens or config.max_num_scheduled_tokens
+        self.draft_slots = config.draft_slots
         self.max_loras = config.max_loras
         self.second_runner = config.use_v2_model_runner
         self.skips = config.may_skip

@@ -70,8 +70,10 @@ def lookahead(s: State) -> Value:
     writes to the cache; a request that is admitted gets none.
 
     Source: Scheduler.schedule, num_lookahead_tokens: as many as drafts for EAGLE-like methods and
-    draft models, none for ngram.
+    draft models, none for ngram. In vllm-0.32.0 whoever is admitted gets them too.
     """
+    if s.k.sem.admissions_look_ahead:
+        return s.k.lookahead
     return ite(s.phase == RUN_PHASE, s.k.lookahead, 0)
 
 
@@ -84,6 +86,12 @@ def reach(s: State, tokens: Value) -> Value:
     """
     most = least(tokens + s.k.num_spec + s.k.lookahead, s.k.max_len)
     return ite(both(s.k.asynchronous, s.k.num_spec > 0), s.k.max_len, most)
+
+
+def remembers_chunks(s: State) -> Value:
+    """Whether it decides something that the last step left a request short of a token."""
+    asked = either(not s.k.sem.drafts_for_running_only, s.k.sem.admissions_padded)
+    return both(s.k.drafts, asked)
 
 
 def may_take(s: State, r: Value) -> Value:

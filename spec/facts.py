@@ -124,6 +124,13 @@ class Config:
         return 0 if self.spec_method == "ngram" else self.num_spec_tokens
 
     @property
+    def draft_slots(self) -> int:
+        """Places of a step's max_num_batched_tokens that drafting takes for a request besides the
+        tokens that are computed (DRAFT-42).
+        """
+        return int(self.num_spec_tokens > 0 and self.spec_method == "draft_model")
+
+    @property
     def use_eagle(self) -> bool:
         """Whether the last hit of a lookup is computed again."""
         return self.eagle_group or self.looks_ahead

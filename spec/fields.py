@@ -73,6 +73,9 @@ STEP = {
     "limit": "I",  # token budget of this step
     "budget": "I",  # what is left of it
     "used": "I",  # ghost: what is granted
+    # Only lines after 0.22.1 have these two, see rules/later.py.
+    "slots": "I",  # places of the step that a draft model takes
+    "mates": "I",  # of running requests the step has 0 none, 1 those that decode, 2 a prefill too
     "actor": "R",  # the request that asks for slots
     "asked": "I",  # tokens it asks for; 0: nobody asks
     "goal": "I",  # tokens it then has slots for
@@ -115,7 +118,7 @@ DRAFTS = {
     "ndraft": "I>I",  # drafts of an entry that are neither taken nor rejected
     "pd": "R>I",  # drafts in flight: ph + pd is num_output_placeholders
     "old": "R>I",  # outputs in flight from before the last admission, where there may be drafts
-    "chunk": "R>I",  # is_prefill_chunk, in vllm-0.22.1: the last step left it short of a token
+    "chunk": "R>I",  # is_prefill_chunk: the last step left it short of a token; where that counts
 }
 DRAFTS_GHOST = {
     "cum": "RI>I",  # drafts put in flight for a request up to a place among its outputs

@@ -114,6 +114,18 @@ class Semantics:
     """WAIT-31: while somebody runs, an admission leaves a share of all blocks free."""
     resets_report_preempted: bool = False
     """LIFE-3: whom a reset preempts is reported as preempted with the next step."""
+    admissions_look_ahead: bool = False
+    """DRAFT-4: whoever is admitted gets slots for the drafts that will be proposed, too."""
+    admissions_padded: bool = False
+    """DRAFT-41: whoever is admitted with one token to compute, beside requests that decode, gets
+    placeholders for as many drafts as these may have.
+    """
+    drafting_takes_slots: bool = False
+    """DRAFT-42: a draft model takes one of max_num_batched_tokens places for each request."""
+    drafts_counted_by_place: bool = False
+    """DRAFT-8: statistics have a place for each of num_spec_tokens drafts, so that more of them,
+    told from outside, raise when they are counted.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +170,8 @@ VLLM_0_32_0 = Semantics(
     frames_match_request=False,
     outputs_owed_once=False,
     stop_check_counts_frames=False,
+    rejections_keep_to_their_run=False,
+    drafts_for_running_only=False,
     adapters_keep_places=False,
     inputs_taken_back=False,
     encoder_budget_comes_back=False,
@@ -172,6 +186,10 @@ VLLM_0_32_0 = Semantics(
     resumes_await_output=True,
     admission_watermark=True,
     resets_report_preempted=True,
+    admissions_look_ahead=True,
+    admissions_padded=True,
+    drafting_takes_slots=True,
+    drafts_counted_by_place=True,
 )
 PROFILES: dict[str, Semantics] = {
     "normative": NORMATIVE,

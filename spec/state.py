@@ -180,7 +180,7 @@ def chunk(s: State, n: Value) -> Value:
 
     The threshold binds decodes and prefills alike. Source: Scheduler.schedule, both phases.
     """
-    return least(cut(s, n), s.budget)
+    return least(cut(s, n), later.left(s))
 
 
 @clause("RUN-25")
@@ -212,13 +212,19 @@ def tokens_to_run(s: State, r: Value) -> Value:
     return encoder.granted(s, r, later.granted(s, n))
 
 
+def to_enter(s: State, r: Value) -> Value:
+    """Tokens that a waiting request would get, were there room for them in the step."""
+    done = start(s, r)
+    return s.ntok[r] - done + later.padding(s, r, done)
+
+
 @clause("WAIT-2")
 def tokens_to_admit(s: State, r: Value) -> Value:
     """A waiting request gets the tokens that no hit covers, as far as chunk and budget allow.
 
     Source: Scheduler.schedule, waiting phase. There is no max_model_len clamp here.
     """
-    return encoder.granted(s, r, chunk(s, s.ntok[r] - start(s, r)))
+    return encoder.granted(s, r, chunk(s, to_enter(s, r)))
 
 
 def room(s: State) -> Value:
@@ -261,9 +267,11 @@ def may_chunk(s: State, r: Value) -> Value:
 
     Source: Scheduler.schedule, waiting phase. A threshold still cuts a long prompt into chunks.
     """
+    if neg(later.may_pad(s, r, start(s, r))):
+        return False
     if s.k.chunked:
         return True
-    return cut(s, s.ntok[r] - start(s, r)) <= s.budget
+    return cut(s, to_enter(s, r)) <= later.left(s)
 
 
 @clause("WAIT-5")
@@ -277,7 +285,7 @@ def may_admit(s: State) -> Value:
         s.turned == 0,
         s.pause == UNPAUSED,
         s.blocked == 0,
-        s.budget > 0,
+        later.left(s) > 0,
         s.nr < s.k.max_seqs,
         later.anybody_ready(s),
     )

@@ -47,7 +47,7 @@ class _Spec:
 
     def __init__(self, config: facts.Config, scenario: Config) -> None:
         self.config = config
-        self.drafts = Drafts.of(scenario)
+        self.drafts = Drafts.of(scenario, config.semantics)
         self.grammar = Grammars(scenario)
         self.k = Tokens(config, scenario.kv_events, self.drafts, self.grammar)
         self.s: Any = self.k.start()

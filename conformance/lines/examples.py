@@ -83,21 +83,21 @@ EXAMPLES: dict[str, Example] = {
     ),
     "never_scheduled_back": Example(
         "defect-drafts-with-a-step-in-flight",
-        "Scheduler.schedule, running phase; no report known",
+        "Scheduler.schedule, running phase; no report known; repaired in 0.32.0",
         "What is not known yet cannot be scheduled again, and a number of tokens is none below "
         "zero: whose drafts are in flight waits for them.",
         Feature.drafts,
     ),
     "rejections_keep_to_their_run": Example(
         "defect-fewer-computed-than-none",
-        "issues 46066, 49860",
+        "issues 46066, 49860, repaired in 0.32.0 but for an id that is used again",
         "A preemption has given up what its run computed. A draft of that run which turns out "
         "wrong takes nothing off what was computed since.",
         Feature.drafts,
     ),
     "discards_count_outputs": Example(
         "defect-reset-with-drafts-in-flight",
-        "issues 46066, 49860",
+        "issues 46066, 49860, repaired in 0.32.0",
         "A step returns one output for a request, however many drafts it verifies: so many are "
         "dropped as there are steps in flight, and none that came later.",
         Feature.drafts,
@@ -114,7 +114,7 @@ EXAMPLES: dict[str, Example] = {
         "issues 47728, 47282",
         "Drafts may be rejected, and then the window is where it was: what it sees there has to "
         "be in its place.",
-        Feature.drafts,
+        Feature.windows,
     ),
     "adapters_keep_places": Example(
         "defect-adapter-loses-its-place",
@@ -207,5 +207,33 @@ EXAMPLES: dict[str, Example] = {
         "Scheduler.reset_preempted_req_ids",
         "Whoever is resumed is sent all its blocks and tokens (OUT-2, OUT-3): workers need not "
         "hear of it before.",
+    ),
+    "admissions_look_ahead": Example(
+        "admitted-with-room-for-drafts",
+        "Scheduler.schedule, waiting phase: effective_lookahead_tokens",
+        "A step that admits a request has no drafts of it to verify: slots for the next step are "
+        "asked for with that.",
+        Feature.drafts,
+    ),
+    "admissions_padded": Example(
+        "admitted-among-decodes",
+        "Scheduler.schedule, waiting phase: pad_spec_decode",
+        "Placeholders that nobody proposed are computed and rejected. It keeps the steps of a "
+        "captured graph alike, and decides nothing else; a threshold below 1 + num_spec_tokens "
+        "makes it raise.",
+        Feature.drafts,
+    ),
+    "drafting_takes_slots": Example(
+        "draft-model-takes-places",
+        "Scheduler.schedule: draft_slots; SpeculativeConfig.max_num_new_slots_for_drafting",
+        "One number is the budget of a step. What a draft model needs besides is for the "
+        "configuration to leave.",
+        Feature.drafts,
+    ),
+    "drafts_counted_by_place": Example(
+        "drafts-counted-by-place",
+        "SpecDecodingStats.num_draft_tokens_per_pos",
+        "What is counted for statistics decides nothing, and cannot fail.",
+        Feature.drafts,
     ),
 }

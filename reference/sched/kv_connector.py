@@ -32,6 +32,8 @@ class Prefix:
     """Tokens that the connector loads."""
     load_async: bool = False
     """Whether the load takes more than this step."""
+    num_padding: int = 0
+    """Placeholders for drafts with which the request is admitted, in lines that have them."""
 
 
 class RemoteKV(SchedulerState):

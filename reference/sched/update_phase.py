@@ -65,9 +65,9 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 continue
             index = req_id_to_index[request_id]
             token_ids = sampled_token_ids[index] if sampled_token_ids else []
-            if token_ids and drafts and request_id in drafts and not is_stale:
+            if token_ids and drafts and request_id in drafts:
                 self._reject_drafts(
-                    request, len(drafts[request_id]), len(token_ids), scheduler_output
+                    request, len(drafts[request_id]), len(token_ids), scheduler_output, is_stale
                 )
             if request.mm_features:
                 self._free_encoder_inputs(request)

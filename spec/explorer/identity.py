@@ -22,7 +22,8 @@ from nullblock.spec.flight import answers, owes_token
 from nullblock.spec.state import live
 
 PAST = (
-    *("at", "limit", "budget", "used", "turned", "adm", "blocked", "halted", "goal"),
+    *("at", "limit", "budget", "used", "slots", "mates"),
+    *("turned", "adm", "blocked", "halted", "goal"),
     *("gate", "nrej", "upto", "ebudget", "pfrom", "ptokens", "pitem", "pcost", "pbudget"),
 )
 """Of the step before: the next step starts by setting them."""

@@ -11,8 +11,10 @@ from nullblock.spec.hybrid import (
     wanted,
 )
 from nullblock.spec.kernel import State, Value, both, either, least, neg, require, rule
+from nullblock.spec.later import left
 from nullblock.spec.rules.drafts import grant_drafts
 from nullblock.spec.rules.encoder import forget_plan
+from nullblock.spec.rules.later import meet, pad_drafts, take_slot
 from nullblock.spec.rules.waiting import leave_line
 from nullblock.spec.state import (
     fits,
@@ -45,6 +47,7 @@ def _grant(s: State, r: Value) -> None:
     s.sched[r] = s.asked
     s.budget -= s.asked
     s.used += s.asked
+    take_slot(s)
     s.asked = 0
     forget_plan(s)
 
@@ -111,7 +114,7 @@ def ask_to_run(s: State, r: Value, n: Value) -> None:
     require(s.halted == 0, "no request has preempted itself")
     require(s.at < s.nr, "a running request is left")
     require(r == s.run[s.at], "it is the one at the index")
-    require(s.budget > 0, "budget is left")
+    require(left(s) > 0, "budget is left")
     if s.k.encodes:
         require(is_planned(s, r), "its encoder inputs are planned")
     require(n == tokens_to_run(s, r), "the number of tokens is the one decided")
@@ -202,6 +205,7 @@ def schedule_running(s: State, r: Value) -> None:
     if s.k.encodes:
         require(is_taken(s, r), "the encoder inputs it needs have their room")
     grant_drafts(s, r)
+    meet(s, r)
     _grant(s, r)
     s.at += 1
 
@@ -236,5 +240,6 @@ def admit(s: State, r: Value) -> None:
     s.nr += 1
     s.adm += 1
     s.since[r] = s.nframe
+    pad_drafts(s, r)
     _grant(s, r)
     _forget_lookup(s)

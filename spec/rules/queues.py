@@ -19,7 +19,7 @@ from nullblock.spec.hybrid import holds_nothing
 from nullblock.spec.kernel import State, Value, both, either, neg, require, rule
 from nullblock.spec.rules.drafts import drop_drafts, forget_drafts, lose_drafts
 from nullblock.spec.rules.encoder import forget_plan
-from nullblock.spec.rules.later import leave_flight, outdate, report_reset
+from nullblock.spec.rules.later import give_slot_back, leave_flight, outdate, report_reset
 from nullblock.spec.rules.waiting import await_grammar, forget_waits, join_line, leave_line
 from nullblock.spec.state import check_stop, fits, is_victim, is_waiting, servable
 from nullblock.spec.waiting import is_skipped
@@ -122,6 +122,7 @@ def preempt(s: State, i: Value) -> None:
     v = s.run[i]
     if both(i < s.at, either(s.k.sem.victim_shifts_index, s.sched[v] != 0)):
         s.at -= 1
+    give_slot_back(s, v)
     s.budget += s.sched[v]
     s.used -= s.sched[v]
     s.sched[v] = 0

@@ -23,10 +23,10 @@ from nullblock.spec.flight import (
 )
 from nullblock.spec.hybrid import has_cached
 from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, require, rule
-from nullblock.spec.later import is_stale
+from nullblock.spec.later import is_stale, left
 from nullblock.spec.rules.drafts import launch_drafts, mark_chunk, settle_run
 from nullblock.spec.rules.encoder import forget_inputs, forget_plan, open_encoder
-from nullblock.spec.rules.later import forget_reported, land, report_anew, take_off
+from nullblock.spec.rules.later import forget_reported, land, open_slots, report_anew, take_off
 from nullblock.spec.rules.waiting import count_adapters, forget_passed
 from nullblock.spec.state import at_rest, check_stop, may_admit, tokens_to_run
 
@@ -50,6 +50,7 @@ def begin_step(s: State) -> None:
     s.blocked = 0
     s.halted = 0
     open_encoder(s)
+    open_slots(s)
     report_anew(s)
 
 
@@ -79,9 +80,7 @@ def end_running(s: State) -> None:
     """
     require(s.phase == RUN_PHASE, "the running phase is open")
     require(at_rest(s), "nobody is half-way")
-    require(
-        either(s.at >= s.nr, s.budget == 0, s.halted == 1), "there is nothing left to do in it"
-    )
+    require(either(s.at >= s.nr, left(s) == 0, s.halted == 1), "there is nothing left to do in it")
     s.phase = WAIT_PHASE
     count_adapters(s)
 

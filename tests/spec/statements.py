@@ -69,6 +69,8 @@ STATEMENTS = {
     "ALLOC-3": "invariants.tables.asking_is_bounded",
     "RUN-40": "later.threshold",
     "RUN-41": "later.granted",
+    "DRAFT-41": "later.padding",
+    "DRAFT-42": "later.left",
     "RUN-42": "facts.token_budget",
     "WAIT-30": "later.may_resume",
     "WAIT-31": "later.headroom",

@@ -15,6 +15,7 @@ from nullblock.spec.explorer.actions import (
     Step,
     Update,
 )
+from nullblock.spec.explorer.draft_scopes import DRAFTS_EAGLE
 from nullblock.spec.explorer.export import sampled, scenario
 from nullblock.spec.explorer.liveness import SERVED, cycle, served_in_the_end
 from nullblock.spec.explorer.model import Scope, Template
@@ -164,6 +165,15 @@ def test_the_order_of_later_lines_breaks_nothing() -> None:
     for name in ("one-spelling", "next-owner", "no-room-for-min-tokens"):
         result = explore(named(name).scope, later)
         assert result.passed, name
+
+
+@pytest.mark.parametrize(
+    "switch", ["admissions_look_ahead", "admissions_padded", "drafting_takes_slots"]
+)
+def test_what_later_lines_do_with_drafts_breaks_nothing(switch: str) -> None:
+    """Nor are these: every statement holds of drafts that an EAGLE-like method proposes."""
+    result = explore(DRAFTS_EAGLE, replace(NORMATIVE, **{switch: True}))
+    assert result.passed and result.complete
 
 
 @EACH
