@@ -16,6 +16,7 @@ from nullblock.conformance.trace.records import (
     Evict,
     Header,
     Part,
+    Reset,
     State,
 )
 from nullblock.reference.request import RequestStatus
@@ -198,6 +199,23 @@ def test_every_call_is_recorded(where: Path) -> None:
         (None, "FINISHED_ABORTED", [2, 3]),
     ]
     assert [(r.reset_running, r.ok) for r in found[12:14]] == [(False, False), (True, True)]
+
+
+def test_a_connector_that_empties_nothing_leaves_the_prefix_cache_empty(where: Path) -> None:
+    """A reset that asks for the connector's cache as well fails where there is none; of the
+    prefix cache what became of it is recorded.
+    """
+    made = engine()
+    made.add(request("a"))
+    made.schedule()
+    made.update({"a": [9]})
+    assert not made.scheduler.reset_prefix_cache(reset_connector=True)  # it is in use
+    assert not made.scheduler.reset_prefix_cache(True, reset_connector=True)
+    made.schedule()
+    made.update({"a": [9]})
+    made.scheduler.shutdown()
+    assert [r.ok for r in records(where) if isinstance(r, Reset)] == [False, True]
+    assert check(where, profile("vllm-0.22.1")).verdict == "CONFORMS"
 
 
 def test_a_priority_of_any_size_is_recorded(where: Path) -> None:

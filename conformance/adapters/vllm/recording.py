@@ -37,6 +37,9 @@ class Recording:
         super().__init__(*args, **kwargs)
         self._tape = Tape()
         self._watch_evictions()
+        self._emptied: Any = None
+        """What the manager last said of emptying the prefix cache."""
+        self._watch_resets()
         asked = self._tape.safely(settings.from_environment, os.environ, logger.warning)
         if asked is not None:
             self._tape.start(self, asked, _engine(type(self)), late=False)
@@ -190,13 +193,17 @@ class Recording:
     def reset_prefix_cache(
         self, reset_running_requests: bool = False, reset_connector: bool = False
     ) -> Any:
-        """Empty the prefix cache."""
+        """Empty the prefix cache. That a connector empties its own as well is its own affair."""
         engine: Any = super()
-        tape = self._tape
+        tape, self._emptied = self._tape, None
+
+        def after(ok: Any) -> None:
+            tape.was_reset(reset_running_requests, ok if self._emptied is None else self._emptied)
+
         return self._observed(
             "reset",
             lambda: engine.reset_prefix_cache(reset_running_requests, reset_connector),
-            lambda ok: tape.was_reset(reset_running_requests, ok),
+            after,
         )
 
     def reset_encoder_cache(self) -> None:
@@ -224,6 +231,19 @@ class Recording:
             )
 
         manager.evict_blocks = watched
+
+    def _watch_resets(self) -> None:
+        """What a scheduler returns is whether its connector has emptied something, too."""
+        manager: Any = getattr(self, "kv_cache_manager", None)
+        reset_prefix_cache = getattr(manager, "reset_prefix_cache", None)
+        if reset_prefix_cache is None:
+            return
+
+        def watched() -> Any:
+            self._emptied = reset_prefix_cache()
+            return self._emptied
+
+        manager.reset_prefix_cache = watched
 
     def shutdown(self) -> None:
         """Seal the recording."""
