@@ -2,6 +2,7 @@
 
 from msgspec import UNSET, UnsetType
 
+from nullblock.conformance.groups import block_size_of
 from nullblock.conformance.scenario_format import Add, Config, Group, Scenario
 from nullblock.conformance.trace import records
 from nullblock.conformance.trace.header import GRAMMARS_SINCE, features_of, least_version
@@ -27,7 +28,7 @@ def header(
         spec=profile,
         engine=records.EngineInfo(name=f"nullblock.{engine}", version=version),
         config=constants,
-        features=features_of(constants),
+        features=features_of(constants) + _untold(config),
         observed=records.Observed(
             add="complete",
             output="complete",
@@ -47,6 +48,12 @@ def header(
     )
 
 
+def _untold(config: Config) -> list[str]:
+    """What decisions depend on and constants do not say."""
+    external = config.encoder and config.encoder.external is not None
+    return ["ec_connector"] if external else []
+
+
 def has_grammars(scenario: Scenario) -> bool:
     """Whether a request of a scenario has a grammar."""
     return any(isinstance(e, Add) and e.grammar is not None for e in scenario.events)
@@ -61,7 +68,7 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
     several, (first, *_) = len(groups) > 1, config.groups
     see_part = any(group.is_windowed for group in groups)
     return TraceConfig(
-        block_size=config.block_size,
+        block_size=block_size_of(config.groups[0], config),
         num_blocks=config.num_blocks,
         max_num_scheduled_tokens=budget,
         max_num_seqs=config.max_num_seqs,

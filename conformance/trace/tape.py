@@ -51,7 +51,7 @@ class Tape:
         ``names``: whether request ids are told.
         """
         self.engine, self.write, self.names = engine, write, names
-        self.size = scenario.config.block_size
+        self.size = groups.block_size_of(scenario.config.groups[0], scenario.config)
         self.caching = scenario.config.enable_prefix_caching
         self.capped, self.adapters = bool(scenario.config.max_loras), dict[int, int]()
         self.items = TapedItems()
@@ -321,7 +321,7 @@ class Tape:
     def evict_blocks(self, ids: list[int]) -> None:
         """Record an eviction."""
         self.observe("evict", self.engine.evict_blocks, ids)
-        self.write(records.Evict(blocks=sorted(set(ids))))
+        self.write(records.Evict(blocks=list(dict.fromkeys(ids))))
 
     def post_state(self) -> PostState | UnsetType:
         """What the engine shows of its state."""

@@ -22,6 +22,7 @@ from nullblock.conformance.checker import Verdict, check
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import State
 
+VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"
 DRAWN = ("windows", "hybrid", "waits", "items")
 MANY, SIZE = 12, 14
 NOT_FROM_A_FRONT_END = (
@@ -121,6 +122,63 @@ def test_our_engines_conform(name: str, engine: str) -> None:
     for profile in ("vllm-0.22.1", "normative"):
         data = trace_of(scenarios()[name], engine, profile)
         assert check(Path("t"), stream=io.BytesIO(data), deep=False).verdict == "CONFORMS"
+
+
+FULL, WINDOW = {"type": "full"}, {"type": "sliding_window", "sliding_window": 5}
+
+
+@pytest.mark.parametrize("engine", ["spec", "reference"])
+@pytest.mark.parametrize("caching", [False, True])
+@pytest.mark.parametrize("groups", [[WINDOW], [FULL, WINDOW]], ids=["one", "several"])
+def test_a_trace_tells_the_blocks_that_groups_have(
+    groups: list[dict[str, Any]], caching: bool, engine: str
+) -> None:
+    """Groups may have blocks of another size than the configuration's."""
+    size = {"block_size": 4 if caching and len(groups) == 1 else 8}
+    adds = [{"op": "add", "id": id, "prompt": {"range": [0, 29]}, "max_tokens": 9} for id in "abc"]
+    document = {
+        "config": {"block_size": 4, "num_blocks": 40, "enable_prefix_caching": caching}
+        | {"groups": [group | size for group in groups]},
+        "events": [*adds[:2], {"op": "run"}, adds[2], {"op": "run"}],
+    }
+    data = trace_of(document, engine, "vllm-0.22.1")
+    assert check(Path("t"), stream=io.BytesIO(data), deep=False).verdict == "CONFORMS"
+
+
+@pytest.mark.parametrize("engine", ["spec", "reference"])
+def test_a_trace_tells_the_order_of_evictions(engine: str) -> None:
+    """Events tell of blocks in the order in which the engine evicted them."""
+    document = {
+        "config": {"block_size": 2, "num_blocks": 20, "kv_events": True},
+        "events": [
+            {"op": "add", "id": "a", "prompt": {"range": [0, 28]}, "max_tokens": 2},
+            {"op": "run"},
+            {"op": "evict_blocks", "ids": [8, 1]},  # as a set of numbers has them
+            {"op": "add", "id": "b", "prompt": {"range": [20, 24]}, "max_tokens": 2},
+            {"op": "run"},
+        ],
+    }
+    data = trace_of(document, engine, "vllm-0.22.1")
+    assert check(Path("t"), stream=io.BytesIO(data), deep=False).verdict == "CONFORMS"
+
+
+def golden(name: str, engine: str) -> Verdict:
+    """The verdict on a trace of a golden scenario."""
+    document = json.loads((VECTORS / f"{name}.json").read_text())
+    data = trace_of(document, engine, "vllm-0.22.1")
+    return check(Path("t"), stream=io.BytesIO(data), deep=False)
+
+
+def test_a_trace_says_that_an_encoder_has_a_connector() -> None:
+    """No rules speak of it."""
+    verdict = golden("encoder-connector-loads", "reference")
+    assert (verdict.verdict, verdict.missing) == ("INCONCLUSIVE", ["the feature ec_connector"])
+
+
+@pytest.mark.parametrize("engine", ["spec", "reference"])
+def test_a_request_that_ended_while_it_was_passed_over_still_waits(engine: str) -> None:
+    """In vllm-0.22.1 it stays in the skipped queue, long after workers were told of its end."""
+    assert golden("defect-ended-request-waits-for-a-place", engine).verdict == "CONFORMS"
 
 
 def changed(name: str, **config: Any) -> Lines:
