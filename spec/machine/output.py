@@ -170,7 +170,9 @@ def new_order(s: State) -> list[Value]:
 
     Source: Scheduler.schedule, use_v2_model_runner.
     """
-    return _of_kind(s, NEW) + (_of_kind(s, RESUMED) if s.k.second_runner else [])
+    if s.k.second_runner:
+        return _of_kind(s, NEW) + _of_kind(s, RESUMED)
+    return _of_kind(s, NEW)
 
 
 @clause("OUT-5")
@@ -179,7 +181,9 @@ def cached_order(s: State) -> list[Value]:
 
     Source: Scheduler._make_cached_request_data.
     """
-    return _of_kind(s, 0) + ([] if s.k.second_runner else _of_kind(s, RESUMED))
+    if s.k.second_runner:
+        return _of_kind(s, 0)
+    return _of_kind(s, 0) + _of_kind(s, RESUMED)
 
 
 def _of_kind(s: State, kind: Value) -> list[Value]:
