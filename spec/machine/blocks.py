@@ -13,7 +13,7 @@ from nullblock.spec.state import fits, hashable, lru, room
 
 def allocate_slots(s: State, r: Value) -> Value:
     """Give the actor r room for what it asked: hits first, then new blocks, then hashes. False,
-    and no change, if they do not fit.
+    if they do not fit; nothing has changed then but for blocks that r has given back (GROUP-6).
 
     The three phases of KVCacheManager.allocate_slots (ALLOC-1, POOL-11, POOL-10, HASH-12), each
     for one table of r after the other.

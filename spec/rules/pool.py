@@ -166,7 +166,9 @@ def uncache(s: State, t: Value) -> None:
     """
     v, i = s.k.owner(t), s.ncached[t] - 1
     require(s.stage[v] == LEAVING, "the request is leaving")
-    require(i >= s.k.full(s.comp[v]), "the block is not computed")
+    known = s.k.full(s.comp[v])
+    require(i >= known, "the block is not computed")
+    require(comes_next(s, t, lambda u: s.ncached[u] <= known), "tables before it are done")
     _unhash(s, s.tab[t, i])
     s.ncached[t] = i
 
