@@ -118,10 +118,10 @@ class Bulk:
         if outcome.refused:
             totals.refused += 1
             print(f"scenario {number}: {outcome.refused}", flush=True)
-        elif outcome.differences:
+        if outcome.differences:
             totals.differences += 1
             self.report(scenario, number)
-        elif is_watched:
+        elif is_watched and not outcome.refused:
             totals.watched += 1
             totals.reached.update({*seen, *family.reached(scenario, outcome.lines)})
 
@@ -166,9 +166,9 @@ def replay(
     outcome = lockstep.run(json.loads(path.read_text()), engines, oracle, semantics)
     if outcome.refused:
         print(f"refused: {outcome.refused}")
-    elif outcome.differences:
+    if outcome.differences:
         tell(outcome, path, engines, semantics)
-    else:
+    elif outcome.ours:
         print(f"{outcome.num_steps} steps, no difference")
     return bool(outcome.differences)
 

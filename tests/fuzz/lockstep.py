@@ -34,7 +34,7 @@ class Outcome:
     differences: dict[str, str]
     """By engine, what differs first from the real engine, or without one from the first engine."""
     refused: str = ""
-    """Why our driver takes no such scenario, if it does not."""
+    """Which of ours take no such scenario, and why; the others are compared all the same."""
 
     @property
     def lines(self) -> list[str]:
@@ -43,8 +43,8 @@ class Outcome:
 
     @property
     def num_steps(self) -> int:
-        """Steps that every engine took."""
-        return sum('"ev":"schedule"' in line for line in self.lines)
+        """Steps that every engine took: none, where one of them refused."""
+        return 0 if self.refused else sum('"ev":"schedule"' in line for line in self.lines)
 
     @property
     def has_raised(self) -> bool:
@@ -85,27 +85,26 @@ def run(
     if oracle is not None:
         oracle.ask(document)
     ours: dict[str, list[str]] = {}
-    refused, crashed = "", {}
+    refusals, crashed = dict[str, str](), dict[str, str]()
     for engine in engines:
         try:
             ours[engine] = lines_of(engine, document, semantics)
         except InputError as error:
-            refused = f"{engine}: {error}"
+            refusals[engine] = f"{engine}: {error}"
         except Exception as error:  # outside of what the driver takes for the engine's own
             crashed[engine] = f"{type(error).__name__}: {error}"
+    refused = "; ".join(refusals.values())
     real: list[str] = []
     if oracle is not None:
         try:
             real = oracle.answer()
         except OracleError as error:
-            broken = {} if refused else dict.fromkeys(engines, str(error))
-            return Outcome([], ours, broken, refused)
-    if refused:
-        return Outcome(real, {}, {}, refused)
+            taking = (e for e in engines if e not in refusals)
+            return Outcome([], ours, dict.fromkeys(taking, str(error)), refused)
     expected = real or next(iter(ours.values()), [])
     exact = EXACT if real and semantics == VLLM_0_22_1 else frozenset[str]()
     found = {e: difference(expected, lines, bytewise=e in exact) for e, lines in ours.items()}
-    return Outcome(real, ours, {e: d for e, d in found.items() if d} | crashed)
+    return Outcome(real, ours, {e: d for e, d in found.items() if d} | crashed, refused)
 
 
 def difference(expected: list[str], lines: list[str], *, bytewise: bool) -> str:

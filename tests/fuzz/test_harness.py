@@ -9,6 +9,7 @@ import pytest
 from fuzz import bulk, lockstep, reach
 from oracle.client import Oracle
 
+from nullblock.conformance.errors import ScenarioError
 from nullblock.conformance.lockstep.generator import seeded
 from nullblock.conformance.lockstep.shrink import shrink
 from nullblock.conformance.scenario import from_dict
@@ -101,6 +102,23 @@ def test_a_defect_in_the_reference_is_noticed(
     monkeypatch.setattr(owner, name, defect(getattr(owner, name)))
     outcomes = (lockstep.run(scenario, lockstep.ENGINES, None) for scenario in SCENARIOS)
     assert any("reference" in outcome.differences for outcome in outcomes)
+
+
+def test_who_does_not_refuse_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one of our engines refuses the others are compared for, and only they."""
+    real = lockstep.lines_of
+    base = SCENARIOS[0]
+
+    def lines_of(engine: str, document: Any, semantics: Any = None) -> list[str]:
+        if engine == "spec":
+            raise ScenarioError("out of scope", "leave it out", "config")
+        return real("reference", document)[: None if engine == "reference" else 2]
+
+    monkeypatch.setattr(lockstep, "lines_of", lines_of)
+    outcome = lockstep.run(base, ("spec", "reference", "impl"), None)
+    assert outcome.refused.startswith("spec: ") and outcome.ours.keys() == {"reference", "impl"}
+    assert outcome.differences.keys() == {"impl"} and not outcome.num_steps
+    assert not lockstep.run(base, ("spec",), None).differences
 
 
 def test_a_difference_in_bytes_alone_is_noticed_where_it_is_asked_for() -> None:
