@@ -18,6 +18,8 @@ def may_resume(s: State, r: Value) -> Value:
     So no position is sampled twice. Source: Scheduler.schedule, waiting phase:
     num_stale_output_tokens. Only in vllm-0.32.0.
     """
+    if not s.k.sem.resumes_await_output:
+        return True
     return either(s.stale[r] == 0, s.tossed[r] != 0)
 
 
@@ -29,7 +31,8 @@ def is_ready(s: State, r: Value) -> Value:
 def anybody_ready(s: State) -> Value:
     """Whether a request waits that may be served (WAIT-5, WAIT-30)."""
     if s.k.sem.resumes_await_output:
-        return s.k.exists("R", lambda r: is_ready(s, r), by="ready")
+        if not s.k.skips:
+            return s.k.exists("R", lambda r: is_ready(s, r), by="ready")
     return s.nline > 0
 
 

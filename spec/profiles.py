@@ -72,6 +72,10 @@ class Semantics:
     """WAIT-41: the adapter of a running request keeps its place while the request is passed over;
     if False, another may take it, and the step that computes both raises.
     """
+    skipped_wait_apart: bool = True
+    """WAIT-40: whoever was passed over stands in a queue of its own, which is served first; if
+    False, everybody stays in the one queue, where it stood.
+    """
     stops_leave_every_queue: bool = True
     """UPD-6: a request that stops while it waits leaves the skipped queue too; if False, it stays
     there, ended, and the step that would admit it raises.
@@ -173,6 +177,7 @@ VLLM_0_32_0 = Semantics(
     rejections_keep_to_their_run=False,
     drafts_for_running_only=False,
     adapters_keep_places=False,
+    skipped_wait_apart=False,
     inputs_taken_back=False,
     encoder_budget_comes_back=False,
     chunks_end_at_items=False,

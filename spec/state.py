@@ -93,19 +93,19 @@ def head(s: State) -> Value:
 
     Source: RequestQueue.peek_request, Request.__lt__.
     """
-    if s.k.sem.resumes_await_output:
-        return s.k.first("R", lambda r: is_ready(s, r), lambda r: place(s, r), by="ready")
     if s.k.skips:
         return waiting.next_in_line(s)
+    if s.k.sem.resumes_await_output:
+        return s.k.first("R", lambda r: is_ready(s, r), lambda r: place(s, r), by="ready")
     return s.k.first("R", lambda r: is_waiting(s, r), lambda r: place(s, r), by="rank")
 
 
 def is_head(s: State, r: Value) -> Value:
     """Whether r is `head(s)`."""
-    if s.k.sem.resumes_await_output:
-        return s.k.is_first("R", r, lambda q: is_ready(s, q), lambda q: place(s, q), by="ready")
     if s.k.skips:
         return waiting.is_next(s, r)
+    if s.k.sem.resumes_await_output:
+        return s.k.is_first("R", r, lambda q: is_ready(s, q), lambda q: place(s, q), by="ready")
     return s.k.is_first("R", r, lambda q: is_waiting(s, q), lambda q: place(s, q), by="rank")
 
 

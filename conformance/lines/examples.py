@@ -123,9 +123,16 @@ EXAMPLES: dict[str, Example] = {
         "given away meanwhile is missing then.",
         Feature.lora_cap,
     ),
+    "skipped_wait_apart": Example(
+        "skipped-overtakes-preempted",
+        "Scheduler.skipped_waiting, which 0.32.0 has no more",
+        "Whoever was passed over has come to its turn before: it is tried first, and no victim is "
+        "put before it.",
+        Feature.lora_cap,
+    ),
     "stops_leave_every_queue": Example(
         "defect-ended-request-waits-for-a-place",
-        "Scheduler.update_from_output; no report known",
+        "Scheduler.update_from_output; no report known; repaired in 0.32.0, which has one queue",
         "Who has ended waits for nothing. Aborts take a request out of both queues, and so does "
         "an end.",
         Feature.lora_cap,

@@ -3,7 +3,7 @@
 from nullblock.conformance.engine import CORE_FEATURES, Feature
 from nullblock.spec.profiles import Semantics
 
-FOLLOWED = CORE_FEATURES | {Feature.drafts}
+FOLLOWED = CORE_FEATURES | {Feature.drafts, Feature.lora_cap, Feature.structured_output}
 """What is written down of a line after vllm-0.22.1."""
 
 

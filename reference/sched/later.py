@@ -5,12 +5,9 @@ become stale: their output is still delivered, but as no placeholder, and only t
 resumed; or, after a reset, it is dropped and the request may be resumed at once.
 """
 
-from collections import deque
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from nullblock.reference.request import Request
-from nullblock.reference.sched.request_queue import RequestQueue
 from nullblock.spec.profiles import Semantics
 
 if TYPE_CHECKING:
@@ -48,19 +45,9 @@ def outdate(request: Request, drop_stale_output: bool) -> None:
     request.num_earlier_outputs = 0
 
 
-def set_aside(queue: RequestQueue, aside: deque[Request]) -> None:
-    """Take requests that await stale output off the head of the queue."""
-    while queue:
-        request = queue.peek_request()
-        if not request.num_stale_output_tokens or request.drop_stale_output:
-            return
-        aside.append(queue.pop_request())
-
-
-def put_back(queue: RequestQueue, aside: Iterable[Request]) -> None:
-    """Queue requests that were set aside where they stood: at the head, in their order."""
-    for request in reversed(list(aside)):
-        queue.prepend_request(request)
+def is_owed_output(request: Request) -> bool:
+    """Whether a request must not be resumed yet: output of its last run is to be delivered."""
+    return request.num_stale_output_tokens != 0 and not request.drop_stale_output
 
 
 def draft_slots(speculative_config: Any, semantics: Semantics) -> int:

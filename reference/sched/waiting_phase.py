@@ -1,7 +1,5 @@
 """Second half of a step: who is admitted."""
 
-from collections import deque
-
 from nullblock.reference.engine import EngineCoreEventType
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched import later
@@ -25,21 +23,13 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
             self._note_running_loras(step)
         if step.preempted or self._pause_state != PauseState.UNPAUSED:
             return
-        if not self._awaits_output:
-            return self._admit_waiting(step)
-        aside: deque[Request] = deque()
-        self._admit_waiting(step, aside)
-        later.put_back(self.waiting, aside)
+        self._admit_waiting(step)
 
-    def _admit_waiting(self, step: Step, aside: deque[Request] | None = None) -> None:
-        """Admit from the head; with ``aside`` what must not be resumed yet is moved there."""
+    def _admit_waiting(self, step: Step) -> None:
+        """Admit from the head."""
         while (self.waiting or self.skipped_waiting) and step.left > 0:
             if len(self.running) == self.max_num_running_reqs:
                 break
-            if aside is not None:
-                later.set_aside(self.waiting, aside)
-                if not (self.waiting or self.skipped_waiting):
-                    break
             queue = self._select_waiting_queue_for_scheduling()
             request = queue.peek_request()
             prefix = None if self._has_to_wait(request, step) else self._computed_prefix(request)

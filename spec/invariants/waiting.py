@@ -4,7 +4,13 @@ from nullblock.spec.fields import GRAMMAR, WAIT_PHASE, WAITING
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, implies, neg
 from nullblock.spec.state import is_waiting
-from nullblock.spec.waiting import has_to_wait, in_line, is_skipped, runs_with_adapter
+from nullblock.spec.waiting import (
+    has_to_wait,
+    in_line,
+    is_put_aside,
+    is_skipped,
+    runs_with_adapter,
+)
 
 
 @invariant("WAIT-46")
@@ -37,7 +43,7 @@ def who_awaits_is_skipped(s: State) -> Value:
         lambda r: both(
             within(0, s.awaits[r], GRAMMAR + 1),
             within(0, s.came[r], 2),
-            implies(s.awaits[r] != 0, both(is_skipped(s, r), s.stage[r] == WAITING)),
+            implies(s.awaits[r] != 0, both(is_put_aside(s, r), s.stage[r] == WAITING)),
             implies(s.awaits[r] == 0, s.came[r] == 0),
         ),
     )
@@ -52,7 +58,7 @@ def passed_over_for_a_reason(s: State) -> Value:
         "R",
         lambda r: implies(
             s.k.mem(s.passed, r),
-            both(s.phase == WAIT_PHASE, is_skipped(s, r), has_to_wait(s, r)),
+            both(s.phase == WAIT_PHASE, is_put_aside(s, r), has_to_wait(s, r)),
         ),
     )
 

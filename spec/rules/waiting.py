@@ -12,9 +12,10 @@ from nullblock.spec.waiting import has_come, has_to_wait, is_skipped, lacks, num
 
 
 def enter_skipped(s: State, r: Value) -> None:
-    """r goes to the back of the skipped queue."""
-    s.skip[r] = s.sback
-    s.sback += 1
+    """r goes to the back of the skipped queue, where there is one."""
+    if s.k.sem.skipped_wait_apart:
+        s.skip[r] = s.sback
+        s.sback += 1
 
 
 def await_grammar(s: State, r: Value) -> None:
@@ -90,7 +91,8 @@ def pass_by(s: State, r: Value) -> None:
     """Whoever waits for something else than its turn is passed over for this step, and stands in
     the skipped queue from then on: at its back, or where it stood there.
 
-    Source: Scheduler.schedule, waiting phase: step_skipped_waiting.
+    Source: Scheduler.schedule, waiting phase: step_skipped_waiting. In vllm-0.32.0 it stays where
+    it stands.
     """
     require(is_tried(s, r), "it is the request that the waiting phase tries next")
     require(has_to_wait(s, r), "it waits for something else than its turn")

@@ -22,7 +22,7 @@ from nullblock.reference.request import Request
 from nullblock.reference.sched import later
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_32_0
 
-OF = {"drafts": Feature.drafts}
+OF = {"drafts": Feature.drafts, "waits": Feature.lora_cap}
 """The families beside the line's own, and the feature that each is about."""
 SEEDS = [
     *(("later", f"second {n}") for n in range(24)),
@@ -112,9 +112,12 @@ def _adds_up(request: Request, drop_stale_output: bool) -> None:
     request.num_stale_output_tokens += before
 
 
-def _turned_round(queue: Any, aside: Any) -> None:
-    for request in aside:
-        queue.prepend_request(request)
+def _never_owed(request: Request) -> bool:
+    return False
+
+
+def _owed_though_dropped(request: Request) -> bool:
+    return request.num_stale_output_tokens != 0
 
 
 OUTDATE = later.outdate
@@ -124,8 +127,8 @@ DEFECTS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("outdate", _forgets_what_is_dropped),
     ("outdate", _keeps_placeholders),
     ("outdate", _adds_up),
-    ("set_aside", lambda queue, aside: None),
-    ("put_back", _turned_round),
+    ("is_owed_output", _never_owed),
+    ("is_owed_output", _owed_though_dropped),
     ("take_off", lambda requests, scheduled: None),
 )
 
@@ -150,7 +153,7 @@ def test_a_defect_of_the_later_line_is_noticed(
 @pytest.mark.parametrize(
     ("config", "feature"),
     [
-        ({"max_loras": 1}, "a cap on"),
+        ({"encoder": {}}, "encoder inputs"),
         (
             {"groups": [{"type": "full"}, {"type": "sliding_window", "sliding_window": 8}]},
             "groups",
