@@ -92,6 +92,7 @@ class Env(Grouped, Prompts):
         self.max_loras = config.max_loras
         self.second_runner = config.use_v2_model_runner
         self.skips = config.may_skip
+        self.sessions = config.sessions
         self.in_order = not config.may_skip
         self.block_size = config.block_size
         self.requests: dict[Any, Request] = {}
@@ -214,6 +215,29 @@ class Env(Grouped, Prompts):
     def grammar(self, r: Any) -> bool:
         """Whether r has a grammar."""
         return self.requests[r].grammar
+
+    def resumable(self, r: Any) -> bool:
+        """Whether r is a session."""
+        return self.requests[r].resumable
+
+    def chunk_len(self, r: Any, n: int) -> int:
+        """Tokens of the n-th chunk that r is sent, from 1, after its first prompt."""
+        return self.requests[r].chunks[n - 1].length
+
+    def chunk_limit(self, r: Any, n: int) -> int:
+        """Output tokens at which the turn of that chunk ends; 0: that of the first prompt."""
+        return self.requests[r].chunks[n - 1].max_tokens if n else self.requests[r].max_tokens
+
+    def extended(self, r: Any, past: int, kept: int, known: int) -> int:
+        """The number of what r has had once its next chunk stands behind the first `kept` tokens
+        of what it had (`past`); its blocks keep the hashes of the first `known` of these. Supplied
+        by a subclass.
+        """
+        raise NotImplementedError
+
+    def chained(self, t: Any, i: int, past: int) -> Any:
+        """The chain hash of the i-th block of a table whose request has had that."""
+        return self.want(t, i)
 
     def order(self, r: Any) -> tuple[int, float, Any]:
         """Place in a PRIORITY queue, least first."""

@@ -8,6 +8,7 @@ model agrees with: these are taken, the others rejected, and one token is sample
 from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import RUN_PHASE, RUNNING
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
+from nullblock.spec.sessions import continues
 
 
 def placeholders(s: State, r: Value) -> Value:
@@ -67,14 +68,14 @@ def drafts_granted(s: State, r: Value) -> Value:
 @clause("DRAFT-4")
 def lookahead(s: State) -> Value:
     """A running request gets slots for the drafts that will be proposed, where what proposes them
-    writes to the cache; a request that is admitted gets none.
+    writes to the cache; a request that is admitted gets none, unless it continues a session.
 
     Source: Scheduler.schedule, num_lookahead_tokens: as many as drafts for EAGLE-like methods and
     draft models, none for ngram. In vllm-0.32.0 whoever is admitted gets them too.
     """
     if s.k.sem.admissions_look_ahead:
         return s.k.lookahead
-    return ite(s.phase == RUN_PHASE, s.k.lookahead, 0)
+    return ite(either(s.phase == RUN_PHASE, continues(s, s.actor)), s.k.lookahead, 0)
 
 
 @clause("DRAFT-5")

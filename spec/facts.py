@@ -69,6 +69,8 @@ class Config:
     """Whether drafts may come though none are configured."""
     max_loras: int = 0
     """Different adapters that may run at once; 0: no cap."""
+    sessions: bool = False
+    """Whether requests may be sessions, whose prompts come in chunks."""
     grammars: bool = False
     """Whether requests may come with a grammar, which has to be compiled first."""
     groups: tuple[Group, ...] = (Group(),)
@@ -84,7 +86,7 @@ class Config:
     @property
     def may_skip(self) -> bool:
         """Whether a request may wait for something else than its turn."""
-        return self.max_loras > 0 or self.grammars
+        return self.max_loras > 0 or self.grammars or self.sessions
 
     @property
     def looks_ahead(self) -> bool:
@@ -188,6 +190,16 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class Chunk:
+    """What a session is sent after its first prompt."""
+
+    length: int
+    """Its tokens."""
+    max_tokens: int
+    """Outputs at which the turn that it begins ends."""
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """The facts about one request."""
 
@@ -204,3 +216,7 @@ class Request:
     """Whether its output has to follow a grammar."""
     items: tuple[Item, ...] = ()
     """Its encoder inputs."""
+    resumable: bool = False
+    """Whether it is a session: it goes on with the next chunk of its prompt where it stops."""
+    chunks: tuple[Chunk, ...] = ()
+    """Those that come after the first, where they are known beforehand."""

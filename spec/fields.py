@@ -61,8 +61,16 @@ WAITS = {
     "passed": "{R}",  # passed over in this step
     "nline": "I",  # of those that wait, how many have not been
     "lineset": "{R}",  # ghost: those
-    "awaits": "R>I",  # what a request waits for besides its turn: GRAMMAR; 0: nothing
+    "awaits": "R>I",  # what a request waits for besides its turn: GRAMMAR, INPUT; 0: nothing
     "came": "R>I",  # 1: that is there
+}
+SESSIONS = {
+    "turns": "R>I",  # chunks that a session has taken since its first
+    "sent": "R>I",  # chunks that have arrived for it since
+    "ended": "R>I",  # 1: no more will come
+    "grown": "R>I",  # what these have made its prompt longer by, outputs that it kept included
+    "lost": "R>I",  # what it counts of that, and has no more
+    "past": "R>I",  # which tokens it has had, as a number of the environment; 0: its first chunk's
 }
 STEP = {
     "comp": "R>I",  # num_computed_tokens
@@ -173,6 +181,7 @@ FIELDS: dict[str, str] = (
     | LOOKUP
     | QUEUES
     | WAITS
+    | SESSIONS
     | STEP
     | FLIGHT
     | FLIGHT_GHOST
@@ -196,6 +205,7 @@ HANDED = frozenset(POOL) | frozenset(TABLE) | frozenset(POOL_GHOST)
 MOVED = (
     frozenset(QUEUES)
     | frozenset(WAITS)
+    | frozenset(SESSIONS)
     | frozenset(ENCODER | PLAN | ENCODER_GHOST)
     | {"told", "fresh", "npre", "preempted", "turned", "since"}
     | {
@@ -212,4 +222,4 @@ NEW, RESUMED = 1, 2
 UNPAUSED, PAUSED_NEW, PAUSED_ALL = range(3)
 PLAIN, EOS, STOP_ID, REJECTED = range(4)
 CONTINUE, STOPPED, STOPPED_BY_ID, LENGTH, ERROR = range(5)
-GRAMMAR = 1
+GRAMMAR, INPUT = 1, 2

@@ -268,6 +268,8 @@ class IndexedEnv(Env):
 
     def count(self, sort: str, test: Test, by: Any = None) -> int:
         s: Any = self.state
+        if by == "line":
+            return sum(map(bool, map(test, s.rank)))
         return len(s.tlen) if by == "tlen" else super().count(sort, test, by)
 
     def variety(self, sort: str, test: Test, key: Key, by: Any = None) -> int:

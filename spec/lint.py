@@ -47,15 +47,16 @@ ODD = (
 
 MACHINE = (
     *("machine/blocks.py", "machine/schedule.py", "machine/update.py", "machine/events.py"),
-    *("machine/drafts.py", "machine/groups.py", "machine/waiting.py"),
+    *("machine/drafts.py", "machine/groups.py", "machine/waiting.py", "machine/sessions.py"),
     *("machine/encoder.py",),
 )
 RULES = (
     *("rules/pool.py", "rules/lookup.py", "rules/queues.py", "rules/steps.py", "rules/later.py"),
     *("rules/drafts.py", "rules/groups.py", "rules/waiting.py"),
-    *("rules/encoder.py",),
+    *("rules/encoder.py", "rules/sessions.py"),
 )
 PARTS = (
+    "rules/queues.py",
     "rules/later.py",
     "rules/drafts.py",
     "rules/waiting.py",
@@ -64,7 +65,7 @@ PARTS = (
 )
 READINGS = (
     *("state.py", "flight.py", "later.py", "drafts.py", "waiting.py"),
-    *("groups.py", "hybrid.py", "encoder.py", "planning.py"),
+    *("groups.py", "hybrid.py", "encoder.py", "planning.py", "sessions.py", "turns.py"),
     *("machine/output.py", "cache_events.py"),
 )
 

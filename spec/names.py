@@ -4,6 +4,7 @@ from nullblock.spec.fields import (
     CONTINUE,
     ERROR,
     GRAMMAR,
+    INPUT,
     LENGTH,
     PAUSED_ALL,
     PAUSED_NEW,
@@ -17,7 +18,10 @@ from nullblock.spec.fields import (
 
 STATUS = {WAITING: "WAITING", PREEMPTED: "PREEMPTED", RUNNING: "RUNNING"}
 """``RequestStatus`` by stage."""
-BLOCKED = {GRAMMAR: "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR"}
+BLOCKED = {
+    GRAMMAR: "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR",
+    INPUT: "WAITING_FOR_STREAMING_REQ",
+}
 """The same of a request that awaits something."""
 STAGE = {name: stage for stage, name in STATUS.items()}
 PAUSE_NAME = {UNPAUSED: "UNPAUSED", PAUSED_NEW: "PAUSED_NEW", PAUSED_ALL: "PAUSED_ALL"}

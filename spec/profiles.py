@@ -80,6 +80,24 @@ class Semantics:
     """UPD-6: a request that stops while it waits leaves the skipped queue too; if False, it stays
     there, ended, and the step that would admit it raises.
     """
+    chunks_bring_limits: bool = True
+    """SESS-2: a chunk brings its own max_tokens; if False, that of the first chunk holds."""
+    sessions_keep_tokens: bool = True
+    """SESS-3: a session keeps all its tokens but the last output; if False, those that are
+    computed, which are none once it is preempted.
+    """
+    chunks_rehash: bool = True
+    """SESS-4: the hash of a block goes with the tokens that a session drops; if False, it stays,
+    and names other content from then on.
+    """
+    late_outputs_dropped: bool = True
+    """SESS-5: outputs in flight when a session stops are dropped; if False, its next turn takes
+    them for its own.
+    """
+    sessions_stay_queued: bool = True
+    """SESS-7: a session that goes on with a chunk stands in one queue; if False, one that stops
+    while it waits is taken out of the queue that it has just joined.
+    """
     inputs_taken_back: bool = True
     """ENC-14: what a victim was to compute of encoder inputs is taken back out of the cache,
     unless somebody else refers to it; if False, it is taken out of the step alone.
@@ -163,6 +181,11 @@ VLLM_0_22_1 = Semantics(
     windows_await_verdicts=False,
     adapters_keep_places=False,
     stops_leave_every_queue=False,
+    chunks_bring_limits=False,
+    sessions_keep_tokens=False,
+    chunks_rehash=False,
+    late_outputs_dropped=False,
+    sessions_stay_queued=False,
     inputs_taken_back=False,
     encoder_budget_comes_back=False,
     chunks_end_at_items=False,
@@ -178,6 +201,12 @@ VLLM_0_32_0 = Semantics(
     drafts_for_running_only=False,
     adapters_keep_places=False,
     skipped_wait_apart=False,
+    # Sessions are not followed in this line: what is known of them is what the line before does.
+    chunks_bring_limits=False,
+    sessions_keep_tokens=False,
+    chunks_rehash=False,
+    late_outputs_dropped=False,
+    sessions_stay_queued=False,
     inputs_taken_back=False,
     encoder_budget_comes_back=False,
     chunks_end_at_items=False,

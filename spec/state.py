@@ -31,6 +31,7 @@ from nullblock.spec.hybrid import (
 )
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 from nullblock.spec.later import is_ready
+from nullblock.spec.sessions import chain, continues, max_tokens, num_output, prompt
 
 
 def in_queue(s: State, b: Value) -> Value:
@@ -192,7 +193,7 @@ def last_in_flight(s: State, r: Value) -> Value:
     """
     if not s.k.asynchronous:
         return False
-    end = s.k.prompt_len(r) + s.k.max_tokens(r)
+    end = prompt(s, r) + max_tokens(s, r)
     if s.k.sem.stop_check_counts_frames:
         return both(s.ph[r] > 0, s.ntok[r] + s.ph[r] >= end)
     return both(placeholders(s, r) > 0, s.comp[r] + 2 - placeholders(s, r) >= end)
@@ -306,6 +307,7 @@ def lookup_over(s: State, r: Value) -> Value:
     if s.k.several:
         return s.nhit >= all_hits(s)
     return either(
+        continues(s, r),
         s.k.skip_read(r),
         s.nhit >= s.k.full(s.ntok[r] - 1),
         neg(is_hit(s, wanted(s, r, s.nhit))),
@@ -322,14 +324,14 @@ def is_dropped(s: State, r: Value) -> Value:
     """
     if not s.k.eagle:
         return False
-    return either(s.nhit + 1 >= s.k.full(s.ntok[r] - 1), neg(is_hit(s, s.k.want(r, s.nhit + 1))))
+    return either(s.nhit + 1 >= s.k.full(s.ntok[r] - 1), neg(is_hit(s, chain(s, r, s.nhit + 1))))
 
 
 def longest(s: State, r: Value) -> Value:
     """The most tokens of r that can ever have to be in the cache: the last token sampled is
     never computed.
     """
-    return least(s.k.prompt_len(r) + s.k.max_tokens(r), s.k.max_len) - 1
+    return least(prompt(s, r) + max_tokens(s, r), s.k.max_len) - 1
 
 
 @clause("LIFE-11")
@@ -340,15 +342,23 @@ def servable(s: State, r: Value) -> Value:
     Source: our decision; vLLM's front end checks the prompt's length, its scheduler nothing.
     """
     return both(
-        1 <= s.k.prompt_len(r),
-        s.k.prompt_len(r) < s.k.max_len,
-        held_at_most(s, r, s.k.blocks(reach(s, longest(s, r)))) <= s.k.usable,
+        can_serve(s, r, prompt(s, r), max_tokens(s, r)),
+        encoder.encodable(s, r),
+    )
+
+
+def can_serve(s: State, r: Value, tokens: Value, outputs: Value) -> Value:
+    """Whether r can be served with a prompt of so many tokens, and at most so many outputs."""
+    most = least(tokens + outputs, s.k.max_len) - 1
+    return both(
+        1 <= tokens,
+        tokens < s.k.max_len,
+        held_at_most(s, r, s.k.blocks(reach(s, most))) <= s.k.usable,
         either(
             s.k.chunked,
-            longest(s, r) <= s.k.budget,
+            most <= s.k.budget,
             both(0 < s.k.threshold, s.k.threshold <= s.k.budget),
         ),
-        encoder.encodable(s, r),
     )
 
 
@@ -362,9 +372,9 @@ def check_stop(s: State, r: Value) -> Value:
     """
     if waiting.is_rejected(s, r):
         return ERROR
-    at_limit = either(s.ntok[r] >= s.k.max_len, s.ntok[r] - s.k.prompt_len(r) >= s.k.max_tokens(r))
+    at_limit = either(s.ntok[r] >= s.k.max_len, num_output(s, r) >= max_tokens(s, r))
     if s.k.sem.min_tokens_hold_stops:
-        if s.ntok[r] - s.k.prompt_len(r) < s.k.min_tokens(r):
+        if num_output(s, r) < s.k.min_tokens(r):
             return LENGTH if s.k.sem.length_before_min_tokens and at_limit else CONTINUE
     kind = s.k.last_token(s, r)
     if kind == EOS:

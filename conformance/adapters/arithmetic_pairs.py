@@ -8,7 +8,7 @@ PYTEST_DONT_REWRITE: an assertion that pytest rewrites has paths of its own.
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
+from types import MethodType, SimpleNamespace
 from typing import Any
 
 from nullblock.reference.request import RequestStatus
@@ -31,7 +31,7 @@ R = 0
 def environment(size: int, **constants: Any) -> Any:
     """An environment with a block size and no more than what a helper reads."""
     always: dict[str, Any] = {"sem": NORMATIVE, "lookahead": 0}
-    always |= dict.fromkeys(("windowed", "several", "encodes"), False)
+    always |= dict.fromkeys(("windowed", "several", "encodes", "sessions"), False)
     k = SimpleNamespace(block_size=size, **always, **constants)
     k.blocks = lambda tokens: Env.blocks(k, tokens)  # type: ignore[arg-type]
     k.full = lambda tokens: Env.full(k, tokens)  # type: ignore[arg-type]
@@ -287,6 +287,7 @@ def _servable_there(
     request: Any = SimpleNamespace(
         num_prompt_tokens=prompt, max_tokens=max_tokens, request_id="", mm_features=()
     )
+    phase._unservable_length = MethodType(Admission._unservable_length, phase)
     return Admission._unservable_reason(phase, request) is None
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from nullblock.conformance.adapters.spec_constants import check_groups, constants
 from nullblock.conformance.adapters.spec_drafts import Drafts
+from nullblock.conformance.adapters.spec_sessions import check_session, has_sessions
 from nullblock.conformance.adapters.spec_tokens import Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id
 from nullblock.conformance.drafting import Drafted
@@ -18,20 +19,23 @@ from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import CHUNK
 from nullblock.spec.flight import begins, in_flight
 from nullblock.spec.later import discarded
-from nullblock.spec.machine import events
+from nullblock.spec.machine import events, sessions
 from nullblock.spec.machine.output import SchedulerOutput
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.names import BLOCKED, PAUSE, STATUS
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_unservable
+from nullblock.spec.sessions import awaits_input, num_output
 from nullblock.spec.state import live
+from nullblock.spec.turns import can_take
 from nullblock.spec.waiting import is_skipped
 
 FEATURES = CORE_FEATURES | {
     *(Feature.drafts, Feature.windows, Feature.hybrid),
     *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
     *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts),
+    Feature.streaming,
 }
 
 
@@ -39,7 +43,7 @@ def create(config: Config, semantics: Semantics) -> Engine:
     """The specification under a scenario's configuration. Raises OutOfScope."""
     known = constants(config, semantics)
     check_groups(config, semantics, known.use_eagle)
-    return _Spec(replace(known, grammars=True), config)
+    return _Spec(replace(known, grammars=True, sessions=has_sessions(known)), config)
 
 
 class _Spec:
@@ -69,7 +73,12 @@ class _Spec:
         """
         if request.max_tokens < 1 or not 0 <= request.min_tokens <= request.max_tokens:
             raise ValueError("max_tokens is at least 1 and min_tokens between 0 and max_tokens")
+        if live(self.s, request.id) if request.id in self.k.requests else False:
+            self.add_chunk(request)
+            return
         check_id(self.s, request.id)
+        if request.resumable:
+            check_session(self.config, request)
         self.k.introduce(request)
         if not events.add(self.s, request.id):
             items = self.k.requests[request.id].items
@@ -78,6 +87,19 @@ class _Spec:
             self.rejected.append((request.id, reason))
         elif request.grammar is not None and request.grammar.is_ready:
             self.compile_grammars([request.id])
+
+    def add_chunk(self, chunk: NewRequest) -> None:
+        """What arrives with the id of a session is its next chunk, or its end."""
+        s, id = self.s, chunk.id
+        check_session(self.config, chunk)
+        assert self.k.resumable(id), f"duplicate request id: {id!r}"
+        if not chunk.resumable:
+            sessions.end(s, id)
+        elif not s.ended[id]:
+            self.k.send(chunk)
+            if awaits_input(s, id) and not can_take(s, id):
+                self.rejected.append((id, self.k.why_refused(s, id)))
+            sessions.send(s, id)
 
     def schedule(self) -> Fields:
         """Decide one step."""
@@ -98,7 +120,6 @@ class _Spec:
         """A decision in the words of the driver's `schedule` line. Computed and output tokens
         are those before the step.
         """
-        k = self.k
         return {
             "num_scheduled_tokens": dict(out.num_scheduled_tokens),
             "order": [r for r, _ in out.num_scheduled_tokens],
@@ -108,7 +129,7 @@ class _Spec:
                     "id": q.id,
                     "blocks": list(map(list, by_group(q.blocks))),
                     "computed": q.computed,
-                    "prompt_len": k.num_prompt_tokens(q.id),
+                    "prompt_len": self.k.num_prompt_tokens(self.s, q.id),
                     "prefill_len": q.prefill,
                 }
                 for q in out.new
@@ -143,9 +164,10 @@ class _Spec:
             raise IndexError("no step is in flight")
         self.k.incoming, self.k.outputs, self.k.taken = sampled, [], {}
         self.drafts.returns()
+        refused, self.k.refused = self.rejected, []
         update_from_output(self.s)
         self.told += self.k.take_events()
-        refused, self.rejected = self.rejected, []
+        self.rejected = self.k.refused
         return [
             {"id": r, "tokens": [], "finish": "rejected", "stop_reason": why} for r, why in refused
         ] + self.k.outputs
@@ -185,8 +207,13 @@ class _Spec:
         return [r for r in asked if events.abort(self.s, r)]
 
     def reset_prefix_cache(self, reset_running: bool) -> bool:
-        """Forget every hash if no block is held."""
-        return bool(events.reset_prefix_cache(self.s, reset_running))
+        """Forget every hash if no block is held. Raises RuntimeError, as vLLM does, where one
+        still is after whoever ran was preempted: a session's.
+        """
+        done = bool(events.reset_prefix_cache(self.s, reset_running))
+        if reset_running and not done:
+            raise RuntimeError("blocks are still held after preempting every running request")
+        return done
 
     def reset_encoder_cache(self) -> None:
         """Forget all embeddings."""
@@ -265,7 +292,7 @@ class _Spec:
             "status": BLOCKED.get(s.awaits[r]) or STATUS[s.stage[r]],
             "computed": s.comp[r],
             "tokens": s.ntok[r],
-            "output": s.ntok[r] - k.prompt_len(r),
+            "output": num_output(s, r),
             "placeholders": placeholders(s, r),
             "discard": discarded(s, r),
             "spec": s.spec[r],

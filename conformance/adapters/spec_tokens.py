@@ -1,10 +1,12 @@
 """What the specification asks about requests, answered from the tokens of a scenario."""
 
+from dataclasses import replace
 from typing import Any
 
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import Items
 from nullblock.conformance.adapters.spec_events import told
+from nullblock.conformance.adapters.spec_sessions import check_stop_of_session
 from nullblock.conformance.adapters.spec_waits import Grammars, adapter_number
 from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.played.encoder import Embeds
@@ -14,6 +16,9 @@ from nullblock.spec.fields import EOS, ERROR, PLAIN, REJECTED, STOP_ID, STOPPED_
 from nullblock.spec.indexed import IndexedEnv
 from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in
 from nullblock.spec.names import FINISH
+from nullblock.spec.rejection import why_refused
+from nullblock.spec.sessions import kept, num_output, prompt
+from nullblock.spec.turns import is_refused
 
 NO_CHAIN = 0
 """The chain of a block that is not full yet: no block carries it."""
@@ -38,6 +43,12 @@ class Tokens(IndexedEnv):
         self.without_tokens: set[str] = set()
         """Whose prompts are embeddings and nothing else."""
         self.chains: dict[str, list[int]] = {}
+        self.chunks: dict[str, list[NewRequest]] = {}
+        """By session, all that it was sent."""
+        self.refused: list[tuple[str, str]] = []
+        """Whose next chunk was refused, and why."""
+        self.stop_reasons: dict[str, int] = {}
+        """By session, the token that an earlier turn was told to end with."""
         self.numbers: dict[tuple[int, tuple[int, ...], Keys], int] = {}
         self.incoming: dict[str, list[int]] = {}
         self.outputs: list[Fields] = []
@@ -62,7 +73,10 @@ class Tokens(IndexedEnv):
             adapter=adapter_number(r),
             grammar=r.grammar is not None,
             items=self.items.taken(r),
+            resumable=r.resumable,
         )
+        self.chunks[r.id] = [r]
+        self.stop_reasons.pop(r.id, None)
         self.played.introduce(r)
 
     def prompted(self, r: NewRequest) -> None:
@@ -77,9 +91,40 @@ class Tokens(IndexedEnv):
                 self.without_tokens.add(r.id)
                 self.content[r.id] = [0] * len(r.prompt)
 
-    def num_prompt_tokens(self, r: str) -> int:
+    def num_prompt_tokens(self, s: State, r: str) -> int:
         """The tokens of its prompt that workers are sent."""
-        return 0 if r in self.without_tokens else self.prompt_len(r)
+        return 0 if r in self.without_tokens else int(prompt(s, r))
+
+    def send(self, r: NewRequest) -> None:
+        """Keep a chunk of a session until it takes it."""
+        self.chunks[r.id].append(r)
+
+    def why_refused(self, s: Any, r: Any) -> str:
+        """Why r cannot take its next chunk."""
+        n = s.turns[r] + 1
+        limit = self.chunk_limit(r, n if self.sem.chunks_bring_limits else 0)
+        reason = why_refused(self.config, kept(s, r), self.chunk_len(r, n), limit)
+        assert reason is not None, "a refusal has a reason"
+        return reason
+
+    def chunk_len(self, r: Any, n: int) -> int:
+        return len(self.chunks[r][n].prompt)
+
+    def chunk_limit(self, r: Any, n: int) -> int:
+        return self.chunks[r][n].max_tokens
+
+    def extended(self, r: Any, past: int, kept: int, known: int) -> int:
+        """The next chunk of r stands behind what it keeps; blocks that were full and known keep
+        their numbers.
+        """
+        chunk, full = self.chunks[r][past + 1], known // self.block_size
+        if full:
+            self.chain(r, full - 1)
+        del self.chains[r][full:], self.content[r][kept:]
+        self.content[r] += chunk.prompt
+        self.added[r] = replace(self.added[r], stop=chunk.stop, eos=chunk.eos)
+        self.requests[r] = replace(self.requests[r], min_tokens=chunk.min_tokens)
+        return past + 1
 
     def want(self, t: Any, i: int) -> Any:
         n = self.chain(self.owner(t), i)
@@ -114,7 +159,7 @@ class Tokens(IndexedEnv):
         token = self.incoming[r][taken]
         self.content[r].append(token)
         self.taken[r] = taken + 1
-        self.played.took(s, r, token, len(self.content[r]) - self.prompt_len(r))
+        self.played.took(s, r, token, num_output(s, r))
 
     def on_null(self, s: State, change: int) -> None:
         self.null_refs += change
@@ -144,13 +189,18 @@ class Tokens(IndexedEnv):
         return events
 
     def note(self, s: State, r: Any, why: Any) -> None:
+        check_stop_of_session(s, r, why)
+        if is_refused(s, r, why):
+            self.refused.append((r, self.why_refused(s, r)))
         tokens = self.content[r][-self.taken[r] :]
         stop = self.played.verdict(s, r) if why == ERROR else why
+        if stop == STOPPED_BY_ID:
+            self.stop_reasons[r] = tokens[-1]
         self.outputs.append(
             {
                 "id": r,
                 "tokens": tokens,
                 "finish": FINISH[why],
-                "stop_reason": tokens[-1] if stop == STOPPED_BY_ID else None,
+                "stop_reason": self.stop_reasons.get(r),
             }
         )

@@ -9,8 +9,9 @@ from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.played.grammar import PlayedGrammar
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec.concrete import State
+from nullblock.spec.sessions import awaits_grammar
 from nullblock.spec.state import check_stop, is_waiting
-from nullblock.spec.waiting import is_masked, lacks, masked_later
+from nullblock.spec.waiting import is_masked, masked_later
 
 
 def adapter_number(request: NewRequest) -> int:
@@ -48,7 +49,7 @@ class Grammars:
         """A request took a token. Raises AttributeError, as vLLM does, where the grammar that is
         to see it is not compiled yet: the token was sampled for an earlier owner of the id.
         """
-        if lacks(s, r):
+        if awaits_grammar(s, r):
             raise AttributeError(f"{r} takes a token, and has no grammar yet that sees it")
         grammar = self.played.get(r)
         if grammar is not None and num_output > grammar.after:

@@ -62,6 +62,7 @@ FAMILIES: Final[dict[str, str]] = {
     "OUT": "what the worker is told",
     "UPD": "outputs that come back",
     "ENC": "encoder inputs",
+    "SESS": "streaming sessions",
     "LIFE": "arrival, end, and everything from outside",
     "LIVE": "what happens in the end",
     "THEOREM": "theorems",

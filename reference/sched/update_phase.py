@@ -137,6 +137,9 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         skipped, so that it stays there, and raises when its turn comes.
         """
         self.running = remove_all(self.running, stopped_running)
+        if self.semantics.sessions_stay_queued:
+            # A session that goes on stands where it is to wait already.
+            stopped_preempted = {one for one in stopped_preempted if one.is_finished()}
         if stopped_preempted:
             self.waiting.remove_requests(stopped_preempted)
             if self.semantics.stops_leave_every_queue:

@@ -54,6 +54,7 @@ class Program(Functions):
             setattr(self.watch, name, Bits(f"watch_{name}"))
         # Chains are numbered when they are first asked for; these questions are about all of them.
         self.answers("want")
+        self.answers("chain_of")
         if max(len(self.watched), len(self.rules)) > 128:
             raise Untranslatable("more than 128 rules or witnesses")
 

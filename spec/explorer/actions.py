@@ -8,12 +8,12 @@ from nullblock.spec.explorer.model import Scope
 from nullblock.spec.fields import UNBORN
 from nullblock.spec.flight import in_flight
 from nullblock.spec.kernel import State
-from nullblock.spec.machine import events
+from nullblock.spec.machine import events, sessions
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.names import PAUSE_NAME
+from nullblock.spec.sessions import awaits_grammar
 from nullblock.spec.state import live
-from nullblock.spec.waiting import lacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,40 @@ class Compiled:
         return f"grammar of {self.id} compiled"
 
 
-Action = Add | Step | Schedule | Update | Abort | Reset | Evict | Pause | Compiled | ResetEncoder
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A session is sent its next chunk."""
+
+    id: str
+
+    def __str__(self) -> str:
+        return f"chunk for {self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A session is told that no more will come."""
+
+    id: str
+
+    def __str__(self) -> str:
+        return f"end of {self.id}"
+
+
+Action = (
+    Add
+    | Step
+    | Schedule
+    | Update
+    | Abort
+    | Reset
+    | Evict
+    | Pause
+    | Compiled
+    | ResetEncoder
+    | Send
+    | End
+)
 Check = Callable[[State, Action], Any]
 
 
@@ -138,10 +171,15 @@ def actions(s: State, scope: Scope) -> Iterator[Action]:
         if state != s.pause:
             yield Pause(state)
     for t in scope.templates:
-        if lacks(s, t.id):
+        if awaits_grammar(s, t.id):
             yield Compiled(t.id)
     if scope.encoder_resets:
         yield ResetEncoder()
+    for t in scope.templates:
+        if t.chunks is not None and live(s, t.id) and s.ended[t.id] == 0:
+            if s.sent[t.id] < len(t.chunks):
+                yield Send(t.id)
+            yield End(t.id)
 
 
 def perform(s: State, action: Action, half: Callable[[State], None] | None = None) -> None:
@@ -173,5 +211,9 @@ def perform(s: State, action: Action, half: Callable[[State], None] | None = Non
             events.reset_encoder_cache(s)
         case Compiled(r):
             events.compiled(s, r)
+        case Send(r):
+            sessions.send(s, r)
+        case End(r):
+            sessions.end(s, r)
         case _:
             assert_never(action)

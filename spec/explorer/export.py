@@ -5,6 +5,7 @@ document gets a seed with which they differ wherever they must.
 """
 
 import zlib
+from collections import Counter
 from collections.abc import Iterable
 from itertools import count
 from typing import Any, assert_never
@@ -14,11 +15,13 @@ from nullblock.spec.explorer.actions import (
     Action,
     Add,
     Compiled,
+    End,
     Evict,
     Pause,
     Reset,
     ResetEncoder,
     Schedule,
+    Send,
     Step,
     Update,
 )
@@ -34,9 +37,11 @@ def scenario(scope: Scope, actions: Iterable[Action]) -> dict[str, Any]:
     """The scenario document in which `actions` happen to the engine of `scope`."""
     seed = _seed(scope)
     templates = {t.id: t for t in scope.templates}
+    sent: Counter[str] = Counter()
+    """Chunks that have been sent of each session."""
     return {
         "config": _config(scope.config) | _drafts(scope) | {"seed": seed, "vocab": VOCAB},
-        "events": [_event(a, templates, seed, scope.config) for a in actions],
+        "events": [_event(a, templates, seed, scope.config, sent) for a in actions],
     }
 
 
@@ -94,9 +99,21 @@ def _drafts(scope: Scope) -> dict[str, Any]:
     }
 
 
-def _event(action: Action, templates: dict[str, Template], seed: int, c: Config) -> dict[str, Any]:
+def _event(
+    action: Action,
+    templates: dict[str, Template],
+    seed: int,
+    c: Config,
+    sent: Counter[str],
+) -> dict[str, Any]:
     match action:
+        case Send(id):
+            sent[id] += 1
+            return _chunk(templates[id], sent[id])
+        case End(id):
+            return {"op": "add", "id": id, "prompt": [1]}
         case Add(id):
+            sent[id] = 0
             return _add(templates[id], seed, c.policy)
         case Step():
             return {"op": "step"}
@@ -118,6 +135,22 @@ def _event(action: Action, templates: dict[str, Template], seed: int, c: Config)
             return {"op": "grammar_ready", "ids": [id]}
         case _:
             assert_never(action)
+
+
+def _chunk(t: Template, n: int) -> dict[str, Any]:
+    """The n-th chunk of a session."""
+    assert t.chunks is not None, "only sessions are sent chunks"
+    limit = t.limits[n - 1] if t.limits else t.max_tokens
+    chunk = {"op": "add", "id": t.id, "prompt": list(t.chunks[n - 1]), "max_tokens": limit}
+    return {**chunk, "resumable": True, **_eos(t)}
+
+
+def _eos(t: Template) -> dict[str, Any]:
+    if t.eos_at is None:
+        return {}
+    if t.chunks is not None and t.eos_at:
+        raise ValueError(f"a scenario cannot say where each turn of {t.id} ends")
+    return {"eos": EOS_TOKEN, "eos_at": t.eos_at}
 
 
 def _add(t: Template, seed: int, policy: str) -> dict[str, Any]:
@@ -146,8 +179,9 @@ def _add(t: Template, seed: int, policy: str) -> dict[str, Any]:
         event["salt"] = t.salt
     if t.skip_cache_read:
         event["skip_cache_read"] = True
-    if t.eos_at is not None:
-        event |= {"eos": EOS_TOKEN, "eos_at": t.eos_at}
+    event |= _eos(t)
+    if t.chunks is not None:
+        event["resumable"] = True
     if t.stop_at is not None:
         event["stop"] = [sampled(seed, t.id, len(t.prompt) + t.stop_at)]
     return event
@@ -160,7 +194,9 @@ def sampled(seed: int, id: str, position: int) -> int:
 
 def _seed(scope: Scope) -> int:
     """The first seed with which no two sampled tokens are alike, nor like a prompt's or eos."""
-    prompts = {token for t in scope.templates for token in t.prompt}
+    prompts = {
+        token for t in scope.templates for some in (t.prompt, *(t.chunks or ())) for token in some
+    }
     places = [
         (t.id, p)
         for t in scope.templates

@@ -31,6 +31,7 @@ BY_TABLE = ("tlen", "ncached")
 BY_REQUEST = (
     *("stage", "comp", "ntok", "sched", "ph", "drop", "told", "fresh"),
     *("spec", "drafted", "pd", "old", "chunk", "awaits", "came"),
+    *("turns", "sent", "ended", "grown", "lost", "past"),
 )
 BY_ITEM = ("kept", "unused", "inputs", "newly", "gone", "plan", "made")
 GONE = -1

@@ -286,6 +286,11 @@ def tokens_in_their_places(was: State, s: State, done: Action) -> Value:
     )
 
 
+def truth(s: State, t: Value, i: Value) -> Value:
+    """What really identifies the i-th block of table t, whatever a profile hashes."""
+    return s.k.content(t, i, s.past[s.k.owner(t)]) if s.k.sessions else s.k.truth(t, i)
+
+
 @claim("HASH-18")
 def sharing_agrees(s: State) -> Value:
     """Requests that share a block agree on all that identifies it: tokens, adapter and salt, from
@@ -299,7 +304,7 @@ def sharing_agrees(s: State) -> Value:
             "TI",
             lambda u, j: implies(
                 both(u != t, neg(is_null(s, t, i)), s.tab[u, j] == s.tab[t, i]),
-                s.k.truth(u, j) == s.k.truth(t, i),
+                truth(s, u, j) == truth(s, t, i),
             ),
             span=lambda u: (0, s.tlen[u]),
         )

@@ -24,6 +24,7 @@ from nullblock.spec.hybrid import (
 )
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
+from nullblock.spec.sessions import chain
 from nullblock.spec.state import is_head, start
 
 
@@ -68,7 +69,7 @@ def cached_prefix_carries_hashes(s: State) -> Value:
             ite(
                 s.pos[t, b] < s.ncached[t],
                 either(
-                    s.hsh[b] == s.k.want(t, s.pos[t, b]),
+                    s.hsh[b] == chain(s, t, s.pos[t, b]),
                     both(s.evicted == 1, s.hsh[b] == s.k.NOHASH),
                 ),
                 s.hsh[b] == s.k.NOHASH,

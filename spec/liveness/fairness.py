@@ -13,11 +13,13 @@ from nullblock.spec.explorer.actions import (
     Action,
     Add,
     Compiled,
+    End,
     Evict,
     Pause,
     Reset,
     ResetEncoder,
     Schedule,
+    Send,
     Step,
     Update,
 )
@@ -129,7 +131,19 @@ def _note(action: Action, taken: int, unpaused: int, assumed: frozenset[Assumpti
             return "it comes, as it must" if taken else "not awaited all the way round"
         case Abort() if not taken:
             return "nobody need be aborted"
-        case Add() | Abort() | Reset() | Evict() | Pause() | Compiled() | ResetEncoder():
+        case Send() | End() if not taken:
+            return "nobody need send anything"
+        case (
+            Add()
+            | Abort()
+            | Reset()
+            | Evict()
+            | Pause()
+            | Compiled()
+            | ResetEncoder()
+            | Send()
+            | End()
+        ):
             return "the world may do so for ever" if taken else "need never happen"
 
 

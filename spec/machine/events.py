@@ -5,6 +5,7 @@ from nullblock.spec.fields import HANDED, MOVED, PAUSED_ALL, RUNNING, UNPAUSED
 from nullblock.spec.kernel import State, Value, either, ite, loop, neg
 from nullblock.spec.machine.blocks import free, withdraw
 from nullblock.spec.machine.encoder import let_inputs_go
+from nullblock.spec.machine.sessions import leave_with_blocks
 from nullblock.spec.rules.encoder import wipe_embeddings
 from nullblock.spec.rules.pool import evict_block, wipe
 from nullblock.spec.rules.queues import (
@@ -20,8 +21,8 @@ from nullblock.spec.rules.queues import (
     set_pause,
 )
 from nullblock.spec.rules.waiting import come
+from nullblock.spec.sessions import awaits_grammar, holds_while_waiting, num_waiting
 from nullblock.spec.state import index_of, live, servable
-from nullblock.spec.waiting import lacks
 
 RESET_LOOP = HANDED | MOVED | {"comp", "ph", "pd", "drop", "old", "landed"}
 
@@ -46,6 +47,8 @@ def abort(s: State, r: Value) -> Value:
         let_inputs_go(s, r)
         free(s, r)
         forget(s, r)
+    elif holds_while_waiting(s, r):
+        leave_with_blocks(s, r)
     else:
         let_inputs_go(s, r)
         abort_waiting(s, r)
@@ -56,7 +59,7 @@ def compiled(s: State, r: Value) -> Value:
     """The grammar of r is compiled. Returns False, and changes nothing, where nobody awaits that
     (WAIT-43).
     """
-    if not lacks(s, r):
+    if not awaits_grammar(s, r):
         return False
     come(s, r)
     return True
@@ -126,7 +129,7 @@ def unfinished(s: State) -> Value:
 
 def num_unfinished(s: State) -> Value:
     """How many requests there is work for (LIFE-16)."""
-    waiting = ite(s.pause == UNPAUSED, s.nwait, 0)
+    waiting = ite(s.pause == UNPAUSED, num_waiting(s), 0)
     return ite(s.pause == PAUSED_ALL, 0, s.nr + waiting)
 
 

@@ -7,6 +7,7 @@ from nullblock.spec.drafts import tokens_ahead
 from nullblock.spec.fields import NEW, RESUMED
 from nullblock.spec.groups import sees_part
 from nullblock.spec.kernel import State, Value
+from nullblock.spec.sessions import num_output
 
 Blocks = tuple[int, ...] | tuple[tuple[int, ...], ...]
 """Blocks of a request; of several groups a tuple for each."""
@@ -206,7 +207,7 @@ def _cached(s: State, r: Value) -> CachedRequest:
         id=r,
         new_blocks=blocks(s, r, 0 if resumed else s.told[r]),
         computed=s.comp[r],
-        num_output=s.ntok[r] - s.k.prompt_len(r) + tokens_ahead(s, r),
+        num_output=num_output(s, r) + tokens_ahead(s, r),
         resumed=resumed,
         all_tokens=tokens_again(s, r),
     )

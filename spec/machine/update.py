@@ -7,6 +7,7 @@ from nullblock.spec.kernel import State, Value, both, loop, neg
 from nullblock.spec.machine.blocks import free
 from nullblock.spec.machine.drafts import DRAFTS_LOOP, hear, take_drafts, verify, verify_anyhow
 from nullblock.spec.machine.encoder import let_inputs_go, let_passed_go
+from nullblock.spec.machine.sessions import end_turn, leave_with_blocks, refuse_next
 from nullblock.spec.rules.pool import publish_known
 from nullblock.spec.rules.queues import finish, finish_waiting, forget
 from nullblock.spec.rules.steps import (
@@ -17,7 +18,9 @@ from nullblock.spec.rules.steps import (
     pass_over,
     take_token,
 )
+from nullblock.spec.sessions import holds_while_waiting
 from nullblock.spec.state import check_stop, index_of
+from nullblock.spec.turns import goes_on
 
 UPDATE_LOOP = (
     HANDED
@@ -69,14 +72,19 @@ def settle(s: State, r: Value) -> None:
     why = check_stop(s, r)
     s.k.note(s, r, why)
     publish_what_is_known(s, r)
+    refuse_next(s, r, why)
     if why == CONTINUE:
         go_on(s, r)
         hear(s, r)
+    elif goes_on(s, r, why):
+        end_turn(s, r)
     elif s.stage[r] == RUNNING:
         finish(s, index_of(s, r))
         let_inputs_go(s, r)
         free(s, r)
         forget(s, r)
+    elif holds_while_waiting(s, r):
+        leave_with_blocks(s, r)
     else:
         let_inputs_go(s, r)
         finish_waiting(s, r)

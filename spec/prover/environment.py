@@ -69,6 +69,8 @@ class SymbolicEnv(OneGroup):
     """The layers see all of the past; others, and several groups, are searched, not proved."""
     encodes = False
     """No model has an encoder; those that have one are searched, not proved."""
+    sessions = False
+    """Nobody is a session; where some are, states are searched, not proved."""
     drafts = True
     """Drafts may come."""
     skips = True

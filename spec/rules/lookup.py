@@ -16,6 +16,7 @@ from nullblock.spec.rules.drafts import grant_drafts
 from nullblock.spec.rules.encoder import forget_plan
 from nullblock.spec.rules.later import meet, pad_drafts, take_slot
 from nullblock.spec.rules.waiting import leave_line
+from nullblock.spec.sessions import continues
 from nullblock.spec.state import (
     fits,
     fits_whole,
@@ -183,7 +184,7 @@ def give_up(s: State, r: Value) -> None:
     require(s.looking == 2, "the lookup is over")
     require(turn(s, r), "the request is being given slots")
     require(s.na == 0, "no hit is adopted")
-    require(holds_nothing(s, r), "it holds nothing")
+    require(either(holds_nothing(s, r), continues(s, r)), "it holds nothing")
     require(neg(fits(s, r)), "its slots are not free")
     if s.k.encodes:
         require(neg(refers_to_any(s, r)), "it refers to no embeddings")

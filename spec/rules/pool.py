@@ -17,6 +17,7 @@ from nullblock.spec.kernel import (
     require,
     rule,
 )
+from nullblock.spec.sessions import chain
 from nullblock.spec.state import hashable, is_lru, room, turn
 
 
@@ -69,7 +70,7 @@ def _publish(s: State, t: Value) -> None:
     if i < s.tlen[t]:
         if neg(is_null(s, t, i)):
             b = s.tab[t, i]
-            s.hsh[b] = s.k.want(t, i)
+            s.hsh[b] = chain(s, t, i)
             s.hstamp[b] = s.hclock
             s.hclock += 1
     s.ncached[t] = i + 1

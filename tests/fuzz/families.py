@@ -157,6 +157,18 @@ def _beside_the_core() -> Iterable[Family]:
     )
 
 
+def _of_sessions() -> Iterable[Family]:
+    yield Family(
+        "sessions",
+        "streaming sessions, with drafts or without",
+        lambda key, size, features: waits.with_sessions(key, size),
+        _of_waits,
+        CORE_FEATURES
+        | {Feature.streaming, Feature.drafts, Feature.lora_cap, Feature.structured_output},
+        every=1,
+    )
+
+
 def _of_two() -> Iterable[Family]:
     yield Family(
         "drafts-groups",
@@ -181,4 +193,4 @@ def _of_two() -> Iterable[Family]:
     )
 
 
-FAMILIES = {family.name: family for family in (*_of_one_kind(), *_of_two())}
+FAMILIES = {family.name: family for family in (*_of_one_kind(), *_of_sessions(), *_of_two())}

@@ -173,6 +173,24 @@ class Waits:
         return event
 
 
+def with_sessions(seed: str, size: int = 30) -> Scenario:
+    """The scenario of a seed with sessions, FCFS, with drafts or without; at times with adapters
+    that are capped, or with grammars where there are no drafts.
+    """
+    ask = Seeded(f"sessions:{seed}")
+    has_drafts = ask.chance(35)
+    features = CORE_FEATURES - {Feature.priority} | {Feature.streaming}
+    if has_drafts:
+        base = drafts.seeded(seed, size, features | {Feature.drafts})
+    else:
+        base = make(ask, size, features)
+    base["config"]["policy"] = "fcfs"
+    waits = Waits(ask, base, frozenset({Feature.streaming}))
+    others = ("lora",) if has_drafts else ("lora", "grammar")
+    waits.kinds |= {kind for kind in others if ask.chance(15)}
+    return waits.scenario()
+
+
 def seeded(seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURES) -> Scenario:
     """The scenario of a seed, for engines that do all of these features."""
     ask = Seeded(f"waits:{seed}")

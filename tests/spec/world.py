@@ -24,12 +24,31 @@ CONFIG = Config(
 class World(Env):
     """Requests whose ids start alike share their first block; those of kind `e` stop at once."""
 
+    def __init__(self, config: Config, checks: bool = False) -> None:
+        super().__init__(config, checks)
+        self.pasts: list[tuple[int, int]] = []
+        """Of what sessions have had: what it follows, and how many blocks keep their hashes."""
+
     def want(self, t: Any, i: int) -> Any:
         r = self.owner(t)
         if r is None:
             return None
         kinds = ("shared" if j == 0 else r[0] for j in range(i + 1))
         return tuple((kind, self.group(t)) if self.several else kind for kind in kinds)
+
+    def extended(self, r: Any, past: int, kept: int, known: int) -> int:
+        self.pasts.append((past, self.full(known)))
+        return len(self.pasts)
+
+    def chained(self, t: Any, i: int, past: int) -> Any:
+        """Blocks that a session had full keep their hashes, and those behind get new ones."""
+        if not past:
+            return self.want(t, i)
+        before, full = self.pasts[past - 1]
+        if i < full:
+            return self.chained(t, i, before)
+        whole = self.chained(t, full - 1, before) if full else ()
+        return (*whole, *((self.owner(t), past) for _ in range(i + 1 - full)))
 
     def par(self, h: Any) -> Any:
         return h and h[:-1]
