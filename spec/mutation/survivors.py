@@ -39,7 +39,9 @@ def reason(m: Mutant) -> Reason | None:
 
 
 UNDER_WAY: frozenset[str] = frozenset()
-"""Files whose mutants were not gone through to the end: some go unnoticed without a reason."""
+"""Functions, as file.function, whose mutants were not gone through to the end: some go unnoticed
+without a reason.
+"""
 
 GHOST = Reason(
     "equivalent",
