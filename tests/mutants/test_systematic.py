@@ -59,8 +59,8 @@ def test_what_is_noticed_is_noticed_by_a_statement() -> None:
 
 
 def test_whoever_goes_unnoticed_is_explained() -> None:
-    """Each mutant that no engine notices has a reason, but for those of functions that are under way,
-    each of which lacks some; each reason is needed.
+    """Each mutant that no engine notices has a reason, but for those of functions that are under
+    way, each of which lacks some; each reason is needed.
     """
     left = page.unnoticed({e: KEPT[e] for e in ENGINES})
     unexplained = [m for m in left if reason(m) is None]
