@@ -91,6 +91,7 @@ class Env(Grouped, Prompts):
         self.draft_slots = config.draft_slots
         self.max_loras = config.max_loras
         self.second_runner = config.use_v2_model_runner
+        self.wants_vectors = config.pooling
         self.skips = config.may_skip
         self.sessions = config.sessions
         self.in_order = not config.may_skip
@@ -238,6 +239,10 @@ class Env(Grouped, Prompts):
     def chained(self, t: Any, i: int, past: int) -> Any:
         """The chain hash of the i-th block of a table whose request has had that."""
         return self.want(t, i)
+
+    def pools(self, r: Any) -> bool:
+        """Whether r wants a vector; where invariants ask for nobody, it does not."""
+        return False if r is None else self.requests[r].pooling
 
     def order(self, r: Any) -> tuple[int, float, Any]:
         """Place in a PRIORITY queue, least first."""

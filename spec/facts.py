@@ -79,6 +79,8 @@ class Config:
     """What the admission cap reckons with as the tokens of a step; None: the token budget."""
     encoder: Encoder | None = None
     """The model's encoder; None: there is none, and no request has encoder inputs."""
+    pooling: bool = False
+    """Whether requests may want a vector instead of tokens."""
     use_v2_model_runner: bool = False
     """Whether workers run vLLM's second model runner."""
     semantics: Semantics = NORMATIVE
@@ -220,3 +222,5 @@ class Request:
     """Whether it is a session: it goes on with the next chunk of its prompt where it stops."""
     chunks: tuple[Chunk, ...] = ()
     """Those that come after the first, where they are known beforehand."""
+    pooling: bool = False
+    """Whether it wants a vector; its `max_tokens` is then 1."""

@@ -53,7 +53,7 @@ MACHINE = (
 RULES = (
     *("rules/pool.py", "rules/lookup.py", "rules/queues.py", "rules/steps.py", "rules/later.py"),
     *("rules/drafts.py", "rules/groups.py", "rules/waiting.py"),
-    *("rules/encoder.py", "rules/sessions.py"),
+    *("rules/encoder.py", "rules/sessions.py", "rules/pooling.py"),
 )
 PARTS = (
     "rules/queues.py",
@@ -66,6 +66,7 @@ PARTS = (
 READINGS = (
     *("state.py", "flight.py", "later.py", "drafts.py", "waiting.py"),
     *("groups.py", "hybrid.py", "encoder.py", "planning.py", "sessions.py", "turns.py"),
+    "pooling.py",
     *("machine/output.py", "cache_events.py"),
 )
 

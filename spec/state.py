@@ -31,6 +31,7 @@ from nullblock.spec.hybrid import (
 )
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 from nullblock.spec.later import is_ready
+from nullblock.spec.pooling import pools
 from nullblock.spec.sessions import chain, continues, max_tokens, num_output, prompt
 
 
@@ -370,6 +371,8 @@ def check_stop(s: State, r: Value) -> Value:
     Source: check_stop. In vllm-0.22.1 not even they count below min_tokens (upstream PR 51299);
     vllm-0.32.0 leaves it to the sampler that no such token comes.
     """
+    if pools(s, r):
+        return STOPPED
     if waiting.is_rejected(s, r):
         return ERROR
     at_limit = either(s.ntok[r] >= s.k.max_len, num_output(s, r) >= max_tokens(s, r))

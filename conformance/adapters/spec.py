@@ -34,7 +34,7 @@ from nullblock.spec.waiting import is_skipped
 FEATURES = CORE_FEATURES | {
     *(Feature.drafts, Feature.windows, Feature.hybrid),
     *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
-    *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts),
+    *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts, Feature.pooling),
     Feature.streaming,
 }
 
@@ -43,7 +43,8 @@ def create(config: Config, semantics: Semantics) -> Engine:
     """The specification under a scenario's configuration. Raises OutOfScope."""
     known = constants(config, semantics)
     check_groups(config, semantics, known.use_eagle)
-    return _Spec(replace(known, grammars=True, sessions=has_sessions(known)), config)
+    rules = replace(known, grammars=True, pooling=True, sessions=has_sessions(known))
+    return _Spec(rules, config)
 
 
 class _Spec:
@@ -79,10 +80,13 @@ class _Spec:
         check_id(self.s, request.id)
         if request.resumable:
             check_session(self.config, request)
+        if request.pooling:
+            self.check_vector(request)
         self.k.introduce(request)
         if not events.add(self.s, request.id):
-            items = self.k.requests[request.id].items
-            reason = why_unservable(self.config, len(request.prompt), request.max_tokens, items)
+            k, r = self.k, request.id
+            items = k.requests[r].items
+            reason = why_unservable(self.config, k.prompt_len(r), k.max_tokens(r), items)
             assert reason is not None, "a rejection has a reason"
             self.rejected.append((request.id, reason))
         elif request.grammar is not None and request.grammar.is_ready:
@@ -100,6 +104,18 @@ class _Spec:
             if awaits_input(s, id) and not can_take(s, id):
                 self.rejected.append((id, self.k.why_refused(s, id)))
             sessions.send(s, id)
+
+    def check_vector(self, request: NewRequest) -> None:
+        """Raise OutOfScope for a request that wants a vector and what no rule has beside one."""
+        if request.grammar is not None:
+            raise beside(Feature.structured_output, Feature.pooling)
+        if self.config.num_spec_tokens:
+            raise beside(Feature.drafts, Feature.pooling)
+
+    def pool(self, ids: list[str]) -> None:
+        """The next update brings vectors: for those of whose prompts a step has computed the last
+        token, which the rules know.
+        """
 
     def schedule(self) -> Fields:
         """Decide one step."""
@@ -175,7 +191,9 @@ class _Spec:
     def propose(self, drafts: Drafted) -> None:
         """Take drafts for the steps to come."""
         if self.grammar.played.keys() & drafts.keys():
-            raise beside(Feature.drafts)
+            raise beside(Feature.drafts, Feature.structured_output)
+        if any(r in self.k.requests and self.k.pools(r) for r in drafts):
+            raise beside(Feature.drafts, Feature.pooling)
         self.drafts.propose(self.s, drafts)
 
     def compile_grammars(self, ids: list[str]) -> None:
@@ -279,7 +297,7 @@ class _Spec:
             "requests": {r: self.request(r) for r in k.requests if live(s, r)},
         }
         d |= k.items.state(s)
-        return d | self.pool() if dump == "full" else d
+        return d | self.blocks() if dump == "full" else d
 
     def queue(self, ids: Iterable[str]) -> list[str]:
         """A queue in its order, of ids that stand as FCFS has them."""
@@ -301,7 +319,7 @@ class _Spec:
             "num_cached_block": [s.ncached[t] or None for t in k.tables(r)],
         }
 
-    def pool(self) -> Fields:
+    def blocks(self) -> Fields:
         """The block pool in the driver's words; a hash is the number of its chain."""
         s = self.s
         spelled = {h: self.k.spelled(h) for h in s.hsh.holders}

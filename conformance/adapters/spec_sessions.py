@@ -35,6 +35,8 @@ def check_session(config: facts.Config, request: NewRequest) -> None:
     beside = _beside(config)
     if request.prompt_embeds is not None:
         beside = "a prompt that is embeddings"
+    if request.pooling:
+        beside = "a vector instead of tokens"
     if beside:
         raise OutOfScope(f"a session beside {beside} is out of scope", "the reference has it")
 

@@ -65,7 +65,7 @@ class Tokens(IndexedEnv):
         self.requests[r.id] = facts.Request(
             id=r.id,
             prompt_len=len(r.prompt),
-            max_tokens=r.max_tokens,
+            max_tokens=1 if r.pooling else r.max_tokens,
             min_tokens=r.min_tokens,
             priority=r.priority,
             arrival=r.arrival,
@@ -74,6 +74,7 @@ class Tokens(IndexedEnv):
             grammar=r.grammar is not None,
             items=self.items.taken(r),
             resumable=r.resumable,
+            pooling=r.pooling,
         )
         self.chunks[r.id] = [r]
         self.stop_reasons.pop(r.id, None)
@@ -111,7 +112,7 @@ class Tokens(IndexedEnv):
         return len(self.chunks[r][n].prompt)
 
     def chunk_limit(self, r: Any, n: int) -> int:
-        return self.chunks[r][n].max_tokens
+        return self.chunks[r][n].max_tokens if n else self.max_tokens(r)
 
     def extended(self, r: Any, past: int, kept: int, known: int) -> int:
         """The next chunk of r stands behind what it keeps; blocks that were full and known keep
@@ -192,7 +193,8 @@ class Tokens(IndexedEnv):
         check_stop_of_session(s, r, why)
         if is_refused(s, r, why):
             self.refused.append((r, self.why_refused(s, r)))
-        tokens = self.content[r][-self.taken[r] :]
+        # Who takes a vector takes no token.
+        tokens = self.content[r][-self.taken[r] :] if r in self.taken else []
         stop = self.played.verdict(s, r) if why == ERROR else why
         if stop == STOPPED_BY_ID:
             self.stop_reasons[r] = tokens[-1]

@@ -42,7 +42,7 @@ class Grammars:
         self.played.pop(request.id, None)
         if request.grammar is not None:
             if self.config.num_spec_tokens:
-                raise beside(Feature.drafts)
+                raise beside(Feature.drafts, Feature.structured_output)
             self.played[request.id] = request.grammar
 
     def took(self, s: State, r: str, token: int, num_output: int) -> None:
@@ -75,9 +75,9 @@ class Grammars:
         }
 
 
-def beside(feature: Feature) -> OutOfScope:
-    """The refusal of another feature beside grammars."""
-    return OutOfScope(f"a grammar beside {feature} is out of scope", "leave one of them out")
+def beside(feature: Feature, this: Feature) -> OutOfScope:
+    """The refusal of one feature beside another."""
+    return OutOfScope(f"{this} beside {feature} is out of scope", "leave one of them out")
 
 
 def check_id(s: State, r: str) -> None:

@@ -3,8 +3,8 @@
 from nullblock.spec.explorer.model import Scope, Template
 from nullblock.spec.facts import Config
 
-A = 1001
-"""A prompt token. The tokens that are sampled in a replay are below 1000."""
+A, B = 1001, 1002
+"""Prompt tokens. The tokens that are sampled in a replay are below 1000."""
 
 
 def _config(blocks: int, **more: object) -> Config:
@@ -24,4 +24,31 @@ EMBEDDINGS = Scope(
     ),
     frozenset({"free-hit", "hash-evicted", "duplicate-hash"}),
 )
-CONTRACT_SCOPES = (EMBEDDINGS,)
+POOLING = Scope(
+    "pooling",
+    "vectors instead of tokens, in step, with outputs in flight: the invariants after every rule",
+    _config(3, pooling=True, scheduler_reserve_full_isl=False),
+    (
+        Template("a", (A, A), 3),
+        Template("b", (A, A, B, B), 1, pooling=True),
+        Template("c", (B,), 1, pooling=True),
+    ),
+    frozenset("stop-vector vector-to-preempted free-hit reset".split()),
+    halves=True,
+    aborts=False,
+    resets=(True,),
+    every_rule=True,
+)
+POOLING_AHEAD = Scope(
+    "pooling-ahead",
+    "the same, scheduling ahead",
+    _config(3, pooling=True, async_scheduling=True, scheduler_reserve_full_isl=False),
+    (Template("a", (A, A), 3), Template("b", (A, A, B, B), 1, pooling=True)),
+    frozenset("stop-vector vector-to-preempted vector-despite-reset passed-over".split()),
+    halves=True,
+    depth=2,
+    aborts=False,
+    resets=(True,),
+    every_rule=True,
+)
+CONTRACT_SCOPES = (EMBEDDINGS, POOLING, POOLING_AHEAD)

@@ -53,6 +53,8 @@ class Template:
     """What it may be sent after its prompt, as a session; None: it is none."""
     limits: tuple[int, ...] = ()
     """max_tokens of those chunks, where it is not its own."""
+    pooling: bool = False
+    """Whether it wants a vector; `max_tokens` is then 1."""
     embeds: int | None = None
     """The seed of the embeddings that its prompt is; None: it is tokens, and nothing else."""
 
@@ -120,6 +122,7 @@ class ModelEnv(Env):
                 items=t.items,
                 resumable=t.chunks is not None,
                 chunks=chunks_of(t),
+                pooling=t.pooling,
             )
             for t in scope.templates
         }

@@ -9,6 +9,7 @@ from nullblock.spec.explorer.witnesses import flies
 from nullblock.spec.fields import CONTINUE, LENGTH, PREEMPTED, RESUMED, RUNNING, STOPPED
 from nullblock.spec.kernel import State
 from nullblock.spec.names import PAUSE_NAME
+from nullblock.spec.pooling import pools
 from nullblock.spec.rejection import why_unservable
 from nullblock.spec.state import check_stop, live
 
@@ -47,6 +48,7 @@ class Narrator(EncoderNarrator):
             "UPD-2": self.passed,
             "UPD-3": self.took_token,
             "UPD-18": self.dropped,
+            "UPD-51": self.took_vector,
             "HASH-20": self.cached_known,
             "UPD-5": self.left,
             "LIFE-1": self.arrived,
@@ -223,11 +225,18 @@ class Narrator(EncoderNarrator):
         end = "" if why == CONTINUE else f" and stops: {_reason(s, r, why)}"
         self.say(f"{r} takes output token {s.ntok[r] - s.k.prompt_len(r)}{where}{end}")
 
+    def took_vector(self, s: State) -> None:
+        """UPD-51: a request takes a vector."""
+        r = s.taker
+        where = "" if s.stage[r] == RUNNING else f" while it waits{_preempted(s, r)}"
+        self.say(f"{r} takes its vector{where} and stops")
+
     # arrivals -----
     def arrived(self, s: State) -> None:
         """LIFE-1: a request arrives."""
         r = max(s.waitset, key=lambda q: s.rank[q])
-        limits = f"{_count(s.k.prompt_len(r), 'prompt token')}, max_tokens {s.k.max_tokens(r)}"
+        wants = "a vector" if pools(s, r) else f"max_tokens {s.k.max_tokens(r)}"
+        limits = f"{_count(s.k.prompt_len(r), 'prompt token')}, {wants}"
         least = f", min_tokens {s.k.min_tokens(r)}" if s.k.min_tokens(r) else ""
         rank = f", priority {s.k.requests[r].priority}" if s.k.priority else ""
         self.say(f"{r} waits: {limits}{least}{rank}")

@@ -11,6 +11,7 @@ from nullblock.spec.explorer.actions import Action, Reset
 from nullblock.spec.explorer.draft_witnesses import DRAFT_WITNESSES, DraftWatch
 from nullblock.spec.explorer.encoder_witnesses import ENCODER_WITNESSES, EncoderWatch
 from nullblock.spec.explorer.group_witnesses import GROUP_WITNESSES, GroupWatch
+from nullblock.spec.explorer.pooling_witnesses import POOLING_WITNESSES, PoolingWatch
 from nullblock.spec.explorer.touched import cached_last, grown
 from nullblock.spec.explorer.wait_witnesses import WAIT_WITNESSES, WaitWatch
 from nullblock.spec.fields import (
@@ -26,6 +27,7 @@ from nullblock.spec.fields import (
 )
 from nullblock.spec.flight import answers, in_flight
 from nullblock.spec.kernel import State
+from nullblock.spec.pooling import pools
 from nullblock.spec.state import check_stop, last_in_flight, live
 
 WITNESSES: dict[str, str] = {
@@ -77,6 +79,7 @@ WITNESSES: dict[str, str] = {
     **WAIT_WITNESSES,
     **GROUP_WITNESSES,
     **ENCODER_WITNESSES,
+    **POOLING_WITNESSES,
 }
 
 
@@ -85,7 +88,7 @@ def flies(s: State, r: Any) -> bool:
     return any(s.frame[i] == r and answers(s, i) for i in range(s.cur, s.nframe))
 
 
-class Watch(DraftWatch, EncoderWatch, GroupWatch, WaitWatch):
+class Watch(DraftWatch, EncoderWatch, GroupWatch, PoolingWatch, WaitWatch):
     """Observes rules, and notes the witnesses reached and the rules fired."""
 
     def __init__(self) -> None:
@@ -128,6 +131,7 @@ class Watch(DraftWatch, EncoderWatch, GroupWatch, WaitWatch):
             **self.wait_handlers(),
             **self.group_handlers(),
             **self.encoder_handlers(),
+            **self.pooling_handlers(),
         }
 
     def rule(self, s: State, id: str) -> None:
@@ -295,7 +299,9 @@ class Watch(DraftWatch, EncoderWatch, GroupWatch, WaitWatch):
 
     def _stopped(self, s: State) -> None:
         r, why = s.taker, check_stop(s, s.taker)
-        if why == ERROR:
+        if pools(s, r):
+            self.reached.add("stop-vector")
+        elif why == ERROR:
             self.reached.add("ends-by-grammar")
         elif why != LENGTH:
             self.reached.add("stop-eos" if why == STOPPED else "stop-id")

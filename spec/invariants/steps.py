@@ -16,6 +16,7 @@ from nullblock.spec.fields import (
 from nullblock.spec.hybrid import has_blocks
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies
+from nullblock.spec.pooling import has_its_vector
 from nullblock.spec.state import kept, longest, turn
 
 
@@ -157,14 +158,14 @@ def computed_goes_with_blocks(s: State) -> Value:
 
 @invariant("RUN-18")
 def running_has_work(s: State) -> Value:
-    """A running request has a token to compute, or is owed one that is in flight: it can go on.
-    Upstream: 51299, prompts of max_model_len.
+    """A running request has a token to compute, is owed one that is in flight, or has the vector
+    with which it ends: it can go on. Upstream: 51299, prompts of max_model_len.
     """
     return s.k.forall(
         "R",
         lambda r: implies(
             both(s.stage[r] == RUNNING, s.sched[r] == 0),
-            s.comp[r] < s.ntok[r] + placeholders(s, r),
+            either(s.comp[r] < s.ntok[r] + placeholders(s, r), has_its_vector(s, r)),
         ),
     )
 

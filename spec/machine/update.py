@@ -8,7 +8,9 @@ from nullblock.spec.machine.blocks import free
 from nullblock.spec.machine.drafts import DRAFTS_LOOP, hear, take_drafts, verify, verify_anyhow
 from nullblock.spec.machine.encoder import let_inputs_go, let_passed_go
 from nullblock.spec.machine.sessions import end_turn, leave_with_blocks, refuse_next
+from nullblock.spec.pooling import pools
 from nullblock.spec.rules.pool import publish_known
+from nullblock.spec.rules.pooling import take_vector
 from nullblock.spec.rules.queues import finish, finish_waiting, forget
 from nullblock.spec.rules.steps import (
     begin_update,
@@ -59,6 +61,12 @@ def settle(s: State, r: Value) -> None:
         let_passed_go(s, r)
         pass_over(s)
         return
+    if pools(s, r):
+        let_passed_go(s, r)
+        take_vector(s, r)
+        s.k.note(s, r, check_stop(s, r))
+        let_stopped_go(s, r)
+        return
     if s.drop[r] > 0:
         verify_anyhow(s, r)
         let_passed_go(s, r)
@@ -78,7 +86,13 @@ def settle(s: State, r: Value) -> None:
         hear(s, r)
     elif goes_on(s, r, why):
         end_turn(s, r)
-    elif s.stage[r] == RUNNING:
+    else:
+        let_stopped_go(s, r)
+
+
+def let_stopped_go(s: State, r: Value) -> None:
+    """Let r go, which stops, from wherever it stands."""
+    if s.stage[r] == RUNNING:
         finish(s, index_of(s, r))
         let_inputs_go(s, r)
         free(s, r)

@@ -32,9 +32,9 @@ from nullblock.spec.mutation.operators import text as one_line
 SPEC = Path(nullblock.spec.__file__).parent
 DECISIONS = (
     *(f"rules/{name}.py" for name in ("pool", "lookup", "queues", "steps", "drafts", "later")),
-    *(f"rules/{name}.py" for name in ("groups", "waiting", "encoder")),
+    *(f"rules/{name}.py" for name in ("groups", "waiting", "encoder", "pooling")),
     *("state.py", "flight.py", "drafts.py", "later.py", "groups.py", "waiting.py"),
-    *("hybrid.py", "encoder.py", "planning.py"),
+    *("hybrid.py", "encoder.py", "planning.py", "pooling.py"),
     *(
         f"machine/{name}.py"
         for name in ("blocks", "schedule", "update", "drafts", "events", "output")
@@ -56,6 +56,7 @@ STATEMENTS = (
             "hybrid",
             "waiting",
             "encoder",
+            "pooling",
         )
     ),
     "explorer/transitions.py",

@@ -167,6 +167,10 @@ UNPROVED: dict[str, str] = {
         ),
         _ITEMS,
     ),
+    **dict.fromkeys(
+        ("take_vector", "UPD-52"),
+        "the proofs are of requests for tokens; of those that want a vector the explorer speaks",
+    ),
     "WAIT-49": "how many different adapters run is a cardinality of numbers, which the prover has "
     "not: it takes no adapters to be capped",
 }

@@ -12,7 +12,7 @@ from typing import Any
 from nullblock.conformance.engine import CORE_FEATURES, Feature
 from nullblock.conformance.lockstep.generator import seeded
 
-TOLD = frozenset({Feature.v2_model_runner, Feature.counts, Feature.prompt_embeds})
+TOLD = frozenset({Feature.v2_model_runner, Feature.counts, Feature.prompt_embeds, Feature.pooling})
 """What such a scenario has besides the core."""
 MUST_REACH = {
     "resumed and told as new",
@@ -21,6 +21,9 @@ MUST_REACH = {
     "embeddings hit",
     "counted while paused",
     "an end to tell and no work",
+    "a vector",
+    "a vector for who was preempted",
+    "a vector in place of a token to be dropped",
 }
 
 
@@ -29,18 +32,18 @@ def with_contract(key: str, size: int, features: frozenset[Feature]) -> dict[str
     r = random.Random(f"contract {key}")
     scenario = seeded(key, size, features & CORE_FEATURES)
     scenario["config"]["use_v2_model_runner"] = r.random() < 0.5
-    share, seeds = r.choice((0.0, 0.3, 0.8)), r.choice((1, 2))
-    scenario["events"] = [
-        told for event in scenario["events"] for told in _told(r, event, share, seeds)
-    ]
+    embedded, pooling = r.choice((0.0, 0.3, 0.8)), r.choice((0.0, 0.2, 0.6))
+    for event in scenario["events"]:
+        if event["op"] == "add" and r.random() < embedded:
+            event["prompt_embeds"] = {"seed": r.randrange(2), "with_tokens": r.random() < 0.4}
+        if event["op"] == "add" and r.random() < pooling:
+            event["pooling"] = True
+    scenario["events"] = [told for event in scenario["events"] for told in _counted(r, event)]
     return scenario
 
 
-def _told(r: random.Random, event: dict[str, Any], share: float, seeds: int) -> Iterator[Any]:
+def _counted(r: random.Random, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """An event, and perhaps a count behind it."""
-    if event["op"] == "add" and r.random() < share:
-        embeds = {"seed": r.randrange(seeds), "with_tokens": r.random() < 0.4}
-        event = {**event, "prompt_embeds": embeds}
     yield event
     if r.random() < 0.2:
         yield {"op": "counts"}
@@ -50,6 +53,7 @@ def reached(document: dict[str, Any], lines: list[str]) -> set[str]:
     """What of :data:`MUST_REACH` the lines show."""
     found: set[str] = set()
     embedded: set[str] = set()
+    before: dict[str, Any] = {}
     pause = "UNPAUSED"
     for line in map(json.loads, lines):
         match line["ev"]:
@@ -62,11 +66,24 @@ def reached(document: dict[str, Any], lines: list[str]) -> set[str]:
                 found.update(_of_schedule(line, embedded))
             case "update":
                 found.update(_of_events(line["kv_events"]))
+                found.update(_of_outputs(line, before))
             case "counts" if pause != "UNPAUSED":
                 found.add("counted while paused")
             case "counts" if line["has_requests"] and not line["has_unfinished"]:
                 found.add("an end to tell and no work")
+        before = (line.get("state") or {}).get("requests", before)
     return found
+
+
+def _of_outputs(line: dict[str, Any], before: dict[str, Any]) -> Iterator[str]:
+    for output in line["outputs"]:
+        if output["finish"] == "stop" and not output["tokens"]:
+            yield "a vector"
+            request = before.get(output["id"], {})
+            if request.get("status") == "PREEMPTED":
+                yield "a vector for who was preempted"
+            if request.get("discard"):
+                yield "a vector in place of a token to be dropped"
 
 
 def _of_schedule(line: dict[str, Any], embedded: set[str]) -> Iterator[str]:

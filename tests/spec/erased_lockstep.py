@@ -122,7 +122,7 @@ def random_config(r: random.Random) -> Config:
     semantics = r.choice((NORMATIVE, VLLM_0_22_1, replace(NORMATIVE, **switches)))
     # No line whose resumes await outputs is followed where requests wait for something else.
     waits = not semantics.resumes_await_output
-    return Config(
+    config = Config(
         num_blocks=r.choice((5, 8, 12)),
         block_size=r.choice((1, 2, 3)),
         max_num_scheduled_tokens=r.choice((3, 6, 16)),
@@ -141,6 +141,8 @@ def random_config(r: random.Random) -> Config:
         encoder=r.choice((None, _encoder(r))),
         semantics=semantics,
     )
+    # Beside drafts and grammars, and in that line, no request wants a vector.
+    return replace(config, pooling=waits and not config.num_spec_tokens and not config.grammars)
 
 
 def _encoder(r: random.Random) -> Encoder:
@@ -191,6 +193,8 @@ def _event(r: random.Random, n: int, ids: list[str], flying: int) -> tuple[str, 
 
         def add(s: Any) -> Any:
             told = q if s.k.skips else replace(q, adapter=0, grammar=False)
+            if s.k.wants_vectors and n % 3 == 0:
+                told = replace(told, max_tokens=1, pooling=True)
             s.k.requests[id] = told if s.k.encodes else replace(told, items=())
             return events.add(s, id)
 

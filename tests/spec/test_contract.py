@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
-from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, UNPAUSED
+from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, PREEMPTED, UNPAUSED
+from nullblock.spec.invariants import INVARIANTS
+from nullblock.spec.kernel import Disabled
 from nullblock.spec.keys import embeds_in, extra_keys, told_keys
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
+from nullblock.spec.rules.pooling import take_vector
+from nullblock.spec.rules.steps import begin_update
+from nullblock.spec.state import live
 
 sys.path.insert(0, str(Path(__file__).parent))
 from world import CONFIG, arrive, new_state, step  # noqa: E402  (a module beside this one)
@@ -93,6 +98,86 @@ def test_a_refusal_is_news_until_an_update_tells_it() -> None:
     assert events.has_news(s)
     update_from_output(s)
     assert not events.has_news(s)
+
+
+def pooling(asynchronous: bool = False, **more: Any) -> Any:
+    """A state of a world in which requests may want vectors."""
+    return new_state(replace(CONFIG, pooling=True, async_scheduling=asynchronous, **more))
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_vector_ends_its_request_once_its_prompt_is_computed(asynchronous: bool) -> None:
+    """UPD-50, UPD-51: a chunk brings none, and an end token of others is none of its own."""
+    s = pooling(asynchronous, max_num_scheduled_tokens=3)
+    arrive(s, "e0", 4, 1, pooling=True)
+    step(s)
+    assert live(s, "e0") and s.ntok["e0"] == 4
+    schedule(s)
+    assert INVARIANTS["UPD-52"](s)
+    update_from_output(s)
+    assert not live(s, "e0") and not s.nr and s.nfree == s.k.usable
+
+
+def test_a_vector_comes_to_whoever_was_preempted() -> None:
+    """UPD-51, UPD-6: it leaves the queue, and computes its prompt no second time."""
+    s = pooling()
+    arrive(s, "a0", 3, 1, pooling=True)
+    schedule(s)
+    events.reset_prefix_cache(s, True)
+    assert s.stage["a0"] == PREEMPTED
+    update_from_output(s)
+    assert not live(s, "a0") and not s.nwait
+
+
+def test_a_reset_drops_tokens_and_no_vectors() -> None:
+    """UPD-18, UPD-51: scheduling ahead, of two requests that a reset preempts."""
+    s = pooling(True)
+    arrive(s, "a0", 3, 1, pooling=True)
+    arrive(s, "b1", 3, 4)
+    schedule(s)
+    events.reset_prefix_cache(s, True)
+    assert (s.drop["a0"], s.drop["b1"]) == (1, 1)
+    update_from_output(s)
+    assert not live(s, "a0")
+    assert live(s, "b1") and s.ntok["b1"] == 3
+
+
+def test_a_vector_of_an_earlier_run_is_enough() -> None:
+    """UPD-51, UPD-52: the step that makes it again is for nobody."""
+    s = pooling(True)
+    arrive(s, "a0", 3, 1, pooling=True)
+    schedule(s)
+    events.reset_prefix_cache(s, True)
+    schedule(s)
+    assert (s.drop["a0"], s.ph["a0"]) == (1, 1) and INVARIANTS["UPD-52"](s)
+    update_from_output(s)
+    assert not live(s, "a0")
+    update_from_output(s)
+    assert not s.nr and not s.nwait
+
+
+def test_a_vector_is_taken_by_whom_it_was_made_for() -> None:
+    """UPD-51: the guards name who is next, and that it wants one."""
+    s = pooling()
+    arrive(s, "a0", 3, 1, pooling=True)
+    arrive(s, "b1", 3, 4)
+    schedule(s)
+    begin_update(s)
+    with pytest.raises(Disabled, match="it is the next one"):
+        take_vector(s, "b1")
+    take_vector(s, "a0")
+    with pytest.raises(Disabled, match="the request before is settled"):
+        take_vector(s, "b1")
+
+
+def test_who_wants_tokens_takes_no_vector() -> None:
+    """UPD-50, UPD-51."""
+    s = pooling()
+    arrive(s, "b1", 3, 4)
+    schedule(s)
+    begin_update(s)
+    with pytest.raises(Disabled, match="it wants a vector"):
+        take_vector(s, "b1")
 
 
 def test_embeddings_identify_the_blocks_that_they_stand_in() -> None:

@@ -77,11 +77,14 @@ PINNED = {
     "items-ahead": (1_981, 5_662, 30),
     "rules-items": (721, 1_378, 15),
     "embeddings": (1_546, 6_184, 13),
+    "pooling": (667, 1_887, 17),
+    "pooling-ahead": (516, 1_432, 17),
 }
 """States, transitions and depth of each scope. A change of the rules changes them: say why."""
 REACHED_BY = (
     *("priority", "uncut", "inflight", "orphans", "pauses", "ahead", "resets"),
     *("drafts", "drafts-ahead", "chunks", "rules-waiting", "items-whole", "items-ahead"),
+    "pooling",
 )
 """Scopes that together fire every rule that can fire."""
 TINY = Scope("tiny", "for tests", Config(3, 2, 4, 2, 8), (Template("a", (1, 2, 3), 2),))

@@ -124,6 +124,14 @@ def encoding() -> Any:
     return s
 
 
+def pooling() -> Any:
+    """A request that wants a vector runs, all of its prompt computed; the vector is in flight."""
+    s = new_state(replace(CONFIG, pooling=True))
+    arrive(s, "a0", 3, 1, pooling=True)
+    schedule(s)
+    return s
+
+
 def idle() -> Any:
     """Everybody has finished; their blocks are free and still hashed."""
     s = busy()
@@ -258,6 +266,7 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "DRAFT-20": (verifying, put(landed={"a0": -1}, flown={"a0": 1})),
     "DRAFT-17": (drafting, put(phase=RUN_PHASE, sched={"a0": 2})),
     "DRAFT-18": (drafting, put(phase=UPDATE, open=1, taker="a0", ntok={"a0": 2})),
+    "UPD-52": (pooling, put(ntok={"a0": 4})),
     "ENC-20": (encoding, put(kept={1: 0})),
     "ENC-21": (encoding, put(unused={1: 1}, uback=2)),
     "ENC-22": (encoding, put(eroom=1)),

@@ -73,6 +73,8 @@ def fired() -> Counter[str]:
         preempted_by_reset_then_finished()
         for seed in range(24):
             random_run(seed)
+        for seed in range(4):
+            random_run(seed, pooling=True, num_spec_tokens=0, grammars=False)
         for seed in range(8):
             groups = (
                 Group(sliding_window=1 + seed % 4),

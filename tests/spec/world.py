@@ -154,16 +154,18 @@ def disturb(s: Any, r: random.Random, n: int) -> None:
     kind = r.random()
     live = [q for q in s.k.requests if s.stage[q]]
     if kind < 0.35:
-        id, prompt = f"{r.choice('abe')}{n}", r.randrange(1, 13)
+        id, prompt, output = f"{r.choice('abe')}{n}", r.randrange(1, 13), r.randrange(1, 5)
+        pooling = s.k.wants_vectors and r.random() < 0.5
         arrive(
             s,
             id,
             prompt,
-            r.randrange(1, 5),
+            1 if pooling else output,
             priority=r.randrange(3),
             arrival=n,
             adapter=r.randrange(4) if s.k.max_loras else 0,
             grammar=s.k.config.grammars and r.random() < 0.5,
+            pooling=pooling,
             **({"items": random_items(r, prompt)} if s.k.encodes else {}),
         )
     elif kind < 0.42 and live:
