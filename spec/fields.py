@@ -137,6 +137,7 @@ DRAFTS_GHOST = {
 ENCODER = {
     "kept": "I>I",  # embeddings of an item in the encoder cache, by its number; 0: it is not there
     "users": "I>{R}",  # who refers to them
+    "holds": "RI>I",  # 1: r refers to its i-th item for the sake of this place; later lines only
     "unused": "I>I",  # place among those that nobody refers to, least first; 0: not among them
     "uback": "I",  # the next such place
     "eroom": "I",  # num_free_slots: embeddings that fit without an eviction

@@ -144,6 +144,20 @@ class Semantics:
     """
     drafting_takes_slots: bool = False
     """DRAFT-42: a draft model takes one of max_num_batched_tokens places for each request."""
+    items_held_by_place: bool = False
+    """ENC-41: a request that has an item twice refers to its embeddings for the sake of each
+    place, until it has passed the last; if False, until it has passed the first.
+    """
+    whole_items_if_kept: bool = False
+    """ENC-2: an item that must not be cut is not, even if its embeddings are in the cache."""
+    items_behind_counted: bool = False
+    """ENC-3: under an EAGLE-like method an item is computed that begins right behind the step."""
+    passed_items_known: bool = False
+    """ENC-14: an item is passed once what is behind it is known, whatever is in flight, and the
+    draft model has read on.
+    """
+    evictions_told_if_gone: bool = False
+    """OUT-15: an item that was evicted in a step, and is in the cache again, is not reported."""
     drafts_counted_by_place: bool = False
     """DRAFT-8: statistics have a place for each of num_spec_tokens drafts, so that more of them,
     told from outside, raise when they are counted.
@@ -223,6 +237,11 @@ VLLM_0_32_0 = Semantics(
     admissions_look_ahead=True,
     admissions_padded=True,
     drafting_takes_slots=True,
+    items_held_by_place=True,
+    whole_items_if_kept=True,
+    items_behind_counted=True,
+    passed_items_known=True,
+    evictions_told_if_gone=True,
     drafts_counted_by_place=True,
 )
 PROFILES: dict[str, Semantics] = {

@@ -269,11 +269,8 @@ def may_chunk(s: State, r: Value) -> Value:
 
     Source: Scheduler.schedule, waiting phase. A threshold still cuts a long prompt into chunks.
     """
-    if neg(later.may_pad(s, r, start(s, r))):
-        return False
-    if s.k.chunked:
-        return True
-    return cut(s, to_enter(s, r)) <= later.left(s)
+    uncut = either(s.k.chunked, cut(s, to_enter(s, r)) <= later.left(s))
+    return both(uncut, later.may_pad(s, r, start(s, r)))
 
 
 @clause("WAIT-5")

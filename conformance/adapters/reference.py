@@ -2,7 +2,7 @@
 
 from nullblock.conformance.adapters.shape import REFERENCE
 from nullblock.conformance.adapters.shaped import Shaped
-from nullblock.conformance.engine import ALL_FEATURES, Engine, Feature
+from nullblock.conformance.engine import ALL_FEATURES, Engine, Feature, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.lines.extent import extent
 from nullblock.conformance.scenario_format import Config
@@ -31,9 +31,28 @@ class Reference(Shaped):
     scheduler: Scheduler
 
     def __init__(self, config: Config, semantics: Semantics) -> None:
+        if (
+            config.encoder
+            and config.encoder.external is not None
+            and semantics.items_held_by_place
+        ):
+            raise UnsupportedFeature("an encoder connector in this line")
         kind = AsyncScheduler if config.async_scheduling else Scheduler
         super().__init__(kind, config, semantics, REFERENCE)
         self.semantics = semantics
+        self.sizes: dict[str, int] = {}
+        """Embeddings of the items that have come, by what they are known by."""
+
+    def add(self, request: NewRequest) -> None:
+        """Queue a request. Raises OutOfScope for an item that a later line ends it for."""
+        if self.semantics.items_held_by_place:
+            for item in request.mm_features:
+                mask = item.is_embed
+                size = item.length if mask is None else sum(mask)
+                if self.sizes.setdefault(item.hash, size) != size:
+                    what = f"an encoder input of two sizes, {item.hash!r}, is out of scope"
+                    raise OutOfScope(what, "vLLM 0.22.1 takes it")
+        super().add(request)
 
     @property
     def features(self) -> frozenset[Feature]:

@@ -137,6 +137,36 @@ EXAMPLES: dict[str, Example] = {
         "an end.",
         Feature.lora_cap,
     ),
+    "chunks_bring_limits": Example(
+        "defect-session-keeps-its-first-limit",
+        "issue 37843, repaired in 0.32.0",
+        "Each turn of a session is asked for with a limit of its own.",
+        Feature.streaming,
+    ),
+    "sessions_keep_tokens": Example(
+        "defect-session-loses-its-tokens",
+        "Scheduler._update_request_as_session; near issues 44526, 49439, 52765",
+        "What a session has said is its prompt, wherever its blocks have gone.",
+        Feature.streaming,
+    ),
+    "chunks_rehash": Example(
+        "defect-session-keeps-a-hash",
+        "issues 49377, 49449, repaired in 0.32.0",
+        "A hash that names other content lets another request read it.",
+        Feature.streaming,
+    ),
+    "late_outputs_dropped": Example(
+        "defect-session-is-queued-twice",
+        "issues 52693, 52765, repaired in 0.32.0",
+        "A turn that has stopped takes no more; what comes late was sampled for it.",
+        Feature.streaming,
+    ),
+    "sessions_stay_queued": Example(
+        "defect-session-loses-its-tokens",
+        "Scheduler.update_from_output; near issues 44526, 49439, 52765",
+        "Who goes on waits for its turn, and stands where others stand who do.",
+        Feature.streaming,
+    ),
     "inputs_taken_back": Example(
         "defect-encoder-output-never-computed",
         "Scheduler.schedule, running phase: encoder inputs of a victim; no report known",
@@ -236,6 +266,40 @@ EXAMPLES: dict[str, Example] = {
         "One number is the budget of a step. What a draft model needs besides is for the "
         "configuration to leave.",
         Feature.drafts,
+    ),
+    "items_held_by_place": Example(
+        "item-at-two-places",
+        "EncoderCacheManager.request_cached_ids",
+        "What is evicted too early is computed once more: that costs work, and no law. One "
+        "reference for a request and an item is the smaller rule.",
+        Feature.encoder_inputs,
+    ),
+    "whole_items_if_kept": Example(
+        "cached-item-is-cut",
+        "Scheduler._try_schedule_encoder_inputs: disable_chunked_mm_input",
+        "An item is not cut so that it is computed whole. What is in the cache is computed.",
+        Feature.encoder_inputs,
+    ),
+    "items_behind_counted": Example(
+        "defect-eagle-reads-an-item-too-soon",
+        "Scheduler._try_schedule_encoder_inputs: encoder_window_end; pull request 46315",
+        "No chunk is cut for what a draft model reads behind it (chunks_end_at_items), so no item "
+        "is looked at there. A draft that lacks an embedding is rejected, and no more.",
+        Feature.encoder_inputs,
+    ),
+    "passed_items_known": Example(
+        "item-passed-in-flight",
+        "Scheduler._free_encoder_inputs: spec_lookahead, num_output_placeholders",
+        "Whatever is in flight stands behind the prompt, and workers compute in order: what they "
+        "are told to forget is not asked for by a step before.",
+        Feature.encoder_inputs,
+    ),
+    "evictions_told_if_gone": Example(
+        "evicted-and-cached-again",
+        "EncoderCacheManager.get_freed_mm_hashes",
+        "Workers forget what is evicted before they compute what the step asks for, and that is "
+        "all of it that is in the cache again.",
+        Feature.encoder_inputs,
     ),
     "drafts_counted_by_place": Example(
         "drafts-counted-by-place",

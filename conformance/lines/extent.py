@@ -3,7 +3,10 @@
 from nullblock.conformance.engine import CORE_FEATURES, Feature
 from nullblock.spec.profiles import Semantics
 
-FOLLOWED = CORE_FEATURES | {Feature.drafts, Feature.lora_cap, Feature.structured_output}
+FOLLOWED = CORE_FEATURES | {
+    *(Feature.drafts, Feature.lora_cap, Feature.structured_output),
+    Feature.encoder_inputs,
+}
 """What is written down of a line after vllm-0.22.1."""
 
 

@@ -166,7 +166,7 @@ class SchedulerState:
         self.is_encoder_decoder: bool = vllm_config.model_config.is_encoder_decoder
         self.ec_connector: Any = None
         self.encoder_cache_manager, self.max_num_encoder_input_tokens = make_encoder_cache(
-            vllm_config, mm_registry
+            vllm_config, mm_registry, self.semantics
         )
 
     def _follow_line(self) -> None:

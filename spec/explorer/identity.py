@@ -33,7 +33,7 @@ BY_REQUEST = (
     *("spec", "drafted", "pd", "old", "chunk", "awaits", "came"),
     *("turns", "sent", "ended", "grown", "lost", "past"),
 )
-BY_ITEM = ("kept", "unused", "inputs", "newly", "gone", "plan", "made")
+BY_ITEM = ("kept", "unused", "inputs", "newly", "gone", "plan", "made", "holds")
 GONE = -1
 """When the request of an entry arrived, once it is gone: like no arrival."""
 NOBODY = ("lr", "leaver", "actor", "taker", "planner")

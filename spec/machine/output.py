@@ -102,9 +102,15 @@ def encoder_inputs(s: State) -> tuple[tuple[Value, int], ...]:
 def evicted_items(s: State) -> tuple[int, ...]:
     """The items that were evicted in a step are reported with it, in that order.
 
-    Source: Scheduler.schedule, free_encoder_mm_hashes.
+    Source: Scheduler.schedule, free_encoder_mm_hashes. In vllm-0.32.0 not those that are in the
+    cache again.
     """
-    return tuple(s.gone[i] for i in range(s.ngone)) if s.k.encodes else ()
+    if not s.k.encodes:
+        return ()
+    told = (s.gone[i] for i in range(s.ngone))
+    if s.k.sem.evictions_told_if_gone:
+        return tuple(n for n in told if s.kept[n] == 0)
+    return tuple(told)
 
 
 @clause("OUT-2")

@@ -22,7 +22,11 @@ from nullblock.reference.request import Request
 from nullblock.reference.sched import later
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_32_0
 
-OF = {"drafts": Feature.drafts, "waits": Feature.lora_cap}
+OF = {
+    "drafts": Feature.drafts,
+    "waits": Feature.lora_cap,
+    "items": Feature.encoder_inputs,
+}
 """The families beside the line's own, and the feature that each is about."""
 SEEDS = [
     *(("later", f"second {n}") for n in range(24)),
@@ -153,7 +157,9 @@ def test_a_defect_of_the_later_line_is_noticed(
 @pytest.mark.parametrize(
     ("config", "feature"),
     [
-        ({"encoder": {}}, "encoder inputs"),
+        ({"encoder": {"is_encoder_decoder": True}}, "encoder-decoder"),
+        ({"encoder": {"external": []}}, "an encoder connector"),
+        ({"groups": [{"type": "sliding_window", "sliding_window": 8}]}, "only a part of the past"),
         (
             {"groups": [{"type": "full"}, {"type": "sliding_window", "sliding_window": 8}]},
             "groups",

@@ -69,6 +69,8 @@ STATEMENTS = {
     "ALLOC-3": "invariants.tables.asking_is_bounded",
     "RUN-40": "later.threshold",
     "RUN-41": "later.granted",
+    "ENC-40": "rules.encoder.hold_again",
+    "ENC-41": "encoder.is_held_elsewhere",
     "DRAFT-41": "later.padding",
     "DRAFT-42": "later.left",
     "RUN-42": "facts.token_budget",
