@@ -36,6 +36,7 @@ CARRIERS: dict[str, type[dict[Any, Any]]] = {
     "hsh": Nothing,
     "own": Empty,
     "users": Empty,
+    "ends": Empty,
     "pw": Nothing,
     **dict.fromkeys(("tab", "run", "frame", "hit", "rej", "inputof"), Nothing),
     "entry": Minus,

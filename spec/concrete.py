@@ -92,6 +92,7 @@ class Env(Grouped, Prompts):
         self.max_loras = config.max_loras
         self.second_runner = config.use_v2_model_runner
         self.wants_vectors = config.pooling
+        self.tells_ends = config.include_finished_set
         self.skips = config.may_skip
         self.sessions = config.sessions
         self.in_order = not config.may_skip
@@ -239,6 +240,10 @@ class Env(Grouped, Prompts):
     def chained(self, t: Any, i: int, past: int) -> Any:
         """The chain hash of the i-th block of a table whose request has had that."""
         return self.want(t, i)
+
+    def client(self, r: Any) -> int:
+        """Which front end r is from."""
+        return self.requests[r].client
 
     def pools(self, r: Any) -> bool:
         """Whether r wants a vector; where invariants ask for nobody, it does not."""

@@ -79,6 +79,8 @@ class Config:
     """What the admission cap reckons with as the tokens of a step; None: the token budget."""
     encoder: Encoder | None = None
     """The model's encoder; None: there is none, and no request has encoder inputs."""
+    include_finished_set: bool = False
+    """Whether clients are told which of their requests have ended."""
     pooling: bool = False
     """Whether requests may want a vector instead of tokens."""
     use_v2_model_runner: bool = False
@@ -222,5 +224,7 @@ class Request:
     """Whether it is a session: it goes on with the next chunk of its prompt where it stops."""
     chunks: tuple[Chunk, ...] = ()
     """Those that come after the first, where they are known beforehand."""
+    client: int = 0
+    """Which front end it is from."""
     pooling: bool = False
     """Whether it wants a vector; its `max_tokens` is then 1."""

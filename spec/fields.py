@@ -171,6 +171,7 @@ REPORT = {
     "preempted": "{R}",  # preempted in this step
     "finished": "{R}",  # finished since the last step
     "prev": "{R}",  # scheduled in the previous step
+    "ends": "I>{R}",  # by client, who has ended since the last update, where clients are told
     "npre": "R>I",  # num_preemptions
     "rej": "I>R",  # rejected at arrival and not yet reported, in order
     "nrej": "I",

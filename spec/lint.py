@@ -53,7 +53,7 @@ MACHINE = (
 RULES = (
     *("rules/pool.py", "rules/lookup.py", "rules/queues.py", "rules/steps.py", "rules/later.py"),
     *("rules/drafts.py", "rules/groups.py", "rules/waiting.py"),
-    *("rules/encoder.py", "rules/sessions.py", "rules/pooling.py"),
+    *("rules/encoder.py", "rules/sessions.py", "rules/pooling.py", "rules/clients.py"),
 )
 PARTS = (
     "rules/queues.py",
@@ -62,6 +62,7 @@ PARTS = (
     "rules/waiting.py",
     "rules/pool.py",
     "rules/encoder.py",
+    "rules/clients.py",
 )
 READINGS = (
     *("state.py", "flight.py", "later.py", "drafts.py", "waiting.py"),

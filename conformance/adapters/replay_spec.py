@@ -111,7 +111,7 @@ class _Spec(adapter._Spec):
         if not events.add(self.s, request.id):
             reason = why_unservable(self.config, request.content.length, request.max_tokens)
             assert reason is not None, "a rejection has a reason"
-            self.rejected.append((request.id, reason))
+            self.rejected.append((self.k.client(request.id), request.id, reason))
 
     def schedule(self) -> Fields:
         """Decide one step."""

@@ -7,7 +7,7 @@ from typing import Any
 from nullblock.conformance.adapters.spec_constants import check_groups, constants
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_sessions import check_session, has_sessions
-from nullblock.conformance.adapters.spec_tokens import Tokens
+from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id
 from nullblock.conformance.drafting import Drafted
 from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
@@ -20,7 +20,7 @@ from nullblock.spec.fields import CHUNK
 from nullblock.spec.flight import begins, in_flight
 from nullblock.spec.later import discarded
 from nullblock.spec.machine import events, sessions
-from nullblock.spec.machine.output import SchedulerOutput
+from nullblock.spec.machine.output import SchedulerOutput, by_client
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.names import BLOCKED, PAUSE, STATUS
@@ -35,6 +35,7 @@ FEATURES = CORE_FEATURES | {
     *(Feature.drafts, Feature.windows, Feature.hybrid),
     *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
     *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts, Feature.pooling),
+    Feature.clients,
     Feature.streaming,
 }
 
@@ -56,7 +57,9 @@ class _Spec:
         self.grammar = Grammars(scenario)
         self.k = Tokens(config, scenario.kv_events, self.drafts, self.grammar)
         self.s: Any = self.k.start()
-        self.rejected: list[tuple[str, str]] = []
+        self.rejected: list[Refusal] = []
+        self.ended: dict[int, frozenset[str]] | None = None
+        """By client, whose end the last update told."""
         self.told: list[Fields] = []
         self.pipeline = scenario.pipeline_parallel_size > 1 and not scenario.async_scheduling
         """Whether stages that do not sample are sent the tokens to compute."""
@@ -88,7 +91,7 @@ class _Spec:
             items = k.requests[r].items
             reason = why_unservable(self.config, k.prompt_len(r), k.max_tokens(r), items)
             assert reason is not None, "a rejection has a reason"
-            self.rejected.append((request.id, reason))
+            self.rejected.append((request.client_index, r, reason))
         elif request.grammar is not None and request.grammar.is_ready:
             self.compile_grammars([request.id])
 
@@ -102,7 +105,7 @@ class _Spec:
         elif not s.ended[id]:
             self.k.send(chunk)
             if awaits_input(s, id) and not can_take(s, id):
-                self.rejected.append((id, self.k.why_refused(s, id)))
+                self.rejected.append((self.k.client(id), id, self.k.why_refused(s, id)))
             sessions.send(s, id)
 
     def check_vector(self, request: NewRequest) -> None:
@@ -181,12 +184,18 @@ class _Spec:
         self.k.incoming, self.k.outputs, self.k.taken = sampled, [], {}
         self.drafts.returns()
         refused, self.k.refused = self.rejected, []
-        update_from_output(self.s)
+        self.ended = update_from_output(self.s)
         self.told += self.k.take_events()
         self.rejected = self.k.refused
-        return [
-            {"id": r, "tokens": [], "finish": "rejected", "stop_reason": why} for r, why in refused
-        ] + self.k.outputs
+        rejections = [
+            (client, {"id": r, "tokens": [], "finish": "rejected", "stop_reason": why})
+            for client, r, why in refused
+        ]
+        return by_client([*rejections, *self.k.outputs])
+
+    def finished_by_client(self) -> dict[int, list[str]]:
+        """By client, whose end the last update told, sorted."""
+        return {client: sorted(ids) for client, ids in sorted((self.ended or {}).items())}
 
     def propose(self, drafts: Drafted) -> None:
         """Take drafts for the steps to come."""

@@ -48,6 +48,7 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
         max_loras=config.max_loras or 0,
         encoder=_encoder(config),
         use_v2_model_runner=config.use_v2_model_runner,
+        include_finished_set=config.has_clients,
         semantics=semantics,
     )
 

@@ -20,6 +20,8 @@ from nullblock.spec.rejection import why_refused
 from nullblock.spec.sessions import kept, num_output, prompt
 from nullblock.spec.turns import is_refused
 
+Refusal = tuple[int, str, str]
+"""Whose request was refused: a client; its id; and why."""
 NO_CHAIN = 0
 """The chain of a block that is not full yet: no block carries it."""
 
@@ -45,13 +47,14 @@ class Tokens(IndexedEnv):
         self.chains: dict[str, list[int]] = {}
         self.chunks: dict[str, list[NewRequest]] = {}
         """By session, all that it was sent."""
-        self.refused: list[tuple[str, str]] = []
+        self.refused: list[Refusal] = []
         """Whose next chunk was refused, and why."""
         self.stop_reasons: dict[str, int] = {}
         """By session, the token that an earlier turn was told to end with."""
         self.numbers: dict[tuple[int, tuple[int, ...], Keys], int] = {}
         self.incoming: dict[str, list[int]] = {}
-        self.outputs: list[Fields] = []
+        self.outputs: list[tuple[int, Fields]] = []
+        """What the update tells, each with whose it is."""
         self.listening = listening
         self.events: list[Fields] = []
         self.null_refs = 0
@@ -74,6 +77,7 @@ class Tokens(IndexedEnv):
             grammar=r.grammar is not None,
             items=self.items.taken(r),
             resumable=r.resumable,
+            client=r.client_index,
             pooling=r.pooling,
         )
         self.chunks[r.id] = [r]
@@ -192,17 +196,16 @@ class Tokens(IndexedEnv):
     def note(self, s: State, r: Any, why: Any) -> None:
         check_stop_of_session(s, r, why)
         if is_refused(s, r, why):
-            self.refused.append((r, self.why_refused(s, r)))
+            self.refused.append((self.client(r), r, self.why_refused(s, r)))
         # Who takes a vector takes no token.
         tokens = self.content[r][-self.taken[r] :] if r in self.taken else []
         stop = self.played.verdict(s, r) if why == ERROR else why
         if stop == STOPPED_BY_ID:
             self.stop_reasons[r] = tokens[-1]
-        self.outputs.append(
-            {
-                "id": r,
-                "tokens": tokens,
-                "finish": FINISH[why],
-                "stop_reason": self.stop_reasons.get(r),
-            }
-        )
+        output: Fields = {
+            "id": r,
+            "tokens": tokens,
+            "finish": FINISH[why],
+            "stop_reason": self.stop_reasons.get(r),
+        }
+        self.outputs.append((self.client(r), output))

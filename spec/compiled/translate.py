@@ -105,7 +105,10 @@ class Program(Functions):
 
     def _forget(self) -> str:
         """What the normal form leaves out once it is over, by the readable form's own lists."""
-        lines = ["blank_hit(&st); blank_rej(&st);", "st.preempted = st.finished = st.prev = 0;"]
+        lines = [
+            "blank_hit(&st); blank_rej(&st); blank_ends(&st);",
+            "st.preempted = st.finished = st.prev = 0;",
+        ]
         lines += [f"st.{name} = 0;" for name in identity.PAST]
         lines += [f"st.{name} = NONE;" for name in identity.NOBODY]
         return "\n".join(lines)

@@ -51,4 +51,13 @@ POOLING_AHEAD = Scope(
     resets=(True,),
     every_rule=True,
 )
-CONTRACT_SCOPES = (EMBEDDINGS, POOLING, POOLING_AHEAD)
+CLIENTS = Scope(
+    "clients",
+    "two clients, which are told of the ends of their requests: the invariants after every rule",
+    _config(3, include_finished_set=True),
+    (Template("a", (A, A), 2), Template("b", (B,), 1, client=1)),
+    frozenset("stop-length abort-in-flight id-reused-in-flight".split()),
+    halves=True,
+    every_rule=True,
+)
+CONTRACT_SCOPES = (CLIENTS, EMBEDDINGS, POOLING, POOLING_AHEAD)

@@ -173,6 +173,8 @@ def _add(t: Template, seed: int, policy: str) -> dict[str, Any]:
         event["grammar"] = {"ready": False, **rejects}
     if t.items:
         event["mm_features"] = [_item(i) for i in t.items]
+    if t.client:
+        event["client_index"] = t.client
     if t.pooling:
         event["pooling"] = True
     if t.embeds is not None:

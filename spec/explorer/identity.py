@@ -100,6 +100,7 @@ def _forget(s: Any) -> None:
     """Leave out what is over, in a state in which nothing is half-way."""
     s.hit, s.rej = Nothing(), Nothing()
     s.preempted = s.finished = s.prev = s.k.empty("R")
+    s.ends = s.k.blank("ends")
     for f in PAST:
         setattr(s, f, 0)
     for f in NOBODY:

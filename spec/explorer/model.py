@@ -53,6 +53,8 @@ class Template:
     """What it may be sent after its prompt, as a session; None: it is none."""
     limits: tuple[int, ...] = ()
     """max_tokens of those chunks, where it is not its own."""
+    client: int = 0
+    """Which front end it is from."""
     pooling: bool = False
     """Whether it wants a vector; `max_tokens` is then 1."""
     embeds: int | None = None
@@ -122,6 +124,7 @@ class ModelEnv(Env):
                 items=t.items,
                 resumable=t.chunks is not None,
                 chunks=chunks_of(t),
+                client=t.client,
                 pooling=t.pooling,
             )
             for t in scope.templates

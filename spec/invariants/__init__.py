@@ -7,6 +7,7 @@ requests, others carry their project's name.
 """
 
 from nullblock.spec.invariants import (
+    clients,
     drafts,
     encoder,
     flight,
@@ -24,6 +25,7 @@ from nullblock.spec.invariants.ledger import INVARIANTS, Invariant, invariant, i
 __all__ = [
     "INVARIANTS",
     "Invariant",
+    "clients",
     "drafts",
     "encoder",
     "flight",

@@ -1,6 +1,8 @@
 """What a decided step tells the worker: readings of the state between `decide` and `commit`."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from nullblock.spec.catalogue import clause
 from nullblock.spec.drafts import tokens_ahead
@@ -9,6 +11,7 @@ from nullblock.spec.groups import sees_part
 from nullblock.spec.kernel import State, Value
 from nullblock.spec.sessions import num_output
 
+T = TypeVar("T")
 Blocks = tuple[int, ...] | tuple[tuple[int, ...], ...]
 """Blocks of a request; of several groups a tuple for each."""
 
@@ -237,3 +240,26 @@ def scheduler_output(s: State) -> SchedulerOutput:
         encoder_inputs=encoder_inputs(s),
         evicted_items=evicted_items(s),
     )
+
+
+@clause("OUT-18")
+def ends_told(s: State) -> dict[int, frozenset[Value]] | None:
+    """With an update each client is told which of its requests have ended since the last one,
+    whatever ended them; who has none to hear of is told nothing.
+
+    Source: Scheduler.update_from_output: finished_req_ids_dict.
+    """
+    if not s.k.tells_ends:
+        return None
+    return {client: frozenset(s.ends[client]) for client in s.ends if s.ends[client]}
+
+
+@clause("OUT-19")
+def by_client(told: Iterable[tuple[int, T]]) -> list[T]:
+    """Outputs go to one client after the other, to each in the order in which its requests were
+    settled, its refusals first.
+
+    Source: Scheduler.update_from_output: engine_core_outputs. `told` has whose an output is, and
+    the output.
+    """
+    return [output for _, output in sorted(told, key=lambda one: one[0])]

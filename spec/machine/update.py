@@ -7,6 +7,7 @@ from nullblock.spec.kernel import State, Value, both, loop, neg
 from nullblock.spec.machine.blocks import free
 from nullblock.spec.machine.drafts import DRAFTS_LOOP, hear, take_drafts, verify, verify_anyhow
 from nullblock.spec.machine.encoder import let_inputs_go, let_passed_go
+from nullblock.spec.machine.output import ends_told
 from nullblock.spec.machine.sessions import end_turn, leave_with_blocks, refuse_next
 from nullblock.spec.pooling import pools
 from nullblock.spec.rules.pool import publish_known
@@ -28,7 +29,7 @@ UPDATE_LOOP = (
     HANDED
     | MOVED
     | DRAFTS_LOOP
-    | {"ntok", "comp", "ph", "drop", "base", "cur", "finished", "open", "taker"}
+    | {"ntok", "comp", "ph", "drop", "base", "cur", "finished", "ends", "open", "taker"}
 )
 
 
@@ -104,9 +105,9 @@ def let_stopped_go(s: State, r: Value) -> None:
         finish_waiting(s, r)
 
 
-def update_from_output(s: State) -> None:
+def update_from_output(s: State) -> Value:
     """Apply the output of the oldest step in flight, request by request in schedule order (UPD-2
-    to UPD-10, UPD-18).
+    to UPD-10, UPD-18). Returns whose ends clients are told, by client (None where none is).
     """
     begin_update(s)
     for _ in loop(
@@ -117,4 +118,6 @@ def update_from_output(s: State) -> None:
         keep=lambda: both(s.leaving == 0, s.open == 0),
     ):
         settle(s, s.frame[s.cur])
+    told = s.k.observe(ends_told, s)
     end_update(s)
+    return told

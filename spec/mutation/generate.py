@@ -57,6 +57,7 @@ STATEMENTS = (
             "waiting",
             "encoder",
             "pooling",
+            "clients",
         )
     ),
     "explorer/transitions.py",

@@ -71,6 +71,8 @@ class SymbolicEnv(OneGroup):
     """No model has an encoder; those that have one are searched, not proved."""
     sessions = False
     """Nobody is a session; where some are, states are searched, not proved."""
+    tells_ends = False
+    """Clients are told of no ends; where they are, states are searched, not proved."""
     wants_vectors = False
     """No request wants a vector; those that do are searched, not proved."""
     drafts = True

@@ -171,6 +171,7 @@ UNPROVED: dict[str, str] = {
         ("take_vector", "UPD-52"),
         "the proofs are of requests for tokens; of those that want a vector the explorer speaks",
     ),
+    "OUT-20": "the proofs are of one client that hears of no ends; of others the explorer speaks",
     "WAIT-49": "how many different adapters run is a cardinality of numbers, which the prover has "
     "not: it takes no adapters to be capped",
 }

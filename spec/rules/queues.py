@@ -17,6 +17,7 @@ from nullblock.spec.fields import (
 )
 from nullblock.spec.hybrid import holds_nothing
 from nullblock.spec.kernel import State, Value, both, either, neg, require, rule
+from nullblock.spec.rules.clients import note_end
 from nullblock.spec.rules.drafts import drop_drafts, forget_drafts, lose_drafts
 from nullblock.spec.rules.encoder import forget_plan
 from nullblock.spec.rules.later import give_slot_back, leave_flight, outdate, report_reset
@@ -72,6 +73,7 @@ def _forget(s: State, r: Value) -> None:
     s.fresh[r] = 0
     s.npre[r] = 0
     s.finished = s.k.add(s.finished, r)
+    note_end(s, r)
     s.ph[r] = 0
     s.drop[r] = 0
     forget_drafts(s, r)

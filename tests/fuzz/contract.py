@@ -12,7 +12,12 @@ from typing import Any
 from nullblock.conformance.engine import CORE_FEATURES, Feature
 from nullblock.conformance.lockstep.generator import seeded
 
-TOLD = frozenset({Feature.v2_model_runner, Feature.counts, Feature.prompt_embeds, Feature.pooling})
+TOLD = frozenset(
+    (
+        *(Feature.v2_model_runner, Feature.counts, Feature.clients),
+        *(Feature.prompt_embeds, Feature.pooling),
+    )
+)
 """What such a scenario has besides the core."""
 MUST_REACH = {
     "resumed and told as new",
@@ -24,6 +29,8 @@ MUST_REACH = {
     "a vector",
     "a vector for who was preempted",
     "a vector in place of a token to be dropped",
+    "two clients told of ends",
+    "an end told without an output",
 }
 
 
@@ -32,12 +39,16 @@ def with_contract(key: str, size: int, features: frozenset[Feature]) -> dict[str
     r = random.Random(f"contract {key}")
     scenario = seeded(key, size, features & CORE_FEATURES)
     scenario["config"]["use_v2_model_runner"] = r.random() < 0.5
+    scenario["config"]["include_finished_set"] = r.random() < 0.5
+    clients = r.choice((1, 2, 3))
     embedded, pooling = r.choice((0.0, 0.3, 0.8)), r.choice((0.0, 0.2, 0.6))
     for event in scenario["events"]:
         if event["op"] == "add" and r.random() < embedded:
             event["prompt_embeds"] = {"seed": r.randrange(2), "with_tokens": r.random() < 0.4}
         if event["op"] == "add" and r.random() < pooling:
             event["pooling"] = True
+        if event["op"] == "add" and clients > 1:
+            event["client_index"] = r.randrange(clients)
     scenario["events"] = [told for event in scenario["events"] for told in _counted(r, event)]
     return scenario
 
@@ -76,6 +87,12 @@ def reached(document: dict[str, Any], lines: list[str]) -> set[str]:
 
 
 def _of_outputs(line: dict[str, Any], before: dict[str, Any]) -> Iterator[str]:
+    told = {output["id"] for output in line["outputs"]}
+    ends = line.get("finished_by_client", {})
+    if len(ends) > 1:
+        yield "two clients told of ends"
+    if any(id not in told for ids in ends.values() for id in ids):
+        yield "an end told without an output"
     for output in line["outputs"]:
         if output["finish"] == "stop" and not output["tokens"]:
             yield "a vector"

@@ -13,6 +13,7 @@ from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import Disabled
 from nullblock.spec.keys import embeds_in, extra_keys, told_keys
 from nullblock.spec.machine import events
+from nullblock.spec.machine.output import by_client
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
@@ -98,6 +99,33 @@ def test_a_refusal_is_news_until_an_update_tells_it() -> None:
     assert events.has_news(s)
     update_from_output(s)
     assert not events.has_news(s)
+
+
+def test_each_client_is_told_of_the_ends_of_its_requests() -> None:
+    """OUT-18, OUT-20: with the next update, once, whatever ended them; the others of nothing."""
+    s = new_state(replace(CONFIG, include_finished_set=True))
+    arrive(s, "a0", 3, 1, client=2)
+    arrive(s, "b1", 3, 4, client=1)
+    arrive(s, "c2", 3, 4, client=1)
+    schedule(s)
+    events.abort(s, "c2")
+    assert INVARIANTS["OUT-20"](s)
+    assert update_from_output(s) == {2: {"a0"}, 1: {"c2"}}
+    schedule(s)
+    assert update_from_output(s) == {}
+
+
+def test_nobody_is_told_of_ends_unless_asked_for() -> None:
+    """OUT-18."""
+    s = new_state(CONFIG)
+    arrive(s, "a0", 3, 1, client=2)
+    schedule(s)
+    assert update_from_output(s) is None and not s.ends
+
+
+def test_outputs_go_to_one_client_after_the_other() -> None:
+    """OUT-19: each in its order."""
+    assert by_client([(1, "a"), (0, "b"), (1, "c"), (0, "d")]) == ["b", "d", "a", "c"]
 
 
 def pooling(asynchronous: bool = False, **more: Any) -> Any:

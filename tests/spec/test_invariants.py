@@ -23,6 +23,7 @@ from nullblock.spec.fields import (
     WAIT_PHASE,
 )
 from nullblock.spec.invariants import INVARIANTS
+from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import decide, schedule
 from nullblock.spec.rules.drafts import propose
 
@@ -121,6 +122,14 @@ def encoding() -> Any:
     arrive(s, "a0", 4, 1, items=(Item(1, 0, 2),))
     arrive(s, "b1", 4, 1)
     decide(s)
+    return s
+
+
+def told() -> Any:
+    """A request of the first client is gone, and no update has told so."""
+    s = new_state(replace(CONFIG, include_finished_set=True))
+    arrive(s, "a0", 3, 3)
+    events.abort(s, "a0")
     return s
 
 
@@ -266,6 +275,7 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "DRAFT-20": (verifying, put(landed={"a0": -1}, flown={"a0": 1})),
     "DRAFT-17": (drafting, put(phase=RUN_PHASE, sched={"a0": 2})),
     "DRAFT-18": (drafting, put(phase=UPDATE, open=1, taker="a0", ntok={"a0": 2})),
+    "OUT-20": (told, put(ends={1: frozenset({"a0"})})),
     "UPD-52": (pooling, put(ntok={"a0": 4})),
     "ENC-20": (encoding, put(kept={1: 0})),
     "ENC-21": (encoding, put(unused={1: 1}, uback=2)),
