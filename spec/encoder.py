@@ -202,12 +202,12 @@ def refers(s: State, r: Value, i: Value) -> Value:
 
 def refers_to_any(s: State, r: Value) -> Value:
     """Whether r refers to any embeddings."""
-    return s.k.exists("I", lambda i: refers(s, r, i)) if s.k.encodes else False
+    return s.k.exists("I", lambda i: refers(s, r, i), by="items") if s.k.encodes else False
 
 
 def first_referred(s: State, r: Value) -> Value:
     """The first of r's items to whose embeddings it refers."""
-    return s.k.first("I", lambda i: refers(s, r, i), lambda i: i)
+    return s.k.first("I", lambda i: refers(s, r, i), lambda i: i, by="items")
 
 
 def has_passed(s: State, r: Value, i: Value) -> Value:
@@ -220,7 +220,7 @@ def has_passed(s: State, r: Value, i: Value) -> Value:
 
 def has_passed_any(s: State, r: Value) -> Value:
     """Whether there is such an item."""
-    return s.k.exists("I", lambda i: has_passed(s, r, i)) if s.k.encodes else False
+    return s.k.exists("I", lambda i: has_passed(s, r, i), by="items") if s.k.encodes else False
 
 
 def has_let_go(s: State, r: Value) -> Value:
@@ -232,7 +232,7 @@ def has_let_go(s: State, r: Value) -> Value:
 
 def first_passed(s: State, r: Value) -> Value:
     """The first such item."""
-    return s.k.first("I", lambda i: has_passed(s, r, i), lambda i: i)
+    return s.k.first("I", lambda i: has_passed(s, r, i), lambda i: i, by="items")
 
 
 @clause("ENC-41")
@@ -283,12 +283,12 @@ def is_input_of(s: State, r: Value, i: Value) -> Value:
 
 def has_scheduled(s: State, r: Value) -> Value:
     """Whether the open step computes an input of r."""
-    return s.k.exists("I", lambda i: is_input_of(s, r, i)) if s.k.encodes else False
+    return s.k.exists("I", lambda i: is_input_of(s, r, i), by="items") if s.k.encodes else False
 
 
 def last_scheduled(s: State, r: Value) -> Value:
     """The last of them."""
-    return s.k.first("I", lambda i: is_input_of(s, r, i), lambda i: -i)
+    return s.k.first("I", lambda i: is_input_of(s, r, i), lambda i: -i, by="items")
 
 
 @clause("ENC-16")

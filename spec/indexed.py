@@ -195,8 +195,10 @@ class IndexedEnv(Env):
             return any(map(test, s.run[: s.nr]))
         if by is not None and by[0] == "hsh":
             return by[1] in s.hsh.holders
-        if by is None and sort == "I":
-            return any(map(test, chain(self._first_held(), self._item_places())))
+        if by == "outlived":
+            return any(map(test, self._first_held()))
+        if by == "items":
+            return any(map(test, self._item_places()))
         return super().exists(sort, test, by)
 
     def first(self, sort: str, test: Test, key: Key, by: Any = None, known: Any = None) -> Any:
@@ -221,7 +223,7 @@ class IndexedEnv(Env):
             return max(chain.from_iterable(held), default=None)
         if by == "hit" or by == "window":
             return self._longest(test, by)
-        if by is None and sort == "I":
+        if by == "items":
             return min(filter(test, self._item_places()), key=key, default=None)
         if by is not None and by[0] == "hsh":
             return next(iter(s.hsh.holders.get(by[1], ())), None)
