@@ -244,7 +244,7 @@ def is_held_elsewhere(s: State, r: Value, n: Value) -> Value:
     """
     if not s.k.sem.items_held_by_place:
         return False
-    return s.k.exists("I", lambda i: both(refers(s, r, i), s.k.item(r, i) == n))
+    return s.k.exists("I", lambda i: both(refers(s, r, i), s.k.item(r, i) == n), by="items")
 
 
 def is_repeated(s: State, r: Value, i: Value) -> Value:
@@ -260,6 +260,7 @@ def is_repeated(s: State, r: Value, i: Value) -> Value:
             lambda j: both(
                 0 <= j, j < s.nplan, s.plan[j] < i, s.k.item(r, s.plan[j]) == s.k.item(r, i)
             ),
+            by="items",
         ),
     )
 
@@ -268,12 +269,12 @@ def has_repeated(s: State, r: Value) -> Value:
     """Whether there is such an item."""
     if not s.k.sem.items_held_by_place:
         return False
-    return s.k.exists("I", lambda i: is_repeated(s, r, i))
+    return s.k.exists("I", lambda i: is_repeated(s, r, i), by="items")
 
 
 def first_repeated(s: State, r: Value) -> Value:
     """The first such item."""
-    return s.k.first("I", lambda i: is_repeated(s, r, i), lambda i: i)
+    return s.k.first("I", lambda i: is_repeated(s, r, i), lambda i: i, by="items")
 
 
 def is_input_of(s: State, r: Value, i: Value) -> Value:
