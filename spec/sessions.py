@@ -100,6 +100,13 @@ def continues(s: State, r: Value) -> Value:
     return both(s.stage[r] == WAITING, s.nhit == 0, s.comp[r] > 0)
 
 
+def may_hold(s: State, r: Value) -> Value:
+    """Whether r may hold blocks though it does not run: a session that waits."""
+    if not s.k.sessions:
+        return False
+    return both(s.k.resumable(r), s.stage[r] == WAITING)
+
+
 def is_lost(s: State, r: Value) -> Value:
     """Whether r is a session that waits in no queue, as vllm-0.22.1 leaves some (SESS-7)."""
     if either(neg(s.k.sessions), s.k.sem.sessions_stay_queued):

@@ -339,10 +339,7 @@ def servable(s: State, r: Value) -> Value:
 
     Source: our decision; vLLM's front end checks the prompt's length, its scheduler nothing.
     """
-    return both(
-        can_serve(s, r, prompt(s, r), max_tokens(s, r)),
-        encoder.encodable(s, r),
-    )
+    return both(can_serve(s, r, prompt(s, r), max_tokens(s, r)), encoder.encodable(s, r))
 
 
 def can_serve(s: State, r: Value, tokens: Value, outputs: Value) -> Value:

@@ -37,6 +37,8 @@ def check_session(config: facts.Config, request: NewRequest) -> None:
         beside = "a prompt that is embeddings"
     if request.pooling:
         beside = "a vector instead of tokens"
+    if request.pooling:
+        beside = "a vector that is wanted"
     if beside:
         raise OutOfScope(f"a session beside {beside} is out of scope", "the reference has it")
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nullblock.spec.explorer.encoder_narrator import EncoderNarrator
+from nullblock.spec.explorer.session_narrator import SessionNarrator
 from nullblock.spec.explorer.touched import cached_last, grown, shrunk, withdrawn
 from nullblock.spec.explorer.witnesses import flies
 from nullblock.spec.fields import CONTINUE, LENGTH, PREEMPTED, RESUMED, RUNNING, STOPPED
@@ -11,10 +12,11 @@ from nullblock.spec.kernel import State
 from nullblock.spec.names import PAUSE_NAME
 from nullblock.spec.pooling import pools
 from nullblock.spec.rejection import why_unservable
+from nullblock.spec.sessions import num_output
 from nullblock.spec.state import check_stop, live
 
 
-class Narrator(EncoderNarrator):
+class Narrator(EncoderNarrator, SessionNarrator):
     """Collects what rules do to requests and blocks, one sentence a decision."""
 
     def __init__(self) -> None:
@@ -59,6 +61,7 @@ class Narrator(EncoderNarrator):
             "LIFE-6": self.forgotten,
             "LIFE-7": self.paused,
             **self.encoder_handlers(),
+            **self.session_handlers(),
         }
 
     def rule(self, s: State, id: str) -> None:
@@ -223,7 +226,7 @@ class Narrator(EncoderNarrator):
         why = check_stop(s, r)
         where = "" if s.stage[r] == RUNNING else f" while it waits{_preempted(s, r)}"
         end = "" if why == CONTINUE else f" and stops: {_reason(s, r, why)}"
-        self.say(f"{r} takes output token {s.ntok[r] - s.k.prompt_len(r)}{where}{end}")
+        self.say(f"{r} takes output token {num_output(s, r)}{where}{end}")
 
     def took_vector(self, s: State) -> None:
         """UPD-51: a request takes a vector."""

@@ -16,27 +16,42 @@ def _config(blocks: int, **more: object) -> Config:
 
 SESSIONS = Scope(
     "sessions",
-    "a session with two chunks beside a request: it waits with its blocks, and goes on",
+    "a session beside a request: it waits with its blocks for chunks, one of which is too long",
     _config(4),
-    (Template("a", (A, A), 2, chunks=((C,), (D,)), limits=(1, 1)), Template("b", (A, A, B), 2)),
+    (
+        Template("a", (A, A), 2, chunks=((C,), (D, D, D, D)), limits=(1, 1)),
+        Template("b", (A, A, B), 2),
+    ),
+    frozenset(
+        "waits-for-chunk chunk-at-stop chunk-arrives continues-session session-leaves-queue "
+        "chunk-refused".split()
+    ),
 )
 SESSIONS_AHEAD = Scope(
     "sessions-ahead",
-    "the same, scheduling ahead: outputs in flight, preemptions, resets",
-    _config(4, async_scheduling=True),
+    "a session whose outputs are in flight where it stops, scheduling ahead",
+    _config(3, async_scheduling=True),
     (
-        Template("a", (A,), 3, chunks=((C, C),), limits=(2,), eos_at=1),
-        Template("b", (A, A, B), 3),
+        Template("a", (A,), 3, chunks=((C,),), limits=(1,), eos_at=1),
+        Template("b", (A, A), 2),
+    ),
+    frozenset(
+        "late-outputs turn-ends-preempted waits-for-chunk chunk-at-stop token-dropped "
+        "preempts-another continues-session".split()
     ),
     halves=True,
     depth=2,
-    resets=(True,),
+    aborts=False,
 )
 SESSIONS_RULES = Scope(
     "rules-sessions",
     "the invariants after every single rule, sessions with drafts",
     _config(4, num_spec_tokens=1),
-    (Template("a", (A,), 3, chunks=((C,),), limits=(2,), misses=3), Template("b", (A, A), 2)),
+    (
+        Template("a", (A,), 3, chunks=((C,),), limits=(2,), misses=3),
+        Template("b", (A, A), 2),
+    ),
+    frozenset("waits-for-chunk chunk-arrives session-leaves-queue stops-on-draft".split()),
     every_rule=True,
 )
 SESSION_SCOPES = (SESSIONS, SESSIONS_AHEAD, SESSIONS_RULES)

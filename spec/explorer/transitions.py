@@ -14,6 +14,7 @@ from nullblock.spec.fields import PAUSED_ALL, RUNNING, TOKEN, UNBORN, UNPAUSED, 
 from nullblock.spec.flight import begins, in_flight
 from nullblock.spec.groups import is_null, stands_still
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
+from nullblock.spec.sessions import blocks_are_kept
 from nullblock.spec.state import is_waiting, last_in_flight, live
 from nullblock.spec.waiting import comes_before, has_to_wait, nobody_to_serve
 
@@ -92,7 +93,8 @@ def preempted_is_not_scheduled(was: State, s: State, done: Action) -> Value:
 @transition("RUN-20")
 def progress(was: State, s: State, done: Action) -> Value:
     """A step that finds a request to serve, and no other step in flight, schedules a token or
-    preempts somebody; who awaits something that is not there is nobody to serve.
+    preempts somebody; who awaits something that is not there is nobody to serve, and sessions that
+    wait may hold what it takes.
 
     Upstream: 39734, 35541, 51299, prompts of max_model_len: requests that wait or run for ever.
     """
@@ -102,7 +104,10 @@ def progress(was: State, s: State, done: Action) -> Value:
         both(_first(s) >= s.nframe, s.turned == 0, in_flight(s) <= 1),
         either(
             s.pause == PAUSED_ALL,
-            both(s.nr == 0, either(s.pause != UNPAUSED, nobody_to_serve(s))),
+            both(
+                s.nr == 0,
+                either(s.pause != UNPAUSED, nobody_to_serve(s), blocks_are_kept(s)),
+            ),
         ),
     )
 
@@ -261,6 +266,7 @@ def tokens_have_owners(was: State, s: State, done: Action) -> Value:
             either(
                 both(s.ntok[r] == was.ntok[r], neg(owes(r))),
                 both(s.ntok[r] > was.ntok[r], owes(r), no_more(r), was.stage[r] != WAITING),
+                both(s.turns[r] == was.turns[r] + 1, owes(r)),
             ),
         ),
     )
@@ -277,7 +283,8 @@ def tokens_in_their_places(was: State, s: State, done: Action) -> Value:
         return True
 
     def position(r: Value, drafts: Value) -> Value:
-        return ite(live(s, r), s.ntok[r] - 1 + s.slip[r], was.ntok[r] + drafts + was.slip[r])
+        stays = both(live(s, r), s.turns[r] == was.turns[r])
+        return ite(stays, s.ntok[r] - 1 + s.slip[r], was.ntok[r] + drafts + was.slip[r])
 
     return s.k.forall(
         "I",

@@ -12,6 +12,7 @@ from nullblock.spec.explorer.draft_witnesses import DRAFT_WITNESSES, DraftWatch
 from nullblock.spec.explorer.encoder_witnesses import ENCODER_WITNESSES, EncoderWatch
 from nullblock.spec.explorer.group_witnesses import GROUP_WITNESSES, GroupWatch
 from nullblock.spec.explorer.pooling_witnesses import POOLING_WITNESSES, PoolingWatch
+from nullblock.spec.explorer.session_witnesses import SESSION_WITNESSES, SessionWatch
 from nullblock.spec.explorer.touched import cached_last, grown
 from nullblock.spec.explorer.wait_witnesses import WAIT_WITNESSES, WaitWatch
 from nullblock.spec.fields import (
@@ -28,6 +29,7 @@ from nullblock.spec.fields import (
 from nullblock.spec.flight import answers, in_flight
 from nullblock.spec.kernel import State
 from nullblock.spec.pooling import pools
+from nullblock.spec.sessions import num_output
 from nullblock.spec.state import check_stop, last_in_flight, live
 
 WITNESSES: dict[str, str] = {
@@ -80,6 +82,7 @@ WITNESSES: dict[str, str] = {
     **GROUP_WITNESSES,
     **ENCODER_WITNESSES,
     **POOLING_WITNESSES,
+    **SESSION_WITNESSES,
 }
 
 
@@ -88,7 +91,7 @@ def flies(s: State, r: Any) -> bool:
     return any(s.frame[i] == r and answers(s, i) for i in range(s.cur, s.nframe))
 
 
-class Watch(DraftWatch, EncoderWatch, GroupWatch, PoolingWatch, WaitWatch):
+class Watch(DraftWatch, EncoderWatch, GroupWatch, PoolingWatch, SessionWatch, WaitWatch):
     """Observes rules, and notes the witnesses reached and the rules fired."""
 
     def __init__(self) -> None:
@@ -129,6 +132,7 @@ class Watch(DraftWatch, EncoderWatch, GroupWatch, PoolingWatch, WaitWatch):
             "LIFE-4": self.aborted,
             **self.draft_handlers(),
             **self.wait_handlers(),
+            **self.session_handlers(),
             **self.group_handlers(),
             **self.encoder_handlers(),
             **self.pooling_handlers(),
@@ -321,7 +325,7 @@ class Watch(DraftWatch, EncoderWatch, GroupWatch, PoolingWatch, WaitWatch):
     def went_on(self, s: State) -> None:
         """UPD-13: a request goes on."""
         r = s.taker
-        early = s.ntok[r] - s.k.prompt_len(r) < s.k.min_tokens(r)
+        early = num_output(s, r) < s.k.min_tokens(r)
         if early and s.k.last_token(s, r) != PLAIN:
             self.reached.add("below-min-tokens")
 

@@ -3,6 +3,7 @@
 from nullblock.spec.fields import BACK, LEAVING, PREEMPTED, RUNNING, UNBORN, WAITING
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, neg
+from nullblock.spec.sessions import awaits_input
 from nullblock.spec.state import is_waiting, longest, servable
 
 
@@ -163,6 +164,7 @@ def length_in_bounds(s: State) -> Value:
                 s.stage[r] != UNBORN,
                 either(s.stage[r] != LEAVING, s.leaving == BACK),
                 neg(both(s.open == 1, r == s.taker)),
+                neg(awaits_input(s, r)),
             ),
             s.ntok[r] <= longest(s, r),
         ),

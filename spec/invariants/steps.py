@@ -17,6 +17,7 @@ from nullblock.spec.hybrid import has_blocks
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies
 from nullblock.spec.pooling import has_its_vector
+from nullblock.spec.sessions import may_hold
 from nullblock.spec.state import kept, longest, turn
 
 
@@ -145,13 +146,14 @@ def computed_in_bounds(s: State) -> Value:
 
 @invariant("RUN-17")
 def computed_goes_with_blocks(s: State) -> Value:
-    """Only running requests have computed tokens, and those on their way in or out: what is
-    computed is lost with its blocks.
+    """Only running requests have computed tokens, those on their way in or out, and sessions that
+    wait: what is computed is lost with its blocks.
     """
     return s.k.forall(
         "R",
         lambda r: implies(
-            s.stage[r] < RUNNING, either(s.comp[r] == 0, both(s.looking > 0, r == s.lr))
+            s.stage[r] < RUNNING,
+            either(s.comp[r] == 0, both(s.looking > 0, r == s.lr), may_hold(s, r)),
         ),
     )
 

@@ -24,7 +24,7 @@ from nullblock.spec.hybrid import (
 )
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
-from nullblock.spec.sessions import chain
+from nullblock.spec.sessions import chain, continues, may_hold
 from nullblock.spec.state import is_head, start
 
 
@@ -91,12 +91,18 @@ def unhashed_is_exclusive(s: State) -> Value:
 
 @invariant("TABLE-7")
 def holders_run(s: State) -> Value:
-    """Only running requests hold blocks, and those on their way in or out. Upstream: 46283."""
+    """Only running requests hold blocks, those on their way in or out, and sessions that wait.
+    Upstream: 46283.
+    """
     return s.k.forall(
         "T",
         lambda t: implies(
             s.tlen[t] > 0,
-            either(s.stage[s.k.owner(t)] >= RUNNING, both(s.looking == 2, s.k.owner(t) == s.lr)),
+            either(
+                s.stage[s.k.owner(t)] >= RUNNING,
+                both(s.looking == 2, s.k.owner(t) == s.lr),
+                may_hold(s, s.k.owner(t)),
+            ),
         ),
     )
 
@@ -237,11 +243,11 @@ def looked_up_is_head(s: State) -> Value:
             s.blocked == 0,
             s.budget > 0,
             s.nr < s.k.max_seqs,
-            s.comp[r] == covered(s),
+            either(s.comp[r] == covered(s), continues(s, r)),
             of_all(s, r, lambda t: adopted(s, t) <= s.tlen[t]),
             s.nhit <= scannable(s, r),
             implies(
-                either(s.asked == 0, s.na < s.nhit),
+                both(either(s.asked == 0, s.na < s.nhit), neg(continues(s, r))),
                 of_all(
                     s,
                     r,

@@ -1,6 +1,6 @@
 """Requests that wait for something else than their turn: the skipped queue, who is passed over."""
 
-from nullblock.spec.fields import GRAMMAR, WAIT_PHASE, WAITING
+from nullblock.spec.fields import INPUT, WAIT_PHASE, WAITING
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, implies, neg
 from nullblock.spec.state import is_waiting
@@ -35,13 +35,13 @@ def skipped_places(s: State) -> Value:
 
 @invariant("WAIT-47")
 def who_awaits_is_skipped(s: State) -> Value:
-    """A request that awaits something has never run, and stands in the skipped queue; nothing has
-    come for one that awaits nothing.
+    """A request that awaits something stands in the skipped queue and was not preempted; nothing
+    has come for one that awaits nothing.
     """
     return s.k.forall(
         "R",
         lambda r: both(
-            within(0, s.awaits[r], GRAMMAR + 1),
+            within(0, s.awaits[r], INPUT + 1),
             within(0, s.came[r], 2),
             implies(s.awaits[r] != 0, both(is_put_aside(s, r), s.stage[r] == WAITING)),
             implies(s.awaits[r] == 0, s.came[r] == 0),

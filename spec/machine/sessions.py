@@ -53,8 +53,8 @@ def send(s: State, r: Value) -> Value:
     """
     if s.ended[r] != 0:
         return False
-    send_chunk(s, r)
     if neg(awaits_input(s, r)):
+        send_chunk(s, r)
         return False
     if can_take(s, r):
         take_chunk(s, r)

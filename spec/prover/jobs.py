@@ -172,6 +172,14 @@ UNPROVED: dict[str, str] = {
         "the proofs are of requests for tokens; of those that want a vector the explorer speaks",
     ),
     "OUT-20": "the proofs are of one client that hears of no ends; of others the explorer speaks",
+    **dict.fromkeys(
+        (
+            *("send_chunk", "send_end", "take_chunk", "end_running_turn", "end_waiting_turn"),
+            *("leave_queue", "refuse_chunk"),
+            *(f"SESS-{n}" for n in range(20, 26)),
+        ),
+        "the proofs are of requests that are no sessions; of these the explorer speaks",
+    ),
     "WAIT-49": "how many different adapters run is a cardinality of numbers, which the prover has "
     "not: it takes no adapters to be capped",
 }

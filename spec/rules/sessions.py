@@ -66,15 +66,16 @@ def _next_turn(s: State, r: Value) -> None:
 
 @rule("SESS-11", "R")
 def send_chunk(s: State, r: Value) -> None:
-    """A chunk that arrives for a session joins those that it has not taken, unless its end has
-    arrived.
+    """A chunk that arrives for a session which has something to do joins those that it has not
+    taken, unless its end has arrived.
 
     Source: Scheduler.add_request: streaming_queue.
     """
     require(s.phase == IDLE, "between steps")
     require(s.leaving == 0, "nobody is half-way out")
     require(both(live(s, r), s.k.resumable(r)), "it is a session")
-    require(s.ended[r] == 0, "which has not ended")
+    require(neg(awaits_input(s, r)), "which has something to do")
+    require(s.ended[r] == 0, "and has not ended")
     s.sent[r] += 1
 
 
@@ -101,8 +102,8 @@ def take_chunk(s: State, r: Value) -> None:
     require(s.phase == IDLE, "between steps")
     require(s.leaving == 0, "nobody is half-way out")
     require(awaits_input(s, r), "it waits for a chunk")
-    require(has_chunk(s, r), "which is there")
-    require(can_take(s, r), "and can be served")
+    require(can_take(s, r), "and can be served with it")
+    s.sent[r] += 1
     _take_next(s, r)
 
 
@@ -162,6 +163,7 @@ def leave_queue(s: State, r: Value) -> None:
         require(check_stop(s, r) != CONTINUE, "it stops")
     s.open = 0
     quit_queue(s, r)
+    s.awaits[r] = 0
     s.stage[r] = LEAVING
     s.leaving = AWAY
     s.leaver = r
@@ -176,8 +178,7 @@ def refuse_chunk(s: State, r: Value) -> None:
     """
     require(either(s.phase == IDLE, s.phase == UPDATE), "between steps, or with its last output")
     require(s.leaving == 0, "nobody is half-way out")
-    require(has_chunk(s, r), "a chunk is there")
-    require(neg(can_take(s, r)), "which cannot be served")
+    require(neg(can_take(s, r)), "it cannot be served")
     if s.phase == IDLE:
         require(awaits_input(s, r), "the session waits for it")
     else:

@@ -91,6 +91,26 @@ SHORTEST = {
         "add a; schedule; add b; update; schedule; update; schedule",
     ),
     "waits-between-items": ("LIFE-15", "add a; schedule; update; schedule; update"),
+    "first-limit-holds": (
+        "SESS-25",
+        "add a; schedule; update; schedule; update; chunk for a; schedule; update; schedule; "
+        "update",
+    ),
+    "session-forgets": (
+        "SESS-22",
+        "add a; schedule; update; schedule; add b; update; schedule; schedule; update; "
+        "chunk for b",
+    ),
+    "hash-of-what-was-dropped": (
+        "HASH-18",
+        "add a; schedule; add b; update; chunk for a; schedule",
+    ),
+    "output-of-the-turn-before": ("SESS-24", "add a; schedule; schedule; update"),
+    "session-in-no-queue": (
+        "WAIT-12",
+        "add a; schedule; update; schedule; add b; update; schedule; schedule; chunk for b; "
+        "update",
+    ),
 }
 """What breaks, and the actions of a shortest counterexample."""
 EACH = pytest.mark.parametrize("defect", DEPARTURES, ids=lambda d: d.name)

@@ -80,10 +80,14 @@ PINNED = {
     "embeddings": (1_546, 6_184, 13),
     "pooling": (667, 1_887, 17),
     "pooling-ahead": (516, 1_432, 17),
+    "sessions": (2_073, 7_866, 17),
+    "sessions-ahead": (2_271, 5_512, 24),
+    "rules-sessions": (1_787, 6_550, 17),
 }
 """States, transitions and depth of each scope. A change of the rules changes them: say why."""
 REACHED_BY = (
     *("priority", "uncut", "inflight", "orphans", "pauses", "ahead", "resets"),
+    *("sessions", "sessions-ahead"),
     *("drafts", "drafts-ahead", "chunks", "rules-waiting", "items-whole", "items-ahead"),
     "pooling",
 )

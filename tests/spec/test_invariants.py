@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nullblock.spec.facts import Encoder, Group, Item, Request
+from nullblock.spec.facts import Chunk, Encoder, Group, Item, Request
 from nullblock.spec.fields import (
     AWAY,
     BACK,
@@ -95,6 +95,14 @@ def awaiting() -> Any:
     arrive(s, "a0", 3, 3, grammar=True)
     arrive(s, "b1", 3, 3, grammar=True)
     arrive(s, "c2", 3, 3)
+    step(s)
+    return s
+
+
+def between_turns() -> Any:
+    """A session waits for its next chunk, with its blocks; at rest between steps."""
+    s = new_state(replace(CONFIG, sessions=True))
+    arrive(s, "a0", 4, 1, resumable=True, chunks=(Chunk(2, 1),))
     step(s)
     return s
 
@@ -287,6 +295,12 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "ENC-27": (encoding, put(inputs={0: 0})),
     "ENC-28": (encoding, put(planning=2, planner="a0", nplan=1)),
     "ENC-29": (encoding, put(gone={0: 1}, ngone=1, newly={1: 0})),
+    "SESS-20": (between_turns, put(turns={"a0": 1})),
+    "SESS-21": (between_turns, put(ended={"a0": 1})),
+    "SESS-22": (between_turns, put(lost={"a0": 1})),
+    "SESS-23": (between_turns, put(comp={"a0": 5})),
+    "SESS-24": (between_turns, put(ph={"a0": 1})),
+    "SESS-25": (between_turns, put(ntok={"a0": 6})),
 }
 
 
