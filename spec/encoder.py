@@ -227,7 +227,11 @@ def has_let_go(s: State, r: Value) -> Value:
     """Whether the next output, if it is r's, finds no such item any more; one that is worthless
     does not look.
     """
-    return neg(both(answers(s, s.cur), neg(is_worthless(s, r)), has_passed_any(s, r)))
+    found = both(answers(s, s.cur), neg(is_worthless(s, r)), has_passed_any(s, r))
+    if s.k.sem.passed_items_known:
+        # With the drafts that it took, more is known than when it looked.
+        return either(s.open == 2, neg(found))
+    return neg(found)
 
 
 def first_passed(s: State, r: Value) -> Value:

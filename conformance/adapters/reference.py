@@ -44,14 +44,21 @@ class Reference(Shaped):
         """Embeddings of the items that have come, by what they are known by."""
 
     def add(self, request: NewRequest) -> None:
-        """Queue a request. Raises OutOfScope for an item that a later line ends it for."""
-        if self.semantics.items_held_by_place:
-            for item in request.mm_features:
-                mask = item.is_embed
-                size = item.length if mask is None else sum(mask)
-                if self.sizes.setdefault(item.hash, size) != size:
-                    what = f"an encoder input of two sizes, {item.hash!r}, is out of scope"
-                    raise OutOfScope(what, "vLLM 0.22.1 takes it")
+        """Queue a request. Raises OutOfScope for items with which a later line goes other ways:
+        of two sizes, which end a request, and out of order, which are looked for by halves.
+        """
+        end = 0
+        for item in request.mm_features if self.semantics.items_held_by_place else ():
+            size = item.length if item.is_embed is None else sum(item.is_embed)
+            if self.sizes.setdefault(item.hash, size) != size:
+                what = f"an encoder input of two sizes, {item.hash!r}, is out of scope"
+                raise OutOfScope(what, "vLLM 0.22.1 takes it")
+            if item.offset < end:
+                what = (
+                    "a request whose encoder inputs overlap, or are not in order, is out of scope"
+                )
+                raise OutOfScope(what, "vLLM 0.22.1 takes it")
+            end = item.offset + item.length
         super().add(request)
 
     @property
