@@ -241,14 +241,6 @@ class Env(Grouped, Prompts):
         """The chain hash of the i-th block of a table whose request has had that."""
         return self.want(t, i)
 
-    def client(self, r: Any) -> int:
-        """Which front end r is from."""
-        return self.requests[r].client
-
-    def pools(self, r: Any) -> bool:
-        """Whether r wants a vector; where invariants ask for nobody, it does not."""
-        return False if r is None else self.requests[r].pooling
-
     def order(self, r: Any) -> tuple[int, float, Any]:
         """Place in a PRIORITY queue, least first."""
         q = self.requests[r]
