@@ -27,6 +27,7 @@ FAMILIES = (
     "DRAFT",
     "ENC",
     "SESS",
+    "REMOTE",
     "LIFE",
     "LIVE",
     "EVENT",

@@ -93,6 +93,8 @@ class Env(Grouped, Prompts):
         self.second_runner = config.use_v2_model_runner
         self.wants_vectors = config.pooling
         self.tells_ends = config.include_finished_set
+        self.connector = config.connector
+        self.fails_loads = config.fail_failed_loads
         self.skips = config.may_skip
         self.sessions = config.sessions
         self.in_order = not config.may_skip
@@ -180,6 +182,10 @@ class Env(Grouped, Prompts):
         """Whether x is one of m[low], …, m[high - 1]."""
         return any(m[i] == x for i in range(low, high))
 
+    def matching(self, m: Any, low: int, high: int, x: Any, of: Any) -> int:
+        """The sum of those of[low], …, of[high - 1] at whose place m has x."""
+        return sum(of[i] for i in range(low, high) if m[i] == x)
+
     # sizes -----
     def blocks(self, tokens: int) -> int:
         """Blocks that `tokens` tokens need: rounded up."""
@@ -241,6 +247,22 @@ class Env(Grouped, Prompts):
         """The chain hash of the i-th block of a table whose request has had that."""
         return self.want(t, i)
 
+    def loads_over_steps(self, r: Any) -> bool:
+        """Whether a load for r takes longer than a step; invariants ask of nobody too."""
+        return r is not None and self.requests[r].loads_over_steps
+
+    def delays_free(self, r: Any) -> bool:
+        """Whether r's blocks are kept after its end, until they are sent."""
+        return self.requests[r].delays_free
+
+    def remote_tokens(self, r: Any) -> int:
+        """Tokens of r that the remote side holds."""
+        return self.requests[r].remote
+
+    def looks_first(self, r: Any) -> bool:
+        """Whether the remote side does not know that when r arrives."""
+        return self.requests[r].unsure
+
     def order(self, r: Any) -> tuple[int, float, Any]:
         """Place in a PRIORITY queue, least first."""
         q = self.requests[r]
@@ -301,6 +323,21 @@ class Env(Grouped, Prompts):
 
     def note(self, s: State, r: Any, why: Value) -> None:
         """Called with the verdict of the stop check."""
+
+    def failing(self, s: State, r: Any) -> int:
+        """Place of r among those that end because a load failed, least first."""
+        place: int = s.arr[r]  # type: ignore[attr-defined]
+        return place
+
+    def note_kept(self, s: State, r: Any) -> None:
+        """Called when r has ended and its blocks are kept."""
+
+    def evicting(self, s: State, b: Any) -> int:
+        """Place of b among the blocks that leave the prefix cache together, least first."""
+        return int(b)
+
+    def note_failed(self, s: State, r: Any) -> None:
+        """Called when r ends because a load failed."""
 
     def observe(self, reading: Callable[[State], Any], s: State) -> Any:
         """The value of a reading that only concrete runs need."""
@@ -387,7 +424,7 @@ def initial(k: Env) -> State:
     }
     for f, value in start.items():
         setattr(s, f, value)
-    for f in ("preempted", "finished", "prev", "waitset", "passed", "lineset"):
+    for f in ("preempted", "finished", "prev", "waitset", "passed", "lineset", "seen", "missing"):
         setattr(s, f, k.empty("R"))
     s.evset = k.empty("B")  # type: ignore[attr-defined]
     s.freeset = frozenset(range(1, k.usable + 1)) if isinstance(s.evset, frozenset) else s.evset  # type: ignore[attr-defined]

@@ -73,6 +73,10 @@ class Config:
     """Whether requests may be sessions, whose prompts come in chunks."""
     grammars: bool = False
     """Whether requests may come with a grammar, which has to be compiled first."""
+    connector: bool = False
+    """Whether a KV connector loads what other engines have computed, and sends it."""
+    fail_failed_loads: bool = False
+    """Whether requests whose blocks were not loaded end; if not, they compute what they lack."""
     groups: tuple[Group, ...] = (Group(),)
     """The kinds of the layers, in the order in which vLLM has them."""
     max_num_batched_tokens: int | None = None
@@ -90,7 +94,8 @@ class Config:
     @property
     def may_skip(self) -> bool:
         """Whether a request may wait for something else than its turn."""
-        return self.max_loras > 0 or self.grammars or self.sessions
+        skips = self.max_loras > 0 or self.grammars
+        return skips or self.sessions or self.connector
 
     @property
     def looks_ahead(self) -> bool:
@@ -228,3 +233,11 @@ class Request:
     """Which front end it is from."""
     pooling: bool = False
     """Whether it wants a vector; its `max_tokens` is then 1."""
+    loads_over_steps: bool = False
+    """Whether a load for it takes longer than the step in which it begins."""
+    delays_free: bool = False
+    """Whether its blocks are kept after its end, until they are sent."""
+    remote: int = 0
+    """Tokens of it that the remote side holds, in a model."""
+    unsure: bool = False
+    """Whether the remote side has to look first, in a model."""

@@ -61,7 +61,7 @@ WAITS = {
     "passed": "{R}",  # passed over in this step
     "nline": "I",  # of those that wait, how many have not been
     "lineset": "{R}",  # ghost: those
-    "awaits": "R>I",  # what a request waits for besides its turn: GRAMMAR, INPUT; 0: nothing
+    "awaits": "R>I",  # what a request waits for besides its turn: GRAMMAR, INPUT, REMOTE, or 0
     "came": "R>I",  # 1: that is there
 }
 SESSIONS = {
@@ -165,6 +165,24 @@ PLAN = {
 ENCODER_GHOST = {
     "made": "I>I",  # 1: a step computes the embeddings of an item, by its number, or has
 }
+REMOTE_KV = {
+    "remote": "R>I",  # tokens of a request that the remote side holds and has not been asked for
+    "unsure": "R>I",  # 1: the remote side does not know yet how many
+    "ext": "I",  # tokens that are loaded for the request that is looked up
+    "failed": "R>I",  # of a load: PARTLY or WHOLLY, if blocks did not arrive; 0: none is missing
+    "kept_for": "R>I",  # what the blocks of a request that has ended are kept for: LOAD, SEND
+    "invalid": "B>I",  # 1: reported with the update that comes, as not loaded
+    "claimed": "B>I",  # who computes it again: somebody that waits (1) or runs (2); 0: nobody yet
+    "seen": "{R}",  # who was looked at for that report
+    "missing": "{R}",  # who lacks blocks by it, and takes nothing of the update
+    "left": "I",  # tokens that stay computed of the request that was found last
+    "cutoff": "I",  # the next place in its table whose block is to leave the prefix cache
+    "evict": "B>I",  # 1: a block that is to
+}
+REMOTE_GHOST = {
+    "loadfrom": "R>I",  # first block of a request that a load writes to
+    "loadto": "R>I",  # one after the last; 0: no load is under way
+}
 REPORT = {
     "told": "R>I",  # blocks of a request that the worker knows
     "fresh": "R>I",  # NEW or RESUMED in the open step, 0 otherwise
@@ -193,8 +211,10 @@ FIELDS: dict[str, str] = (
     | ENCODER
     | PLAN
     | ENCODER_GHOST
+    | REMOTE_KV
+    | REMOTE_GHOST
 )
-GHOSTS = frozenset(POOL_GHOST | FLIGHT_GHOST | DRAFTS_GHOST | ENCODER_GHOST) | {
+GHOSTS = frozenset(REMOTE_GHOST | POOL_GHOST | FLIGHT_GHOST | DRAFTS_GHOST | ENCODER_GHOST) | {
     "evset",
     "waitset",
     "lineset",
@@ -209,6 +229,7 @@ MOVED = (
     | frozenset(WAITS)
     | frozenset(SESSIONS)
     | frozenset(ENCODER | PLAN | ENCODER_GHOST)
+    | frozenset(REMOTE_KV | REMOTE_GHOST)
     | {"told", "fresh", "npre", "preempted", "turned", "since"}
     | {
         *("spec", "drafted", "old"),
@@ -217,11 +238,13 @@ MOVED = (
 """What queueing, leaving and admitting may change."""
 
 IDLE, RUN_PHASE, WAIT_PHASE, DECIDED, ADVANCE, UPDATE, RESETTING = range(7)
-UNBORN, WAITING, PREEMPTED, RUNNING, LEAVING = range(5)
-BACK, AWAY = 1, 2
+UNBORN, WAITING, PREEMPTED, RUNNING, LEAVING, KEPT = range(6)
+BACK, AWAY, ANEW = 1, 2, 3
 CHUNK, TOKEN = 1, 2
 NEW, RESUMED = 1, 2
 UNPAUSED, PAUSED_NEW, PAUSED_ALL = range(3)
 PLAIN, EOS, STOP_ID, REJECTED = range(4)
 CONTINUE, STOPPED, STOPPED_BY_ID, LENGTH, ERROR = range(5)
-GRAMMAR, INPUT = 1, 2
+GRAMMAR, INPUT, REMOTE = 1, 2, 3
+PARTLY, WHOLLY = 1, 2
+LOAD, SEND, BOTH_WAYS = 1, 2, 3

@@ -142,7 +142,7 @@ class IndexedEnv(Env):
                 return Uncounted()
             case "spot" | "nth" | "entry":
                 return Void()
-            case "made":
+            case "made" | "loadfrom" | "loadto":
                 return Uncounted()
             case "frame" | "born" | "grant" | "due" | "fend" | "ndraft":
                 return Passing()
@@ -216,6 +216,10 @@ class IndexedEnv(Env):
         if by in ("ready", "line"):
             ready = filter(test, s.rank)
             return min(ready, key=key, default=None) if self.priority else next(ready, None)
+        if by == "places":
+            return min(filter(test, range(self.usable + 1)), key=key, default=None)
+        if by == "seats":
+            return min(filter(test, range(s.nr)), key=key, default=None)
         if by == "victim":
             return min(range(s.nr), key=key, default=None)
         if by == "outlived":

@@ -9,6 +9,7 @@ from nullblock.spec.fields import (
     PAUSED_ALL,
     PAUSED_NEW,
     PREEMPTED,
+    REMOTE,
     RUNNING,
     STOPPED,
     STOPPED_BY_ID,
@@ -21,6 +22,7 @@ STATUS = {WAITING: "WAITING", PREEMPTED: "PREEMPTED", RUNNING: "RUNNING"}
 BLOCKED = {
     GRAMMAR: "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR",
     INPUT: "WAITING_FOR_STREAMING_REQ",
+    REMOTE: "WAITING_FOR_REMOTE_KVS",
 }
 """The same of a request that awaits something."""
 STAGE = {name: stage for stage, name in STATUS.items()}

@@ -110,6 +110,19 @@ class Semantics:
     """ENC-4: a step may end right before an item; if False, under an EAGLE-like method, it ends
     one token sooner.
     """
+    failed_loads_start_over: bool = True
+    """REMOTE-20: whoever runs and lacks blocks that were not loaded gives all back and starts
+    over, and what it computed from them leaves the prefix cache; if False, it computes them again
+    in place, the first of those that share them, and their hashes stay.
+    """
+    last_block_cached_last: bool = True
+    """REMOTE-12: where all tokens were loaded the block of the last one, which is computed again,
+    is cached when that is done; if False, as soon as it is loaded.
+    """
+    transfers_end_apart: bool = True
+    """REMOTE-18: blocks that are kept for a load and to be sent go when both have ended; if False,
+    when the first has, and the other report raises.
+    """
     min_tokens_hold_stops: bool = True
     """UPD-4: below `min_tokens` neither eos nor a stop id stops a request; if False, that is left
     to the sampler.
@@ -203,6 +216,9 @@ VLLM_0_22_1 = Semantics(
     inputs_taken_back=False,
     encoder_budget_comes_back=False,
     chunks_end_at_items=False,
+    failed_loads_start_over=False,
+    last_block_cached_last=False,
+    transfers_end_apart=False,
 )
 VLLM_0_32_0 = Semantics(
     reject_unservable=False,
@@ -224,6 +240,9 @@ VLLM_0_32_0 = Semantics(
     inputs_taken_back=False,
     encoder_budget_comes_back=False,
     chunks_end_at_items=False,
+    failed_loads_start_over=False,
+    last_block_cached_last=False,
+    transfers_end_apart=False,
     min_tokens_hold_stops=False,
     tells_common_prefix=False,
     events_tell_origin=True,

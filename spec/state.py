@@ -16,7 +16,6 @@ from nullblock.spec.fields import (
     STOP_ID,
     STOPPED,
     STOPPED_BY_ID,
-    UNBORN,
     UNPAUSED,
     WAIT_PHASE,
 )
@@ -32,6 +31,7 @@ from nullblock.spec.hybrid import (
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 from nullblock.spec.later import is_ready
 from nullblock.spec.pooling import pools
+from nullblock.spec.remote import goes_on, keeps_what_it_has, loaded_at_once, loads_later
 from nullblock.spec.sessions import chain, continues, max_tokens, num_output, prompt
 
 
@@ -75,7 +75,7 @@ def is_hit(s: State, h: Value) -> Value:
 
 def live(s: State, r: Value) -> Value:
     """Whether the engine knows request r."""
-    return both(s.stage[r] != UNBORN, s.stage[r] != LEAVING)
+    return both(goes_on(s, r), s.stage[r] != LEAVING)
 
 
 def is_waiting(s: State, r: Value) -> Value:
@@ -166,7 +166,7 @@ def victim(s: State) -> Value:
 
 def start(s: State, r: Value) -> Value:
     """Tokens of r that need not be computed: what is computed, or what the pending hits cover."""
-    return ite(s.na < s.nhit, hit_tokens(s), s.comp[r])
+    return ite(s.na < s.nhit, hit_tokens(s), s.comp[r]) + loaded_at_once(s, r)
 
 
 def cut(s: State, n: Value) -> Value:
@@ -226,6 +226,8 @@ def tokens_to_admit(s: State, r: Value) -> Value:
 
     Source: Scheduler.schedule, waiting phase. There is no max_model_len clamp here.
     """
+    if loads_later(s, r):
+        return s.ext
     return encoder.granted(s, r, chunk(s, to_enter(s, r)))
 
 
@@ -269,7 +271,7 @@ def may_chunk(s: State, r: Value) -> Value:
 
     Source: Scheduler.schedule, waiting phase. A threshold still cuts a long prompt into chunks.
     """
-    uncut = either(s.k.chunked, cut(s, to_enter(s, r)) <= later.left(s))
+    uncut = either(s.k.chunked, loads_later(s, r), cut(s, to_enter(s, r)) <= later.left(s))
     return both(uncut, later.may_pad(s, r, start(s, r)))
 
 
@@ -299,6 +301,8 @@ def lookup_over(s: State, r: Value) -> Value:
     be computed to sample.
     """
     if not s.k.caching:
+        return True
+    if keeps_what_it_has(s, r):
         return True
     if is_passed_over(s, r):
         return False

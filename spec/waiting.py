@@ -10,9 +10,10 @@ besides the one it has among all that wait (`rank`).
 """
 
 from nullblock.spec.catalogue import clause
-from nullblock.spec.fields import REJECTED, RUNNING, TOKEN
+from nullblock.spec.fields import GRAMMAR, REJECTED, RUNNING, TOKEN
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
 from nullblock.spec.later import may_resume
+from nullblock.spec.remote import is_unsure
 
 
 def is_skipped(s: State, r: Value) -> Value:
@@ -86,6 +87,11 @@ def lacks(s: State, r: Value) -> Value:
     return both(s.awaits[r] != 0, s.came[r] == 0)
 
 
+def lacks_grammar(s: State, r: Value) -> Value:
+    """Whether r awaits a grammar that is not compiled."""
+    return both(s.awaits[r] == GRAMMAR, s.came[r] == 0)
+
+
 def has_come(s: State, r: Value) -> Value:
     """Whether r awaits something that is there."""
     return both(s.awaits[r] != 0, s.came[r] != 0)
@@ -132,7 +138,8 @@ def has_no_place(s: State, r: Value) -> Value:
 
 def has_to_wait(s: State, r: Value) -> Value:
     """Whether r waits for something else than its turn."""
-    return either(lacks(s, r), neg(may_resume(s, r)), has_no_place(s, r))
+    waits = either(lacks(s, r), neg(may_resume(s, r)), is_unsure(s, r))
+    return either(waits, has_no_place(s, r))
 
 
 def nobody_to_serve(s: State) -> Value:

@@ -6,6 +6,7 @@ from typing import Any
 from nullblock.conformance.adapters import spec as adapter
 from nullblock.conformance.adapters.spec_constants import constants
 from nullblock.conformance.adapters.spec_drafts import Drafts
+from nullblock.conformance.adapters.spec_remote import RemoteKV
 from nullblock.conformance.adapters.spec_tokens import NO_CHAIN, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars
 from nullblock.conformance.engine import Fields
@@ -45,8 +46,10 @@ class _CountedHashes(Hashes):
 class _Numbered(Tokens):
     """An environment that is told chain numbers, and keeps of each request its last token."""
 
-    def __init__(self, config: facts.Config, drafts: Drafts, grammars: Grammars) -> None:
-        super().__init__(config, listening=False, drafts=drafts, grammars=grammars)
+    def __init__(
+        self, config: facts.Config, drafts: Drafts, grammars: Grammars, remote: RemoteKV
+    ) -> None:
+        super().__init__(config, False, drafts, grammars, remote)
         self.numbers_of: dict[str, Numbers] = {}
 
     def blank(self, field: str) -> Any:
@@ -95,7 +98,7 @@ class _Spec(adapter._Spec):
 
     def __init__(self, config: facts.Config, scenario: Config) -> None:
         super().__init__(config, scenario)
-        self.k: _Numbered = _Numbered(config, self.drafts, self.grammar)
+        self.k: _Numbered = _Numbered(config, self.drafts, self.grammar, self.remote)
         self.s = self.k.start()
         self._gone: deque[tuple[int, str]] = deque()
         self._steps = 0

@@ -6,6 +6,8 @@ from typing import Any
 
 from nullblock.conformance.adapters.spec_constants import check_groups, constants
 from nullblock.conformance.adapters.spec_drafts import Drafts
+from nullblock.conformance.adapters.spec_encoder import refused
+from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector, is_known
 from nullblock.conformance.adapters.spec_sessions import check_session, has_sessions
 from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id
@@ -36,7 +38,7 @@ FEATURES = CORE_FEATURES | {
     *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
     *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts, Feature.pooling),
     Feature.clients,
-    Feature.streaming,
+    *(Feature.streaming, Feature.kv_connector),
 }
 
 
@@ -44,6 +46,7 @@ def create(config: Config, semantics: Semantics) -> Engine:
     """The specification under a scenario's configuration. Raises OutOfScope."""
     known = constants(config, semantics)
     check_groups(config, semantics, known.use_eagle)
+    check_connector(config, semantics)
     rules = replace(known, grammars=True, pooling=True, sessions=has_sessions(known))
     return _Spec(rules, config)
 
@@ -55,7 +58,9 @@ class _Spec:
         self.config = config
         self.drafts = Drafts.of(scenario, config.semantics)
         self.grammar = Grammars(scenario)
-        self.k = Tokens(config, scenario.kv_events, self.drafts, self.grammar)
+        connector = scenario.connector
+        self.remote = RemoteKV(scenario, dict(connector.matched) if connector else {})
+        self.k = Tokens(config, scenario.kv_events, self.drafts, self.grammar, self.remote)
         self.s: Any = self.k.start()
         self.rejected: list[Refusal] = []
         self.ended: dict[int, frozenset[str]] | None = None
@@ -85,6 +90,7 @@ class _Spec:
             check_session(self.config, request)
         if request.pooling:
             self.check_vector(request)
+        self.remote.check(request)
         self.k.introduce(request)
         if not events.add(self.s, request.id):
             k, r = self.k, request.id
@@ -92,7 +98,9 @@ class _Spec:
             reason = why_unservable(self.config, k.prompt_len(r), k.max_tokens(r), items)
             assert reason is not None, "a rejection has a reason"
             self.rejected.append((request.client_index, r, reason))
-        elif request.grammar is not None and request.grammar.is_ready:
+            return
+        self.remote.arrives(self.s, request.id)
+        if request.grammar is not None and request.grammar.is_ready:
             self.compile_grammars([request.id])
 
     def add_chunk(self, chunk: NewRequest) -> None:
@@ -123,7 +131,9 @@ class _Spec:
     def schedule(self) -> Fields:
         """Decide one step."""
         s = self.s
+        self.remote.before_step(s)
         out = schedule(s)
+        self.remote.after_step(s)
         entries = range(begins(s, s.steps - 1), s.nframe)
         self.grammar.scheduled(s, entries)
         self.chunks = {s.frame[i] for i in entries if s.due[i] == CHUNK}
@@ -184,14 +194,17 @@ class _Spec:
         self.k.incoming, self.k.outputs, self.k.taken = sampled, [], {}
         self.drafts.returns()
         refused, self.k.refused = self.rejected, []
+        self.remote.before(self.s)
         self.ended = update_from_output(self.s)
+        self.remote.after(self.s)
         self.told += self.k.take_events()
         self.rejected = self.k.refused
         rejections = [
             (client, {"id": r, "tokens": [], "finish": "rejected", "stop_reason": why})
             for client, r, why in refused
         ]
-        return by_client([*rejections, *self.k.outputs])
+        failed = [(self.k.client(told["id"]), told) for told in self.remote.failed]
+        return by_client([*rejections, *self.k.outputs, *failed])
 
     def finished_by_client(self) -> dict[int, list[str]]:
         """By client, whose end the last update told, sorted."""
@@ -215,6 +228,22 @@ class _Spec:
         """What the step scheduled last says of grammars."""
         return self.grammar.told
 
+    def match_remote(self, matched: dict[str, int | None]) -> None:
+        """What the remote side holds of requests becomes known. Raises AttributeError where there
+        is no connector.
+        """
+        if self.remote.scenario.connector is None:
+            raise AttributeError("there is no connector")
+        self.remote.match(self.s, matched)
+
+    def report_transfers(self, recv: list[str], send: list[str], invalid: list[int]) -> None:
+        """What workers report with the next update. Raises OutOfScope where there is no
+        connector.
+        """
+        if self.remote.scenario.connector is None:
+            raise refused("a report of transfers without a connector")
+        self.remote.report = recv, send, invalid
+
     def fill_in(self, drafts: Drafted) -> Fields:
         """Write drafts into the newest step in flight."""
         return self.drafts.fill_in(self.s, drafts)
@@ -231,11 +260,11 @@ class _Spec:
             (r for r in self.k.requests if live(self.s, r)), key=lambda r: self.s.arr[r]
         )
         asked = known if ids is None else dict.fromkeys(ids)
-        return [r for r in asked if events.abort(self.s, r)]
+        return [r for r in asked if self.remote.ends(self.s, r, status)]
 
     def reset_prefix_cache(self, reset_running: bool) -> bool:
         """Forget every hash if no block is held. Raises RuntimeError, as vLLM does, where one
-        still is after whoever ran was preempted: a session's.
+        still is after whoever ran was preempted: a session's, or one that is loaded or kept.
         """
         done = bool(events.reset_prefix_cache(self.s, reset_running))
         if reset_running and not done:
@@ -286,7 +315,7 @@ class _Spec:
 
     def num_tokens(self, id: str) -> int | None:
         """Prompt and output tokens of a live request."""
-        return self.s.ntok[id] if id in self.k.requests and live(self.s, id) else None
+        return self.s.ntok[id] if id in self.k.requests and is_known(self.s, id) else None
 
     def is_prefill_chunk(self, id: str) -> bool:
         """Whether the step just scheduled leaves tokens of the request uncomputed."""
@@ -303,7 +332,7 @@ class _Spec:
             "running": [s.run[i] for i in range(s.nr)],
             "num_free": s.nfree,
             "finished_req_ids": sorted(s.finished),
-            "requests": {r: self.request(r) for r in k.requests if live(s, r)},
+            "requests": {r: self.request(r) for r in k.requests if is_known(s, r)},
         }
         d |= k.items.state(s)
         return d | self.blocks() if dump == "full" else d
@@ -316,7 +345,7 @@ class _Spec:
         """One request in the driver's words."""
         s, k = self.s, self.k
         return {
-            "status": BLOCKED.get(s.awaits[r]) or STATUS[s.stage[r]],
+            "status": self.remote.status(s, r) or BLOCKED.get(s.awaits[r]) or STATUS[s.stage[r]],
             "computed": s.comp[r],
             "tokens": s.ntok[r],
             "output": num_output(s, r),
@@ -325,8 +354,10 @@ class _Spec:
             "spec": s.spec[r],
             "preemptions": s.npre[r],
             "blocks": [[s.tab[t, i] for i in range(s.tlen[t])] for t in k.tables(r)],
-            "num_cached_block": [s.ncached[t] or None for t in k.tables(r)],
-        }
+            "num_cached_block": [
+                s.ncached[t] or (0 if self.remote.has_loaded(s, r) else None) for t in k.tables(r)
+            ],
+        } | self.remote.owed(s, r)
 
     def blocks(self) -> Fields:
         """The block pool in the driver's words; a hash is the number of its chain."""

@@ -6,15 +6,18 @@ from typing import Any
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import Items
 from nullblock.conformance.adapters.spec_events import told
+from nullblock.conformance.adapters.spec_remote import RemoteKV
 from nullblock.conformance.adapters.spec_sessions import check_stop_of_session
 from nullblock.conformance.adapters.spec_waits import Grammars, adapter_number
 from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.played.encoder import Embeds
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
+from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import EOS, ERROR, PLAIN, REJECTED, STOP_ID, STOPPED_BY_ID
 from nullblock.spec.indexed import IndexedEnv
 from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in
+from nullblock.spec.later import discarded
 from nullblock.spec.names import FINISH
 from nullblock.spec.rejection import why_refused
 from nullblock.spec.sessions import kept, num_output, prompt
@@ -32,10 +35,15 @@ class Tokens(IndexedEnv):
     """
 
     def __init__(
-        self, config: facts.Config, listening: bool, drafts: Drafts, grammars: Grammars
+        self,
+        config: facts.Config,
+        listening: bool,
+        drafts: Drafts,
+        grammars: Grammars,
+        remote: RemoteKV,
     ) -> None:
         super().__init__(config)
-        self.told_drafts, self.played = drafts, grammars
+        self.told_drafts, self.played, self.remote_kv = drafts, grammars, remote
         self.items = Items(self.encodes)
         self.taken: dict[str, int] = {}
         self.added: dict[str, NewRequest] = {}
@@ -79,6 +87,8 @@ class Tokens(IndexedEnv):
             resumable=r.resumable,
             client=r.client_index,
             pooling=r.pooling,
+            loads_over_steps=self.remote_kv.loads_over_steps(r.id),
+            delays_free=self.remote_kv.delays_free(r.id),
         )
         self.chunks[r.id] = [r]
         self.stop_reasons.pop(r.id, None)
@@ -193,10 +203,24 @@ class Tokens(IndexedEnv):
         events, self.events = self.events, []
         return events
 
+    def failing(self, s: State, r: Any) -> int:
+        return self.remote_kv.order.index(r)
+
+    def note_kept(self, s: State, r: Any) -> None:
+        self.remote_kv.kept[r] = {"placeholders": placeholders(s, r), "discard": discarded(s, r)}
+
+    def evicting(self, s: State, b: Any) -> int:
+        # As the set of numbers is iterated in which vLLM collects them.
+        return list(set(s.evict)).index(b)  # type: ignore[attr-defined]
+
+    def note_failed(self, s: State, r: Any) -> None:
+        self.remote_kv.ended[r] = "FINISHED_ERROR"
+
     def note(self, s: State, r: Any, why: Any) -> None:
         check_stop_of_session(s, r, why)
         if is_refused(s, r, why):
             self.refused.append((self.client(r), r, self.why_refused(s, r)))
+        self.remote_kv.stops(r, why)
         # Who takes a vector takes no token.
         tokens = self.content[r][-self.taken[r] :] if r in self.taken else []
         stop = self.played.verdict(s, r) if why == ERROR else why

@@ -63,6 +63,7 @@ FAMILIES: Final[dict[str, str]] = {
     "UPD": "outputs that come back",
     "ENC": "encoder inputs",
     "SESS": "streaming sessions",
+    "REMOTE": "KV that other engines have computed",
     "LIFE": "arrival, end, and everything from outside",
     "LIVE": "what happens in the end",
     "THEOREM": "theorems",

@@ -186,6 +186,27 @@ EXAMPLES: dict[str, Example] = {
         "rejected, and no more.",
         Feature.encoder_inputs,
     ),
+    "failed_loads_start_over": Example(
+        "defect-hashes-of-a-failed-load-stay",
+        "Scheduler._handle_invalid_blocks; issue 49250",
+        "A hash names content that is computed, or will be by somebody who runs. Who lacks what "
+        "others share computes nothing right before it is there, and its outputs in flight are of "
+        "what was not there.",
+        Feature.kv_connector,
+    ),
+    "last_block_cached_last": Example(
+        "defect-loaded-block-is-cached-too-soon",
+        "Scheduler._update_waiting_for_remote_kv; no report known",
+        "A block that can be hit is not written to. The last token is computed again, into its "
+        "block.",
+        Feature.kv_connector,
+    ),
+    "transfers_end_apart": Example(
+        "defect-aborted-load-is-sent-too",
+        "Scheduler._update_from_kv_xfer_finished; issues 46240, 56089",
+        "Blocks are kept for as long as a transfer needs them, and each transfer ends by itself.",
+        Feature.kv_connector,
+    ),
     "min_tokens_hold_stops": Example(
         "min-tokens-hold-back-every-stop",
         "check_stop; pull requests 47489, 49521, 51299",

@@ -203,6 +203,10 @@ class SchedulerState:
         """Requests whose load has ended and that have not gone on yet."""
         self.failed_recving_kv_req_ids: set[str] = set()
         """Requests that lack some of what they load."""
+        self.lost_recving_kv_req_ids: set[str] = set()
+        """Of those, the ones that are to give all back; in a profile that tells them apart."""
+        self.half_kept_req_ids: set[str] = set()
+        """Ended requests whose blocks stay for two reports; in a profile that tells them apart."""
         transfer = self.vllm_config.kv_transfer_config
         if transfer is None:
             return

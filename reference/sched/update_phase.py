@@ -100,10 +100,14 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
     def _update_request_with_output(
         self, request: Request, new_token_ids: list[int], is_stale: bool = False
     ) -> tuple[list[int], bool]:
-        """Append tokens until one stops the request; the tokens kept, and whether one did.
+        """Append tokens until one stops the request, or drop them if they are worth nothing by
+        now; the tokens kept, and whether one did.
 
         ``is_stale``: the placeholders were given up when the request was preempted.
         """
+        if request.async_tokens_to_discard > 0:
+            request.async_tokens_to_discard -= 1
+            return [], False
         stopped = False
         for num_kept, token_id in enumerate(new_token_ids, start=1):
             request.append_output_token_ids(token_id)

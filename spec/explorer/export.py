@@ -6,7 +6,7 @@ document gets a seed with which they differ wherever they must.
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any, assert_never
 
@@ -17,12 +17,16 @@ from nullblock.spec.explorer.actions import (
     Compiled,
     End,
     Evict,
+    Offer,
     Pause,
+    Received,
     Reset,
     ResetEncoder,
     Schedule,
     Send,
+    Sent,
     Step,
+    Unloaded,
     Update,
 )
 from nullblock.spec.explorer.model import EOS_TOKEN, Scope, Template
@@ -40,12 +44,23 @@ def scenario(scope: Scope, actions: Iterable[Action]) -> dict[str, Any]:
     sent: Counter[str] = Counter()
     """Chunks that have been sent of each session."""
     return {
-        "config": _config(scope.config) | _drafts(scope) | {"seed": seed, "vocab": VOCAB},
-        "events": [_event(a, templates, seed, scope.config, sent) for a in actions],
+        "config": _config(scope.config, _connector(scope))
+        | _drafts(scope)
+        | {"seed": seed, "vocab": VOCAB},
+        "events": [e for a in actions for e in _events(a, templates, seed, scope.config, sent)],
     }
 
 
-def _config(c: Config) -> dict[str, Any]:
+def _connector(scope: Scope) -> dict[str, Any]:
+    """What the remote side holds is told when requests arrive."""
+    return {
+        "async": [t.id for t in scope.templates if t.loads_over_steps],
+        "delay_free": [t.id for t in scope.templates if t.delays_free],
+        "failure_policy": "fail" if scope.config.fail_failed_loads else "recompute",
+    }
+
+
+def _config(c: Config, connector: dict[str, Any]) -> dict[str, Any]:
     return {
         "num_blocks": c.num_blocks,
         "block_size": c.block_size,
@@ -59,6 +74,7 @@ def _config(c: Config) -> dict[str, Any]:
         "policy": c.policy,
         "async_scheduling": c.async_scheduling,
         **({"max_loras": c.max_loras} if c.max_loras else {}),
+        **({"connector": connector} if c.connector else {}),
         **({"encoder": _encoder(c.encoder)} if c.encoder else {}),
         **({"groups": list(map(_group, c.groups))} if c.groups != (Group(),) else {}),
     }
@@ -99,6 +115,30 @@ def _drafts(scope: Scope) -> dict[str, Any]:
     }
 
 
+def _events(
+    action: Action,
+    templates: dict[str, Template],
+    seed: int,
+    c: Config,
+    sent: Counter[str],
+) -> Iterator[dict[str, Any]]:
+    """An action as one event, or as two where something happens with it."""
+    match action:
+        case Add(id) if c.connector:
+            t = templates[id]
+            yield {"op": "kv_match", "matched": {id: None if t.unsure else t.remote}}
+        case Offer(id):
+            yield {"op": "kv_match", "matched": {id: templates[id].remote}}
+            return
+        case Received(id):
+            yield {"op": "kv_done", "recv": [id]}
+        case Sent(id):
+            yield {"op": "kv_done", "send": [id]}
+        case Unloaded(block):
+            yield {"op": "kv_done", "invalid": [block]}
+    yield _event(action, templates, seed, c, sent)
+
+
 def _event(
     action: Action,
     templates: dict[str, Template],
@@ -119,7 +159,7 @@ def _event(
             return {"op": "step"}
         case Schedule():
             return {"op": "schedule"}
-        case Update():
+        case Update() | Received() | Sent() | Unloaded():
             return {"op": "update"}
         case Abort(id):
             return {"op": "abort", "ids": [id]}
@@ -133,6 +173,8 @@ def _event(
             return {"op": "reset_encoder_cache"}
         case Compiled(id):
             return {"op": "grammar_ready", "ids": [id]}
+        case Offer():
+            raise AssertionError("told by _events")
         case _:
             assert_never(action)
 

@@ -57,6 +57,14 @@ class Template:
     """Which front end it is from."""
     pooling: bool = False
     """Whether it wants a vector; `max_tokens` is then 1."""
+    remote: int = 0
+    """Tokens of it that the remote side holds."""
+    unsure: bool = False
+    """Whether the remote side has to look first."""
+    loads_over_steps: bool = False
+    """Whether a load for it takes longer than a step."""
+    delays_free: bool = False
+    """Whether its blocks are kept after its end, until they are sent."""
     embeds: int | None = None
     """The seed of the embeddings that its prompt is; None: it is tokens, and nothing else."""
 
@@ -90,6 +98,8 @@ class Scope:
     pauses: tuple[int, ...] = ()
     evicts: bool = False
     """Hashed blocks may be evicted from outside."""
+    lossy: bool = False
+    """Blocks may turn out not to have been loaded."""
     encoder_resets: bool = False
     """The encoder cache may be reset."""
     every_rule: bool = False
@@ -126,6 +136,10 @@ class ModelEnv(Env):
                 chunks=chunks_of(t),
                 client=t.client,
                 pooling=t.pooling,
+                remote=t.remote,
+                unsure=t.unsure,
+                loads_over_steps=t.loads_over_steps,
+                delays_free=t.delays_free,
             )
             for t in scope.templates
         }

@@ -10,6 +10,7 @@ from nullblock.spec.explorer.encoder_scopes import ENCODER_SCOPES
 from nullblock.spec.explorer.group_scopes import GROUP_SCOPES
 from nullblock.spec.explorer.hybrid_scopes import HYBRID_SCOPES
 from nullblock.spec.explorer.model import Scope, Template
+from nullblock.spec.explorer.remote_scopes import REMOTE_SCOPES
 from nullblock.spec.explorer.session_scopes import SESSION_SCOPES
 from nullblock.spec.explorer.wait_scopes import WAIT_SCOPES
 from nullblock.spec.facts import Config
@@ -289,6 +290,7 @@ STANDARD: dict[str, Scope] = {
         *HYBRID_SCOPES,
         *ENCODER_SCOPES,
         *SESSION_SCOPES,
+        *REMOTE_SCOPES,
         *CONTRACT_SCOPES,
     )
 }

@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 from nullblock.spec.catalogue import register
 from nullblock.spec.drafts import relied_on
-from nullblock.spec.explorer.actions import Action, Schedule, Update
-from nullblock.spec.fields import PAUSED_ALL, RUNNING, TOKEN, UNBORN, UNPAUSED, WAITING
+from nullblock.spec.explorer.actions import Action, Schedule, Sent, Update
+from nullblock.spec.fields import KEPT, PAUSED_ALL, RUNNING, TOKEN, UNPAUSED, WAITING
 from nullblock.spec.flight import begins, in_flight
 from nullblock.spec.groups import is_null, stands_still
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
+from nullblock.spec.remote import goes_on, is_sent, is_transferring
 from nullblock.spec.sessions import blocks_are_kept
 from nullblock.spec.state import is_waiting, last_in_flight, live
 from nullblock.spec.waiting import comes_before, has_to_wait, nobody_to_serve
@@ -70,7 +71,7 @@ def keeps_computed(was: State, s: State, r: Value) -> Value:
 def owed(s: State, i: Value) -> Value:
     """Whether entry i of the oldest step in flight owes its request a token that it will take."""
     r = s.frame[i]
-    return both(s.due[i] == TOKEN, s.stage[r] != UNBORN, s.born[i] == s.arr[r], s.drop[r] == 0)
+    return both(s.due[i] == TOKEN, goes_on(s, r), s.born[i] == s.arr[r], s.drop[r] == 0)
 
 
 def _due(s: State) -> tuple[Value, Value]:
@@ -94,7 +95,8 @@ def preempted_is_not_scheduled(was: State, s: State, done: Action) -> Value:
 def progress(was: State, s: State, done: Action) -> Value:
     """A step that finds a request to serve, and no other step in flight, schedules a token or
     preempts somebody; who awaits something that is not there is nobody to serve, and sessions that
-    wait may hold what it takes.
+    wait may hold what it takes. While blocks are loaded or sent, or the remote side has to look
+    first, there may be no room meanwhile.
 
     Upstream: 39734, 35541, 51299, prompts of max_model_len: requests that wait or run for ever.
     """
@@ -104,6 +106,7 @@ def progress(was: State, s: State, done: Action) -> Value:
         both(_first(s) >= s.nframe, s.turned == 0, in_flight(s) <= 1),
         either(
             s.pause == PAUSED_ALL,
+            is_transferring(s),
             both(
                 s.nr == 0,
                 either(s.pause != UNPAUSED, nobody_to_serve(s), blocks_are_kept(s)),
@@ -296,6 +299,16 @@ def tokens_in_their_places(was: State, s: State, done: Action) -> Value:
 def truth(s: State, t: Value, i: Value) -> Value:
     """What really identifies the i-th block of table t, whatever a profile hashes."""
     return s.k.content(t, i, s.past[s.k.owner(t)]) if s.k.sessions else s.k.truth(t, i)
+
+
+@transition("REMOTE-38")
+def sent_before_they_go(was: State, s: State, done: Action) -> Value:
+    """Blocks that are kept to be sent stay until that is reported, whatever else they were kept
+    for. Upstream: 46240.
+    """
+    if not s.k.connector or isinstance(done, Sent):
+        return True
+    return s.k.forall("R", lambda r: implies(is_sent(was, r), s.stage[r] == KEPT))
 
 
 @claim("HASH-18")

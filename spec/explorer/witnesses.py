@@ -12,6 +12,7 @@ from nullblock.spec.explorer.draft_witnesses import DRAFT_WITNESSES, DraftWatch
 from nullblock.spec.explorer.encoder_witnesses import ENCODER_WITNESSES, EncoderWatch
 from nullblock.spec.explorer.group_witnesses import GROUP_WITNESSES, GroupWatch
 from nullblock.spec.explorer.pooling_witnesses import POOLING_WITNESSES, PoolingWatch
+from nullblock.spec.explorer.remote_witnesses import REMOTE_WITNESSES, RemoteWatch
 from nullblock.spec.explorer.session_witnesses import SESSION_WITNESSES, SessionWatch
 from nullblock.spec.explorer.touched import cached_last, grown
 from nullblock.spec.explorer.wait_witnesses import WAIT_WITNESSES, WaitWatch
@@ -83,6 +84,7 @@ WITNESSES: dict[str, str] = {
     **ENCODER_WITNESSES,
     **POOLING_WITNESSES,
     **SESSION_WITNESSES,
+    **REMOTE_WITNESSES,
 }
 
 
@@ -91,7 +93,9 @@ def flies(s: State, r: Any) -> bool:
     return any(s.frame[i] == r and answers(s, i) for i in range(s.cur, s.nframe))
 
 
-class Watch(DraftWatch, EncoderWatch, GroupWatch, PoolingWatch, SessionWatch, WaitWatch):
+class Watch(
+    DraftWatch, EncoderWatch, GroupWatch, PoolingWatch, RemoteWatch, SessionWatch, WaitWatch
+):
     """Observes rules, and notes the witnesses reached and the rules fired."""
 
     def __init__(self) -> None:
@@ -133,6 +137,7 @@ class Watch(DraftWatch, EncoderWatch, GroupWatch, PoolingWatch, SessionWatch, Wa
             **self.draft_handlers(),
             **self.wait_handlers(),
             **self.session_handlers(),
+            **self.remote_handlers(),
             **self.group_handlers(),
             **self.encoder_handlers(),
             **self.pooling_handlers(),
@@ -214,6 +219,7 @@ class Watch(DraftWatch, EncoderWatch, GroupWatch, PoolingWatch, SessionWatch, Wa
         if s.fresh[r] == RESUMED and s.ph[r]:
             self.reached.add("resumed-in-flight")
         self.admitted_from_queues(s, r)
+        self.admitted_with_load(s, r)
         self.admitted_to_group(s, r)
 
     def took_new(self, s: State) -> None:

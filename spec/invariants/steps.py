@@ -17,6 +17,7 @@ from nullblock.spec.hybrid import has_blocks
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies
 from nullblock.spec.pooling import has_its_vector
+from nullblock.spec.remote import gives_back, last_way, was_loaded
 from nullblock.spec.sessions import may_hold
 from nullblock.spec.state import kept, longest, turn
 
@@ -76,12 +77,18 @@ def step_in_range(s: State) -> Value:
         within(0, s.halted, 2),
         within(0, s.blocked, 2),
         within(0, s.evicted, 2),
-        within(0, s.leaving, 3),
+        within(0, s.leaving, last_way(s) + 1),
         implies(s.phase == RUN_PHASE, both(0 <= s.at, s.at <= s.nr)),
         implies(s.asked != 0, either(s.phase == RUN_PHASE, s.phase == WAIT_PHASE)),
         implies(
             s.leaving != 0,
-            either(s.phase == IDLE, s.phase == RUN_PHASE, s.phase == UPDATE, s.phase == RESETTING),
+            either(
+                s.phase == IDLE,
+                s.phase == RUN_PHASE,
+                s.phase == UPDATE,
+                s.phase == RESETTING,
+                both(s.phase == WAIT_PHASE, gives_back(s, s.leaver)),
+            ),
         ),
         within(0, s.open, 3),
         implies(s.open != 0, both(s.phase == UPDATE, s.leaving == 0)),
@@ -153,7 +160,10 @@ def computed_goes_with_blocks(s: State) -> Value:
         "R",
         lambda r: implies(
             s.stage[r] < RUNNING,
-            either(s.comp[r] == 0, both(s.looking > 0, r == s.lr), may_hold(s, r)),
+            either(
+                both(s.looking > 0, r == s.lr),
+                either(s.comp[r] == 0, may_hold(s, r), was_loaded(s, r)),
+            ),
         ),
     )
 

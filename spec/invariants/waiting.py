@@ -1,8 +1,9 @@
 """Requests that wait for something else than their turn: the skipped queue, who is passed over."""
 
-from nullblock.spec.fields import INPUT, WAIT_PHASE, WAITING
+from nullblock.spec.fields import LEAVING, REMOTE, WAIT_PHASE, WAITING
 from nullblock.spec.invariants.ledger import invariant, within
-from nullblock.spec.kernel import State, Value, both, implies, neg
+from nullblock.spec.kernel import State, Value, both, either, implies, neg
+from nullblock.spec.remote import most_awaited
 from nullblock.spec.state import is_waiting
 from nullblock.spec.waiting import (
     has_to_wait,
@@ -41,9 +42,13 @@ def who_awaits_is_skipped(s: State) -> Value:
     return s.k.forall(
         "R",
         lambda r: both(
-            within(0, s.awaits[r], INPUT + 1),
+            within(0, s.awaits[r], most_awaited(s) + 1),
             within(0, s.came[r], 2),
-            implies(s.awaits[r] != 0, both(is_put_aside(s, r), s.stage[r] == WAITING)),
+            implies(
+                both(s.awaits[r] != 0, s.awaits[r] != REMOTE),
+                both(is_put_aside(s, r), s.stage[r] == WAITING),
+            ),
+            implies(s.awaits[r] == REMOTE, either(is_put_aside(s, r), s.stage[r] == LEAVING)),
             implies(s.awaits[r] == 0, s.came[r] == 0),
         ),
     )

@@ -15,12 +15,16 @@ from nullblock.spec.explorer.actions import (
     Compiled,
     End,
     Evict,
+    Offer,
     Pause,
+    Received,
     Reset,
     ResetEncoder,
     Schedule,
     Send,
+    Sent,
     Step,
+    Unloaded,
     Update,
 )
 from nullblock.spec.explorer.model import Template
@@ -121,7 +125,7 @@ def _note(action: Action, taken: int, unpaused: int, assumed: frozenset[Assumpti
             if not taken:
                 return "never taken, because it is not assumed that the engine steps"
             return f"the engine keeps stepping, {unpaused} of them unpaused, as it must"
-        case Update():
+        case Update() | Received() | Sent() | Unloaded():
             return "what is in flight comes back, as it must" if taken else "nothing is in flight"
         case Reset(reset_running) if reset_running and Assumption.RESETS in assumed:
             return "left out: such resets are assumed to end"
@@ -143,6 +147,7 @@ def _note(action: Action, taken: int, unpaused: int, assumed: frozenset[Assumpti
             | ResetEncoder()
             | Send()
             | End()
+            | Offer()
         ):
             return "the world may do so for ever" if taken else "need never happen"
 

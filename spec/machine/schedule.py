@@ -14,10 +14,10 @@ from nullblock.spec.machine.encoder import (
     withdraw_inputs,
 )
 from nullblock.spec.machine.output import scheduler_output
+from nullblock.spec.machine.remote import admit_or_load
 from nullblock.spec.machine.waiting import passed_over
 from nullblock.spec.rules.groups import pass_over_block
 from nullblock.spec.rules.lookup import (
-    admit,
     ask_to_enter,
     ask_to_run,
     begin_lookup,
@@ -155,7 +155,7 @@ def admit_or_stay(s: State, r: Value) -> None:
     ask_to_enter(s, r, tokens_to_admit(s, r))
     if allocate_slots(s, r):
         take_inputs(s, r)
-        admit(s, r)
+        admit_or_load(s, r)
     else:
         let_inputs_go(s, r)
         give_up(s, r)

@@ -4,15 +4,19 @@ from nullblock.spec.cache_events import stored
 from nullblock.spec.fields import CONTINUE, HANDED, MOVED, RUNNING
 from nullblock.spec.flight import caches_what_is_known, computed_for_sure, owes_token
 from nullblock.spec.kernel import State, Value, both, loop, neg
-from nullblock.spec.machine.blocks import free
 from nullblock.spec.machine.drafts import DRAFTS_LOOP, hear, take_drafts, verify, verify_anyhow
 from nullblock.spec.machine.encoder import let_inputs_go, let_passed_go
+from nullblock.spec.machine.events import abort
 from nullblock.spec.machine.output import ends_told
+from nullblock.spec.machine.remote import part
 from nullblock.spec.machine.sessions import end_turn, leave_with_blocks, refuse_next
 from nullblock.spec.pooling import pools
+from nullblock.spec.remote import anybody_lost, next_lost
+from nullblock.spec.rules.loads import give_up_on
 from nullblock.spec.rules.pool import publish_known
 from nullblock.spec.rules.pooling import take_vector
-from nullblock.spec.rules.queues import finish, finish_waiting, forget
+from nullblock.spec.rules.queues import finish, finish_waiting
+from nullblock.spec.rules.remote import quit_for_good
 from nullblock.spec.rules.steps import (
     begin_update,
     drop_token,
@@ -96,13 +100,34 @@ def let_stopped_go(s: State, r: Value) -> None:
     if s.stage[r] == RUNNING:
         finish(s, index_of(s, r))
         let_inputs_go(s, r)
-        free(s, r)
-        forget(s, r)
+        part(s, r)
+    elif s.k.connector:
+        quit_for_good(s, r)
+        part(s, r)
     elif holds_while_waiting(s, r):
         leave_with_blocks(s, r)
     else:
         let_inputs_go(s, r)
         finish_waiting(s, r)
+
+
+def end_failed(s: State) -> None:
+    """End those that lack blocks, where failed loads fail requests (REMOTE-29)."""
+    if s.k.connector:
+        if s.k.fails_loads:
+            for _ in loop(
+                s,
+                until=lambda: neg(anybody_lost(s)),
+                decreases=lambda: s.k.card(s.missing),
+                changes=UPDATE_LOOP,
+            ):
+                end_lost(s, next_lost(s))
+
+
+def end_lost(s: State, r: Value) -> None:
+    """End one of them."""
+    give_up_on(s, r)
+    abort(s, r)
 
 
 def update_from_output(s: State) -> Value:
@@ -120,4 +145,5 @@ def update_from_output(s: State) -> Value:
         settle(s, s.frame[s.cur])
     told = s.k.observe(ends_told, s)
     end_update(s)
+    end_failed(s)
     return told

@@ -33,6 +33,7 @@ SPEC = Path(nullblock.spec.__file__).parent
 DECISIONS = (
     *(f"rules/{name}.py" for name in ("pool", "lookup", "queues", "steps", "drafts", "later")),
     *(f"rules/{name}.py" for name in ("groups", "waiting", "encoder", "pooling", "sessions")),
+    *("rules/loads.py", "rules/remote.py", "machine/remote.py", "remote.py"),
     *("state.py", "flight.py", "drafts.py", "later.py", "groups.py", "waiting.py"),
     *("hybrid.py", "encoder.py", "planning.py", "pooling.py", "sessions.py", "turns.py"),
     *(
@@ -59,6 +60,7 @@ STATEMENTS = (
             "pooling",
             "clients",
             "sessions",
+            "remote",
         )
     ),
     "explorer/transitions.py",

@@ -75,6 +75,8 @@ class SymbolicEnv(OneGroup):
     """Clients are told of no ends; where they are, states are searched, not proved."""
     wants_vectors = False
     """No request wants a vector; those that do are searched, not proved."""
+    connector = False
+    """There is no KV connector; requests whose KV is loaded are searched, not proved."""
     drafts = True
     """Drafts may come."""
     skips = True

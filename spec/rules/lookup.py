@@ -1,7 +1,7 @@
 """Looking a waiting request's prefix up, and being given slots or not."""
 
 from nullblock.spec.encoder import gets_nothing, is_planned, is_taken, refers_to_any
-from nullblock.spec.fields import NEW, PREEMPTED, RESUMED, RUN_PHASE, RUNNING, UNBORN, WAIT_PHASE
+from nullblock.spec.fields import NEW, PREEMPTED, RESUMED, RUN_PHASE, RUNNING, WAIT_PHASE
 from nullblock.spec.hybrid import (
     agreed,
     has_blocks,
@@ -12,9 +12,11 @@ from nullblock.spec.hybrid import (
 )
 from nullblock.spec.kernel import State, Value, both, either, least, neg, require, rule
 from nullblock.spec.later import left
+from nullblock.spec.remote import goes_on, keeps_what_it_has, loads_later
 from nullblock.spec.rules.drafts import grant_drafts
 from nullblock.spec.rules.encoder import forget_plan
 from nullblock.spec.rules.later import meet, pad_drafts, take_slot
+from nullblock.spec.rules.loads import ask_remote, forget_offer, take_loaded
 from nullblock.spec.rules.waiting import leave_line
 from nullblock.spec.sessions import continues
 from nullblock.spec.state import (
@@ -42,6 +44,7 @@ def _forget_lookup(s: State) -> None:
     s.na = 0
     s.nevict = 0
     s.evset = s.k.empty("B")
+    forget_offer(s)
 
 
 def _grant(s: State, r: Value) -> None:
@@ -100,6 +103,7 @@ def end_lookup(s: State, r: Value) -> None:
     require(r == s.lr, "for this request")
     require(lookup_over(s, r), "the scan is over")
     s.looking = 2
+    ask_remote(s, r)
 
 
 @rule("RUN-3", "RI")
@@ -184,7 +188,8 @@ def give_up(s: State, r: Value) -> None:
     require(s.looking == 2, "the lookup is over")
     require(turn(s, r), "the request is being given slots")
     require(s.na == 0, "no hit is adopted")
-    require(either(holds_nothing(s, r), continues(s, r)), "it holds nothing")
+    holds = neg(holds_nothing(s, r))
+    require(either(neg(holds), continues(s, r), keeps_what_it_has(s, r)), "it holds nothing")
     require(neg(fits(s, r)), "its slots are not free")
     if s.k.encodes:
         require(neg(refers_to_any(s, r)), "it refers to no embeddings")
@@ -229,7 +234,8 @@ def admit(s: State, r: Value) -> None:
         require(has_cached(s, r, hashable(s, r)), "the blocks it fills are cached")
     if s.k.encodes:
         require(is_taken(s, r), "the encoder inputs it needs have their room")
-    require(s.stage[r] != UNBORN, "it has not ended")
+    require(goes_on(s, r), "it has not ended")
+    require(neg(loads_later(s, r)), "it need not wait for a load")
     s.fresh[r] = RESUMED if s.stage[r] == PREEMPTED else NEW
     s.stage[r] = RUNNING
     s.rank[r] = 0
@@ -242,5 +248,6 @@ def admit(s: State, r: Value) -> None:
     s.adm += 1
     s.since[r] = s.nframe
     pad_drafts(s, r)
+    take_loaded(s, r)
     _grant(s, r)
     _forget_lookup(s)

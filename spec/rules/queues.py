@@ -16,11 +16,12 @@ from nullblock.spec.fields import (
     WAITING,
 )
 from nullblock.spec.hybrid import holds_nothing
-from nullblock.spec.kernel import State, Value, both, either, neg, require, rule
+from nullblock.spec.kernel import State, Value, both, either, ite, neg, require, rule
 from nullblock.spec.rules.clients import note_end
 from nullblock.spec.rules.drafts import drop_drafts, forget_drafts, lose_drafts
 from nullblock.spec.rules.encoder import forget_plan
 from nullblock.spec.rules.later import give_slot_back, leave_flight, outdate, report_reset
+from nullblock.spec.rules.loads import forget_load, stop_loading
 from nullblock.spec.rules.waiting import await_grammar, forget_waits, join_line, leave_line
 from nullblock.spec.sessions import holds_while_waiting, is_lost
 from nullblock.spec.state import check_stop, fits, is_victim, is_waiting, servable
@@ -64,7 +65,7 @@ def quit_running(s: State, i: Value) -> None:
     s.nr -= 1
 
 
-def _forget(s: State, r: Value) -> None:
+def _erase(s: State, r: Value) -> None:
     s.stage[r] = UNBORN
     s.arr[r] = 0
     s.ntok[r] = 0
@@ -72,13 +73,18 @@ def _forget(s: State, r: Value) -> None:
     s.told[r] = 0
     s.fresh[r] = 0
     s.npre[r] = 0
-    s.finished = s.k.add(s.finished, r)
-    note_end(s, r)
     s.ph[r] = 0
     s.drop[r] = 0
     forget_drafts(s, r)
     forget_waits(s, r)
+    forget_load(s, r)
     leave_flight(s, r)
+
+
+def _forget(s: State, r: Value) -> None:
+    _erase(s, r)
+    s.finished = s.k.add(s.finished, r)
+    note_end(s, r)
 
 
 @rule("LIFE-1", "R")
@@ -190,6 +196,7 @@ def requeue(s: State, v: Value) -> None:
     s.leaving = 0
     s.comp[v] = 0
     s.told[v] = 0
+    stop_loading(s, v)
     s.npre[v] += 1
     lose_drafts(s, v)
     s.rank[v] = s.lo
@@ -280,7 +287,11 @@ def forget(s: State, r: Value) -> None:
     if s.k.encodes:
         require(neg(refers_to_any(s, r)), "it refers to no embeddings")
     s.leaving = 0
+    tokens = s.ntok[r]
     _forget(s, r)
+    if s.k.connector:
+        # In vllm-0.22.1 it may still stand in the skipped queue.
+        s.ntok[r] = ite(is_waiting(s, r), tokens, 0)
 
 
 @rule("LIFE-7", "I")

@@ -156,6 +156,15 @@ def _beside_the_core() -> Iterable[Family]:
         every=1,
     )
 
+    yield Family(
+        "remote",
+        "KV connectors, and one full-attention group",
+        waits.with_connector,
+        _of_waits,
+        CORE_FEATURES | {Feature.kv_connector},
+        every=1,
+    )
+
 
 def _of_sessions() -> Iterable[Family]:
     yield Family(

@@ -205,3 +205,15 @@ def seeded(seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURE
         case _:
             base = make(ask, size, CORE_FEATURES)
     return Waits(ask, base, features).scenario()
+
+
+def with_connector(
+    seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURES
+) -> Scenario:
+    """The scenario of a seed in which there is a connector, beside a cap or grammars at most."""
+    ask = Seeded(f"remote:{seed}")
+    kinds = {Feature.kv_connector} | ({Feature.lora_cap, Feature.structured_output} & features)
+    only = CORE_FEATURES | ({Feature.kv_connector} if ask.chance(70) else kinds)
+    made = Waits(ask, make(ask, size, CORE_FEATURES), frozenset(only))
+    made.kinds.add("connector")
+    return made.scenario()

@@ -111,6 +111,12 @@ SHORTEST = {
         "add a; schedule; update; schedule; add b; update; schedule; schedule; chunk for b; "
         "update",
     ),
+    "lacks-and-goes-on": ("HASH-5", "add a; schedule; update, block 1 not loaded"),
+    "cached-before-its-end": (
+        "HASH-5",
+        "add a; add b; schedule; update, a received; schedule",
+    ),
+    "sent-after-its-end": ("REMOTE-38", "add a; schedule; abort a; update, a received"),
 }
 """What breaks, and the actions of a shortest counterexample."""
 EACH = pytest.mark.parametrize("defect", DEPARTURES, ids=lambda d: d.name)

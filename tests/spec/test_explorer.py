@@ -83,13 +83,21 @@ PINNED = {
     "sessions": (2_073, 7_866, 17),
     "sessions-ahead": (2_271, 5_512, 24),
     "rules-sessions": (1_787, 6_550, 17),
+    "loads": (5_237, 17_738, 26),
+    "sends": (1_542, 5_491, 26),
+    "lossy": (1_790, 3_706, 26),
+    "lossy-now": (5_317, 17_512, 24),
+    "lossy-ahead": (2_553, 8_345, 21),
+    "lossy-now-ends": (3_656, 10_767, 28),
+    "loads-priority": (1_552, 4_677, 23),
+    "rules-remote": (2_378, 7_241, 22),
 }
 """States, transitions and depth of each scope. A change of the rules changes them: say why."""
 REACHED_BY = (
     *("priority", "uncut", "inflight", "orphans", "pauses", "ahead", "resets"),
     *("sessions", "sessions-ahead"),
     *("drafts", "drafts-ahead", "chunks", "rules-waiting", "items-whole", "items-ahead"),
-    "pooling",
+    *("pooling", "loads", "sends", "lossy", "lossy-now", "lossy-now-ends"),
 )
 """Scopes that together fire every rule that can fire."""
 TINY = Scope("tiny", "for tests", Config(3, 2, 4, 2, 8), (Template("a", (1, 2, 3), 2),))
