@@ -20,7 +20,8 @@ POOL = {
 TABLE = {
     "tab": "TI>B",  # block table: append-only while the request runs
     "tlen": "T>I",
-    "ncached": "T>I",  # leading blocks whose hash was set or hit
+    "ncached": "T>I",  # leading blocks whose hash was set or hit; or left out (GROUP-19)
+    "told": "T>I",  # leading blocks that the worker knows
 }
 POOL_GHOST = {
     "freeset": "{B}",  # the free queue as a set
@@ -166,7 +167,6 @@ ENCODER_GHOST = {
     "made": "I>I",  # 1: a step computes the embeddings of an item, by its number, or has
 }
 REPORT = {
-    "told": "R>I",  # blocks of a request that the worker knows
     "fresh": "R>I",  # NEW or RESUMED in the open step, 0 otherwise
     "preempted": "{R}",  # preempted in this step
     "finished": "{R}",  # finished since the last step
@@ -209,7 +209,7 @@ MOVED = (
     | frozenset(WAITS)
     | frozenset(SESSIONS)
     | frozenset(ENCODER | PLAN | ENCODER_GHOST)
-    | {"told", "fresh", "npre", "preempted", "turned", "since"}
+    | {"fresh", "npre", "preempted", "turned", "since"}
     | {
         *("spec", "drafted", "old"),
     }

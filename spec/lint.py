@@ -67,7 +67,7 @@ PARTS = (
 READINGS = (
     *("state.py", "flight.py", "later.py", "drafts.py", "waiting.py"),
     *("groups.py", "hybrid.py", "encoder.py", "planning.py", "sessions.py", "turns.py"),
-    "pooling.py",
+    *("pooling.py", "sizes.py"),
     *("machine/output.py", "cache_events.py"),
 )
 

@@ -3,6 +3,7 @@
 from nullblock.spec.fields import LEAVING
 from nullblock.spec.invariants.ledger import invariant
 from nullblock.spec.kernel import State, Value, both, either, implies, ite
+from nullblock.spec.sizes import full_of
 from nullblock.spec.state import in_queue, kept
 
 
@@ -122,7 +123,8 @@ def hashed_is_promised(s: State) -> Value:
     return s.k.forall(
         "T",
         lambda t: implies(
-            s.stage[s.k.owner(t)] != LEAVING, s.ncached[t] <= s.k.full(kept(s, s.k.owner(t)))
+            s.stage[s.k.owner(t)] != LEAVING,
+            s.ncached[t] <= full_of(s, t, kept(s, s.k.owner(t))),
         ),
     )
 
@@ -147,7 +149,7 @@ def free_child_has_computed_parent(s: State) -> Value:
             "TB",
             lambda t, b: implies(
                 both(s.ref[b] == 0, s.hsh[b] != s.k.NOHASH, s.k.par(s.hsh[b]) != s.k.ROOT),
-                s.pos[t, s.pw[b]] < s.k.full(s.comp[s.k.owner(t)]),
+                s.pos[t, s.pw[b]] < full_of(s, t, s.comp[s.k.owner(t)]),
             ),
         ),
     )
@@ -156,4 +158,4 @@ def free_child_has_computed_parent(s: State) -> Value:
 @invariant("HASH-21")
 def cached_is_known(s: State) -> Value:
     """The tokens of a request's cached blocks are known: none is cached for a token in flight."""
-    return s.k.forall("T", lambda t: s.ncached[t] <= s.k.full(s.ntok[s.k.owner(t)]))
+    return s.k.forall("T", lambda t: s.ncached[t] <= full_of(s, t, s.ntok[s.k.owner(t)]))

@@ -69,7 +69,6 @@ def _forget(s: State, r: Value) -> None:
     s.arr[r] = 0
     s.ntok[r] = 0
     s.comp[r] = 0
-    s.told[r] = 0
     s.fresh[r] = 0
     s.npre[r] = 0
     s.finished = s.k.add(s.finished, r)
@@ -189,7 +188,6 @@ def requeue(s: State, v: Value) -> None:
     s.stage[v] = PREEMPTED
     s.leaving = 0
     s.comp[v] = 0
-    s.told[v] = 0
     s.npre[v] += 1
     lose_drafts(s, v)
     s.rank[v] = s.lo
