@@ -23,7 +23,10 @@ class Feature(enum.StrEnum):
     kv_events = "the KV event stream"
     windows = "layers that see only a part of the past"
     hybrid = "several KV cache groups of attention, with blocks of one size"
-    groups = "KV cache groups beyond attention in blocks of one size without an EAGLE-like method"
+    groups = (
+        "KV cache groups beyond attention in blocks of one size, "
+        "or an EAGLE-like method beside other groups than full attention and one kind more"
+    )
     priority = "the PRIORITY policy"
     prefix_caching = "prefix caching"
     adapters = "adapters and cache salts"

@@ -37,18 +37,32 @@ def are_windowed(config: Config) -> bool:
 
 
 def are_hybrid(config: Config) -> bool:
-    """Whether there are several groups, of attention alone, with blocks of one size, none of them
-    of an EAGLE-like method, and no chunk ends within a block.
+    """Whether there are several groups, of attention alone, with blocks of one size, and no chunk
+    ends within a block; beside an EAGLE-like method, full attention and one kind more.
     """
     sizes = {block_size_of(group, config) for group in config.groups}
     (size, *others) = sizes | {config.hash_block_size or min(sizes)}
     return (
         len(config.groups) > 1
         and not others
-        and all(group.type in ATTENTION and not group.eagle for group in config.groups)
+        and all(group.type in ATTENTION for group in config.groups)
         and all(group.chunk is UNSET or group.chunk % size == 0 for group in config.groups)
-        and not (config.num_spec_tokens > 0 and config.spec_method == "eagle")
+        and _agree_in_turn(config)
     )
+
+
+def _agree_in_turn(config: Config) -> bool:
+    """Whether no kind of layers drops a hit, or there are but full attention and one kind more,
+    and chunks drop none: there vLLM raises.
+    """
+    marked = {_kind(group, config) for group in config.groups if group.eagle}
+    kinds = {_kind(group, config) for group in config.groups}
+    if not marked:
+        if not (config.num_spec_tokens > 0 and config.spec_method == "eagle"):
+            return True
+        marked = kinds
+    chunks = any(kind == "chunked_local" for kind, *_ in marked)
+    return len(kinds) == 2 and any(kind == "full" for kind, *_ in kinds) and not chunks
 
 
 def are_other(config: Config) -> bool:

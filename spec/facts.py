@@ -17,6 +17,8 @@ class Group:
     """A token sees so many, itself among them; 0: no window."""
     attention_chunk_size: int = 0
     """A token sees those of its chunk; 0: no chunks."""
+    eagle: bool = False
+    """Whether layers of an EAGLE-like method are among them."""
 
     @property
     def is_windowed(self) -> bool:
@@ -138,6 +140,23 @@ class Config:
     def use_eagle(self) -> bool:
         """Whether the last hit of a lookup is computed again."""
         return self.eagle_group or self.looks_ahead
+
+    @clause("GROUP-18")
+    def drops(self, group: Group) -> int:
+        """Of each kind of layers with a group that is marked as an EAGLE-like method's a lookup
+        drops the last hit; if none is marked, and there is such a method, of every kind.
+
+        Source: KVCacheCoordinator.eagle_group_ids, HybridKVCacheCoordinator.
+        """
+        marked = [g for g in self.groups if g.eagle]
+        if not marked:
+            return int(self.use_eagle)
+        return int(any(_layers(g) == _layers(group) for g in marked))
+
+
+def _layers(group: Group) -> tuple[int, int]:
+    """The kind of a group's layers: groups of one kind are looked up together."""
+    return group.sliding_window, group.attention_chunk_size
 
 
 def blocks_held(seen: int, computed: int, block_size: int) -> int:

@@ -39,6 +39,11 @@ class Grouped:
         self.admission_cap, self.most_held = config.admission_cap(only), config.most_held(only)
         whole = -(-config.max_model_len // config.block_size)
         self.caps = [config.admission_cap(g) if g.is_windowed else whole for g in self.groups]
+        self.dropped = [config.drops(g) for g in self.groups]
+        drops = [(g.is_windowed, n) for g, n in zip(self.groups, self.dropped, strict=True)]
+        self.drops_whole = max((n for part, n in drops if not part), default=0)
+        self.drops_part = max((n for part, n in drops if part), default=0)
+        self.drops_any = self.several and any(self.dropped)
         self.holds = [config.most_held(g) if g.is_windowed else whole for g in self.groups]
 
     def tables(self, r: Any) -> tuple[Table, ...]:
@@ -72,3 +77,7 @@ class Grouped:
     def held_of(self, t: Table) -> int:
         """Blocks that such a table holds at once at most, or is taken to hold."""
         return self.holds[self.group(t)]
+
+    def drops_of(self, t: Table) -> int:
+        """How many hits of such a table a lookup drops: one, or none."""
+        return self.dropped[self.group(t)]

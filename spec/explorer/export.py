@@ -78,6 +78,10 @@ def _item(i: Item) -> dict[str, Any]:
 
 
 def _group(group: Group) -> dict[str, Any]:
+    return {**_layers(group), **({"eagle": True} if group.eagle else {})}
+
+
+def _layers(group: Group) -> dict[str, Any]:
     if group.attention_chunk_size:
         return {"type": "chunked_local", "chunk": group.attention_chunk_size}
     if group.sliding_window:

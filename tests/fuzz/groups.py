@@ -169,26 +169,20 @@ def with_hybrid(key: str, size: int) -> dict[str, Any]:
         if r.random() < 0.7:
             config["block_size"] = drawn.size = min(drawn.size, 3)
         slots = num_slots(config)
-        drawn.mixes = drawn.eagle = False
+        drawn.mixes = False
+        drawn.eagle = r.random() < 0.4
         kinds = r.choice(HYBRIDS)
         groups = [drawn.group(kind) for kind in kinds]
         for group in groups:
             if "chunk" in group:
                 group["chunk"] = -(-group["chunk"] // drawn.size) * drawn.size
         r.shuffle(groups)
-        config |= {"groups": groups, **_written_nowhere(drawn.drafts())}
+        config |= {"groups": groups, **drawn.drafts()}
         if r.random() < 0.8:
             give_each(config, slots)
         return scenario
 
     return first_built(key, draw)
-
-
-def _written_nowhere(drafts: dict[str, Any]) -> dict[str, Any]:
-    """Drafts of what has no layers of its own in the cache."""
-    if drafts.get("spec_method") == "eagle":
-        drafts["spec_method"] = "draft_model"
-    return drafts
 
 
 def num_slots(config: dict[str, Any]) -> int:
