@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from nullblock.spec.carriers import CARRIERS, Zero
+from nullblock.spec.carriers import Collections
 from nullblock.spec.facts import Config, Request
 from nullblock.spec.fields import FIELDS
 from nullblock.spec.grouped import Grouped
@@ -55,7 +55,7 @@ class State:
         return new
 
 
-class Env(Grouped, Prompts):
+class Env(Collections, Grouped, Prompts):
     """Answers what the text asks of `s.k`, over blocks 1 … num_blocks - 1 and the requests that
     have been introduced.
 
@@ -345,53 +345,6 @@ class Env(Grouped, Prompts):
 
     def tell(self, reading: Callable[..., Any], s: State, *args: Any) -> None:
         """Called with a reading of `nullblock.spec.cache_events` when its event happens."""
-
-    # sets and maps -----
-    def mem(self, S: Any, x: Any) -> bool:
-        """Membership."""
-        return x in S
-
-    def card(self, S: Any) -> int:
-        """Cardinality."""
-        return len(S)
-
-    def some(self, S: Any) -> Any:
-        """Some member of a set, None of the empty one."""
-        return min(S, default=None)
-
-    def empty(self, sort: str) -> Any:
-        """The empty set of a sort."""
-        return frozenset()
-
-    def add(self, S: Any, x: Any) -> Any:
-        """The set with x in it."""
-        return S | {x}
-
-    def remove(self, S: Any, x: Any) -> Any:
-        """The set without x."""
-        return S - {x}
-
-    def copied(self, S: Any) -> Any:
-        """The set, for another field."""
-        return S
-
-    def drop(self, m: Any, i: int, n: int) -> Any:
-        """The sequence m[0:n] without its i-th member."""
-        return m.__class__((j if j < i else j - 1, m[j]) for j in range(n) if j != i)
-
-    def shift(self, m: Any, i: int) -> Any:
-        """The map with every value above i lowered by one: positions after the i-th member has
-        left.
-        """
-        return m.__class__((x, n - 1 if n > i else n) for x, n in m.items())
-
-    def trim(self, m: Any, i: int) -> Any:
-        """The map without its keys below i."""
-        return m.__class__((j, x) for j, x in m.items() if j >= i)
-
-    def blank(self, field: str) -> Any:
-        """An empty map for a field."""
-        return CARRIERS.get(field, Zero)()
 
 
 def initial(k: Env) -> State:

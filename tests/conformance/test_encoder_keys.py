@@ -62,6 +62,7 @@ def test_a_mistake_is_told_with_its_place(document: dict[str, Any], place: str, 
 
 
 DOCUMENTS: dict[str, dict[str, Any]] = {
+    "encoder inputs": {"config": ENCODER, "events": [ADD | {"mm_features": [ITEM]}]},
     "prompts that are embeddings": {"events": [ADD | {"prompt_embeds": {"seed": 0}}]},
     "pooling requests": {"events": [ADD | {"pooling": True}]},
     "several clients": {"config": {"include_finished_set": True}, "events": [ADD]},
