@@ -280,8 +280,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             (
                 FLIGHT,
-                "        return both(s.stage[r] != UNBORN, s.arr[r] == s.born[i])\n",
-                "        return s.stage[r] != UNBORN\n",
+                "        return both(goes_on(s, r), s.arr[r] == s.born[i])\n",
+                "        return goes_on(s, r)\n",
             ),
         ),
         rule="UPD-16",

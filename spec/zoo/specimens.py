@@ -148,8 +148,8 @@ SPECIMENS: tuple[Specimen, ...] = (
         (
             (
                 QUEUES,
-                "    s.told[v] = 0\n    s.npre",
-                "    s.told[v] = 0\n    s.ph[v] = 0\n    s.npre",
+                "    s.told[v] = 0\n    stop",
+                "    s.told[v] = 0\n    s.ph[v] = 0\n    stop",
             ),
         ),
     ),
