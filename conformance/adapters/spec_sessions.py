@@ -25,7 +25,8 @@ def _beside(config: facts.Config) -> str:
         return "layers that see only a part of the past"
     if config.use_v2_model_runner:
         return "the second model runner"
-    if config.semantics.resumes_await_output:
+    if config.semantics.resumes_await_output or config.semantics.freed_unhashed_first:
+        # No rule says to which places in front the blocks of a session go that waits.
         return "the rules of a later line"
     return ""
 
@@ -37,8 +38,6 @@ def check_session(config: facts.Config, request: NewRequest) -> None:
         beside = "a prompt that is embeddings"
     if request.pooling:
         beside = "a vector instead of tokens"
-    if request.pooling:
-        beside = "a vector that is wanted"
     if beside:
         raise OutOfScope(f"a session beside {beside} is out of scope", "the reference has it")
 
