@@ -112,7 +112,7 @@ def follows(given: Iterable[Term], goal: Term, attempts: Attempts) -> bool:
     """Whether Z3 shows that a goal follows, within limits that depend on no machine."""
     given = tuple(given)
     for seed, units in attempts:
-        solver = z3.Solver()
+        solver = z3.SimpleSolver()  # z3.Solver would choose tactics, and some search models
         solver.set("mbqi", False)
         solver.set("ctrl_c", False)  # Z3 would take Ctrl-C for an answer: unknown
         solver.set("random_seed", seed)
