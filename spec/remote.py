@@ -16,6 +16,7 @@ from nullblock.spec.fields import (
     ANEW,
     AWAY,
     BOTH_WAYS,
+    GRAMMAR,
     IDLE,
     INPUT,
     KEPT,
@@ -115,7 +116,9 @@ def loaded_at_once(s: State, r: Value) -> Value:
 
 def most_awaited(s: State) -> Value:
     """The greatest number of what may be awaited."""
-    return REMOTE if s.k.connector else INPUT
+    if s.k.connector:
+        return REMOTE
+    return INPUT if s.k.sessions else GRAMMAR
 
 
 def awaits_load(s: State, r: Value) -> Value:

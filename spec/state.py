@@ -271,7 +271,9 @@ def may_chunk(s: State, r: Value) -> Value:
 
     Source: Scheduler.schedule, waiting phase. A threshold still cuts a long prompt into chunks.
     """
-    uncut = either(s.k.chunked, loads_later(s, r), cut(s, to_enter(s, r)) <= later.left(s))
+    if s.k.chunked:
+        return later.may_pad(s, r, start(s, r))
+    uncut = either(loads_later(s, r), cut(s, to_enter(s, r)) <= later.left(s))
     return both(uncut, later.may_pad(s, r, start(s, r)))
 
 

@@ -31,7 +31,8 @@ R = 0
 def environment(size: int, **constants: Any) -> Any:
     """An environment with a block size and no more than what a helper reads."""
     always: dict[str, Any] = {"sem": NORMATIVE, "lookahead": 0}
-    always |= dict.fromkeys(("windowed", "several", "encodes", "sessions", "wants_vectors"), False)
+    always |= dict.fromkeys(("windowed", "several", "encodes"), False)
+    always |= dict.fromkeys(("sessions", "wants_vectors", "connector"), False)
     k = SimpleNamespace(block_size=size, **always, **constants)
     k.blocks = lambda tokens: Env.blocks(k, tokens)  # type: ignore[arg-type]
     k.full = lambda tokens: Env.full(k, tokens)  # type: ignore[arg-type]
