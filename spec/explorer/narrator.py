@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nullblock.spec.explorer.encoder_narrator import EncoderNarrator
+from nullblock.spec.explorer.remote_narrator import RemoteNarrator
 from nullblock.spec.explorer.session_narrator import SessionNarrator
 from nullblock.spec.explorer.touched import cached_last, grown, shrunk, withdrawn
 from nullblock.spec.explorer.witnesses import flies
@@ -16,7 +17,7 @@ from nullblock.spec.sessions import num_output
 from nullblock.spec.state import check_stop, live
 
 
-class Narrator(EncoderNarrator, SessionNarrator):
+class Narrator(EncoderNarrator, SessionNarrator, RemoteNarrator):
     """Collects what rules do to requests and blocks, one sentence a decision."""
 
     def __init__(self) -> None:
@@ -62,6 +63,7 @@ class Narrator(EncoderNarrator, SessionNarrator):
             "LIFE-7": self.paused,
             **self.encoder_handlers(),
             **self.session_handlers(),
+            **self.remote_handlers(),
         }
 
     def rule(self, s: State, id: str) -> None:
