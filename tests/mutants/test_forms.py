@@ -21,7 +21,7 @@ FORMS = [m for m in mutants() if m.is_statement]
 RESULTS = load("statements")
 KEPT = RESULTS.said
 EXPLORED = load("explorer").said
-SCOPE = "rules"
+SCOPE = "rules-drafts-in-step"
 SOLES = {
     id.removeprefix("only "): said["of"][0]
     for id, said in KEPT.items()

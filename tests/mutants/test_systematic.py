@@ -18,7 +18,8 @@ from nullblock.spec.mutation.exploring import FIRST, explorer, readable, scopes
 from nullblock.spec.mutation.forks import Json
 from nullblock.spec.mutation.generate import Defect, Mutant, by_id, mutants
 from nullblock.spec.mutation.results import ENGINES, Engine, Results, load
-from nullblock.spec.mutation.survivors import ONE_BY_ONE, UNDER_WAY, reason
+from nullblock.spec.mutation.survivors import ONE_BY_ONE, reason
+from nullblock.spec.mutation.under_way import UNDER_WAY
 from nullblock.spec.zoo import ZOO
 from nullblock.spec.zoo.entry import Entry
 from nullblock.spec.zoo.page import shown
