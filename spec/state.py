@@ -1,8 +1,4 @@
-"""The readings of a state that rules and machine share.
-
-The environment `s.k` supplies the constants of a configuration, the facts about requests, and
-quantifiers.
-"""
+"""Readings of a state that rules and machine share; `s.k` has constants, facts, quantifiers."""
 
 from nullblock.spec import encoder, later, waiting
 from nullblock.spec.catalogue import clause
