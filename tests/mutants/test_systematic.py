@@ -129,9 +129,9 @@ def test_later_scopes_are_asked_about_what_is_left(monkeypatch: pytest.MonkeyPat
     """What the first scopes notice is said of them, what a later one notices of that, and of what
     none notices that all went on as they do without it.
     """
-    few = {name: scopes()[name] for name in ("rules", "nocache")}
+    few = {name: scopes()[name] for name in ("rules-drafts-in-step", "rules-pauses")}
     monkeypatch.setattr(run, "scopes", lambda: few)
-    monkeypatch.setattr(run, "FIRST", ("rules",))
+    monkeypatch.setattr(run, "FIRST", ("rules-drafts-in-step",))
     said = KEPT["explorer"].said
     some = [next(m for m in mutants() if said.get(m.id, {}).get("scope") == n) for n in few]
     some.append(next(m for m in mutants() if said.get(m.id) == {"same": True}))

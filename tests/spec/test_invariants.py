@@ -24,6 +24,7 @@ from nullblock.spec.fields import (
 )
 from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.machine import events
+from nullblock.spec.machine.remote import remote_holds
 from nullblock.spec.machine.schedule import decide, schedule
 from nullblock.spec.rules.drafts import propose
 
@@ -105,6 +106,36 @@ def between_turns() -> Any:
     arrive(s, "a0", 4, 1, resumable=True, chunks=(Chunk(2, 1),))
     step(s)
     return s
+
+
+def loading() -> Any:
+    """A request waits for a load of several steps into two of its blocks; another runs."""
+    s = new_state(replace(CONFIG, num_blocks=10, connector=True))
+    arrive(s, "a0", 6, 4, loads_over_steps=True, delays_free=True)
+    remote_holds(s, "a0", 4)
+    arrive(s, "b1", 4, 4)
+    step(s)
+    return s
+
+
+def kept() -> Any:
+    """The same after an abort: the blocks are kept for the load, and to be sent."""
+    s = loading()
+    events.abort(s, "a0")
+    return s
+
+
+def loaded_step() -> Any:
+    """The same as `loading`, with the next step decided."""
+    s = loading()
+    decide(s)
+    return s
+
+
+def shared_load(s: Any) -> None:
+    """Another one holds a block that is loaded into."""
+    b = s.tab["a0", 1]
+    put(own={b: s.own[b] | {"b1"}})(s)
 
 
 def seen_again() -> Any:
@@ -301,6 +332,11 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "SESS-23": (between_turns, put(comp={"a0": 5})),
     "SESS-24": (between_turns, put(ph={"a0": 1})),
     "SESS-25": (between_turns, put(ntok={"a0": 6})),
+    "REMOTE-30": (loading, shared_load),
+    "REMOTE-31": (loading, lambda s: put(invalid={s.tab["b1", 0]: 1})(s)),
+    "REMOTE-32": (loading, put(tlen={"a0": 1})),
+    "REMOTE-33": (kept, put(kept_for={"a0": 0})),
+    "REMOTE-37": (loaded_step, put(missing=frozenset({"b1"}))),
 }
 
 

@@ -3,11 +3,13 @@ prefixes.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from nullblock.spec.concrete import Env, State, initial
+from nullblock.spec.explorer.actions import actions, perform
+from nullblock.spec.explorer.model import Scope, beginning
 from nullblock.spec.facts import Config, Item, Request
 from nullblock.spec.fields import EOS, PLAIN
 from nullblock.spec.flight import in_flight
@@ -15,6 +17,7 @@ from nullblock.spec.kernel import Engines
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
+from nullblock.spec.profiles import NORMATIVE, Semantics
 
 CONFIG = Config(
     num_blocks=7, block_size=2, max_num_scheduled_tokens=7, max_num_seqs=3, max_model_len=12
@@ -147,6 +150,16 @@ def random_run(seed: int, steps: int = 40, **settings: Any) -> Any:
     while in_flight(s):
         update_from_output(s)
     return s
+
+
+def random_states(
+    scope: Scope, seed: int, steps: int, semantics: Semantics = NORMATIVE
+) -> Iterator[Any]:
+    """States along a random way through a scope of the explorer."""
+    chance, s = random.Random(seed), beginning(scope, semantics)
+    for _ in range(steps):
+        perform(s, chance.choice(list(actions(s, scope))))
+        yield s.copy()
 
 
 def disturb(s: Any, r: random.Random, n: int) -> None:
