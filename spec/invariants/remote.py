@@ -102,7 +102,7 @@ def kept_has_ended(s: State) -> Value:
 
 @invariant("REMOTE-37")
 def nobody_is_left_lost(s: State) -> Value:
-    """Between steps nobody lacks blocks unnoticed: who did went back, started over or ended with
+    """While a step is decided nobody lacks blocks: who did went back, started over or ended with
     the update that reported it.
     """
     if not s.k.connector:
