@@ -71,14 +71,16 @@ class RemoteKV:
     """What clients are told of them."""
 
     def check(self, request: NewRequest) -> None:
-        """Raise OutOfScope for what nobody has shown beside a connector: a session, a vector, and
-        a prompt beyond max_model_len, whose load takes blocks beyond it.
+        """Raise OutOfScope for what nobody has shown beside a connector: a session, a vector, a
+        prompt beyond max_model_len, whose load takes blocks beyond it, and an empty one, which
+        vLLM 0.22.1 takes, and raises when it is looked up, before it asks the remote side.
         """
         if self.scenario.connector is None:
             return
         longest = self.scenario.max_model_len
         for what, is_it in (
             ("a prompt longer than max_model_len", len(request.prompt) > longest),
+            ("an empty prompt", not request.prompt),
             ("a session", request.resumable),
             ("a request that wants a vector", request.pooling),
         ):

@@ -40,10 +40,11 @@ class KVLoadFailures(Finishing):
         if report is None or not report.invalid_block_ids:
             return set()
         if self.semantics.failed_loads_start_over:
-            return self._forget_unloaded(report.invalid_block_ids)
-        unloaded = self._handle_invalid_blocks(
-            report.invalid_block_ids, scheduler_output.num_scheduled_tokens
-        )
+            unloaded = self._forget_unloaded(report.invalid_block_ids)
+        else:
+            unloaded = self._handle_invalid_blocks(
+                report.invalid_block_ids, scheduler_output.num_scheduled_tokens
+            )
         # vLLM leaves it counted (upstream issue 45138).
         if self.semantics.outputs_owed_once:
             for request_id in unloaded & scheduler_output.num_scheduled_tokens.keys():

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nullblock.conformance import scenario
+from nullblock.conformance import compare, driver, scenario
 from nullblock.conformance.engines import make_engine
 from nullblock.conformance.errors import OutOfScope
 from nullblock.spec.fields import BOTH_WAYS, KEPT, LOAD, REMOTE, SEND, WAITING
@@ -182,6 +182,7 @@ def test_a_load_ends_only_for_who_waits_for_it() -> None:
         ({"num_spec_tokens": 2}, {}, "speculative"),
         ({"encoder": {"max_tokens_per_item": 2}}, {}, "encoder"),
         ({"max_model_len": 8}, {}, "longer than max_model_len"),
+        ({}, {"prompt": []}, "an empty prompt"),
         ({}, {"resumable": True}, "a session"),
         ({}, {"pooling": True}, "a vector"),
     ],
@@ -205,3 +206,27 @@ def play(document: dict[str, Any], semantics: Any) -> None:
 
     taken = scenario.from_dict(document)
     list(driver.run(taken, make_engine("spec", taken.config, semantics, "cpu")))
+
+
+OWED_NO_LONGER = {
+    "config": {
+        "block_size": 1,
+        "connector": {"async": False, "delay_free": True, "failure_policy": "fail"},
+    },
+    "events": [
+        {"op": "add", "id": "a", "prompt": [1, 2, 3], "max_tokens": 1},
+        {"op": "kv_done", "invalid": [3]},
+        {"op": "step"},
+    ],
+}
+"""Whoever ends for a failed load is shown, while its blocks are kept, without an output owed."""
+
+
+def test_specification_and_reference_are_one() -> None:
+    """REMOTE-29 where random scenarios once found them apart."""
+    given = scenario.from_dict(OWED_NO_LONGER)
+    ours = [
+        list(driver.run(given, make_engine(name, given.config, NORMATIVE)))
+        for name in ("spec", "reference")
+    ]
+    assert compare.first_difference(*ours) is None
