@@ -4,11 +4,12 @@ Nothing is stored here: workers store, and are told what to forget. An item is k
 identifier alone, so requests with the same image share its embeddings.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
 from nullblock.reference.request import Request
+from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 
 class EncoderCacheManager:
@@ -20,10 +21,13 @@ class EncoderCacheManager:
         freed: what was evicted and workers were not told of yet.
         num_free_slots: room for embeddings without evicting anything.
         num_freeable_slots: room if everything that nobody holds were evicted.
+        held: by request, for which of its items it holds something; only in lines that ask.
     """
 
-    def __init__(self, cache_size: int) -> None:
+    def __init__(self, cache_size: int, semantics: Semantics = VLLM_0_22_1) -> None:
         self.cache_size = cache_size
+        self.semantics = semantics
+        self.held: defaultdict[str, set[int]] = defaultdict(set)
         self.cached: dict[str, set[str]] = {}
         self.freeable: OrderedDict[str, int] = OrderedDict()
         self.freed: list[str] = []
@@ -32,6 +36,7 @@ class EncoderCacheManager:
     def reset(self) -> None:
         """Forget everything, whoever holds it; workers are not told."""
         self.cached.clear()
+        self.held.clear()
         self.freeable.clear()
         self.freed.clear()
         self.num_free_slots = self.num_freeable_slots = self.cache_size
@@ -45,6 +50,7 @@ class EncoderCacheManager:
         if not holders:
             self.num_freeable_slots -= self.freeable.pop(identifier)
         holders.add(request.request_id)
+        self.held[request.request_id].add(input_id)
         return True
 
     def can_allocate(
@@ -87,11 +93,16 @@ class EncoderCacheManager:
         assert self.num_freeable_slots >= num_embeds, "held by others beyond the cache's size"
         identifier = request.mm_features[input_id].identifier
         self.cached.setdefault(identifier, set()).add(request.request_id)
+        self.held[request.request_id].add(input_id)
         self.num_free_slots -= num_embeds
         self.num_freeable_slots -= num_embeds
 
     def get_cached_input_ids(self, request: Request) -> set[int]:
-        """Which of the request's items are cached, whoever holds them."""
+        """Which of the request's items are cached, whoever holds them; or for which it holds them,
+        in lines that ask.
+        """
+        if self.semantics.items_held_by_place:
+            return self.held.get(request.request_id, set())
         return {
             input_id
             for input_id, feature in enumerate(request.mm_features)
@@ -101,11 +112,21 @@ class EncoderCacheManager:
     def free_encoder_input(self, request: Request, input_id: int) -> None:
         """The request holds the item no longer; if nobody does, it becomes the youngest freeable.
 
-        A request holds an identifier once, however many of its items have it.
+        A request holds an identifier once, however many of its items have it: until the first is
+        let go of, or the last in lines that ask for which it is held.
         """
-        identifier = request.mm_features[input_id].identifier
+        features, places = request.mm_features, self.held[request.request_id]
+        identifier = features[input_id].identifier
+        places.discard(input_id)
+        if not places:
+            # A new set comes in its place, which matters: sets have an order.
+            del self.held[request.request_id]
         holders = self.cached.get(identifier)
         if not holders:
+            return
+        if self.semantics.items_held_by_place and any(
+            features[place].identifier == identifier for place in places
+        ):
             return
         holders.discard(request.request_id)
         if not holders:
@@ -116,7 +137,7 @@ class EncoderCacheManager:
     def free(self, request: Request) -> None:
         """The request holds nothing any longer."""
         # In the order of the set, as in vLLM: it decides which item is evicted first.
-        for input_id in self.get_cached_input_ids(request):
+        for input_id in list(self.get_cached_input_ids(request)):
             self.free_encoder_input(request, input_id)
 
     def take_back(self, identifier: str) -> bool:
@@ -128,8 +149,13 @@ class EncoderCacheManager:
         return True
 
     def get_freed_mm_hashes(self) -> list[str]:
-        """What was evicted since the last call: workers forget it before the step."""
+        """What was evicted since the last call: workers forget it before the step.
+
+        In some lines not what has been cached again meanwhile.
+        """
         freed, self.freed = self.freed, []
+        if self.semantics.evictions_told_if_gone:
+            return [identifier for identifier in freed if identifier not in self.cached]
         return freed
 
 

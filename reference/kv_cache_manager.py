@@ -288,6 +288,25 @@ class KVCacheManager:
             for block in reversed(table[num_computed_blocks:]):
                 self.block_pool._maybe_evict_cached_block(block)
 
+    def num_cached_blocks(self, request: Request) -> int:
+        """Leading blocks of a request that were cached, or hit, where there is one group."""
+        (manager,) = self.coordinator.single_type_managers
+        return manager.num_cached_block.get(request.request_id, 0)
+
+    def uncache(self, request: Request) -> None:
+        """Uncache all that was not computed, last block first, where there is one group.
+
+        It is cached again when it is.
+        """
+        (manager,) = self.coordinator.single_type_managers
+        num_computed_blocks = request.num_computed_tokens // manager.block_size
+        num_cached = manager.num_cached_block.get(request.request_id, 0)
+        table = manager.req_to_blocks.get(request.request_id, [])
+        for block in reversed(table[num_computed_blocks:num_cached]):
+            self.block_pool._maybe_evict_cached_block(block)
+        if num_cached > num_computed_blocks:
+            manager.num_cached_block[request.request_id] = num_computed_blocks
+
     def remove_skipped_blocks(self, request_id: str, total_computed_tokens: int) -> None:
         """Give back the blocks that no later token needs."""
         self.coordinator.remove_skipped_blocks(request_id, total_computed_tokens)

@@ -317,6 +317,23 @@ class Request:
         """Embeddings that the encoder makes of an item."""
         return self.mm_features[input_id].mm_position.get_num_embeds()
 
+    def discard_outputs_in_flight(
+        self, *, adds_up: bool = True, counts_outputs: bool = True
+    ) -> None:
+        """Drop the outputs in flight when they come: they belong to what is over.
+
+        Args:
+            adds_up: what was to be dropped already still is.
+            counts_outputs: an output is dropped as a whole, drafts in it are none of their own.
+        """
+        before = self.async_tokens_to_discard if adds_up else 0
+        num_outputs = self.num_output_placeholders
+        if counts_outputs:
+            num_outputs -= self.num_draft_placeholders
+        self.async_tokens_to_discard = before + num_outputs
+        self.num_output_placeholders = self.num_draft_placeholders = 0
+        self.num_earlier_outputs = 0
+
     def is_finished(self) -> bool:
         """Whether no more will come of this request."""
         return RequestStatus.is_finished(self.status)

@@ -32,11 +32,16 @@ class SpecDecodingStats:
     num_accepted_tokens: int = 0
     num_accepted_tokens_per_pos: list[int] = field(default_factory=list)
     """By place in the proposal, how often a token was accepted."""
+    num_draft_tokens_per_pos: list[int] | None = None
+    """By place, how often there was one; None where a line does not count that."""
 
     @classmethod
-    def new(cls, num_spec_tokens: int) -> "SpecDecodingStats":
+    def new(cls, num_spec_tokens: int, by_place: bool = False) -> "SpecDecodingStats":
         """Nothing counted yet."""
-        return cls(num_spec_tokens, num_accepted_tokens_per_pos=[0] * num_spec_tokens)
+        stats = cls(num_spec_tokens, num_accepted_tokens_per_pos=[0] * num_spec_tokens)
+        if by_place:
+            stats.num_draft_tokens_per_pos = [0] * num_spec_tokens
+        return stats
 
     def observe_draft(self, num_draft_tokens: int, num_accepted_tokens: int) -> None:
         """Count one request's drafts, the first so many of which were accepted."""
@@ -46,3 +51,6 @@ class SpecDecodingStats:
         assert num_accepted_tokens <= self.num_spec_tokens
         for position in range(num_accepted_tokens):
             self.num_accepted_tokens_per_pos[position] += 1
+        if self.num_draft_tokens_per_pos is not None:
+            for position in range(num_draft_tokens):
+                self.num_draft_tokens_per_pos[position] += 1

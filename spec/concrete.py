@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from nullblock.spec.carriers import CARRIERS, Zero
+from nullblock.spec.carriers import Collections
 from nullblock.spec.facts import Config, Request
 from nullblock.spec.fields import FIELDS
 from nullblock.spec.grouped import Grouped
@@ -55,7 +55,7 @@ class State:
         return new
 
 
-class Env(Grouped, Prompts):
+class Env(Collections, Grouped, Prompts):
     """Answers what the text asks of `s.k`, over blocks 1 … num_blocks - 1 and the requests that
     have been introduced.
 
@@ -87,8 +87,16 @@ class Env(Grouped, Prompts):
         self.drafts = config.num_spec_tokens > 0 or config.drafts_from_outside
         self.eagle = config.use_eagle
         self.lookahead = config.num_lookahead_tokens
+        self.batched = config.max_num_batched_tokens or config.max_num_scheduled_tokens
+        self.draft_slots = config.draft_slots
         self.max_loras = config.max_loras
+        self.second_runner = config.use_v2_model_runner
+        self.wants_vectors = config.pooling
+        self.tells_ends = config.include_finished_set
+        self.connector = config.connector
+        self.fails_loads = config.fail_failed_loads
         self.skips = config.may_skip
+        self.sessions = config.sessions
         self.in_order = not config.may_skip
         self.block_size = config.block_size
         self.requests: dict[Any, Request] = {}
@@ -174,6 +182,10 @@ class Env(Grouped, Prompts):
         """Whether x is one of m[low], …, m[high - 1]."""
         return any(m[i] == x for i in range(low, high))
 
+    def matching(self, m: Any, low: int, high: int, x: Any, of: Any) -> int:
+        """The sum of those of[low], …, of[high - 1] at whose place m has x."""
+        return sum(of[i] for i in range(low, high) if m[i] == x)
+
     # sizes -----
     def blocks(self, tokens: int) -> int:
         """Blocks that `tokens` tokens need: rounded up."""
@@ -211,6 +223,45 @@ class Env(Grouped, Prompts):
     def grammar(self, r: Any) -> bool:
         """Whether r has a grammar."""
         return self.requests[r].grammar
+
+    def resumable(self, r: Any) -> bool:
+        """Whether r is a session."""
+        return self.requests[r].resumable
+
+    def chunk_len(self, r: Any, n: int) -> int:
+        """Tokens of the n-th chunk that r is sent, from 1, after its first prompt."""
+        return self.requests[r].chunks[n - 1].length
+
+    def chunk_limit(self, r: Any, n: int) -> int:
+        """Output tokens at which the turn of that chunk ends; 0: that of the first prompt."""
+        return self.requests[r].chunks[n - 1].max_tokens if n else self.requests[r].max_tokens
+
+    def extended(self, r: Any, past: int, kept: int, known: int) -> int:
+        """The number of what r has had once its next chunk stands behind the first `kept` tokens
+        of what it had (`past`); its blocks keep the hashes of the first `known` of these. Supplied
+        by a subclass.
+        """
+        raise NotImplementedError
+
+    def chained(self, t: Any, i: int, past: int) -> Any:
+        """The chain hash of the i-th block of a table whose request has had that."""
+        return self.want(t, i)
+
+    def loads_over_steps(self, r: Any) -> bool:
+        """Whether a load for r takes longer than a step; invariants ask of nobody too."""
+        return r is not None and self.requests[r].loads_over_steps
+
+    def delays_free(self, r: Any) -> bool:
+        """Whether r's blocks are kept after its end, until they are sent."""
+        return self.requests[r].delays_free
+
+    def remote_tokens(self, r: Any) -> int:
+        """Tokens of r that the remote side holds."""
+        return self.requests[r].remote
+
+    def looks_first(self, r: Any) -> bool:
+        """Whether the remote side does not know that when r arrives."""
+        return self.requests[r].unsure
 
     def order(self, r: Any) -> tuple[int, float, Any]:
         """Place in a PRIORITY queue, least first."""
@@ -273,59 +324,27 @@ class Env(Grouped, Prompts):
     def note(self, s: State, r: Any, why: Value) -> None:
         """Called with the verdict of the stop check."""
 
+    def failing(self, s: State, r: Any) -> int:
+        """Place of r among those that end because a load failed, least first."""
+        place: int = s.arr[r]  # type: ignore[attr-defined]
+        return place
+
+    def note_kept(self, s: State, r: Any) -> None:
+        """Called when r has ended and its blocks are kept."""
+
+    def evicting(self, s: State, b: Any) -> int:
+        """Place of b among the blocks that leave the prefix cache together, least first."""
+        return int(b)
+
+    def note_failed(self, s: State, r: Any) -> None:
+        """Called when r ends because a load failed."""
+
     def observe(self, reading: Callable[[State], Any], s: State) -> Any:
         """The value of a reading that only concrete runs need."""
         return reading(s)
 
     def tell(self, reading: Callable[..., Any], s: State, *args: Any) -> None:
         """Called with a reading of `nullblock.spec.cache_events` when its event happens."""
-
-    # sets and maps -----
-    def mem(self, S: Any, x: Any) -> bool:
-        """Membership."""
-        return x in S
-
-    def card(self, S: Any) -> int:
-        """Cardinality."""
-        return len(S)
-
-    def some(self, S: Any) -> Any:
-        """Some member of a set, None of the empty one."""
-        return min(S, default=None)
-
-    def empty(self, sort: str) -> Any:
-        """The empty set of a sort."""
-        return frozenset()
-
-    def add(self, S: Any, x: Any) -> Any:
-        """The set with x in it."""
-        return S | {x}
-
-    def remove(self, S: Any, x: Any) -> Any:
-        """The set without x."""
-        return S - {x}
-
-    def copied(self, S: Any) -> Any:
-        """The set, for another field."""
-        return S
-
-    def drop(self, m: Any, i: int, n: int) -> Any:
-        """The sequence m[0:n] without its i-th member."""
-        return m.__class__((j if j < i else j - 1, m[j]) for j in range(n) if j != i)
-
-    def shift(self, m: Any, i: int) -> Any:
-        """The map with every value above i lowered by one: positions after the i-th member has
-        left.
-        """
-        return m.__class__((x, n - 1 if n > i else n) for x, n in m.items())
-
-    def trim(self, m: Any, i: int) -> Any:
-        """The map without its keys below i."""
-        return m.__class__((j, x) for j, x in m.items() if j >= i)
-
-    def blank(self, field: str) -> Any:
-        """An empty map for a field."""
-        return CARRIERS.get(field, Zero)()
 
 
 def initial(k: Env) -> State:
@@ -358,7 +377,7 @@ def initial(k: Env) -> State:
     }
     for f, value in start.items():
         setattr(s, f, value)
-    for f in ("preempted", "finished", "prev", "waitset", "passed", "lineset"):
+    for f in ("preempted", "finished", "prev", "waitset", "passed", "lineset", "seen", "missing"):
         setattr(s, f, k.empty("R"))
     s.evset = k.empty("B")  # type: ignore[attr-defined]
     s.freeset = frozenset(range(1, k.usable + 1)) if isinstance(s.evset, frozenset) else s.evset  # type: ignore[attr-defined]

@@ -15,6 +15,8 @@ from nullblock.spec.explorer.result import Counterexample, Progress, Result
 from nullblock.spec.explorer.search import GUARD, PROMISE, explore
 from nullblock.spec.facts import Config
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Departure, Semantics
+from nullblock.spec.remote_departures import REMOTE_DEFECTS
+from nullblock.spec.session_departures import SESSION_DEFECTS
 from nullblock.spec.wait_departures import WAIT_DEFECTS
 
 A, B, C = 1001, 1002, 1003
@@ -364,6 +366,7 @@ DEPARTURES: tuple[Defect, ...] = (
         "three-in-flight preempted-in-flight resumed-in-flight",
         depth=3,
     ),
-    *map(_of_its_own, (*DRAFT_DEFECTS, *WAIT_DEFECTS, *ENCODER_DEFECTS)),
+    *map(_of_its_own, (*DRAFT_DEFECTS, *WAIT_DEFECTS, *ENCODER_DEFECTS, *SESSION_DEFECTS)),
+    *map(_of_its_own, REMOTE_DEFECTS),
 )
 """In the order of a request's way through the engine."""

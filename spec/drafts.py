@@ -8,6 +8,7 @@ model agrees with: these are taken, the others rejected, and one token is sample
 from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import RUN_PHASE, RUNNING
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
+from nullblock.spec.sessions import continues
 
 
 def placeholders(s: State, r: Value) -> Value:
@@ -67,12 +68,14 @@ def drafts_granted(s: State, r: Value) -> Value:
 @clause("DRAFT-4")
 def lookahead(s: State) -> Value:
     """A running request gets slots for the drafts that will be proposed, where what proposes them
-    writes to the cache; a request that is admitted gets none.
+    writes to the cache; a request that is admitted gets none, unless it continues a session.
 
     Source: Scheduler.schedule, num_lookahead_tokens: as many as drafts for EAGLE-like methods and
-    draft models, none for ngram.
+    draft models, none for ngram. In vllm-0.32.0 whoever is admitted gets them too.
     """
-    return ite(s.phase == RUN_PHASE, s.k.lookahead, 0)
+    if s.k.sem.admissions_look_ahead:
+        return s.k.lookahead
+    return ite(either(s.phase == RUN_PHASE, continues(s, s.actor)), s.k.lookahead, 0)
 
 
 @clause("DRAFT-5")
@@ -84,6 +87,12 @@ def reach(s: State, tokens: Value) -> Value:
     """
     most = least(tokens + s.k.num_spec + s.k.lookahead, s.k.max_len)
     return ite(both(s.k.asynchronous, s.k.num_spec > 0), s.k.max_len, most)
+
+
+def remembers_chunks(s: State) -> Value:
+    """Whether it decides something that the last step left a request short of a token."""
+    asked = either(not s.k.sem.drafts_for_running_only, s.k.sem.admissions_padded)
+    return both(s.k.drafts, asked)
 
 
 def may_take(s: State, r: Value) -> Value:

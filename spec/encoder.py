@@ -10,8 +10,10 @@ whoever cares for text alone need not read on. What is written is in
 """
 
 from nullblock.spec.catalogue import clause
+from nullblock.spec.drafts import placeholders
 from nullblock.spec.flight import answers
 from nullblock.spec.kernel import State, Value, both, either, ite, neg
+from nullblock.spec.later import is_worthless
 
 
 def has_inputs(s: State, r: Value) -> Value:
@@ -74,7 +76,21 @@ def is_kept(s: State) -> Value:
 
 def is_at_hand(s: State) -> Value:
     """Whether nothing has to be done for the item."""
-    return either(is_passed(s), is_planned_already(s))
+    return either(is_passed(s), both(neg(must_be_whole(s)), is_planned_already(s)))
+
+
+def must_be_whole(s: State) -> Value:
+    """Whether the step has to end before the item, wherever its embeddings are.
+
+    Source: Scheduler._try_schedule_encoder_inputs. Only in vllm-0.32.0: elsewhere an item whose
+    embeddings are planned, or in the cache, may be cut.
+    """
+    return both(would_be_cut(s), neg(is_passed(s))) if s.k.sem.whole_items_if_kept else False
+
+
+def is_found(s: State) -> Value:
+    """Whether the item's embeddings are in the cache, and may be counted upon."""
+    return both(is_kept(s), neg(must_be_whole(s)))
 
 
 def has_no_budget(s: State) -> Value:
@@ -119,7 +135,8 @@ def is_unneeded(s: State) -> Value:
     Scheduler._try_schedule_encoder_inputs, PlaceholderRange.get_embeds_indices_in_range.
     """
     r, i = s.planner, s.pitem
-    return embeds_between(s, r, i, s.pfrom, s.pfrom + s.ptokens) == 0
+    beyond = shift(s) if s.k.sem.items_behind_counted else 0
+    return embeds_between(s, r, i, s.pfrom, s.pfrom + s.ptokens + beyond) == 0
 
 
 def embeds_between(s: State, r: Value, i: Value, low: Value, high: Value) -> Value:
@@ -159,7 +176,7 @@ def is_planned(s: State, r: Value) -> Value:
 
 def is_taken(s: State, r: Value) -> Value:
     """Whether every input that is planned for r has its room."""
-    return both(is_planned(s, r), s.ntaken == s.nplan)
+    return both(is_planned(s, r), s.ntaken == s.nplan, neg(has_repeated(s, r)))
 
 
 def granted(s: State, r: Value, n: Value) -> Value:
@@ -178,37 +195,90 @@ def gets_nothing(s: State, r: Value) -> Value:
 
 def refers(s: State, r: Value, i: Value) -> Value:
     """Whether r has an i-th item, and refers to its embeddings."""
+    if s.k.sem.items_held_by_place:
+        return both(0 <= i, i < s.k.num_items(r), s.holds[r, i] == 1)
     return both(0 <= i, i < s.k.num_items(r), s.k.mem(s.users[s.k.item(r, i)], r))
 
 
 def refers_to_any(s: State, r: Value) -> Value:
     """Whether r refers to any embeddings."""
-    return s.k.exists("I", lambda i: refers(s, r, i)) if s.k.encodes else False
+    return s.k.exists("I", lambda i: refers(s, r, i), by="items") if s.k.encodes else False
 
 
 def first_referred(s: State, r: Value) -> Value:
     """The first of r's items to whose embeddings it refers."""
-    return s.k.first("I", lambda i: refers(s, r, i), lambda i: i)
+    return s.k.first("I", lambda i: refers(s, r, i), lambda i: i, by="items")
 
 
 def has_passed(s: State, r: Value, i: Value) -> Value:
     """Whether r refers to the embeddings of an item that is wholly computed."""
+    if s.k.sem.passed_items_known:
+        ahead = 1 if s.k.looks_ahead else 0
+        return both(refers(s, r, i), s.k.item_end(r, i) + ahead <= s.comp[r] - placeholders(s, r))
     return both(refers(s, r, i), s.k.item_end(r, i) <= s.comp[r])
 
 
 def has_passed_any(s: State, r: Value) -> Value:
     """Whether there is such an item."""
-    return s.k.exists("I", lambda i: has_passed(s, r, i)) if s.k.encodes else False
+    return s.k.exists("I", lambda i: has_passed(s, r, i), by="items") if s.k.encodes else False
 
 
 def has_let_go(s: State, r: Value) -> Value:
-    """Whether the next output, if it is r's, finds no such item any more."""
-    return neg(both(answers(s, s.cur), has_passed_any(s, r)))
+    """Whether the next output, if it is r's, finds no such item any more; one that is worthless
+    does not look.
+    """
+    found = both(answers(s, s.cur), neg(is_worthless(s, r)), has_passed_any(s, r))
+    if s.k.sem.passed_items_known:
+        # With the drafts that it took, more is known than when it looked.
+        return either(s.open == 2, neg(found))
+    return neg(found)
 
 
 def first_passed(s: State, r: Value) -> Value:
     """The first such item."""
-    return s.k.first("I", lambda i: has_passed(s, r, i), lambda i: i)
+    return s.k.first("I", lambda i: has_passed(s, r, i), lambda i: i, by="items")
+
+
+@clause("ENC-41")
+def is_held_elsewhere(s: State, r: Value, n: Value) -> Value:
+    """A request that has an item at several places refers to its embeddings as long as one of
+    them is held.
+
+    Source: EncoderCacheManager.request_cached_ids. Only in vllm-0.32.0.
+    """
+    if not s.k.sem.items_held_by_place:
+        return False
+    return s.k.exists("I", lambda i: both(refers(s, r, i), s.k.item(r, i) == n), by="items")
+
+
+def is_repeated(s: State, r: Value, i: Value) -> Value:
+    """Whether the plan has passed r's i-th item because an earlier one is the same, and this
+    place is not held yet.
+    """
+    return both(
+        0 <= i,
+        i < s.pitem,
+        s.holds[r, i] == 0,
+        s.k.exists(
+            "I",
+            lambda j: both(
+                0 <= j, j < s.nplan, s.plan[j] < i, s.k.item(r, s.plan[j]) == s.k.item(r, i)
+            ),
+            by="items",
+        ),
+    )
+
+
+def has_repeated(s: State, r: Value) -> Value:
+    """Whether there is such an item."""
+    if not s.k.sem.items_held_by_place:
+        return False
+    return s.k.exists("I", lambda i: is_repeated(s, r, i), by="items")
+
+
+def first_repeated(s: State, r: Value) -> Value:
+    """The first such item."""
+    return s.k.first("I", lambda i: is_repeated(s, r, i), lambda i: i, by="items")
 
 
 def is_input_of(s: State, r: Value, i: Value) -> Value:
@@ -218,12 +288,12 @@ def is_input_of(s: State, r: Value, i: Value) -> Value:
 
 def has_scheduled(s: State, r: Value) -> Value:
     """Whether the open step computes an input of r."""
-    return s.k.exists("I", lambda i: is_input_of(s, r, i)) if s.k.encodes else False
+    return s.k.exists("I", lambda i: is_input_of(s, r, i), by="items") if s.k.encodes else False
 
 
 def last_scheduled(s: State, r: Value) -> Value:
     """The last of them."""
-    return s.k.first("I", lambda i: is_input_of(s, r, i), lambda i: -i)
+    return s.k.first("I", lambda i: is_input_of(s, r, i), lambda i: -i, by="items")
 
 
 @clause("ENC-16")

@@ -69,20 +69,33 @@ class Config:
     """Whether drafts may come though none are configured."""
     max_loras: int = 0
     """Different adapters that may run at once; 0: no cap."""
+    sessions: bool = False
+    """Whether requests may be sessions, whose prompts come in chunks."""
     grammars: bool = False
     """Whether requests may come with a grammar, which has to be compiled first."""
+    connector: bool = False
+    """Whether a KV connector loads what other engines have computed, and sends it."""
+    fail_failed_loads: bool = False
+    """Whether requests whose blocks were not loaded end; if not, they compute what they lack."""
     groups: tuple[Group, ...] = (Group(),)
     """The kinds of the layers, in the order in which vLLM has them."""
     max_num_batched_tokens: int | None = None
     """What the admission cap reckons with as the tokens of a step; None: the token budget."""
     encoder: Encoder | None = None
     """The model's encoder; None: there is none, and no request has encoder inputs."""
+    include_finished_set: bool = False
+    """Whether clients are told which of their requests have ended."""
+    pooling: bool = False
+    """Whether requests may want a vector instead of tokens."""
+    use_v2_model_runner: bool = False
+    """Whether workers run vLLM's second model runner."""
     semantics: Semantics = NORMATIVE
 
     @property
     def may_skip(self) -> bool:
         """Whether a request may wait for something else than its turn."""
-        return self.max_loras > 0 or self.grammars
+        skips = self.max_loras > 0 or self.grammars
+        return skips or self.sessions or self.connector
 
     @property
     def looks_ahead(self) -> bool:
@@ -120,6 +133,13 @@ class Config:
     def num_lookahead_tokens(self) -> int:
         """Slots that what proposes drafts needs for them: ngram writes nothing to the cache."""
         return 0 if self.spec_method == "ngram" else self.num_spec_tokens
+
+    @property
+    def draft_slots(self) -> int:
+        """Places of a step's max_num_batched_tokens that drafting takes for a request besides the
+        tokens that are computed (DRAFT-42).
+        """
+        return int(self.num_spec_tokens > 0 and self.spec_method == "draft_model")
 
     @property
     def use_eagle(self) -> bool:
@@ -179,6 +199,16 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class Chunk:
+    """What a session is sent after its first prompt."""
+
+    length: int
+    """Its tokens."""
+    max_tokens: int
+    """Outputs at which the turn that it begins ends."""
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """The facts about one request."""
 
@@ -195,3 +225,19 @@ class Request:
     """Whether its output has to follow a grammar."""
     items: tuple[Item, ...] = ()
     """Its encoder inputs."""
+    resumable: bool = False
+    """Whether it is a session: it goes on with the next chunk of its prompt where it stops."""
+    chunks: tuple[Chunk, ...] = ()
+    """Those that come after the first, where they are known beforehand."""
+    client: int = 0
+    """Which front end it is from."""
+    pooling: bool = False
+    """Whether it wants a vector; its `max_tokens` is then 1."""
+    loads_over_steps: bool = False
+    """Whether a load for it takes longer than the step in which it begins."""
+    delays_free: bool = False
+    """Whether its blocks are kept after its end, until they are sent."""
+    remote: int = 0
+    """Tokens of it that the remote side holds, in a model."""
+    unsure: bool = False
+    """Whether the remote side has to look first, in a model."""

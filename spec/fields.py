@@ -61,8 +61,16 @@ WAITS = {
     "passed": "{R}",  # passed over in this step
     "nline": "I",  # of those that wait, how many have not been
     "lineset": "{R}",  # ghost: those
-    "awaits": "R>I",  # what a request waits for besides its turn: GRAMMAR; 0: nothing
+    "awaits": "R>I",  # what a request waits for besides its turn: GRAMMAR, INPUT, REMOTE, or 0
     "came": "R>I",  # 1: that is there
+}
+SESSIONS = {
+    "turns": "R>I",  # chunks that a session has taken since its first
+    "sent": "R>I",  # chunks that have arrived for it since
+    "ended": "R>I",  # 1: no more will come
+    "grown": "R>I",  # what these have made its prompt longer by, outputs that it kept included
+    "lost": "R>I",  # what it counts of that, and has no more
+    "past": "R>I",  # which tokens it has had, as a number of the environment; 0: its first chunk's
 }
 STEP = {
     "comp": "R>I",  # num_computed_tokens
@@ -73,6 +81,9 @@ STEP = {
     "limit": "I",  # token budget of this step
     "budget": "I",  # what is left of it
     "used": "I",  # ghost: what is granted
+    # Only lines after 0.22.1 have these two, see rules/later.py.
+    "slots": "I",  # places of the step that a draft model takes
+    "mates": "I",  # of running requests the step has 0 none, 1 those that decode, 2 a prefill too
     "actor": "R",  # the request that asks for slots
     "asked": "I",  # tokens it asks for; 0: nobody asks
     "goal": "I",  # tokens it then has slots for
@@ -115,7 +126,7 @@ DRAFTS = {
     "ndraft": "I>I",  # drafts of an entry that are neither taken nor rejected
     "pd": "R>I",  # drafts in flight: ph + pd is num_output_placeholders
     "old": "R>I",  # outputs in flight from before the last admission, where there may be drafts
-    "chunk": "R>I",  # is_prefill_chunk, in vllm-0.22.1: the last step left it short of a token
+    "chunk": "R>I",  # is_prefill_chunk: the last step left it short of a token; where that counts
 }
 DRAFTS_GHOST = {
     "cum": "RI>I",  # drafts put in flight for a request up to a place among its outputs
@@ -126,6 +137,7 @@ DRAFTS_GHOST = {
 ENCODER = {
     "kept": "I>I",  # embeddings of an item in the encoder cache, by its number; 0: it is not there
     "users": "I>{R}",  # who refers to them
+    "holds": "RI>I",  # 1: r refers to its i-th item for the sake of this place; later lines only
     "unused": "I>I",  # place among those that nobody refers to, least first; 0: not among them
     "uback": "I",  # the next such place
     "eroom": "I",  # num_free_slots: embeddings that fit without an eviction
@@ -153,12 +165,31 @@ PLAN = {
 ENCODER_GHOST = {
     "made": "I>I",  # 1: a step computes the embeddings of an item, by its number, or has
 }
+REMOTE_KV = {
+    "remote": "R>I",  # tokens of a request that the remote side holds and has not been asked for
+    "unsure": "R>I",  # 1: the remote side does not know yet how many
+    "ext": "I",  # tokens that are loaded for the request that is looked up
+    "failed": "R>I",  # of a load: PARTLY or WHOLLY, if blocks did not arrive; 0: none is missing
+    "kept_for": "R>I",  # what the blocks of a request that has ended are kept for: LOAD, SEND
+    "invalid": "B>I",  # 1: reported with the update that comes, as not loaded
+    "claimed": "B>I",  # who computes it again: somebody that waits (1) or runs (2); 0: nobody yet
+    "seen": "{R}",  # who was looked at for that report
+    "missing": "{R}",  # who lacks blocks by it, and takes nothing of the update
+    "left": "I",  # tokens that stay computed of the request that was found last
+    "cutoff": "I",  # the next place in its table whose block is to leave the prefix cache
+    "evict": "B>I",  # 1: a block that is to
+}
+REMOTE_GHOST = {
+    "loadfrom": "R>I",  # first block of a request that a load writes to
+    "loadto": "R>I",  # one after the last; 0: no load is under way
+}
 REPORT = {
     "told": "R>I",  # blocks of a request that the worker knows
     "fresh": "R>I",  # NEW or RESUMED in the open step, 0 otherwise
     "preempted": "{R}",  # preempted in this step
     "finished": "{R}",  # finished since the last step
     "prev": "{R}",  # scheduled in the previous step
+    "ends": "I>{R}",  # by client, who has ended since the last update, where clients are told
     "npre": "R>I",  # num_preemptions
     "rej": "I>R",  # rejected at arrival and not yet reported, in order
     "nrej": "I",
@@ -170,6 +201,7 @@ FIELDS: dict[str, str] = (
     | LOOKUP
     | QUEUES
     | WAITS
+    | SESSIONS
     | STEP
     | FLIGHT
     | FLIGHT_GHOST
@@ -179,8 +211,10 @@ FIELDS: dict[str, str] = (
     | ENCODER
     | PLAN
     | ENCODER_GHOST
+    | REMOTE_KV
+    | REMOTE_GHOST
 )
-GHOSTS = frozenset(POOL_GHOST | FLIGHT_GHOST | DRAFTS_GHOST | ENCODER_GHOST) | {
+GHOSTS = frozenset(REMOTE_GHOST | POOL_GHOST | FLIGHT_GHOST | DRAFTS_GHOST | ENCODER_GHOST) | {
     "evset",
     "waitset",
     "lineset",
@@ -193,7 +227,9 @@ HANDED = frozenset(POOL) | frozenset(TABLE) | frozenset(POOL_GHOST)
 MOVED = (
     frozenset(QUEUES)
     | frozenset(WAITS)
+    | frozenset(SESSIONS)
     | frozenset(ENCODER | PLAN | ENCODER_GHOST)
+    | frozenset(REMOTE_KV | REMOTE_GHOST)
     | {"told", "fresh", "npre", "preempted", "turned", "since"}
     | {
         *("spec", "drafted", "old"),
@@ -202,11 +238,13 @@ MOVED = (
 """What queueing, leaving and admitting may change."""
 
 IDLE, RUN_PHASE, WAIT_PHASE, DECIDED, ADVANCE, UPDATE, RESETTING = range(7)
-UNBORN, WAITING, PREEMPTED, RUNNING, LEAVING = range(5)
-BACK, AWAY = 1, 2
+UNBORN, WAITING, PREEMPTED, RUNNING, LEAVING, KEPT = range(6)
+BACK, AWAY, ANEW = 1, 2, 3
 CHUNK, TOKEN = 1, 2
 NEW, RESUMED = 1, 2
 UNPAUSED, PAUSED_NEW, PAUSED_ALL = range(3)
 PLAIN, EOS, STOP_ID, REJECTED = range(4)
 CONTINUE, STOPPED, STOPPED_BY_ID, LENGTH, ERROR = range(5)
-GRAMMAR = 1
+GRAMMAR, INPUT, REMOTE = 1, 2, 3
+PARTLY, WHOLLY = 1, 2
+LOAD, SEND, BOTH_WAYS = 1, 2, 3

@@ -3,8 +3,9 @@
 from nullblock.spec import later
 from nullblock.spec.catalogue import clause
 from nullblock.spec.drafts import placeholders
-from nullblock.spec.fields import RUNNING, TOKEN, UNBORN
+from nullblock.spec.fields import RUNNING, TOKEN
 from nullblock.spec.kernel import State, Value, both, either, ite, neg
+from nullblock.spec.remote import goes_on, lacks_blocks
 
 
 @clause("UPD-16")
@@ -16,13 +17,15 @@ def answers(s: State, i: Value) -> Value:
     """
     r = s.frame[i]
     if s.k.sem.frames_match_request:
-        return both(s.stage[r] != UNBORN, s.arr[r] == s.born[i])
-    return s.stage[r] != UNBORN
+        return both(goes_on(s, r), s.arr[r] == s.born[i])
+    return goes_on(s, r)
 
 
 def owes_token(s: State, i: Value) -> Value:
     """Whether a request gets a token, to take or to drop, from entry i."""
-    return both(answers(s, i), s.due[i] == TOKEN, neg(later.is_worthless(s, s.frame[i])))
+    r = s.frame[i]
+    worthless = either(later.is_worthless(s, r), lacks_blocks(s, r))
+    return both(answers(s, i), s.due[i] == TOKEN, neg(worthless))
 
 
 @clause("UPD-17")

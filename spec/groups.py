@@ -135,7 +135,7 @@ def is_outlived(s: State, t: Value, i: Value) -> Value:
 
 def holds_outlived(s: State, t: Value) -> Value:
     """Whether table t holds a block that no later token of its request sees."""
-    return s.k.exists("I", lambda i: is_outlived(s, t, i))
+    return s.k.exists("I", lambda i: is_outlived(s, t, i), by="outlived")
 
 
 def last_outlived(s: State, t: Value) -> Value:

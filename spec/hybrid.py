@@ -19,6 +19,7 @@ from nullblock.spec.groups import (
     passes_over,
 )
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
+from nullblock.spec.sessions import chain
 
 
 def of_all(s: State, r: Value, holds: Callable[[Value], Value]) -> Value:
@@ -117,7 +118,7 @@ def hit_place(s: State, i: Value) -> Value:
 def wanted(s: State, r: Value, i: Value) -> Value:
     """The hash that hit i has."""
     if not s.k.several:
-        return s.k.want(r, i)
+        return chain(s, r, i)
     return s.k.want(hit_table(s, r, i), hit_place(s, i))
 
 

@@ -142,7 +142,7 @@ class IndexedEnv(Env):
                 return Uncounted()
             case "spot" | "nth" | "entry":
                 return Void()
-            case "made":
+            case "made" | "loadfrom" | "loadto":
                 return Uncounted()
             case "frame" | "born" | "grant" | "due" | "fend" | "ndraft":
                 return Passing()
@@ -195,8 +195,10 @@ class IndexedEnv(Env):
             return any(map(test, s.run[: s.nr]))
         if by is not None and by[0] == "hsh":
             return by[1] in s.hsh.holders
-        if by is None and sort == "I":
-            return any(map(test, chain(self._first_held(), self._item_places())))
+        if by == "outlived":
+            return any(map(test, self._first_held()))
+        if by == "items":
+            return any(map(test, self._item_places()))
         return super().exists(sort, test, by)
 
     def first(self, sort: str, test: Test, key: Key, by: Any = None, known: Any = None) -> Any:
@@ -214,6 +216,10 @@ class IndexedEnv(Env):
         if by in ("ready", "line"):
             ready = filter(test, s.rank)
             return min(ready, key=key, default=None) if self.priority else next(ready, None)
+        if by == "places":
+            return min(filter(test, range(self.usable + 1)), key=key, default=None)
+        if by == "seats":
+            return min(filter(test, range(s.nr)), key=key, default=None)
         if by == "victim":
             return min(range(s.nr), key=key, default=None)
         if by == "outlived":
@@ -221,7 +227,7 @@ class IndexedEnv(Env):
             return max(chain.from_iterable(held), default=None)
         if by == "hit" or by == "window":
             return self._longest(test, by)
-        if by is None and sort == "I":
+        if by == "items":
             return min(filter(test, self._item_places()), key=key, default=None)
         if by is not None and by[0] == "hsh":
             return next(iter(s.hsh.holders.get(by[1], ())), None)
@@ -268,6 +274,8 @@ class IndexedEnv(Env):
 
     def count(self, sort: str, test: Test, by: Any = None) -> int:
         s: Any = self.state
+        if by == "line":
+            return sum(map(bool, map(test, s.rank)))
         return len(s.tlen) if by == "tlen" else super().count(sort, test, by)
 
     def variety(self, sort: str, test: Test, key: Key, by: Any = None) -> int:

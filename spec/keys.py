@@ -1,6 +1,7 @@
 """What identifies a block of tokens besides the tokens and the chain before it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from typing import Any
 
 from nullblock.spec.catalogue import clause
@@ -9,7 +10,7 @@ from nullblock.spec.profiles import Semantics
 
 ItemKey = tuple[str | int, int]
 """An item by what it is known by, and how far behind the block's first token it begins."""
-Keys = tuple[str | tuple[str, str] | ItemKey, ...]
+Keys = tuple[str | tuple[str, str] | ItemKey | bytes, ...]
 
 
 @clause("HASH-1")
@@ -19,6 +20,7 @@ def extra_keys(
     salt: str | None,
     first: bool,
     items: tuple[ItemKey, ...] = (),
+    embeds: tuple[bytes, ...] = (),
 ) -> Keys:
     """A block is identified by the hash before it, its tokens, the adapter's name, the encoder
     inputs in it, and in the first block the cache salt.
@@ -29,8 +31,8 @@ def extra_keys(
     before: list[tuple[str, str]] = [("lora", lora)] if lora else []
     behind: list[tuple[str, str]] = [("cache_salt", salt)] if salt and first else []
     if semantics.extra_keys_tagged:
-        return (*before, *items, *behind)
-    return (*(name for _, name in before), *items, *(name for _, name in behind))
+        return (*before, *items, *behind, *embeds)
+    return (*(name for _, name in before), *items, *(name for _, name in behind), *embeds)
 
 
 def items_in(items: Iterable[Item], start: int, end: int) -> tuple[ItemKey, ...]:
@@ -41,11 +43,28 @@ def items_in(items: Iterable[Item], start: int, end: int) -> tuple[ItemKey, ...]
     return tuple((i.number, i.start - start) for i in items if i.start < end and start < i.end)
 
 
-def told_keys(keys: Keys) -> list[Any] | None:
-    """The same as events tell it: without tags in every line, for whoever reads them. None: there
-    are none.
+@clause("HASH-23")
+def embeds_in(embeds: Sequence[bytes], start: int, end: int) -> tuple[bytes, ...]:
+    """Where the prompt is embeddings, a block is identified by those in it as well, behind all
+    else; a block of outputs alone by that there are none.
+
+    Source: _gen_prompt_embeds_extra_hash_keys. `embeds` has the bytes of each; where there are
+    none, nothing identifies a block besides.
     """
-    return [key[1] if _is_tagged(key) else key for key in keys] or None
+    return (sha256(b"".join(embeds[start:end])).digest(),) if embeds else ()
+
+
+def told_keys(keys: Keys) -> list[Any] | None:
+    """The same as events tell it: without tags in every line, for whoever reads them, and digests
+    in letters. None: there are none.
+    """
+    return [_told(key) for key in keys] or None
+
+
+def _told(key: Any) -> Any:
+    if isinstance(key, bytes):
+        return key.hex()
+    return key[1] if _is_tagged(key) else key
 
 
 def _is_tagged(key: Any) -> bool:

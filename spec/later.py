@@ -7,7 +7,7 @@ in `nullblock.spec.rules.later`.
 
 from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import WAIT_PHASE
-from nullblock.spec.kernel import State, Value, both, either, ite
+from nullblock.spec.kernel import State, Value, both, either, ite, least
 
 
 @clause("WAIT-30")
@@ -18,6 +18,8 @@ def may_resume(s: State, r: Value) -> Value:
     So no position is sampled twice. Source: Scheduler.schedule, waiting phase:
     num_stale_output_tokens. Only in vllm-0.32.0.
     """
+    if not s.k.sem.resumes_await_output:
+        return True
     return either(s.stale[r] == 0, s.tossed[r] != 0)
 
 
@@ -29,7 +31,8 @@ def is_ready(s: State, r: Value) -> Value:
 def anybody_ready(s: State) -> Value:
     """Whether a request waits that may be served (WAIT-5, WAIT-30)."""
     if s.k.sem.resumes_await_output:
-        return s.k.exists("R", lambda r: is_ready(s, r), by="ready")
+        if not s.k.skips:
+            return s.k.exists("R", lambda r: is_ready(s, r), by="ready")
     return s.nline > 0
 
 
@@ -67,6 +70,49 @@ def threshold(s: State) -> Value:
     if s.k.sem.lone_prefill_uncut:
         return ite(s.nr + s.nwait <= 1, 0, s.k.threshold)
     return s.k.threshold
+
+
+@clause("DRAFT-42")
+def left(s: State) -> Value:
+    """What a step has left for a request: of its budget, and of max_num_batched_tokens, where a
+    draft model takes a place for each request besides.
+
+    Source: Scheduler.schedule: input_budget, draft_slots. Only in vllm-0.32.0.
+    """
+    if not s.k.sem.drafting_takes_slots:
+        return s.budget
+    if s.k.draft_slots == 0:
+        return s.budget
+    granted = s.limit - s.budget
+    n = least(s.budget, s.k.batched - granted - s.slots - s.k.draft_slots)
+    return ite(n > 0, n, 0)
+
+
+@clause("DRAFT-41")
+def padding(s: State, r: Value, done: Value) -> Value:
+    """Whoever is admitted with one token to compute, into a step without prefills, is scheduled
+    with placeholders for as many drafts as there may be: then all requests of the step have
+    equally many tokens.
+
+    A hit has to leave it one token, or another request has to decode in the step; and
+    max_model_len has to leave room for them and the token that is sampled. Source:
+    Scheduler.schedule, waiting phase: pad_spec_decode. Only in vllm-0.32.0.
+    """
+    if not s.k.sem.admissions_padded:
+        return 0
+    alike = either(s.mates == 1, both(s.mates == 0, done > 0))
+    has_room = done + 2 + s.k.num_spec <= s.k.max_len
+    return ite(both(s.ntok[r] - done == 1, alike, has_room), s.k.num_spec, 0)
+
+
+def may_pad(s: State, r: Value, done: Value) -> Value:
+    """Whether the step has room for the placeholders with which r would be admitted: it is not
+    admitted without (DRAFT-41).
+    """
+    if not s.k.sem.admissions_padded:
+        return True
+    n = padding(s, r, done)
+    return either(n == 0, 1 + n <= left(s))
 
 
 @clause("RUN-41")

@@ -47,24 +47,31 @@ ODD = (
 
 MACHINE = (
     *("machine/blocks.py", "machine/schedule.py", "machine/update.py", "machine/events.py"),
-    *("machine/drafts.py", "machine/groups.py", "machine/waiting.py"),
-    *("machine/encoder.py",),
+    *("machine/drafts.py", "machine/groups.py", "machine/waiting.py", "machine/sessions.py"),
+    *("machine/encoder.py", "machine/remote.py"),
 )
 RULES = (
     *("rules/pool.py", "rules/lookup.py", "rules/queues.py", "rules/steps.py", "rules/later.py"),
     *("rules/drafts.py", "rules/groups.py", "rules/waiting.py"),
-    *("rules/encoder.py",),
+    *("rules/encoder.py", "rules/sessions.py", "rules/pooling.py", "rules/clients.py"),
+    *("rules/loads.py", "rules/remote.py"),
 )
 PARTS = (
+    "rules/queues.py",
     "rules/later.py",
     "rules/drafts.py",
     "rules/waiting.py",
     "rules/pool.py",
     "rules/encoder.py",
+    "rules/clients.py",
+    "rules/lookup.py",
+    "rules/queues.py",
+    "rules/loads.py",
 )
 READINGS = (
     *("state.py", "flight.py", "later.py", "drafts.py", "waiting.py"),
-    *("groups.py", "hybrid.py", "encoder.py", "planning.py"),
+    *("groups.py", "hybrid.py", "encoder.py", "planning.py", "sessions.py", "turns.py"),
+    *("pooling.py", "remote.py"),
     *("machine/output.py", "cache_events.py"),
 )
 

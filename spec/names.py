@@ -4,10 +4,12 @@ from nullblock.spec.fields import (
     CONTINUE,
     ERROR,
     GRAMMAR,
+    INPUT,
     LENGTH,
     PAUSED_ALL,
     PAUSED_NEW,
     PREEMPTED,
+    REMOTE,
     RUNNING,
     STOPPED,
     STOPPED_BY_ID,
@@ -17,7 +19,11 @@ from nullblock.spec.fields import (
 
 STATUS = {WAITING: "WAITING", PREEMPTED: "PREEMPTED", RUNNING: "RUNNING"}
 """``RequestStatus`` by stage."""
-BLOCKED = {GRAMMAR: "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR"}
+BLOCKED = {
+    GRAMMAR: "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR",
+    INPUT: "WAITING_FOR_STREAMING_REQ",
+    REMOTE: "WAITING_FOR_REMOTE_KVS",
+}
 """The same of a request that awaits something."""
 STAGE = {name: stage for stage, name in STATUS.items()}
 PAUSE_NAME = {UNPAUSED: "UNPAUSED", PAUSED_NEW: "PAUSED_NEW", PAUSED_ALL: "PAUSED_ALL"}

@@ -72,9 +72,31 @@ class Semantics:
     """WAIT-41: the adapter of a running request keeps its place while the request is passed over;
     if False, another may take it, and the step that computes both raises.
     """
+    skipped_wait_apart: bool = True
+    """WAIT-40: whoever was passed over stands in a queue of its own, which is served first; if
+    False, everybody stays in the one queue, where it stood.
+    """
     stops_leave_every_queue: bool = True
     """UPD-6: a request that stops while it waits leaves the skipped queue too; if False, it stays
     there, ended, and the step that would admit it raises.
+    """
+    chunks_bring_limits: bool = True
+    """SESS-2: a chunk brings its own max_tokens; if False, that of the first chunk holds."""
+    sessions_keep_tokens: bool = True
+    """SESS-3: a session keeps all its tokens but the last output; if False, those that are
+    computed, which are none once it is preempted.
+    """
+    chunks_rehash: bool = True
+    """SESS-4: the hash of a block goes with the tokens that a session drops; if False, it stays,
+    and names other content from then on.
+    """
+    late_outputs_dropped: bool = True
+    """SESS-5: outputs in flight when a session stops are dropped; if False, its next turn takes
+    them for its own.
+    """
+    sessions_stay_queued: bool = True
+    """SESS-7: a session that goes on with a chunk stands in one queue; if False, one that stops
+    while it waits is taken out of the queue that it has just joined.
     """
     inputs_taken_back: bool = True
     """ENC-14: what a victim was to compute of encoder inputs is taken back out of the cache,
@@ -87,6 +109,19 @@ class Semantics:
     chunks_end_at_items: bool = True
     """ENC-4: a step may end right before an item; if False, under an EAGLE-like method, it ends
     one token sooner.
+    """
+    failed_loads_start_over: bool = True
+    """REMOTE-20: whoever runs and lacks blocks that were not loaded gives all back and starts
+    over, and what it computed from them leaves the prefix cache; if False, it computes them again
+    in place, the first of those that share them, and their hashes stay.
+    """
+    last_block_cached_last: bool = True
+    """REMOTE-12: where all tokens were loaded the block of the last one, which is computed again,
+    is cached when that is done; if False, as soon as it is loaded.
+    """
+    transfers_end_apart: bool = True
+    """REMOTE-18: blocks that are kept for a load and to be sent go when both have ended; if False,
+    when the first has, and the other report raises.
     """
     min_tokens_hold_stops: bool = True
     """UPD-4: below `min_tokens` neither eos nor a stop id stops a request; if False, that is left
@@ -114,6 +149,32 @@ class Semantics:
     """WAIT-31: while somebody runs, an admission leaves a share of all blocks free."""
     resets_report_preempted: bool = False
     """LIFE-3: whom a reset preempts is reported as preempted with the next step."""
+    admissions_look_ahead: bool = False
+    """DRAFT-4: whoever is admitted gets slots for the drafts that will be proposed, too."""
+    admissions_padded: bool = False
+    """DRAFT-41: whoever is admitted with one token to compute, beside requests that decode, gets
+    placeholders for as many drafts as these may have.
+    """
+    drafting_takes_slots: bool = False
+    """DRAFT-42: a draft model takes one of max_num_batched_tokens places for each request."""
+    items_held_by_place: bool = False
+    """ENC-41: a request that has an item twice refers to its embeddings for the sake of each
+    place, until it has passed the last; if False, until it has passed the first.
+    """
+    whole_items_if_kept: bool = False
+    """ENC-2: an item that must not be cut is not, even if its embeddings are in the cache."""
+    items_behind_counted: bool = False
+    """ENC-3: under an EAGLE-like method an item is computed that begins right behind the step."""
+    passed_items_known: bool = False
+    """ENC-14: an item is passed once what is behind it is known, whatever is in flight, and the
+    draft model has read on.
+    """
+    evictions_told_if_gone: bool = False
+    """OUT-15: an item that was evicted in a step, and is in the cache again, is not reported."""
+    drafts_counted_by_place: bool = False
+    """DRAFT-8: statistics have a place for each of num_spec_tokens drafts, so that more of them,
+    told from outside, raise when they are counted.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +208,17 @@ VLLM_0_22_1 = Semantics(
     windows_await_verdicts=False,
     adapters_keep_places=False,
     stops_leave_every_queue=False,
+    chunks_bring_limits=False,
+    sessions_keep_tokens=False,
+    chunks_rehash=False,
+    late_outputs_dropped=False,
+    sessions_stay_queued=False,
     inputs_taken_back=False,
     encoder_budget_comes_back=False,
     chunks_end_at_items=False,
+    failed_loads_start_over=False,
+    last_block_cached_last=False,
+    transfers_end_apart=False,
 )
 VLLM_0_32_0 = Semantics(
     reject_unservable=False,
@@ -158,10 +227,22 @@ VLLM_0_32_0 = Semantics(
     frames_match_request=False,
     outputs_owed_once=False,
     stop_check_counts_frames=False,
+    rejections_keep_to_their_run=False,
+    drafts_for_running_only=False,
     adapters_keep_places=False,
+    skipped_wait_apart=False,
+    # Sessions are not followed in this line: what is known of them is what the line before does.
+    chunks_bring_limits=False,
+    sessions_keep_tokens=False,
+    chunks_rehash=False,
+    late_outputs_dropped=False,
+    sessions_stay_queued=False,
     inputs_taken_back=False,
     encoder_budget_comes_back=False,
     chunks_end_at_items=False,
+    failed_loads_start_over=False,
+    last_block_cached_last=False,
+    transfers_end_apart=False,
     min_tokens_hold_stops=False,
     tells_common_prefix=False,
     events_tell_origin=True,
@@ -172,6 +253,15 @@ VLLM_0_32_0 = Semantics(
     resumes_await_output=True,
     admission_watermark=True,
     resets_report_preempted=True,
+    admissions_look_ahead=True,
+    admissions_padded=True,
+    drafting_takes_slots=True,
+    items_held_by_place=True,
+    whole_items_if_kept=True,
+    items_behind_counted=True,
+    passed_items_known=True,
+    evictions_told_if_gone=True,
+    drafts_counted_by_place=True,
 )
 PROFILES: dict[str, Semantics] = {
     "normative": NORMATIVE,

@@ -1,4 +1,6 @@
-"""What a concrete environment answers about an encoder, and the encoder inputs in prompts."""
+"""What a concrete environment answers about an encoder, the encoder inputs in prompts, and who
+wants what.
+"""
 
 from typing import Any
 
@@ -47,3 +49,11 @@ class Prompts:
     def embedded(self, r: Any, tokens: int) -> int:
         """Embeddings that the first `tokens` tokens of r stand for."""
         return sum(item.embedded(tokens) for item in self._items(r))
+
+    def client(self, r: Any) -> int:
+        """Which front end r is from."""
+        return self.requests[r].client
+
+    def pools(self, r: Any) -> bool:
+        """Whether r wants a vector; where invariants ask for nobody, it does not."""
+        return False if r is None else self.requests[r].pooling

@@ -8,7 +8,10 @@ from nullblock.spec.facts import Config, Item
 
 
 def why_unservable(
-    config: Config, prompt_len: int, max_tokens: int, items: tuple[Item, ...] = ()
+    config: Config,
+    prompt_len: int,
+    max_tokens: int,
+    items: tuple[Item, ...] = (),
 ) -> str | None:
     """The reason why a request of `prompt_len` tokens, with those encoder inputs, that may grow by
     `max_tokens` is refused; None if it is not.
@@ -34,6 +37,13 @@ def why_unservable(
         # After a preemption prompt and output are computed again, in one step.
         return f"{slots} tokens may have to be computed in one step of at most {budget}"
     return _why_unencodable(config, items) if items else None
+
+
+def why_refused(config: Config, kept: int, chunk_len: int, max_tokens: int) -> str | None:
+    """The reason why a session that keeps so many tokens cannot take a chunk of `chunk_len`."""
+    if chunk_len == 0:
+        return "the chunk is empty"
+    return why_unservable(config, kept + chunk_len, max_tokens)
 
 
 def _why_unencodable(config: Config, items: tuple[Item, ...]) -> str | None:

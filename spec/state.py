@@ -1,8 +1,4 @@
-"""The readings of a state that rules and machine share.
-
-The environment `s.k` supplies the constants of a configuration, the facts about requests, and
-quantifiers.
-"""
+"""Readings of a state that rules and machine share; `s.k` has constants, facts, quantifiers."""
 
 from nullblock.spec import encoder, later, waiting
 from nullblock.spec.catalogue import clause
@@ -16,7 +12,6 @@ from nullblock.spec.fields import (
     STOP_ID,
     STOPPED,
     STOPPED_BY_ID,
-    UNBORN,
     UNPAUSED,
     WAIT_PHASE,
 )
@@ -31,6 +26,9 @@ from nullblock.spec.hybrid import (
 )
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 from nullblock.spec.later import is_ready
+from nullblock.spec.pooling import pools
+from nullblock.spec.remote import goes_on, keeps_what_it_has, loaded_at_once, loads_later
+from nullblock.spec.sessions import chain, continues, max_tokens, num_output, prompt
 
 
 def in_queue(s: State, b: Value) -> Value:
@@ -73,7 +71,7 @@ def is_hit(s: State, h: Value) -> Value:
 
 def live(s: State, r: Value) -> Value:
     """Whether the engine knows request r."""
-    return both(s.stage[r] != UNBORN, s.stage[r] != LEAVING)
+    return both(goes_on(s, r), s.stage[r] != LEAVING)
 
 
 def is_waiting(s: State, r: Value) -> Value:
@@ -93,19 +91,19 @@ def head(s: State) -> Value:
 
     Source: RequestQueue.peek_request, Request.__lt__.
     """
-    if s.k.sem.resumes_await_output:
-        return s.k.first("R", lambda r: is_ready(s, r), lambda r: place(s, r), by="ready")
     if s.k.skips:
         return waiting.next_in_line(s)
+    if s.k.sem.resumes_await_output:
+        return s.k.first("R", lambda r: is_ready(s, r), lambda r: place(s, r), by="ready")
     return s.k.first("R", lambda r: is_waiting(s, r), lambda r: place(s, r), by="rank")
 
 
 def is_head(s: State, r: Value) -> Value:
     """Whether r is `head(s)`."""
-    if s.k.sem.resumes_await_output:
-        return s.k.is_first("R", r, lambda q: is_ready(s, q), lambda q: place(s, q), by="ready")
     if s.k.skips:
         return waiting.is_next(s, r)
+    if s.k.sem.resumes_await_output:
+        return s.k.is_first("R", r, lambda q: is_ready(s, q), lambda q: place(s, q), by="ready")
     return s.k.is_first("R", r, lambda q: is_waiting(s, q), lambda q: place(s, q), by="rank")
 
 
@@ -164,7 +162,7 @@ def victim(s: State) -> Value:
 
 def start(s: State, r: Value) -> Value:
     """Tokens of r that need not be computed: what is computed, or what the pending hits cover."""
-    return ite(s.na < s.nhit, hit_tokens(s), s.comp[r])
+    return ite(s.na < s.nhit, hit_tokens(s), s.comp[r]) + loaded_at_once(s, r)
 
 
 def cut(s: State, n: Value) -> Value:
@@ -180,7 +178,7 @@ def chunk(s: State, n: Value) -> Value:
 
     The threshold binds decodes and prefills alike. Source: Scheduler.schedule, both phases.
     """
-    return least(cut(s, n), s.budget)
+    return least(cut(s, n), later.left(s))
 
 
 @clause("RUN-25")
@@ -192,7 +190,7 @@ def last_in_flight(s: State, r: Value) -> Value:
     """
     if not s.k.asynchronous:
         return False
-    end = s.k.prompt_len(r) + s.k.max_tokens(r)
+    end = prompt(s, r) + max_tokens(s, r)
     if s.k.sem.stop_check_counts_frames:
         return both(s.ph[r] > 0, s.ntok[r] + s.ph[r] >= end)
     return both(placeholders(s, r) > 0, s.comp[r] + 2 - placeholders(s, r) >= end)
@@ -212,13 +210,21 @@ def tokens_to_run(s: State, r: Value) -> Value:
     return encoder.granted(s, r, later.granted(s, n))
 
 
+def to_enter(s: State, r: Value) -> Value:
+    """Tokens that a waiting request would get, were there room for them in the step."""
+    done = start(s, r)
+    return s.ntok[r] - done + later.padding(s, r, done)
+
+
 @clause("WAIT-2")
 def tokens_to_admit(s: State, r: Value) -> Value:
     """A waiting request gets the tokens that no hit covers, as far as chunk and budget allow.
 
     Source: Scheduler.schedule, waiting phase. There is no max_model_len clamp here.
     """
-    return encoder.granted(s, r, chunk(s, s.ntok[r] - start(s, r)))
+    if loads_later(s, r):
+        return s.ext
+    return encoder.granted(s, r, chunk(s, to_enter(s, r)))
 
 
 def room(s: State) -> Value:
@@ -262,8 +268,9 @@ def may_chunk(s: State, r: Value) -> Value:
     Source: Scheduler.schedule, waiting phase. A threshold still cuts a long prompt into chunks.
     """
     if s.k.chunked:
-        return True
-    return cut(s, s.ntok[r] - start(s, r)) <= s.budget
+        return later.may_pad(s, r, start(s, r))
+    uncut = either(loads_later(s, r), cut(s, to_enter(s, r)) <= later.left(s))
+    return both(uncut, later.may_pad(s, r, start(s, r)))
 
 
 @clause("WAIT-5")
@@ -277,7 +284,7 @@ def may_admit(s: State) -> Value:
         s.turned == 0,
         s.pause == UNPAUSED,
         s.blocked == 0,
-        s.budget > 0,
+        later.left(s) > 0,
         s.nr < s.k.max_seqs,
         later.anybody_ready(s),
     )
@@ -293,11 +300,14 @@ def lookup_over(s: State, r: Value) -> Value:
     """
     if not s.k.caching:
         return True
+    if keeps_what_it_has(s, r):
+        return True
     if is_passed_over(s, r):
         return False
     if s.k.several:
         return s.nhit >= all_hits(s)
     return either(
+        continues(s, r),
         s.k.skip_read(r),
         s.nhit >= s.k.full(s.ntok[r] - 1),
         neg(is_hit(s, wanted(s, r, s.nhit))),
@@ -314,14 +324,14 @@ def is_dropped(s: State, r: Value) -> Value:
     """
     if not s.k.eagle:
         return False
-    return either(s.nhit + 1 >= s.k.full(s.ntok[r] - 1), neg(is_hit(s, s.k.want(r, s.nhit + 1))))
+    return either(s.nhit + 1 >= s.k.full(s.ntok[r] - 1), neg(is_hit(s, chain(s, r, s.nhit + 1))))
 
 
 def longest(s: State, r: Value) -> Value:
     """The most tokens of r that can ever have to be in the cache: the last token sampled is
     never computed.
     """
-    return least(s.k.prompt_len(r) + s.k.max_tokens(r), s.k.max_len) - 1
+    return least(prompt(s, r) + max_tokens(s, r), s.k.max_len) - 1
 
 
 @clause("LIFE-11")
@@ -331,16 +341,21 @@ def servable(s: State, r: Value) -> Value:
 
     Source: our decision; vLLM's front end checks the prompt's length, its scheduler nothing.
     """
+    return both(can_serve(s, r, prompt(s, r), max_tokens(s, r)), encoder.encodable(s, r))
+
+
+def can_serve(s: State, r: Value, tokens: Value, outputs: Value) -> Value:
+    """Whether r can be served with a prompt of so many tokens, and at most so many outputs."""
+    most = least(tokens + outputs, s.k.max_len) - 1
     return both(
-        1 <= s.k.prompt_len(r),
-        s.k.prompt_len(r) < s.k.max_len,
-        held_at_most(s, r, s.k.blocks(reach(s, longest(s, r)))) <= s.k.usable,
+        1 <= tokens,
+        tokens < s.k.max_len,
+        held_at_most(s, r, s.k.blocks(reach(s, most))) <= s.k.usable,
         either(
             s.k.chunked,
-            longest(s, r) <= s.k.budget,
+            most <= s.k.budget,
             both(0 < s.k.threshold, s.k.threshold <= s.k.budget),
         ),
-        encoder.encodable(s, r),
     )
 
 
@@ -352,11 +367,13 @@ def check_stop(s: State, r: Value) -> Value:
     Source: check_stop. In vllm-0.22.1 not even they count below min_tokens (upstream PR 51299);
     vllm-0.32.0 leaves it to the sampler that no such token comes.
     """
+    if pools(s, r):
+        return STOPPED
     if waiting.is_rejected(s, r):
         return ERROR
-    at_limit = either(s.ntok[r] >= s.k.max_len, s.ntok[r] - s.k.prompt_len(r) >= s.k.max_tokens(r))
+    at_limit = either(s.ntok[r] >= s.k.max_len, num_output(s, r) >= max_tokens(s, r))
     if s.k.sem.min_tokens_hold_stops:
-        if s.ntok[r] - s.k.prompt_len(r) < s.k.min_tokens(r):
+        if num_output(s, r) < s.k.min_tokens(r):
             return LENGTH if s.k.sem.length_before_min_tokens and at_limit else CONTINUE
     kind = s.k.last_token(s, r)
     if kind == EOS:

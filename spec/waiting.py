@@ -10,13 +10,22 @@ besides the one it has among all that wait (`rank`).
 """
 
 from nullblock.spec.catalogue import clause
-from nullblock.spec.fields import REJECTED, RUNNING, TOKEN
+from nullblock.spec.fields import GRAMMAR, REJECTED, RUNNING, TOKEN
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
+from nullblock.spec.later import may_resume
+from nullblock.spec.remote import is_unsure
 
 
 def is_skipped(s: State, r: Value) -> Value:
     """Whether r stands in the skipped queue."""
     return s.skip[r] != 0
+
+
+def is_put_aside(s: State, r: Value) -> Value:
+    """Whether r stands where those stand who wait for something else than their turn: in the
+    skipped queue, where there is one.
+    """
+    return is_skipped(s, r) if s.k.sem.skipped_wait_apart else s.rank[r] != 0
 
 
 def in_line(s: State, r: Value) -> Value:
@@ -40,11 +49,11 @@ def next_in_line(s: State) -> Value:
     (PRIORITY); nobody is tried twice in a step.
 
     So whoever was passed over once overtakes whoever was preempted. Source:
-    Scheduler._select_waiting_queue_for_scheduling.
+    Scheduler._select_waiting_queue_for_scheduling. In vllm-0.32.0 there is one queue.
     """
     if s.k.priority:
         return s.k.first("R", lambda r: in_line(s, r), lambda r: s.k.order(r), by="line")
-    if anybody_skipped(s):
+    if both(s.k.sem.skipped_wait_apart, anybody_skipped(s)):
         return s.k.first("R", lambda r: skipped_in_line(s, r), lambda r: s.skip[r], by="skip")
     return s.k.first("R", lambda r: in_line(s, r), lambda r: s.rank[r], by="line")
 
@@ -53,6 +62,8 @@ def is_next(s: State, r: Value) -> Value:
     """Whether r is `next_in_line(s)`."""
     if s.k.priority:
         return s.k.is_first("R", r, lambda q: in_line(s, q), lambda q: s.k.order(q), by="line")
+    if not s.k.sem.skipped_wait_apart:
+        return s.k.is_first("R", r, lambda q: in_line(s, q), lambda q: s.rank[q], by="line")
     return ite(
         anybody_skipped(s),
         s.k.is_first("R", r, lambda q: skipped_in_line(s, q), lambda q: s.skip[q], by="skip"),
@@ -74,6 +85,11 @@ def comes_before(s: State, q: Value, r: Value) -> Value:
 def lacks(s: State, r: Value) -> Value:
     """Whether what r awaits is not there."""
     return both(s.awaits[r] != 0, s.came[r] == 0)
+
+
+def lacks_grammar(s: State, r: Value) -> Value:
+    """Whether r awaits a grammar that is not compiled."""
+    return both(s.awaits[r] == GRAMMAR, s.came[r] == 0)
 
 
 def has_come(s: State, r: Value) -> Value:
@@ -122,7 +138,8 @@ def has_no_place(s: State, r: Value) -> Value:
 
 def has_to_wait(s: State, r: Value) -> Value:
     """Whether r waits for something else than its turn."""
-    return either(lacks(s, r), has_no_place(s, r))
+    waits = either(lacks(s, r), neg(may_resume(s, r)), is_unsure(s, r))
+    return either(waits, has_no_place(s, r))
 
 
 def nobody_to_serve(s: State) -> Value:

@@ -8,7 +8,7 @@ PYTEST_DONT_REWRITE: an assertion that pytest rewrites has paths of its own.
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
+from types import MethodType, SimpleNamespace
 from typing import Any
 
 from nullblock.reference.request import RequestStatus
@@ -32,6 +32,7 @@ def environment(size: int, **constants: Any) -> Any:
     """An environment with a block size and no more than what a helper reads."""
     always: dict[str, Any] = {"sem": NORMATIVE, "lookahead": 0}
     always |= dict.fromkeys(("windowed", "several", "encodes"), False)
+    always |= dict.fromkeys(("sessions", "wants_vectors", "connector"), False)
     k = SimpleNamespace(block_size=size, **always, **constants)
     k.blocks = lambda tokens: Env.blocks(k, tokens)  # type: ignore[arg-type]
     k.full = lambda tokens: Env.full(k, tokens)  # type: ignore[arg-type]
@@ -91,7 +92,7 @@ def ahead_by_the_rules(
 ) -> bool:
     """Whether a request gets all it may still get from steps in flight."""
     assert min(prompt, output, placeholders) >= 0
-    k = SimpleNamespace(asynchronous=True, prompt_len=lambda r: prompt)
+    k = environment(1, asynchronous=True, prompt_len=lambda r: prompt)
     k.max_tokens, k.sem = lambda r: max_tokens, NORMATIVE if frames else VLLM_0_22_1
     s: Any = SimpleNamespace(k=k, ph={R: placeholders}, pd={R: 0}, ntok={R: prompt + output})
     s.comp = {R: computed}
@@ -145,7 +146,7 @@ def stop_by_the_rules(
     limits_first: bool,
 ) -> int:
     """Whether and why a request ends with a token of that kind: 0 plain, 1 end, 2 stop id."""
-    k = SimpleNamespace(max_len=max_len, prompt_len=lambda r: prompt)
+    k = environment(1, max_len=max_len, prompt_len=lambda r: prompt)
     k.max_tokens, k.min_tokens = lambda r: max_tokens, lambda r: min_tokens
     k.sem = replace(NORMATIVE, length_before_min_tokens=limits_first)
     token = fields.EOS if kind == 1 else fields.STOP_ID if kind == 2 else fields.PLAIN
@@ -287,6 +288,7 @@ def _servable_there(
     request: Any = SimpleNamespace(
         num_prompt_tokens=prompt, max_tokens=max_tokens, request_id="", mm_features=()
     )
+    phase._unservable_length = MethodType(Admission._unservable_length, phase)
     return Admission._unservable_reason(phase, request) is None
 
 
@@ -319,7 +321,7 @@ def admission_by_the_rules(goal: int, hits: int, free_hits: int, free: int) -> b
     assert 0 <= free_hits <= hits <= 3 and 4 * hits < goal and free >= 0
     k = environment(4, max_len=goal)
     s: Any = SimpleNamespace(k=k, goal=goal, tlen={R: 0}, nhit=hits, na=0, nevict=free_hits)
-    s.nfree, s.phase = free, fields.WAIT_PHASE
+    s.nfree, s.phase, s.actor = free, fields.WAIT_PHASE, R
     return bool(state.fits(s, R))
 
 
@@ -342,7 +344,7 @@ def fits_by_the_rules(held: int, goal: int, free: int, size: int, max_len: int) 
     s: Any = SimpleNamespace(
         k=environment(size, max_len=max_len), goal=goal, tlen={R: held}, nhit=0, na=0
     )
-    s.nevict, s.nfree, s.phase = 0, free, fields.RUN_PHASE
+    s.nevict, s.nfree, s.phase, s.actor = 0, free, fields.RUN_PHASE, R
     return bool(state.fits(s, R))
 
 

@@ -41,7 +41,8 @@ class TakesDrafts:
         for outputs in by_client.values():
             stats = getattr(outputs.scheduler_stats, "spec_decoding_stats", None)
             if stats:
-                self.counted = dict(vars(stats))
+                told = vars(stats).items()
+                self.counted = {name: n for name, n in told if n is not None}
 
     def _as_told(self, drafts: Drafted) -> Any:
         return self.modules.outputs.DraftTokenIds(list(drafts), list(drafts.values()))

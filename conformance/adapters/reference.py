@@ -2,7 +2,7 @@
 
 from nullblock.conformance.adapters.shape import REFERENCE
 from nullblock.conformance.adapters.shaped import Shaped
-from nullblock.conformance.engine import ALL_FEATURES, Engine, Feature
+from nullblock.conformance.engine import ALL_FEATURES, Engine, Feature, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.lines.extent import extent
 from nullblock.conformance.scenario_format import Config
@@ -31,9 +31,35 @@ class Reference(Shaped):
     scheduler: Scheduler
 
     def __init__(self, config: Config, semantics: Semantics) -> None:
+        if (
+            config.encoder
+            and config.encoder.external is not None
+            and semantics.items_held_by_place
+        ):
+            raise UnsupportedFeature("an encoder connector in this line")
         kind = AsyncScheduler if config.async_scheduling else Scheduler
         super().__init__(kind, config, semantics, REFERENCE)
         self.semantics = semantics
+        self.sizes: dict[str, int] = {}
+        """Embeddings of the items that have come, by what they are known by."""
+
+    def add(self, request: NewRequest) -> None:
+        """Queue a request. Raises OutOfScope for items with which a later line goes other ways:
+        of two sizes, which end a request, and out of order, which are looked for by halves.
+        """
+        end = 0
+        for item in request.mm_features if self.semantics.items_held_by_place else ():
+            size = item.length if item.is_embed is None else sum(item.is_embed)
+            if self.sizes.setdefault(item.hash, size) != size:
+                what = f"an encoder input of two sizes, {item.hash!r}, is out of scope"
+                raise OutOfScope(what, "vLLM 0.22.1 takes it")
+            if item.offset < end:
+                what = (
+                    "a request whose encoder inputs overlap, or are not in order, is out of scope"
+                )
+                raise OutOfScope(what, "vLLM 0.22.1 takes it")
+            end = item.offset + item.length
+        super().add(request)
 
     @property
     def features(self) -> frozenset[Feature]:

@@ -5,7 +5,8 @@ from typing import Any
 
 from nullblock.conformance.adapters import spec as adapter
 from nullblock.conformance.adapters.spec_constants import constants
-from nullblock.conformance.adapters.spec_encoder import Items
+from nullblock.conformance.adapters.spec_drafts import Drafts
+from nullblock.conformance.adapters.spec_remote import RemoteKV
 from nullblock.conformance.adapters.spec_tokens import NO_CHAIN, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars
 from nullblock.conformance.engine import Fields
@@ -15,7 +16,7 @@ from nullblock.conformance.workloads.content import Numbers, output_number
 from nullblock.spec import facts
 from nullblock.spec.concrete import MAPS, State
 from nullblock.spec.fields import FIELDS
-from nullblock.spec.indexed import Hashes, IndexedEnv
+from nullblock.spec.indexed import Hashes
 from nullblock.spec.machine import events
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_unservable
@@ -45,12 +46,10 @@ class _CountedHashes(Hashes):
 class _Numbered(Tokens):
     """An environment that is told chain numbers, and keeps of each request its last token."""
 
-    def __init__(self, config: facts.Config, grammars: Grammars) -> None:
-        IndexedEnv.__init__(self, config)
-        self.played, self.items = grammars, Items(self.encodes)
-        self.added, self.content, self.incoming, self.taken = {}, {}, {}, {}
-        self.outputs, self.listening = [], False
-        self.events: list[Fields] = []
+    def __init__(
+        self, config: facts.Config, drafts: Drafts, grammars: Grammars, remote: RemoteKV
+    ) -> None:
+        super().__init__(config, False, drafts, grammars, remote)
         self.numbers_of: dict[str, Numbers] = {}
 
     def blank(self, field: str) -> Any:
@@ -99,7 +98,7 @@ class _Spec(adapter._Spec):
 
     def __init__(self, config: facts.Config, scenario: Config) -> None:
         super().__init__(config, scenario)
-        self.k: _Numbered = _Numbered(config, self.grammar)
+        self.k: _Numbered = _Numbered(config, self.drafts, self.grammar, self.remote)
         self.s = self.k.start()
         self._gone: deque[tuple[int, str]] = deque()
         self._steps = 0
@@ -115,7 +114,7 @@ class _Spec(adapter._Spec):
         if not events.add(self.s, request.id):
             reason = why_unservable(self.config, request.content.length, request.max_tokens)
             assert reason is not None, "a rejection has a reason"
-            self.rejected.append((request.id, reason))
+            self.rejected.append((self.k.client(request.id), request.id, reason))
 
     def schedule(self) -> Fields:
         """Decide one step."""

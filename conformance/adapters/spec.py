@@ -6,7 +6,10 @@ from typing import Any
 
 from nullblock.conformance.adapters.spec_constants import check_groups, constants
 from nullblock.conformance.adapters.spec_drafts import Drafts
-from nullblock.conformance.adapters.spec_tokens import Tokens
+from nullblock.conformance.adapters.spec_encoder import refused
+from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector, is_known
+from nullblock.conformance.adapters.spec_sessions import check_session, has_sessions
+from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id
 from nullblock.conformance.drafting import Drafted
 from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
@@ -18,19 +21,24 @@ from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import CHUNK
 from nullblock.spec.flight import begins, in_flight
 from nullblock.spec.later import discarded
-from nullblock.spec.machine import events
-from nullblock.spec.machine.output import SchedulerOutput
+from nullblock.spec.machine import events, sessions
+from nullblock.spec.machine.output import SchedulerOutput, by_client
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.names import BLOCKED, PAUSE, STATUS
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_unservable
+from nullblock.spec.sessions import awaits_input, num_output
 from nullblock.spec.state import live
+from nullblock.spec.turns import can_take
 from nullblock.spec.waiting import is_skipped
 
 FEATURES = CORE_FEATURES | {
     *(Feature.drafts, Feature.windows, Feature.hybrid),
     *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
+    *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts, Feature.pooling),
+    Feature.clients,
+    *(Feature.streaming, Feature.kv_connector),
 }
 
 
@@ -38,7 +46,9 @@ def create(config: Config, semantics: Semantics) -> Engine:
     """The specification under a scenario's configuration. Raises OutOfScope."""
     known = constants(config, semantics)
     check_groups(config, semantics, known.use_eagle)
-    return _Spec(replace(known, grammars=True), config)
+    check_connector(config, semantics)
+    rules = replace(known, grammars=True, pooling=True, sessions=has_sessions(known))
+    return _Spec(rules, config)
 
 
 class _Spec:
@@ -46,11 +56,15 @@ class _Spec:
 
     def __init__(self, config: facts.Config, scenario: Config) -> None:
         self.config = config
-        self.drafts = Drafts.of(scenario)
+        self.drafts = Drafts.of(scenario, config.semantics)
         self.grammar = Grammars(scenario)
-        self.k = Tokens(config, scenario.kv_events, self.drafts, self.grammar)
+        connector = scenario.connector
+        self.remote = RemoteKV(scenario, dict(connector.matched) if connector else {})
+        self.k = Tokens(config, scenario.kv_events, self.drafts, self.grammar, self.remote)
         self.s: Any = self.k.start()
-        self.rejected: list[tuple[str, str]] = []
+        self.rejected: list[Refusal] = []
+        self.ended: dict[int, frozenset[str]] | None = None
+        """By client, whose end the last update told."""
         self.told: list[Fields] = []
         self.pipeline = scenario.pipeline_parallel_size > 1 and not scenario.async_scheduling
         """Whether stages that do not sample are sent the tokens to compute."""
@@ -68,20 +82,58 @@ class _Spec:
         """
         if request.max_tokens < 1 or not 0 <= request.min_tokens <= request.max_tokens:
             raise ValueError("max_tokens is at least 1 and min_tokens between 0 and max_tokens")
+        if live(self.s, request.id) if request.id in self.k.requests else False:
+            self.add_chunk(request)
+            return
         check_id(self.s, request.id)
+        if request.resumable:
+            check_session(self.config, request)
+        if request.pooling:
+            self.check_vector(request)
+        self.remote.check(request)
         self.k.introduce(request)
         if not events.add(self.s, request.id):
-            items = self.k.requests[request.id].items
-            reason = why_unservable(self.config, len(request.prompt), request.max_tokens, items)
+            k, r = self.k, request.id
+            items = k.requests[r].items
+            reason = why_unservable(self.config, k.prompt_len(r), k.max_tokens(r), items)
             assert reason is not None, "a rejection has a reason"
-            self.rejected.append((request.id, reason))
-        elif request.grammar is not None and request.grammar.is_ready:
+            self.rejected.append((request.client_index, r, reason))
+            return
+        self.remote.arrives(self.s, request.id)
+        if request.grammar is not None and request.grammar.is_ready:
             self.compile_grammars([request.id])
+
+    def add_chunk(self, chunk: NewRequest) -> None:
+        """What arrives with the id of a session is its next chunk, or its end."""
+        s, id = self.s, chunk.id
+        check_session(self.config, chunk)
+        assert self.k.resumable(id), f"duplicate request id: {id!r}"
+        if not chunk.resumable:
+            sessions.end(s, id)
+        elif not s.ended[id]:
+            self.k.send(chunk)
+            if awaits_input(s, id) and not can_take(s, id):
+                self.rejected.append((self.k.client(id), id, self.k.why_refused(s, id)))
+            sessions.send(s, id)
+
+    def check_vector(self, request: NewRequest) -> None:
+        """Raise OutOfScope for a request that wants a vector and what no rule has beside one."""
+        if request.grammar is not None:
+            raise beside(Feature.structured_output, Feature.pooling)
+        if self.config.num_spec_tokens:
+            raise beside(Feature.drafts, Feature.pooling)
+
+    def pool(self, ids: list[str]) -> None:
+        """The next update brings vectors: for those of whose prompts a step has computed the last
+        token, which the rules know.
+        """
 
     def schedule(self) -> Fields:
         """Decide one step."""
         s = self.s
+        self.remote.before_step(s)
         out = schedule(s)
+        self.remote.after_step(s)
         entries = range(begins(s, s.steps - 1), s.nframe)
         self.grammar.scheduled(s, entries)
         self.chunks = {s.frame[i] for i in entries if s.due[i] == CHUNK}
@@ -97,7 +149,6 @@ class _Spec:
         """A decision in the words of the driver's `schedule` line. Computed and output tokens
         are those before the step.
         """
-        k = self.k
         return {
             "num_scheduled_tokens": dict(out.num_scheduled_tokens),
             "order": [r for r, _ in out.num_scheduled_tokens],
@@ -107,8 +158,8 @@ class _Spec:
                     "id": q.id,
                     "blocks": list(map(list, by_group(q.blocks))),
                     "computed": q.computed,
-                    "prompt_len": k.prompt_len(q.id),
-                    "prefill_len": None,
+                    "prompt_len": self.k.num_prompt_tokens(self.s, q.id),
+                    "prefill_len": q.prefill,
                 }
                 for q in out.new
             ],
@@ -142,17 +193,29 @@ class _Spec:
             raise IndexError("no step is in flight")
         self.k.incoming, self.k.outputs, self.k.taken = sampled, [], {}
         self.drafts.returns()
-        update_from_output(self.s)
+        refused, self.k.refused = self.rejected, []
+        self.remote.before(self.s)
+        self.ended = update_from_output(self.s)
+        self.remote.after(self.s)
         self.told += self.k.take_events()
-        refused, self.rejected = self.rejected, []
-        return [
-            {"id": r, "tokens": [], "finish": "rejected", "stop_reason": why} for r, why in refused
-        ] + self.k.outputs
+        self.rejected = self.k.refused
+        rejections = [
+            (client, {"id": r, "tokens": [], "finish": "rejected", "stop_reason": why})
+            for client, r, why in refused
+        ]
+        failed = [(self.k.client(told["id"]), told) for told in self.remote.failed]
+        return by_client([*rejections, *self.k.outputs, *failed])
+
+    def finished_by_client(self) -> dict[int, list[str]]:
+        """By client, whose end the last update told, sorted."""
+        return {client: sorted(ids) for client, ids in sorted((self.ended or {}).items())}
 
     def propose(self, drafts: Drafted) -> None:
         """Take drafts for the steps to come."""
         if self.grammar.played.keys() & drafts.keys():
-            raise beside(Feature.drafts)
+            raise beside(Feature.drafts, Feature.structured_output)
+        if any(r in self.k.requests and self.k.pools(r) for r in drafts):
+            raise beside(Feature.drafts, Feature.pooling)
         self.drafts.propose(self.s, drafts)
 
     def compile_grammars(self, ids: list[str]) -> None:
@@ -164,6 +227,22 @@ class _Spec:
     def grammars(self) -> Fields:
         """What the step scheduled last says of grammars."""
         return self.grammar.told
+
+    def match_remote(self, matched: dict[str, int | None]) -> None:
+        """What the remote side holds of requests becomes known. Raises AttributeError where there
+        is no connector.
+        """
+        if self.remote.scenario.connector is None:
+            raise AttributeError("there is no connector")
+        self.remote.match(self.s, matched)
+
+    def report_transfers(self, recv: list[str], send: list[str], invalid: list[int]) -> None:
+        """What workers report with the next update. Raises OutOfScope where there is no
+        connector.
+        """
+        if self.remote.scenario.connector is None:
+            raise refused("a report of transfers without a connector")
+        self.remote.report = recv, send, invalid
 
     def fill_in(self, drafts: Drafted) -> Fields:
         """Write drafts into the newest step in flight."""
@@ -181,11 +260,16 @@ class _Spec:
             (r for r in self.k.requests if live(self.s, r)), key=lambda r: self.s.arr[r]
         )
         asked = known if ids is None else dict.fromkeys(ids)
-        return [r for r in asked if events.abort(self.s, r)]
+        return [r for r in asked if self.remote.ends(self.s, r, status)]
 
     def reset_prefix_cache(self, reset_running: bool) -> bool:
-        """Forget every hash if no block is held."""
-        return bool(events.reset_prefix_cache(self.s, reset_running))
+        """Forget every hash if no block is held. Raises RuntimeError, as vLLM does, where one
+        still is after whoever ran was preempted: a session's, or one that is loaded or kept.
+        """
+        done = bool(events.reset_prefix_cache(self.s, reset_running))
+        if reset_running and not done:
+            raise RuntimeError("blocks are still held after preempting every running request")
+        return done
 
     def reset_encoder_cache(self) -> None:
         """Forget all embeddings."""
@@ -215,11 +299,23 @@ class _Spec:
 
     def has_requests(self) -> bool:
         """Whether a step has anything to do or to tell."""
-        return self.has_unfinished() or bool(self.s.finished)
+        return bool(events.unfinished(self.s) or events.has_news(self.s))
+
+    def counts(self) -> Fields:
+        """How many requests there are, and whether there is anything to do or to tell."""
+        s = self.s
+        return {
+            "running": s.nr,
+            "waiting": s.nwait,
+            "unfinished": events.num_unfinished(s),
+            "has_unfinished": bool(events.unfinished(s)),
+            "has_finished": bool(events.has_news(s)),
+            "has_requests": self.has_requests(),
+        }
 
     def num_tokens(self, id: str) -> int | None:
         """Prompt and output tokens of a live request."""
-        return self.s.ntok[id] if id in self.k.requests and live(self.s, id) else None
+        return self.s.ntok[id] if id in self.k.requests and is_known(self.s, id) else None
 
     def is_prefill_chunk(self, id: str) -> bool:
         """Whether the step just scheduled leaves tokens of the request uncomputed."""
@@ -236,10 +332,10 @@ class _Spec:
             "running": [s.run[i] for i in range(s.nr)],
             "num_free": s.nfree,
             "finished_req_ids": sorted(s.finished),
-            "requests": {r: self.request(r) for r in k.requests if live(s, r)},
+            "requests": {r: self.request(r) for r in k.requests if is_known(s, r)},
         }
         d |= k.items.state(s)
-        return d | self.pool() if dump == "full" else d
+        return d | self.blocks() if dump == "full" else d
 
     def queue(self, ids: Iterable[str]) -> list[str]:
         """A queue in its order, of ids that stand as FCFS has them."""
@@ -249,19 +345,21 @@ class _Spec:
         """One request in the driver's words."""
         s, k = self.s, self.k
         return {
-            "status": BLOCKED.get(s.awaits[r]) or STATUS[s.stage[r]],
+            "status": self.remote.status(s, r) or BLOCKED.get(s.awaits[r]) or STATUS[s.stage[r]],
             "computed": s.comp[r],
             "tokens": s.ntok[r],
-            "output": s.ntok[r] - k.prompt_len(r),
+            "output": num_output(s, r),
             "placeholders": placeholders(s, r),
             "discard": discarded(s, r),
             "spec": s.spec[r],
             "preemptions": s.npre[r],
             "blocks": [[s.tab[t, i] for i in range(s.tlen[t])] for t in k.tables(r)],
-            "num_cached_block": [s.ncached[t] or None for t in k.tables(r)],
-        }
+            "num_cached_block": [
+                s.ncached[t] or (0 if self.remote.has_loaded(s, r) else None) for t in k.tables(r)
+            ],
+        } | self.remote.owed(s, r)
 
-    def pool(self) -> Fields:
+    def blocks(self) -> Fields:
         """The block pool in the driver's words; a hash is the number of its chain."""
         s = self.s
         spelled = {h: self.k.spelled(h) for h in s.hsh.holders}

@@ -3,6 +3,7 @@
 from msgspec import UNSET
 
 from nullblock.conformance.adapters.spec_encoder import refused
+from nullblock.conformance.adapters.spec_remote import fails_loads
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.groups import block_size_of
 from nullblock.conformance.scenario_format import Config, Group
@@ -46,7 +47,11 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
         max_num_batched_tokens=config.max_num_batched_tokens,
         drafts_from_outside=True,
         max_loras=config.max_loras or 0,
+        connector=config.connector is not None,
+        fail_failed_loads=fails_loads(config),
         encoder=_encoder(config),
+        use_v2_model_runner=config.use_v2_model_runner,
+        include_finished_set=config.has_clients,
         semantics=semantics,
     )
 

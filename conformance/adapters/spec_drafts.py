@@ -10,6 +10,7 @@ from nullblock.conformance.scenario_format import Config
 from nullblock.spec.concrete import State
 from nullblock.spec.machine import drafts as machine
 from nullblock.spec.machine.output import SchedulerOutput
+from nullblock.spec.profiles import Semantics
 from nullblock.spec.state import live
 
 PADDING = -1
@@ -32,6 +33,8 @@ class Drafts:
     num_spec_tokens: int
     counts: bool
     """Whether statistics are asked for."""
+    by_place: bool
+    """Whether these have a place for each draft that there may be."""
     proposed: Drafted = field(default_factory=dict)
     """The drafts told of a request last."""
     in_flight: deque[StepDrafts] = field(default_factory=deque)
@@ -41,9 +44,10 @@ class Drafts:
     """What the last update counted, by vLLM's names."""
 
     @classmethod
-    def of(cls, config: Config) -> "Drafts":
+    def of(cls, config: Config, semantics: Semantics) -> "Drafts":
         """Nothing proposed yet."""
-        return cls(config.num_spec_tokens, config.log_stats)
+        by_place = semantics.drafts_counted_by_place
+        return cls(config.num_spec_tokens, config.log_stats, by_place)
 
     def propose(self, s: State, drafts: Drafted) -> None:
         """Take drafts for the steps to come."""
@@ -54,7 +58,9 @@ class Drafts:
     def scheduled(self, out: SchedulerOutput, ahead: list[str]) -> Drafted:
         """A step was scheduled: its drafts. `ahead` have new ones, which workers will make."""
         padding = [PADDING] * self.num_spec_tokens
-        tokens = {r: self.proposed.get(r, padding)[:n] for r, n in out.num_draft_tokens}
+        admitted = {q.id for q in out.new} | {q.id for q in out.cached if q.resumed}
+        known = {r: drafts for r, drafts in self.proposed.items() if r not in admitted}
+        tokens = {r: known.get(r, padding)[:n] for r, n in out.num_draft_tokens}
         for r in ahead:
             self.proposed[r] = padding
         self.in_flight.append(StepDrafts(tokens))
@@ -80,7 +86,9 @@ class Drafts:
         self.stats = None
 
     def verified(self, r: Any, scheduled: int, accepted: int) -> None:
-        """Count the drafts of one request. Raises AssertionError for more than there may be."""
+        """Count the drafts of one request. Raises AssertionError if more are accepted than there
+        may be, and IndexError if more are scheduled, where they are counted by place.
+        """
         if not self.counts:
             return
         if self.stats is None:
@@ -88,6 +96,8 @@ class Drafts:
             names = ("num_drafts", "num_draft_tokens", "num_accepted_tokens")
             self.stats = {"num_spec_tokens": most, **dict.fromkeys(names, 0)}
             self.stats["num_accepted_tokens_per_pos"] = [0] * most
+            if self.by_place:
+                self.stats["num_draft_tokens_per_pos"] = [0] * most
         if accepted > self.num_spec_tokens:
             raise AssertionError(f"{accepted} drafts of {self.num_spec_tokens} are accepted")
         self.stats["num_drafts"] += 1
@@ -96,3 +106,6 @@ class Drafts:
         self.stats["num_accepted_tokens"] += accepted
         for position in range(accepted):
             self.stats["num_accepted_tokens_per_pos"][position] += 1
+        if self.by_place:
+            for position in range(scheduled - invalid):
+                self.stats["num_draft_tokens_per_pos"][position] += 1

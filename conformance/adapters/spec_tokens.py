@@ -1,19 +1,30 @@
 """What the specification asks about requests, answered from the tokens of a scenario."""
 
+from dataclasses import replace
 from typing import Any
 
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import Items
 from nullblock.conformance.adapters.spec_events import told
+from nullblock.conformance.adapters.spec_remote import RemoteKV
+from nullblock.conformance.adapters.spec_sessions import check_stop_of_session
 from nullblock.conformance.adapters.spec_waits import Grammars, adapter_number
 from nullblock.conformance.engine import Fields, NewRequest
+from nullblock.conformance.played.encoder import Embeds
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
+from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import EOS, ERROR, PLAIN, REJECTED, STOP_ID, STOPPED_BY_ID
 from nullblock.spec.indexed import IndexedEnv
-from nullblock.spec.keys import Keys, extra_keys, items_in
+from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in
+from nullblock.spec.later import discarded
 from nullblock.spec.names import FINISH
+from nullblock.spec.rejection import why_refused
+from nullblock.spec.sessions import kept, num_output, prompt
+from nullblock.spec.turns import is_refused
 
+Refusal = tuple[int, str, str]
+"""Whose request was refused: a client; its id; and why."""
 NO_CHAIN = 0
 """The chain of a block that is not full yet: no block carries it."""
 
@@ -24,18 +35,34 @@ class Tokens(IndexedEnv):
     """
 
     def __init__(
-        self, config: facts.Config, listening: bool, drafts: Drafts, grammars: Grammars
+        self,
+        config: facts.Config,
+        listening: bool,
+        drafts: Drafts,
+        grammars: Grammars,
+        remote: RemoteKV,
     ) -> None:
         super().__init__(config)
-        self.told_drafts, self.played = drafts, grammars
+        self.told_drafts, self.played, self.remote_kv = drafts, grammars, remote
         self.items = Items(self.encodes)
         self.taken: dict[str, int] = {}
         self.added: dict[str, NewRequest] = {}
         self.content: dict[str, list[int]] = {}
+        self.embeds: dict[str, list[bytes]] = {}
+        """The embeddings that a prompt is; none for one of tokens alone."""
+        self.without_tokens: set[str] = set()
+        """Whose prompts are embeddings and nothing else."""
         self.chains: dict[str, list[int]] = {}
+        self.chunks: dict[str, list[NewRequest]] = {}
+        """By session, all that it was sent."""
+        self.refused: list[Refusal] = []
+        """Whose next chunk was refused, and why."""
+        self.stop_reasons: dict[str, int] = {}
+        """By session, the token that an earlier turn was told to end with."""
         self.numbers: dict[tuple[int, tuple[int, ...], Keys], int] = {}
         self.incoming: dict[str, list[int]] = {}
-        self.outputs: list[Fields] = []
+        self.outputs: list[tuple[int, Fields]] = []
+        """What the update tells, each with whose it is."""
         self.listening = listening
         self.events: list[Fields] = []
         self.null_refs = 0
@@ -44,12 +71,12 @@ class Tokens(IndexedEnv):
     def introduce(self, r: NewRequest) -> None:
         """Learn the facts about a request; an earlier one with its id is forgotten."""
         self.added[r.id] = r
-        self.content[r.id] = list(r.prompt)
+        self.prompted(r)
         self.chains[r.id] = []
         self.requests[r.id] = facts.Request(
             id=r.id,
             prompt_len=len(r.prompt),
-            max_tokens=r.max_tokens,
+            max_tokens=1 if r.pooling else r.max_tokens,
             min_tokens=r.min_tokens,
             priority=r.priority,
             arrival=r.arrival,
@@ -57,8 +84,62 @@ class Tokens(IndexedEnv):
             adapter=adapter_number(r),
             grammar=r.grammar is not None,
             items=self.items.taken(r),
+            resumable=r.resumable,
+            client=r.client_index,
+            pooling=r.pooling,
+            loads_over_steps=self.remote_kv.loads_over_steps(r.id),
+            delays_free=self.remote_kv.delays_free(r.id),
         )
+        self.chunks[r.id] = [r]
+        self.stop_reasons.pop(r.id, None)
         self.played.introduce(r)
+
+    def prompted(self, r: NewRequest) -> None:
+        """Learn the prompt of a request: where it is embeddings and nothing else, all its tokens
+        are 0.
+        """
+        self.without_tokens.discard(r.id)
+        self.content[r.id], self.embeds[r.id] = list(r.prompt), []
+        if r.prompt_embeds is not None:
+            self.embeds[r.id] = Embeds.of(r.prompt_embeds.seed, len(r.prompt)).rows
+            if not r.prompt_embeds.with_tokens:
+                self.without_tokens.add(r.id)
+                self.content[r.id] = [0] * len(r.prompt)
+
+    def num_prompt_tokens(self, s: State, r: str) -> int:
+        """The tokens of its prompt that workers are sent."""
+        return 0 if r in self.without_tokens else int(prompt(s, r))
+
+    def send(self, r: NewRequest) -> None:
+        """Keep a chunk of a session until it takes it."""
+        self.chunks[r.id].append(r)
+
+    def why_refused(self, s: Any, r: Any) -> str:
+        """Why r cannot take its next chunk."""
+        n = s.turns[r] + 1
+        limit = self.chunk_limit(r, n if self.sem.chunks_bring_limits else 0)
+        reason = why_refused(self.config, kept(s, r), self.chunk_len(r, n), limit)
+        assert reason is not None, "a refusal has a reason"
+        return reason
+
+    def chunk_len(self, r: Any, n: int) -> int:
+        return len(self.chunks[r][n].prompt)
+
+    def chunk_limit(self, r: Any, n: int) -> int:
+        return self.chunks[r][n].max_tokens if n else self.max_tokens(r)
+
+    def extended(self, r: Any, past: int, kept: int, known: int) -> int:
+        """The next chunk of r stands behind what it keeps; blocks that were full and known keep
+        their numbers.
+        """
+        chunk, full = self.chunks[r][past + 1], known // self.block_size
+        if full:
+            self.chain(r, full - 1)
+        del self.chains[r][full:], self.content[r][kept:]
+        self.content[r] += chunk.prompt
+        self.added[r] = replace(self.added[r], stop=chunk.stop, eos=chunk.eos)
+        self.requests[r] = replace(self.requests[r], min_tokens=chunk.min_tokens)
+        return past + 1
 
     def want(self, t: Any, i: int) -> Any:
         n = self.chain(self.owner(t), i)
@@ -83,15 +164,17 @@ class Tokens(IndexedEnv):
     def extra(self, r: Any, i: int) -> Keys:
         """What identifies r's block i besides its tokens."""
         added, size = self.added[r], self.block_size
-        found = items_in(self.requests[r].items, i * size, (i + 1) * size)
-        return extra_keys(self.sem, added.lora, added.salt, i == 0, self.items.named(found))
+        start, end = i * size, (i + 1) * size
+        items = self.items.named(items_in(self.requests[r].items, start, end))
+        embeds = embeds_in(self.embeds[r], start, end)
+        return extra_keys(self.sem, added.lora, added.salt, i == 0, items, embeds)
 
     def on_token(self, s: State, r: Any) -> None:
         taken = self.taken.get(r, 0)
         token = self.incoming[r][taken]
         self.content[r].append(token)
         self.taken[r] = taken + 1
-        self.played.took(s, r, token, len(self.content[r]) - self.prompt_len(r))
+        self.played.took(s, r, token, num_output(s, r))
 
     def on_null(self, s: State, change: int) -> None:
         self.null_refs += change
@@ -120,14 +203,33 @@ class Tokens(IndexedEnv):
         events, self.events = self.events, []
         return events
 
+    def failing(self, s: State, r: Any) -> int:
+        return self.remote_kv.order.index(r)
+
+    def note_kept(self, s: State, r: Any) -> None:
+        self.remote_kv.kept[r] = {"placeholders": placeholders(s, r), "discard": discarded(s, r)}
+
+    def evicting(self, s: State, b: Any) -> int:
+        # As the set of numbers is iterated in which vLLM collects them.
+        return list(set(s.evict)).index(b)  # type: ignore[attr-defined]
+
+    def note_failed(self, s: State, r: Any) -> None:
+        self.remote_kv.ended[r] = "FINISHED_ERROR"
+
     def note(self, s: State, r: Any, why: Any) -> None:
-        tokens = self.content[r][-self.taken[r] :]
+        check_stop_of_session(s, r, why)
+        if is_refused(s, r, why):
+            self.refused.append((self.client(r), r, self.why_refused(s, r)))
+        self.remote_kv.stops(r, why)
+        # Who takes a vector takes no token.
+        tokens = self.content[r][-self.taken[r] :] if r in self.taken else []
         stop = self.played.verdict(s, r) if why == ERROR else why
-        self.outputs.append(
-            {
-                "id": r,
-                "tokens": tokens,
-                "finish": FINISH[why],
-                "stop_reason": tokens[-1] if stop == STOPPED_BY_ID else None,
-            }
-        )
+        if stop == STOPPED_BY_ID:
+            self.stop_reasons[r] = tokens[-1]
+        output: Fields = {
+            "id": r,
+            "tokens": tokens,
+            "finish": FINISH[why],
+            "stop_reason": self.stop_reasons.get(r),
+        }
+        self.outputs.append((self.client(r), output))

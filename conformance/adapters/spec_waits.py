@@ -9,8 +9,9 @@ from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.played.grammar import PlayedGrammar
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec.concrete import State
+from nullblock.spec.sessions import awaits_grammar
 from nullblock.spec.state import check_stop, is_waiting
-from nullblock.spec.waiting import is_masked, lacks, masked_later
+from nullblock.spec.waiting import is_masked, masked_later
 
 
 def adapter_number(request: NewRequest) -> int:
@@ -41,14 +42,14 @@ class Grammars:
         self.played.pop(request.id, None)
         if request.grammar is not None:
             if self.config.num_spec_tokens:
-                raise beside(Feature.drafts)
+                raise beside(Feature.drafts, Feature.structured_output)
             self.played[request.id] = request.grammar
 
     def took(self, s: State, r: str, token: int, num_output: int) -> None:
         """A request took a token. Raises AttributeError, as vLLM does, where the grammar that is
         to see it is not compiled yet: the token was sampled for an earlier owner of the id.
         """
-        if lacks(s, r):
+        if awaits_grammar(s, r):
             raise AttributeError(f"{r} takes a token, and has no grammar yet that sees it")
         grammar = self.played.get(r)
         if grammar is not None and num_output > grammar.after:
@@ -74,9 +75,9 @@ class Grammars:
         }
 
 
-def beside(feature: Feature) -> OutOfScope:
-    """The refusal of another feature beside grammars."""
-    return OutOfScope(f"a grammar beside {feature} is out of scope", "leave one of them out")
+def beside(feature: Feature, this: Feature) -> OutOfScope:
+    """The refusal of one feature beside another."""
+    return OutOfScope(f"{this} beside {feature} is out of scope", "leave one of them out")
 
 
 def check_id(s: State, r: str) -> None:

@@ -33,6 +33,8 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "HASH": ("enable_prefix_caching", "block_size"),
     "GROUP": (*POOL, "groups"),
     "ENC": ("encoder", *BUDGET),
+    "SESS": (*POOL, "max_model_len"),
+    "REMOTE": POOL,
     "UPD": ("max_model_len",),
     "DRAFT": ("num_spec_tokens", "spec_method", *BUDGET),
     "LIFE": ("max_model_len", "num_blocks", "block_size", *BUDGET),

@@ -12,7 +12,7 @@ from nullblock.conformance.trace.records import (
     StepInFlight,
 )
 from nullblock.spec.concrete import State
-from nullblock.spec.drafts import placeholders
+from nullblock.spec.drafts import placeholders, remembers_chunks
 from nullblock.spec.fields import CONTINUE, EOS, PLAIN, STOP_ID
 from nullblock.spec.machine.drafts import offer
 from nullblock.spec.state import live
@@ -93,7 +93,7 @@ def of_request(s: Any, seen: RequestState) -> Iterator[tuple[str, str, Any, Any]
     """What a state tells of a request's drafts: rule, what, ours, theirs."""
     r = seen.id
     yield "DRAFT-7", "drafts", s.spec[r], seen.drafts
-    if s.k.drafts and not s.k.sem.drafts_for_running_only:
+    if remembers_chunks(s):
         yield "UPD-1", "mark of a chunk", bool(s.chunk[r]), seen.chunk
 
 
@@ -111,7 +111,7 @@ def restore(s: Any, requests: Sequence[RequestState], steps: Sequence[StepInFlig
     for q in requests:
         r = q.id
         s.spec[r] = q.drafts
-        if not s.k.sem.drafts_for_running_only:
+        if remembers_chunks(s):
             s.chunk[r] = int(q.chunk)
         awaited = [step.step for step in steps if r in step.owed][max(q.discard, 0) :]
         if s.k.sem.rejections_keep_to_their_run and awaited and q.preemptions:

@@ -62,6 +62,8 @@ FAMILIES: Final[dict[str, str]] = {
     "OUT": "what the worker is told",
     "UPD": "outputs that come back",
     "ENC": "encoder inputs",
+    "SESS": "streaming sessions",
+    "REMOTE": "KV that other engines have computed",
     "LIFE": "arrival, end, and everything from outside",
     "LIVE": "what happens in the end",
     "THEOREM": "theorems",

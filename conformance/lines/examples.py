@@ -83,21 +83,21 @@ EXAMPLES: dict[str, Example] = {
     ),
     "never_scheduled_back": Example(
         "defect-drafts-with-a-step-in-flight",
-        "Scheduler.schedule, running phase; no report known",
+        "Scheduler.schedule, running phase; no report known; repaired in 0.32.0",
         "What is not known yet cannot be scheduled again, and a number of tokens is none below "
         "zero: whose drafts are in flight waits for them.",
         Feature.drafts,
     ),
     "rejections_keep_to_their_run": Example(
         "defect-fewer-computed-than-none",
-        "issues 46066, 49860",
+        "issues 46066, 49860, repaired in 0.32.0 but for an id that is used again",
         "A preemption has given up what its run computed. A draft of that run which turns out "
         "wrong takes nothing off what was computed since.",
         Feature.drafts,
     ),
     "discards_count_outputs": Example(
         "defect-reset-with-drafts-in-flight",
-        "issues 46066, 49860",
+        "issues 46066, 49860, repaired in 0.32.0",
         "A step returns one output for a request, however many drafts it verifies: so many are "
         "dropped as there are steps in flight, and none that came later.",
         Feature.drafts,
@@ -114,7 +114,7 @@ EXAMPLES: dict[str, Example] = {
         "issues 47728, 47282",
         "Drafts may be rejected, and then the window is where it was: what it sees there has to "
         "be in its place.",
-        Feature.drafts,
+        Feature.windows,
     ),
     "adapters_keep_places": Example(
         "defect-adapter-loses-its-place",
@@ -123,12 +123,49 @@ EXAMPLES: dict[str, Example] = {
         "given away meanwhile is missing then.",
         Feature.lora_cap,
     ),
+    "skipped_wait_apart": Example(
+        "skipped-overtakes-preempted",
+        "Scheduler.skipped_waiting, which 0.32.0 has no more",
+        "Whoever was passed over has come to its turn before: it is tried first, and no victim is "
+        "put before it.",
+        Feature.lora_cap,
+    ),
     "stops_leave_every_queue": Example(
         "defect-ended-request-waits-for-a-place",
-        "Scheduler.update_from_output; no report known",
+        "Scheduler.update_from_output; no report known; repaired in 0.32.0, which has one queue",
         "Who has ended waits for nothing. Aborts take a request out of both queues, and so does "
         "an end.",
         Feature.lora_cap,
+    ),
+    "chunks_bring_limits": Example(
+        "defect-session-keeps-its-first-limit",
+        "issue 37843, repaired in 0.32.0",
+        "Each turn of a session is asked for with a limit of its own.",
+        Feature.streaming,
+    ),
+    "sessions_keep_tokens": Example(
+        "defect-session-loses-its-tokens",
+        "Scheduler._update_request_as_session; near issues 44526, 49439, 52765",
+        "What a session has said is its prompt, wherever its blocks have gone.",
+        Feature.streaming,
+    ),
+    "chunks_rehash": Example(
+        "defect-session-keeps-a-hash",
+        "issues 49377, 49449, repaired in 0.32.0",
+        "A hash that names other content lets another request read it.",
+        Feature.streaming,
+    ),
+    "late_outputs_dropped": Example(
+        "defect-session-is-queued-twice",
+        "issues 52693, 52765, repaired in 0.32.0",
+        "A turn that has stopped takes no more; what comes late was sampled for it.",
+        Feature.streaming,
+    ),
+    "sessions_stay_queued": Example(
+        "defect-session-loses-its-tokens",
+        "Scheduler.update_from_output; near issues 44526, 49439, 52765",
+        "Who goes on waits for its turn, and stands where others stand who do.",
+        Feature.streaming,
     ),
     "inputs_taken_back": Example(
         "defect-encoder-output-never-computed",
@@ -148,6 +185,27 @@ EXAMPLES: dict[str, Example] = {
         "Whoever fits alone is served. A draft model that lacks one position proposes what is "
         "rejected, and no more.",
         Feature.encoder_inputs,
+    ),
+    "failed_loads_start_over": Example(
+        "defect-hashes-of-a-failed-load-stay",
+        "Scheduler._handle_invalid_blocks; issue 49250",
+        "A hash names content that is computed, or will be by somebody who runs. Who lacks what "
+        "others share computes nothing right before it is there, and its outputs in flight are of "
+        "what was not there.",
+        Feature.kv_connector,
+    ),
+    "last_block_cached_last": Example(
+        "defect-loaded-block-is-cached-too-soon",
+        "Scheduler._update_waiting_for_remote_kv; no report known",
+        "A block that can be hit is not written to. The last token is computed again, into its "
+        "block.",
+        Feature.kv_connector,
+    ),
+    "transfers_end_apart": Example(
+        "defect-aborted-load-is-sent-too",
+        "Scheduler._update_from_kv_xfer_finished; issues 46240, 56089",
+        "Blocks are kept for as long as a transfer needs them, and each transfer ends by itself.",
+        Feature.kv_connector,
     ),
     "min_tokens_hold_stops": Example(
         "min-tokens-hold-back-every-stop",
@@ -207,5 +265,67 @@ EXAMPLES: dict[str, Example] = {
         "Scheduler.reset_preempted_req_ids",
         "Whoever is resumed is sent all its blocks and tokens (OUT-2, OUT-3): workers need not "
         "hear of it before.",
+    ),
+    "admissions_look_ahead": Example(
+        "admitted-with-room-for-drafts",
+        "Scheduler.schedule, waiting phase: effective_lookahead_tokens",
+        "A step that admits a request has no drafts of it to verify: slots for the next step are "
+        "asked for with that.",
+        Feature.drafts,
+    ),
+    "admissions_padded": Example(
+        "admitted-among-decodes",
+        "Scheduler.schedule, waiting phase: pad_spec_decode",
+        "Placeholders that nobody proposed are computed and rejected. It keeps the steps of a "
+        "captured graph alike, and decides nothing else; a threshold below 1 + num_spec_tokens "
+        "makes it raise.",
+        Feature.drafts,
+    ),
+    "drafting_takes_slots": Example(
+        "draft-model-takes-places",
+        "Scheduler.schedule: draft_slots; SpeculativeConfig.max_num_new_slots_for_drafting",
+        "One number is the budget of a step. What a draft model needs besides is for the "
+        "configuration to leave.",
+        Feature.drafts,
+    ),
+    "items_held_by_place": Example(
+        "item-at-two-places",
+        "EncoderCacheManager.request_cached_ids",
+        "What is evicted too early is computed once more: that costs work, and no law. One "
+        "reference for a request and an item is the smaller rule.",
+        Feature.encoder_inputs,
+    ),
+    "whole_items_if_kept": Example(
+        "cached-item-is-cut",
+        "Scheduler._try_schedule_encoder_inputs: disable_chunked_mm_input",
+        "An item is not cut so that it is computed whole. What is in the cache is computed.",
+        Feature.encoder_inputs,
+    ),
+    "items_behind_counted": Example(
+        "defect-eagle-reads-an-item-too-soon",
+        "Scheduler._try_schedule_encoder_inputs: encoder_window_end; pull request 46315",
+        "No chunk is cut for what a draft model reads behind it (chunks_end_at_items), so no item "
+        "is looked at there. A draft that lacks an embedding is rejected, and no more.",
+        Feature.encoder_inputs,
+    ),
+    "passed_items_known": Example(
+        "item-passed-in-flight",
+        "Scheduler._free_encoder_inputs: spec_lookahead, num_output_placeholders",
+        "Whatever is in flight stands behind the prompt, and workers compute in order: what they "
+        "are told to forget is not asked for by a step before.",
+        Feature.encoder_inputs,
+    ),
+    "evictions_told_if_gone": Example(
+        "evicted-and-cached-again",
+        "EncoderCacheManager.get_freed_mm_hashes",
+        "Workers forget what is evicted before they compute what the step asks for, and that is "
+        "all of it that is in the cache again.",
+        Feature.encoder_inputs,
+    ),
+    "drafts_counted_by_place": Example(
+        "drafts-counted-by-place",
+        "SpecDecodingStats.num_draft_tokens_per_pos",
+        "What is counted for statistics decides nothing, and cannot fail.",
+        Feature.drafts,
     ),
 }

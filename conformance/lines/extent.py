@@ -3,12 +3,16 @@
 from nullblock.conformance.engine import CORE_FEATURES, Feature
 from nullblock.spec.profiles import Semantics
 
+FOLLOWED = CORE_FEATURES | {
+    *(Feature.drafts, Feature.lora_cap, Feature.structured_output),
+    Feature.encoder_inputs,
+}
+"""What is written down of a line after vllm-0.22.1."""
+
 
 def extent(features: frozenset[Feature], semantics: Semantics) -> frozenset[Feature]:
     """Those of an engine's features that it follows a line in.
 
-    A line after vllm-0.22.1 is followed for one full-attention group and nothing beside it: of
-    drafts, windows, other groups, encoder inputs and whatever else requests wait for it is not
-    written down what that release does.
+    Of whatever is not among FOLLOWED it is not written down what a line after vllm-0.22.1 does.
     """
-    return features & CORE_FEATURES if semantics.resumes_await_output else features
+    return features & FOLLOWED if semantics.resumes_await_output else features

@@ -25,7 +25,12 @@ SAMPLED: dict[Engine, int] = {"prover": 8, "lockstep": 4, "traces": 16}
 """Engines that take long: they are asked about one mutant in so many, and about each that those
 before them do not notice.
 """
-UNTRACED = frozenset({"groups", "hybrid", "waiting", "encoder", "planning"})
+UNTRACED = frozenset(
+    {
+        *("groups", "hybrid", "waiting", "encoder", "planning"),
+        *("pooling", "sessions", "turns", "clients", "loads", "remote"),
+    }
+)
 """Parts that no trace comes to: the checker refuses traces of such models."""
 BEFORE: dict[Engine, tuple[Engine, ...]] = {
     "prover": ("explorer",),

@@ -14,8 +14,10 @@ BUNDLED = Path(__file__).parents[1] / "bundled"
 SECONDS = 60.0
 NEVER_ENDS = "never ends"
 RAISES = "raises"
-RAISED = ("Disabled: ", "Broken: ")
-"""How the checker fails whose rules do not explain a recording: a guard or a promise objects."""
+RAISED = ("Disabled: ", "Broken: ", "KeyError: ")
+"""How the checker fails whose rules do not explain a recording: a guard or a promise objects, or
+the world was not told what it is asked for.
+"""
 FEW = 2
 
 

@@ -4,6 +4,7 @@ from nullblock.conformance.strength.mutants import STATE, Mutant
 
 DRAFTS, READINGS, TAKING = "rules/drafts.py", "drafts.py", "machine/drafts.py"
 FLIGHT = "flight.py"
+SLOTS = "    return ite(either(s.phase == RUN_PHASE, continues(s, s.actor)), s.k.lookahead, 0)\n"
 
 DRAFT_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -29,26 +30,14 @@ DRAFT_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no-slots-for-drafts",
         "nobody gets slots for the drafts that will be proposed",
-        (
-            (
-                READINGS,
-                "    return ite(s.phase == RUN_PHASE, s.k.lookahead, 0)\n",
-                "    return 0\n",
-            ),
-        ),
+        ((READINGS, SLOTS, "    return 0\n"),),
         rule="DRAFT-4",
         takes="a method whose drafts need slots, and a request that comes near the end of a block",
     ),
     Mutant(
         "slots-for-drafts-at-once",
         "a request gets slots for drafts as it is admitted",
-        (
-            (
-                READINGS,
-                "    return ite(s.phase == RUN_PHASE, s.k.lookahead, 0)\n",
-                "    return s.k.lookahead\n",
-            ),
-        ),
+        ((READINGS, SLOTS, "    return s.k.lookahead\n"),),
         rule="DRAFT-4",
         takes="a method whose drafts need slots, and a prompt that ends near the end of a block",
     ),

@@ -87,7 +87,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "budget-off-by-one",
         "a request may exceed the token budget by one",
-        ((STATE, "least(cut(s, n), s.budget)", "least(cut(s, n), s.budget + 1)"),),
+        ((STATE, "least(cut(s, n), later.left(s))", "least(cut(s, n), later.left(s) + 1)"),),
         rule="RUN-1",
         takes="a step whose token budget is spent to the last token while somebody wants more",
     ),
@@ -280,8 +280,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             (
                 FLIGHT,
-                "        return both(s.stage[r] != UNBORN, s.arr[r] == s.born[i])\n",
-                "        return s.stage[r] != UNBORN\n",
+                "        return both(goes_on(s, r), s.arr[r] == s.born[i])\n",
+                "        return goes_on(s, r)\n",
             ),
         ),
         rule="UPD-16",

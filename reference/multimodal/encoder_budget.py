@@ -9,6 +9,7 @@ from nullblock.reference.encoder_cache_manager import (
     compute_mm_encoder_budget,
 )
 from nullblock.reference.errors import refuse
+from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 
 class MultiModalBudget:
@@ -45,7 +46,9 @@ class MultiModalBudget:
         )
 
 
-def make_encoder_cache(vllm_config: Any, mm_registry: Any) -> tuple[EncoderCacheManager, int]:
+def make_encoder_cache(
+    vllm_config: Any, mm_registry: Any, semantics: Semantics = VLLM_0_22_1
+) -> tuple[EncoderCacheManager, int]:
     """The encoder cache of a model, and the embeddings that one step may compute.
 
     Args:
@@ -62,7 +65,8 @@ def make_encoder_cache(vllm_config: Any, mm_registry: Any) -> tuple[EncoderCache
         return EncoderCacheManager(0), 0
     budget = MultiModalBudget(vllm_config, mm_registry)
     if not is_encoder_decoder:
-        return EncoderCacheManager(budget.encoder_cache_size), budget.encoder_compute_budget
+        cache = EncoderCacheManager(budget.encoder_cache_size, semantics)
+        return cache, budget.encoder_compute_budget
+    refuse("encoder-decoder models in this line", semantics.items_held_by_place)
     assert len(budget.mm_max_toks_per_item) <= 1, "an encoder-decoder model has one modality"
-    cache = EncoderDecoderCacheManager(budget.encoder_cache_size)
-    return cache, budget.encoder_compute_budget
+    return EncoderDecoderCacheManager(budget.encoder_cache_size), budget.encoder_compute_budget

@@ -17,13 +17,24 @@ from nullblock.spec.facts import blocks_held
 
 _WINDOWED = SlidingWindowSpec | ChunkedLocalAttentionSpec
 
+NOBODY = ""
+"""No request has this id: all blocks count, though a session holds some of them already."""
+
 
 class Admission(EncoderInputs):
     """Judges a request on arrival by the longest life it may have."""
 
     def _unservable_reason(self, request: Request) -> str | None:
         """Why the request cannot be served to its end; None if it can."""
-        num_prompt_tokens = request.num_prompt_tokens
+        prompt, outputs = request.num_prompt_tokens, request.max_tokens
+        return self._unservable_length(request, prompt, outputs) or (
+            self._unencodable_reason(request) if request.mm_features else None
+        )
+
+    def _unservable_length(
+        self, request: Request, num_prompt_tokens: int, max_tokens: int
+    ) -> str | None:
+        """Why it could not with so many tokens in its prompt, and at most so many outputs."""
         if num_prompt_tokens == 0:
             return "the prompt is empty"
         if num_prompt_tokens >= self.max_model_len:
@@ -32,12 +43,12 @@ class Admission(EncoderInputs):
                 f"max_model_len is {self.max_model_len}"
             )
         # The last token that is sampled ends the request and is never computed.
-        num_slots = min(num_prompt_tokens + request.max_tokens, self.max_model_len) - 1
+        num_slots = min(num_prompt_tokens + max_tokens, self.max_model_len) - 1
         manager, reach = self.kv_cache_manager, self._with_drafts(num_slots)
         num_blocks = self._most_blocks_held(reach)
         if num_blocks is None:
             num_blocks = manager.coordinator.get_num_blocks_to_allocate(
-                request.request_id,
+                NOBODY,
                 reach,
                 manager.empty_kv_cache_blocks.blocks,
                 num_encoder_tokens=self._num_tokens_to_attend_to(request),
@@ -54,7 +65,7 @@ class Admission(EncoderInputs):
         if num_slots > budget and not in_chunks:
             # After a preemption prompt and outputs are computed again, in one step.
             return f"{num_slots} tokens may have to be computed in one step of at most {budget}"
-        return self._unencodable_reason(request) if request.mm_features else None
+        return None
 
     def _most_blocks_held(self, num_slots: int) -> int | None:
         """What a request of so many slots holds at once at most, or is taken to hold, of groups of

@@ -40,12 +40,9 @@ class AsyncScheduler(Scheduler):
         """Outputs in flight were computed from what was reset: they will be sampled anew."""
         if self._awaits_output:
             return  # they are stale, which is counted elsewhere
-        # vLLM forgets what an earlier reset left to drop, and then takes it for outputs owed.
-        before = request.async_tokens_to_discard if self.semantics.discards_add_up else 0
-        num_outputs = request.num_output_placeholders
-        if self.semantics.discards_count_outputs:
-            # vLLM takes drafts for outputs, and then drops good ones (upstream issue 46066).
-            num_outputs -= request.num_draft_placeholders
-        request.async_tokens_to_discard = before + num_outputs
-        request.num_output_placeholders = request.num_draft_placeholders = 0
-        request.num_earlier_outputs = 0
+        # vLLM forgets what an earlier reset left to drop, and then takes it for outputs owed; and
+        # it takes drafts for outputs, and then drops good ones (upstream issue 46066).
+        request.discard_outputs_in_flight(
+            adds_up=self.semantics.discards_add_up,
+            counts_outputs=self.semantics.discards_count_outputs,
+        )

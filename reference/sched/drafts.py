@@ -19,12 +19,10 @@ preemption             forgotten
 
 from nullblock.reference.outputs import DraftTokenIds
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched.later import PADDING
 from nullblock.reference.sched.output import SchedulerOutput
 from nullblock.reference.sched.state import SchedulerState, Step
 from nullblock.reference.spec_decode import SpecDecodingStats
-
-PADDING = -1
-"""Stands for a draft that workers know, or for one that there is not."""
 
 
 class Drafts(SchedulerState):
@@ -134,17 +132,25 @@ class Drafts(SchedulerState):
                 request.spec_token_ids = placeholders
 
     def _reject_drafts(
-        self, request: Request, num_drafts: int, num_sampled: int, output: SchedulerOutput
+        self,
+        request: Request,
+        num_drafts: int,
+        num_sampled: int,
+        output: SchedulerOutput,
+        is_stale: bool,
     ) -> None:
         """Take off what a returned step computed in vain: all drafts but the accepted ones.
 
         The last of the sampled tokens is no draft. vLLM asks only whether each counter is above
         0, so a request that was preempted in between, and has started over, loses tokens that it
-        has computed since (upstream issues 46066 and 49860).
+        has computed since (upstream issues 46066 and 49860). Where outputs go stale with a
+        preemption, ``is_stale``, theirs have been taken off by then.
         """
         num_accepted = num_sampled - 1
         num_rejected = num_drafts - num_accepted
-        if self.semantics.rejections_keep_to_their_run:
+        if is_stale:
+            pass
+        elif self.semantics.rejections_keep_to_their_run:
             if request.async_tokens_to_discard > 0:
                 return  # a reset has forgotten them
             self._take_back(request, num_rejected)
@@ -170,7 +176,9 @@ class Drafts(SchedulerState):
     ) -> None:
         """Count a request's drafts for the statistics."""
         if self._spec_decoding_stats is None:
-            self._spec_decoding_stats = SpecDecodingStats.new(self.num_spec_tokens)
+            self._spec_decoding_stats = SpecDecodingStats.new(
+                self.num_spec_tokens, self.semantics.drafts_counted_by_place
+            )
         num_invalid = (output.num_invalid_spec_tokens or {}).get(request_id, 0)
         self._spec_decoding_stats.observe_draft(num_drafts - num_invalid, num_accepted)
 

@@ -27,23 +27,26 @@ class EncoderInputs(SchedulerState):
         if num_new_tokens == 0:
             return 0
         shift = self._encoder_shift
+        # What EAGLE's head reads beyond the chunk is not counted in 0.22.1: an item that begins
+        # there is not computed in time (upstream pull request 46315).
+        read = num_computed_tokens + num_new_tokens
+        read += shift if self.semantics.items_behind_counted else 0
         for index, feature in enumerate(request.mm_features):
             start = feature.mm_position.offset
             end = start + feature.mm_position.length
             if start >= num_computed_tokens + num_new_tokens + shift:
                 break
-            if self._is_behind(start, end, num_computed_tokens) or self._is_at_hand(
-                request, index, plan
-            ):
+            if self._is_behind(start, end, num_computed_tokens):
+                continue
+            if self._must_be_whole(request, index, num_computed_tokens, num_new_tokens):
+                return self._tokens_before(request, index, num_computed_tokens)
+            if self._is_at_hand(request, index, plan):
                 continue
             cut = self._cut_before(request, index, num_computed_tokens, num_new_tokens, plan)
             if cut is not None:
                 return cut
-            # What EAGLE's head reads beyond the chunk is not counted: an item that begins there is
-            # not computed in time (upstream pull request 46315).
             first, last = feature.mm_position.get_embeds_indices_in_range(
-                max(0, num_computed_tokens - start),
-                min(end, num_computed_tokens + num_new_tokens) - start,
+                max(0, num_computed_tokens - start), min(end, read) - start
             )
             if first != last:
                 self._plan_item(request, index, plan)
@@ -69,6 +72,7 @@ class EncoderInputs(SchedulerState):
         if self.is_encoder_decoder:
             return False
         if request.mm_features[index].identifier in plan.identifiers:
+            plan.repeated.append(index)
             return True
         return self.encoder_cache_manager.check_and_update_cache(request, index)
 
@@ -88,15 +92,36 @@ class EncoderInputs(SchedulerState):
         sooner, from where, in vLLM, a request may wait for ever. An item as large as a step never
         fits when it must not be cut; an item in front of it is held, for it is not behind yet.
         """
+        if not self._would_be_cut(
+            request, index, num_computed_tokens, num_new_tokens
+        ) and self.encoder_cache_manager.can_allocate(
+            request, index, plan.budget, plan.num_embeds
+        ):
+            return None
+        return self._tokens_before(request, index, num_computed_tokens)
+
+    def _tokens_before(self, request: Request, index: int, num_computed_tokens: int) -> int:
+        """What is left of a step that ends before an item."""
+        start = request.mm_features[index].mm_position.offset
+        return max(0, start - (num_computed_tokens + self._encoder_shift))
+
+    def _would_be_cut(
+        self, request: Request, index: int, num_computed_tokens: int, num_new_tokens: int
+    ) -> bool:
+        """Whether the step would end within an item, and must not."""
+        if not self.scheduler_config.disable_chunked_mm_input:
+            return False
         position = request.mm_features[index].mm_position
         start, end = position.offset, position.offset + position.length
-        left = max(0, start - (num_computed_tokens + self._encoder_shift))
-        is_cut = num_computed_tokens < start and num_computed_tokens + num_new_tokens < end
-        if is_cut and self.scheduler_config.disable_chunked_mm_input:
-            return left
-        if self.encoder_cache_manager.can_allocate(request, index, plan.budget, plan.num_embeds):
-            return None
-        return left
+        return num_computed_tokens < start and num_computed_tokens + num_new_tokens < end
+
+    def _must_be_whole(
+        self, request: Request, index: int, num_computed_tokens: int, num_new_tokens: int
+    ) -> bool:
+        """Whether the step would end within an item, and must not wherever its embeddings are."""
+        return self.semantics.whole_items_if_kept and self._would_be_cut(
+            request, index, num_computed_tokens, num_new_tokens
+        )
 
     def _plan_item(self, request: Request, index: int, plan: EncoderPlan) -> None:
         """Have the item loaded, if a connector has it, or computed, which costs budget."""
@@ -156,6 +181,9 @@ class EncoderInputs(SchedulerState):
             self.encoder_cache_manager.allocate(request, index)
             if self.ec_connector is not None:
                 self.ec_connector.update_state_after_alloc(request, index)
+        if self.semantics.items_held_by_place:
+            for index in plan.repeated:
+                self.encoder_cache_manager.check_and_update_cache(request, index)
 
     def _withdraw_encoder_inputs(self, victim: Request, step: Step) -> None:
         """Take out of the step what a victim, which holds nothing any more, was to compute.
@@ -184,6 +212,9 @@ class EncoderInputs(SchedulerState):
         before they are told to forget anything.
         """
         manager, num_computed_tokens = self.encoder_cache_manager, request.num_computed_tokens
+        if self.semantics.passed_items_known:
+            # Not what may turn out wrong, nor what EAGLE's head still reads.
+            num_computed_tokens -= request.num_output_placeholders + int(self.use_eagle)
         for index in list(manager.get_cached_input_ids(request)):
             position = request.mm_features[index].mm_position
             done = self.is_encoder_decoder and num_computed_tokens > 0

@@ -13,6 +13,8 @@ class EncoderPlan:
     """Items to compute."""
     loaded: list[int] = field(default_factory=list)
     """Items to load from an encoder connector."""
+    repeated: list[int] = field(default_factory=list)
+    """Items that are the same as an earlier one of both."""
     identifiers: set[str] = field(default_factory=set)
     """Those of both."""
     num_embeds: int = 0

@@ -32,6 +32,8 @@ class Prefix:
     """Tokens that the connector loads."""
     load_async: bool = False
     """Whether the load takes more than this step."""
+    num_padding: int = 0
+    """Placeholders for drafts with which the request is admitted, in lines that have them."""
 
 
 class RemoteKV(SchedulerState):
@@ -87,6 +89,14 @@ class RemoteKV(SchedulerState):
         A request that lacks nothing computes its last token again, to sample from it.
         """
         num_loaded = request.num_computed_tokens
+        if self.semantics.last_block_cached_last:
+            # The last token is computed again; vLLM caches its block before.
+            num_loaded = min(num_loaded, request.num_tokens - 1)
+            request.num_computed_tokens = num_loaded
+        is_lost = request.request_id in self.lost_recving_kv_req_ids
+        if is_lost:
+            self.lost_recving_kv_req_ids.remove(request.request_id)
+            num_loaded = request.num_computed_tokens = 0
         if request.request_id in self.failed_recving_kv_req_ids:
             self.failed_recving_kv_req_ids.remove(request.request_id)
             if num_loaded:
@@ -105,6 +115,7 @@ class RemoteKV(SchedulerState):
         still_loads = request_id not in self.finished_recving_kv_req_ids
         self.finished_recving_kv_req_ids.discard(request_id)
         self.failed_recving_kv_req_ids.discard(request_id)
+        self.lost_recving_kv_req_ids.discard(request_id)
         return still_loads
 
     def _connector_finished(self, request: Request) -> tuple[bool, dict[str, Any] | None]:
@@ -136,11 +147,21 @@ class RemoteKV(SchedulerState):
                 self.finished_recving_kv_req_ids.add(request_id)
             else:
                 # It ended while it was loading.
-                assert request.is_finished()
-                self._free_blocks(request)
+                self._end_transfer(request)
         for request_id in report.finished_sending or ():
             assert request_id in self.requests, f"blocks sent of {request_id!r}, not here"
-            self._free_blocks(self.requests[request_id])
+            self._end_transfer(self.requests[request_id])
+
+    def _end_transfer(self, request: Request) -> None:
+        """Let the blocks of an ended request go, unless they are kept for another report.
+
+        vLLM lets them go, and raises when the other one comes (upstream issue 46240).
+        """
+        assert request.is_finished()
+        if request.request_id in self.half_kept_req_ids:
+            self.half_kept_req_ids.remove(request.request_id)
+        else:
+            self._free_blocks(request)
 
     def _has_blocks_to_free_later(self) -> bool:
         """Whether a request is known and in no queue: it has ended, and its blocks are kept."""

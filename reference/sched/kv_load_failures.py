@@ -5,6 +5,7 @@ computed no more than what lies before it. Under the policy ``recompute`` it com
 itself; under ``fail`` it ends.
 """
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from nullblock.reference.outputs import KVConnectorOutput, ModelRunnerOutput
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.finishing import Finishing
 from nullblock.reference.sched.output import SchedulerOutput
+from nullblock.reference.sched.request_queue import SchedulingPolicy
 from nullblock.reference.utils import cdiv
 
 
@@ -37,14 +39,87 @@ class KVLoadFailures(Finishing):
         report = output.kv_connector_output
         if report is None or not report.invalid_block_ids:
             return set()
-        unloaded = self._handle_invalid_blocks(
-            report.invalid_block_ids, scheduler_output.num_scheduled_tokens
-        )
+        if self.semantics.failed_loads_start_over:
+            unloaded = self._forget_unloaded(report.invalid_block_ids)
+        else:
+            unloaded = self._handle_invalid_blocks(
+                report.invalid_block_ids, scheduler_output.num_scheduled_tokens
+            )
         # vLLM leaves it counted (upstream issue 45138).
         if self.semantics.outputs_owed_once:
             for request_id in unloaded & scheduler_output.num_scheduled_tokens.keys():
                 self._forget_output(request_id, output, scheduler_output)
         return unloaded
+
+    def _forget_unloaded(self, invalid_block_ids: set[int]) -> set[str]:
+        """Nobody counts on blocks that were not loaded, and nobody hits them, or what was computed
+        from them; those whose output in this step is worth nothing.
+
+        Not so in vLLM, see `_handle_invalid_blocks`. Who runs starts over.
+        """
+        self.kv_cache_manager.evict_blocks(invalid_block_ids)
+        waits, runs = set[str](), set[str]()
+        for request in self._not_running():
+            num_left = self._num_before(request, invalid_block_ids)
+            if num_left is None:
+                continue
+            if not request.is_finished():
+                self._lose_load(request, num_left)
+                waits.add(request.request_id)
+            self._withdraw_unloaded(request, num_left)
+        for request in reversed(self.running.copy()):
+            num_left = self._num_before(request, invalid_block_ids)
+            if num_left is None:
+                continue
+            if self.recompute_kv_load_failures:
+                self._start_over(request, num_left)
+            else:
+                self._withdraw_unloaded(request, num_left)
+                runs.add(request.request_id)
+        return set() if self.recompute_kv_load_failures else waits | runs
+
+    def _not_running(self) -> list[Request]:
+        """Those who may hold blocks and do not run: ended ones first, then by their turn."""
+        ended = [request for request in self.requests.values() if request.is_finished()]
+        if self.policy == SchedulingPolicy.PRIORITY:
+            return sorted([*ended, *self.skipped_waiting])
+        return [*ended, *self.skipped_waiting]
+
+    def _num_before(self, request: Request, invalid_block_ids: set[int]) -> int | None:
+        """Computed tokens of a request before the first block that it lacks; None: it has all."""
+        num_blocks = cdiv(request.num_computed_tokens, self.block_size)
+        (block_ids,) = self.kv_cache_manager.get_block_ids(request.request_id)
+        for index, block_id in enumerate(block_ids[:num_blocks]):
+            if block_id in invalid_block_ids:
+                return index * self.block_size
+        return None
+
+    def _lose_load(self, request: Request, num_left: int) -> None:
+        """A request that waits keeps what was loaded before that; but nothing if it lacks a block
+        that is not its own, or had gone on already.
+        """
+        request_id = request.request_id
+        self.failed_recving_kv_req_ids.add(request_id)
+        num_cached = self.kv_cache_manager.num_cached_blocks(request)
+        is_loading = request.status == RequestStatus.WAITING_FOR_REMOTE_KVS
+        if num_left < num_cached * self.block_size or not num_left or not is_loading:
+            self.lost_recving_kv_req_ids.add(request_id)
+        if not is_loading:
+            request.status = RequestStatus.WAITING_FOR_REMOTE_KVS
+            self.finished_recving_kv_req_ids.add(request_id)
+
+    def _withdraw_unloaded(self, request: Request, num_left: int) -> None:
+        """What a request computed from blocks that it lacks leaves the prefix cache."""
+        request.num_computed_tokens = num_left
+        self.kv_cache_manager.uncache(request)
+
+    def _start_over(self, request: Request, num_left: int) -> None:
+        """A running request gives all back, and its outputs in flight are dropped."""
+        self.running.remove(request)
+        self._withdraw_unloaded(request, num_left)
+        request.discard_outputs_in_flight()
+        self.prev_step_scheduled_req_ids.discard(request.request_id)
+        self._preempt_request(request, time.monotonic(), drop_stale_output=True)
 
     def _forget_output(
         self, request_id: str, output: ModelRunnerOutput, scheduler_output: SchedulerOutput

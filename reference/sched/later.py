@@ -5,11 +5,16 @@ become stale: their output is still delivered, but as no placeholder, and only t
 resumed; or, after a reset, it is dropped and the request may be resumed at once.
 """
 
-from collections import deque
-from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from nullblock.reference.request import Request
-from nullblock.reference.sched.request_queue import RequestQueue
+from nullblock.spec.profiles import Semantics
+
+if TYPE_CHECKING:
+    from nullblock.reference.sched.state import SchedulerState, Step
+
+PADDING = -1
+"""Stands for a draft that workers know, or for one that there is not."""
 
 
 def take_off(requests: dict[str, Request], num_scheduled_tokens: dict[str, int]) -> None:
@@ -36,19 +41,35 @@ def outdate(request: Request, drop_stale_output: bool) -> None:
     is_dropping = request.drop_stale_output and request.num_stale_output_tokens > 0
     request.drop_stale_output = drop_stale_output or is_dropping
     request.num_stale_output_tokens = request.num_in_flight_tokens
-    request.num_output_placeholders = 0
+    request.num_output_placeholders = request.num_draft_placeholders = 0
+    request.num_earlier_outputs = 0
 
 
-def set_aside(queue: RequestQueue, aside: deque[Request]) -> None:
-    """Take requests that await stale output off the head of the queue."""
-    while queue:
-        request = queue.peek_request()
-        if not request.num_stale_output_tokens or request.drop_stale_output:
-            return
-        aside.append(queue.pop_request())
+def is_owed_output(request: Request) -> bool:
+    """Whether a request must not be resumed yet: output of its last run is to be delivered."""
+    return request.num_stale_output_tokens != 0 and not request.drop_stale_output
 
 
-def put_back(queue: RequestQueue, aside: Iterable[Request]) -> None:
-    """Queue requests that were set aside where they stood: at the head, in their order."""
-    for request in reversed(list(aside)):
-        queue.prepend_request(request)
+def draft_slots(speculative_config: Any, semantics: Semantics) -> int:
+    """Places of the workers' buffers that drafting takes for each request of a step besides its
+    tokens: one where a draft model makes them.
+    """
+    takes_some = speculative_config is not None and semantics.drafting_takes_slots
+    return int(takes_some and bool(speculative_config.uses_draft_model()))
+
+
+def num_padding(
+    scheduler: "SchedulerState", request: Request, num_computed_tokens: int, step: "Step"
+) -> int:
+    """Placeholders for drafts with which a waiting request would be admitted.
+
+    One that has a single token to compute gets as many as there may be, so that a step of nothing
+    but decodes has equally many tokens of each.
+    """
+    num_drafts = scheduler.num_spec_tokens
+    if not num_drafts or request.num_tokens - num_computed_tokens != 1 or step.has_prefill:
+        return 0
+    is_alone = not step.running and not num_computed_tokens
+    # The token that is sampled needs room as well.
+    is_too_long = num_computed_tokens + 1 + num_drafts + 1 > scheduler.max_model_len
+    return 0 if is_alone or is_too_long else num_drafts

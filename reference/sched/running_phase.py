@@ -19,9 +19,9 @@ class RunningPhase(Drafts, EncoderInputs, MambaSplit):
         to preempt itself ends the phase: those behind it get nothing in this step.
         """
         has_drafts, lookahead = self._has_drafts, self.num_lookahead_tokens
-        while step.req_index < len(self.running) and step.token_budget > 0:
+        while step.req_index < len(self.running) and step.left > 0:
             request = self.running[step.req_index]
-            num_new_tokens = self._num_running_tokens(request, step.token_budget)
+            num_new_tokens = self._num_running_tokens(request, step.left)
             if request.mm_features:
                 num_new_tokens = self._plan_encoder_inputs(
                     request, request.num_computed_tokens, num_new_tokens, step
@@ -44,7 +44,8 @@ class RunningPhase(Drafts, EncoderInputs, MambaSplit):
             step.running[request_id] = request
             step.new_blocks[request_id] = new_blocks
             step.num_scheduled_tokens[request_id] = num_new_tokens
-            step.token_budget -= num_new_tokens
+            step.take(num_new_tokens)
+            step.has_prefill |= request.is_prefill_chunk
             step.req_index += 1
             if request.mm_features:
                 self._take_encoder_inputs(request, step)

@@ -39,6 +39,8 @@ class Scheduler(
             token_budget=0 if paused else self.max_num_scheduled_tokens,
             timestamp=time.monotonic(),
             encoder_budget=self.max_num_encoder_input_tokens,
+            input_budget=self.scheduler_config.max_num_batched_tokens,
+            draft_slots=self._draft_slots,
         )
         if self.has_mamba_layers:
             self.kv_cache_manager.new_step_starts()

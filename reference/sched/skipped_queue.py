@@ -6,6 +6,7 @@ a step. The waiting phase goes through it as through ``waiting``, and first of a
 """
 
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched import later
 from nullblock.reference.sched.kv_connector import RemoteKV
 from nullblock.reference.sched.lora_cap import LoRACap
 from nullblock.reference.sched.request_queue import (
@@ -28,9 +29,14 @@ BLOCKED = frozenset(
 class SkippedQueue(LoRACap, RemoteKV):
     """Decides from which queue the next request is tried, and whether it has to wait."""
 
+    @property
+    def _aside(self) -> RequestQueue:
+        """Where those stand who wait for something else than their turn."""
+        return self.skipped_waiting if self.semantics.skipped_wait_apart else self.waiting
+
     def _enqueue_waiting_request(self, request: Request) -> None:
         """Queue a request where its status belongs."""
-        queue = self.skipped_waiting if request.status in BLOCKED else self.waiting
+        queue = self._aside if request.status in BLOCKED else self.waiting
         queue.add_request(request)
 
     def _select_waiting_queue_for_scheduling(self) -> RequestQueue:
@@ -49,6 +55,8 @@ class SkippedQueue(LoRACap, RemoteKV):
     def _has_to_wait(self, request: Request, step: Step) -> bool:
         """Whether a request cannot enter this step, although it may be its turn."""
         if request.status in BLOCKED and not self._try_promote_blocked_waiting_request(request):
+            return True
+        if self._awaits_output and later.is_owed_output(request):
             return True
         return self.lora_config is not None and self._exceeds_max_loras(request, step)
 
@@ -81,4 +89,4 @@ class SkippedQueue(LoRACap, RemoteKV):
         more now: two reversals. Under PRIORITY each is a push on a heap.
         """
         if step.skipped is not None:
-            self.skipped_waiting.prepend_requests(step.skipped)
+            self._aside.prepend_requests(step.skipped)

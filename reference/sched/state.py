@@ -60,13 +60,33 @@ class Step:
     """For the request with encoder inputs whose turn it was last."""
     spec_tokens: dict[str, list[int]] = field(default_factory=dict)
     """The drafts among the tokens, by request; no entry where there are none."""
+    input_budget: int = 0
+    """Places of the workers' buffers that are left; only where a draft model takes some."""
+    draft_slots: int = 0
+    """Of these, how many it takes for each request."""
+    has_prefill: bool = False
+    """Whether a running request that was scheduled had tokens left uncomputed before."""
+
+    @property
+    def left(self) -> int:
+        """Tokens that a request may get."""
+        if not self.draft_slots:
+            return self.token_budget
+        return max(0, min(self.token_budget, self.input_budget - self.draft_slots))
+
+    def take(self, num_tokens: int) -> None:
+        """A request is scheduled for so many tokens."""
+        self.token_budget -= num_tokens
+        self.input_budget -= num_tokens + self.draft_slots
 
     def withdraw(self, request: Request) -> bool:
         """Take a request that was running out of the step; whether it was in."""
         request_id = request.request_id
         if self.running.pop(request_id, None) is None:
             return False
-        self.token_budget += self.num_scheduled_tokens.pop(request_id)
+        num_tokens = self.num_scheduled_tokens.pop(request_id)
+        self.token_budget += num_tokens
+        self.input_budget += num_tokens + self.draft_slots
         del self.new_blocks[request_id]
         self.spec_tokens.pop(request_id, None)
         return True
@@ -146,7 +166,7 @@ class SchedulerState:
         self.is_encoder_decoder: bool = vllm_config.model_config.is_encoder_decoder
         self.ec_connector: Any = None
         self.encoder_cache_manager, self.max_num_encoder_input_tokens = make_encoder_cache(
-            vllm_config, mm_registry
+            vllm_config, mm_registry, self.semantics
         )
 
     def _follow_line(self) -> None:
@@ -159,6 +179,7 @@ class SchedulerState:
         self._long_prefill_token_threshold: int = config.long_prefill_token_threshold
         self._preempted_by_reset: set[str] = set()
         """Since the last step."""
+        self._draft_slots = later.draft_slots(self.vllm_config.speculative_config, self.semantics)
 
     def _make_queues(self) -> None:
         """Where requests are."""
@@ -182,6 +203,10 @@ class SchedulerState:
         """Requests whose load has ended and that have not gone on yet."""
         self.failed_recving_kv_req_ids: set[str] = set()
         """Requests that lack some of what they load."""
+        self.lost_recving_kv_req_ids: set[str] = set()
+        """Of those, the ones that are to give all back; in a profile that tells them apart."""
+        self.half_kept_req_ids: set[str] = set()
+        """Ended requests whose blocks stay for two reports; in a profile that tells them apart."""
         transfer = self.vllm_config.kv_transfer_config
         if transfer is None:
             return

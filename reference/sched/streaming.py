@@ -5,7 +5,9 @@ queued or for which it waits, in ``skipped_waiting`` and with its blocks. A chun
 its session. An arrival of that id that is not resumable ends the session.
 """
 
+from abc import abstractmethod
 from collections import deque
+from copy import copy
 from dataclasses import replace
 
 from nullblock.reference.engine import EngineCoreEventType
@@ -32,10 +34,45 @@ class Streaming(SkippedQueue, Finishing):
             queue = session.streaming_queue
             assert queue is not None, f"duplicate request id: {session.request_id!r}"
             queue.append(update)
-        elif update is not None:
+        elif update is not None and not self._is_refused(session, update):
             self._update_request_as_session(session, update)
         else:
             self.finish_requests(session.request_id, RequestStatus.FINISHED_ABORTED)
+
+    def _num_kept_tokens(self, session: Request) -> int:
+        """How many of its tokens a session goes on with.
+
+        All but the last output, which was sampled and never computed. vLLM takes those that are
+        computed: none, after a preemption.
+        """
+        if self.semantics.sessions_keep_tokens:
+            return session.num_tokens - 1
+        return min(session.num_computed_tokens, session.num_tokens)
+
+    @abstractmethod
+    def _unservable_length(
+        self, request: Request, num_prompt_tokens: int, max_tokens: int
+    ) -> str | None:
+        """Why it could not be served with that (:mod:`nullblock.reference.sched.admission`)."""
+
+    def _is_refused(self, session: Request, update: StreamingUpdate) -> bool:
+        """Whether a chunk can never be served; the next update says so, and the session ends."""
+        if not self.semantics.reject_unservable:
+            return False
+        kept, length = self._num_kept_tokens(session), len(update.prompt_token_ids or ())
+        limit = update.max_tokens if self.semantics.chunks_bring_limits else session.max_tokens
+        reason = "the chunk is empty"
+        if length:
+            possible = self._unservable_length(session, kept + length, limit)
+            if possible is None:
+                return False
+            reason = possible
+        refused = copy(session)
+        refused.status = RequestStatus.FINISHED_REJECTED
+        refused.stop_reason = reason
+        refused.prefill_stats, refused.events = None, []
+        self._rejected.append(refused)
+        return True
 
     def _handle_stopped_request(self, request: Request) -> bool:
         """A session has come to a stop: give it its next chunk, or let it wait for one.
@@ -45,34 +82,57 @@ class Streaming(SkippedQueue, Finishing):
         """
         if not request.resumable:
             return True
+        update = None
         if request.streaming_queue:
             update = request.streaming_queue.popleft()
-            if update is None:
+            if update is None or self._is_refused(request, update):
                 return True
+        if self.semantics.late_outputs_dropped:
+            self._end_turn(request)
+        if self.semantics.sessions_stay_queued:
+            self.waiting.remove_requests({request})
+            self.skipped_waiting.remove_requests({request})
+        if update is not None:
             self._update_request_as_session(request, update)
         else:
             request.status = RequestStatus.WAITING_FOR_STREAMING_REQ
             self.num_waiting_for_streaming_input += 1
-        # A session whose next output is in flight may stop again, and is then queued twice: once
-        # it runs, its other entry raises (upstream issue 52693). One that stops while it is
-        # preempted waits already; with a chunk taken it is queued there once more, and the update
-        # then takes preempted requests that stopped out of that queue: it is in none for ever.
+        # In vLLM a session whose next output is in flight may stop again, and is then queued
+        # twice: once it runs, its other entry raises (upstream issue 52693). One that stops while
+        # it is preempted waits already; with a chunk taken it is queued there once more, and the
+        # update then takes preempted requests that stopped out of that queue: it is in none for
+        # ever.
         self._enqueue_waiting_request(request)
         return False
 
+    def _end_turn(self, session: Request) -> None:
+        """What steps in flight compute for a session is of a turn that is over.
+
+        vLLM takes their outputs for the next turn's (upstream pull request 52765).
+        """
+        session.discard_outputs_in_flight()
+        session.spec_token_ids = []
+        most = session.num_tokens - 1
+        session.num_computed_tokens = min(session.num_computed_tokens, most)
+
     def _update_request_as_session(self, session: Request, update: StreamingUpdate) -> None:
-        """Append a chunk to what was computed; the outputs among that become prompt.
+        """Append a chunk to what is kept; the outputs among that become prompt.
 
         What was sampled and not computed (the last output, at least) is dropped. It may have
         completed a block: vLLM keeps that block's hash, which then names other content (upstream
-        issue 49377). A session that was preempted has computed nothing, and loses all its tokens.
-        Its ``max_tokens`` stays that of the first chunk (upstream pull request 37843). Under
-        PRIORITY it may be queued already, and a later arrival does not move it there.
+        issue 49377). There a session that was preempted has computed nothing, and loses all its
+        tokens, and its ``max_tokens`` stays that of the first chunk (upstream pull request 37843).
+        Under PRIORITY it may be queued already, and a later arrival does not move it there.
         """
-        num_computed_tokens = session.num_computed_tokens
+        num_kept = self._num_kept_tokens(session)
         tokens = session._all_token_ids
-        kept_outputs = tokens[session.num_prompt_tokens : num_computed_tokens]
-        del tokens[num_computed_tokens:]
+        kept_outputs = tokens[session.num_prompt_tokens : num_kept]
+        del tokens[num_kept:]
+        if self.semantics.chunks_rehash:
+            hashed = self.kv_cache_manager.block_pool.hash_block_size
+            del session.block_hashes[num_kept // hashed :]
+        if self.semantics.chunks_bring_limits:
+            session.max_tokens = update.max_tokens
         session._output_token_ids.clear()
         assert session.prompt_token_ids is not None
         session.prompt_token_ids.extend(kept_outputs)

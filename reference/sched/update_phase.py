@@ -65,9 +65,9 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 continue
             index = req_id_to_index[request_id]
             token_ids = sampled_token_ids[index] if sampled_token_ids else []
-            if token_ids and drafts and request_id in drafts and not is_stale:
+            if token_ids and drafts and request_id in drafts:
                 self._reject_drafts(
-                    request, len(drafts[request_id]), len(token_ids), scheduler_output
+                    request, len(drafts[request_id]), len(token_ids), scheduler_output, is_stale
                 )
             if request.mm_features:
                 self._free_encoder_inputs(request)
@@ -100,10 +100,14 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
     def _update_request_with_output(
         self, request: Request, new_token_ids: list[int], is_stale: bool = False
     ) -> tuple[list[int], bool]:
-        """Append tokens until one stops the request; the tokens kept, and whether one did.
+        """Append tokens until one stops the request, or drop them if they are worth nothing by
+        now; the tokens kept, and whether one did.
 
         ``is_stale``: the placeholders were given up when the request was preempted.
         """
+        if request.async_tokens_to_discard > 0:
+            request.async_tokens_to_discard -= 1
+            return [], False
         stopped = False
         for num_kept, token_id in enumerate(new_token_ids, start=1):
             request.append_output_token_ids(token_id)
@@ -137,6 +141,9 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         skipped, so that it stays there, and raises when its turn comes.
         """
         self.running = remove_all(self.running, stopped_running)
+        if self.semantics.sessions_stay_queued:
+            # A session that goes on stands where it is to wait already.
+            stopped_preempted = {one for one in stopped_preempted if one.is_finished()}
         if stopped_preempted:
             self.waiting.remove_requests(stopped_preempted)
             if self.semantics.stops_leave_every_queue:

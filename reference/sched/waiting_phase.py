@@ -1,7 +1,5 @@
 """Second half of a step: who is admitted."""
 
-from collections import deque
-
 from nullblock.reference.engine import EngineCoreEventType
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched import later
@@ -25,21 +23,13 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
             self._note_running_loras(step)
         if step.preempted or self._pause_state != PauseState.UNPAUSED:
             return
-        if not self._awaits_output:
-            return self._admit_waiting(step)
-        aside: deque[Request] = deque()
-        self._admit_waiting(step, aside)
-        later.put_back(self.waiting, aside)
+        self._admit_waiting(step)
 
-    def _admit_waiting(self, step: Step, aside: deque[Request] | None = None) -> None:
-        """Admit from the head; with ``aside`` what must not be resumed yet is moved there."""
-        while (self.waiting or self.skipped_waiting) and step.token_budget > 0:
+    def _admit_waiting(self, step: Step) -> None:
+        """Admit from the head."""
+        while (self.waiting or self.skipped_waiting) and step.left > 0:
             if len(self.running) == self.max_num_running_reqs:
                 break
-            if aside is not None:
-                later.set_aside(self.waiting, aside)
-                if not (self.waiting or self.skipped_waiting):
-                    break
             queue = self._select_waiting_queue_for_scheduling()
             request = queue.peek_request()
             prefix = None if self._has_to_wait(request, step) else self._computed_prefix(request)
@@ -47,11 +37,7 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
                 self._skip(queue, step)
                 continue
             num_computed_tokens = prefix.num_computed_tokens
-            num_new_tokens: int | None = 0
-            if not prefix.load_async:
-                num_new_tokens = self._num_waiting_tokens(
-                    request, num_computed_tokens, step.token_budget
-                )
+            num_new_tokens = self._num_tokens_to_admit(request, prefix, step)
             if num_new_tokens is None:
                 break
             num_encoder_tokens = 0
@@ -77,11 +63,7 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
                 num_external_computed_tokens=prefix.num_external,
                 delay_cache_blocks=prefix.load_async,
                 num_encoder_tokens=num_encoder_tokens,
-                # None for the drafts of a request that has nothing computed: not even the first
-                # time, or after a preemption, since its hits are not counted in here.
-                num_lookahead_tokens=(
-                    self.num_lookahead_tokens if request.num_computed_tokens else 0
-                ),
+                num_lookahead_tokens=self._num_slots_ahead(request),
                 full_sequence_must_fit=self.scheduler_reserve_full_isl,
                 has_scheduled_reqs=bool(self.running),
             )
@@ -96,7 +78,7 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
                 self._skip(queue, step)
                 continue
             queue.pop_request()
-            self._admit(request, num_new_tokens, num_computed_tokens, step)
+            self._admit(request, num_new_tokens, prefix, step)
         self._requeue_skipped(step)
 
     def _computed_prefix(self, request: Request) -> Prefix | None:
@@ -116,15 +98,41 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
             request.prefill_stats.set(request.num_prompt_tokens, num_hits, prefix.num_external)
         return prefix
 
+    def _num_slots_ahead(self, request: Request) -> int:
+        """Slots for drafts, of a request that is admitted.
+
+        In 0.22.1 none if it has nothing computed: not even the first time, or after a preemption,
+        since its hits are not counted in here.
+        """
+        looks_ahead = request.num_computed_tokens or self.semantics.admissions_look_ahead
+        return self.num_lookahead_tokens if looks_ahead else 0
+
+    def _num_tokens_to_admit(self, request: Request, prefix: Prefix, step: Step) -> int | None:
+        """How many tokens a waiting request would get, none while it loads; None if it must wait
+        for more budget.
+        """
+        if prefix.load_async:
+            return 0
+        num_computed_tokens = prefix.num_computed_tokens
+        if self.semantics.admissions_padded:
+            prefix.num_padding = later.num_padding(self, request, num_computed_tokens, step)
+        return self._num_waiting_tokens(
+            request, num_computed_tokens, step.left, prefix.num_padding
+        )
+
     def _num_waiting_tokens(
-        self, request: Request, num_computed_tokens: int, token_budget: int
+        self, request: Request, num_computed_tokens: int, token_budget: int, num_padding: int = 0
     ) -> int | None:
         """How many tokens a waiting request would get; None if it must wait for more budget.
+
+        With placeholders for drafts there have to be all of them.
 
         Outputs count as well as the prompt: a resumed request computes them again. The threshold
         comes before the question whether chunks are allowed, so it chunks even where they are not.
         """
-        num_new_tokens = request.num_tokens - num_computed_tokens
+        num_new_tokens = request.num_tokens - num_computed_tokens + num_padding
+        if num_padding and num_new_tokens > token_budget:
+            return None
         threshold = self._long_prefill_token_threshold
         if 0 < threshold < num_new_tokens:
             num_new_tokens = threshold
@@ -135,9 +143,7 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
         assert num_new_tokens > 0, f"request {request.request_id!r} has no tokens to compute"
         return num_new_tokens
 
-    def _admit(
-        self, request: Request, num_new_tokens: int, num_computed_tokens: int, step: Step
-    ) -> None:
+    def _admit(self, request: Request, num_new_tokens: int, prefix: Prefix, step: Step) -> None:
         """Let a request run whose slots are allocated."""
         match request.status:
             case RequestStatus.WAITING:
@@ -150,11 +156,14 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
             request.record_event(EngineCoreEventType.SCHEDULED, step.timestamp)
         self.running.append(request)
         request.status = RequestStatus.RUNNING
-        request.num_computed_tokens = num_computed_tokens
+        request.num_computed_tokens = prefix.num_computed_tokens
         request_id = request.request_id
         step.new_blocks[request_id] = self.kv_cache_manager.get_blocks(request_id)
         step.num_scheduled_tokens[request_id] = num_new_tokens
-        step.token_budget -= num_new_tokens
+        step.take(num_new_tokens)
+        if prefix.num_padding:
+            assert num_new_tokens == 1 + prefix.num_padding, "placeholders for drafts were cut"
+            step.spec_tokens[request_id] = [later.PADDING] * prefix.num_padding
         if self.lora_config is not None:
             self._take_lora_place(request, step)
         if request.mm_features:

@@ -99,7 +99,7 @@ class Functions(Statements):
             return record
         short = len(statements) == 1 and isinstance(statements[0], ast.Return)
         value = statements[0].value if isinstance(statements[0], ast.Return) else None
-        of_environment = f.__module__.endswith((".concrete", ".model"))
+        of_environment = f.__module__.endswith((".concrete", ".carriers", ".model"))
         if short and (of_environment or isinstance(value, ast.Tuple) or self._lazy(given)):
             if value is None:
                 return Const(None)

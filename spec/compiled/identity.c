@@ -138,6 +138,7 @@ static void requests(void) {
   for (int r = 0; r < NR; r++) {
     if (st.stage[r] != RUNNING) st.ix[r] = 0;
     st.npre[r] = 0;
+    if (!st.loadto[r]) st.loadfrom[r] = 0;
   }
 }
 

@@ -18,14 +18,25 @@ TABLED = {
     "order": "R",
     "behind": "R",
     "negligible": "RI",
+    "loads_over_steps": "R",
+    "delays_free": "R",
+    "remote_tokens": "R",
+    "looks_first": "R",
     "num_items": "R",
     "item": "RP",
     "item_start": "RP",
     "item_end": "RP",
     "embedded": "RP",
+    "chunk_len": "RP",
+    "chunk_limit": "RP",
+    "extended": "RNPP",
+    "chain_of": "NI",
+    "first_content": "TI",
+    "later_content": "NI",
 }
 """What the environment answers from the facts of a scope alone: asked beforehand, for every
-argument. I: a block of a request or table; P: a token or an item of a prompt.
+argument. I: a block of a request or table; P: a token, an item or a chunk of a prompt; N: what a
+session has had.
 """
 
 
@@ -40,15 +51,15 @@ class Tables(Context):
         arguments = [self.num(self.expr(a, scope), node, scope) for a in node.args]
         sorts = TABLED[name]
         answers = self.answers(name)
-        width = len(self.domain(sorts[-1]))
-        at = []
+        place = ""
         for sort, a in zip(sorts, arguments, strict=True):
-            if sort in "IP":
+            width = len(self.domain(sort))
+            if sort in "IPN":
                 a = self.known(a)
-                at.append(f"index_at({a.c}, {width})")
+                at = f"index_at({a.c}, {width})"
             else:
-                at.append(f"{KINDS[sort]}_at({a.c})")
-        place = at[0] if len(at) == 1 else f"{at[0]} * {width} + {at[1]}"
+                at = f"{KINDS[sort]}_at({a.c})"
+            place = f"({place}) * {width} + {at}" if place else at
         text = f"answer({self.table(answers)}[{place}])"
         fails = FAILS in answers or any(a.fails for a in arguments)
         return Num(text, opt=NONE in answers, fails=self.mark(fails))
@@ -61,6 +72,8 @@ class Tables(Context):
             return [None, *self.env.domain("T")]
         if sort == "H":
             return [None, *range(len(self.env.parents))]
+        if sort == "N":
+            return list(range(-1, len(self.env.histories.all)))
         config, scale = self.env.config, self.sizes.scale
         longest = max([config.max_model_len, *(q.prompt_len for q in self.env.requests.values())])
         longest = longest // config.block_size if sort == "I" else longest
@@ -75,7 +88,7 @@ class Tables(Context):
         """How many blocks of a table may be asked for."""
         q, config = self.env.requests[self.env.owner(t)], self.env.config
         whole = min(q.prompt_len + q.max_tokens, config.max_model_len)
-        whole = config.max_model_len if q.min_tokens else whole
+        whole = config.max_model_len if q.min_tokens or q.resumable else whole
         blocks = self.sizes.scale * (max(q.prompt_len, whole) // config.block_size + 2)
         return max(blocks, self.looked_at)
 
@@ -88,7 +101,11 @@ class Tables(Context):
         found: list[Any] = []
         sorts = TABLED[name]
         for arguments in itertools.product(*map(self.domain, sorts)):
-            if sorts[1:] == "I" and arguments[0] is not None and self.lacks(sorts, *arguments):
+            if (
+                sorts in ("TI", "RI")
+                and arguments[0] is not None
+                and self.lacks(sorts, *arguments)
+            ):
                 found.append(ROOM)
                 continue
             try:

@@ -54,6 +54,7 @@ class Program(Functions):
             setattr(self.watch, name, Bits(f"watch_{name}"))
         # Chains are numbered when they are first asked for; these questions are about all of them.
         self.answers("want")
+        self.answers("chain_of")
         if max(len(self.watched), len(self.rules)) > 128:
             raise Untranslatable("more than 128 rules or witnesses")
 
@@ -104,7 +105,10 @@ class Program(Functions):
 
     def _forget(self) -> str:
         """What the normal form leaves out once it is over, by the readable form's own lists."""
-        lines = ["blank_hit(&st); blank_rej(&st);", "st.preempted = st.finished = st.prev = 0;"]
+        lines = [
+            "blank_hit(&st); blank_rej(&st); blank_ends(&st);",
+            "st.preempted = st.finished = st.prev = 0;",
+        ]
         lines += [f"st.{name} = 0;" for name in identity.PAST]
         lines += [f"st.{name} = NONE;" for name in identity.NOBODY]
         return "\n".join(lines)

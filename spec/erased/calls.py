@@ -72,7 +72,7 @@ class Calls(Columns):
         if is_record(f):
             return self.built(f, args, named)
         if f in (tuple, list) and isinstance(node.args[0], (ast.GeneratorExp, ast.ListComp)):
-            return args[0]
+            return self.of_kind(f, args[0])
         if f in (tuple, list) and isinstance(args[0], Table):
             return args[0]
         name = getattr(f, "__name__", "")

@@ -61,6 +61,8 @@ class Columns(Evaluator):
         super().__init__(k)
         self.depth = 0
         """How many comprehensions are being written, one inside another."""
+        self.tuples: set[Value] = set()
+        """Of what comprehensions have listed: the tuples. The others are lists."""
 
     def built(self, make: type, args: list[Any], named: dict[str, Any]) -> Record:
         """A dataclass that is constructed."""
@@ -178,7 +180,17 @@ class Columns(Evaluator):
         filled = Let(f"t{next(FRESH)}_", "tuple({})", (name,), True, True)
         body: list[Statement] = [Set([(name, "[]")]), loop, filled, Set([(name, filled.name)])]
         self.path.block.append(If(self.path.atom(less), body))
+        self.tuples.update(lists.values())
         return False
+
+    def of_kind(self, kind: type, made: Any) -> Any:
+        """What a comprehension has listed, as a tuple or a list. A table has no kind."""
+        if isinstance(made, Table) or (made in self.tuples) == (kind is tuple):
+            return made
+        found = self.computed(self.values.make("call", f"{kind.__name__}({{}})", made))
+        if kind is tuple:
+            self.tuples.add(found)
+        return found
 
     def iterated(self, node: ast.expr, frame: Frame) -> Any:
         """What a comprehension runs over: a span, a table, a list."""

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from nullblock.spec.erased.calls import Dead
 from nullblock.spec.erased.coalesce import coalesce
 from nullblock.spec.erased.code import Do, counted, fold, lines, prune
 from nullblock.spec.erased.evaluator import BUILT_IN, FRESHLY_MADE, STATE, Frame, Known
@@ -72,7 +73,10 @@ def residual(f: Callable[..., Any], k: Any) -> tuple[str, str, dict[str, Any]]:
             path.versions[field] = 0
             path.known[field] = {}
     frame = Frame(f.__globals__, "", ())
-    result = walker.run(f, [Known(STATE)], {}, frame)
+    try:
+        result = walker.run(f, [Known(STATE)], {}, frame)
+    except Dead:
+        raise Unsupported(f"the end of {f.__name__}, which is never reached") from None
     path = walker.path
     walker.write_back(frozenset(FIELDS))
     answer, atoms = walker.written_out(result)

@@ -67,6 +67,11 @@ class View:
         """Requests and what is not 0 of them."""
         return ((r, self[r]) for r in self)
 
+    def clear(self) -> None:
+        """Nothing is known any more of any request in this field."""
+        for record in self.records.values():
+            setattr(record, self.field, 0)
+
     def pop(self, key: Any, default: Any = None) -> Any:
         """Forget the request; all views of it go together."""
         record = self.records.get(key)
@@ -107,5 +112,7 @@ class RecordEnv(IndexedEnv):
             return self.windows.make()
         found = super().blank(field)
         if field in _BY_REQUEST and not isinstance(found, (Stamps, Void, Uncounted)):
-            return View(self.records, field)
+            view = View(self.records, field)
+            view.clear()
+            return view
         return found

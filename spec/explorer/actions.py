@@ -8,12 +8,20 @@ from nullblock.spec.explorer.model import Scope
 from nullblock.spec.fields import UNBORN
 from nullblock.spec.flight import in_flight
 from nullblock.spec.kernel import State
-from nullblock.spec.machine import events
+from nullblock.spec.machine import events, sessions
+from nullblock.spec.machine.remote import (
+    received,
+    remote_holds,
+    remote_looks,
+    report_failed,
+    sent,
+)
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.names import PAUSE_NAME
+from nullblock.spec.remote import is_received, is_sent, may_be_lost
+from nullblock.spec.sessions import awaits_grammar
 from nullblock.spec.state import live
-from nullblock.spec.waiting import lacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +116,83 @@ class Compiled:
         return f"grammar of {self.id} compiled"
 
 
-Action = Add | Step | Schedule | Update | Abort | Reset | Evict | Pause | Compiled | ResetEncoder
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A session is sent its next chunk."""
+
+    id: str
+
+    def __str__(self) -> str:
+        return f"chunk for {self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A session is told that no more will come."""
+
+    id: str
+
+    def __str__(self) -> str:
+        return f"end of {self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The remote side knows what it holds of a request."""
+
+    id: str
+
+    def __str__(self) -> str:
+        return f"remote side knows {self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """The second half of a step, with which the end of a load is reported."""
+
+    id: str
+
+    def __str__(self) -> str:
+        return f"update, {self.id} received"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The second half of a step, with which it is reported that blocks were sent."""
+
+    id: str
+
+    def __str__(self) -> str:
+        return f"update, {self.id} sent"
+
+
+@dataclass(frozen=True, slots=True)
+class Unloaded:
+    """The second half of a step, with which it is reported that a block was not loaded."""
+
+    block: int
+
+    def __str__(self) -> str:
+        return f"update, block {self.block} not loaded"
+
+
+Remote = Offer | Received | Sent | Unloaded
+"""What happens around a KV connector."""
+Action = (
+    Add
+    | Step
+    | Schedule
+    | Update
+    | Abort
+    | Reset
+    | Evict
+    | Pause
+    | Compiled
+    | ResetEncoder
+    | Send
+    | End
+    | Remote
+)
 Check = Callable[[State, Action], Any]
 
 
@@ -138,10 +222,38 @@ def actions(s: State, scope: Scope) -> Iterator[Action]:
         if state != s.pause:
             yield Pause(state)
     for t in scope.templates:
-        if lacks(s, t.id):
+        if awaits_grammar(s, t.id):
             yield Compiled(t.id)
     if scope.encoder_resets:
         yield ResetEncoder()
+    for t in scope.templates:
+        if t.chunks is not None and live(s, t.id) and s.ended[t.id] == 0:
+            if s.sent[t.id] < len(t.chunks):
+                yield Send(t.id)
+            yield End(t.id)
+    if s.k.connector:
+        for t in scope.templates:
+            if s.unsure[t.id] != 0:
+                yield Offer(t.id)
+        if in_flight(s):
+            for t in scope.templates:
+                if is_received(s, t.id):
+                    yield Received(t.id)
+                if is_sent(s, t.id):
+                    yield Sent(t.id)
+            if scope.lossy:
+                for b in range(1, s.k.usable + 1):
+                    if may_be_lost(s, b):
+                        yield Unloaded(b)
+
+
+def announce(s: State, r: str) -> None:
+    """What the remote side holds of a request that has arrived."""
+    if s.k.connector:
+        if s.k.looks_first(r):
+            remote_looks(s, r)
+        else:
+            remote_holds(s, r, s.k.remote_tokens(r))
 
 
 def perform(s: State, action: Action, half: Callable[[State], None] | None = None) -> None:
@@ -151,7 +263,8 @@ def perform(s: State, action: Action, half: Callable[[State], None] | None = Non
     """
     match action:
         case Add(r):
-            events.add(s, r)
+            if events.add(s, r):
+                announce(s, r)
         case Step():
             schedule(s)
             if half is not None:
@@ -173,5 +286,20 @@ def perform(s: State, action: Action, half: Callable[[State], None] | None = Non
             events.reset_encoder_cache(s)
         case Compiled(r):
             events.compiled(s, r)
+        case Send(r):
+            sessions.send(s, r)
+        case End(r):
+            sessions.end(s, r)
+        case Offer(r):
+            remote_holds(s, r, s.k.remote_tokens(r))
+        case Received(r):
+            update_from_output(s)
+            received(s, r)
+        case Sent(r):
+            update_from_output(s)
+            sent(s, r)
+        case Unloaded(b):
+            report_failed(s, [b])
+            update_from_output(s)
         case _:
             assert_never(action)

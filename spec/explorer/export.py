@@ -5,7 +5,8 @@ document gets a seed with which they differ wherever they must.
 """
 
 import zlib
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any, assert_never
 
@@ -14,12 +15,18 @@ from nullblock.spec.explorer.actions import (
     Action,
     Add,
     Compiled,
+    End,
     Evict,
+    Offer,
     Pause,
+    Received,
     Reset,
     ResetEncoder,
     Schedule,
+    Send,
+    Sent,
     Step,
+    Unloaded,
     Update,
 )
 from nullblock.spec.explorer.model import EOS_TOKEN, Scope, Template
@@ -34,13 +41,26 @@ def scenario(scope: Scope, actions: Iterable[Action]) -> dict[str, Any]:
     """The scenario document in which `actions` happen to the engine of `scope`."""
     seed = _seed(scope)
     templates = {t.id: t for t in scope.templates}
+    sent: Counter[str] = Counter()
+    """Chunks that have been sent of each session."""
     return {
-        "config": _config(scope.config) | _drafts(scope) | {"seed": seed, "vocab": VOCAB},
-        "events": [_event(a, templates, seed, scope.config) for a in actions],
+        "config": _config(scope.config, _connector(scope))
+        | _drafts(scope)
+        | {"seed": seed, "vocab": VOCAB},
+        "events": [e for a in actions for e in _events(a, templates, seed, scope.config, sent)],
     }
 
 
-def _config(c: Config) -> dict[str, Any]:
+def _connector(scope: Scope) -> dict[str, Any]:
+    """What the remote side holds is told when requests arrive."""
+    return {
+        "async": [t.id for t in scope.templates if t.loads_over_steps],
+        "delay_free": [t.id for t in scope.templates if t.delays_free],
+        "failure_policy": "fail" if scope.config.fail_failed_loads else "recompute",
+    }
+
+
+def _config(c: Config, connector: dict[str, Any]) -> dict[str, Any]:
     return {
         "num_blocks": c.num_blocks,
         "block_size": c.block_size,
@@ -54,6 +74,7 @@ def _config(c: Config) -> dict[str, Any]:
         "policy": c.policy,
         "async_scheduling": c.async_scheduling,
         **({"max_loras": c.max_loras} if c.max_loras else {}),
+        **({"connector": connector} if c.connector else {}),
         **({"encoder": _encoder(c.encoder)} if c.encoder else {}),
         **({"groups": list(map(_group, c.groups))} if c.groups != (Group(),) else {}),
     }
@@ -94,15 +115,51 @@ def _drafts(scope: Scope) -> dict[str, Any]:
     }
 
 
-def _event(action: Action, templates: dict[str, Template], seed: int, c: Config) -> dict[str, Any]:
+def _events(
+    action: Action,
+    templates: dict[str, Template],
+    seed: int,
+    c: Config,
+    sent: Counter[str],
+) -> Iterator[dict[str, Any]]:
+    """An action as one event, or as two where something happens with it."""
     match action:
+        case Add(id) if c.connector:
+            t = templates[id]
+            yield {"op": "kv_match", "matched": {id: None if t.unsure else t.remote}}
+        case Offer(id):
+            yield {"op": "kv_match", "matched": {id: templates[id].remote}}
+            return
+        case Received(id):
+            yield {"op": "kv_done", "recv": [id]}
+        case Sent(id):
+            yield {"op": "kv_done", "send": [id]}
+        case Unloaded(block):
+            yield {"op": "kv_done", "invalid": [block]}
+    yield _event(action, templates, seed, c, sent)
+
+
+def _event(
+    action: Action,
+    templates: dict[str, Template],
+    seed: int,
+    c: Config,
+    sent: Counter[str],
+) -> dict[str, Any]:
+    match action:
+        case Send(id):
+            sent[id] += 1
+            return _chunk(templates[id], sent[id])
+        case End(id):
+            return {"op": "add", "id": id, "prompt": [1]}
         case Add(id):
+            sent[id] = 0
             return _add(templates[id], seed, c.policy)
         case Step():
             return {"op": "step"}
         case Schedule():
             return {"op": "schedule"}
-        case Update():
+        case Update() | Received() | Sent() | Unloaded():
             return {"op": "update"}
         case Abort(id):
             return {"op": "abort", "ids": [id]}
@@ -116,8 +173,26 @@ def _event(action: Action, templates: dict[str, Template], seed: int, c: Config)
             return {"op": "reset_encoder_cache"}
         case Compiled(id):
             return {"op": "grammar_ready", "ids": [id]}
+        case Offer():
+            raise AssertionError("told by _events")
         case _:
             assert_never(action)
+
+
+def _chunk(t: Template, n: int) -> dict[str, Any]:
+    """The n-th chunk of a session."""
+    assert t.chunks is not None, "only sessions are sent chunks"
+    limit = t.limits[n - 1] if t.limits else t.max_tokens
+    chunk = {"op": "add", "id": t.id, "prompt": list(t.chunks[n - 1]), "max_tokens": limit}
+    return {**chunk, "resumable": True, **_eos(t)}
+
+
+def _eos(t: Template) -> dict[str, Any]:
+    if t.eos_at is None:
+        return {}
+    if t.chunks is not None and t.eos_at:
+        raise ValueError(f"a scenario cannot say where each turn of {t.id} ends")
+    return {"eos": EOS_TOKEN, "eos_at": t.eos_at}
 
 
 def _add(t: Template, seed: int, policy: str) -> dict[str, Any]:
@@ -140,12 +215,19 @@ def _add(t: Template, seed: int, policy: str) -> dict[str, Any]:
         event["grammar"] = {"ready": False, **rejects}
     if t.items:
         event["mm_features"] = [_item(i) for i in t.items]
+    if t.client:
+        event["client_index"] = t.client
+    if t.pooling:
+        event["pooling"] = True
+    if t.embeds is not None:
+        event["prompt_embeds"] = {"seed": t.embeds, "with_tokens": any(t.prompt)}
     if t.salt is not None:
         event["salt"] = t.salt
     if t.skip_cache_read:
         event["skip_cache_read"] = True
-    if t.eos_at is not None:
-        event |= {"eos": EOS_TOKEN, "eos_at": t.eos_at}
+    event |= _eos(t)
+    if t.chunks is not None:
+        event["resumable"] = True
     if t.stop_at is not None:
         event["stop"] = [sampled(seed, t.id, len(t.prompt) + t.stop_at)]
     return event
@@ -158,7 +240,9 @@ def sampled(seed: int, id: str, position: int) -> int:
 
 def _seed(scope: Scope) -> int:
     """The first seed with which no two sampled tokens are alike, nor like a prompt's or eos."""
-    prompts = {token for t in scope.templates for token in t.prompt}
+    prompts = {
+        token for t in scope.templates for some in (t.prompt, *(t.chunks or ())) for token in some
+    }
     places = [
         (t.id, p)
         for t in scope.templates

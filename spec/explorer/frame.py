@@ -5,6 +5,7 @@ from typing import Any
 
 from nullblock.spec.kernel import State
 from nullblock.spec.names import STATUS
+from nullblock.spec.sessions import prompt
 from nullblock.spec.state import live
 
 
@@ -83,5 +84,4 @@ def _tables(s: State, r: Any) -> tuple[tuple[int, ...], ...]:
 
 def _request(s: State, r: Any) -> RequestFrame:
     status = STATUS.get(s.stage[r], "LEAVING")
-    prompt = s.k.prompt_len(r)
-    return RequestFrame(r, status, s.comp[r], s.ntok[r], prompt, _tables(s, r), s.ph[r])
+    return RequestFrame(r, status, s.comp[r], s.ntok[r], prompt(s, r), _tables(s, r), s.ph[r])

@@ -22,7 +22,8 @@ from nullblock.spec.flight import answers, owes_token
 from nullblock.spec.state import live
 
 PAST = (
-    *("at", "limit", "budget", "used", "turned", "adm", "blocked", "halted", "goal"),
+    *("at", "limit", "budget", "used", "slots", "mates"),
+    *("turned", "adm", "blocked", "halted", "goal", "ext", "left", "cutoff"),
     *("gate", "nrej", "upto", "ebudget", "pfrom", "ptokens", "pitem", "pcost", "pbudget"),
 )
 """Of the step before: the next step starts by setting them."""
@@ -30,8 +31,10 @@ BY_TABLE = ("tlen", "ncached")
 BY_REQUEST = (
     *("stage", "comp", "ntok", "sched", "ph", "drop", "told", "fresh"),
     *("spec", "drafted", "pd", "old", "chunk", "awaits", "came"),
+    *("turns", "sent", "ended", "grown", "lost", "past"),
+    *("remote", "unsure", "failed", "kept_for", "loadto"),
 )
-BY_ITEM = ("kept", "unused", "inputs", "newly", "gone", "plan", "made")
+BY_ITEM = ("kept", "unused", "inputs", "newly", "gone", "plan", "made", "holds")
 GONE = -1
 """When the request of an entry arrived, once it is gone: like no arrival."""
 NOBODY = ("lr", "leaver", "actor", "taker", "planner")
@@ -98,6 +101,7 @@ def _forget(s: Any) -> None:
     """Leave out what is over, in a state in which nothing is half-way."""
     s.hit, s.rej = Nothing(), Nothing()
     s.preempted = s.finished = s.prev = s.k.empty("R")
+    s.ends = s.k.blank("ends")
     for f in PAST:
         setattr(s, f, 0)
     for f in NOBODY:
@@ -121,7 +125,7 @@ def rename(s: Any) -> None:
     if all(b == i for b, i in name.items()):
         return
     of = name.get
-    for f in ("ref", "stamp", "hsh", "hstamp", "own", "done"):
+    for f in ("ref", "stamp", "hsh", "hstamp", "own", "done", "invalid", "claimed", "evict"):
         whole = getattr(s, f)
         setattr(s, f, whole.__class__((of(b, b), v) for b, v in whole.items()))
     s.pw = Nothing((of(b, b), of(p, p)) for b, p in s.pw.items())
@@ -183,6 +187,7 @@ def _requests(s: Any) -> None:
         for f in fields:
             whole = getattr(s, f)
             setattr(s, f, Zero((x, whole[x]) for x in keys if whole[x]))
+    s.loadfrom = Zero((r, s.loadfrom[r]) for r in R if s.loadto[r] and s.loadfrom[r])
     s.ix = Zero((r, s.ix[r]) for r in R if s.stage[r] == RUNNING)
     s.npre = Zero()
 

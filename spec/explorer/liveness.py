@@ -11,6 +11,8 @@ from nullblock.spec.catalogue import register
 from nullblock.spec.explorer.actions import Action, Schedule, Step, Update
 from nullblock.spec.fields import UNPAUSED
 from nullblock.spec.kernel import State
+from nullblock.spec.remote import is_transferring
+from nullblock.spec.sessions import blocks_are_kept
 from nullblock.spec.state import live
 from nullblock.spec.waiting import lacks
 
@@ -22,13 +24,18 @@ Edges = dict[int, tuple[Action, int]]
 
 
 def unserved(s: State) -> bool:
-    """Whether somebody waits or runs, and may expect to be served."""
+    """Whether somebody waits or runs, and may expect to be served: not while blocks are loaded or
+    sent, which takes up room.
+    """
+    if blocks_are_kept(s) or is_transferring(s):
+        # Sessions that wait for their turn may hold all that it takes (upstream 49439).
+        return False
     return bool(s.pause == UNPAUSED and any(live(s, r) and not lacks(s, r) for r in s.k.requests))
 
 
 def served_in_the_end(edges: Edges) -> bool:
     """Left alone and unpaused, the engine serves every request to its end that has what it
-    awaits.
+    awaits, while no session that waits holds blocks.
 
     Upstream: 39734, 35541, 51299, self-preemption: requests that wait, run or start over for ever.
     """

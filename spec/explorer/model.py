@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nullblock.spec.concrete import Env, Span, State, initial
-from nullblock.spec.facts import Config, Item, Request
+from nullblock.spec.explorer.histories import Histories
+from nullblock.spec.facts import Chunk, Config, Item, Request
 from nullblock.spec.fields import EOS, FIELDS, PLAIN, REJECTED, STOP_ID
-from nullblock.spec.keys import Keys, extra_keys, items_in
+from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in
 from nullblock.spec.profiles import Semantics
+from nullblock.spec.sessions import num_output
 
 EOS_TOKEN = 7
 """The token that ends a sequence: the only one that outputs of different requests share."""
@@ -47,6 +49,31 @@ class Template:
     """The output that the grammar rejects; None: none."""
     items: tuple[Item, ...] = ()
     """Its encoder inputs."""
+    chunks: tuple[tuple[int, ...], ...] | None = None
+    """What it may be sent after its prompt, as a session; None: it is none."""
+    limits: tuple[int, ...] = ()
+    """max_tokens of those chunks, where it is not its own."""
+    client: int = 0
+    """Which front end it is from."""
+    pooling: bool = False
+    """Whether it wants a vector; `max_tokens` is then 1."""
+    remote: int = 0
+    """Tokens of it that the remote side holds."""
+    unsure: bool = False
+    """Whether the remote side has to look first."""
+    loads_over_steps: bool = False
+    """Whether a load for it takes longer than a step."""
+    delays_free: bool = False
+    """Whether its blocks are kept after its end, until they are sent."""
+    embeds: int | None = None
+    """The seed of the embeddings that its prompt is; None: it is tokens, and nothing else."""
+
+    @property
+    def rows(self) -> tuple[bytes, ...]:
+        """The embeddings, which follow from the seed and their positions."""
+        if self.embeds is None:
+            return ()
+        return tuple(f"{self.embeds}:{i}".encode() for i in range(len(self.prompt)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +98,19 @@ class Scope:
     pauses: tuple[int, ...] = ()
     evicts: bool = False
     """Hashed blocks may be evicted from outside."""
+    lossy: bool = False
+    """Blocks may turn out not to have been loaded."""
     encoder_resets: bool = False
     """The encoder cache may be reset."""
     every_rule: bool = False
     """Check the invariants after every rule, not only between events."""
+
+
+def chunks_of(t: Template) -> tuple[Chunk, ...]:
+    """What a session is sent, as the rules want it."""
+    chunks = t.chunks or ()
+    limits = t.limits or (t.max_tokens,) * len(chunks)
+    return tuple(Chunk(len(c), n) for c, n in zip(chunks, limits, strict=True))
 
 
 class ModelEnv(Env):
@@ -96,6 +132,14 @@ class ModelEnv(Env):
                 adapter=t.adapter,
                 grammar=t.grammar,
                 items=t.items,
+                resumable=t.chunks is not None,
+                chunks=chunks_of(t),
+                client=t.client,
+                pooling=t.pooling,
+                remote=t.remote,
+                unsure=t.unsure,
+                loads_over_steps=t.loads_over_steps,
+                delays_free=t.delays_free,
             )
             for t in scope.templates
         }
@@ -106,6 +150,12 @@ class ModelEnv(Env):
         self.depths: list[int] = [0]
         self.chains: dict[Any, list[int]] = {t: [] for t in self.domain("T")}
         self.truths: dict[Any, list[Any]] = {t: [] for t in self.domain("T")}
+        chunks = {t.id: t.chunks for t in scope.templates if t.chunks}
+        self.histories = Histories(
+            chunks, self.max_len, self.block_size, self.sem.chunks_rehash, self.sampled
+        )
+        self.later: dict[tuple[int, int], int] = {}
+        self.contents: dict[Any, int] = {}
 
     def members(self, sorts: str, span: Span | None = None) -> Iterable[tuple[Any, ...]]:
         """The members of several sorts, those of whole sorts listed once."""
@@ -124,10 +174,14 @@ class ModelEnv(Env):
     def token(self, r: Any, position: int) -> Token:
         """r's token at a position, prompt or output."""
         t = self.templates[r]
-        output = position - len(t.prompt)
-        if output < 0:
+        if position < len(t.prompt):
             return t.prompt[position]
-        if t.eos_at is not None and output >= t.eos_at:
+        return self.sampled(r, position, len(t.prompt))
+
+    def sampled(self, r: Any, position: int, begin: int) -> Token:
+        """What r samples at a position, if its outputs begin there."""
+        t = self.templates[r]
+        if t.eos_at is not None and position - begin >= t.eos_at:
             return EOS_TOKEN
         return (t.id, position)
 
@@ -144,8 +198,10 @@ class ModelEnv(Env):
             n, q, size = len(chain), self.templates[r], self.block_size
             tokens = tuple(self.token(r, p) for p in range(n * size, (n + 1) * size))
             parent = chain[-1] if chain else 0
-            items = items_in(q.items, n * size, (n + 1) * size)
-            extra = extra_keys(self.sem, q.lora, q.salt, n == 0, items)
+            start, end = n * size, (n + 1) * size
+            items, rows = items_in(q.items, start, end), q.rows
+            embeds = embeds_in(rows, start, end)
+            extra = extra_keys(self.sem, q.lora, q.salt, n == 0, items, embeds)
             key = (parent, (tokens, extra, *group))
             if key not in self.numbers:
                 self.numbers[key] = len(self.parents)
@@ -156,6 +212,7 @@ class ModelEnv(Env):
                 *((f"lora {q.lora}",) if q.lora else ()),
                 *items,
                 *((f"salt {q.salt}",) if q.salt and n == 0 else ()),
+                *rows[start:end],
             )
             self.truths[t].append((tokens, keys, *group))
         return chain[i]
@@ -166,6 +223,60 @@ class ModelEnv(Env):
         """
         self.want(t, i)
         return self.truths[t][: i + 1]
+
+    def extended(self, r: Any, past: int, kept: int, known: int) -> int:
+        """The number of what r has had once its next chunk stands behind what it keeps."""
+        return self.histories.extended(r, past, kept, known)
+
+    def chained(self, t: Any, i: int, past: int) -> int | None:
+        """The chain hash of the i-th block of a table whose request has had that."""
+        return self.want(t, i) if past == 0 else self.chain_of(past, i)
+
+    def chain_of(self, past: int, i: int) -> int | None:
+        """The same of a session with chunks; None where invariants ask for no block's."""
+        if i < 0:
+            return None
+        h = self.histories.all[past]
+        if i < h.full:
+            return self.chained(h.id, i, h.before)
+        if (past, i) not in self.later:
+            tokens, q = self._block(past, i), self.templates[h.id]
+            parent = self.chained(h.id, i - 1, past) or 0
+            key = (parent, (tokens, extra_keys(self.sem, q.lora, q.salt, i == 0, ())))
+            if key not in self.numbers:
+                self.numbers[key] = len(self.parents)
+                self.parents.append(parent or self.ROOT)
+                self.depths.append(i + 1)
+            self.later[past, i] = self.numbers[key]
+        return self.later[past, i]
+
+    def _block(self, past: int, i: int) -> tuple[Token, ...]:
+        """The tokens of a session's i-th block."""
+        h, size = self.histories.all[past], self.block_size
+        prompt = self.templates[h.id].prompt
+        places = range(i * size, (i + 1) * size)
+        return tuple(self.histories.token(h.id, prompt, past, p) for p in places)
+
+    def content(self, t: Any, i: int, past: int) -> int:
+        """A number for what really identifies the i-th block of a table whose request has had
+        that.
+        """
+        return self.first_content(t, i) if past == 0 else self.later_content(past, i)
+
+    def first_content(self, t: Any, i: int) -> int:
+        """The same before it takes a chunk."""
+        return self._content(tuple(self.truth(t, i)))
+
+    def later_content(self, past: int, i: int) -> int:
+        """The same of a session with chunks."""
+        q = self.templates[self.histories.all[past].id]
+        whole = [(f"lora {q.lora}",) if q.lora else () for _ in range(i + 1)]
+        if q.salt:
+            whole[0] = (*whole[0], f"salt {q.salt}")
+        return self._content(tuple((self._block(past, n), whole[n]) for n in range(i + 1)))
+
+    def _content(self, truth: Any) -> int:
+        return self.contents.setdefault(truth, len(self.contents))
 
     def par(self, h: Any) -> Any:
         """The chain hash before h, ROOT if there is none."""
@@ -178,7 +289,7 @@ class ModelEnv(Env):
     def last_token(self, s: Any, r: Any) -> int:
         """What r's last token is to it."""
         t = self.templates[r]
-        output = s.ntok[r] - len(t.prompt) - 1
+        output = num_output(s, r) - 1
         if t.reject_at == output:
             return REJECTED
         if t.eos_at is not None and output >= t.eos_at:
@@ -191,7 +302,7 @@ class ModelEnv(Env):
         drafts: int = s.ndraft[s.cur]
         if t.misses is None:
             return drafts
-        output: int = s.ntok[r] - len(t.prompt)
+        output: int = num_output(s, r)
         return min(drafts, t.misses - 1 - output % t.misses)
 
     def proposed(self, s: Any, r: Any) -> int:

@@ -4,16 +4,20 @@ from collections.abc import Callable
 from typing import Any
 
 from nullblock.spec.explorer.encoder_narrator import EncoderNarrator
+from nullblock.spec.explorer.remote_narrator import RemoteNarrator
+from nullblock.spec.explorer.session_narrator import SessionNarrator
 from nullblock.spec.explorer.touched import cached_last, grown, shrunk, withdrawn
 from nullblock.spec.explorer.witnesses import flies
 from nullblock.spec.fields import CONTINUE, LENGTH, PREEMPTED, RESUMED, RUNNING, STOPPED
 from nullblock.spec.kernel import State
 from nullblock.spec.names import PAUSE_NAME
+from nullblock.spec.pooling import pools
 from nullblock.spec.rejection import why_unservable
+from nullblock.spec.sessions import num_output
 from nullblock.spec.state import check_stop, live
 
 
-class Narrator(EncoderNarrator):
+class Narrator(EncoderNarrator, SessionNarrator, RemoteNarrator):
     """Collects what rules do to requests and blocks, one sentence a decision."""
 
     def __init__(self) -> None:
@@ -47,6 +51,7 @@ class Narrator(EncoderNarrator):
             "UPD-2": self.passed,
             "UPD-3": self.took_token,
             "UPD-18": self.dropped,
+            "UPD-51": self.took_vector,
             "HASH-20": self.cached_known,
             "UPD-5": self.left,
             "LIFE-1": self.arrived,
@@ -57,6 +62,8 @@ class Narrator(EncoderNarrator):
             "LIFE-6": self.forgotten,
             "LIFE-7": self.paused,
             **self.encoder_handlers(),
+            **self.session_handlers(),
+            **self.remote_handlers(),
         }
 
     def rule(self, s: State, id: str) -> None:
@@ -221,13 +228,20 @@ class Narrator(EncoderNarrator):
         why = check_stop(s, r)
         where = "" if s.stage[r] == RUNNING else f" while it waits{_preempted(s, r)}"
         end = "" if why == CONTINUE else f" and stops: {_reason(s, r, why)}"
-        self.say(f"{r} takes output token {s.ntok[r] - s.k.prompt_len(r)}{where}{end}")
+        self.say(f"{r} takes output token {num_output(s, r)}{where}{end}")
+
+    def took_vector(self, s: State) -> None:
+        """UPD-51: a request takes a vector."""
+        r = s.taker
+        where = "" if s.stage[r] == RUNNING else f" while it waits{_preempted(s, r)}"
+        self.say(f"{r} takes its vector{where} and stops")
 
     # arrivals -----
     def arrived(self, s: State) -> None:
         """LIFE-1: a request arrives."""
         r = max(s.waitset, key=lambda q: s.rank[q])
-        limits = f"{_count(s.k.prompt_len(r), 'prompt token')}, max_tokens {s.k.max_tokens(r)}"
+        wants = "a vector" if pools(s, r) else f"max_tokens {s.k.max_tokens(r)}"
+        limits = f"{_count(s.k.prompt_len(r), 'prompt token')}, {wants}"
         least = f", min_tokens {s.k.min_tokens(r)}" if s.k.min_tokens(r) else ""
         rank = f", priority {s.k.requests[r].priority}" if s.k.priority else ""
         self.say(f"{r} waits: {limits}{least}{rank}")

@@ -11,6 +11,7 @@ from nullblock.spec.explorer.actions import (
     Evict,
     Schedule,
     Step,
+    Unloaded,
     Update,
     actions,
     perform,
@@ -198,8 +199,8 @@ class Search:
         s, plain = beginning(self.scope, self.semantics), []
         try:
             for action in way:
-                if isinstance(action, Evict):
-                    action = Evict(order(s)[action.block - 1])
+                if isinstance(action, Evict | Unloaded):
+                    action = type(action)(order(s)[action.block - 1])
                 plain.append(action)
                 with suppress(Disabled, Broken, *CONFUSED):
                     perform(s, action)

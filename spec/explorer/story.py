@@ -192,7 +192,7 @@ def standing(f: Frame) -> str:
         return f"{r.id} {r.computed}/{r.tokens} [{tables}]"
 
     running = ", ".join(map(request, f.running)) or "nobody"
-    waiting = ", ".join(f"{r.id} 0/{r.tokens}" for r in f.waiting) or "nobody"
+    waiting = ", ".join(f"{r.id} {r.computed}/{r.tokens}" for r in f.waiting) or "nobody"
     free = " ".join(block(b.id) for b in f.free) or "none"
     return f"running {running}; waiting {waiting}; free {free}"
 

@@ -9,11 +9,13 @@ from collections.abc import Callable
 
 from nullblock.spec.catalogue import register
 from nullblock.spec.drafts import relied_on
-from nullblock.spec.explorer.actions import Action, Schedule, Update
-from nullblock.spec.fields import PAUSED_ALL, RUNNING, TOKEN, UNBORN, UNPAUSED, WAITING
+from nullblock.spec.explorer.actions import Action, Schedule, Sent, Update
+from nullblock.spec.fields import KEPT, PAUSED_ALL, RUNNING, TOKEN, UNPAUSED, WAITING
 from nullblock.spec.flight import begins, in_flight
 from nullblock.spec.groups import is_null, stands_still
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
+from nullblock.spec.remote import goes_on, is_sent, is_transferring
+from nullblock.spec.sessions import blocks_are_kept
 from nullblock.spec.state import is_waiting, last_in_flight, live
 from nullblock.spec.waiting import comes_before, has_to_wait, nobody_to_serve
 
@@ -69,7 +71,7 @@ def keeps_computed(was: State, s: State, r: Value) -> Value:
 def owed(s: State, i: Value) -> Value:
     """Whether entry i of the oldest step in flight owes its request a token that it will take."""
     r = s.frame[i]
-    return both(s.due[i] == TOKEN, s.stage[r] != UNBORN, s.born[i] == s.arr[r], s.drop[r] == 0)
+    return both(s.due[i] == TOKEN, goes_on(s, r), s.born[i] == s.arr[r], s.drop[r] == 0)
 
 
 def _due(s: State) -> tuple[Value, Value]:
@@ -92,7 +94,9 @@ def preempted_is_not_scheduled(was: State, s: State, done: Action) -> Value:
 @transition("RUN-20")
 def progress(was: State, s: State, done: Action) -> Value:
     """A step that finds a request to serve, and no other step in flight, schedules a token or
-    preempts somebody; who awaits something that is not there is nobody to serve.
+    preempts somebody; who awaits something that is not there is nobody to serve, and sessions that
+    wait may hold what it takes. While blocks are loaded or sent, or the remote side has to look
+    first, there may be no room meanwhile.
 
     Upstream: 39734, 35541, 51299, prompts of max_model_len: requests that wait or run for ever.
     """
@@ -102,7 +106,11 @@ def progress(was: State, s: State, done: Action) -> Value:
         both(_first(s) >= s.nframe, s.turned == 0, in_flight(s) <= 1),
         either(
             s.pause == PAUSED_ALL,
-            both(s.nr == 0, either(s.pause != UNPAUSED, nobody_to_serve(s))),
+            is_transferring(s),
+            both(
+                s.nr == 0,
+                either(s.pause != UNPAUSED, nobody_to_serve(s), blocks_are_kept(s)),
+            ),
         ),
     )
 
@@ -261,6 +269,7 @@ def tokens_have_owners(was: State, s: State, done: Action) -> Value:
             either(
                 both(s.ntok[r] == was.ntok[r], neg(owes(r))),
                 both(s.ntok[r] > was.ntok[r], owes(r), no_more(r), was.stage[r] != WAITING),
+                both(s.turns[r] == was.turns[r] + 1, owes(r)),
             ),
         ),
     )
@@ -277,13 +286,29 @@ def tokens_in_their_places(was: State, s: State, done: Action) -> Value:
         return True
 
     def position(r: Value, drafts: Value) -> Value:
-        return ite(live(s, r), s.ntok[r] - 1 + s.slip[r], was.ntok[r] + drafts + was.slip[r])
+        stays = both(live(s, r), s.turns[r] == was.turns[r])
+        return ite(stays, s.ntok[r] - 1 + s.slip[r], was.ntok[r] + drafts + was.slip[r])
 
     return s.k.forall(
         "I",
         lambda i: implies(owed(was, i), position(was.frame[i], was.ndraft[i]) == was.spot[i]),
         span=lambda: _due(was),
     )
+
+
+def truth(s: State, t: Value, i: Value) -> Value:
+    """What really identifies the i-th block of table t, whatever a profile hashes."""
+    return s.k.content(t, i, s.past[s.k.owner(t)]) if s.k.sessions else s.k.truth(t, i)
+
+
+@transition("REMOTE-38")
+def sent_before_they_go(was: State, s: State, done: Action) -> Value:
+    """Blocks that are kept to be sent stay until that is reported, whatever else they were kept
+    for. Upstream: 46240.
+    """
+    if not s.k.connector or isinstance(done, Sent):
+        return True
+    return s.k.forall("R", lambda r: implies(is_sent(was, r), s.stage[r] == KEPT))
 
 
 @claim("HASH-18")
@@ -299,7 +324,7 @@ def sharing_agrees(s: State) -> Value:
             "TI",
             lambda u, j: implies(
                 both(u != t, neg(is_null(s, t, i)), s.tab[u, j] == s.tab[t, i]),
-                s.k.truth(u, j) == s.k.truth(t, i),
+                truth(s, u, j) == truth(s, t, i),
             ),
             span=lambda u: (0, s.tlen[u]),
         )

@@ -5,6 +5,7 @@ from typing import Any
 
 from nullblock.spec.fields import CONTINUE, PREEMPTED
 from nullblock.spec.kernel import State
+from nullblock.spec.remote import awaits_load, is_unsure
 from nullblock.spec.state import check_stop
 from nullblock.spec.waiting import is_skipped, lacks, takes_place
 
@@ -33,7 +34,12 @@ class WaitWatch:
         """WAIT-45: a request is passed over."""
         for r in s.passed:
             if lacks(s, r):
-                self.reached.add("grammar-awaited")
+                if awaits_load(s, r):
+                    self.reached.add("load-awaited")
+                else:
+                    self.reached.add("grammar-awaited")
+            elif is_unsure(s, r):
+                self.reached.add("remote-unsure")
             else:
                 self.reached.add("no-place")
                 if s.stage[r] == PREEMPTED:

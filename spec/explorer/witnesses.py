@@ -11,6 +11,9 @@ from nullblock.spec.explorer.actions import Action, Reset
 from nullblock.spec.explorer.draft_witnesses import DRAFT_WITNESSES, DraftWatch
 from nullblock.spec.explorer.encoder_witnesses import ENCODER_WITNESSES, EncoderWatch
 from nullblock.spec.explorer.group_witnesses import GROUP_WITNESSES, GroupWatch
+from nullblock.spec.explorer.pooling_witnesses import POOLING_WITNESSES, PoolingWatch
+from nullblock.spec.explorer.remote_witnesses import REMOTE_WITNESSES, RemoteWatch
+from nullblock.spec.explorer.session_witnesses import SESSION_WITNESSES, SessionWatch
 from nullblock.spec.explorer.touched import cached_last, grown
 from nullblock.spec.explorer.wait_witnesses import WAIT_WITNESSES, WaitWatch
 from nullblock.spec.fields import (
@@ -26,6 +29,8 @@ from nullblock.spec.fields import (
 )
 from nullblock.spec.flight import answers, in_flight
 from nullblock.spec.kernel import State
+from nullblock.spec.pooling import pools
+from nullblock.spec.sessions import num_output
 from nullblock.spec.state import check_stop, last_in_flight, live
 
 WITNESSES: dict[str, str] = {
@@ -77,6 +82,9 @@ WITNESSES: dict[str, str] = {
     **WAIT_WITNESSES,
     **GROUP_WITNESSES,
     **ENCODER_WITNESSES,
+    **POOLING_WITNESSES,
+    **SESSION_WITNESSES,
+    **REMOTE_WITNESSES,
 }
 
 
@@ -85,7 +93,9 @@ def flies(s: State, r: Any) -> bool:
     return any(s.frame[i] == r and answers(s, i) for i in range(s.cur, s.nframe))
 
 
-class Watch(DraftWatch, EncoderWatch, GroupWatch, WaitWatch):
+class Watch(
+    DraftWatch, EncoderWatch, GroupWatch, PoolingWatch, RemoteWatch, SessionWatch, WaitWatch
+):
     """Observes rules, and notes the witnesses reached and the rules fired."""
 
     def __init__(self) -> None:
@@ -126,8 +136,11 @@ class Watch(DraftWatch, EncoderWatch, GroupWatch, WaitWatch):
             "LIFE-4": self.aborted,
             **self.draft_handlers(),
             **self.wait_handlers(),
+            **self.session_handlers(),
+            **self.remote_handlers(),
             **self.group_handlers(),
             **self.encoder_handlers(),
+            **self.pooling_handlers(),
         }
 
     def rule(self, s: State, id: str) -> None:
@@ -206,6 +219,7 @@ class Watch(DraftWatch, EncoderWatch, GroupWatch, WaitWatch):
         if s.fresh[r] == RESUMED and s.ph[r]:
             self.reached.add("resumed-in-flight")
         self.admitted_from_queues(s, r)
+        self.admitted_with_load(s, r)
         self.admitted_to_group(s, r)
 
     def took_new(self, s: State) -> None:
@@ -295,7 +309,9 @@ class Watch(DraftWatch, EncoderWatch, GroupWatch, WaitWatch):
 
     def _stopped(self, s: State) -> None:
         r, why = s.taker, check_stop(s, s.taker)
-        if why == ERROR:
+        if pools(s, r):
+            self.reached.add("stop-vector")
+        elif why == ERROR:
             self.reached.add("ends-by-grammar")
         elif why != LENGTH:
             self.reached.add("stop-eos" if why == STOPPED else "stop-id")
@@ -315,7 +331,7 @@ class Watch(DraftWatch, EncoderWatch, GroupWatch, WaitWatch):
     def went_on(self, s: State) -> None:
         """UPD-13: a request goes on."""
         r = s.taker
-        early = s.ntok[r] - s.k.prompt_len(r) < s.k.min_tokens(r)
+        early = num_output(s, r) < s.k.min_tokens(r)
         if early and s.k.last_token(s, r) != PLAIN:
             self.reached.add("below-min-tokens")
 

@@ -7,13 +7,17 @@ requests, others carry their project's name.
 """
 
 from nullblock.spec.invariants import (
+    clients,
     drafts,
     encoder,
     flight,
     groups,
     hybrid,
     pool,
+    pooling,
     queues,
+    remote,
+    sessions,
     steps,
     tables,
     waiting,
@@ -23,6 +27,7 @@ from nullblock.spec.invariants.ledger import INVARIANTS, Invariant, invariant, i
 __all__ = [
     "INVARIANTS",
     "Invariant",
+    "clients",
     "drafts",
     "encoder",
     "flight",
@@ -31,7 +36,10 @@ __all__ = [
     "invariant",
     "invariants",
     "pool",
+    "pooling",
     "queues",
+    "remote",
+    "sessions",
     "steps",
     "tables",
     "waiting",

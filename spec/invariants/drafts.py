@@ -5,7 +5,8 @@ from nullblock.spec.fields import CHUNK, RUNNING
 from nullblock.spec.hybrid import has_blocks, of_all
 from nullblock.spec.invariants.flight import awaited, end_awaited, first_awaited
 from nullblock.spec.invariants.ledger import invariant, within
-from nullblock.spec.kernel import State, Value, both, either, implies, least
+from nullblock.spec.kernel import State, Value, both, either, implies, least, neg
+from nullblock.spec.pooling import has_its_vector
 
 
 @invariant("DRAFT-12")
@@ -168,7 +169,10 @@ def new_token_is_not_cached(s: State) -> Value:
     published.
     """
     most = s.k.full(s.ntok[s.taker] - 1)
-    return implies(s.open != 0, of_all(s, s.taker, lambda t: s.ncached[t] <= most))
+    return implies(
+        both(s.open != 0, neg(has_its_vector(s, s.taker))),
+        of_all(s, s.taker, lambda t: s.ncached[t] <= most),
+    )
 
 
 @invariant("DRAFT-21")

@@ -2,7 +2,8 @@
 
 from nullblock.spec.fields import LEAVING
 from nullblock.spec.invariants.ledger import invariant
-from nullblock.spec.kernel import State, Value, both, either, implies, ite
+from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
+from nullblock.spec.remote import computes_no_more
 from nullblock.spec.state import in_queue, kept
 
 
@@ -122,7 +123,8 @@ def hashed_is_promised(s: State) -> Value:
     return s.k.forall(
         "T",
         lambda t: implies(
-            s.stage[s.k.owner(t)] != LEAVING, s.ncached[t] <= s.k.full(kept(s, s.k.owner(t)))
+            neg(either(s.stage[s.k.owner(t)] == LEAVING, computes_no_more(s, s.k.owner(t)))),
+            s.ncached[t] <= s.k.full(kept(s, s.k.owner(t))),
         ),
     )
 

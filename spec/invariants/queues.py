@@ -3,6 +3,8 @@
 from nullblock.spec.fields import BACK, LEAVING, PREEMPTED, RUNNING, UNBORN, WAITING
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, neg
+from nullblock.spec.remote import gives_back, goes_on, last_stage
+from nullblock.spec.sessions import awaits_input
 from nullblock.spec.state import is_waiting, longest, servable
 
 
@@ -47,7 +49,10 @@ def queued_waits(s: State) -> Value:
     """
     return s.k.forall(
         "R",
-        lambda r: is_waiting(s, r) == either(s.stage[r] == WAITING, s.stage[r] == PREEMPTED),
+        lambda r: (
+            is_waiting(s, r)
+            == either(s.stage[r] == WAITING, s.stage[r] == PREEMPTED, gives_back(s, r))
+        ),
     )
 
 
@@ -82,7 +87,7 @@ def stages(s: State) -> Value:
             "R",
             lambda r: both(
                 s.stage[r] >= UNBORN,
-                s.stage[r] <= LEAVING,
+                s.stage[r] <= last_stage(s),
                 s.arr[r] < s.aclk,
                 (s.stage[r] == LEAVING) == both(s.leaving != 0, r == s.leaver),
             ),
@@ -162,7 +167,9 @@ def length_in_bounds(s: State) -> Value:
             both(
                 s.stage[r] != UNBORN,
                 either(s.stage[r] != LEAVING, s.leaving == BACK),
+                goes_on(s, r),
                 neg(both(s.open == 1, r == s.taker)),
+                neg(awaits_input(s, r)),
             ),
             s.ntok[r] <= longest(s, r),
         ),

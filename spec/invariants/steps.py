@@ -16,6 +16,9 @@ from nullblock.spec.fields import (
 from nullblock.spec.hybrid import has_blocks
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies
+from nullblock.spec.pooling import has_its_vector
+from nullblock.spec.remote import gives_back, last_way, was_loaded
+from nullblock.spec.sessions import may_hold
 from nullblock.spec.state import kept, longest, turn
 
 
@@ -74,12 +77,18 @@ def step_in_range(s: State) -> Value:
         within(0, s.halted, 2),
         within(0, s.blocked, 2),
         within(0, s.evicted, 2),
-        within(0, s.leaving, 3),
+        within(0, s.leaving, last_way(s) + 1),
         implies(s.phase == RUN_PHASE, both(0 <= s.at, s.at <= s.nr)),
         implies(s.asked != 0, either(s.phase == RUN_PHASE, s.phase == WAIT_PHASE)),
         implies(
             s.leaving != 0,
-            either(s.phase == IDLE, s.phase == RUN_PHASE, s.phase == UPDATE, s.phase == RESETTING),
+            either(
+                s.phase == IDLE,
+                s.phase == RUN_PHASE,
+                s.phase == UPDATE,
+                s.phase == RESETTING,
+                both(s.phase == WAIT_PHASE, gives_back(s, s.leaver)),
+            ),
         ),
         within(0, s.open, 3),
         implies(s.open != 0, both(s.phase == UPDATE, s.leaving == 0)),
@@ -144,27 +153,31 @@ def computed_in_bounds(s: State) -> Value:
 
 @invariant("RUN-17")
 def computed_goes_with_blocks(s: State) -> Value:
-    """Only running requests have computed tokens, and those on their way in or out: what is
-    computed is lost with its blocks.
+    """Only running requests have computed tokens, those on their way in or out, and sessions that
+    wait: what is computed is lost with its blocks.
     """
     return s.k.forall(
         "R",
         lambda r: implies(
-            s.stage[r] < RUNNING, either(s.comp[r] == 0, both(s.looking > 0, r == s.lr))
+            s.stage[r] < RUNNING,
+            either(
+                both(s.looking > 0, r == s.lr),
+                either(s.comp[r] == 0, may_hold(s, r), was_loaded(s, r)),
+            ),
         ),
     )
 
 
 @invariant("RUN-18")
 def running_has_work(s: State) -> Value:
-    """A running request has a token to compute, or is owed one that is in flight: it can go on.
-    Upstream: 51299, prompts of max_model_len.
+    """A running request has a token to compute, is owed one that is in flight, or has the vector
+    with which it ends: it can go on. Upstream: 51299, prompts of max_model_len.
     """
     return s.k.forall(
         "R",
         lambda r: implies(
             both(s.stage[r] == RUNNING, s.sched[r] == 0),
-            s.comp[r] < s.ntok[r] + placeholders(s, r),
+            either(s.comp[r] < s.ntok[r] + placeholders(s, r), has_its_vector(s, r)),
         ),
     )
 

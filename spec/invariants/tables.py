@@ -24,6 +24,8 @@ from nullblock.spec.hybrid import (
 )
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
+from nullblock.spec.remote import computes_no_more, keeps_what_it_has, loads_later, was_loaded
+from nullblock.spec.sessions import chain, continues, may_hold
 from nullblock.spec.state import is_head, start
 
 
@@ -68,7 +70,7 @@ def cached_prefix_carries_hashes(s: State) -> Value:
             ite(
                 s.pos[t, b] < s.ncached[t],
                 either(
-                    s.hsh[b] == s.k.want(t, s.pos[t, b]),
+                    s.hsh[b] == chain(s, t, s.pos[t, b]),
                     both(s.evicted == 1, s.hsh[b] == s.k.NOHASH),
                 ),
                 s.hsh[b] == s.k.NOHASH,
@@ -83,19 +85,32 @@ def unhashed_is_exclusive(s: State) -> Value:
     return s.k.forall(
         "TTB",
         lambda t, u, b: implies(
-            both(s.pos[t, b] >= s.ncached[t], s.pos[t, b] >= 0, s.pos[u, b] >= 0), t == u
+            both(
+                s.pos[t, b] >= s.ncached[t],
+                s.pos[t, b] >= 0,
+                s.pos[u, b] >= 0,
+                neg(computes_no_more(s, s.k.owner(t))),
+            ),
+            t == u,
         ),
     )
 
 
 @invariant("TABLE-7")
 def holders_run(s: State) -> Value:
-    """Only running requests hold blocks, and those on their way in or out. Upstream: 46283."""
+    """Only running requests hold blocks, those on their way in or out, that are loaded or kept,
+    and sessions that wait. Upstream: 46283.
+    """
     return s.k.forall(
         "T",
         lambda t: implies(
             s.tlen[t] > 0,
-            either(s.stage[s.k.owner(t)] >= RUNNING, both(s.looking == 2, s.k.owner(t) == s.lr)),
+            either(
+                s.stage[s.k.owner(t)] >= RUNNING,
+                both(s.looking == 2, s.k.owner(t) == s.lr),
+                may_hold(s, s.k.owner(t)),
+                was_loaded(s, s.k.owner(t)),
+            ),
         ),
     )
 
@@ -115,7 +130,8 @@ def running_has_room(s: State) -> Value:
 
 def is_uncomputed(s: State, t: Value, b: Value) -> Value:
     """Whether block b stands in table t with content that is still to be computed."""
-    return both(s.pos[t, b] >= 0, s.pos[t, b] >= computed_blocks(s, t))
+    lies = both(s.pos[t, b] >= 0, s.pos[t, b] >= computed_blocks(s, t))
+    return both(lies, neg(computes_no_more(s, s.k.owner(t))))
 
 
 @invariant("TABLE-9")
@@ -236,15 +252,22 @@ def looked_up_is_head(s: State) -> Value:
             s.blocked == 0,
             s.budget > 0,
             s.nr < s.k.max_seqs,
-            s.comp[r] == covered(s),
+            either(
+                s.comp[r] == covered(s),
+                continues(s, r),
+                both(keeps_what_it_has(s, r), s.nhit == 0),
+            ),
             of_all(s, r, lambda t: adopted(s, t) <= s.tlen[t]),
             s.nhit <= scannable(s, r),
             implies(
-                either(s.asked == 0, s.na < s.nhit),
+                both(either(s.asked == 0, s.na < s.nhit), neg(continues(s, r))),
                 of_all(
                     s,
                     r,
-                    lambda t: both(s.tlen[t] == adopted(s, t), s.ncached[t] == adopted(s, t)),
+                    lambda t: either(
+                        both(s.tlen[t] == adopted(s, t), s.ncached[t] == adopted(s, t)),
+                        both(keeps_what_it_has(s, r), s.nhit == 0),
+                    ),
                 ),
             ),
             implies(s.asked == 0, s.na == 0),
@@ -262,7 +285,7 @@ def asking_is_bounded(s: State) -> Value:
         s.asked != 0,
         both(
             1 <= s.asked,
-            s.asked <= s.budget,
+            either(s.asked <= s.budget, loads_later(s, r)),
             s.goal == start(s, r) + s.asked,
             s.goal <= computable(s, r) + s.spec[r],
             s.goal < s.k.max_len,

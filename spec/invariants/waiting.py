@@ -1,10 +1,17 @@
 """Requests that wait for something else than their turn: the skipped queue, who is passed over."""
 
-from nullblock.spec.fields import GRAMMAR, WAIT_PHASE, WAITING
+from nullblock.spec.fields import LEAVING, REMOTE, WAIT_PHASE, WAITING
 from nullblock.spec.invariants.ledger import invariant, within
-from nullblock.spec.kernel import State, Value, both, implies, neg
+from nullblock.spec.kernel import State, Value, both, either, implies, neg
+from nullblock.spec.remote import most_awaited
 from nullblock.spec.state import is_waiting
-from nullblock.spec.waiting import has_to_wait, in_line, is_skipped, runs_with_adapter
+from nullblock.spec.waiting import (
+    has_to_wait,
+    in_line,
+    is_put_aside,
+    is_skipped,
+    runs_with_adapter,
+)
 
 
 @invariant("WAIT-46")
@@ -29,15 +36,19 @@ def skipped_places(s: State) -> Value:
 
 @invariant("WAIT-47")
 def who_awaits_is_skipped(s: State) -> Value:
-    """A request that awaits something has never run, and stands in the skipped queue; nothing has
-    come for one that awaits nothing.
+    """A request that awaits something stands in the skipped queue and was not preempted; nothing
+    has come for one that awaits nothing.
     """
     return s.k.forall(
         "R",
         lambda r: both(
-            within(0, s.awaits[r], GRAMMAR + 1),
+            within(0, s.awaits[r], most_awaited(s) + 1),
             within(0, s.came[r], 2),
-            implies(s.awaits[r] != 0, both(is_skipped(s, r), s.stage[r] == WAITING)),
+            implies(
+                both(s.awaits[r] != 0, s.awaits[r] != REMOTE),
+                both(is_put_aside(s, r), s.stage[r] == WAITING),
+            ),
+            implies(s.awaits[r] == REMOTE, either(is_put_aside(s, r), s.stage[r] == LEAVING)),
             implies(s.awaits[r] == 0, s.came[r] == 0),
         ),
     )
@@ -52,7 +63,7 @@ def passed_over_for_a_reason(s: State) -> Value:
         "R",
         lambda r: implies(
             s.k.mem(s.passed, r),
-            both(s.phase == WAIT_PHASE, is_skipped(s, r), has_to_wait(s, r)),
+            both(s.phase == WAIT_PHASE, is_put_aside(s, r), has_to_wait(s, r)),
         ),
     )
 

@@ -12,7 +12,7 @@ from nullblock.spec.explorer.result import Lasso, Progress
 from nullblock.spec.explorer.search import Search
 from nullblock.spec.explorer.story import Story, tell
 from nullblock.spec.liveness.cycles import Graph, Way, components, does_all, ring, within
-from nullblock.spec.liveness.fairness import EVERY, Account, Assumption, account, compiles
+from nullblock.spec.liveness.fairness import EVERY, Account, Assumption, account, brings
 from nullblock.spec.liveness.graph import Edge, Explored, explored
 from nullblock.spec.liveness.properties import PROPERTIES, Pattern
 from nullblock.spec.profiles import NORMATIVE, Semantics
@@ -110,7 +110,7 @@ class Judge:
 
     def __init__(self, graph: Explored, assumed: frozenset[Assumption]) -> None:
         self.graph, self.assumed = graph, assumed
-        self.compiles = compiles(graph, assumed)
+        self.brought = brings(graph, assumed)
 
     def finding(self, id: str) -> Finding:
         """One statement, for everybody."""
@@ -125,7 +125,7 @@ class Judge:
             closed = [within(left, c) for c in components(left)]
             parts += len(closed)
             for part in closed:
-                if does_all(part, (*pattern.takes, *self.compiles)):
+                if does_all(part, (*pattern.takes, *self.brought)):
                     length, way = self.shortest(part, pattern)
                     if best is None or length < best[0]:
                         best = length, way, pattern
@@ -149,7 +149,7 @@ class Judge:
         sources = (v for v in part if any(pattern.takes[0](v, e) for e, _ in part[v]))
         ways = []
         for first in nsmallest(CANDIDATES, sources):
-            way = ring(part, first, (*pattern.takes, *self.compiles))
+            way = ring(part, first, (*pattern.takes, *self.brought))
             turn = min(range(len(way)), key=lambda i: way[i][0])
             way = way[turn:] + way[:turn]
             ways.append((len(self.graph.way(way[0][0])) + len(way), way))

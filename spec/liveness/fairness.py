@@ -5,6 +5,7 @@ never. An assumption says what even the world does not do, or always does again.
 `nullblock.spec.liveness.preconditions` has a scope where, without it, somebody starves.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -13,18 +14,24 @@ from nullblock.spec.explorer.actions import (
     Action,
     Add,
     Compiled,
+    End,
     Evict,
+    Offer,
     Pause,
+    Received,
     Reset,
     ResetEncoder,
     Schedule,
+    Send,
+    Sent,
     Step,
+    Unloaded,
     Update,
 )
 from nullblock.spec.explorer.model import Template
 from nullblock.spec.fields import PAUSED_ALL, UNPAUSED
 from nullblock.spec.liveness.cycles import Take, Way
-from nullblock.spec.liveness.graph import Edge, Explored
+from nullblock.spec.liveness.graph import Edge, Explored, Owed
 
 
 class Assumption(Enum):
@@ -36,6 +43,11 @@ class Assumption(Enum):
     ARRIVALS = "arrivals"
     ADAPTERS = "adapters"
     GRAMMARS = "grammars"
+    CHUNKS = "chunks"
+    WAYS = "ways"
+    ANSWERS = "answers"
+    LOADS = "loads"
+    SENDS = "sends"
 
 
 SENTENCE = {
@@ -47,8 +59,24 @@ SENTENCE = {
     Assumption.ADAPTERS: "where adapters are capped, requests with another one than its own stop "
     "arriving",
     Assumption.GRAMMARS: "every grammar that is awaited is compiled in the end",
+    Assumption.CHUNKS: "every session that waits for a chunk is sent one, ended or aborted",
+    Assumption.WAYS: "where nobody runs, a session that waits with its blocks behind a head that "
+    "lacks some is aborted",
+    Assumption.ANSWERS: "a remote side that looks what it holds knows in the end",
+    Assumption.LOADS: "every load over several steps comes to an end, done or not",
+    Assumption.SENDS: "blocks that are kept for a send are sent in the end",
 }
 EVERY = frozenset(Assumption)
+BRINGS: dict[Assumption, tuple[Owed, tuple[Callable[[str], Action], ...]]] = {
+    Assumption.GRAMMARS: (Owed.GRAMMAR, (Compiled,)),
+    Assumption.CHUNKS: (Owed.CHUNK, (Send, End, Abort)),
+    Assumption.WAYS: (Owed.WAY, (Abort,)),
+    Assumption.ANSWERS: (Owed.ANSWER, (Offer,)),
+    Assumption.LOADS: (Owed.LOAD, (Received,)),
+    Assumption.SENDS: (Owed.SEND, (Sent,)),
+}
+"""What is brought in the end to whom it is owed, and the actions that bring it."""
+BROUGHT_BY = {kind: which for which, (_, kinds) in BRINGS.items() for kind in kinds}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +147,34 @@ def _note(action: Action, taken: int, unpaused: int, assumed: frozenset[Assumpti
             if not taken:
                 return "never taken, because it is not assumed that the engine steps"
             return f"the engine keeps stepping, {unpaused} of them unpaused, as it must"
-        case Update():
+        case Update() | Unloaded():
             return "what is in flight comes back, as it must" if taken else "nothing is in flight"
         case Reset(reset_running) if reset_running and Assumption.RESETS in assumed:
             return "left out: such resets are assumed to end"
         case Add() if not taken:
             return "nobody need arrive"
-        case Compiled() if Assumption.GRAMMARS in assumed:
+        case Compiled() | Offer() | Received() | Sent() | Send() | End() if (
+            BROUGHT_BY[type(action)] in assumed
+        ):
             return "it comes, as it must" if taken else "not awaited all the way round"
         case Abort() if not taken:
             return "nobody need be aborted"
-        case Add() | Abort() | Reset() | Evict() | Pause() | Compiled() | ResetEncoder():
+        case Send() | End() if not taken:
+            return "nobody need send anything"
+        case (
+            Add()
+            | Abort()
+            | Reset()
+            | Evict()
+            | Pause()
+            | Compiled()
+            | ResetEncoder()
+            | Send()
+            | End()
+            | Offer()
+            | Received()
+            | Sent()
+        ):
             return "the world may do so for ever" if taken else "need never happen"
 
 
@@ -167,18 +212,19 @@ def allowed(graph: Explored, assumed: frozenset[Assumption], who: str, edge: Edg
             return True
 
 
-def compiles(graph: Explored, assumed: frozenset[Assumption]) -> tuple[Take[Edge], ...]:
-    """What a cycle must take, whatever it is about: the grammar of each request is compiled, or
-    is not awaited all the way round.
+def brings(graph: Explored, assumed: frozenset[Assumption]) -> tuple[Take[Edge], ...]:
+    """What a cycle must take, whatever it is about: whoever is owed something gets it, or is not
+    owed it all the way round.
     """
-    if Assumption.GRAMMARS not in assumed:
-        return ()
+    ever = frozenset[tuple[Owed, str]]().union(*(at.owed for at in graph.standing))
     return tuple(
-        lambda source, edge, r=t.id: (
-            r not in graph.standing[source].awaiting or edge.action == Compiled(r)
+        lambda source, edge, debt=(owed, r), kinds=kinds: (
+            debt not in graph.standing[source].owed
+            or edge.action in tuple(kind(debt[1]) for kind in kinds)
         )
-        for t in graph.scope.templates
-        if t.grammar
+        for which, (owed, kinds) in BRINGS.items()
+        if which in assumed
+        for r in sorted(r for what, r in ever if what is owed)
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from nullblock.spec.explorer.actions import Action, Schedule, Step, actions
@@ -11,21 +12,35 @@ from nullblock.spec.explorer.search import Search, Violation
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.kernel import Engines, State
 from nullblock.spec.profiles import Semantics
+from nullblock.spec.remote import is_received, is_sent
+from nullblock.spec.sessions import awaits_grammar, awaits_input, holds_while_waiting
 from nullblock.spec.state import head, is_waiting, live
 from nullblock.spec.waiting import lacks
 
 Requests = frozenset[str]
 
 
+class Owed(Enum):
+    """What a request may wait for that the world around the engine brings."""
+
+    GRAMMAR = "its grammar"
+    CHUNK = "its next chunk, or to hear that there is none"
+    ANSWER = "word of what the remote side holds"
+    LOAD = "the end of a load"
+    SEND = "the end of a send"
+    WAY = "an end, where its blocks are in the way of the head of the queue"
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a state is to liveness: who waits, runs and awaits a grammar, whose turn it
-    is, and the pause state."""
+    """What a state is to liveness: who waits, runs and is owed something, whose turn it is, and
+    the pause state.
+    """
 
     waiting: Requests
     running: Requests
-    awaiting: Requests
-    """Who waits for what is not there."""
+    owed: frozenset[tuple[Owed, str]]
+    """What the world has yet to bring, and to whom: to some who have ended, too."""
     head: str | None
     pause: int
 
@@ -116,10 +131,34 @@ def standing(s: State) -> Standing:
     return Standing(
         frozenset(r for r in known if s.stage[r] != RUNNING),
         frozenset(r for r in known if s.stage[r] == RUNNING),
-        frozenset(r for r in known if lacks(s, r)),
+        frozenset(owed(s)),
         head(s),
         s.pause,
     )
+
+
+def owed(s: State) -> Iterator[tuple[Owed, str]]:
+    """What the world has yet to bring, and to whom."""
+    for r in s.k.requests:
+        if awaits_grammar(s, r):
+            yield Owed.GRAMMAR, r
+        if awaits_input(s, r) and lacks(s, r):
+            yield Owed.CHUNK, r
+        if s.unsure[r]:
+            yield Owed.ANSWER, r
+        if is_received(s, r):
+            yield Owed.LOAD, r
+        if is_sent(s, r):
+            yield Owed.SEND, r
+        if is_in_the_way(s, r):
+            yield Owed.WAY, r
+
+
+def is_in_the_way(s: State, r: str) -> bool:
+    """Whether r waits with its blocks, as sessions do, behind a head that lacks some; and nobody
+    runs, who would give back more.
+    """
+    return bool(s.nr == 0 and holds_while_waiting(s, r) and head(s) not in (None, r))
 
 
 def explored(

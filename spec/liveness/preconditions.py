@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from nullblock.spec.explorer.model import Scope, Template
 from nullblock.spec.explorer.scopes import A, B, C
+from nullblock.spec.explorer.session_scopes import SESSIONS_AHEAD
 from nullblock.spec.facts import Config
 from nullblock.spec.liveness.fairness import EVERY, SENTENCE, Assumption
 from nullblock.spec.liveness.scopes import DISTURBED, HALTED, PAIR, RANKED, config
@@ -85,6 +86,12 @@ def _assumption(which: Assumption, upheld: str, scope: Scope) -> Precondition:
 
 def _alone(name: str, config: Config, *templates: Template, pauses: tuple[int, ...] = ()) -> Scope:
     return Scope(name, "", config, templates, aborts=False, pauses=pauses)
+
+
+def _with_connector(name: str, *templates: Template) -> Scope:
+    """The second half of a step reports what became of loads and sends."""
+    taken = config(2, 2, 4, connector=True)
+    return Scope(name, "", taken, templates, aborts=False, halves=True)
 
 
 _REFUSED = "normative refuses the request at arrival (LIFE-2); vllm-0.22.1 takes it in"
@@ -204,6 +211,39 @@ PRECONDITIONS: tuple[Precondition, ...] = (
             Template("a", (A,), 1, grammar=True),
         ),
     ),
+    _assumption(
+        Assumption.CHUNKS,
+        "its client: vLLM has no limit to how long a session may wait",
+        _alone(
+            "never-told",
+            config(2, 2, 4, sessions=True),
+            Template("a", (A,), 1, chunks=((B,),)),
+        ),
+    ),
+    _assumption(
+        Assumption.WAYS,
+        "nobody: the blocks of a session that waits are never taken from it",
+        SESSIONS_AHEAD,
+    ),
+    _assumption(
+        Assumption.ANSWERS,
+        "the connector",
+        _with_connector("never-known", Template("a", (A, A), 1, remote=1, unsure=True)),
+    ),
+    _assumption(
+        Assumption.LOADS,
+        "the connector and its workers",
+        _with_connector("never-loaded", Template("a", (A, A), 1, remote=2, loads_over_steps=True)),
+    ),
+    _assumption(
+        Assumption.SENDS,
+        "the connector and its workers",
+        _with_connector(
+            "never-sent",
+            Template("a", (A, A, A), 1, delays_free=True),
+            Template("b", (B, B, B), 1),
+        ),
+    ),
 )
 """Those of the configuration and the request first, then those of what happens for ever."""
 
@@ -212,6 +252,7 @@ NOT_NEEDED: tuple[tuple[str, str], ...] = (
     ("enable_prefix_caching", "what is lost is computed again"),
     ("long_prefill_token_threshold", "a chunk of one token is progress"),
     ("async_scheduling", "what is in flight comes back"),
+    ("loads that do not fail", "each is tried once, and what is missing is computed"),
     (
         "no arrivals, no aborts",
         "under FCFS nobody who comes later is served before, but for grammars and adapters",

@@ -6,6 +6,7 @@ from nullblock.spec.groups import is_null, is_padding
 from nullblock.spec.hybrid import hit_table
 from nullblock.spec.kernel import State, Value, both, loop
 from nullblock.spec.machine.groups import let_outlived_go
+from nullblock.spec.remote import caches_at_once
 from nullblock.spec.rules.groups import drop_null, pad
 from nullblock.spec.rules.pool import adopt, pop_block, publish, push_new, uncache
 from nullblock.spec.state import fits, hashable, lru, room
@@ -13,7 +14,7 @@ from nullblock.spec.state import fits, hashable, lru, room
 
 def allocate_slots(s: State, r: Value) -> Value:
     """Give the actor r room for what it asked: hits first, then new blocks, then hashes. False,
-    and no change, if they do not fit.
+    if they do not fit; nothing has changed then but for blocks that r has given back (GROUP-6).
 
     The three phases of KVCacheManager.allocate_slots (ALLOC-1, POOL-11, POOL-10, HASH-12), each
     for one table of r after the other.
@@ -35,7 +36,7 @@ def allocate_slots(s: State, r: Value) -> Value:
             adopt(s, hit_table(s, r, s.na), s.hit[s.na])
     for t in s.k.tables(r):
         take_missing(s, t)
-    if s.k.caching:
+    if caches_at_once(s, r):
         for t in s.k.tables(r):
             publish_filled(s, t)
     return True

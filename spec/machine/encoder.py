@@ -3,14 +3,17 @@
 from nullblock.spec.encoder import (
     first_passed,
     first_referred,
+    first_repeated,
     gets_nothing,
     has_inputs,
     has_let_go,
+    has_repeated,
     has_scheduled,
     is_at_hand,
+    is_found,
     is_input_of,
-    is_kept,
     is_over,
+    is_repeated,
     is_unneeded,
     must_end,
     needs_eviction,
@@ -25,6 +28,7 @@ from nullblock.spec.rules.encoder import (
     end_before,
     end_plan,
     evict_item,
+    hold_again,
     let_go_of,
     pass_item,
     plan_item,
@@ -45,7 +49,7 @@ def look_at_item(s: State) -> None:
         end_plan(s)
     elif is_at_hand(s):
         pass_item(s)
-    elif is_kept(s):
+    elif is_found(s):
         refer(s)
     elif must_end(s):
         end_before(s)
@@ -80,6 +84,19 @@ def take_inputs(s: State, r: Value) -> None:
             changes=ENCODER_LOOP,
         ):
             take_input(s, r)
+        hold_repeated(s, r)
+
+
+def hold_repeated(s: State, r: Value) -> None:
+    """In vllm-0.32.0 refer to what is taken at its other places too (ENC-40)."""
+    if s.k.sem.items_held_by_place:
+        for _ in loop(
+            s,
+            until=lambda: neg(has_repeated(s, r)),
+            decreases=lambda: s.k.count("I", lambda i: is_repeated(s, r, i)),
+            changes=ENCODER_LOOP,
+        ):
+            hold_again(s, r, first_repeated(s, r))
 
 
 def let_inputs_go(s: State, r: Value) -> None:

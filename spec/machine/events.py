@@ -2,9 +2,12 @@
 
 from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import HANDED, MOVED, PAUSED_ALL, RUNNING, UNPAUSED
-from nullblock.spec.kernel import State, Value, both, either, loop, neg
+from nullblock.spec.kernel import State, Value, either, ite, loop, neg
 from nullblock.spec.machine.blocks import free, withdraw
 from nullblock.spec.machine.encoder import let_inputs_go
+from nullblock.spec.machine.remote import part
+from nullblock.spec.machine.sessions import leave_with_blocks
+from nullblock.spec.remote import keeps_blocks
 from nullblock.spec.rules.encoder import wipe_embeddings
 from nullblock.spec.rules.pool import evict_block, wipe
 from nullblock.spec.rules.queues import (
@@ -13,15 +16,15 @@ from nullblock.spec.rules.queues import (
     add_request,
     begin_reset,
     end_reset,
-    forget,
     preempt_for_reset,
     reject,
     requeue,
     set_pause,
 )
+from nullblock.spec.rules.remote import quit_for_good
 from nullblock.spec.rules.waiting import come
+from nullblock.spec.sessions import awaits_grammar, holds_while_waiting, num_waiting
 from nullblock.spec.state import index_of, live, servable
-from nullblock.spec.waiting import lacks
 
 RESET_LOOP = HANDED | MOVED | {"comp", "ph", "pd", "drop", "old", "landed"}
 
@@ -44,8 +47,12 @@ def abort(s: State, r: Value) -> Value:
     if s.stage[r] == RUNNING:
         abort_running(s, index_of(s, r))
         let_inputs_go(s, r)
-        free(s, r)
-        forget(s, r)
+        part(s, r)
+    elif s.k.connector:
+        quit_for_good(s, r)
+        part(s, r)
+    elif holds_while_waiting(s, r):
+        leave_with_blocks(s, r)
     else:
         let_inputs_go(s, r)
         abort_waiting(s, r)
@@ -56,7 +63,7 @@ def compiled(s: State, r: Value) -> Value:
     """The grammar of r is compiled. Returns False, and changes nothing, where nobody awaits that
     (WAIT-43).
     """
-    if not lacks(s, r):
+    if not awaits_grammar(s, r):
         return False
     come(s, r)
     return True
@@ -121,6 +128,21 @@ def unfinished(s: State) -> Value:
 
     Source: Scheduler.get_num_unfinished_requests, has_unfinished_requests.
     """
-    if s.pause == PAUSED_ALL:
-        return False
-    return either(s.nr > 0, both(s.pause == UNPAUSED, s.nwait > 0))
+    return num_unfinished(s) > 0
+
+
+def num_unfinished(s: State) -> Value:
+    """How many requests there is work for (LIFE-16)."""
+    waiting = ite(s.pause == UNPAUSED, num_waiting(s), 0)
+    return ite(s.pause == PAUSED_ALL, 0, s.nr + waiting)
+
+
+@clause("LIFE-18")
+def has_news(s: State) -> Value:
+    """There is something to tell while a request has ended that no step has reported, or was
+    refused and no update has said so; and while blocks of one are kept.
+
+    A step is then made though there is no work, so that workers let go of what they keep. Source:
+    Scheduler.has_finished_requests.
+    """
+    return either(s.k.card(s.finished) > 0, s.nrej > 0, keeps_blocks(s))

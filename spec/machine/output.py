@@ -1,13 +1,17 @@
 """What a decided step tells the worker: readings of the state between `decide` and `commit`."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from nullblock.spec.catalogue import clause
 from nullblock.spec.drafts import tokens_ahead
 from nullblock.spec.fields import NEW, RESUMED
 from nullblock.spec.groups import sees_part
 from nullblock.spec.kernel import State, Value
+from nullblock.spec.sessions import num_output
 
+T = TypeVar("T")
 Blocks = tuple[int, ...] | tuple[tuple[int, ...], ...]
 """Blocks of a request; of several groups a tuple for each."""
 
@@ -19,6 +23,8 @@ class NewRequest:
     id: Value
     blocks: Blocks
     computed: int
+    prefill: int | None
+    """How many tokens are sent besides the prompt's own; None: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +105,15 @@ def encoder_inputs(s: State) -> tuple[tuple[Value, int], ...]:
 def evicted_items(s: State) -> tuple[int, ...]:
     """The items that were evicted in a step are reported with it, in that order.
 
-    Source: Scheduler.schedule, free_encoder_mm_hashes.
+    Source: Scheduler.schedule, free_encoder_mm_hashes. In vllm-0.32.0 not those that are in the
+    cache again.
     """
-    return tuple(s.gone[i] for i in range(s.ngone)) if s.k.encodes else ()
+    if not s.k.encodes:
+        return ()
+    told = (s.gone[i] for i in range(s.ngone))
+    if s.k.sem.evictions_told_if_gone:
+        return tuple(n for n in told if s.kept[n] == 0)
+    return tuple(told)
 
 
 @clause("OUT-2")
@@ -161,14 +173,41 @@ def common_prefixes(s: State) -> int | tuple[int, ...] | None:
     return tuple(common_prefix(s, g) for g in range(len(s.k.groups)))
 
 
+@clause("OUT-16")
+def new_order(s: State) -> list[Value]:
+    """Requests that the worker has not seen are reported as new, in schedule order; to the second
+    model runner, which forgets whoever was preempted, resumed ones are new as well, behind those.
+
+    Source: Scheduler.schedule, use_v2_model_runner.
+    """
+    if s.k.second_runner:
+        return _of_kind(s, NEW) + _of_kind(s, RESUMED)
+    return _of_kind(s, NEW)
+
+
 @clause("OUT-5")
 def cached_order(s: State) -> list[Value]:
     """Known requests are reported running ones first, in schedule order, then resumed ones.
 
     Source: Scheduler._make_cached_request_data.
     """
-    ids = [r for r, _ in scheduled(s)]
-    return [r for r in ids if s.fresh[r] == 0] + [r for r in ids if s.fresh[r] == RESUMED]
+    if s.k.second_runner:
+        return _of_kind(s, 0)
+    return _of_kind(s, 0) + _of_kind(s, RESUMED)
+
+
+def _of_kind(s: State, kind: Value) -> list[Value]:
+    return [r for r, _ in scheduled(s) if s.fresh[r] == kind]
+
+
+@clause("OUT-17")
+def prefill(s: State, r: Value) -> int | None:
+    """The second model runner is sent all tokens of a request that is new to it: of a resumed one
+    its output too.
+
+    Source: NewRequestData.prefill_token_ids.
+    """
+    return s.ntok[r] if s.k.second_runner else None
 
 
 def _cached(s: State, r: Value) -> CachedRequest:
@@ -177,7 +216,7 @@ def _cached(s: State, r: Value) -> CachedRequest:
         id=r,
         new_blocks=blocks(s, r, 0 if resumed else s.told[r]),
         computed=s.comp[r],
-        num_output=s.ntok[r] - s.k.prompt_len(r) + tokens_ahead(s, r),
+        num_output=num_output(s, r) + tokens_ahead(s, r),
         resumed=resumed,
         all_tokens=tokens_again(s, r),
     )
@@ -192,7 +231,7 @@ def scheduler_output(s: State) -> SchedulerOutput:
     order = scheduled(s)
     return SchedulerOutput(
         num_scheduled_tokens=order,
-        new=tuple(NewRequest(r, blocks(s, r), s.comp[r]) for r, _ in order if s.fresh[r] == NEW),
+        new=tuple(NewRequest(r, blocks(s, r), s.comp[r], prefill(s, r)) for r in new_order(s)),
         cached=tuple(_cached(s, r) for r in cached_order(s)),
         preempted=frozenset(s.preempted),
         finished=frozenset(s.finished),
@@ -201,3 +240,26 @@ def scheduler_output(s: State) -> SchedulerOutput:
         encoder_inputs=encoder_inputs(s),
         evicted_items=evicted_items(s),
     )
+
+
+@clause("OUT-18")
+def ends_told(s: State) -> dict[int, frozenset[Value]] | None:
+    """With an update each client is told which of its requests have ended since the last one,
+    whatever ended them; who has none to hear of is told nothing.
+
+    Source: Scheduler.update_from_output: finished_req_ids_dict.
+    """
+    if not s.k.tells_ends:
+        return None
+    return {client: frozenset(s.ends[client]) for client in s.ends if s.ends[client]}
+
+
+@clause("OUT-19")
+def by_client(told: Iterable[tuple[int, T]]) -> list[T]:
+    """Outputs go to one client after the other, to each in the order in which its requests were
+    settled, its refusals first.
+
+    Source: Scheduler.update_from_output: engine_core_outputs. `told` has whose an output is, and
+    the output.
+    """
+    return [output for _, output in sorted(told, key=lambda one: one[0])]

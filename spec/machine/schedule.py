@@ -4,6 +4,7 @@ from nullblock.spec.encoder import gets_nothing
 from nullblock.spec.fields import HANDED, LOOKUP, MOVED
 from nullblock.spec.hybrid import is_passed_over, scannable, wanted
 from nullblock.spec.kernel import State, Value, both, either, loop, neg
+from nullblock.spec.later import left
 from nullblock.spec.machine.blocks import allocate_slots, free, withdraw
 from nullblock.spec.machine.encoder import (
     let_inputs_go,
@@ -13,10 +14,10 @@ from nullblock.spec.machine.encoder import (
     withdraw_inputs,
 )
 from nullblock.spec.machine.output import scheduler_output
+from nullblock.spec.machine.remote import admit_or_load
 from nullblock.spec.machine.waiting import passed_over
 from nullblock.spec.rules.groups import pass_over_block
 from nullblock.spec.rules.lookup import (
-    admit,
     ask_to_enter,
     ask_to_run,
     begin_lookup,
@@ -51,7 +52,10 @@ from nullblock.spec.state import (
 )
 
 RUNNING_LOOP = (
-    HANDED | MOVED | {"comp", "sched", "budget", "used", "at", "actor", "asked", "goal", "halted"}
+    HANDED
+    | MOVED
+    | {"comp", "sched", "budget", "used", "slots", "mates"}
+    | {"at", "actor", "asked", "goal", "halted"}
 )
 WAITING_LOOP = RUNNING_LOOP | frozenset(LOOKUP) | {"adm", "blocked"}
 ADVANCE_LOOP = frozenset(
@@ -113,7 +117,7 @@ def schedule_running_requests(s: State) -> None:
     """
     for _ in loop(
         s,
-        until=lambda: either(s.at >= s.nr, s.budget == 0, s.halted == 1),
+        until=lambda: either(s.at >= s.nr, left(s) == 0, s.halted == 1),
         decreases=lambda: s.nr - s.at + 1 - s.halted,
         changes=RUNNING_LOOP,
         keep=lambda: at_rest(s),
@@ -151,7 +155,7 @@ def admit_or_stay(s: State, r: Value) -> None:
     ask_to_enter(s, r, tokens_to_admit(s, r))
     if allocate_slots(s, r):
         take_inputs(s, r)
-        admit(s, r)
+        admit_or_load(s, r)
     else:
         let_inputs_go(s, r)
         give_up(s, r)

@@ -1,6 +1,8 @@
 """Whom the waiting phase passes over."""
 
 from nullblock.spec.kernel import State, Value
+from nullblock.spec.machine.remote import let_loaded_go_on
+from nullblock.spec.remote import awaits_load
 from nullblock.spec.rules.waiting import pass_by, promote
 from nullblock.spec.waiting import has_come, has_to_wait
 
@@ -12,7 +14,10 @@ def passed_over(s: State, r: Value) -> Value:
     if not s.k.skips:
         return False
     if has_come(s, r):
-        promote(s, r)
+        if awaits_load(s, r):
+            let_loaded_go_on(s, r)
+        else:
+            promote(s, r)
     if not has_to_wait(s, r):
         return False
     pass_by(s, r)

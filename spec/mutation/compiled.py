@@ -6,6 +6,7 @@ import ast
 import hashlib
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -17,11 +18,21 @@ from nullblock.spec.compiled import build
 from nullblock.spec.compiled.context import Sizes
 from nullblock.spec.compiled.translate import Program
 from nullblock.spec.compiled.translate import program as translate
-from nullblock.spec.compiled.values import Num, Untranslatable, Value
+from nullblock.spec.compiled.values import (
+    Bits,
+    Bound,
+    Dic,
+    Num,
+    StateRef,
+    Untranslatable,
+    Value,
+    Vec,
+)
 from nullblock.spec.compiled.values import Scope as Names
 from nullblock.spec.explorer.liveness import SERVED
 from nullblock.spec.explorer.model import ModelEnv, Scope, beginning
 from nullblock.spec.explorer.search import GUARD, PROMISE, Search
+from nullblock.spec.kernel import Rule
 from nullblock.spec.mutation import schema
 from nullblock.spec.mutation.forks import Json, in_child
 from nullblock.spec.mutation.generate import Mutant, numbers
@@ -35,6 +46,7 @@ BUILDING = 600.0
 WITNESS = "witness"
 """What is missing where a scope no longer reaches what it promises to."""
 HERE = Path(__file__).parent
+ASKED = re.compile(r"ASKED\((\d+)\)")
 
 
 class Schema(Program):
@@ -56,6 +68,43 @@ class Schema(Program):
             return Num(f"ASKED({n})")
         return super().word(name, node, scope)
 
+    def choose(self, test: Num, a: Value, b: Value, node: ast.AST, scope: Names) -> Value:
+        """`a if test else b`: where a mutant is asked for, numbers and sets of it and of the text
+        can be compared.
+        """
+        asked = ASKED.fullmatch(test.c)
+        a, b = self.materialise(a, node, scope), self.materialise(b, node, scope)
+        if asked is None or isinstance(a, Vec | Dic) or isinstance(b, Vec | Dic):
+            return super().choose(test, a, b, node, scope)
+        if isinstance(a, Bits) and isinstance(b, Bits):
+            return Bits(f"FORK(bits, {asked[1]}, ({a.c}), ({b.c}))", a.fails or b.fails)
+        x, y = self.num(a, node, scope), self.num(b, node, scope)
+        text = f"FORK(int, {asked[1]}, ({x.c}), ({y.c}))"
+        return Num(text, x.opt or y.opt, x.fails or y.fails)
+
+    def _fire(self, rule: Rule, arguments: list[Value], node: ast.expr, scope: Names) -> Value:
+        """A rule: what fires one cannot be tried."""
+        found = super()._fire(rule, arguments, node, scope)
+        assert isinstance(found, Num)
+        return Num(f"(untried(), {found.c})", fails=True)
+
+    def _branch(self, n: ast.If, scope: Names) -> tuple[str, bool]:
+        """Of a statement that a mutant leaves out is seen what it changes."""
+        test = self.expr(n.test, scope)
+        asked = ASKED.fullmatch(test.c) if isinstance(test, Num) else None
+        if asked is None or not (isinstance(n.body[0], ast.Pass) and _changes_state_alone(n)):
+            return super()._branch(n, scope)
+        return f"SKIP({asked[1]}, {{\n{self.block(n.orelse, scope)[0]}\n}})", False
+
+    def _note(self, f: Bound, call: ast.Call, scope: Names) -> str:
+        """What a watcher notes is no part of a state."""
+        return f"n_effects++;\n{super()._note(f, call, scope)}"
+
+    def _set(self, of: Value, name: str, value: Value, n: ast.stmt, scope: Names) -> str:
+        """Nor is what it remembers."""
+        text = super()._set(of, name, value, n, scope)
+        return text if isinstance(of, StateRef) else f"n_effects++;\n{text}"
+
     def checked(self, id: str, value: Value, rule: str = "-1") -> str:
         """Judge a statement and its forms."""
         text = f"return {self.condition(value)};"
@@ -63,6 +112,13 @@ class Schema(Program):
             self.judged[text] = self.fresh("holds")
             self.outer(f"int {self.judged[text]}(void)", lambda: text)
         return f"consider({self.statements.index(id)}, {rule}, {self.judged[text]});"
+
+
+def _changes_state_alone(n: ast.If) -> bool:
+    """Whether all that a statement does shows in the state: it names nothing, and ends nothing."""
+    inside = [x for part in n.orelse for x in ast.walk(part)]
+    named = any(isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store) for x in inside)
+    return not named and not any(isinstance(x, ast.Return | ast.Break | ast.For) for x in inside)
 
 
 def mutated(number: int) -> bool:
@@ -132,11 +188,12 @@ class Compiled:
             said["outcome"] == "complete",
         )
 
-    def met(self) -> frozenset[int]:
-        """The mutants whose place is met in the search without any: with one of the others chosen
-        the search is the same. Raises Unjudged.
+    def met(self, compared: Iterable[int] = ()) -> frozenset[int]:
+        """The mutants whose place is met in the search without any, of those that are `compared`
+        the ones that are not there what the text is: with one of the others chosen the search is
+        the same. Raises Unjudged.
         """
-        *notes, end = self._run(None, PLACES=1)
+        *notes, end = self._run(None, PLACES=1, COMPARED=",".join(map(str, compared)))
         if end["outcome"] != "complete":
             raise Unjudged(f"{self.name}: the search ended otherwise: {end}")
         return frozenset(n["met"] for n in notes)
@@ -224,7 +281,7 @@ def _program(
     sizes = Sizes(2 * room, "int16_t", 2)
     text, p = translate(Search(b.scope, b.semantics), first, sizes, translator=Schema)
     path, source = folder / b.name, folder / f"{b.name}.c"
-    head, *tail = ((HERE / name).read_text() for name in ("chosen.c", "forms.c"))
+    head, *tail = ((HERE / n).read_text() for n in ("chosen.c", "compared.c", "forms.c"))
     text = "\n".join((f"#define MUTANTS {len(numbers()) + 1}", head, text, *tail))
     done: Future[object] | None = None
     if not path.exists() or not source.exists() or source.read_text() != text:

@@ -58,7 +58,8 @@ def scopes() -> dict[str, Bounds]:
 class Explorer:
     """Scopes with some mutants in them, and what the specification itself does there.
 
-    They are compiled when they are first needed, those that notice most before the others.
+    They are compiled when they are first needed, those that notice most before the others, and
+    searched from the smallest on.
     """
 
     def __init__(self, some: Iterable[Mutant], names: Sequence[str], folder: Path) -> None:
@@ -66,20 +67,26 @@ class Explorer:
         self.batches = [[n for n in names if n in FIRST], [n for n in names if n not in FIRST]]
         self.ready: list[Compiled] = []
         self.clean: dict[str, Found] = {}
-        self.met: dict[str, frozenset[int]] = {}
-        """The mutants whose place the specification itself meets in a scope."""
+        self.others: dict[str, frozenset[int]] = {}
+        """The mutants that are another thing than the text in some place that the specification
+        itself meets in a scope. Of those of statements, which are judged in one search, it is
+        enough that they are met.
+        """
 
     def scopes(self) -> Iterator[Compiled]:
         """The scopes, one by one."""
         yield from self.ready
         while self.batches:
             batch = [scopes()[name] for name in self.batches.pop(0)]
-            for c in programs(self.some, batch, self.folder):
-                self.ready.append(c)
+            compared = [numbers()[m.id] for m in self.some if not m.is_statement]
+            made = programs(self.some, batch, self.folder)
+            for c in made:
                 self.clean[c.name] = c(0)
                 assert self.clean[c.name].complete, f"the specification does not pass {c.name}"
-                self.met[c.name] = c.met()
-            yield from self.ready[-len(batch) :] if batch else ()
+                self.others[c.name] = c.met(compared)
+            made.sort(key=lambda c: self.clean[c.name].states)
+            self.ready += made
+            yield from made
 
     def prepare(self) -> None:
         """Compile all scopes that are left."""
@@ -90,12 +97,12 @@ class Explorer:
         """Which scope notices a defect first, by what, and its shortest counterexample there.
 
         `same`: where no scope notices it, whether each has the states and transitions of the
-        specification; `unlike`: those that have not. A scope in which a mutant's place is never
-        met goes as the specification goes, and is not searched.
+        specification; `unlike`: those that have not. A scope in which a mutant never differs
+        from the text goes as the specification goes, and is not searched.
         """
         number, unlike = numbers().get(defect.id), []
         for c in self.scopes():
-            if number and number not in self.met[c.name]:
+            if number and number not in self.others[c.name]:
                 continue
             found = c(number) if number else readable(defect, c.name, LIMIT)
             if not found.states:
@@ -115,8 +122,8 @@ class Explorer:
         return next((f.breaks for c in asked if (f := c(one, other)).breaks), "")
 
     def concerned(self, mutant: Mutant, first: str) -> list[Compiled]:
-        """The scopes in which a mutant's place is met, one of them before the others."""
-        some = [c for c in self.scopes() if numbers()[mutant.id] in self.met[c.name]]
+        """The scopes in which a mutant differs from the text, one of them before the others."""
+        some = [c for c in self.scopes() if numbers()[mutant.id] in self.others[c.name]]
         return sorted(some, key=lambda c: c.name != first)
 
 

@@ -32,14 +32,16 @@ from nullblock.spec.mutation.operators import text as one_line
 SPEC = Path(nullblock.spec.__file__).parent
 DECISIONS = (
     *(f"rules/{name}.py" for name in ("pool", "lookup", "queues", "steps", "drafts", "later")),
-    *(f"rules/{name}.py" for name in ("groups", "waiting", "encoder")),
+    *(f"rules/{name}.py" for name in ("groups", "waiting", "encoder", "pooling", "sessions")),
+    *("rules/loads.py", "rules/remote.py", "machine/remote.py", "remote.py"),
+    "rules/clients.py",
     *("state.py", "flight.py", "drafts.py", "later.py", "groups.py", "waiting.py"),
-    *("hybrid.py", "encoder.py", "planning.py"),
+    *("hybrid.py", "encoder.py", "planning.py", "pooling.py", "sessions.py", "turns.py"),
     *(
         f"machine/{name}.py"
         for name in ("blocks", "schedule", "update", "drafts", "events", "output")
     ),
-    *(f"machine/{name}.py" for name in ("groups", "waiting", "encoder")),
+    *(f"machine/{name}.py" for name in ("groups", "waiting", "encoder", "sessions")),
 )
 """Files that say what an engine does."""
 STATEMENTS = (
@@ -56,6 +58,10 @@ STATEMENTS = (
             "hybrid",
             "waiting",
             "encoder",
+            "pooling",
+            "clients",
+            "sessions",
+            "remote",
         )
     ),
     "explorer/transitions.py",

@@ -32,7 +32,7 @@ def uses() -> dict[str, frozenset[str]]:
     named: dict[str, set[str]] = {}
     for file in DECISIONS:
         for f in source(file).functions():
-            named[f.name] = {n.id for n in ast.walk(f) if isinstance(n, ast.Name)} | {f.name}
+            named[f.name] = _asked(f) | {f.name}
     grown = True
     while grown:
         grown = False
@@ -41,6 +41,14 @@ def uses() -> dict[str, frozenset[str]]:
             grown = grown or bool(more)
             found |= more
     return {name: frozenset(found) for name, found in named.items()}
+
+
+def _asked(text: ast.AST) -> set[str]:
+    """The names in it that it takes from elsewhere: a variable of its own is no function."""
+    names = [n for n in ast.walk(text) if isinstance(n, ast.Name)]
+    own = {n.id for n in names if isinstance(n.ctx, ast.Store)}
+    own |= {a.arg for a in ast.walk(text) if isinstance(a, ast.arg)}
+    return {n.id for n in names} - own
 
 
 def concerned(defect: Defect) -> list[str]:
@@ -64,7 +72,7 @@ def _written() -> dict[str, str]:
 def _stated() -> tuple[str, frozenset[str]]:
     """The text of all statements, and what rules and readings they use."""
     some = [source(file) for file in STATEMENTS]
-    asked = {n.id for s in some for n in ast.walk(s.tree) if isinstance(n, ast.Name)}
+    asked = set().union(*(_asked(f) for s in some for f in s.functions()))
     used = frozenset().union(*(uses().get(name, frozenset()) for name in asked))
     return "\0".join(s.text for s in some), used
 

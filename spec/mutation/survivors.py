@@ -28,6 +28,7 @@ from nullblock.spec.mutation.reasons import (
     Reason,
 )
 from nullblock.spec.mutation.survivors_of_features import FEATURES
+from nullblock.spec.mutation.survivors_of_services import SERVICES
 
 
 def reason(m: Mutant) -> Reason | None:
@@ -37,9 +38,6 @@ def reason(m: Mutant) -> Reason | None:
             return why
     return WEAKER_GUARD if asks_less(m) else None
 
-
-UNDER_WAY: frozenset[str] = frozenset()
-"""Files whose mutants were not gone through to the end: some go unnoticed without a reason."""
 
 GHOST = Reason(
     "equivalent",
@@ -136,8 +134,8 @@ BY_READY = Reason(
 ONLY_ONE = Reason("equivalent", "it is only asked whether the flag is 1")
 NOBODY_ASKS = Reason(
     "equivalent",
-    "only vllm-0.22.1 asks for the flag, and only where drafts come: elsewhere it is remembered "
-    "for nobody",
+    "only vllm-0.22.1 asks for the flag, and whoever pads admissions, and only where drafts come: "
+    "elsewhere it is remembered for nobody",
 )
 TOGETHER = Reason(
     "unreached",
@@ -188,6 +186,7 @@ ONE_IN_STEP = Reason(
 
 ONE_BY_ONE: dict[str, Reason] = {
     **FEATURES,
+    **SERVICES,
     "groups.is_null.condition-1": SEES_ALL,
     "groups.is_padding.condition-1": SEES_ALL,
     "groups.is_pending.condition-1": SEES_ALL,
@@ -211,7 +210,6 @@ ONE_BY_ONE: dict[str, Reason] = {
     "groups.missing.off-by-one-1": REFUSED_ANYHOW,
     "groups.missing.condition-3": WATERMARK_AND_WINDOW,
     "groups.missing.constant-2": WATERMARK_AND_WINDOW,
-    "machine.groups.pass_over_unseen.condition-1": SEES_ALL,
     "rules.lookup.look.condition-1": SEES_ALL,
     "rules.lookup.look.condition-2": Reason(
         "equivalent",
@@ -235,23 +233,22 @@ ONE_BY_ONE: dict[str, Reason] = {
     "machine.events.compiled.result-[12]": ANSWERED,
     "rules.waiting.enter_skipped.constant-1": PLACES,
     "rules.queues.add_request.order-1": APART,
-    "rules.queues._forget.order-[12]": APART,
     "rules.steps.take_token.order-1": APART,
     "rules.steps.advance.constant-14": ONLY_ONE,
     "rules.drafts.forget_drafts.constant-4": ONLY_ONE,
     "rules.drafts.mark_chunk.condition-1": NOBODY_ASKS,
-    "rules.drafts.mark_chunk.conjunct-[12]": NOBODY_ASKS,
-    "rules.drafts.reject_drafts.condition-7": TOGETHER,
-    "rules.drafts.cut_off.condition-5": TOGETHER,
-    "rules.drafts.take_draft.condition-2": KEPT_PROMISE,
+    "drafts.remembers_chunks.conjunct-[34]": NOBODY_ASKS,
+    "rules.drafts.take_back.condition-5": TOGETHER,
+    "rules.drafts.cut_off.condition-7": TOGETHER,
+    "rules.drafts.take_draft.condition-4": KEPT_PROMISE,
     "rules.drafts.cut_off.constant-8": NONE_LEFT,
-    "rules.drafts.reject_drafts.skip-8": GHOST,
-    "rules.drafts.reject_drafts.sign-8": GHOST,
-    "rules.drafts.reject_drafts.condition-1[34]": GHOST,
-    "rules.drafts.reject_drafts.negate-14": GHOST,
-    "rules.drafts.reject_drafts.boundary-7": GHOST,
-    "rules.drafts.reject_drafts.off-by-one-11": GHOST,
-    "rules.drafts.reject_drafts.constant-[78]": GHOST,
+    "rules.drafts.take_back.skip-7": GHOST,
+    "rules.drafts.take_back.sign-7": GHOST,
+    "rules.drafts.take_back.condition-1[12]": GHOST,
+    "rules.drafts.take_back.negate-4": GHOST,
+    "rules.drafts.take_back.boundary-3": GHOST,
+    "rules.drafts.take_back.off-by-one-4": GHOST,
+    "rules.drafts.take_back.constant-[78]": GHOST,
     "machine.drafts.reject_rest.condition-1": GONE_WITH_IT,
     "drafts.computable.*": ONLY_STATED,
     "drafts.tokens_ahead.condition-1": ONLY_STATED,
@@ -279,12 +276,11 @@ ONE_BY_ONE: dict[str, Reason] = {
     "state.is_victim.*": ONLY_A_GUARD,
     "state.turn.conjunct-1": ONLY_A_GUARD,
     "state.at_rest.conjunct-*": ONLY_A_GUARD,
-    "rules.queues._forget.skip-3": ANEW,
-    "rules.queues._forget.constant-3": ANEW,
-    "rules.queues._forget.constant-9": ANEW,
-    "rules.queues._forget.constant-10": ANEW,
+    "rules.queues._erase.skip-3": ANEW,
+    "rules.queues._erase.constant-3": ANEW,
+    "rules.queues._erase.constant-9": ANEW,
+    "rules.queues._erase.constant-10": ANEW,
     "rules.pool.wipe.constant-1": GHOST,
-    "state.fits.sign-5": NONE_HELD,
     "machine.blocks.settled.condition-*": OUTLINE,
     "machine.blocks.settled.result-1": OUTLINE,
     "machine.schedule.schedule_or_preempt.sign-1": OUTLINE,
@@ -305,8 +301,8 @@ ONE_BY_ONE: dict[str, Reason] = {
     "rules.queues.add_request.constant-[12]": PLACES,
     "rules.queues.requeue.constant-8": PLACES,
     "rules.pool._enqueue.constant-2": PLACES,
-    "rules.queues._leave_running.condition-1": PLACES,
-    "rules.queues._leave_running.constant-1": PLACES,
+    "rules.queues.leave_running.condition-1": PLACES,
+    "rules.queues.leave_running.constant-2": PLACES,
     "machine.output._cached.condition-2": TOLD_NOTHING,
     "rules.queues.preempt.constant-10": PLACES,
     "rules.pool.release.constant-[167]": GHOST,
@@ -326,7 +322,7 @@ ONE_BY_ONE: dict[str, Reason] = {
     "rules.steps.begin_update.skip-3": REFUSALS,
     "rules.steps.begin_update.constant-[12]": REFUSALS,
     "rules.steps.begin_advance.constant-2": EMPTY_TURN,
-    "rules.queues._forget.skip-6": WITHIN_STEP,
+    "rules.queues._erase.skip-6": WITHIN_STEP,
     "state.live.conjunct-2": ONE_LEAVER,
 }
 """By the IDs, which may contain `*` and `[…]`."""

@@ -69,6 +69,14 @@ class SymbolicEnv(OneGroup):
     """The layers see all of the past; others, and several groups, are searched, not proved."""
     encodes = False
     """No model has an encoder; those that have one are searched, not proved."""
+    sessions = False
+    """Nobody is a session; where some are, states are searched, not proved."""
+    tells_ends = False
+    """Clients are told of no ends; where they are, states are searched, not proved."""
+    wants_vectors = False
+    """No request wants a vector; those that do are searched, not proved."""
+    connector = False
+    """There is no KV connector; requests whose KV is loaded are searched, not proved."""
     drafts = True
     """Drafts may come."""
     skips = True

@@ -163,9 +163,33 @@ UNPROVED: dict[str, str] = {
         (
             *("begin_plan", "pass_item", "refer", "end_before", "evict_item", "plan_item"),
             *("end_plan", "take_input", "withdraw_input", "let_go_of", "wipe_embeddings"),
+            "hold_again",
             *(f"ENC-{n}" for n in range(20, 30)),
         ),
         _ITEMS,
+    ),
+    **dict.fromkeys(
+        ("take_vector", "UPD-52"),
+        "the proofs are of requests for tokens; of those that want a vector the explorer speaks",
+    ),
+    "OUT-20": "the proofs are of one client that hears of no ends; of others the explorer speaks",
+    **dict.fromkeys(
+        (
+            *("send_chunk", "send_end", "take_chunk", "end_running_turn", "end_waiting_turn"),
+            *("leave_queue", "refuse_chunk"),
+            *(f"SESS-{n}" for n in range(20, 26)),
+        ),
+        "the proofs are of requests that are no sessions; of these the explorer speaks",
+    ),
+    **dict.fromkeys(
+        (
+            *("learn", "doubt", "await_load", "end_load", "publish_loaded", "go_on_loaded"),
+            *("give_back", "wait_anew", "quit_for_good", "keep", "end_one_way", "let_kept_go"),
+            *("forget_kept", "report_unloaded", "find_short", "claim", "lose_load", "lack"),
+            *("start_over", "give_up_on", "mark_lacking", "uncache_lacking", "evict_lacking"),
+            *(f"REMOTE-{n}" for n in (30, 31, 32, 33, 37)),
+        ),
+        "the proofs are of engines without a KV connector; of those with one the explorer speaks",
     ),
     "WAIT-49": "how many different adapters run is a cardinality of numbers, which the prover has "
     "not: it takes no adapters to be capped",

@@ -5,10 +5,18 @@ scheduled, put in flight, and preempted; all else about drafts is here and in
 `nullblock.spec.drafts`.
 """
 
-from nullblock.spec.drafts import drafts_granted, may_propose, may_take, placeholders
+from nullblock.spec.drafts import (
+    drafts_granted,
+    may_propose,
+    may_take,
+    placeholders,
+    remembers_chunks,
+)
 from nullblock.spec.fields import CONTINUE, IDLE, UPDATE
 from nullblock.spec.flight import counts_outputs, owes_token
-from nullblock.spec.kernel import State, Value, both, either, ensure, ite, require, rule
+from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, require, rule
+from nullblock.spec.later import is_stale
+from nullblock.spec.rules.later import land
 from nullblock.spec.state import check_stop
 
 
@@ -32,8 +40,8 @@ def launch_drafts(s: State, r: Value, i: Value, place: Value) -> None:
 
 
 def mark_chunk(s: State, r: Value, is_chunk: Value) -> None:
-    """What vllm-0.22.1 remembers of a request's last step."""
-    if both(not s.k.sem.drafts_for_running_only, s.k.drafts):
+    """What vLLM remembers of a request's last step."""
+    if remembers_chunks(s):
         s.chunk[r] = is_chunk
 
 
@@ -100,6 +108,12 @@ def reject_drafts(s: State, r: Value, n: Value) -> None:
     require(both(0 <= n, n <= s.ndraft[s.cur]), "the model agrees with no more than there are")
     rejected = s.ndraft[s.cur] - n
     s.ndraft[s.cur] = n
+    if neg(is_stale(s, r)):
+        take_back(s, r, rejected)
+
+
+def take_back(s: State, r: Value, rejected: Value) -> None:
+    """What was computed of rejected drafts counts no more."""
     if s.k.sem.rejections_keep_to_their_run:
         s.comp[r] -= ite(s.old[r] == 0, rejected, 0)
         s.slip[r] += rejected
@@ -126,12 +140,15 @@ def take_draft(s: State, r: Value) -> None:
     require(owes_token(s, s.cur), "it owes a token")
     require(s.drop[r] == 0, "which is not to be dropped")
     require(s.ndraft[s.cur] > 0, "a draft of it is left")
-    if s.k.asynchronous:
-        ensure(placeholders(s, r) > 0, "a request takes no more tokens than are in flight for it")
+    if neg(is_stale(s, r)):
+        if s.k.asynchronous:
+            ensure(
+                placeholders(s, r) > 0, "a request takes no more tokens than are in flight for it"
+            )
+        if counts_outputs(s):
+            s.pd[r] -= 1
+            s.landed[r] += 1
     s.ndraft[s.cur] -= 1
-    if counts_outputs(s):
-        s.pd[r] -= 1
-        s.landed[r] += 1
     s.ntok[r] += 1
     s.open = 1
     s.taker = r
@@ -171,12 +188,14 @@ def cut_off(s: State, r: Value) -> None:
     if s.k.sem.rejections_keep_to_their_run:
         require(s.k.num_spec > 0, "there are drafts")
         require(s.ndraft[s.cur] == 0, "the drafts behind are rejected")
-        s.comp[r] -= ite(s.old[r] == 0, 1, 0)
-        s.slip[r] += 1
-        settle_run(s, r)
-        if counts_outputs(s):
-            s.ph[r] -= 1
-            s.base[r] += 1
+        if neg(is_stale(s, r)):
+            s.comp[r] -= ite(s.old[r] == 0, 1, 0)
+            s.slip[r] += 1
+            settle_run(s, r)
+            if counts_outputs(s):
+                s.ph[r] -= 1
+                s.base[r] += 1
     else:
         s.ndraft[s.cur] = 0
+    land(s)
     s.cur += 1

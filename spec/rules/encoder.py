@@ -11,10 +11,12 @@ from nullblock.spec.encoder import (
     has_inputs,
     has_scheduled,
     is_at_hand,
-    is_kept,
+    is_found,
+    is_held_elsewhere,
     is_oldest_unused,
     is_over,
     is_planned,
+    is_repeated,
     is_unneeded,
     last_scheduled,
     looked_at,
@@ -57,6 +59,12 @@ def forget_inputs(s: State) -> None:
         s.ngone = 0
 
 
+def hold_place(s: State, r: Value, i: Value) -> None:
+    """r refers to its i-th item for the sake of this place."""
+    if s.k.sem.items_held_by_place:
+        s.holds[r, i] = 1
+
+
 @rule("ENC-5", "RI")
 def begin_plan(s: State, r: Value, n: Value) -> None:
     """Encoder inputs are planned for the tokens that a request would get without them, before
@@ -96,7 +104,7 @@ def pass_item(s: State) -> None:
     require(
         either(
             is_at_hand(s),
-            both(neg(either(is_kept(s), must_end(s), needs_eviction(s))), is_unneeded(s)),
+            both(neg(either(is_found(s), must_end(s), needs_eviction(s))), is_unneeded(s)),
         ),
         "nothing is to be computed for it",
     )
@@ -111,12 +119,13 @@ def refer(s: State) -> None:
     Source: EncoderCacheManager.check_and_update_cache.
     """
     require(looks_at(s), "the plan looks at an item")
-    require(both(neg(is_at_hand(s)), is_kept(s)), "whose embeddings are in the cache")
+    require(both(neg(is_at_hand(s)), is_found(s)), "whose embeddings are in the cache")
     n = looked_at(s)
     if s.unused[n] != 0:
         s.unused[n] = 0
         s.efree -= s.kept[n]
     s.users[n] = s.k.add(s.users[n], s.planner)
+    hold_place(s, s.planner, s.pitem)
     s.pitem += 1
 
 
@@ -128,7 +137,7 @@ def end_before(s: State) -> None:
     Source: Scheduler._try_schedule_encoder_inputs.
     """
     require(looks_at(s), "the plan looks at an item")
-    require(neg(either(is_at_hand(s), is_kept(s))), "whose embeddings are not in the cache")
+    require(neg(either(is_at_hand(s), is_found(s))), "whose embeddings are not in the cache")
     require(must_end(s), "and cannot be had, or not whole")
     s.ptokens = tokens_before(s)
     s.planning = 2
@@ -142,7 +151,7 @@ def evict_item(s: State, n: Value) -> None:
     Source: EncoderCacheManager.can_allocate.
     """
     require(looks_at(s), "the plan looks at an item")
-    require(neg(either(is_at_hand(s), is_kept(s))), "whose embeddings are not in the cache")
+    require(neg(either(is_at_hand(s), is_found(s))), "whose embeddings are not in the cache")
     require(both(neg(must_end(s)), needs_eviction(s)), "and which needs more room")
     require(is_oldest_unused(s, n), "nobody has referred to the evicted one for longest")
     s.eroom += s.kept[n]
@@ -161,7 +170,7 @@ def plan_item(s: State) -> None:
     Source: Scheduler._try_schedule_encoder_inputs.
     """
     require(looks_at(s), "the plan looks at an item")
-    require(neg(either(is_at_hand(s), is_kept(s))), "whose embeddings are not in the cache")
+    require(neg(either(is_at_hand(s), is_found(s))), "whose embeddings are not in the cache")
     require(
         neg(either(must_end(s), needs_eviction(s), is_unneeded(s))), "are needed, and have room"
     )
@@ -207,7 +216,21 @@ def take_input(s: State, r: Value) -> None:
     s.ninput += 1
     s.newly[n] = s.ninput
     s.made[n] = 1
+    hold_place(s, r, i)
     s.ntaken += 1
+
+
+@rule("ENC-40", "RI")
+def hold_again(s: State, r: Value, i: Value) -> None:
+    """With an item that the step computes, a request refers to it at all other places that the
+    plan has passed for its sake.
+
+    Source: Scheduler._allocate_encoder_inputs. Only in vllm-0.32.0.
+    """
+    require(both(turn(s, r), is_planned(s, r)), "the request is being given slots")
+    require(s.ntaken == s.nplan, "every input is taken")
+    require(is_repeated(s, r, i), "an earlier one of them is the same")
+    hold_place(s, r, i)
 
 
 def _withdraw(s: State, n: Value) -> None:
@@ -248,7 +271,15 @@ def let_go_of(s: State, r: Value, i: Value) -> None:
         "it needs them no more",
     )
     n = s.k.item(r, i)
-    s.users[n] = s.k.remove(s.users[n], r)
+    if s.k.sem.items_held_by_place:
+        s.holds[r, i] = 0
+    if neg(is_held_elsewhere(s, r, n)):
+        s.users[n] = s.k.remove(s.users[n], r)
+        _leave(s, n)
+
+
+def _leave(s: State, n: Value) -> None:
+    """A request refers to item n no more: perhaps nobody does."""
     if s.k.card(s.users[n]) == 0:
         s.efree += s.kept[n]
         if both(s.k.sem.inputs_taken_back, s.newly[n] != 0):
@@ -271,6 +302,7 @@ def wipe_embeddings(s: State) -> None:
     require(s.leaving == 0, "nobody is half-way out")
     s.kept = s.k.blank("kept")
     s.users = s.k.blank("users")
+    s.holds = s.k.blank("holds")
     s.unused = s.k.blank("unused")
     s.made = s.k.blank("made")
     s.eroom = s.k.encoder_slots

@@ -6,7 +6,7 @@ they are delivered when they come, or dropped after a reset, but are placeholder
 
 from nullblock.spec.fields import UNBORN
 from nullblock.spec.kernel import State, Value, both, either, ensure, ite
-from nullblock.spec.later import is_stale
+from nullblock.spec.later import is_stale, padding
 
 
 def take_off(s: State, r: Value, n: Value) -> None:
@@ -41,6 +41,8 @@ def outdate(s: State, r: Value, worthless: int) -> None:
         s.tossed[r] = 1 if worthless else ite(stays, 1, 0)
         s.stale[r] = s.aloft[r]
         s.ph[r] = 0
+        s.pd[r] = 0
+        s.landed[r] = s.flown[r]
 
 
 def leave_flight(s: State, r: Value) -> None:
@@ -69,3 +71,41 @@ def forget_reported(s: State) -> None:
     """Whoever was preempted has been reported. Source: Scheduler._update_after_schedule."""
     if s.k.sem.resets_report_preempted:
         s.preempted = s.k.empty("R")
+
+
+def open_slots(s: State) -> None:
+    """A step begins with nobody in it."""
+    s.slots = 0
+    s.mates = 0
+
+
+def take_slot(s: State) -> None:
+    """A draft model takes a place of the step for the request that is scheduled (DRAFT-42)."""
+    if s.k.sem.drafting_takes_slots:
+        s.slots += s.k.draft_slots
+
+
+def give_slot_back(s: State, v: Value) -> None:
+    """A victim's place comes back with its tokens. Source: Scheduler.schedule, running phase."""
+    if s.k.sem.drafting_takes_slots:
+        s.slots -= ite(s.sched[v] != 0, s.k.draft_slots, 0)
+
+
+def meet(s: State, r: Value) -> None:
+    """Whoever is admitted in this step computes beside r, which runs (DRAFT-41).
+
+    Source: Scheduler.schedule, running phase: prefill_scheduled.
+    """
+    if s.k.sem.admissions_padded:
+        s.mates = ite(either(s.mates == 2, s.chunk[r] == 1), 2, 1)
+
+
+def pad_drafts(s: State, r: Value) -> None:
+    """A request is admitted with placeholders for drafts (DRAFT-41).
+
+    Source: Scheduler.schedule, waiting phase: the assertion on num_new_tokens.
+    """
+    if s.k.sem.admissions_padded:
+        n = padding(s, r, s.comp[r])
+        ensure(either(n == 0, s.asked == 1 + n), "nothing has cut the placeholders")
+        s.drafted[r] = n

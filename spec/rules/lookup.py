@@ -1,7 +1,7 @@
 """Looking a waiting request's prefix up, and being given slots or not."""
 
 from nullblock.spec.encoder import gets_nothing, is_planned, is_taken, refers_to_any
-from nullblock.spec.fields import NEW, PREEMPTED, RESUMED, RUN_PHASE, RUNNING, UNBORN, WAIT_PHASE
+from nullblock.spec.fields import NEW, PREEMPTED, RESUMED, RUN_PHASE, RUNNING, WAIT_PHASE
 from nullblock.spec.hybrid import (
     agreed,
     has_blocks,
@@ -11,9 +11,14 @@ from nullblock.spec.hybrid import (
     wanted,
 )
 from nullblock.spec.kernel import State, Value, both, either, least, neg, require, rule
+from nullblock.spec.later import left
+from nullblock.spec.remote import goes_on, keeps_what_it_has, loads_later
 from nullblock.spec.rules.drafts import grant_drafts
 from nullblock.spec.rules.encoder import forget_plan
+from nullblock.spec.rules.later import meet, pad_drafts, take_slot
+from nullblock.spec.rules.loads import ask_remote, forget_offer, take_loaded
 from nullblock.spec.rules.waiting import leave_line
+from nullblock.spec.sessions import continues
 from nullblock.spec.state import (
     fits,
     fits_whole,
@@ -39,12 +44,14 @@ def _forget_lookup(s: State) -> None:
     s.na = 0
     s.nevict = 0
     s.evset = s.k.empty("B")
+    forget_offer(s)
 
 
 def _grant(s: State, r: Value) -> None:
     s.sched[r] = s.asked
     s.budget -= s.asked
     s.used += s.asked
+    take_slot(s)
     s.asked = 0
     forget_plan(s)
 
@@ -96,6 +103,7 @@ def end_lookup(s: State, r: Value) -> None:
     require(r == s.lr, "for this request")
     require(lookup_over(s, r), "the scan is over")
     s.looking = 2
+    ask_remote(s, r)
 
 
 @rule("RUN-3", "RI")
@@ -111,7 +119,7 @@ def ask_to_run(s: State, r: Value, n: Value) -> None:
     require(s.halted == 0, "no request has preempted itself")
     require(s.at < s.nr, "a running request is left")
     require(r == s.run[s.at], "it is the one at the index")
-    require(s.budget > 0, "budget is left")
+    require(left(s) > 0, "budget is left")
     if s.k.encodes:
         require(is_planned(s, r), "its encoder inputs are planned")
     require(n == tokens_to_run(s, r), "the number of tokens is the one decided")
@@ -180,7 +188,8 @@ def give_up(s: State, r: Value) -> None:
     require(s.looking == 2, "the lookup is over")
     require(turn(s, r), "the request is being given slots")
     require(s.na == 0, "no hit is adopted")
-    require(holds_nothing(s, r), "it holds nothing")
+    holds = neg(holds_nothing(s, r))
+    require(either(neg(holds), continues(s, r), keeps_what_it_has(s, r)), "it holds nothing")
     require(neg(fits(s, r)), "its slots are not free")
     if s.k.encodes:
         require(neg(refers_to_any(s, r)), "it refers to no embeddings")
@@ -202,6 +211,7 @@ def schedule_running(s: State, r: Value) -> None:
     if s.k.encodes:
         require(is_taken(s, r), "the encoder inputs it needs have their room")
     grant_drafts(s, r)
+    meet(s, r)
     _grant(s, r)
     s.at += 1
 
@@ -224,7 +234,8 @@ def admit(s: State, r: Value) -> None:
         require(has_cached(s, r, hashable(s, r)), "the blocks it fills are cached")
     if s.k.encodes:
         require(is_taken(s, r), "the encoder inputs it needs have their room")
-    require(s.stage[r] != UNBORN, "it has not ended")
+    require(goes_on(s, r), "it has not ended")
+    require(neg(loads_later(s, r)), "it need not wait for a load")
     s.fresh[r] = RESUMED if s.stage[r] == PREEMPTED else NEW
     s.stage[r] = RUNNING
     s.rank[r] = 0
@@ -236,5 +247,7 @@ def admit(s: State, r: Value) -> None:
     s.nr += 1
     s.adm += 1
     s.since[r] = s.nframe
+    pad_drafts(s, r)
+    take_loaded(s, r)
     _grant(s, r)
     _forget_lookup(s)

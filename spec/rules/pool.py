@@ -17,6 +17,7 @@ from nullblock.spec.kernel import (
     require,
     rule,
 )
+from nullblock.spec.sessions import chain
 from nullblock.spec.state import hashable, is_lru, room, turn
 
 
@@ -69,7 +70,7 @@ def _publish(s: State, t: Value) -> None:
     if i < s.tlen[t]:
         if neg(is_null(s, t, i)):
             b = s.tab[t, i]
-            s.hsh[b] = s.k.want(t, i)
+            s.hsh[b] = chain(s, t, i)
             s.hstamp[b] = s.hclock
             s.hclock += 1
     s.ncached[t] = i + 1
@@ -166,7 +167,9 @@ def uncache(s: State, t: Value) -> None:
     """
     v, i = s.k.owner(t), s.ncached[t] - 1
     require(s.stage[v] == LEAVING, "the request is leaving")
-    require(i >= s.k.full(s.comp[v]), "the block is not computed")
+    known = s.k.full(s.comp[v])
+    require(i >= known, "the block is not computed")
+    require(comes_next(s, t, lambda u: s.ncached[u] <= known), "tables before it are done")
     _unhash(s, s.tab[t, i])
     s.ncached[t] = i
 

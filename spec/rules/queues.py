@@ -16,29 +16,37 @@ from nullblock.spec.fields import (
     WAITING,
 )
 from nullblock.spec.hybrid import holds_nothing
-from nullblock.spec.kernel import State, Value, both, either, neg, require, rule
+from nullblock.spec.kernel import State, Value, both, either, ite, neg, require, rule
+from nullblock.spec.rules.clients import note_end
 from nullblock.spec.rules.drafts import drop_drafts, forget_drafts, lose_drafts
 from nullblock.spec.rules.encoder import forget_plan
-from nullblock.spec.rules.later import leave_flight, outdate, report_reset
+from nullblock.spec.rules.later import give_slot_back, leave_flight, outdate, report_reset
+from nullblock.spec.rules.loads import forget_load, stop_loading
 from nullblock.spec.rules.waiting import await_grammar, forget_waits, join_line, leave_line
+from nullblock.spec.sessions import holds_while_waiting, is_lost
 from nullblock.spec.state import check_stop, fits, is_victim, is_waiting, servable
+from nullblock.spec.turns import goes_on
 from nullblock.spec.waiting import is_skipped
 
 
-def _enter_queue(s: State, r: Value) -> None:
+def enter_queue(s: State, r: Value) -> None:
+    """r joins those that wait; its place is its own."""
     s.nwait += 1
     s.waitset = s.k.add(s.waitset, r)
     join_line(s, r)
 
 
-def _quit_queue(s: State, r: Value) -> None:
-    s.rank[r] = 0
-    s.nwait -= 1
-    s.waitset = s.k.remove(s.waitset, r)
-    leave_line(s, r)
+def quit_queue(s: State, r: Value) -> None:
+    """r waits no more."""
+    if neg(is_lost(s, r)):
+        s.rank[r] = 0
+        s.nwait -= 1
+        s.waitset = s.k.remove(s.waitset, r)
+        leave_line(s, r)
 
 
-def _leave_running(s: State, i: Value, whither: Value) -> None:
+def leave_running(s: State, i: Value, whither: Value) -> None:
+    """The request at index i is on its way out, its blocks still its own."""
     r = s.run[i]
     s.stage[r] = LEAVING
     if s.k.sem.freed_unhashed_first:
@@ -47,12 +55,17 @@ def _leave_running(s: State, i: Value, whither: Value) -> None:
         s.front = s.gate - 1
     s.leaving = whither
     s.leaver = r
+    quit_running(s, i)
+
+
+def quit_running(s: State, i: Value) -> None:
+    """The request at index i runs no more, and those behind it move up."""
     s.run = s.k.drop(s.run, i, s.nr)
     s.ix = s.k.shift(s.ix, i)
     s.nr -= 1
 
 
-def _forget(s: State, r: Value) -> None:
+def _erase(s: State, r: Value) -> None:
     s.stage[r] = UNBORN
     s.arr[r] = 0
     s.ntok[r] = 0
@@ -60,12 +73,18 @@ def _forget(s: State, r: Value) -> None:
     s.told[r] = 0
     s.fresh[r] = 0
     s.npre[r] = 0
-    s.finished = s.k.add(s.finished, r)
     s.ph[r] = 0
     s.drop[r] = 0
     forget_drafts(s, r)
     forget_waits(s, r)
+    forget_load(s, r)
     leave_flight(s, r)
+
+
+def _forget(s: State, r: Value) -> None:
+    _erase(s, r)
+    s.finished = s.k.add(s.finished, r)
+    note_end(s, r)
 
 
 @rule("LIFE-1", "R")
@@ -86,7 +105,7 @@ def add_request(s: State, r: Value) -> None:
     s.ntok[r] = s.k.prompt_len(r)
     s.rank[r] = s.hi
     s.hi += 1
-    _enter_queue(s, r)
+    enter_queue(s, r)
     await_grammar(s, r)
 
 
@@ -122,6 +141,7 @@ def preempt(s: State, i: Value) -> None:
     v = s.run[i]
     if both(i < s.at, either(s.k.sem.victim_shifts_index, s.sched[v] != 0)):
         s.at -= 1
+    give_slot_back(s, v)
     s.budget += s.sched[v]
     s.used -= s.sched[v]
     s.sched[v] = 0
@@ -130,7 +150,7 @@ def preempt(s: State, i: Value) -> None:
         s.asked = 0
         s.halted = 1
         forget_plan(s)
-    _leave_running(s, i, BACK)
+    leave_running(s, i, BACK)
     s.turned += 1
     s.preempted = s.k.add(s.preempted, v)
     outdate(s, v, worthless=0)
@@ -155,7 +175,7 @@ def preempt_for_reset(s: State) -> None:
         s.drop[r] = gone + (s.drop[r] if s.k.sem.discards_add_up else 0)
         s.ph[r] = 0
         drop_drafts(s, r)
-    _leave_running(s, s.nr - 1, BACK)
+    leave_running(s, s.nr - 1, BACK)
     outdate(s, r, worthless=1)
     report_reset(s, r)
 
@@ -176,11 +196,12 @@ def requeue(s: State, v: Value) -> None:
     s.leaving = 0
     s.comp[v] = 0
     s.told[v] = 0
+    stop_loading(s, v)
     s.npre[v] += 1
     lose_drafts(s, v)
     s.rank[v] = s.lo
     s.lo -= 1
-    _enter_queue(s, v)
+    enter_queue(s, v)
 
 
 @rule("LIFE-4", "I")
@@ -193,7 +214,7 @@ def abort_running(s: State, i: Value) -> None:
     require(s.phase == IDLE, "between steps")
     require(s.leaving == 0, "nobody is half-way out")
     require(both(0 <= i, i < s.nr), "the index is in range")
-    _leave_running(s, i, AWAY)
+    leave_running(s, i, AWAY)
 
 
 @rule("LIFE-5", "R")
@@ -204,10 +225,11 @@ def abort_waiting(s: State, r: Value) -> None:
     """
     require(s.phase == IDLE, "between steps")
     require(s.leaving == 0, "nobody is half-way out")
-    require(is_waiting(s, r), "it stands in the queue")
+    require(either(is_waiting(s, r), is_lost(s, r)), "it stands in the queue")
+    require(neg(holds_while_waiting(s, r)), "it holds nothing")
     if s.k.encodes:
         require(neg(refers_to_any(s, r)), "it refers to no embeddings")
-    _quit_queue(s, r)
+    quit_queue(s, r)
     _forget(s, r)
 
 
@@ -222,8 +244,9 @@ def finish(s: State, i: Value) -> None:
     require(both(0 <= i, i < s.nr), "the index is in range")
     require(both(s.open == 1, s.run[i] == s.taker), "it has a new token")
     require(check_stop(s, s.run[i]) != CONTINUE, "it stops")
+    require(neg(goes_on(s, s.run[i], check_stop(s, s.run[i]))), "and does not go on")
     s.open = 0
-    _leave_running(s, i, AWAY)
+    leave_running(s, i, AWAY)
 
 
 @rule("UPD-6", "R")
@@ -236,14 +259,15 @@ def finish_waiting(s: State, r: Value) -> None:
     """
     require(s.phase == UPDATE, "an output is being applied")
     require(s.leaving == 0, "nobody is half-way out")
-    require(is_waiting(s, r), "it stands in the queue")
+    require(either(is_waiting(s, r), is_lost(s, r)), "it stands in the queue")
     if s.k.encodes:
         require(neg(refers_to_any(s, r)), "it refers to no embeddings")
     require(both(s.open == 1, r == s.taker), "it has a new token")
     require(check_stop(s, r) != CONTINUE, "it stops")
+    require(neg(goes_on(s, r, check_stop(s, r))), "and does not go on")
     s.open = 0
     if either(s.k.sem.stops_leave_every_queue, neg(is_skipped(s, r))):
-        _quit_queue(s, r)
+        quit_queue(s, r)
         _forget(s, r)
     else:
         tokens = s.ntok[r]
@@ -263,7 +287,11 @@ def forget(s: State, r: Value) -> None:
     if s.k.encodes:
         require(neg(refers_to_any(s, r)), "it refers to no embeddings")
     s.leaving = 0
+    tokens = s.ntok[r]
     _forget(s, r)
+    if s.k.connector:
+        # In vllm-0.22.1 it may still stand in the skipped queue.
+        s.ntok[r] = ite(is_waiting(s, r), tokens, 0)
 
 
 @rule("LIFE-7", "I")

@@ -23,10 +23,12 @@ from nullblock.spec.flight import (
 )
 from nullblock.spec.hybrid import has_cached
 from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, require, rule
-from nullblock.spec.later import is_stale
+from nullblock.spec.later import is_stale, left
+from nullblock.spec.rules.clients import forget_told
 from nullblock.spec.rules.drafts import launch_drafts, mark_chunk, settle_run
 from nullblock.spec.rules.encoder import forget_inputs, forget_plan, open_encoder
-from nullblock.spec.rules.later import forget_reported, land, report_anew, take_off
+from nullblock.spec.rules.later import forget_reported, land, open_slots, report_anew, take_off
+from nullblock.spec.rules.loads import arrive, forget_report, forgive
 from nullblock.spec.rules.waiting import count_adapters, forget_passed
 from nullblock.spec.state import at_rest, check_stop, may_admit, tokens_to_run
 
@@ -50,6 +52,7 @@ def begin_step(s: State) -> None:
     s.blocked = 0
     s.halted = 0
     open_encoder(s)
+    open_slots(s)
     report_anew(s)
 
 
@@ -79,9 +82,7 @@ def end_running(s: State) -> None:
     """
     require(s.phase == RUN_PHASE, "the running phase is open")
     require(at_rest(s), "nobody is half-way")
-    require(
-        either(s.at >= s.nr, s.budget == 0, s.halted == 1), "there is nothing left to do in it"
-    )
+    require(either(s.at >= s.nr, left(s) == 0, s.halted == 1), "there is nothing left to do in it")
     s.phase = WAIT_PHASE
     count_adapters(s)
 
@@ -200,6 +201,8 @@ def pass_over(s: State) -> None:
     if s.k.encodes:
         require(has_let_go(s, s.frame[s.cur]), "it refers to no item that it has passed")
     ensure(s.grant[s.cur] > 0, "a scheduled request computed at least one token")
+    forgive(s)
+    arrive(s)
     land(s)
     s.cur += 1
 
@@ -221,6 +224,7 @@ def drop_token(s: State, r: Value) -> None:
     if s.k.encodes:
         require(has_let_go(s, r), "it refers to no item that it has passed")
     ensure(s.grant[s.cur] > 0, "a scheduled request computed at least one token")
+    arrive(s)
     s.drop[r] -= 1
     s.base[r] += 1
     s.cur += 1
@@ -244,6 +248,7 @@ def take_token(s: State, r: Value) -> None:
     if s.k.encodes:
         require(has_let_go(s, r), "it refers to no item that it has passed")
     ensure(s.grant[s.cur] > 0, "a scheduled request computed at least one token")
+    arrive(s)
     if neg(is_stale(s, r)):
         if s.k.asynchronous:
             ensure(
@@ -295,3 +300,5 @@ def end_update(s: State) -> None:
     s.due = s.k.trim(s.due, s.cur)
     s.ndraft = s.k.trim(s.ndraft, s.cur)
     s.fend = s.k.trim(s.fend, s.oldest)
+    forget_told(s)
+    forget_report(s)

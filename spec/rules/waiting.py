@@ -7,14 +7,16 @@ gone, and where the phases of a step end; all else is here and in `nullblock.spe
 
 from nullblock.spec.fields import GRAMMAR, IDLE
 from nullblock.spec.kernel import State, Value, ensure, neg, require, rule
+from nullblock.spec.sessions import awaits_grammar
 from nullblock.spec.state import is_tried
-from nullblock.spec.waiting import has_come, has_to_wait, is_skipped, lacks, num_adapters
+from nullblock.spec.waiting import has_come, has_to_wait, is_skipped, num_adapters
 
 
 def enter_skipped(s: State, r: Value) -> None:
-    """r goes to the back of the skipped queue."""
-    s.skip[r] = s.sback
-    s.sback += 1
+    """r goes to the back of the skipped queue, where there is one."""
+    if s.k.sem.skipped_wait_apart:
+        s.skip[r] = s.sback
+        s.sback += 1
 
 
 def await_grammar(s: State, r: Value) -> None:
@@ -41,6 +43,18 @@ def forget_waits(s: State, r: Value) -> None:
     """A request that is gone awaits nothing."""
     s.awaits[r] = 0
     s.came[r] = 0
+    forget_chunks(s, r)
+
+
+def forget_chunks(s: State, r: Value) -> None:
+    """What a session that is gone was sent is gone with it."""
+    if s.k.sessions:
+        s.turns[r] = 0
+        s.sent[r] = 0
+        s.ended[r] = 0
+        s.grown[r] = 0
+        s.lost[r] = 0
+        s.past[r] = 0
 
 
 def forget_passed(s: State) -> None:
@@ -67,7 +81,7 @@ def come(s: State, r: Value) -> None:
     """
     require(s.phase == IDLE, "between steps")
     require(s.leaving == 0, "nobody is half-way out")
-    require(lacks(s, r), "it awaits something that is not there")
+    require(awaits_grammar(s, r), "it has a grammar that is not there")
     s.came[r] = 1
 
 
@@ -90,7 +104,8 @@ def pass_by(s: State, r: Value) -> None:
     """Whoever waits for something else than its turn is passed over for this step, and stands in
     the skipped queue from then on: at its back, or where it stood there.
 
-    Source: Scheduler.schedule, waiting phase: step_skipped_waiting.
+    Source: Scheduler.schedule, waiting phase: step_skipped_waiting. In vllm-0.32.0 it stays where
+    it stands.
     """
     require(is_tried(s, r), "it is the request that the waiting phase tries next")
     require(has_to_wait(s, r), "it waits for something else than its turn")

@@ -109,7 +109,7 @@ SCHEDULER: tuple[Entry, ...] = (
         "a victim that was already scheduled in the step stays scheduled",
         changes="PREEMPT-2",
         falls="RUN-14",
-        mutant="rules.queues.preempt.skip-4",
+        mutant="rules.queues.preempt.skip-5",
     ),
     Entry(
         "B45",
@@ -270,7 +270,7 @@ SCHEDULER: tuple[Entry, ...] = (
         "engine loop",
         "a request that waits again does not wake an engine that has gone idle",
         changes="LIFE-16",
-        mutant="machine.events.unfinished.conjunct-2",
+        mutant="machine.events.num_unfinished.condition-2",
         note="the loop that asks is not modelled: only the answer is",
     ),
     Entry(

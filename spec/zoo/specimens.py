@@ -139,7 +139,7 @@ SPECIMENS: tuple[Specimen, ...] = (
         "hits-forgotten",
         "an admitted request gets the tokens that hits cover as well",
         frozenset({"tokens_to_admit"}),
-        ((STATE, "chunk(s, s.ntok[r] - start(s, r)))", "chunk(s, s.ntok[r]))"),),
+        ((STATE, "chunk(s, to_enter(s, r))", "chunk(s, s.ntok[r])"),),
     ),
     Specimen(
         "preemption-forgets-flight",
@@ -148,8 +148,8 @@ SPECIMENS: tuple[Specimen, ...] = (
         (
             (
                 QUEUES,
-                "    s.told[v] = 0\n    s.npre",
-                "    s.told[v] = 0\n    s.ph[v] = 0\n    s.npre",
+                "    s.told[v] = 0\n    stop",
+                "    s.told[v] = 0\n    s.ph[v] = 0\n    stop",
             ),
         ),
     ),

@@ -19,11 +19,14 @@ from traces import trace_of, unsealed
 
 from nullblock.conformance.adapters.spec import FEATURES as OF_SPEC
 from nullblock.conformance.checker import Verdict, check
+from nullblock.conformance.engine import Feature
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import State
 
 VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"
 DRAWN = ("windows", "hybrid", "waits", "items")
+TRACED = OF_SPEC - {Feature.streaming, Feature.kv_connector}
+"""Features that traces have. Of the others a scenario may have, a trace is refused by name."""
 MANY, SIZE = 12, 14
 NOT_FROM_A_FRONT_END = (
     "adapter_below_1",
@@ -46,7 +49,7 @@ EXERCISED = {
 def drawn(family: str) -> dict[str, dict[str, Any]]:
     """Random scenarios of a family, by name; adapters have numbers that a front end lets pass."""
     made = {
-        f"{family} {n}": FAMILIES[family].make(f"traces {n}", SIZE, OF_SPEC) for n in range(MANY)
+        f"{family} {n}": FAMILIES[family].make(f"traces {n}", SIZE, TRACED) for n in range(MANY)
     }
     for document in made.values():
         for event in document["events"]:

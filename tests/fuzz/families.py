@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from fuzz import (
+    contract,
     drafts,
     drafts_beside,
     drafts_reach,
@@ -17,6 +18,7 @@ from fuzz import (
     waits,
     waits_reach,
 )
+from fuzz.contract import with_contract
 from fuzz.encoder_scenarios import encoder_scenario, items_scenario
 from fuzz.encoder_waits import encoder_waits
 from fuzz.groups import with_groups, with_hybrid, with_window
@@ -138,12 +140,40 @@ def _beside_the_core() -> Iterable[Family]:
         CORE_FEATURES | {Feature.drafts, Feature.encoder_inputs},
     )
     yield Family(
+        "contract",
+        "what is told of a step, and of requests of other kinds",
+        lambda key, size, features: with_contract(key, size, features),
+        lambda document, lines: contract.reached(document, lines),
+        CORE_FEATURES | contract.TOLD,
+    )
+    yield Family(
         "waits",
         "adapters capped, remote KV, sessions, grammars",
         waits.seeded,
         _of_waits,
         CORE_FEATURES | {Feature.lora_cap, Feature.structured_output},
         ALL_FEATURES,
+        every=1,
+    )
+
+    yield Family(
+        "remote",
+        "KV connectors, and one full-attention group",
+        waits.with_connector,
+        _of_waits,
+        CORE_FEATURES | {Feature.kv_connector},
+        every=1,
+    )
+
+
+def _of_sessions() -> Iterable[Family]:
+    yield Family(
+        "sessions",
+        "streaming sessions, with drafts or without",
+        lambda key, size, features: waits.with_sessions(key, size),
+        _of_waits,
+        CORE_FEATURES
+        | {Feature.streaming, Feature.drafts, Feature.lora_cap, Feature.structured_output},
         every=1,
     )
 
@@ -172,4 +202,4 @@ def _of_two() -> Iterable[Family]:
     )
 
 
-FAMILIES = {family.name: family for family in (*_of_one_kind(), *_of_two())}
+FAMILIES = {family.name: family for family in (*_of_one_kind(), *_of_sessions(), *_of_two())}

@@ -16,7 +16,7 @@ from nullblock.conformance.errors import InputError
 from nullblock.conformance.lockstep.generator import Scenario
 from nullblock.reference.kv_cache_coordinator import KVCacheCoordinator
 from nullblock.reference.kv_cache_manager import KVCacheManager
-from nullblock.reference.sched.async_scheduler import AsyncScheduler
+from nullblock.reference.request import Request
 from nullblock.reference.sched.drafts import Drafts
 from nullblock.reference.sched.output_phase import OutputPhase
 from nullblock.reference.sched.running_phase import RunningPhase
@@ -206,8 +206,8 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
     ),
     "slots in advance on admission": (
         WaitingPhase,
-        "_admit_waiting",
-        "if request.num_computed_tokens else 0",
+        "_num_slots_ahead",
+        "if looks_ahead else 0",
         "if True else 0",
     ),
     "drafts are cached": (
@@ -263,9 +263,9 @@ AGREED: dict[str, tuple[Any, str, str, str]] = {
         "is_prefill_chunk",
     ),
     "drafts count as outputs to drop": (
-        AsyncScheduler,
-        "_discard_outputs_in_flight",
-        "num_outputs -= request.num_draft_placeholders",
+        Request,
+        "discard_outputs_in_flight",
+        "num_outputs -= self.num_draft_placeholders",
         "pass",
     ),
     "drafts in flight are forgotten": (

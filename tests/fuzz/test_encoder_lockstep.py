@@ -138,9 +138,9 @@ DEFECTS: tuple[tuple[Any, str, str, str], ...] = (
     (EncoderInputs, "_is_behind", "end <= num", "end < num"),
     (EncoderInputs, "_is_behind", "num_computed_tokens > 0", "False"),
     (EncoderInputs, "_is_at_hand", "in plan.identifiers", "in ()"),
-    (EncoderInputs, "_cut_before", "self.scheduler_config.disable_chunked_mm_input", "False"),
-    (EncoderInputs, "_cut_before", "num_computed_tokens < start and ", ""),
-    (EncoderInputs, "_cut_before", " + self._encoder_shift", ""),
+    (EncoderInputs, "_would_be_cut", "self.scheduler_config.disable_chunked_mm_input", "False"),
+    (EncoderInputs, "_would_be_cut", "num_computed_tokens < start and ", ""),
+    (EncoderInputs, "_tokens_before", " + self._encoder_shift", ""),
     (EncoderInputs, "_plan_item", "plan.num_embeds += num_embeds", "pass"),
     (EncoderInputs, "_plan_item", "plan.loaded.append(index)", "plan.budget -= num_embeds"),
     (

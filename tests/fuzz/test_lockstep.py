@@ -1,5 +1,6 @@
 """Spec, reference and the real vLLM 0.22.1 print the same for scenarios that nobody chose."""
 
+import os
 from collections import Counter
 
 import pytest
@@ -12,6 +13,10 @@ from nullblock.conformance.lockstep.generator import seeded
 from nullblock.conformance.lockstep.reach import table
 from nullblock.spec.profiles import NORMATIVE, PROFILES, VLLM_0_22_1
 
+as_vllm_walks = pytest.mark.skipif(
+    os.environ.get("PYTHONHASHSEED") != "0",
+    reason="vLLM walks over a set of those whose loads failed: set PYTHONHASHSEED=0, as make does",
+)
 ROUNDS = 6
 EXAMPLES = 800
 WATCH_EVERY = 3
@@ -133,7 +138,7 @@ def test_spec_and_reference_agree_where_there_is_no_real_engine(name: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["waits", "windows", "items", "hybrid"])
+@pytest.mark.parametrize("family", ["waits", "remote", "sessions", "windows", "items", "hybrid"])
 def test_they_agree_on_what_is_right_beside_the_core(family: str) -> None:
     """In the normative profile, where some scenario comes out otherwise than in the release; and
     in the release's.
@@ -154,8 +159,9 @@ def test_they_agree_on_what_is_right_beside_the_core(family: str) -> None:
     assert are_corrected
 
 
+@as_vllm_walks
 @pytest.mark.oracle
-@pytest.mark.parametrize("family", ["waits", "windows", "items", "hybrid"])
+@pytest.mark.parametrize("family", ["waits", "remote", "sessions", "windows", "items", "hybrid"])
 def test_beside_the_core_they_agree_with_the_live_engine(oracle: Oracle, family: str) -> None:
     """No line differs, and few scenarios are refused."""
     taken = 0

@@ -86,12 +86,12 @@ QUEUE_DEFECTS: tuple[Defect, ...] = (
     (LoRACap, "_exceeds_max_loras", "== self", "> self"),
     (LoRACap, "_exceeds_max_loras", "not in step.loras", "in step.loras"),
     (LoRACap, "_take_lora_place", "if request.lora_request:", "if False:"),
-    (SkippedQueue, "_enqueue_waiting_request", "self.skipped_waiting if", "self.waiting if"),
+    (SkippedQueue, "_enqueue_waiting_request", "self._aside if", "self.waiting if"),
     (SkippedQueue, "_select_waiting_queue_for_scheduling", "if not skipped:", "if waiting:"),
     (SkippedQueue, "_select_waiting_queue_for_scheduling", "FCFS or", "PRIORITY or"),
     (SkippedQueue, "_select_waiting_queue_for_scheduling", "() < skipped", "() > skipped"),
     (SkippedQueue, "_try_promote_blocked_waiting_request", "structured.grammar is None", "False"),
-    (SkippedQueue, "_requeue_skipped", "self.skipped_waiting.prepend", "self.waiting.prepend"),
+    (SkippedQueue, "_requeue_skipped", "self._aside.prepend", "self.waiting.prepend"),
     (SkippedQueue, "_skip", "prepend_request(queue", "add_request(queue"),
     (
         WaitingPhase,
@@ -146,9 +146,9 @@ LOAD_DEFECTS: tuple[Defect, ...] = (
 SESSION_DEFECTS: tuple[Defect, ...] = (
     (Streaming, "_add_to_session", "queue.append(update)", "queue.appendleft(update)"),
     (Streaming, "_add_to_session", "elif update is not None", "elif True"),
-    (Streaming, "_handle_stopped_request", "if update is None:", "if False:"),
+    (Streaming, "_handle_stopped_request", "update is None or ", ""),
     (Streaming, "_handle_stopped_request", "input += 1", "input += 0"),
-    (Streaming, "_update_request_as_session", "del tokens[num_computed_tokens:]", "pass"),
+    (Streaming, "_update_request_as_session", "del tokens[num_kept:]", "pass"),
     (
         Streaming,
         "_update_request_as_session",

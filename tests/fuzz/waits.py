@@ -173,6 +173,24 @@ class Waits:
         return event
 
 
+def with_sessions(seed: str, size: int = 30) -> Scenario:
+    """The scenario of a seed with sessions, FCFS, with drafts or without; at times with adapters
+    that are capped, or with grammars where there are no drafts.
+    """
+    ask = Seeded(f"sessions:{seed}")
+    has_drafts = ask.chance(35)
+    features = CORE_FEATURES - {Feature.priority} | {Feature.streaming}
+    if has_drafts:
+        base = drafts.seeded(seed, size, features | {Feature.drafts})
+    else:
+        base = make(ask, size, features)
+    base["config"]["policy"] = "fcfs"
+    waits = Waits(ask, base, frozenset({Feature.streaming}))
+    others = ("lora",) if has_drafts else ("lora", "grammar")
+    waits.kinds |= {kind for kind in others if ask.chance(15)}
+    return waits.scenario()
+
+
 def seeded(seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURES) -> Scenario:
     """The scenario of a seed, for engines that do all of these features."""
     ask = Seeded(f"waits:{seed}")
@@ -187,3 +205,15 @@ def seeded(seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURE
         case _:
             base = make(ask, size, CORE_FEATURES)
     return Waits(ask, base, features).scenario()
+
+
+def with_connector(
+    seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURES
+) -> Scenario:
+    """The scenario of a seed in which there is a connector, beside a cap or grammars at most."""
+    ask = Seeded(f"remote:{seed}")
+    kinds = {Feature.kv_connector} | ({Feature.lora_cap, Feature.structured_output} & features)
+    only = CORE_FEATURES | ({Feature.kv_connector} if ask.chance(70) else kinds)
+    made = Waits(ask, make(ask, size, CORE_FEATURES), frozenset(only))
+    made.kinds.add("connector")
+    return made.scenario()

@@ -21,7 +21,7 @@ FORMS = [m for m in mutants() if m.is_statement]
 RESULTS = load("statements")
 KEPT = RESULTS.said
 EXPLORED = load("explorer").said
-SCOPE = "rules"
+SCOPE = "rules-drafts-in-step"
 SOLES = {
     id.removeprefix("only "): said["of"][0]
     for id, said in KEPT.items()
@@ -112,12 +112,59 @@ def test_a_search_that_ends_early_judges_nothing(scope: Compiled) -> None:
         scope.forms([numbers()[statements.silenced()[id].id]], numbers()[sole])
 
 
+def alike(scope: Compiled, m: Mutant) -> bool:
+    """Whether the scope with a mutant goes as it goes without: asked of the search itself."""
+    clean, found = scope(0), scope(numbers()[m.id])
+    return replace(found, seconds=0) == replace(clean, seconds=0)
+
+
+OF_RULES = [m for m in mutants() if not m.is_statement]
+
+
+def dropped_wrongly(scope: Compiled, others: frozenset[int], few: int) -> list[str]:
+    """Of mutants that are met and said never to differ from the text, a few of whom the search
+    says that they do.
+    """
+    dropped = scope.met() - others
+    left = [m for m in OF_RULES if numbers()[m.id] in dropped]
+    return [m.id for m in drawn(left, few) if not alike(scope, m)]
+
+
+def test_whoever_never_differs_goes_as_the_text_goes(scope: Compiled) -> None:
+    """Mutants that are met, and left out of the search, are a good part of those met; the search
+    of each of some of them is the specification's own.
+    """
+    others = scope.met(numbers()[m.id] for m in OF_RULES)
+    assert others < scope.met() and len(scope.met() - others) > 100
+    assert dropped_wrongly(scope, others, 24) == []
+
+
+def test_a_comparison_that_overlooks_something_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A comparison that takes numbers for equal which are one apart leaves out mutants that
+    differ, and some of those that are drawn say so.
+    """
+    for name in ("chosen.c", "compared.c", "forms.c"):
+        text = (compiled.HERE / name).read_text()
+        careless = text.replace("value_ != mutant_)", "value_ / 2 != mutant_ / 2)")
+        assert (careless == text) is (name != "chosen.c")
+        (tmp_path / name).write_text(careless)
+    monkeypatch.setattr(compiled, "HERE", tmp_path)
+    some = drawn((m for m in OF_RULES if m.file == "state.py"), 60)
+    with explorer(some, [SCOPE]) as found:
+        found.prepare()
+        [careless_scope] = found.ready
+        assert dropped_wrongly(careless_scope, found.others[SCOPE], 12)
+
+
 def test_whoever_is_noticed_was_met(scope: Compiled) -> None:
     """The scope is searched for each mutant that it notices: the place of each is met."""
     found = {id for id, said in EXPLORED.items() if "by" in said and said["scope"] == SCOPE}
     noticed = {numbers()[id] for id in found if id in by_id()}
     assert len(noticed) > 800
     assert noticed - scope.met() == set()
+    assert noticed - scope.met(numbers()[m.id] for m in OF_RULES) == set()
 
 
 def test_whoever_is_not_met_changes_nothing(scope: Compiled) -> None:
@@ -139,7 +186,8 @@ def test_a_place_that_is_met_and_not_noted_shows(
     """A program that forgets every third place that it meets judges those forms not at all, and
     calls mutants unmet that are noticed.
     """
-    shutil.copy(compiled.HERE / "forms.c", tmp_path)
+    for part in compiled.HERE.glob("*.c"):
+        shutil.copy(part, tmp_path)
     text = (compiled.HERE / "chosen.c").read_text()
     for right, wrong in NOTED.items():
         assert right in text

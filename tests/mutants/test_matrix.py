@@ -1,6 +1,7 @@
 """The committed table of who notices which defect is true, and leaves nobody out."""
 
 import json
+from hashlib import sha256
 
 import pytest
 import table
@@ -9,6 +10,7 @@ from test_prover_canaries import NOTICED
 from nullblock.conformance.strength.mutants import MUTANTS, Mutant
 from nullblock.conformance.strength.plant import planted
 
+FEW = 8
 ROWS: dict[str, table.Verdicts] = json.loads(table.MATRIX.read_text())
 
 
@@ -35,10 +37,19 @@ def test_every_checker_notices_something_and_every_defect_is_noticed() -> None:
     assert sum(len(killers(name)) > 1 for name in ROWS) > len(ROWS) / 2
 
 
+def drawn(mutant: Mutant) -> list[str]:
+    """A few of the scopes in which the explorer notices it by the matrix, drawn by their names."""
+    claimed = [c.removeprefix("explorer ") for c in killers(mutant.name) if "explorer" in c]
+    claimed.sort(key=lambda name: sha256(f"{mutant.name} {name}".encode()).digest())
+    return claimed[:FEW]
+
+
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
 def test_the_explorer_notices_what_the_table_says(mutant: Mutant) -> None:
-    """Each tick of the explorer, run again with the defect planted."""
-    claimed = [c.removeprefix("explorer ") for c in killers(mutant.name) if "explorer" in c]
+    """A few ticks of each row of the explorer, run again with the defect planted; `table.py` runs
+    all of them: each is a program to translate.
+    """
+    claimed = drawn(mutant)
     with planted(mutant) as folder:
         said = table.explored(folder, claimed)
     assert said == {f"explorer {name}": "killed" for name in claimed}

@@ -18,7 +18,8 @@ from nullblock.spec.mutation.exploring import FIRST, explorer, readable, scopes
 from nullblock.spec.mutation.forks import Json
 from nullblock.spec.mutation.generate import Defect, Mutant, by_id, mutants
 from nullblock.spec.mutation.results import ENGINES, Engine, Results, load
-from nullblock.spec.mutation.survivors import ONE_BY_ONE, UNDER_WAY, reason
+from nullblock.spec.mutation.survivors import ONE_BY_ONE, reason
+from nullblock.spec.mutation.under_way import UNDER_WAY
 from nullblock.spec.zoo import ZOO
 from nullblock.spec.zoo.entry import Entry
 from nullblock.spec.zoo.page import shown
@@ -59,13 +60,12 @@ def test_what_is_noticed_is_noticed_by_a_statement() -> None:
 
 
 def test_whoever_goes_unnoticed_is_explained() -> None:
-    """Each mutant that no engine notices has a reason, but for those of files that are under way,
-    each of which lacks some; each reason is needed.
+    """Each mutant that no engine notices has a reason, but for those of functions that are under
+    way, each of which lacks some; each reason is needed.
     """
     left = page.unnoticed({e: KEPT[e] for e in ENGINES})
     unexplained = [m for m in left if reason(m) is None]
-    assert [m.id for m in unexplained if m.file not in UNDER_WAY] == []
-    assert {m.file for m in unexplained} == UNDER_WAY
+    assert {m.id.rsplit(".", 1)[0] for m in unexplained} == UNDER_WAY
     reasons = {reason(m) for m in left}
     assert {pattern for pattern, r in ONE_BY_ONE.items() if r not in reasons} == set()
 
@@ -129,9 +129,9 @@ def test_later_scopes_are_asked_about_what_is_left(monkeypatch: pytest.MonkeyPat
     """What the first scopes notice is said of them, what a later one notices of that, and of what
     none notices that all went on as they do without it.
     """
-    few = {name: scopes()[name] for name in ("rules", "nocache")}
+    few = {name: scopes()[name] for name in ("rules-drafts-in-step", "rules-pauses")}
     monkeypatch.setattr(run, "scopes", lambda: few)
-    monkeypatch.setattr(run, "FIRST", ("rules",))
+    monkeypatch.setattr(run, "FIRST", ("rules-drafts-in-step",))
     said = KEPT["explorer"].said
     some = [next(m for m in mutants() if said.get(m.id, {}).get("scope") == n) for n in few]
     some.append(next(m for m in mutants() if said.get(m.id) == {"same": True}))

@@ -203,7 +203,7 @@ def _speculative_config(config: Config) -> SimpleNamespace | None:
         num_speculative_tokens=config["num_spec_tokens"],
         use_eagle=lambda: method == "eagle",
         use_eagle_block_drop=lambda: method == "eagle",
-        max_num_new_slots_for_drafting=0,
+        max_num_new_slots_for_drafting=int(method == "draft_model"),
         num_speculative_tokens_per_batch_size=None,
         uses_draft_model=lambda: method == "draft_model",
     )

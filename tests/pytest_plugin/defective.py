@@ -118,9 +118,14 @@ class KeepsRejectedDrafts(Scheduler):
     """Counts a draft that turned out wrong as computed all the same."""
 
     def _reject_drafts(
-        self, request: Request, num_drafts: int, num_sampled: int, output: SchedulerOutput
+        self,
+        request: Request,
+        num_drafts: int,
+        num_sampled: int,
+        output: SchedulerOutput,
+        is_stale: bool,
     ) -> None:
-        super()._reject_drafts(request, num_drafts, num_drafts + 1, output)
+        super()._reject_drafts(request, num_drafts, num_drafts + 1, output, is_stale)
 
 
 class SchedulesDraftsTwice(Scheduler):

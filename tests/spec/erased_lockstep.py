@@ -26,7 +26,7 @@ from nullblock.spec.kernel import Broken, Disabled, Engines
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
-from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0, Semantics
 
 CAUGHT = (Disabled, Broken, LookupError, TypeError, ValueError, AttributeError)
 
@@ -119,10 +119,9 @@ def _plain(value: Any) -> Any:
 def random_config(r: random.Random) -> Config:
     """A small engine, any switch either way."""
     switches = {f.name: r.random() < 0.5 for f in fields(Semantics)}
-    semantics = r.choice((NORMATIVE, VLLM_0_22_1, replace(NORMATIVE, **switches)))
-    # No line whose resumes await outputs is followed where requests wait for something else.
-    waits = not semantics.resumes_await_output
-    return Config(
+    semantics = r.choice((NORMATIVE, VLLM_0_22_1, VLLM_0_32_0, replace(NORMATIVE, **switches)))
+    pools = not semantics.resumes_await_output
+    config = Config(
         num_blocks=r.choice((5, 8, 12)),
         block_size=r.choice((1, 2, 3)),
         max_num_scheduled_tokens=r.choice((3, 6, 16)),
@@ -136,11 +135,13 @@ def random_config(r: random.Random) -> Config:
         async_scheduling=r.random() < 0.4,
         num_spec_tokens=r.choice((0, 0, 1, 3)),
         spec_method=r.choice(("ngram", "eagle", "draft_model")),
-        max_loras=r.choice((0, 0, 1, 2)) if waits else 0,
-        grammars=waits and r.random() < 0.3,
+        max_loras=r.choice((0, 0, 1, 2)),
+        grammars=r.random() < 0.3,
         encoder=r.choice((None, _encoder(r))),
         semantics=semantics,
     )
+    # Beside drafts and grammars, and in that line, no request wants a vector.
+    return replace(config, pooling=pools and not config.num_spec_tokens and not config.grammars)
 
 
 def _encoder(r: random.Random) -> Encoder:
@@ -191,6 +192,8 @@ def _event(r: random.Random, n: int, ids: list[str], flying: int) -> tuple[str, 
 
         def add(s: Any) -> Any:
             told = q if s.k.skips else replace(q, adapter=0, grammar=False)
+            if s.k.wants_vectors and n % 3 == 0:
+                told = replace(told, max_tokens=1, pooling=True)
             s.k.requests[id] = told if s.k.encodes else replace(told, items=())
             return events.add(s, id)
 

@@ -15,6 +15,7 @@ from nullblock.spec.explorer.actions import (
     Step,
     Update,
 )
+from nullblock.spec.explorer.draft_scopes import DRAFTS_EAGLE
 from nullblock.spec.explorer.export import sampled, scenario
 from nullblock.spec.explorer.liveness import SERVED, cycle, served_in_the_end
 from nullblock.spec.explorer.model import Scope, Template
@@ -90,6 +91,32 @@ SHORTEST = {
         "add a; schedule; add b; update; schedule; update; schedule",
     ),
     "waits-between-items": ("LIFE-15", "add a; schedule; update; schedule; update"),
+    "first-limit-holds": (
+        "SESS-25",
+        "add a; schedule; update; schedule; update; chunk for a; schedule; update; schedule; "
+        "update",
+    ),
+    "session-forgets": (
+        "SESS-22",
+        "add a; schedule; update; schedule; add b; update; schedule; schedule; update; "
+        "chunk for b",
+    ),
+    "hash-of-what-was-dropped": (
+        "HASH-18",
+        "add a; schedule; add b; update; chunk for a; schedule",
+    ),
+    "output-of-the-turn-before": ("SESS-24", "add a; schedule; schedule; update"),
+    "session-in-no-queue": (
+        "WAIT-12",
+        "add a; schedule; update; schedule; add b; update; schedule; schedule; chunk for b; "
+        "update",
+    ),
+    "lacks-and-goes-on": ("HASH-5", "add a; schedule; update, block 1 not loaded"),
+    "cached-before-its-end": (
+        "HASH-5",
+        "add a; add b; schedule; update, a received; schedule",
+    ),
+    "sent-after-its-end": ("REMOTE-38", "add a; schedule; abort a; update, a received"),
 }
 """What breaks, and the actions of a shortest counterexample."""
 EACH = pytest.mark.parametrize("defect", DEPARTURES, ids=lambda d: d.name)
@@ -164,6 +191,15 @@ def test_the_order_of_later_lines_breaks_nothing() -> None:
     for name in ("one-spelling", "next-owner", "no-room-for-min-tokens"):
         result = explore(named(name).scope, later)
         assert result.passed, name
+
+
+@pytest.mark.parametrize(
+    "switch", ["admissions_look_ahead", "admissions_padded", "drafting_takes_slots"]
+)
+def test_what_later_lines_do_with_drafts_breaks_nothing(switch: str) -> None:
+    """Nor are these: every statement holds of drafts that an EAGLE-like method proposes."""
+    result = explore(DRAFTS_EAGLE, replace(NORMATIVE, **{switch: True}))
+    assert result.passed and result.complete
 
 
 @EACH

@@ -14,7 +14,7 @@ from nullblock.spec.erased.code import Break, Do, Let, Loop, Statement, counted,
 from nullblock.spec.erased.program import erased, residual
 from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.facts import Config, Encoder, Request
-from nullblock.spec.kernel import RULES
+from nullblock.spec.kernel import RULES, loop
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
@@ -35,6 +35,8 @@ ELSEWHERE = {"LIFE-1", "LIFE-2", "LIFE-3", "LIFE-4", "LIFE-5", "LIFE-7", "LIFE-8
 """Rules that fire between steps, from text that is never erased."""
 ELSEWHERE |= {"HASH-13", "HASH-14", "WAIT-43", "ENC-15"}
 ELSEWHERE |= {"GROUP-4", "GROUP-5", "GROUP-6", "GROUP-7"}  # here layers see all of the past
+ELSEWHERE |= {rule.id for rule in RULES.values() if rule.id.startswith(("SESS-", "REMOTE-"))}
+# What judges traces is erased, and no trace has a session or a connector.
 
 RARE = {"PREEMPT-3", "ENC-13"}
 """Rules that so few random events do not meet."""
@@ -180,6 +182,44 @@ def test_unknown_constructs_are_refused() -> None:
             _text(f)
 
 
+def test_a_text_that_never_comes_to_its_end_is_refused() -> None:
+    """A loop that nothing leaves has no form to run; the text is run as it is."""
+
+    def never_ends(s: Any) -> Any:
+        for _ in loop(s, until=lambda: False, decreases=lambda: 0, changes=frozenset({"nr"})):
+            s.nr += 1
+        return s.nr
+
+    with pytest.raises(Unsupported, match="never reached"):
+        _text(never_ends)
+
+
+def test_a_comprehension_makes_what_the_text_makes() -> None:
+    """A tuple is a tuple and a list a list, filtered or not, whatever it runs over."""
+
+    def spans(s: Any) -> Any:
+        return tuple(i for i in range(s.nr) if s.run[i] != "b")
+
+    def listed(s: Any) -> Any:
+        return [s.run[i] for i in range(s.nr)]
+
+    def of_pairs(s: Any) -> Any:
+        pairs = tuple((s.run[i], i) for i in range(s.nr))
+        return tuple(r for r, i in pairs if i != 1)
+
+    def of_list(s: Any) -> Any:
+        names = [s.run[i] for i in range(s.nr)]
+        return tuple(r for r in names if r != "b")
+
+    k = Maps(SMALL)
+    s: Any = k.start()
+    s.run[:3] = "abc"
+    for s.nr in (0, 3):
+        for f in (spans, listed, of_pairs, of_list):
+            by_form, by_text = erased(f, k)(s, Counter()), f(s)
+            assert (type(by_form), by_form) == (type(by_text), by_text), f.__name__
+
+
 def test_what_only_the_text_behind_a_loop_asks_for_is_computed_before_the_loop_is_left() -> None:
     """A loop with one way out defines what is read behind it on that way."""
     found = Let("found", "x + 1", (), total=True, memory=False)
@@ -188,6 +228,17 @@ def test_what_only_the_text_behind_a_loop_asks_for_is_computed_before_the_loop_i
     out: list[int] = []
     exec("\n".join(["if True:", *(line for line, _ in lines(block))]), {"x": 1, "out": out})
     assert out == [2]
+
+
+def test_an_emptied_field_is_empty() -> None:
+    """A field that is blanked forgets what it said of every request; the others do not."""
+    k = Objects(SMALL)
+    s: Any = k.start()
+    s.told["a"], s.comp["a"] = 2, 3
+    for field in ("told", "frame"):
+        setattr(s, field, k.blank(field))
+        assert list(getattr(s, field).items()) == []
+    assert s.told["a"] == 0 and s.comp["a"] == 3
 
 
 def test_loops_that_check_their_outline_are_left_alone() -> None:

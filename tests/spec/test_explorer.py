@@ -76,11 +76,28 @@ PINNED = {
     "items-whole": (312, 1_248, 12),
     "items-ahead": (1_981, 5_662, 30),
     "rules-items": (721, 1_378, 15),
+    "clients": (233, 699, 15),
+    "embeddings": (1_546, 6_184, 13),
+    "pooling": (667, 1_887, 17),
+    "pooling-ahead": (516, 1_432, 17),
+    "sessions": (2_073, 7_866, 17),
+    "sessions-ahead": (2_271, 5_512, 24),
+    "rules-sessions": (1_787, 6_550, 17),
+    "loads": (4_354, 14_758, 26),
+    "sends": (1_542, 5_491, 26),
+    "lossy": (1_174, 2_490, 21),
+    "lossy-now": (3_372, 11_309, 21),
+    "lossy-ahead": (2_553, 8_345, 21),
+    "lossy-now-ends": (2_875, 8_593, 28),
+    "loads-priority": (1_552, 4_677, 23),
+    "rules-remote": (2_378, 7_241, 22),
 }
 """States, transitions and depth of each scope. A change of the rules changes them: say why."""
 REACHED_BY = (
     *("priority", "uncut", "inflight", "orphans", "pauses", "ahead", "resets"),
+    *("sessions", "sessions-ahead"),
     *("drafts", "drafts-ahead", "chunks", "rules-waiting", "items-whole", "items-ahead"),
+    *("pooling", "loads", "sends", "lossy", "lossy-now", "lossy-now-ends"),
 )
 """Scopes that together fire every rule that can fire."""
 TINY = Scope("tiny", "for tests", Config(3, 2, 4, 2, 8), (Template("a", (1, 2, 3), 2),))

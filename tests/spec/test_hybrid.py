@@ -11,13 +11,15 @@ from nullblock.spec.explorer.frame import frame
 from nullblock.spec.explorer.narrator import Narrator
 from nullblock.spec.explorer.story import standing
 from nullblock.spec.facts import Group
+from nullblock.spec.fields import LEAVING
 from nullblock.spec.hybrid import lacking, lacking_whole
 from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import Disabled
 from nullblock.spec.machine import events
+from nullblock.spec.machine.blocks import withdraw
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
-from nullblock.spec.rules.pool import push_new
+from nullblock.spec.rules.pool import push_new, uncache
 
 sys.path.insert(0, str(Path(__file__).parent))
 from world import CONFIG, arrive, new_state, observed, step  # noqa: E402  (a module beside this one)
@@ -74,6 +76,22 @@ def test_a_table_waits_for_the_groups_before_it() -> None:
     finally:
         push_new.body = real
     assert refused and holds(s)
+
+
+def test_hashes_are_taken_back_for_one_group_after_the_other() -> None:
+    """PREEMPT-3, GROUP-13: the second group loses none while the first names what nobody has
+    computed.
+    """
+    s = state(FULL, WINDOW)
+    arrive(s, "a0", 7, 4)
+    schedule(s)
+    first, second = s.k.tables("a0")
+    s.stage["a0"], s.comp["a0"] = LEAVING, 0
+    assert s.ncached[first] == s.ncached[second] == 3
+    with pytest.raises(Disabled, match="tables before it are done"):
+        uncache(s, second)
+    withdraw(s, "a0")
+    assert s.ncached[first] == s.ncached[second] == 0
 
 
 @pytest.mark.parametrize(

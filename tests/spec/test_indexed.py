@@ -119,6 +119,16 @@ def test_blocks_stand_again_where_null_blocks_stood(kinds: tuple[str, ...]) -> N
         _same(*states)
 
 
+def test_a_question_that_names_no_index_is_asked_of_every_place() -> None:
+    """Beside windows and encoder inputs, too, which have places of their own."""
+    config = Config(20, 1, 3, 2, 20, groups=(Group(3),), encoder=Encoder(3, 4))
+    for s in _pair(config):
+        s.k.requests["a"] = Request("a", 12, 6)
+        s.actor = "a"
+        assert s.k.exists("I", lambda i: i == 7)
+        assert s.k.first("I", lambda i: i > 4, lambda i: i) == 5
+
+
 def _config(r: random.Random, semantics: Semantics) -> Config:
     return Config(
         num_blocks=r.choice((5, 8)),

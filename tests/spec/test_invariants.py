@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nullblock.spec.facts import Encoder, Group, Item, Request
+from nullblock.spec.facts import Chunk, Encoder, Group, Item, Request
 from nullblock.spec.fields import (
     AWAY,
     BACK,
@@ -23,6 +23,8 @@ from nullblock.spec.fields import (
     WAIT_PHASE,
 )
 from nullblock.spec.invariants import INVARIANTS
+from nullblock.spec.machine import events
+from nullblock.spec.machine.remote import remote_holds
 from nullblock.spec.machine.schedule import decide, schedule
 from nullblock.spec.rules.drafts import propose
 
@@ -98,6 +100,44 @@ def awaiting() -> Any:
     return s
 
 
+def between_turns() -> Any:
+    """A session waits for its next chunk, with its blocks; at rest between steps."""
+    s = new_state(replace(CONFIG, sessions=True))
+    arrive(s, "a0", 4, 1, resumable=True, chunks=(Chunk(2, 1),))
+    step(s)
+    return s
+
+
+def loading() -> Any:
+    """A request waits for a load of several steps into two of its blocks; another runs."""
+    s = new_state(replace(CONFIG, num_blocks=10, connector=True))
+    arrive(s, "a0", 6, 4, loads_over_steps=True, delays_free=True)
+    remote_holds(s, "a0", 4)
+    arrive(s, "b1", 4, 4)
+    step(s)
+    return s
+
+
+def kept() -> Any:
+    """The same after an abort: the blocks are kept for the load, and to be sent."""
+    s = loading()
+    events.abort(s, "a0")
+    return s
+
+
+def loaded_step() -> Any:
+    """The same as `loading`, with the next step decided."""
+    s = loading()
+    decide(s)
+    return s
+
+
+def shared_load(s: Any) -> None:
+    """Another one holds a block that is loaded into."""
+    b = s.tab["a0", 1]
+    put(own={b: s.own[b] | {"b1"}})(s)
+
+
 def seen_again() -> Any:
     """Another one like it waits, and its prefix was looked up: a hit behind a null block."""
     s = windowed()
@@ -121,6 +161,22 @@ def encoding() -> Any:
     arrive(s, "a0", 4, 1, items=(Item(1, 0, 2),))
     arrive(s, "b1", 4, 1)
     decide(s)
+    return s
+
+
+def told() -> Any:
+    """A request of the first client is gone, and no update has told so."""
+    s = new_state(replace(CONFIG, include_finished_set=True))
+    arrive(s, "a0", 3, 3)
+    events.abort(s, "a0")
+    return s
+
+
+def pooling() -> Any:
+    """A request that wants a vector runs, all of its prompt computed; the vector is in flight."""
+    s = new_state(replace(CONFIG, pooling=True))
+    arrive(s, "a0", 3, 1, pooling=True)
+    schedule(s)
     return s
 
 
@@ -258,6 +314,8 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "DRAFT-20": (verifying, put(landed={"a0": -1}, flown={"a0": 1})),
     "DRAFT-17": (drafting, put(phase=RUN_PHASE, sched={"a0": 2})),
     "DRAFT-18": (drafting, put(phase=UPDATE, open=1, taker="a0", ntok={"a0": 2})),
+    "OUT-20": (told, put(ends={1: frozenset({"a0"})})),
+    "UPD-52": (pooling, put(ntok={"a0": 4})),
     "ENC-20": (encoding, put(kept={1: 0})),
     "ENC-21": (encoding, put(unused={1: 1}, uback=2)),
     "ENC-22": (encoding, put(eroom=1)),
@@ -268,6 +326,17 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "ENC-27": (encoding, put(inputs={0: 0})),
     "ENC-28": (encoding, put(planning=2, planner="a0", nplan=1)),
     "ENC-29": (encoding, put(gone={0: 1}, ngone=1, newly={1: 0})),
+    "SESS-20": (between_turns, put(turns={"a0": 1})),
+    "SESS-21": (between_turns, put(ended={"a0": 1})),
+    "SESS-22": (between_turns, put(lost={"a0": 1})),
+    "SESS-23": (between_turns, put(comp={"a0": 5})),
+    "SESS-24": (between_turns, put(ph={"a0": 1})),
+    "SESS-25": (between_turns, put(ntok={"a0": 6})),
+    "REMOTE-30": (loading, shared_load),
+    "REMOTE-31": (loading, lambda s: put(invalid={s.tab["b1", 0]: 1})(s)),
+    "REMOTE-32": (loading, put(tlen={"a0": 1})),
+    "REMOTE-33": (kept, put(kept_for={"a0": 0})),
+    "REMOTE-37": (loaded_step, put(missing=frozenset({"b1"}))),
 }
 
 

@@ -32,7 +32,9 @@ from nullblock.spec.liveness.scopes import (
 )
 from nullblock.spec.machine import schedule
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics, switches
+from nullblock.spec.remote_departures import REMOTE_DEFECTS
 from nullblock.spec.rules import lookup, queues
+from nullblock.spec.session_departures import SESSION_DEFECTS
 from nullblock.spec.state import live
 from nullblock.spec.wait_departures import WAIT_DEFECTS
 
@@ -75,6 +77,13 @@ def test_everybody_is_served_in_the_end_in_standard_scopes(name: str) -> None:
     assert (result.states, result.transitions) == (plain.states, plain.transitions)
 
 
+OVER = (
+    "LIVE-4",
+    "add a; schedule; update; schedule; add b; update; schedule; schedule; chunk for b; update; "
+    "update",
+    "schedule; update",
+)
+"""A session that stops while it is preempted."""
 LASSOS = {
     "unfit-prompt": ("LIVE-4", "add a", "step"),
     "outgrown-pool": ("LIVE-4", "add a; step; step; step; step; step", "step"),
@@ -91,6 +100,8 @@ LASSOS = {
         "schedule; update",
     ),
     "waits-between-items": ("LIVE-3", "add a; schedule; update", "schedule; update"),
+    "session-forgets": OVER,
+    "session-in-no-queue": OVER,
 }
 """Of each departure that starves somebody: the statement, the way into the cycle, the cycle."""
 
@@ -118,17 +129,25 @@ def test_departures_that_starve_somebody_are_found(name: str) -> None:
         assert {f.id for f in result.findings if f.lasso} >= {"LIVE-1"}
 
 
+BESIDE = {
+    d.switch
+    for some in (DRAFT_DEFECTS, WAIT_DEFECTS, ENCODER_DEFECTS, SESSION_DEFECTS, REMOTE_DEFECTS)
+    for d in some
+}
+"""Switches of what is beside the core."""
+
+
 def test_the_other_departures_starve_nobody() -> None:
-    """Of the switches that differ in vllm-0.22.1, but those of drafts, of waits and of encoder
-    inputs, three starve somebody; with any other one set so, everybody is still served in these
-    scopes: 49097 too delays, and does not starve.
+    """Of the switches that differ in vllm-0.22.1, but those of what is beside the core, three
+    starve somebody; with any other one set so, everybody is still served in these scopes: 49097
+    too delays, and does not starve.
     """
     served_all_the_same = [
         name
         for name, value in switches(NORMATIVE).items()
         if getattr(VLLM_0_22_1, name) != value
         and name not in ("reject_unservable", "length_before_min_tokens", "victim_by_id")
-        and name not in {d.switch for d in (*DRAFT_DEFECTS, *WAIT_DEFECTS, *ENCODER_DEFECTS)}
+        and name not in BESIDE
     ]
     assert len(served_all_the_same) == 7
     for name in served_all_the_same:
@@ -208,7 +227,7 @@ def resume_last(m: pytest.MonkeyPatch) -> None:
         s.stage[v], s.leaving, s.comp[v], s.told[v] = PREEMPTED, 0, 0, 0
         s.rank[v] = s.hi
         s.hi += 1
-        queues._enter_queue(s, v)
+        queues.enter_queue(s, v)
 
     m.setattr(RULES["requeue"], "body", requeue)
 

@@ -41,6 +41,15 @@ LASSOS = {
         "add b; step; add c; step",
     ),
     "grammars": ("LIVE-4", "add a", "step"),
+    "chunks": ("LIVE-4", "add a; step", "step"),
+    "ways": (
+        "LIVE-5",
+        "add a; schedule; add b; update; schedule; schedule; chunk for a; update; update",
+        "schedule; update",
+    ),
+    "answers": ("LIVE-4", "add a; schedule", "update; schedule"),
+    "loads": ("LIVE-4", "add a; schedule", "update; schedule"),
+    "sends": ("LIVE-4", "add a; add b; schedule; update", "schedule; update"),
 }
 """For each condition: what falls without it, the way into the cycle, the cycle."""
 

@@ -11,7 +11,7 @@ from nullblock.spec.explorer.actions import Action, Add, Schedule, Update, perfo
 from nullblock.spec.explorer.model import beginning
 from nullblock.spec.explorer.scopes import STANDARD
 from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS
-from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, TOKEN, WAITING
+from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, TOKEN, UNBORN, WAITING
 from nullblock.spec.flight import begins
 from nullblock.spec.profiles import NORMATIVE
 
@@ -61,6 +61,16 @@ def freed() -> Scene:
     return after(9, Schedule())
 
 
+def to_be_sent() -> Scene:
+    """A step has been scheduled while the blocks of a request that has ended are to be sent."""
+    s = beginning(STANDARD["sends"], NORMATIVE)
+    for action in (Add("b"), Schedule(), Update()):
+        perform(s, action)
+    was = s.copy()
+    perform(s, Schedule())
+    return was, s, Schedule()
+
+
 def put(**fields: Any) -> Damage:
     """Set fields: a plain value, or a dict of entries for a map."""
 
@@ -105,6 +115,7 @@ BREAKS: dict[str, tuple[Callable[[], Scene], Damage]] = {
     "UPD-14": (scheduled, lambda s: put(comp={s.run[0]: s.comp[s.run[0]] + 1})(s)),
     "UPD-15": (updated, lambda s: put(ntok={s.run[0]: s.ntok[s.run[0]] + 1})(s)),
     "UPD-23": (updated, lambda s: put(ntok={s.run[0]: s.ntok[s.run[0]] + 1})(s)),
+    "REMOTE-38": (to_be_sent, put(stage={"b": UNBORN})),
     "HASH-18": (scheduled, lambda s: put(tab={("b", 1): s.tab["a", 0]})(s)),
     "HASH-19": (freed, orphan),
 }

@@ -236,7 +236,7 @@ def test_rules_of_waiting_keep_to_whose_turn_it_is() -> None:
     arrive(s, "a0", 2, 2, grammar=True)
     arrive(s, "b1", 2, 2)
     for rule, r, why in (
-        (come, "b1", "it awaits something that is not there"),
+        (come, "b1", "a grammar that is not there"),
         (promote, "a0", "tries next"),
         (pass_by, "a0", "tries next"),
     ):

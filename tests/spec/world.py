@@ -3,11 +3,13 @@ prefixes.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from nullblock.spec.concrete import Env, State, initial
+from nullblock.spec.explorer.actions import actions, perform
+from nullblock.spec.explorer.model import Scope, beginning
 from nullblock.spec.facts import Config, Item, Request
 from nullblock.spec.fields import EOS, PLAIN
 from nullblock.spec.flight import in_flight
@@ -15,6 +17,7 @@ from nullblock.spec.kernel import Engines
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
+from nullblock.spec.profiles import NORMATIVE, Semantics
 
 CONFIG = Config(
     num_blocks=7, block_size=2, max_num_scheduled_tokens=7, max_num_seqs=3, max_model_len=12
@@ -24,12 +27,31 @@ CONFIG = Config(
 class World(Env):
     """Requests whose ids start alike share their first block; those of kind `e` stop at once."""
 
+    def __init__(self, config: Config, checks: bool = False) -> None:
+        super().__init__(config, checks)
+        self.pasts: list[tuple[int, int]] = []
+        """Of what sessions have had: what it follows, and how many blocks keep their hashes."""
+
     def want(self, t: Any, i: int) -> Any:
         r = self.owner(t)
         if r is None:
             return None
         kinds = ("shared" if j == 0 else r[0] for j in range(i + 1))
         return tuple((kind, self.group(t)) if self.several else kind for kind in kinds)
+
+    def extended(self, r: Any, past: int, kept: int, known: int) -> int:
+        self.pasts.append((past, self.full(known)))
+        return len(self.pasts)
+
+    def chained(self, t: Any, i: int, past: int) -> Any:
+        """Blocks that a session had full keep their hashes, and those behind get new ones."""
+        if not past:
+            return self.want(t, i)
+        before, full = self.pasts[past - 1]
+        if i < full:
+            return self.chained(t, i, before)
+        whole = self.chained(t, full - 1, before) if full else ()
+        return (*whole, *((self.owner(t), past) for _ in range(i + 1 - full)))
 
     def par(self, h: Any) -> Any:
         return h and h[:-1]
@@ -130,21 +152,33 @@ def random_run(seed: int, steps: int = 40, **settings: Any) -> Any:
     return s
 
 
+def random_states(
+    scope: Scope, seed: int, steps: int, semantics: Semantics = NORMATIVE
+) -> Iterator[Any]:
+    """States along a random way through a scope of the explorer."""
+    chance, s = random.Random(seed), beginning(scope, semantics)
+    for _ in range(steps):
+        perform(s, chance.choice(list(actions(s, scope))))
+        yield s.copy()
+
+
 def disturb(s: Any, r: random.Random, n: int) -> None:
     """Something that may happen between steps, or nothing."""
     kind = r.random()
     live = [q for q in s.k.requests if s.stage[q]]
     if kind < 0.35:
-        id, prompt = f"{r.choice('abe')}{n}", r.randrange(1, 13)
+        id, prompt, output = f"{r.choice('abe')}{n}", r.randrange(1, 13), r.randrange(1, 5)
+        pooling = s.k.wants_vectors and r.random() < 0.5
         arrive(
             s,
             id,
             prompt,
-            r.randrange(1, 5),
+            1 if pooling else output,
             priority=r.randrange(3),
             arrival=n,
             adapter=r.randrange(4) if s.k.max_loras else 0,
             grammar=s.k.config.grammars and r.random() < 0.5,
+            pooling=pooling,
             **({"items": random_items(r, prompt)} if s.k.encodes else {}),
         )
     elif kind < 0.42 and live:

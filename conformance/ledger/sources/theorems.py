@@ -121,6 +121,11 @@ def cells(found: Theorems) -> Iterator[Cell]:
         )
 
 
+NOTICEABLE = 0.005
+"""Seconds."""
+HEADING = "obligation: what came of it, and seconds where they are noticeable"
+
+
 def _detail(t: Shown) -> Detail:
     says = [f"Shown by {t.engine}."]
     if t.rests_on:
@@ -132,13 +137,13 @@ def _detail(t: Shown) -> Detail:
     says += [o.counterexample for o in t.obligations if o.counterexample]
     facts = tuple(
         Fact(
-            f"{o.where}: {o.what} ({o.policy})",
-            f"{o.status}, {o.seconds:.2f} s",
+            f"{o.where}: {o.what} ({o.policy})".removeprefix(f"{t.id}: "),
+            o.status + (f", {o.seconds:.2f} s" if o.seconds >= NOTICEABLE else ""),
             o.status == "proved",
         )
         for o in t.obligations
     )
-    return Detail(f"{t.id}: the proof", tuple(says), facts, "obligation: seconds")
+    return Detail(f"{t.id}: the proof", tuple(says), facts, HEADING)
 
 
 FILES = (*proofs.SOURCE.files, "spec/theorems/*.py", "reference/free_block_queue.py")

@@ -1,0 +1,227 @@
+"""A KV connector for the specification: what the remote side holds, and what workers report."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import UNSET
+
+from nullblock.conformance.adapters.spec_encoder import refused
+from nullblock.conformance.engine import Feature, Fields, NewRequest
+from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.groups import are_windowed
+from nullblock.conformance.scenario_format import Config
+from nullblock.spec.fields import CONTINUE, ERROR, KEPT, LENGTH, STOPPED, STOPPED_BY_ID
+from nullblock.spec.machine import events
+from nullblock.spec.machine.remote import (
+    received,
+    remote_holds,
+    remote_looks,
+    report_failed,
+    sent,
+)
+from nullblock.spec.profiles import Semantics
+from nullblock.spec.remote import awaits_load, starts_over
+from nullblock.spec.state import live
+
+ENDED = {
+    STOPPED: "FINISHED_STOPPED",
+    STOPPED_BY_ID: "FINISHED_STOPPED",
+    LENGTH: "FINISHED_LENGTH_CAPPED",
+    ERROR: "FINISHED_ERROR",
+}
+"""``RequestStatus`` of a request that has ended, by verdict of the stop check."""
+Report = tuple[list[str], list[str], list[int]]
+
+
+def fails_loads(config: Config) -> bool:
+    """Whether requests whose blocks were not loaded end."""
+    return config.connector is not None and config.connector.failure_policy == "fail"
+
+
+def is_known(s: Any, r: str) -> bool:
+    """Whether the engine knows r: it lives, or its blocks are kept."""
+    return bool(live(s, r)) or s.stage[r] == KEPT
+
+
+@dataclass(slots=True)
+class RemoteKV:
+    """Plays the connector of a scenario."""
+
+    scenario: Config
+    matched: dict[str, int | None] = field(default_factory=dict)
+    """Tokens that the remote side holds, by id; None: it does not know yet."""
+    report: Report | None = None
+    """What workers report with the next update: loads and sends that ended, and blocks that were
+    not loaded.
+    """
+    ended: dict[str, str] = field(default_factory=dict)
+    """The status of those that have ended, by id."""
+    order: list[str] = field(default_factory=list)
+    """Those that end because a load failed, in the order in which their blocks go."""
+    kept: dict[str, Fields] = field(default_factory=dict)
+    """Outputs in flight of those whose blocks are kept, as they were when they ended."""
+    offers: set[str] = field(default_factory=set)
+    """Of whom the remote side held something before the step."""
+    empty: set[str] = field(default_factory=set)
+    """Whose load brought nothing."""
+    loaded: set[str] = field(default_factory=set)
+    """For whom it was loaded, or taken back: vLLM knows how many of their blocks are cached."""
+    failed: list[Fields] = field(default_factory=list)
+    """What clients are told of them."""
+
+    def check(self, request: NewRequest) -> None:
+        """Raise OutOfScope for what nobody has shown beside a connector: a session, a vector, a
+        prompt beyond max_model_len, whose load takes blocks beyond it, and an empty one, which
+        vLLM 0.22.1 takes, and raises when it is looked up, before it asks the remote side.
+        """
+        if self.scenario.connector is None:
+            return
+        longest = self.scenario.max_model_len
+        for what, is_it in (
+            ("a prompt longer than max_model_len", len(request.prompt) > longest),
+            ("an empty prompt", not request.prompt),
+            ("a session", request.resumable),
+            ("a request that wants a vector", request.pooling),
+        ):
+            if is_it:
+                raise refused(f"{what} beside a KV connector")
+
+    def match(self, s: Any, matched: dict[str, int | None]) -> None:
+        """What the remote side holds becomes known, or that it does not know yet."""
+        self.matched |= matched
+        for r in matched:
+            if r in s.k.requests and live(s, r):
+                self.tell(s, r)
+
+    def tell(self, s: Any, r: str) -> None:
+        """What the remote side holds of a request that lives."""
+        n = self.matched.get(r, 0)
+        if n is None:
+            remote_looks(s, r)
+        else:
+            remote_holds(s, r, max(n, 0))
+
+    def arrives(self, s: Any, r: str) -> None:
+        """A request has arrived."""
+        if self.scenario.connector is not None:
+            self.tell(s, r)
+
+    def loads_over_steps(self, r: str) -> bool:
+        """Whether a load for r takes longer than a step."""
+        connector = self.scenario.connector
+        return connector is not None and _applies(connector.is_async, r)
+
+    def delays_free(self, r: str) -> bool:
+        """Whether r's blocks are kept until they are sent."""
+        connector = self.scenario.connector
+        return connector is not None and _applies(connector.delay_free, r)
+
+    def before_step(self, s: Any) -> None:
+        """A step is about to be scheduled."""
+        self.loaded = {r for r in self.loaded if s.tlen[r]}
+        self.offers = {r for r, n in s.remote.items() if n}
+        self.empty = {r for r in self.loaded if awaits_load(s, r) and starts_over(s, r)}
+
+    def after_step(self, s: Any) -> None:
+        """It was: an offer that is gone was taken."""
+        self.loaded -= {r for r in self.empty if not awaits_load(s, r)}
+        taken = {r for r in self.offers if not s.remote[r]}
+        self.matched.update(dict.fromkeys(taken, 0))
+        self.loaded |= taken
+
+    def has_loaded(self, s: Any, r: str) -> bool:
+        """Whether tokens were loaded into the blocks that r holds: then vLLM has noted how many of
+        them are cached, even if none is.
+        """
+        return r in self.loaded and s.tlen[r] > 0
+
+    def before(self, s: Any) -> None:
+        """An output is about to be applied: blocks that were not loaded are looked for."""
+        self.order, self.failed = [], []
+        if self.report is None or not self.report[2]:
+            return
+        queued = [r for r in s.skip if s.skip[r]]
+        if s.k.priority:
+            queued.sort(key=s.k.order)
+        running = s.run[: s.nr]
+        cached = {r for r, n in s.ncached.items() if n}
+        # As a set of numbers is iterated, in which vLLM keeps them.
+        report_failed(s, list(set(self.report[2])))
+        self.loaded |= {r for r in cached if not s.ncached[r]}
+        # The order of sets of strings, built as vLLM builds them.
+        waits = {r for r in queued if r in s.missing}
+        if s.k.sem.failed_loads_start_over:
+            running.reverse()
+        runs = {r for r in running if r in s.missing}
+        if s.k.fails_loads:
+            lost = waits | runs
+            self.failed = [
+                {"id": r, "tokens": [], "finish": "error", "stop_reason": None} for r in lost
+            ]
+            self.order = list(set(lost))
+
+    def after(self, s: Any) -> None:
+        """The output is applied: transfers that have ended. Raises AssertionError, as vLLM does,
+        for one that was not under way.
+        """
+        if self.report is None:
+            return
+        loads, sends, _ = self.report
+        self.report = None
+        for r in dict.fromkeys(loads):
+            if r not in s.k.requests or not received(s, r):
+                raise AssertionError(f"no load for {r!r} is under way")
+        for r in dict.fromkeys(sends):
+            if r not in s.k.requests or not sent(s, r):
+                raise AssertionError(f"no blocks of {r!r} are kept")
+
+    def ends(self, s: Any, r: str, status: str) -> bool:
+        """Abort r. Returns whether it lived."""
+        if not events.abort(s, r):
+            return False
+        self.ended[r] = status
+        return True
+
+    def stops(self, r: str, why: Any) -> None:
+        """r took its tokens, and stops or goes on."""
+        if why != CONTINUE:
+            self.ended[r] = ENDED[why]
+
+    def owed(self, s: Any, r: str) -> Fields:
+        """Outputs in flight of a request whose blocks are kept; nothing of others."""
+        return self.kept[r] if s.stage[r] == KEPT else {}
+
+    def status(self, s: Any, r: str) -> str | None:
+        """The status of a request whose blocks are kept; None of others."""
+        return self.ended[r] if s.stage[r] == KEPT else None
+
+
+def _applies(whom: bool | Collection[str], r: str) -> bool:
+    return whom if isinstance(whom, bool) else r in whom
+
+
+def check_connector(config: Config, semantics: Semantics) -> None:
+    """Raise OutOfScope for what nobody has shown beside a connector, or a profile has no rules
+    for.
+    """
+    if config.connector is None:
+        return
+    beside = (
+        ("several groups, or windows", "groups", len(config.groups) > 1 or are_windowed(config)),
+        (Feature.drafts, "num_spec_tokens", config.num_spec_tokens > 0),
+        (Feature.drafts, "drafts", config.drafts is not UNSET),
+        (Feature.clients, "include_finished_set", config.has_clients),
+        (Feature.encoder_inputs, "encoder", bool(config.encoder)),
+    )
+    for what, key, is_used in beside:
+        if is_used:
+            raise OutOfScope(
+                f"a KV connector beside {what} is out of scope",
+                "the reference has it",
+                f"config.{key}",
+            )
+    if semantics.freed_unhashed_first:
+        # No rule says to which places in front blocks go once a transfer is over.
+        what = "a KV connector is out of scope with freed_unhashed_first"
+        raise OutOfScope(what, "the reference has it", "config.connector")

@@ -1,0 +1,56 @@
+"""Streaming sessions for the specification: which of them it has rules for."""
+
+from typing import Any
+
+from nullblock.conformance.engine import NewRequest
+from nullblock.conformance.errors import OutOfScope
+from nullblock.spec import facts
+from nullblock.spec.fields import CONTINUE
+from nullblock.spec.waiting import is_skipped
+
+
+def has_sessions(config: facts.Config) -> bool:
+    """Whether the rules have sessions under this configuration."""
+    return not _beside(config)
+
+
+def _beside(config: facts.Config) -> str:
+    """What sessions are out of scope beside; empty: nothing."""
+    if config.policy == "priority":
+        # vLLM changes the arrival of a request that stands in a heap.
+        return "the PRIORITY policy"
+    if config.encoder is not None:
+        return "encoder inputs"
+    if len(config.groups) > 1 or config.is_windowed:
+        return "layers that see only a part of the past"
+    if config.use_v2_model_runner:
+        return "the second model runner"
+    if config.semantics.resumes_await_output or config.semantics.freed_unhashed_first:
+        # No rule says to which places in front the blocks of a session go that waits.
+        return "the rules of a later line"
+    return ""
+
+
+def check_session(config: facts.Config, request: NewRequest) -> None:
+    """Raise OutOfScope for a session, or a chunk of one, that there are no rules for."""
+    beside = _beside(config)
+    if request.prompt_embeds is not None:
+        beside = "a prompt that is embeddings"
+    if request.pooling:
+        beside = "a vector instead of tokens"
+    if beside:
+        raise OutOfScope(f"a session beside {beside} is out of scope", "the reference has it")
+
+
+def check_stop_of_session(s: Any, r: str, why: Any) -> None:
+    """Raise OutOfScope where vLLM is about to queue a session twice, or to leave one that has
+    ended in a queue: it stops while it stands in the skipped queue.
+    """
+    if why == CONTINUE or s.k.sem.stops_leave_every_queue:
+        return
+    if s.k.resumable(r) and is_skipped(s, r):
+        raise OutOfScope(
+            f"the session {r!r} stops while it stands in the skipped queue, and is queued twice: "
+            "that is out of scope",
+            "the reference has it",
+        )

@@ -1,0 +1,122 @@
+"""The scopes with a KV connector.
+
+One of `nullblock.spec.explorer.scopes` has three requests; here two are enough.
+"""
+
+from nullblock.spec.explorer.model import Scope, Template
+from nullblock.spec.facts import Config
+
+A, B, C = 1001, 1002, 1003
+"""Prompt tokens. The tokens that are sampled in a replay are below 1000."""
+
+
+def _config(blocks: int, **more: object) -> Config:
+    """`blocks` usable blocks of two tokens: the null block comes on top."""
+    settings = {"max_model_len": 8, "connector": True, **more}
+    return Config(blocks + 1, 2, 4, 3, **settings)  # type: ignore[arg-type]
+
+
+LOADS = Scope(
+    "loads",
+    "loads within a step and over several, of one prompt; a remote side that has to look first",
+    _config(4),
+    (
+        Template("a", (A, A, A), 2, remote=3, loads_over_steps=True),
+        Template("b", (A, A, A), 2, remote=2, unsure=True),
+    ),
+    frozenset(
+        "load-begins load-within-a-step load-ended load-awaited remote-unsure "
+        "abort-loading".split()
+    ),
+    halves=True,
+)
+SENDS = Scope(
+    "sends",
+    "blocks that are kept after the end: while they are loaded, and until they are sent",
+    _config(4),
+    (
+        Template("a", (A, A, A), 2, remote=2, loads_over_steps=True, delays_free=True),
+        Template("b", (A, A, A), 1, delays_free=True),
+    ),
+    frozenset("kept kept-for-both abort-loading load-ended".split()),
+    halves=True,
+    resets=(False,),
+)
+LOSSY = Scope(
+    "lossy",
+    "a lossy store, loads over several steps: what is missing is computed",
+    _config(4),
+    (
+        Template("a", (A, A, A, A), 1, remote=4, loads_over_steps=True),
+        Template("b", (A, A, A), 1, remote=3, loads_over_steps=True),
+    ),
+    frozenset("load-begins load-ended loses-part loses-all".split()),
+    halves=True,
+    aborts=False,
+    lossy=True,
+)
+LOSSY_NOW = Scope(
+    "lossy-now",
+    "a lossy store, loads within a step: who lacks blocks starts over",
+    _config(5),
+    (
+        Template("a", (A, A, A, A), 2, remote=3),
+        Template("c", (A, A, C), 1, remote=3, loads_over_steps=True),
+    ),
+    frozenset("load-within-a-step starts-over loses-all".split()),
+    halves=True,
+    lossy=True,
+)
+LOSSY_AHEAD = Scope(
+    "lossy-ahead",
+    "the same, scheduling ahead: outputs in flight are dropped",
+    _config(4, async_scheduling=True),
+    (
+        Template("a", (A, A, A), 2, remote=2),
+        Template("b", (A, A, B), 1, remote=2),
+    ),
+    frozenset("load-within-a-step starts-over token-dropped".split()),
+    halves=True,
+    depth=2,
+    lossy=True,
+)
+LOSSY_NOW_ENDS = Scope(
+    "lossy-now-ends",
+    "a lossy store where who lacks blocks, and runs or waits for them, ends",
+    _config(4, fail_failed_loads=True),
+    (
+        Template("a", (A, A, A), 2, remote=2, delays_free=True),
+        Template("c", (A, A, C), 1, remote=3, loads_over_steps=True),
+    ),
+    frozenset("load-within-a-step ends-lacking kept".split()),
+    halves=True,
+    lossy=True,
+)
+LOADS_PRIORITY = Scope(
+    "loads-priority",
+    "loads under PRIORITY, in a pool too small: preemptions, and loads after them",
+    _config(4, policy="priority", scheduler_reserve_full_isl=False),
+    (
+        Template("a", (A, A, A), 2, remote=2, loads_over_steps=True, priority=9),
+        Template("b", (B, B, B), 3, priority=5),
+    ),
+    frozenset("load-begins load-ended preempts-another".split()),
+    halves=True,
+)
+RULES_REMOTE = Scope(
+    "rules-remote",
+    "the invariants after every single rule, with a lossy store",
+    _config(4),
+    (
+        Template("a", (A, A, A), 1, remote=2, loads_over_steps=True, delays_free=True),
+        Template("b", (A, A, A), 2, remote=2),
+    ),
+    frozenset("load-begins load-within-a-step starts-over loses-all kept".split()),
+    halves=True,
+    lossy=True,
+    every_rule=True,
+)
+REMOTE_SCOPES = (
+    *(LOADS, SENDS, LOSSY, LOSSY_NOW, LOSSY_AHEAD, LOSSY_NOW_ENDS),
+    *(LOADS_PRIORITY, RULES_REMOTE),
+)

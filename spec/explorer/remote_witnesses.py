@@ -1,0 +1,82 @@
+"""What scopes have to reach in which there is a KV connector."""
+
+from collections.abc import Callable
+from typing import Any
+
+from nullblock.spec.fields import BOTH_WAYS, REMOTE, WHOLLY
+from nullblock.spec.kernel import State
+
+REMOTE_WITNESSES: dict[str, str] = {
+    "load-begins": "a request waits for a load",
+    "load-awaited": "a request is passed over because its load has not ended",
+    "load-within-a-step": "a request is admitted whose blocks are loaded within the step",
+    "load-ended": "a request goes on whose load has ended",
+    "remote-unsure": "a request is passed over because the remote side has to look first",
+    "abort-loading": "a request ends while it is loaded",
+    "kept": "blocks of a request that has ended are kept",
+    "kept-for-both": "they are kept for a load, and to be sent",
+    "loses-part": "a request goes on with a part of what it was to load",
+    "loses-all": "a request that waits gives back what was loaded",
+    "starts-over": "a running request starts over because it lacks blocks",
+    "ends-lacking": "a request ends because it lacks blocks",
+}
+
+
+class RemoteWatch:
+    """Notes them."""
+
+    reached: set[str]
+
+    def remote_handlers(self) -> dict[str, Callable[[State], None]]:
+        """What is called after which rule of remote KV."""
+        return {
+            "REMOTE-12": self.awaits_load,
+            "REMOTE-15": self.went_on_loaded,
+            "REMOTE-16": self.gave_load_back,
+            "REMOTE-18": self.quit_for_good,
+            "REMOTE-19": self.blocks_kept,
+            "REMOTE-26": self.lost_load,
+            "REMOTE-28": self.started_over,
+            "REMOTE-29": self.ended_lacking,
+        }
+
+    def awaits_load(self, s: State) -> None:
+        """REMOTE-12: a request waits for a load."""
+        self.reached.add("load-begins")
+
+    def admitted_with_load(self, s: State, r: Any) -> None:
+        """WAIT-9: a request runs."""
+        if s.loadto[r] != 0:
+            self.reached.add("load-within-a-step")
+
+    def went_on_loaded(self, s: State) -> None:
+        """REMOTE-15: a request goes on whose load has ended."""
+        self.reached.add("load-ended")
+
+    def gave_load_back(self, s: State) -> None:
+        """REMOTE-16: a request gives back what was loaded."""
+        self.reached.add("loses-all")
+
+    def quit_for_good(self, s: State) -> None:
+        """REMOTE-18: a waiting request ends."""
+        if s.awaits[s.leaver] == REMOTE and s.came[s.leaver] == 0:
+            self.reached.add("abort-loading")
+
+    def blocks_kept(self, s: State) -> None:
+        """REMOTE-19: blocks are kept."""
+        self.reached.add("kept")
+        if any(s.kept_for[r] == BOTH_WAYS for r in s.k.requests):
+            self.reached.add("kept-for-both")
+
+    def lost_load(self, s: State) -> None:
+        """REMOTE-26: a request that waits lacks blocks."""
+        if any(s.failed[r] not in (0, WHOLLY) for r in s.k.requests):
+            self.reached.add("loses-part")
+
+    def started_over(self, s: State) -> None:
+        """REMOTE-28: a running request starts over."""
+        self.reached.add("starts-over")
+
+    def ended_lacking(self, s: State) -> None:
+        """REMOTE-29: a request ends for want of blocks."""
+        self.reached.add("ends-lacking")

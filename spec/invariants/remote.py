@@ -1,0 +1,113 @@
+"""What always holds of loads, of those who wait for them, and of blocks that are kept."""
+
+from nullblock.spec.fields import (
+    BOTH_WAYS,
+    IDLE,
+    KEPT,
+    LEAVING,
+    LOAD,
+    PREEMPTED,
+    REMOTE,
+    SEND,
+    UPDATE,
+    WAITING,
+    WHOLLY,
+)
+from nullblock.spec.invariants.ledger import invariant, within
+from nullblock.spec.kernel import State, Value, both, either, implies, ite
+from nullblock.spec.remote import is_received
+from nullblock.spec.waiting import is_skipped
+
+
+@invariant("REMOTE-30")
+def loaded_into_is_owned(s: State) -> Value:
+    """A block that a load of several steps writes to is held by its request alone, which has not
+    gone on, and nobody can hit it: none is used again while a transfer is live. Upstream: 46283,
+    45357.
+    """
+    if not s.k.connector:
+        return True
+
+    def owned(r: Value, i: Value) -> Value:
+        b = s.tab[r, i]
+        return both(i < s.tlen[r], s.k.card(s.own[b]) == 1, s.hsh[b] == s.k.NOHASH)
+
+    return s.k.forall(
+        "RI",
+        lambda r, i: implies(is_received(s, r), owned(r, i)),
+        span=lambda r: (s.loadfrom[r], s.loadto[r]),
+    )
+
+
+@invariant("REMOTE-31")
+def unloaded_is_not_hit(s: State) -> Value:
+    """A block that is reported as not loaded is not in the prefix cache while the output is
+    applied that it is reported with.
+    """
+    if not s.k.connector:
+        return True
+    return s.k.forall("B", lambda b: implies(s.invalid[b] != 0, s.hsh[b] == s.k.NOHASH))
+
+
+@invariant("REMOTE-32")
+def loaded_waits(s: State) -> Value:
+    """Of those that wait only whoever is loaded, or was, has computed tokens and holds blocks, as
+    many as its tokens fill or more; and it stands in the skipped queue.
+    """
+    if not s.k.connector:
+        return True
+
+    def waits(r: Value) -> Value:
+        waiting = either(s.stage[r] == WAITING, s.stage[r] == PREEMPTED)
+        away = either(s.looking == 0, r != s.lr)
+        has = either(s.comp[r] != 0, s.tlen[r] != 0, s.awaits[r] == REMOTE)
+        return both(
+            implies(
+                both(waiting, away, has),
+                both(is_skipped(s, r), s.k.blocks(s.comp[r]) <= s.tlen[r], s.comp[r] <= s.ntok[r]),
+            ),
+            implies(s.awaits[r] == REMOTE, either(waiting, s.stage[r] == LEAVING)),
+            within(0, s.failed[r], WHOLLY + 1),
+            implies(s.failed[r] != 0, s.awaits[r] == REMOTE),
+            implies(both(waiting, away, s.comp[r] == 0, s.awaits[r] != REMOTE), s.tlen[r] == 0),
+        )
+
+    return s.k.forall("R", waits)
+
+
+@invariant("REMOTE-33")
+def kept_has_ended(s: State) -> Value:
+    """A request whose blocks are kept has ended: it is in no queue, is owed nothing, and is kept
+    for a load, to be sent, or for both; of others nothing is kept. Upstream: 46240.
+    """
+    if not s.k.connector:
+        return True
+    return s.k.forall(
+        "R",
+        lambda r: ite(
+            s.stage[r] == KEPT,
+            both(
+                within(LOAD, s.kept_for[r], BOTH_WAYS + 1),
+                s.rank[r] == 0,
+                s.skip[r] == 0,
+                s.sched[r] == 0,
+                s.ph[r] == 0,
+                s.awaits[r] == 0,
+                implies(s.loadto[r] != 0, s.kept_for[r] != SEND),
+            ),
+            either(s.kept_for[r] == 0, s.stage[r] == LEAVING),
+        ),
+    )
+
+
+@invariant("REMOTE-37")
+def nobody_is_left_lost(s: State) -> Value:
+    """While a step is decided nobody lacks blocks: who did went back, started over or ended with
+    the update that reported it.
+    """
+    if not s.k.connector:
+        return True
+    return implies(
+        both(s.phase != UPDATE, s.phase != IDLE),
+        both(s.k.card(s.missing) == 0, s.k.card(s.seen) == 0),
+    )

@@ -1,0 +1,226 @@
+"""Loops over the rules of remote KV."""
+
+from nullblock.spec.cache_events import stored
+from nullblock.spec.fields import HANDED, KEPT, LOAD, MOVED, REMOTE, SEND, UNBORN
+from nullblock.spec.kernel import State, Value, both, loop, neg
+from nullblock.spec.machine.blocks import free
+from nullblock.spec.remote import (
+    anybody_running_short,
+    anybody_waiting_short,
+    anything_to_evict,
+    cached_when_loaded,
+    ends_all,
+    first_own,
+    has_own,
+    is_own,
+    loads_later,
+    next_evicted,
+    next_running,
+    next_waiting,
+    starts_over,
+    stays,
+)
+from nullblock.spec.rules.loads import (
+    claim,
+    doubt,
+    end_load,
+    find_short,
+    lack,
+    learn,
+    lose_load,
+)
+from nullblock.spec.rules.lookup import admit
+from nullblock.spec.rules.queues import forget, requeue
+from nullblock.spec.rules.remote import (
+    await_load,
+    end_one_way,
+    evict_lacking,
+    forget_kept,
+    give_back,
+    go_on_loaded,
+    keep,
+    let_kept_go,
+    mark_lacking,
+    publish_loaded,
+    report_unloaded,
+    start_over,
+    uncache_lacking,
+    wait_anew,
+)
+
+REPORT_LOOP = HANDED | MOVED | {"comp", "ph", "drop", "prev", "run", "nr", "ix", "stage"}
+
+
+def admit_or_load(s: State, r: Value) -> None:
+    """r has its slots: it runs, or waits until they are loaded (REMOTE-3)."""
+    if loads_later(s, r):
+        await_load(s, r)
+    else:
+        admit(s, r)
+
+
+def let_loaded_go_on(s: State, r: Value) -> None:
+    """The load of r, whose turn it is, has ended: what came is cached, or all is given back."""
+    if starts_over(s, r):
+        give_back(s, r)
+        free(s, r)
+        wait_anew(s, r)
+    else:
+        if s.k.caching:
+            publish_what_came(s, r)
+        go_on_loaded(s, r)
+
+
+def publish_what_came(s: State, t: Value) -> None:
+    """Cache what was loaded (REMOTE-14)."""
+    r = s.k.owner(t)
+    first = s.ncached[t]
+    for _ in loop(
+        s,
+        until=lambda: s.ncached[t] >= cached_when_loaded(s, r),
+        decreases=lambda: cached_when_loaded(s, r) - s.ncached[t],
+        changes=frozenset({"hsh", "hstamp", "hclock", "ncached"}),
+    ):
+        publish_loaded(s, t)
+    s.k.tell(stored, s, t, first)
+
+
+def part(s: State, r: Value) -> None:
+    """r, who is leaving for good, gives its blocks back, or they are kept (REMOTE-4)."""
+    if stays(s, r):
+        keep(s, r)
+    else:
+        free(s, r)
+        forget(s, r)
+
+
+def transferred(s: State, r: Value, way: Value) -> None:
+    """One of what r's kept blocks were kept for has ended (REMOTE-5)."""
+    if ends_all(s, r, way):
+        let_kept_go(s, r, way)
+        free(s, r)
+        forget_kept(s, r)
+    else:
+        end_one_way(s, r, way)
+
+
+def received(s: State, r: Value) -> Value:
+    """The load of r has ended. Returns False, and changes nothing, where none was under way."""
+    if s.stage[r] == KEPT:
+        transferred(s, r, LOAD)
+        return True
+    if s.awaits[r] != REMOTE:
+        return False
+    end_load(s, r)
+    return True
+
+
+def sent(s: State, r: Value) -> Value:
+    """The blocks of r are sent. Returns False, and changes nothing, where they were not kept."""
+    if s.stage[r] != KEPT:
+        return False
+    transferred(s, r, SEND)
+    return True
+
+
+def remote_holds(s: State, r: Value, n: Value) -> None:
+    """The remote side is known to hold n tokens of r (REMOTE-10)."""
+    learn(s, r, n)
+
+
+def remote_looks(s: State, r: Value) -> None:
+    """The remote side does not know yet what it holds of r (REMOTE-11)."""
+    doubt(s, r)
+
+
+def report_failed(s: State, blocks: list[Value]) -> None:
+    """With the output that comes it is reported that blocks were not loaded: whoever counts on
+    them does so no longer (REMOTE-6, REMOTE-7).
+    """
+    for b in blocks:
+        report_unloaded(s, b)
+    for _ in loop(
+        s,
+        until=lambda: neg(anybody_waiting_short(s)),
+        decreases=lambda: s.k.count("R", lambda r: s.stage[r] != UNBORN) - s.k.card(s.seen),
+        changes=REPORT_LOOP,
+    ):
+        fall_back_waiting(s, next_waiting(s))
+    for _ in loop(
+        s,
+        until=lambda: neg(anybody_running_short(s)),
+        decreases=lambda: s.k.count("R", lambda r: s.stage[r] != UNBORN) - s.k.card(s.seen),
+        changes=REPORT_LOOP,
+    ):
+        fall_back_running(s, next_running(s))
+    evict_together(s)
+
+
+def find(s: State, r: Value) -> None:
+    """r counts on blocks that were not loaded."""
+    find_short(s, r)
+    if not s.k.sem.failed_loads_start_over:
+        for _ in loop(
+            s,
+            until=lambda: neg(has_own(s, r)),
+            decreases=lambda: s.k.count("I", lambda i: is_own(s, r, i)),
+            changes=frozenset({"claimed"}),
+        ):
+            claim(s, r, first_own(s, r))
+
+
+def fall_back_waiting(s: State, r: Value) -> None:
+    """r, who does not run, loses what was to be loaded, or a part."""
+    find(s, r)
+    lose_load(s, r)
+    uncache_what_lacks(s, r)
+
+
+def fall_back_running(s: State, i: Value) -> None:
+    """The running request at index i starts over, or goes back, or ends with this update."""
+    r = s.run[i]
+    find(s, r)
+    if both(s.k.sem.failed_loads_start_over, neg(s.k.fails_loads)):
+        start_over(s, i)
+        uncache_what_lacks(s, r)
+        free(s, r)
+        requeue(s, r)
+    else:
+        lack(s, r)
+        uncache_what_lacks(s, r)
+        mark_what_lacks(s, r)
+
+
+def uncache_what_lacks(s: State, t: Value) -> None:
+    """Take the hashes back of what was computed from blocks that were not loaded."""
+    if s.k.sem.failed_loads_start_over:
+        for _ in loop(
+            s,
+            until=lambda: s.ncached[t] <= s.k.full(s.comp[s.k.owner(t)]),
+            decreases=lambda: s.ncached[t] - s.k.full(s.comp[s.k.owner(t)]),
+            changes=frozenset({"hsh", "hstamp", "ncached"}),
+        ):
+            uncache_lacking(s, t)
+
+
+def mark_what_lacks(s: State, r: Value) -> None:
+    """In vllm-0.22.1 that is done where failed loads fail requests."""
+    if both(s.k.fails_loads, neg(s.k.sem.failed_loads_start_over)):
+        for _ in loop(
+            s,
+            until=lambda: s.cutoff >= s.tlen[r],
+            decreases=lambda: s.tlen[r] - s.cutoff,
+            changes=frozenset({"evict", "cutoff"}),
+        ):
+            mark_lacking(s, r)
+
+
+def evict_together(s: State) -> None:
+    """Evict what was marked."""
+    for _ in loop(
+        s,
+        until=lambda: neg(anything_to_evict(s)),
+        decreases=lambda: s.k.count("B", lambda b: s.evict[b] != 0),
+        changes=frozenset({"hsh", "hstamp", "evict", "evicted"}),
+    ):
+        evict_lacking(s, next_evicted(s))

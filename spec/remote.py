@@ -1,0 +1,393 @@
+"""Remote KV: readings that plug in at named points of the core.
+
+A KV connector knows what other engines have computed. Asked for a request that is about to enter,
+it says how many tokens beyond the local hit it can load. A load within the step counts as a hit
+does. One that takes longer gives the request its blocks, and lets it wait for the report that the
+load has ended. Workers name blocks that were not loaded; and after the end of a request its blocks
+may be kept until they are sent.
+
+Where there is no connector, each reading says what the core says, and whoever cares for that alone
+need not read on. What is written is in `nullblock.spec.rules.loads` and
+`nullblock.spec.rules.remote`.
+"""
+
+from nullblock.spec.catalogue import clause
+from nullblock.spec.fields import (
+    ANEW,
+    AWAY,
+    BOTH_WAYS,
+    GRAMMAR,
+    IDLE,
+    INPUT,
+    KEPT,
+    LEAVING,
+    LOAD,
+    REMOTE,
+    RUNNING,
+    SEND,
+    UNBORN,
+    WHOLLY,
+)
+from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
+
+
+def goes_on(s: State, r: Value) -> Value:
+    """Whether r has arrived and not ended. One that has ended may be known for its blocks."""
+    if not s.k.connector:
+        return s.stage[r] != UNBORN
+    return both(s.stage[r] != UNBORN, s.stage[r] != KEPT)
+
+
+@clause("REMOTE-1")
+def offered(s: State, r: Value) -> Value:
+    """A connector loads what the remote side holds beyond the local hit: all tokens, or if the
+    load ends within the step all but the last, which is computed to sample from it.
+
+    Each is offered once. Whoever was loaded already keeps what it has. Source:
+    KVConnectorBase_V1.get_num_new_matched_tokens, Scheduler.schedule, waiting phase.
+    """
+    most = s.ntok[r] - ite(s.k.loads_over_steps(r), 0, 1)
+    n = least(s.remote[r], most) - s.k.tokens(s.nhit)
+    return ite(both(s.comp[r] == 0, n > 0), n, 0)
+
+
+@clause("REMOTE-2")
+def is_unsure(s: State, r: Value) -> Value:
+    """Whoever has nothing computed is passed over while the remote side does not know yet what it
+    holds.
+
+    Source: Scheduler.schedule, waiting phase.
+    """
+    if not s.k.connector:
+        return False
+    return both(s.comp[r] == 0, s.unsure[r] != 0)
+
+
+def keeps_what_it_has(s: State, r: Value) -> Value:
+    """Whether r, whose turn it is, has computed tokens, loaded ones, and is not looked up."""
+    return s.comp[r] != 0 if s.k.connector else False
+
+
+def gives_back(s: State, r: Value) -> Value:
+    """Whether r, who stays in its queue, gives back what was loaded."""
+    return both(s.leaving == ANEW, r == s.leaver) if s.k.connector else False
+
+
+def last_way(s: State) -> Value:
+    """The greatest number of where somebody may be on the way to."""
+    return ANEW if s.k.connector else AWAY
+
+
+def last_stage(s: State) -> Value:
+    """The greatest number of a stage."""
+    return KEPT if s.k.connector else LEAVING
+
+
+def was_loaded(s: State, r: Value) -> Value:
+    """Whether r, who waits, is loaded or was, and so has tokens that count as computed."""
+    if not s.k.connector:
+        return False
+    return either(s.awaits[r] == REMOTE, s.comp[r] != 0)
+
+
+def _is_loaded_for(s: State, r: Value) -> Value:
+    return both(s.looking == 2, r == s.lr, s.ext > 0)
+
+
+@clause("REMOTE-3")
+def loads_later(s: State, r: Value) -> Value:
+    """For a load that takes longer than the step a request asks for the blocks to load into, and
+    computes nothing.
+
+    The budget does not bind it, nor whether chunks are allowed. Source: Scheduler.schedule,
+    waiting phase: load_kv_async.
+    """
+    if not s.k.connector:
+        return False
+    return both(_is_loaded_for(s, r), s.k.loads_over_steps(r))
+
+
+def loaded_at_once(s: State, r: Value) -> Value:
+    """Tokens that are loaded for r within the step."""
+    if not s.k.connector:
+        return 0
+    return ite(both(_is_loaded_for(s, r), neg(s.k.loads_over_steps(r))), s.ext, 0)
+
+
+def most_awaited(s: State) -> Value:
+    """The greatest number of what may be awaited."""
+    if s.k.connector:
+        return REMOTE
+    return INPUT if s.k.sessions else GRAMMAR
+
+
+def awaits_load(s: State, r: Value) -> Value:
+    """Whether r waits for a load."""
+    return s.awaits[r] == REMOTE if s.k.connector else False
+
+
+def is_loading(s: State, r: Value) -> Value:
+    """Whether a load writes to the blocks of r, who waits for it, and that is minded: in
+    vllm-0.22.1 not if r stops by an output, as that does not look at who is skipped.
+    """
+    minded = either(s.k.sem.stops_leave_every_queue, s.phase == IDLE)
+    return both(s.awaits[r] == REMOTE, s.came[r] == 0, minded)
+
+
+@clause("REMOTE-4")
+def stays(s: State, r: Value) -> Value:
+    """The blocks of a request that ends are kept while a load writes to them, and until they are
+    sent, where the connector says so.
+
+    Source: Scheduler.finish_requests, _free_request, _connector_finished.
+    """
+    if not s.k.connector:
+        return False
+    return either(is_loading(s, r), s.k.delays_free(r))
+
+
+@clause("REMOTE-5")
+def ends_all(s: State, r: Value, way: Value) -> Value:
+    """Kept blocks go when all that they are kept for has ended.
+
+    Source: Scheduler._update_from_kv_xfer_finished. In vllm-0.22.1 they go with the first report,
+    and a second one raises.
+    """
+    if not s.k.sem.transfers_end_apart:
+        return True
+    return neg(both(s.kept_for[r] == BOTH_WAYS, way != BOTH_WAYS))
+
+
+def keeps_blocks(s: State) -> Value:
+    """Whether blocks of some request are kept after its end."""
+    if not s.k.connector:
+        return False
+    return s.k.exists("R", lambda r: s.stage[r] == KEPT, by="kept")
+
+
+def lacks_blocks(s: State, r: Value) -> Value:
+    """Whether r takes nothing of the update that is applied, for want of blocks."""
+    return s.k.mem(s.missing, r) if s.k.connector else False
+
+
+def caches_at_once(s: State, r: Value) -> Value:
+    """Whether blocks are cached when the slots are given: not while they are loaded."""
+    return both(s.k.caching, neg(loads_later(s, r)))
+
+
+def granted_now(s: State, r: Value) -> Value:
+    """Tokens that the oldest step in flight computes of r, or of who had its id."""
+    return s.k.matching(s.frame, s.cur, s.fend[s.oldest], r, s.grant)
+
+
+@clause("REMOTE-6")
+def trusted(s: State, r: Value) -> Value:
+    """A block that was not loaded concerns whoever counts on its tokens as computed.
+
+    Source: Scheduler._update_requests_with_invalid_blocks. vllm-0.22.1 leaves out those that the
+    step computes whose output comes, and nobody else's in flight.
+    """
+    if s.k.sem.failed_loads_start_over:
+        return s.comp[r]
+    return s.comp[r] - granted_now(s, r)
+
+
+def is_missing(s: State, r: Value, i: Value) -> Value:
+    """Whether r counts on its block at place i, which was not loaded."""
+    inside = both(0 <= i, i < s.tlen[r], i < s.k.blocks(trusted(s, r)))
+    return both(inside, s.invalid[s.tab[r, i]] != 0)
+
+
+def is_short(s: State, r: Value) -> Value:
+    """Whether r counts on a block that was not loaded."""
+    return neg(s.k.forall("I", lambda i: neg(is_missing(s, r, i)), span=lambda: (0, s.tlen[r])))
+
+
+def is_found_waiting(s: State, r: Value) -> Value:
+    """Whether a report concerns r, who does not run, and that has not been seen yet.
+
+    Source: Scheduler._handle_invalid_blocks: in vllm-0.22.1 only who waits for a load.
+    """
+    waits = s.awaits[r] == REMOTE
+    if s.k.sem.failed_loads_start_over:
+        waits = either(s.stage[r] < RUNNING, s.stage[r] == KEPT)
+    return both(waits, neg(s.k.mem(s.seen, r)), is_short(s, r))
+
+
+def anybody_waiting_short(s: State) -> Value:
+    """Whether there is such a request."""
+    return s.k.exists("R", lambda r: is_found_waiting(s, r), by="short")
+
+
+def next_waiting(s: State) -> Value:
+    """Who of those is dealt with next: in the order of the queue."""
+    return s.k.first("R", lambda r: is_found_waiting(s, r), lambda r: turn_of(s, r), by="short")
+
+
+def turn_of(s: State, r: Value) -> Value:
+    """What orders those: their places in the queue; before them those that have ended."""
+    if s.k.priority:
+        return s.k.order(r)
+    return ite(s.stage[r] == KEPT, s.arr[r] - s.aclk, s.skip[r])
+
+
+def is_found_running(s: State, i: Value) -> Value:
+    """Whether a report concerns the running request at index i, and that has not been seen yet."""
+    inside = both(0 <= i, i < s.nr)
+    return both(inside, neg(s.k.mem(s.seen, s.run[i])), is_short(s, s.run[i]))
+
+
+def anybody_running_short(s: State) -> Value:
+    """Whether there is such a request."""
+    return neg(s.k.forall("I", lambda i: neg(is_found_running(s, i)), span=lambda: (0, s.nr)))
+
+
+def next_running(s: State) -> Value:
+    """The index of the one that is dealt with next: the first, or where they start over the last,
+    so that the queue keeps their order.
+    """
+    return s.k.first(
+        "I",
+        lambda i: is_found_running(s, i),
+        lambda i: ite(s.k.sem.failed_loads_start_over, -i, i),
+        by="seats",
+    )
+
+
+def claim_of(s: State, r: Value) -> Value:
+    """What tells who computes a block again: those that wait and those that run are looked at one
+    after the other.
+    """
+    return ite(s.stage[r] == RUNNING, 2, 1)
+
+
+@clause("REMOTE-7")
+def is_own(s: State, r: Value, i: Value) -> Value:
+    """Whoever lacks blocks goes back to the first of them.
+
+    Source: Scheduler._update_requests_with_invalid_blocks. In vllm-0.22.1 to the first that no one
+    found before computes again.
+    """
+    if s.k.sem.failed_loads_start_over:
+        return is_missing(s, r, i)
+    return both(is_missing(s, r, i), s.claimed[s.tab[r, i]] != claim_of(s, r))
+
+
+def has_own(s: State, r: Value) -> Value:
+    """Whether r lacks a block that no one found before computes again."""
+    return neg(s.k.forall("I", lambda i: neg(is_own(s, r, i)), span=lambda: (0, s.tlen[r])))
+
+
+def first_own(s: State, r: Value) -> Value:
+    """The place of the first of those."""
+    return s.k.first("I", lambda i: is_own(s, r, i), lambda i: i, by="places")
+
+
+def left_of(s: State, r: Value) -> Value:
+    """Tokens of r that count as computed once it lacks what was not loaded."""
+    if has_own(s, r):
+        return s.k.tokens(first_own(s, r))
+    return trusted(s, r)
+
+
+def next_evicted(s: State) -> Value:
+    """The block that leaves the prefix cache next, of those that are to."""
+    return s.k.first("B", lambda b: s.evict[b] != 0, lambda b: s.k.evicting(s, b), by="evict")
+
+
+def anything_to_evict(s: State) -> Value:
+    """Whether there is one."""
+    return s.k.exists("B", lambda b: s.evict[b] != 0, by="evict")
+
+
+def first_cutoff(s: State, r: Value) -> Value:
+    """The place of the first block that leaves the prefix cache with them."""
+    if has_own(s, r):
+        return first_own(s, r)
+    return s.tlen[r]
+
+
+def starts_over(s: State, r: Value) -> Value:
+    """Whether r, whose load has ended, gives all its blocks back."""
+    if s.k.sem.failed_loads_start_over:
+        return s.failed[r] == WHOLLY
+    return both(s.failed[r] != 0, s.comp[r] == 0)
+
+
+@clause("REMOTE-8")
+def counted_on(s: State, r: Value) -> Value:
+    """What was loaded counts as computed, but for the last token: it is computed again, to sample
+    from it.
+
+    Source: Scheduler._update_waiting_for_remote_kv.
+    """
+    return least(s.comp[r], s.ntok[r] - 1)
+
+
+def cached_when_loaded(s: State, r: Value) -> Value:
+    """Blocks of r that are cached when its load has ended.
+
+    Source: Scheduler._update_waiting_for_remote_kv. In vllm-0.22.1 the block of the last token is
+    among them, though that is computed again.
+    """
+    if s.k.sem.last_block_cached_last:
+        return s.k.full(counted_on(s, r))
+    return s.k.full(s.comp[r])
+
+
+def computes_no_more(s: State, r: Value) -> Value:
+    """Whether r holds blocks that it lacks the content of, and gives them back before it computes:
+    it lost all that was loaded, starts over, ends, or has ended.
+    """
+    if not s.k.connector:
+        return False
+    ends = either(s.k.mem(s.missing, r), s.stage[r] == KEPT)
+    return either(ends, s.failed[r] == WHOLLY, both(s.stage[r] == LEAVING, s.k.mem(s.seen, r)))
+
+
+def is_received(s: State, r: Value) -> Value:
+    """Whether a load writes to the blocks of r, who waits for it or has ended, so that its end may
+    be reported.
+    """
+    kept = both(s.stage[r] == KEPT, either(s.kept_for[r] == LOAD, s.kept_for[r] == BOTH_WAYS))
+    return either(both(s.awaits[r] == REMOTE, s.came[r] == 0), kept)
+
+
+def is_sent(s: State, r: Value) -> Value:
+    """Whether blocks of r are kept until they are sent, so that that may be reported."""
+    return both(s.stage[r] == KEPT, either(s.kept_for[r] == SEND, s.kept_for[r] == BOTH_WAYS))
+
+
+def is_transferring(s: State) -> Value:
+    """Whether something is loaded or sent, or the remote side has to look first what it holds."""
+    if not s.k.connector:
+        return False
+    return s.k.exists(
+        "R", lambda r: either(is_received(s, r), is_sent(s, r), s.unsure[r] != 0), by="transfers"
+    )
+
+
+def is_written_to(s: State, r: Value, b: Value) -> Value:
+    """Whether a load writes to block b for r: one over several steps, or one within the step whose
+    output comes next.
+    """
+    inside = both(s.loadfrom[r] <= s.pos[r, b], s.pos[r, b] < s.loadto[r])
+    now = s.k.among(s.frame, s.cur, s.fend[s.oldest], r)
+    return both(
+        inside, s.pos[r, b] >= 0, either(is_received(s, r), both(s.stage[r] == RUNNING, now))
+    )
+
+
+def may_be_lost(s: State, b: Value) -> Value:
+    """Whether block b is among those that are loaded, so that it may be reported as not loaded."""
+    return s.k.exists("R", lambda r: is_written_to(s, r, b))
+
+
+def next_lost(s: State) -> Value:
+    """Who ends next of those that lack blocks."""
+    return s.k.first("R", lambda r: s.k.mem(s.missing, r), lambda r: s.k.failing(s, r), by="short")
+
+
+def anybody_lost(s: State) -> Value:
+    """Whether somebody lacks blocks."""
+    return s.k.exists("R", lambda r: s.k.mem(s.missing, r), by="lost")

@@ -1,0 +1,56 @@
+"""Where vllm-0.22.1 goes wrong with a KV connector.
+
+`nullblock.spec.departures` makes departures of these.
+"""
+
+from dataclasses import replace
+
+from nullblock.spec.draft_departures import DraftDefect
+from nullblock.spec.explorer.model import Template
+from nullblock.spec.facts import Config
+
+A = 1001
+"""A prompt token. The tokens that are sampled in a replay are below 1000."""
+_CONFIG = Config(5, 2, 4, 3, 8, scheduler_reserve_full_isl=False, connector=True)
+
+REMOTE_DEFECTS: tuple[DraftDefect, ...] = (
+    DraftDefect(
+        "lacks-and-goes-on",
+        "failed_loads_start_over",
+        "49250",
+        "HASH-5",
+        "blocks that were not loaded stay in the prefix cache, and who shares them goes on with "
+        "what is not there",
+        _CONFIG,
+        (Template("a", (A, A, A), 2, remote=2), Template("b", (A, A, A), 2)),
+        "load-within-a-step starts-over",
+        {"lossy": True},
+    ),
+    DraftDefect(
+        "cached-before-its-end",
+        "last_block_cached_last",
+        "none known",
+        "HASH-5",
+        "of a prompt that was loaded as a whole the last block is cached before its last token is "
+        "computed again, which writes to it",
+        replace(_CONFIG, max_loras=1),
+        (
+            Template("a", (A, A), 2, adapter=1, remote=2, loads_over_steps=True),
+            Template("b", (A,), 2, adapter=2),
+        ),
+        "load-begins load-ended no-place",
+    ),
+    DraftDefect(
+        "sent-after-its-end",
+        "transfers_end_apart",
+        "46240",
+        "REMOTE-38",
+        "blocks that are still to be sent are let go of when the load has ended that their "
+        "request did not wait for",
+        _CONFIG,
+        (Template("a", (A, A), 1, remote=2, loads_over_steps=True, delays_free=True),),
+        "kept kept-for-both",
+        {"aborts": True},
+    ),
+)
+"""In the order of a request's way through the engine."""

@@ -1,0 +1,62 @@
+"""Scenarios with sessions: what the specification plays, and what it refuses by name."""
+
+from typing import Any
+
+import pytest
+
+from nullblock.conformance import driver
+from nullblock.conformance.adapters.spec import create
+from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.scenario import from_dict
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics
+
+SESSION: dict[str, Any] = {
+    "op": "add",
+    "id": "s",
+    "prompt": {"range": [0, 6]},
+    "max_tokens": 9,
+    "resumable": True,
+}
+
+
+def play(semantics: Semantics, *events: dict[str, Any], **config: Any) -> list[str]:
+    """The lines of a scenario that begins with a session."""
+    document = {"config": {"block_size": 4, **config}, "events": [SESSION, *events]}
+    scenario = from_dict(document)
+    return list(driver.run(scenario, create(scenario.config, semantics), dump="none"))
+
+
+@pytest.mark.parametrize(
+    ("what", "config"),
+    [
+        ("the PRIORITY policy", {"policy": "priority"}),
+        ("the second model runner", {"use_v2_model_runner": True}),
+        ("encoder inputs", {"encoder": {"encoder_cache_size": 8}}),
+        ("see only a part", {"groups": [{"type": "sliding_window", "sliding_window": 4}]}),
+        (
+            "see only a part",
+            {"groups": [{"type": "full"}, {"type": "sliding_window", "sliding_window": 4}]},
+        ),
+    ],
+)
+def test_what_sessions_are_out_of_scope_beside(what: str, config: dict[str, Any]) -> None:
+    """It is named, when a session arrives."""
+    with pytest.raises(OutOfScope, match=what):
+        play(VLLM_0_22_1, **config)
+
+
+def test_a_session_that_vllm_queues_twice_is_refused() -> None:
+    """It stops again while it waits; what ought to be drops that output, and is played."""
+    step, eos = {"op": "step", "n": 6}, {"eos": 7, "eos_at": 1}
+    events = ({**SESSION, **eos, "id": "t"}, step)
+    with pytest.raises(OutOfScope, match="the session 't' stops while it stands"):
+        play(VLLM_0_22_1, *events, async_scheduling=True)
+    assert not any("EXCEPTION" in line for line in play(NORMATIVE, *events, async_scheduling=True))
+
+
+def test_a_chunk_that_leaves_no_room_is_refused_with_the_next_update() -> None:
+    """SESS-15: the output names the session and the reason."""
+    chunk = {**SESSION, "prompt": {"range": [50, 70]}}
+    lines = play(NORMATIVE, chunk, {"op": "run"}, max_model_len=20)
+    told = [line for line in lines if '"finish":"rejected"' in line]
+    assert len(told) == 1 and "a prompt of 34 tokens leaves no room" in told[0]

@@ -1,0 +1,232 @@
+"""KV that other engines have computed: REMOTE-1 to REMOTE-38."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nullblock.conformance import compare, driver, scenario
+from nullblock.conformance.engines import make_engine
+from nullblock.conformance.errors import OutOfScope
+from nullblock.spec.fields import BOTH_WAYS, KEPT, LOAD, REMOTE, SEND, WAITING
+from nullblock.spec.kernel import Disabled
+from nullblock.spec.machine import events
+from nullblock.spec.machine.remote import received, remote_holds, remote_looks, report_failed, sent
+from nullblock.spec.machine.schedule import schedule
+from nullblock.spec.machine.update import update_from_output
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0
+from nullblock.spec.rules.loads import end_load
+from nullblock.spec.rules.remote import await_load, give_back, start_over
+
+sys.path.insert(0, str(Path(__file__).parent))
+from world import CONFIG, arrive, new_state, step  # noqa: E402  (a module beside this one)
+
+REMOTE_KV = replace(CONFIG, num_blocks=20, max_num_scheduled_tokens=20, connector=True)
+ENDS = replace(REMOTE_KV, fail_failed_loads=True)
+
+
+def holding(config: Any, prompt: int, remote: int, output: int = 4, **facts: Any) -> Any:
+    """A state in which `a0` waits, of which the remote side holds so many tokens."""
+    s = new_state(config)
+    arrive(s, "a0", prompt, output, **facts)
+    remote_holds(s, "a0", remote)
+    return s
+
+
+def released(config: Any) -> Any:
+    """The same configuration as the release has it."""
+    return replace(config, semantics=VLLM_0_22_1)
+
+
+def test_a_load_within_the_step_counts_as_a_hit() -> None:
+    """REMOTE-1, REMOTE-10: all but the last token at most, and once."""
+    s = holding(REMOTE_KV, 6, 99)
+    out = schedule(s)
+    assert [(q.id, q.computed) for q in out.new] == [("a0", 5)]
+    assert dict(out.num_scheduled_tokens) == {"a0": 1} and s.remote["a0"] == 0
+    assert s.ncached["a0"] == 3
+
+
+def test_a_load_over_several_steps_waits_outside_of_the_running_list() -> None:
+    """REMOTE-3, REMOTE-12 to REMOTE-15, REMOTE-8, REMOTE-30, REMOTE-32: it computes nothing, its
+    blocks are not cached, and it goes on when its turn finds that the load has ended.
+    """
+    s = holding(REMOTE_KV, 6, 99, loads_over_steps=True)
+    out = step(s)
+    assert out.num_scheduled_tokens == () and s.nr == 0
+    assert (s.awaits["a0"], s.comp["a0"], s.tlen["a0"], s.ncached["a0"]) == (REMOTE, 6, 3, 0)
+    assert received(s, "a0") and s.awaits["a0"] == REMOTE
+    with pytest.raises(Disabled):
+        await_load(s, "a0")
+    out = schedule(s)
+    assert [(q.id, q.computed) for q in out.new] == [("a0", 5)] and s.awaits["a0"] == 0
+    assert not received(s, "a0")
+
+
+def test_the_last_block_is_cached_when_its_last_token_is_computed_again() -> None:
+    """REMOTE-14: in vllm-0.22.1 as soon as it is loaded."""
+    for last, cached in ((True, 1), (False, 2)):
+        sem = replace(NORMATIVE, last_block_cached_last=last)
+        s = holding(
+            replace(REMOTE_KV, max_loras=1, semantics=sem), 4, 4, loads_over_steps=True, adapter=1
+        )
+        arrive(s, "b1", 2, 4, adapter=2)
+        step(s)
+        assert received(s, "a0")
+        step(s)
+        assert s.stage["a0"] == WAITING and s.awaits["a0"] == 0
+        assert (s.comp["a0"], s.ncached["a0"]) == (3, cached)
+
+
+def test_a_remote_side_that_has_to_look_first_is_asked_again() -> None:
+    """REMOTE-2, REMOTE-11: others run meanwhile."""
+    s = holding(REMOTE_KV, 6, 4)
+    remote_looks(s, "a0")
+    arrive(s, "b1", 2, 4)
+    assert [r for r, _ in step(s).num_scheduled_tokens] == ["b1"]
+    remote_holds(s, "a0", 4)
+    assert "a0" in dict(step(s).num_scheduled_tokens)
+
+
+def test_blocks_are_kept_while_they_are_loaded_and_until_they_are_sent() -> None:
+    """REMOTE-4, REMOTE-5, REMOTE-18, REMOTE-19, REMOTE-20, REMOTE-21, REMOTE-22, REMOTE-33,
+    REMOTE-38: in vllm-0.22.1 the first report lets them go.
+    """
+    for apart in (True, False):
+        sem = replace(NORMATIVE, transfers_end_apart=apart)
+        s = holding(
+            replace(REMOTE_KV, semantics=sem), 6, 4, loads_over_steps=True, delays_free=True
+        )
+        step(s)
+        assert events.abort(s, "a0") and not events.abort(s, "a0")
+        assert (s.stage["a0"], s.kept_for["a0"], s.tlen["a0"]) == (KEPT, BOTH_WAYS, 2)
+        assert "a0" in s.finished and events.has_news(s)
+        assert received(s, "a0")
+        assert (s.tlen["a0"] > 0) == apart
+        assert sent(s, "a0") == apart
+        assert s.nfree == s.k.usable and not s.kept_for["a0"]
+    assert LOAD + SEND == BOTH_WAYS
+
+
+def test_what_arrived_of_a_load_stays_and_the_rest_is_computed() -> None:
+    """REMOTE-6, REMOTE-7, REMOTE-23, REMOTE-24, REMOTE-26."""
+    s = holding(REMOTE_KV, 8, 8, loads_over_steps=True)
+    schedule(s)
+    report_failed(s, [s.tab["a0", 2]])
+    update_from_output(s)
+    assert (s.comp["a0"], s.awaits["a0"]) == (4, REMOTE)
+    received(s, "a0")
+    assert dict(schedule(s).num_scheduled_tokens) == {"a0": 4}
+
+
+def test_who_lost_all_gives_its_blocks_back_and_waits_anew() -> None:
+    """REMOTE-16, REMOTE-17: and is looked up in the same step."""
+    s = holding(REMOTE_KV, 8, 8, loads_over_steps=True)
+    schedule(s)
+    report_failed(s, [s.tab["a0", 0]])
+    update_from_output(s)
+    with pytest.raises(Disabled):
+        give_back(s, "a0")
+    received(s, "a0")
+    out = schedule(s)
+    assert [(q.id, q.computed) for q in out.new] == [("a0", 0)]
+
+
+def test_who_runs_and_lacks_blocks_starts_over() -> None:
+    """REMOTE-28, REMOTE-31, REMOTE-35, REMOTE-37: the sharer too, and nobody hits what was not
+    loaded. In vllm-0.22.1 (REMOTE-25, REMOTE-27) the first of them computes it again in place.
+    """
+    s = holding(REMOTE_KV, 6, 4)
+    schedule(s)
+    b = s.tab["a0", 1]
+    with pytest.raises(Disabled):
+        start_over(s, 0)
+    report_failed(s, [b])
+    assert s.invalid[b] and s.hsh[b] is None
+    update_from_output(s)
+    assert (s.nr, s.comp["a0"], s.tlen["a0"], s.ntok["a0"], s.drop["a0"]) == (0, 0, 0, 6, 0)
+    assert not s.invalid[b] and not s.seen and not s.missing
+    s = holding(released(REMOTE_KV), 6, 4)
+    schedule(s)
+    report_failed(s, [s.tab["a0", 1]])
+    update_from_output(s)
+    assert (s.nr, s.comp["a0"], s.ntok["a0"], s.ncached["a0"]) == (1, 2, 6, 3)
+
+
+def test_where_failed_loads_fail_requests_they_end_with_the_update() -> None:
+    """REMOTE-29; in vllm-0.22.1 their hashes go together (REMOTE-34, REMOTE-36)."""
+    for config in (ENDS, released(ENDS)):
+        s = holding(config, 6, 4)
+        schedule(s)
+        blocks = [s.tab["a0", i] for i in range(3)]
+        report_failed(s, [blocks[1]])
+        update_from_output(s)
+        assert not s.nr and s.nfree == s.k.usable and "a0" in s.finished
+        assert [s.hsh[b] is None for b in blocks] == [False, True, True]
+
+
+def test_a_load_ends_only_for_who_waits_for_it() -> None:
+    """REMOTE-13, and reports of others are nobody's."""
+    s = holding(REMOTE_KV, 6, 4)
+    assert not received(s, "a0") and not sent(s, "a0")
+    with pytest.raises(Disabled):
+        end_load(s, "a0")
+
+
+@pytest.mark.parametrize(
+    ("more", "add", "said"),
+    [
+        ({"groups": [{"type": "sliding_window", "sliding_window": 4}]}, {}, "groups"),
+        ({"num_spec_tokens": 2}, {}, "speculative"),
+        ({"encoder": {"max_tokens_per_item": 2}}, {}, "encoder"),
+        ({"max_model_len": 8}, {}, "longer than max_model_len"),
+        ({}, {"prompt": []}, "an empty prompt"),
+        ({}, {"resumable": True}, "a session"),
+        ({}, {"pooling": True}, "a vector"),
+    ],
+)
+def test_what_nobody_has_shown_beside_a_connector_is_refused_by_name(
+    more: dict[str, Any], add: dict[str, Any], said: str
+) -> None:
+    """And a connector in the line 0.32.0, whose free queue no rule of transfers speaks of."""
+    events_ = [{"op": "add", "id": "a", "prompt": list(range(9)), "max_tokens": 2, **add}]
+    document = {"config": {"connector": {"async": True}, **more}, "events": events_}
+    with pytest.raises(OutOfScope, match=said):
+        play(document, VLLM_0_22_1)
+    plain = {"config": {"connector": {"async": True}}, "events": []}
+    with pytest.raises(OutOfScope, match="a KV connector"):
+        play(plain, VLLM_0_32_0)
+
+
+def play(document: dict[str, Any], semantics: Any) -> None:
+    """Run a scenario on the specification."""
+    from nullblock.conformance import driver
+
+    taken = scenario.from_dict(document)
+    list(driver.run(taken, make_engine("spec", taken.config, semantics, "cpu")))
+
+
+OWED_NO_LONGER = {
+    "config": {
+        "block_size": 1,
+        "connector": {"async": False, "delay_free": True, "failure_policy": "fail"},
+    },
+    "events": [
+        {"op": "add", "id": "a", "prompt": [1, 2, 3], "max_tokens": 1},
+        {"op": "kv_done", "invalid": [3]},
+        {"op": "step"},
+    ],
+}
+"""Whoever ends for a failed load is shown, while its blocks are kept, without an output owed."""
+
+
+def test_specification_and_reference_are_one() -> None:
+    """REMOTE-29 where random scenarios once found them apart."""
+    given = scenario.from_dict(OWED_NO_LONGER)
+    ours = [
+        list(driver.run(given, make_engine(name, given.config, NORMATIVE)))
+        for name in ("spec", "reference")
+    ]
+    assert compare.first_difference(*ours) is None
