@@ -15,6 +15,7 @@ from nullblock.spec.remote import (
     left_of,
     offered,
 )
+from nullblock.spec.state import is_waiting
 
 
 def ask_remote(s: State, r: Value) -> None:
@@ -64,13 +65,16 @@ def forget_offer(s: State) -> None:
 
 
 def forget_load(s: State, r: Value) -> None:
-    """Nothing is loaded for, or sent of, a request that is gone."""
+    """Nothing is loaded for, or sent of, a request that is gone. Whoever still stands in a queue,
+    as in vllm-0.22.1 it may, is asked for again there.
+    """
     if s.k.connector:
         s.failed[r] = 0
         s.kept_for[r] = 0
-        s.remote[r] = 0
-        s.unsure[r] = 0
         s.loadto[r] = 0
+        if neg(is_waiting(s, r)):
+            s.remote[r] = 0
+            s.unsure[r] = 0
 
 
 def forget_report(s: State) -> None:
