@@ -17,6 +17,8 @@ class Group:
     """A token sees so many, itself among them; 0: no window."""
     attention_chunk_size: int = 0
     """A token sees those of its chunk; 0: no chunks."""
+    block_size: int = 0
+    """Tokens in a block of the group; 0: as many as the configuration says."""
 
     @property
     def is_windowed(self) -> bool:
@@ -107,6 +109,19 @@ class Config:
         """Whether some layers see only a part of the past."""
         return any(group.is_windowed for group in self.groups)
 
+    def size_of(self, group: Group) -> int:
+        """Tokens in a block of a group."""
+        return group.block_size or self.block_size
+
+    def blocks_in(self, group: Group, tokens: int) -> int:
+        """Blocks of a group that so many tokens need."""
+        return -(-tokens // self.size_of(group))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Tokens in a block of each group."""
+        return tuple(map(self.size_of, self.groups))
+
     def admission_cap(self, group: Group) -> int:
         """Blocks that a request is taken to hold at once at most, if the group's layers see a part
         of the past (GROUP-3).
@@ -114,7 +129,7 @@ class Config:
         batched = self.max_num_batched_tokens or self.max_num_scheduled_tokens
         chunk, window = group.attention_chunk_size, group.sliding_window
         seen = chunk if chunk else window - 1
-        blocks = -(-min(seen + batched, self.max_model_len) // self.block_size)
+        blocks = self.blocks_in(group, min(seen + batched, self.max_model_len))
         return blocks if chunk else blocks + 1
 
     def most_held(self, group: Group) -> int:
@@ -123,10 +138,10 @@ class Config:
         """
         if self.num_spec_tokens and self.async_scheduling:
             # How much is kept for drafts in flight depends on how many steps are.
-            return -(-self.max_model_len // self.block_size)
+            return self.blocks_in(group, self.max_model_len)
         seen = group.attention_chunk_size or group.sliding_window
         drafts = self.num_spec_tokens + self.num_lookahead_tokens
-        held = blocks_held(seen, self.max_num_scheduled_tokens + drafts, self.block_size)
+        held = blocks_held(seen, self.max_num_scheduled_tokens + drafts, self.size_of(group))
         return max(held, self.admission_cap(group))
 
     @property

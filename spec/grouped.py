@@ -1,5 +1,6 @@
 """What an environment answers about block tables and the KV-cache groups that they are of."""
 
+from math import lcm
 from typing import Any
 
 from nullblock.spec.facts import Config
@@ -37,9 +38,11 @@ class Grouped:
         only = config.groups[0]
         self.window, self.chunk = only.sliding_window, only.attention_chunk_size
         self.admission_cap, self.most_held = config.admission_cap(only), config.most_held(only)
-        whole = -(-config.max_model_len // config.block_size)
-        self.caps = [config.admission_cap(g) if g.is_windowed else whole for g in self.groups]
-        self.holds = [config.most_held(g) if g.is_windowed else whole for g in self.groups]
+        whole = [config.blocks_in(g, config.max_model_len) for g in self.groups]
+        pairs = list(zip(self.groups, whole, strict=True))
+        self.caps = [config.admission_cap(g) if g.is_windowed else n for g, n in pairs]
+        self.holds = [config.most_held(g) if g.is_windowed else n for g, n in pairs]
+        self.sizes, self.span_unit = config.sizes, lcm(*config.sizes)
 
     def tables(self, r: Any) -> tuple[Table, ...]:
         """The tables of a request, in the order of the groups."""
@@ -64,6 +67,10 @@ class Grouped:
     def chunk_of(self, t: Table) -> int:
         """How many tokens a chunk has there; 0: no chunks."""
         return self.groups[self.group(t)].attention_chunk_size
+
+    def size_of(self, t: Table) -> int:
+        """Tokens in a block of a table."""
+        return self.sizes[self.group(t)]
 
     def cap_of(self, t: Table) -> int:
         """Blocks that the gate takes such a table to hold at once at most."""

@@ -10,6 +10,7 @@ says; whoever cares for full attention need not read on. Of several groups, for 
 
 from nullblock.spec.catalogue import clause
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
+from nullblock.spec.sizes import blocks_of, full_of
 
 
 def window(s: State, t: Value) -> Value:
@@ -38,9 +39,9 @@ def passed(s: State, t: Value, tokens: Value) -> Value:
     ChunkedLocalAttentionManager.get_num_skipped_tokens.
     """
     if chunk(s, t):
-        return s.k.full(tokens // chunk(s, t) * chunk(s, t))
+        return full_of(s, t, tokens // chunk(s, t) * chunk(s, t))
     unseen = tokens - window(s, t) + 1
-    return s.k.full(ite(both(window(s, t) > 0, unseen > 0), unseen, 0))
+    return full_of(s, t, ite(both(window(s, t) > 0, unseen > 0), unseen, 0))
 
 
 def is_null(s: State, t: Value, i: Value) -> Value:
@@ -82,7 +83,7 @@ def ends_run(s: State, t: Value, n: Value) -> Value:
     with an EAGLE-like method one more, which is dropped.
     """
     seen = window(s, t)
-    least_run = ite(seen > 1, s.k.blocks(seen - 1), 1) + (1 if s.k.eagle else 0)
+    least_run = ite(seen > 1, blocks_of(s, t, seen - 1), 1) + (1 if s.k.eagle else 0)
 
     def span() -> tuple[Value, Value]:
         return ite(least_run < n, n - least_run, 0), n

@@ -260,11 +260,14 @@ class IndexedEnv(Env):
         return max((len(q.items) for q in self.requests.values()), default=0)
 
     def _longest(self, test: Test, by: str) -> int | None:
-        """The most blocks of the request that is looked up for which a reading holds."""
+        """The most blocks of the request that is looked up, or units of a hit, for which a reading
+        holds.
+        """
         s: Any = self.state
         about = (by, s.lr, s.ntok[s.lr], s.hsh.changes)
         if self._about != about:
-            most = self.full(s.ntok[s.lr] - 1)
+            unit = self.span_unit if by == "hit" else self.block_size
+            most = (s.ntok[s.lr] - 1) // unit
             self._about = about
             self._found = next(filter(test, range(most, -1, -1)), None)
         return self._found

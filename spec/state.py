@@ -29,6 +29,7 @@ from nullblock.spec.later import is_ready
 from nullblock.spec.pooling import pools
 from nullblock.spec.remote import goes_on, keeps_what_it_has, loaded_at_once, loads_later
 from nullblock.spec.sessions import chain, continues, max_tokens, num_output, prompt
+from nullblock.spec.sizes import blocks_of, cached_of
 
 
 def in_queue(s: State, b: Value) -> Value:
@@ -227,14 +228,24 @@ def tokens_to_admit(s: State, r: Value) -> Value:
     return encoder.granted(s, r, chunk(s, to_enter(s, r)))
 
 
-def room(s: State) -> Value:
-    """Blocks that the actor's table must have."""
-    return s.k.blocks(least(s.goal + lookahead(s), s.k.max_len))
+def slots(s: State) -> Value:
+    """Tokens for which the actor's tables must have blocks."""
+    return least(s.goal + lookahead(s), s.k.max_len)
 
 
-def hashable(s: State, r: Value) -> Value:
-    """Blocks of the actor that this step fills."""
-    return s.k.full(least(s.goal, s.ntok[r]))
+def room(s: State, t: Value) -> Value:
+    """Blocks that the actor's table t must have."""
+    return blocks_of(s, t, slots(s))
+
+
+def filled(s: State, r: Value) -> Value:
+    """Tokens of the actor r that are known and that this step computes, or an earlier one has."""
+    return least(s.goal, s.ntok[r])
+
+
+def hashable(s: State, t: Value) -> Value:
+    """Blocks of the actor's table t that are cached with what this step fills."""
+    return cached_of(s, t, filled(s, s.k.owner(t)))
 
 
 @clause("ALLOC-1")
@@ -244,7 +255,7 @@ def fits(s: State, r: Value) -> Value:
 
     Source: KVCacheManager.allocate_slots, get_num_blocks_to_allocate.
     """
-    return lacking(s, r, room(s)) + s.nevict + later.headroom(s) <= s.nfree
+    return lacking(s, r, slots(s)) + s.nevict + later.headroom(s) <= s.nfree
 
 
 @clause("WAIT-3")
@@ -256,7 +267,7 @@ def fits_whole(s: State, r: Value) -> Value:
     """
     if not s.k.reserve:
         return True
-    whole = s.k.blocks(least(s.ntok[r], s.k.max_len))
+    whole = least(s.ntok[r], s.k.max_len)
     return lacking_whole(s, r, whole) + s.nevict + later.headroom(s) <= s.nfree
 
 
@@ -305,7 +316,7 @@ def lookup_over(s: State, r: Value) -> Value:
     if is_passed_over(s, r):
         return False
     if s.k.several:
-        return s.nhit >= all_hits(s)
+        return s.nhit >= all_hits(s, r)
     return either(
         continues(s, r),
         s.k.skip_read(r),
@@ -350,7 +361,7 @@ def can_serve(s: State, r: Value, tokens: Value, outputs: Value) -> Value:
     return both(
         1 <= tokens,
         tokens < s.k.max_len,
-        held_at_most(s, r, s.k.blocks(reach(s, most))) <= s.k.usable,
+        held_at_most(s, r, reach(s, most)) <= s.k.usable,
         either(
             s.k.chunked,
             most <= s.k.budget,

@@ -13,7 +13,7 @@ from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id
 from nullblock.conformance.drafting import Drafted
 from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
-from nullblock.conformance.groups import by_group
+from nullblock.conformance.groups import block_sizes, by_group
 from nullblock.conformance.lines.extent import extent
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec import facts
@@ -34,7 +34,7 @@ from nullblock.spec.turns import can_take
 from nullblock.spec.waiting import is_skipped
 
 FEATURES = CORE_FEATURES | {
-    *(Feature.drafts, Feature.windows, Feature.hybrid),
+    *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes),
     *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
     *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts, Feature.pooling),
     Feature.clients,
@@ -60,7 +60,8 @@ class _Spec:
         self.grammar = Grammars(scenario)
         connector = scenario.connector
         self.remote = RemoteKV(scenario, dict(connector.matched) if connector else {})
-        self.k = Tokens(config, scenario.kv_events, self.drafts, self.grammar, self.remote)
+        covered = block_sizes(scenario)[1]
+        self.k = Tokens(config, scenario.kv_events, self.drafts, self.grammar, self.remote, covered)
         self.s: Any = self.k.start()
         self.rejected: list[Refusal] = []
         self.ended: dict[int, frozenset[str]] | None = None
@@ -362,8 +363,7 @@ class _Spec:
     def blocks(self) -> Fields:
         """The block pool in the driver's words; a hash is the number of its chain."""
         s = self.s
-        spelled = {h: self.k.spelled(h) for h in s.hsh.holders}
-        names = {h: f"{n:012x}:{group}" for h, (n, group) in spelled.items()}
+        names = {h: self.k.name(h) for h in s.hsh.holders}
         refs = {s.k.NULL: s.k.null_refs, **s.ref}
         return {
             "free_queue": list(s.stamp),

@@ -233,8 +233,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             (
                 OUTPUT,
-                "blocks(s, r, 0 if resumed else s.told[r])",
-                "blocks(s, r, 0 if resumed else s.tlen[r])",
+                "blocks(s, r, known=not resumed)",
+                "(blocks(s, r) if resumed else ())",
             ),
         ),
         rule="OUT-2",

@@ -195,7 +195,7 @@ class ModelEnv(Env):
         group = (self.group(t),) if self.several else ()
         chain = self.chains[t]
         while len(chain) <= i:
-            n, q, size = len(chain), self.templates[r], self.block_size
+            n, q, size = len(chain), self.templates[r], self.size_of(t)
             tokens = tuple(self.token(r, p) for p in range(n * size, (n + 1) * size))
             parent = chain[-1] if chain else 0
             start, end = n * size, (n + 1) * size

@@ -26,6 +26,7 @@ from nullblock.spec.rules.steps import (
     take_token,
 )
 from nullblock.spec.sessions import holds_while_waiting
+from nullblock.spec.sizes import cached_of
 from nullblock.spec.state import check_stop, index_of
 from nullblock.spec.turns import goes_on
 
@@ -52,8 +53,8 @@ def publish_known_of(s: State, t: Value) -> None:
     first = s.ncached[t]
     for _ in loop(
         s,
-        until=lambda: s.ncached[t] >= s.k.full(computed_for_sure(s, r)),
-        decreases=lambda: s.k.full(computed_for_sure(s, r)) - s.ncached[t],
+        until=lambda: s.ncached[t] >= cached_of(s, t, computed_for_sure(s, r)),
+        decreases=lambda: cached_of(s, t, computed_for_sure(s, r)) - s.ncached[t],
         changes=frozenset({"hsh", "hstamp", "hclock", "ncached"}),
     ):
         publish_known(s, t)

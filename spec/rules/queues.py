@@ -70,7 +70,6 @@ def _erase(s: State, r: Value) -> None:
     s.arr[r] = 0
     s.ntok[r] = 0
     s.comp[r] = 0
-    s.told[r] = 0
     s.fresh[r] = 0
     s.npre[r] = 0
     s.ph[r] = 0
@@ -195,7 +194,6 @@ def requeue(s: State, v: Value) -> None:
     s.stage[v] = PREEMPTED
     s.leaving = 0
     s.comp[v] = 0
-    s.told[v] = 0
     stop_loading(s, v)
     s.npre[v] += 1
     lose_drafts(s, v)

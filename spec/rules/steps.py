@@ -131,7 +131,8 @@ def advance(s: State, r: Value) -> None:
         i = s.nframe
         s.comp[r] += n
         s.sched[r] = 0
-        s.told[r] = s.tlen[s.k.table(r, 0)]
+        if not s.k.several:
+            s.told[r] = s.tlen[r]
         s.fresh[r] = 0
         s.frame[i] = r
         s.born[i] = s.arr[r]
@@ -277,9 +278,7 @@ def go_on(s: State, r: Value) -> None:
     require(both(s.open == 1, r == s.taker), "it has a new token")
     require(check_stop(s, r) == CONTINUE, "it does not stop")
     if caches_what_is_known(s, r):
-        require(
-            has_cached(s, r, s.k.full(computed_for_sure(s, r))), "the blocks it knows are cached"
-        )
+        require(has_cached(s, r, computed_for_sure(s, r)), "the blocks it knows are cached")
     s.open = 0
 
 

@@ -172,7 +172,7 @@ def counted_hits_are_pending(s: State) -> Value:
 def predicted(s: State) -> Value:
     """Blocks that leave the free queue if the actor gets its slots."""
     r = s.actor
-    return room(s) - s.tlen[r] - (s.nhit - s.na) + s.nevict
+    return room(s, r) - s.tlen[r] - (s.nhit - s.na) + s.nevict
 
 
 def as_predicted(was: State, s: State) -> Value:
@@ -192,7 +192,7 @@ def nothing_is_used(was: State, s: State) -> Value:
 
 def done_as_predicted(was: State, s: State) -> Value:
     """Once the table is complete, as many blocks have left as were predicted at first."""
-    complete = both(s.na == s.nhit, s.tlen[s.actor] == room(s))
+    complete = both(s.na == s.nhit, s.tlen[s.actor] == room(s, s.actor))
     return implies(
         both(complete, either(s.looking == 2, s.nevict == 0)),
         was.nfree - s.nfree == predicted(was),

@@ -157,9 +157,7 @@ def with_window(key: str, size: int) -> dict[str, Any]:
 
 
 def with_hybrid(key: str, size: int) -> dict[str, Any]:
-    """The scenario of that key: its own events, several groups of attention with blocks of one
-    size.
-    """
+    """The scenario of that key: its own events, several groups of attention."""
 
     def draw(attempt: str) -> dict[str, Any]:
         scenario = seeded(attempt, size, CORE_FEATURES)
@@ -169,12 +167,15 @@ def with_hybrid(key: str, size: int) -> dict[str, Any]:
         if r.random() < 0.7:
             config["block_size"] = drawn.size = min(drawn.size, 3)
         slots = num_slots(config)
-        drawn.mixes = drawn.eagle = False
+        drawn.eagle = False
         kinds = r.choice(HYBRIDS)
+        drawn.mixes = "chunked_local" not in kinds and kinds.count("full") < 2 and r.random() < 0.5
         groups = [drawn.group(kind) for kind in kinds]
         for group in groups:
             if "chunk" in group:
                 group["chunk"] = -(-group["chunk"] // drawn.size) * drawn.size
+        if drawn.mixes and r.random() < 0.15:
+            config["hash_block_size"] = r.choice((1, drawn.size))
         r.shuffle(groups)
         config |= {"groups": groups, **_written_nowhere(drawn.drafts())}
         if r.random() < 0.8:
