@@ -24,7 +24,10 @@ class Feature(enum.StrEnum):
     windows = "layers that see only a part of the past"
     hybrid = "several KV cache groups of attention, with blocks of one size"
     block_sizes = "KV cache groups with blocks of several sizes, or of several hashes"
-    groups = "KV cache groups beyond attention without an EAGLE-like method"
+    groups = (
+        "KV cache groups beyond attention, or an EAGLE-like method beside other groups than full "
+        "attention and one kind more, with blocks of one size"
+    )
     priority = "the PRIORITY policy"
     prefix_caching = "prefix caching"
     adapters = "adapters and cache salts"

@@ -37,8 +37,8 @@ def are_windowed(config: Config) -> bool:
 
 
 def are_hybrid(config: Config) -> bool:
-    """Whether there are several groups, of attention alone, with blocks of one size, none of them
-    of an EAGLE-like method, and no chunk ends within a block.
+    """Whether there are several groups, of attention alone, with blocks of one size, and no chunk
+    ends within a block; beside an EAGLE-like method, full attention and one kind more.
     """
     return _are_attention(config) and not _are_sized(config)
 
@@ -56,9 +56,9 @@ def _are_sized(config: Config) -> bool:
 def _are_attention(config: Config) -> bool:
     return (
         len(config.groups) > 1
-        and all(group.type in ATTENTION and not group.eagle for group in config.groups)
-        and not (config.num_spec_tokens > 0 and config.spec_method == "eagle")
+        and all(group.type in ATTENTION for group in config.groups)
         and not _are_surprising(config)
+        and _agree_in_turn(config)
     )
 
 
@@ -76,6 +76,32 @@ def _are_surprising(config: Config) -> bool:
     full = {block_size_of(group, config) for group in config.groups if group.type == "full"}
     kinds = {_kind(group, config) for group in config.groups}
     return (len(sizes) > 1 and bool(chunked)) or (len(full) > 1 and len(kinds) > len(full))
+
+
+def _marked(config: Config) -> frozenset[tuple[object, ...]]:
+    """The kinds of layers that drop their last hit: those with layers of an EAGLE-like method, or
+    all where none is said to have some.
+    """
+    marked = frozenset(_kind(group, config) for group in config.groups if group.eagle)
+    if marked or not (config.num_spec_tokens > 0 and config.spec_method == "eagle"):
+        return marked
+    return frozenset(_kind(group, config) for group in config.groups)
+
+
+def _agree_in_turn(config: Config) -> bool:
+    """Whether, where some drop their last hit, all blocks are of one size, and there are but full
+    attention and one kind more, and chunks drop none: there vLLM raises.
+    """
+    marked = _marked(config)
+    kinds = {_kind(group, config) for group in config.groups}
+    chunks = any(kind == "chunked_local" for kind, *_ in marked)
+    return (
+        not marked
+        or not _are_sized(config)
+        and len(kinds) == 2
+        and any(kind == "full" for kind, *_ in kinds)
+        and not chunks
+    )
 
 
 def are_other(config: Config) -> bool:

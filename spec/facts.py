@@ -19,6 +19,8 @@ class Group:
     """A token sees those of its chunk; 0: no chunks."""
     block_size: int = 0
     """Tokens in a block of the group; 0: as many as the configuration says."""
+    eagle: bool = False
+    """Whether layers of an EAGLE-like method are among them."""
 
     @property
     def is_windowed(self) -> bool:
@@ -160,6 +162,23 @@ class Config:
     def use_eagle(self) -> bool:
         """Whether the last hit of a lookup is computed again."""
         return self.eagle_group or self.looks_ahead
+
+    @clause("GROUP-18")
+    def drops(self, group: Group) -> int:
+        """Of each kind of layers with a group that is marked as an EAGLE-like method's a lookup
+        drops the last hit; if none is marked, and there is such a method, of every kind.
+
+        Source: KVCacheCoordinator.eagle_group_ids, HybridKVCacheCoordinator.
+        """
+        marked = [g for g in self.groups if g.eagle]
+        if not marked:
+            return int(self.use_eagle)
+        return int(any(_layers(g) == _layers(group) for g in marked))
+
+
+def _layers(group: Group) -> tuple[int, int]:
+    """The kind of a group's layers: groups of one kind are looked up together."""
+    return group.sliding_window, group.attention_chunk_size
 
 
 def blocks_held(seen: int, computed: int, block_size: int) -> int:

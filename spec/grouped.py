@@ -43,6 +43,11 @@ class Grouped:
         self.caps = [config.admission_cap(g) if g.is_windowed else n for g, n in pairs]
         self.holds = [config.most_held(g) if g.is_windowed else n for g, n in pairs]
         self.sizes, self.span_unit = config.sizes, lcm(*config.sizes)
+        self.dropped = [config.drops(g) for g in self.groups]
+        drops = [(g.is_windowed, n) for g, n in zip(self.groups, self.dropped, strict=True)]
+        self.drops_whole = max((n for part, n in drops if not part), default=0)
+        self.drops_part = max((n for part, n in drops if part), default=0)
+        self.drops_any = self.several and any(self.dropped)
 
     def tables(self, r: Any) -> tuple[Table, ...]:
         """The tables of a request, in the order of the groups."""
@@ -79,3 +84,7 @@ class Grouped:
     def held_of(self, t: Table) -> int:
         """Blocks that such a table holds at once at most, or is taken to hold."""
         return self.holds[self.group(t)]
+
+    def drops_of(self, t: Table) -> int:
+        """How many hits of such a table a lookup drops: one, or none."""
+        return self.dropped[self.group(t)]

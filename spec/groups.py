@@ -83,7 +83,8 @@ def ends_run(s: State, t: Value, n: Value) -> Value:
     with an EAGLE-like method one more, which is dropped.
     """
     seen = window(s, t)
-    least_run = ite(seen > 1, blocks_of(s, t, seen - 1), 1) + (1 if s.k.eagle else 0)
+    run = blocks_of(s, t, seen - 1) + s.k.drops_of(t)
+    least_run = ite(run > 1, run, 1)
 
     def span() -> tuple[Value, Value]:
         return ite(least_run < n, n - least_run, 0), n

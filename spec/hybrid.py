@@ -17,6 +17,7 @@ from nullblock.spec.groups import (
     most_held,
     passed,
     passes_over,
+    sees_part,
 )
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
 from nullblock.spec.sessions import chain
@@ -76,6 +77,8 @@ def agreed(s: State, r: Value) -> Value:
     """
     if either(neg(s.k.caching), s.k.skip_read(r)):
         return 0
+    if s.k.drops_any:
+        return agreed_in_turn(s, r)
     last, unit = (s.ntok[r] - 1) // s.k.span_unit, s.k.span_unit
     n = s.k.first(
         "I",
@@ -84,6 +87,37 @@ def agreed(s: State, r: Value) -> Value:
         by="hit",
     )
     return n * unit
+
+
+def accepted(s: State, r: Value, part: Value, n: Value) -> Value:
+    """Whether n hit blocks are accepted by all layers that see a part, or by all others."""
+    tokens = n * s.k.span_unit
+    return of_all(s, r, lambda t: either(sees_part(s, t) != part, accepts(s, t, tokens)))
+
+
+@clause("GROUP-21")
+def agreed_in_turn(s: State, r: Value) -> Value:
+    """With groups of an EAGLE-like method full attention says first how far a hit reaches, then
+    the one other kind within that; a kind that drops its last hit looks one block further.
+
+    Source: HybridKVCacheCoordinator.find_longest_cache_hit: with these two kinds it goes round
+    once. A second round would ask the other kind again for a block that it does not need.
+    """
+    last = (s.ntok[r] - 1) // s.k.span_unit
+    whole = s.k.first(
+        "I",
+        lambda n: both(n <= last, accepted(s, r, False, n)),
+        lambda n: -n,
+        by="whole",
+    )
+    most = least(ite(whole > s.k.drops_whole, whole - s.k.drops_whole, 0) + s.k.drops_part, last)
+    part = s.k.first(
+        "I",
+        lambda n: both(n <= most, accepted(s, r, True, n)),
+        lambda n: -n,
+        by="part",
+    )
+    return ite(part > s.k.drops_part, part - s.k.drops_part, 0) * s.k.span_unit
 
 
 def hit_tokens(s: State) -> Value:

@@ -225,7 +225,7 @@ class IndexedEnv(Env):
         if by == "outlived":
             held = (takewhile(test, count(i)) for i in self._first_held())
             return max(chain.from_iterable(held), default=None)
-        if by == "hit" or by == "window":
+        if by in ("hit", "whole", "part", "window"):
             return self._longest(test, by)
         if by == "items":
             return min(filter(test, self._item_places()), key=key, default=None)

@@ -45,6 +45,9 @@ class Groups(Context):
     def _e_held_of(self, node: ast.Call, scope: Scope) -> Value:
         return self._by_group(self.env.holds, node, scope)
 
+    def _e_drops_of(self, node: ast.Call, scope: Scope) -> Value:
+        return self._by_group(self.env.dropped, node, scope)
+
     def _groups(self) -> range:
         return range(len(self.env.groups))
 

@@ -94,6 +94,10 @@ def _item(i: Item) -> dict[str, Any]:
 
 
 def _group(group: Group, c: Config) -> dict[str, Any]:
+    return {**_layers(group, c), **({"eagle": True} if group.eagle else {})}
+
+
+def _layers(group: Group, c: Config) -> dict[str, Any]:
     size = {} if c.size_of(group) == c.block_size else {"block_size": group.block_size}
     if group.attention_chunk_size:
         return {"type": "chunked_local", "chunk": group.attention_chunk_size, **size}

@@ -53,7 +53,7 @@ def await_load(s: State, r: Value) -> None:
     require(turn(s, r), "the request is being given slots")
     require(loads_later(s, r), "its load takes longer than the step")
     require(s.na == s.nhit, "every hit is adopted")
-    require(has_blocks(s, r, room(s)), "it has room")
+    require(has_blocks(s, r, slots(s)), "it has room")
     s.comp[r] = s.goal
     s.remote[r] = 0
     s.loadfrom[r] = s.nhit

@@ -167,9 +167,10 @@ def with_hybrid(key: str, size: int) -> dict[str, Any]:
         if r.random() < 0.7:
             config["block_size"] = drawn.size = min(drawn.size, 3)
         slots = num_slots(config)
-        drawn.eagle = False
+        drawn.eagle = r.random() < 0.4
         kinds = r.choice(HYBRIDS)
-        drawn.mixes = "chunked_local" not in kinds and kinds.count("full") < 2 and r.random() < 0.5
+        mixable = not drawn.eagle and "chunked_local" not in kinds and kinds.count("full") < 2
+        drawn.mixes = mixable and r.random() < 0.5
         groups = [drawn.group(kind) for kind in kinds]
         for group in groups:
             if "chunk" in group:
@@ -177,19 +178,12 @@ def with_hybrid(key: str, size: int) -> dict[str, Any]:
         if drawn.mixes and r.random() < 0.15:
             config["hash_block_size"] = r.choice((1, drawn.size))
         r.shuffle(groups)
-        config |= {"groups": groups, **_written_nowhere(drawn.drafts())}
+        config |= {"groups": groups, **drawn.drafts()}
         if r.random() < 0.8:
             give_each(config, slots)
         return scenario
 
     return first_built(key, draw)
-
-
-def _written_nowhere(drafts: dict[str, Any]) -> dict[str, Any]:
-    """Drafts of what has no layers of its own in the cache."""
-    if drafts.get("spec_method") == "eagle":
-        drafts["spec_method"] = "draft_model"
-    return drafts
 
 
 def num_slots(config: dict[str, Any]) -> int:
