@@ -163,7 +163,7 @@ class Config:
         """Whether the last hit of a lookup is computed again."""
         return self.eagle_group or self.looks_ahead
 
-    @clause("GROUP-18")
+    @clause("GROUP-22")
     def drops(self, group: Group) -> int:
         """Of each kind of layers with a group that is marked as an EAGLE-like method's a lookup
         drops the last hit; if none is marked, and there is such a method, of every kind.

@@ -61,7 +61,8 @@ class _Spec:
         connector = scenario.connector
         self.remote = RemoteKV(scenario, dict(connector.matched) if connector else {})
         covered = block_sizes(scenario)[1]
-        self.k = Tokens(config, scenario.kv_events, self.drafts, self.grammar, self.remote, covered)
+        told = self.drafts, self.grammar, self.remote
+        self.k = Tokens(config, scenario.kv_events, *told, covered)
         self.s: Any = self.k.start()
         self.rejected: list[Refusal] = []
         self.ended: dict[int, frozenset[str]] | None = None
