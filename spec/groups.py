@@ -10,6 +10,7 @@ says; whoever cares for full attention need not read on. Of several groups, for 
 
 from nullblock.spec.catalogue import clause
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
+from nullblock.spec.sessions import chain, continues
 from nullblock.spec.sizes import blocks_of, full_of
 
 
@@ -74,7 +75,7 @@ def is_padding(s: State) -> Value:
 
 def is_cached_block(s: State, t: Value, i: Value) -> Value:
     """Whether some block carries the hash of block i of table t."""
-    h = s.k.want(t, i)
+    h = chain(s, t, i)
     return s.k.exists("B", lambda b: s.hsh[b] == h, by=("hsh", h))
 
 
@@ -117,7 +118,8 @@ def passes_over(s: State, r: Value) -> Value:
     """Whether the lookup has not come yet to what the next token of r sees."""
     if not s.k.windowed:
         return False
-    return both(s.k.caching, neg(s.k.skip_read(r)), s.nhit < unseen(s, r))
+    looks = neg(either(s.k.skip_read(r), continues(s, r)))
+    return both(s.k.caching, looks, s.nhit < unseen(s, r))
 
 
 def verified(s: State, r: Value) -> Value:

@@ -20,7 +20,7 @@ from nullblock.spec.groups import (
     sees_part,
 )
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
-from nullblock.spec.sessions import chain
+from nullblock.spec.sessions import chain, continues
 from nullblock.spec.sizes import blocks_of, cached_of, full_of
 
 
@@ -75,7 +75,7 @@ def agreed(s: State, r: Value) -> Value:
     Source: HybridKVCacheCoordinator.find_longest_cache_hit, which finds it as a fixed point: one
     kind of layers after the other shortens what the others have left, until none does.
     """
-    if either(neg(s.k.caching), s.k.skip_read(r)):
+    if either(neg(s.k.caching), s.k.skip_read(r), continues(s, r)):
         return 0
     if s.k.drops_any:
         return agreed_in_turn(s, r)
@@ -168,7 +168,7 @@ def wanted(s: State, r: Value, i: Value) -> Value:
     """The hash that hit i has."""
     if not s.k.several:
         return chain(s, r, i)
-    return s.k.want(hit_table(s, r, i), hit_place(s, r, i))
+    return chain(s, hit_table(s, r, i), hit_place(s, r, i))
 
 
 def all_hits(s: State, r: Value) -> Value:

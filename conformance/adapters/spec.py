@@ -8,7 +8,7 @@ from nullblock.conformance.adapters.spec_constants import check_groups, constant
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector, is_known
-from nullblock.conformance.adapters.spec_sessions import check_session, has_sessions
+from nullblock.conformance.adapters.spec_sessions import check_chunk, check_session, has_sessions
 from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id
 from nullblock.conformance.drafting import Drafted
@@ -108,7 +108,7 @@ class _Spec:
     def add_chunk(self, chunk: NewRequest) -> None:
         """What arrives with the id of a session is its next chunk, or its end."""
         s, id = self.s, chunk.id
-        check_session(self.config, chunk)
+        check_chunk(self.config, chunk)
         assert self.k.resumable(id), f"duplicate request id: {id!r}"
         if not chunk.resumable:
             sessions.end(s, id)

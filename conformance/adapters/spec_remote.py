@@ -209,10 +209,6 @@ def check_connector(config: Config, semantics: Semantics) -> None:
         return
     beside = (
         ("several groups, or windows", "groups", len(config.groups) > 1 or are_windowed(config)),
-        (Feature.drafts, "num_spec_tokens", config.num_spec_tokens > 0),
-        (Feature.drafts, "drafts", config.drafts is not UNSET),
-        (Feature.clients, "include_finished_set", config.has_clients),
-        (Feature.encoder_inputs, "encoder", bool(config.encoder)),
     )
     for what, key, is_used in beside:
         if is_used:

@@ -137,7 +137,7 @@ class Tokens(IndexedEnv):
         """The next chunk of r stands behind what it keeps; blocks that were full and known keep
         their numbers.
         """
-        chunk, full = self.chunks[r][past + 1], known // self.block_size
+        chunk, full = self.chunks[r][past + 1], known // self.hash_size
         if full:
             self.chain(r, full - 1)
         del self.chains[r][full:], self.content[r][kept:]

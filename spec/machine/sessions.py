@@ -7,6 +7,7 @@ from nullblock.spec.rules.queues import abort_waiting, forget
 from nullblock.spec.rules.sessions import (
     end_running_turn,
     end_waiting_turn,
+    forget_table,
     leave_queue,
     refuse_chunk,
     send_chunk,
@@ -24,6 +25,10 @@ def end_turn(s: State, r: Value) -> None:
         end_running_turn(s, index_of(s, r))
     else:
         end_waiting_turn(s, r)
+    if s.k.several:
+        for t in s.k.tables(r):
+            if s.told[t] != 0:
+                forget_table(s, t)
 
 
 def refuse_next(s: State, r: Value, why: Value) -> None:
