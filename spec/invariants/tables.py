@@ -252,7 +252,7 @@ def looked_up_is_head(s: State) -> Value:
             either(
                 s.comp[r] == covered(s),
                 continues(s, r),
-                both(keeps_what_it_has(s, r), s.nhit == 0),
+                keeps_what_it_has(s, r),
             ),
             of_all(s, r, lambda t: adopted(s, t) <= s.tlen[t]),
             s.nhit <= scannable(s, r),
@@ -263,7 +263,7 @@ def looked_up_is_head(s: State) -> Value:
                     r,
                     lambda t: either(
                         both(s.tlen[t] == adopted(s, t), s.ncached[t] == adopted(s, t)),
-                        both(keeps_what_it_has(s, r), s.nhit == 0),
+                        keeps_what_it_has(s, r),
                     ),
                 ),
             ),

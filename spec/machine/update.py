@@ -12,6 +12,7 @@ from nullblock.spec.machine.remote import part
 from nullblock.spec.machine.sessions import end_turn, leave_with_blocks, refuse_next
 from nullblock.spec.pooling import pools
 from nullblock.spec.remote import anybody_lost, next_lost
+from nullblock.spec.rules.clients import tell_ends
 from nullblock.spec.rules.loads import give_up_on
 from nullblock.spec.rules.pool import publish_known
 from nullblock.spec.rules.pooling import take_vector
@@ -144,7 +145,14 @@ def update_from_output(s: State) -> Value:
         keep=lambda: both(s.leaving == 0, s.open == 0),
     ):
         settle(s, s.frame[s.cur])
-    told = s.k.observe(ends_told, s)
     end_update(s)
     end_failed(s)
+    return let_hear(s)
+
+
+def let_hear(s: State) -> Value:
+    """Clients hear of the ends of their requests, those for failed loads among them (UPD-53)."""
+    told = s.k.observe(ends_told, s)
+    if s.k.tells_ends:
+        tell_ends(s)
     return told

@@ -24,7 +24,6 @@ from nullblock.spec.flight import (
 from nullblock.spec.hybrid import has_cached
 from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, require, rule
 from nullblock.spec.later import is_stale, left
-from nullblock.spec.rules.clients import forget_told
 from nullblock.spec.rules.drafts import launch_drafts, mark_chunk, settle_run
 from nullblock.spec.rules.encoder import forget_inputs, forget_plan, open_encoder
 from nullblock.spec.rules.later import forget_reported, land, open_slots, report_anew, take_off
@@ -299,5 +298,4 @@ def end_update(s: State) -> None:
     s.due = s.k.trim(s.due, s.cur)
     s.ndraft = s.k.trim(s.ndraft, s.cur)
     s.fend = s.k.trim(s.fend, s.oldest)
-    forget_told(s)
     forget_report(s)
