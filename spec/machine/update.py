@@ -105,6 +105,7 @@ def let_stopped_go(s: State, r: Value) -> None:
         part(s, r)
     elif s.k.connector:
         quit_for_good(s, r)
+        let_inputs_go(s, r)
         part(s, r)
     elif holds_while_waiting(s, r):
         leave_with_blocks(s, r)

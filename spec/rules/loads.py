@@ -15,6 +15,7 @@ from nullblock.spec.remote import (
     left_of,
     offered,
 )
+from nullblock.spec.rules.drafts import forgive_drafts
 from nullblock.spec.state import is_waiting
 
 
@@ -43,13 +44,16 @@ def arrive(s: State) -> None:
 
 
 def forgive(s: State) -> None:
-    """The output of who lacks blocks is owed no longer. In vllm-0.22.1 it stays counted."""
+    """The output of who lacks blocks is owed no longer, nor are its drafts. In vllm-0.22.1 they
+    stay counted.
+    """
     if s.k.connector:
         r = s.frame[s.cur]
         if both(s.k.mem(s.missing, r), s.due[s.cur] == TOKEN, s.ph[r] > 0, s.drop[r] == 0):
             if s.k.sem.outputs_owed_once:
                 s.ph[r] -= 1
                 s.base[r] += 1
+                forgive_drafts(s, r)
 
 
 def stop_loading(s: State, r: Value) -> None:

@@ -31,6 +31,7 @@ from nullblock.spec.remote import (
     stays,
 )
 from nullblock.spec.rules.clients import note_end
+from nullblock.spec.rules.drafts import drop_drafts
 from nullblock.spec.rules.lookup import _forget_lookup
 from nullblock.spec.rules.pool import _publish, _unhash
 from nullblock.spec.rules.queues import _erase, leave_running, quit_queue
@@ -176,6 +177,7 @@ def keep(s: State, r: Value) -> None:
     s.unsure[r] = 0
     s.ph[r] = 0
     s.drop[r] = 0
+    drop_drafts(s, r)
     if neg(is_loading(s, r)):
         s.loadto[r] = 0
     s.awaits[r] = 0
@@ -263,6 +265,7 @@ def start_over(s: State, i: Value) -> None:
     if counts_outputs(s):
         s.drop[r] += s.ph[r]
         s.ph[r] = 0
+        drop_drafts(s, r)
     s.prev = s.k.remove(s.prev, r)
     leave_running(s, i, BACK)
 
