@@ -30,9 +30,9 @@ TABLED = {
     "chunk_len": "RP",
     "chunk_limit": "RP",
     "extended": "RNPP",
-    "chain_of": "NI",
+    "chain_of": "TNI",
     "first_content": "TI",
-    "later_content": "NI",
+    "later_content": "TNI",
 }
 """What the environment answers from the facts of a scope alone: asked beforehand, for every
 argument. I: a block of a request or table; P: a token, an item or a chunk of a prompt; N: what a

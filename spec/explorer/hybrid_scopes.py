@@ -75,7 +75,20 @@ RULES_HYBRID_SIZES = Scope(
     frozenset("left-out hit-of-sizes outlived-freed".split()),
     every_rule=True,
 )
+HYBRID_EAGLE = Scope(
+    "hybrid-eagle",
+    "two groups, and drafts of an EAGLE-like method whose layers are of the window's kind",
+    _config(
+        *(8, 4, FULL, Group(sliding_window=3, eagle=True)),
+        num_spec_tokens=2,
+        spec_method="eagle",
+    ),
+    (Template("a", (A, A, A, A), 3, misses=2), Template("b", (A, A, A, A, A), 1)),
+    frozenset("looks-ahead drafts-taken free-hit outlived-freed nulls-dropped".split()),
+    resets=(True,),
+)
 HYBRID_SCOPES = (
+    HYBRID_EAGLE,
     HYBRID,
     HYBRID_SIZES,
     RULES_HYBRID_SIZES,

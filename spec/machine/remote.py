@@ -49,7 +49,9 @@ from nullblock.spec.rules.remote import (
     wait_anew,
 )
 
-REPORT_LOOP = HANDED | MOVED | ENCODER_LOOP | {"comp", "ph", "drop", "prev", "run", "nr", "ix", "stage"}
+REPORT_LOOP = (
+    HANDED | MOVED | ENCODER_LOOP | {"comp", "ph", "drop", "prev", "run", "nr", "ix", "stage"}
+)
 
 
 def admit_or_load(s: State, r: Value) -> None:

@@ -21,14 +21,14 @@ from nullblock.spec.turns import can_take, is_refused
 
 def end_turn(s: State, r: Value) -> None:
     """A session stops and goes on: it waits, with its next chunk or for it (SESS-6, SESS-7)."""
-    if s.stage[r] == RUNNING:
-        end_running_turn(s, index_of(s, r))
-    else:
-        end_waiting_turn(s, r)
     if s.k.several:
         for t in s.k.tables(r):
             if s.told[t] != 0:
                 forget_table(s, t)
+    if s.stage[r] == RUNNING:
+        end_running_turn(s, index_of(s, r))
+    else:
+        end_waiting_turn(s, r)
 
 
 def refuse_next(s: State, r: Value, why: Value) -> None:

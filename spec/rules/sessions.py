@@ -16,7 +16,6 @@ from nullblock.spec.sessions import (
     is_lost,
     kept,
     late_outputs,
-    may_hold,
     prompt,
 )
 from nullblock.spec.state import check_stop, is_waiting, live
@@ -151,15 +150,17 @@ def end_waiting_turn(s: State, r: Value) -> None:
 
 @rule("SESS-16", "T")
 def forget_table(s: State, t: Value) -> None:
-    """Of several tables of a session that waits none is known to the worker any more, as with one
-    (SESS-6, SESS-7).
+    """Of several tables of a session that stops and goes on none is known to the worker any more,
+    as with one (SESS-6).
 
     Source: Scheduler.schedule, NewRequestData: when it is scheduled again all its blocks are told.
     """
+    r = s.k.owner(t)
     require(s.phase == UPDATE, "an output is being applied")
     require(s.leaving == 0, "nobody is half-way out")
-    require(s.open == 0, "the token is taken")
-    require(may_hold(s, s.k.owner(t)), "a session waits")
+    require(both(s.open == 1, r == s.taker), "it has a new token")
+    require(check_stop(s, r) != CONTINUE, "it stops")
+    require(goes_on(s, r, check_stop(s, r)), "and goes on")
     require(s.told[t] != 0, "the worker knows the table")
     s.told[t] = 0
 
