@@ -4,10 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import UNSET
-
 from nullblock.conformance.adapters.spec_encoder import refused
-from nullblock.conformance.engine import Feature, Fields, NewRequest
+from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.groups import are_windowed
 from nullblock.conformance.scenario_format import Config
