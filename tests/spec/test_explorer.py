@@ -95,7 +95,7 @@ PINNED = {
 """States, transitions and depth of each scope. A change of the rules changes them: say why."""
 REACHED_BY = (
     *("priority", "uncut", "inflight", "orphans", "pauses", "ahead", "resets"),
-    *("sessions", "sessions-ahead"),
+    *("sessions", "sessions-ahead", "sessions-hybrid", "clients"),
     *("drafts", "drafts-ahead", "chunks", "rules-waiting", "items-whole", "items-ahead"),
     *("pooling", "loads", "sends", "lossy", "lossy-now", "lossy-now-ends"),
 )
