@@ -10,7 +10,7 @@ from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector, is_known
 from nullblock.conformance.adapters.spec_sessions import check_chunk, check_session, has_sessions
 from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
-from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id
+from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id, check_tried
 from nullblock.conformance.drafting import Drafted
 from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.groups import block_sizes, by_group
@@ -20,6 +20,7 @@ from nullblock.spec import facts
 from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import CHUNK
 from nullblock.spec.flight import begins, in_flight
+from nullblock.spec.kernel import Disabled
 from nullblock.spec.later import discarded
 from nullblock.spec.machine import events, sessions
 from nullblock.spec.machine.output import SchedulerOutput, by_client
@@ -134,7 +135,11 @@ class _Spec:
         """Decide one step."""
         s = self.s
         self.remote.before_step(s)
-        out = schedule(s)
+        try:
+            out = schedule(s)
+        except Disabled:
+            check_tried(s)
+            raise
         self.remote.after_step(s)
         entries = range(begins(s, s.steps - 1), s.nframe)
         self.grammar.scheduled(s, entries)
