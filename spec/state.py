@@ -2,7 +2,7 @@
 
 from nullblock.spec import encoder, later, waiting
 from nullblock.spec.catalogue import clause
-from nullblock.spec.drafts import behind, lookahead, placeholders, reach
+from nullblock.spec.drafts import behind, placeholders, reach
 from nullblock.spec.fields import (
     CONTINUE,
     EOS,
@@ -29,7 +29,7 @@ from nullblock.spec.later import is_ready
 from nullblock.spec.pooling import pools
 from nullblock.spec.remote import goes_on, keeps_what_it_has, loaded_at_once, loads_later
 from nullblock.spec.sessions import chain, continues, max_tokens, num_output, prompt
-from nullblock.spec.sizes import blocks_of, cached_of
+from nullblock.spec.slots import slots
 
 
 def in_queue(s: State, b: Value) -> Value:
@@ -226,26 +226,6 @@ def tokens_to_admit(s: State, r: Value) -> Value:
     if loads_later(s, r):
         return s.ext
     return encoder.granted(s, r, chunk(s, to_enter(s, r)))
-
-
-def slots(s: State) -> Value:
-    """Tokens for which the actor's tables must have blocks."""
-    return least(s.goal + lookahead(s), s.k.max_len)
-
-
-def room(s: State, t: Value) -> Value:
-    """Blocks that the actor's table t must have."""
-    return blocks_of(s, t, slots(s))
-
-
-def filled(s: State, r: Value) -> Value:
-    """Tokens of the actor r that are known and that this step computes, or an earlier one has."""
-    return least(s.goal, s.ntok[r])
-
-
-def hashable(s: State, t: Value) -> Value:
-    """Blocks of the actor's table t that are cached with what this step fills."""
-    return cached_of(s, t, filled(s, s.k.owner(t)))
 
 
 @clause("ALLOC-1")

@@ -80,7 +80,7 @@ def beside(feature: Feature, this: Feature) -> OutOfScope:
     return OutOfScope(f"{this} beside {feature} is out of scope", "leave one of them out")
 
 
-def check_tried(s: State) -> None:
+def check_tried(s: Any) -> None:
     """Raise OutOfScope where a request that has ended, and still stands in the skipped queue as in
     vllm-0.22.1 it may, is about to be given slots.
     """

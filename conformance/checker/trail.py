@@ -16,7 +16,7 @@ from nullblock.conformance.trace.records import Header
 from nullblock.spec.hybrid import lacking
 from nullblock.spec.kernel import Engines
 from nullblock.spec.profiles import Semantics
-from nullblock.spec.state import slots
+from nullblock.spec.slots import slots
 
 FEW = 6
 

@@ -10,7 +10,8 @@ from nullblock.spec.remote import caches_at_once
 from nullblock.spec.rules.groups import drop_null, pad
 from nullblock.spec.rules.pool import adopt, pop_block, publish, push_new, uncache
 from nullblock.spec.sizes import full_of
-from nullblock.spec.state import fits, hashable, lru, room
+from nullblock.spec.slots import hashable, room
+from nullblock.spec.state import fits, lru
 
 
 def allocate_slots(s: State, r: Value) -> Value:

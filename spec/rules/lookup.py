@@ -19,8 +19,8 @@ from nullblock.spec.rules.later import meet, pad_drafts, take_slot
 from nullblock.spec.rules.loads import ask_remote, forget_offer, take_loaded
 from nullblock.spec.rules.waiting import leave_line
 from nullblock.spec.sessions import continues
+from nullblock.spec.slots import filled, slots
 from nullblock.spec.state import (
-    filled,
     fits,
     fits_whole,
     is_cached,
@@ -28,7 +28,6 @@ from nullblock.spec.state import (
     lookup_over,
     may_admit,
     may_chunk,
-    slots,
     start,
     tokens_to_admit,
     tokens_to_run,

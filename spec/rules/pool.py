@@ -19,7 +19,8 @@ from nullblock.spec.kernel import (
 )
 from nullblock.spec.sessions import chain
 from nullblock.spec.sizes import cached_of, full_of, is_left_out
-from nullblock.spec.state import hashable, is_lru, room, slots, turn
+from nullblock.spec.slots import hashable, room, slots
+from nullblock.spec.state import is_lru, turn
 
 
 def _dequeue(s: State, b: Value) -> None:

@@ -36,7 +36,8 @@ from nullblock.spec.rules.lookup import _forget_lookup
 from nullblock.spec.rules.pool import _publish, _unhash
 from nullblock.spec.rules.queues import _erase, leave_running, quit_queue
 from nullblock.spec.rules.waiting import enter_skipped
-from nullblock.spec.state import check_stop, is_tried, is_waiting, slots, turn
+from nullblock.spec.slots import slots
+from nullblock.spec.state import check_stop, is_tried, is_waiting, turn
 from nullblock.spec.waiting import is_skipped
 
 

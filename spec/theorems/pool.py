@@ -13,7 +13,8 @@ from nullblock.spec.machine.blocks import allocate_slots
 from nullblock.spec.prover.jobs import claimed
 from nullblock.spec.prover.symbols import SORTS, Term, term
 from nullblock.spec.rules.pool import adopt, publish, push_new
-from nullblock.spec.state import fits, in_queue, room, turn
+from nullblock.spec.slots import room
+from nullblock.spec.state import fits, in_queue, turn
 from nullblock.spec.theorems.outline import Outline, every_rule, kept_by_every_rule
 from nullblock.spec.theorems.theorem import Found, followed, theorem
 
