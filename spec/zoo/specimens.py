@@ -8,6 +8,7 @@ from nullblock.spec.mutation.generate import source
 Edit = tuple[str, str, str]
 """File below `spec/`, the text to change, what it becomes."""
 POOL, QUEUES, STATE = "rules/pool.py", "rules/queues.py", "state.py"
+SLOTS = "slots.py"
 LOOKUP, BLOCKS, MODEL = "rules/lookup.py", "machine/blocks.py", "explorer/model.py"
 
 
@@ -87,7 +88,7 @@ SPECIMENS: tuple[Specimen, ...] = (
         frozenset({"filled"}),
         (
             (
-                STATE,
+                SLOTS,
                 "    return least(s.goal, s.ntok[r])\n",
                 "    return least(s.goal, s.ntok[r] - 1)\n",
             ),
@@ -99,7 +100,7 @@ SPECIMENS: tuple[Specimen, ...] = (
         frozenset({"filled"}),
         (
             (
-                STATE,
+                SLOTS,
                 "    return least(s.goal, s.ntok[r])\n",
                 "    return least(s.goal - s.spec[r], s.ntok[r])\n",
             ),
