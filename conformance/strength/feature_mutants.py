@@ -57,8 +57,8 @@ HYBRID_MUTANTS: tuple[Mutant, ...] = (
         (
             (
                 HYBRID,
-                "        lambda n: both(n <= last, of_all(s, r, lambda t: accepts(s, t, n * unit))),\n",
-                "        lambda n: both(n <= last, accepts(s, s.k.table(r, 0), n * unit)),\n",
+                "of_all(s, r, lambda t: accepts(s, t, n * unit))",
+                "accepts(s, s.k.table(r, 0), n * unit)",
             ),
         ),
         rule="GROUP-14",
