@@ -127,7 +127,7 @@ def table(s: State, t: Value, first: int = 0) -> tuple[int, ...]:
     return tuple(s.tab[t, i] for i in range(first, s.tlen[t]))
 
 
-def blocks(s: State, r: Value, *, known: bool = False) -> Blocks:
+def blocks(s: State, r: Value, known: Value = False) -> Blocks:
     """What is reported of all tables of r: all blocks, or those that the worker does not know."""
     if not s.k.several:
         return table(s, r, s.told[r] if known else 0)
