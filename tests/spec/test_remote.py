@@ -179,8 +179,6 @@ def test_a_load_ends_only_for_who_waits_for_it() -> None:
     ("more", "add", "said"),
     [
         ({"groups": [{"type": "sliding_window", "sliding_window": 4}]}, {}, "groups"),
-        ({"num_spec_tokens": 2}, {}, "speculative"),
-        ({"encoder": {"max_tokens_per_item": 2}}, {}, "encoder"),
         ({"max_model_len": 8}, {}, "longer than max_model_len"),
         ({}, {"prompt": []}, "an empty prompt"),
         ({}, {"resumable": True}, "a session"),
