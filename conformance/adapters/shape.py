@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from nullblock.conformance.adapters import encoder_shape
-from nullblock.conformance.adapters.spelled import cached_map
 from nullblock.conformance.adapters.vllm.vllm_config import vllm_config
 from nullblock.conformance.engine import Dump, Fields, NewRequest
 from nullblock.conformance.errors import InputError
@@ -234,10 +233,10 @@ def _pool(pool: Any) -> Fields:
         "free_queue": [b.block_id for b in pool.free_block_queue.get_all_free_blocks()],
         "ref_cnt": {b.block_id: b.ref_cnt for b in pool.blocks if b.ref_cnt},
         "block_hash": {b.block_id: _hash_text(b.block_hash) for b in hashed},
-        "cached_map": cached_map(
-            (_hash_text(key), found if isinstance(found, dict) else [found.block_id])
+        "cached_map": {
+            _hash_text(key): list(found) if isinstance(found, dict) else [found.block_id]
             for key, found in pool.cached_block_hash_to_block._cache.items()
-        ),
+        },
     }
 
 

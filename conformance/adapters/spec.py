@@ -11,7 +11,6 @@ from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector
 from nullblock.conformance.adapters.spec_sessions import check_chunk, check_session, has_sessions
 from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id, check_tried
-from nullblock.conformance.adapters.spelled import cached_map
 from nullblock.conformance.drafting import Drafted
 from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.groups import block_sizes, by_group
@@ -376,5 +375,5 @@ class _Spec:
             "free_queue": list(s.stamp),
             "ref_cnt": {str(b): n for b, n in sorted(refs.items()) if n},
             "block_hash": {str(b): names[h] for b, h in sorted(s.hsh.items())},
-            "cached_map": cached_map((names[h], held) for h, held in s.hsh.holders.items()),
+            "cached_map": {names[h]: list(blocks) for h, blocks in s.hsh.holders.items()},
         }

@@ -63,17 +63,11 @@ def _pool(pool: Any) -> Fields:
         "free_queue": [b.block_id for b in pool.free_block_queue.get_all_free_blocks()],
         "ref_cnt": {block.block_id: block.ref_cnt for block in pool.blocks if block.ref_cnt},
         "block_hash": {block.block_id: _key(block.block_hash) for block in hashed},
-        "cached_map": _cached(pool.cached_block_hash_to_block._cache),
+        "cached_map": {
+            _key(key): list(found) if isinstance(found, dict) else [found.block_id]
+            for key, found in pool.cached_block_hash_to_block._cache.items()
+        },
     }
-
-
-def _cached(found: dict[bytes, Any]) -> dict[str, list[int]]:
-    """The blocks of each hash; of those that begin alike together, ascending."""
-    told: dict[str, list[int]] = {}
-    for key, held in found.items():
-        name, blocks = _key(key), list(held) if isinstance(held, dict) else [held.block_id]
-        told[name] = sorted(told[name] + blocks) if name in told else blocks
-    return told
 
 
 def _key(key: bytes) -> str:
