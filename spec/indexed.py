@@ -53,10 +53,12 @@ class Hashes(dict[Any, Any]):
         old = self.pop(b, None)
         self.changes += 1
         if old is not None:
-            holders = self.holders[old]
+            # The hash goes to the end, as in BlockHashToBlockMap.pop: where lines spell two alike,
+            # the later one is shown.
+            holders = self.holders.pop(old)
             del holders[b]
-            if not holders:
-                del self.holders[old]
+            if holders:
+                self.holders[old] = holders
         if h is not None:
             _NOTE(self, b, h)
             if h in self.holders:

@@ -20,7 +20,7 @@ from nullblock.spec.machine.remote import (
 )
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.remote import awaits_load, starts_over
-from nullblock.spec.state import live
+from nullblock.spec.state import is_waiting, live
 
 ENDED = {
     STOPPED: "FINISHED_STOPPED",
@@ -89,11 +89,11 @@ class RemoteKV:
         """What the remote side holds becomes known, or that it does not know yet."""
         self.matched |= matched
         for r in matched:
-            if r in s.k.requests and live(s, r):
+            if r in s.k.requests and (live(s, r) or is_waiting(s, r)):
                 self.tell(s, r)
 
     def tell(self, s: Any, r: str) -> None:
-        """What the remote side holds of a request that lives."""
+        """What the remote side holds of a request that lives, or has ended and still waits."""
         n = self.matched.get(r, 0)
         if n is None:
             remote_looks(s, r)
