@@ -195,7 +195,7 @@ class EncoderWaits(Waits):
     def chunk(self, id: str) -> Event:
         """The next chunk of a session, or its end."""
         event, ask = super().chunk(id), self.ask
-        if event["resumable"] and ask.chance(60):
+        if event["resumable"] and ask.chance(15):
             number, decodes = ask.integer(0, len(LENGTHS) - 1), "is_encoder_decoder"
             item = {"hash": f"m{number}", "offset": 0, "length": LENGTHS[number]}
             if not self.config["encoder"].get(decodes):
