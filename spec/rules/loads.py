@@ -69,16 +69,21 @@ def forget_offer(s: State) -> None:
 
 
 def forget_load(s: State, r: Value) -> None:
-    """Nothing is loaded for, or sent of, a request that is gone. Whoever still stands in a queue,
-    as in vllm-0.22.1 it may, is asked for again there.
-    """
+    """Nothing is loaded for, or sent of, a request that is gone."""
     if s.k.connector:
         s.failed[r] = 0
         s.kept_for[r] = 0
         s.loadto[r] = 0
-        if neg(is_waiting(s, r)):
-            s.remote[r] = 0
-            s.unsure[r] = 0
+        forget_answer(s, r)
+
+
+def forget_answer(s: State, r: Value) -> None:
+    """What the remote side holds of a request that has ended matters no more. Whoever still stands
+    in a queue, as in vllm-0.22.1 it may, is asked for again there.
+    """
+    if neg(is_waiting(s, r)):
+        s.remote[r] = 0
+        s.unsure[r] = 0
 
 
 def forget_report(s: State) -> None:

@@ -32,6 +32,7 @@ from nullblock.spec.remote import (
 )
 from nullblock.spec.rules.clients import note_end
 from nullblock.spec.rules.drafts import drop_drafts
+from nullblock.spec.rules.loads import forget_answer
 from nullblock.spec.rules.lookup import _forget_lookup
 from nullblock.spec.rules.pool import _publish, _unhash
 from nullblock.spec.rules.queues import _erase, leave_running, quit_queue
@@ -174,8 +175,7 @@ def keep(s: State, r: Value) -> None:
     s.k.note_kept(s, r)
     s.stage[r] = KEPT
     s.leaving = 0
-    s.remote[r] = 0
-    s.unsure[r] = 0
+    forget_answer(s, r)
     s.ph[r] = 0
     s.drop[r] = 0
     drop_drafts(s, r)
