@@ -42,6 +42,13 @@ def is_known(s: Any, r: str) -> bool:
     return bool(live(s, r)) or s.stage[r] == KEPT
 
 
+def asks_again(s: Any, r: str) -> bool:
+    """Whether r has ended and is asked for nevertheless: it still waits, and nothing of it is
+    forgotten, or it was not known when it was how much the remote side holds.
+    """
+    return bool(is_waiting(s, r)) and bool(s.ntok[r] or s.unsure[r])
+
+
 @dataclass(slots=True)
 class RemoteKV:
     """Plays the connector of a scenario."""
@@ -89,7 +96,7 @@ class RemoteKV:
         """What the remote side holds becomes known, or that it does not know yet."""
         self.matched |= matched
         for r in matched:
-            if r in s.k.requests and (live(s, r) or is_waiting(s, r)):
+            if r in s.k.requests and (live(s, r) or asks_again(s, r)):
                 self.tell(s, r)
 
     def tell(self, s: Any, r: str) -> None:

@@ -79,9 +79,9 @@ def forget_load(s: State, r: Value) -> None:
 
 def forget_answer(s: State, r: Value) -> None:
     """What the remote side holds of a request that has ended matters no more. Whoever still stands
-    in a queue, as in vllm-0.22.1 it may, is asked for again there.
+    in a queue, as in vllm-0.22.1 it may, is asked for again there until something is computed.
     """
-    if neg(is_waiting(s, r)):
+    if either(neg(is_waiting(s, r)), s.comp[r] != 0):
         s.remote[r] = 0
         s.unsure[r] = 0
 

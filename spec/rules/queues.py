@@ -66,6 +66,7 @@ def quit_running(s: State, i: Value) -> None:
 
 
 def _erase(s: State, r: Value) -> None:
+    forget_load(s, r)
     s.stage[r] = UNBORN
     s.arr[r] = 0
     s.ntok[r] = 0
@@ -76,7 +77,6 @@ def _erase(s: State, r: Value) -> None:
     s.drop[r] = 0
     forget_drafts(s, r)
     forget_waits(s, r)
-    forget_load(s, r)
     leave_flight(s, r)
 
 
