@@ -66,6 +66,7 @@ def quit_running(s: State, i: Value) -> None:
 
 
 def _erase(s: State, r: Value) -> None:
+    # First of all: who still waits is asked for again, and what it computed decides whether.
     forget_load(s, r)
     s.stage[r] = UNBORN
     s.arr[r] = 0

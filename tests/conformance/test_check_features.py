@@ -21,6 +21,8 @@ from traces import trace_of, unsealed
 from nullblock.conformance.adapters.spec import FEATURES as OF_SPEC
 from nullblock.conformance.checker import Verdict, check
 from nullblock.conformance.engine import Feature
+from nullblock.conformance.groups import are_mixed
+from nullblock.conformance.scenario import from_dict
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import State
 
@@ -65,12 +67,9 @@ def is_told(document: dict[str, Any]) -> bool:
     """Whether its groups have blocks of one size, and none of several is of an EAGLE-like method:
     of others a trace is refused by name.
     """
-    config = document["config"]
-    groups = config.get("groups", [])
-    sizes = {group.get("block_size", config["block_size"]) for group in groups}
-    finer = config.get("hash_block_size") not in (None, config["block_size"])
-    marked = any(group.get("eagle") for group in groups) and len(groups) > 1
-    return len(sizes) < 2 and not finer and not marked
+    config = from_dict(document).config
+    marked = len(config.groups) > 1 and any(group.eagle for group in config.groups)
+    return not are_mixed(config) and not marked
 
 
 @pytest.fixture(scope="module")

@@ -156,8 +156,10 @@ def with_window(key: str, size: int) -> dict[str, Any]:
     return first_built(key, draw)
 
 
-def with_hybrid(key: str, size: int) -> dict[str, Any]:
-    """The scenario of that key: its own events, several groups of attention."""
+def with_hybrid(key: str, size: int, *, eagle: float = 0.4) -> dict[str, Any]:
+    """The scenario of that key: its own events, several groups of attention, so often with an
+    EAGLE-like method.
+    """
 
     def draw(attempt: str) -> dict[str, Any]:
         scenario = seeded(attempt, size, CORE_FEATURES)
@@ -167,7 +169,7 @@ def with_hybrid(key: str, size: int) -> dict[str, Any]:
         if r.random() < 0.7:
             config["block_size"] = drawn.size = min(drawn.size, 3)
         slots = num_slots(config)
-        drawn.eagle = r.random() < 0.4
+        drawn.eagle = r.random() < eagle
         kinds = r.choice(HYBRIDS)
         mixable = not drawn.eagle and "chunked_local" not in kinds and kinds.count("full") < 2
         drawn.mixes = mixable and r.random() < 0.5

@@ -174,7 +174,9 @@ class Waits:
 
 
 class EncoderWaits(Waits):
-    """Adds waiting to a scenario with encoder inputs; chunks of sessions have some too."""
+    """Adds waiting to a scenario with encoder inputs; in a few, later chunks of sessions have some
+    too, which the reference alone has.
+    """
 
     def settle(self) -> None:
         """The configuration; drafts of any length, which grammars may reject."""
@@ -183,6 +185,7 @@ class EncoderWaits(Waits):
             ahead = self.config["async_scheduling"]
             length = self.ask.pick(("all", "hash", [2, 0, 1]))
             self.config["drafts"] = {"length": length, "fill_in": ahead and self.ask.chance(80)}
+        self.shows_later = self.ask.chance(10)
 
     def waiting(self, event: Event) -> Event:
         """An arrival that may wait for something; no session of embeddings or of vectors."""
@@ -195,7 +198,7 @@ class EncoderWaits(Waits):
     def chunk(self, id: str) -> Event:
         """The next chunk of a session, or its end."""
         event, ask = super().chunk(id), self.ask
-        if event["resumable"] and ask.chance(15):
+        if self.shows_later and event["resumable"] and ask.chance(60):
             number, decodes = ask.integer(0, len(LENGTHS) - 1), "is_encoder_decoder"
             item = {"hash": f"m{number}", "offset": 0, "length": LENGTHS[number]}
             if not self.config["encoder"].get(decodes):
@@ -225,7 +228,7 @@ def with_sessions(seed: str, size: int = 30) -> Scenario:
         case n if n < 35:
             base = with_window(seed, size)
         case n if n < 50:
-            base = with_hybrid(seed, size)
+            base = with_hybrid(seed, size, eagle=0.1)
         case n if n < 65:
             base = items_scenario(zlib.crc32(seed.encode()), size)
         case _:
