@@ -23,7 +23,11 @@ class Feature(enum.StrEnum):
     kv_events = "the KV event stream"
     windows = "layers that see only a part of the past"
     hybrid = "several KV cache groups of attention, with blocks of one size"
-    groups = "KV cache groups beyond attention in blocks of one size without an EAGLE-like method"
+    block_sizes = "KV cache groups with blocks of several sizes, or of several hashes"
+    groups = (
+        "KV cache groups beyond attention, or an EAGLE-like method beside other groups than full "
+        "attention and one kind more, with blocks of one size"
+    )
     priority = "the PRIORITY policy"
     prefix_caching = "prefix caching"
     adapters = "adapters and cache salts"
@@ -67,7 +71,8 @@ CORE_FEATURES = (
     ALL_FEATURES
     - CONTRACT
     - WAITS
-    - {Feature.drafts, Feature.silence, Feature.windows, Feature.hybrid, Feature.groups}
+    - {Feature.drafts, Feature.silence, Feature.windows, Feature.hybrid}
+    - {Feature.block_sizes, Feature.groups}
 )
 """Those that concern one full-attention group and nothing beside it."""
 

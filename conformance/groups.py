@@ -37,23 +37,77 @@ def are_windowed(config: Config) -> bool:
 
 
 def are_hybrid(config: Config) -> bool:
-    """Whether there are several groups, of attention alone, with blocks of one size, none of them
-    of an EAGLE-like method, and no chunk ends within a block.
+    """Whether there are several groups, of attention alone, with blocks of one size, and no chunk
+    ends within a block; beside an EAGLE-like method, full attention and one kind more.
     """
+    return _are_attention(config) and not _are_sized(config)
+
+
+def are_mixed(config: Config) -> bool:
+    """The same with blocks of several sizes, or of one size that several hashes cover."""
+    return _are_attention(config) and _are_sized(config)
+
+
+def _are_sized(config: Config) -> bool:
     sizes = {block_size_of(group, config) for group in config.groups}
-    (size, *others) = sizes | {config.hash_block_size or min(sizes)}
+    return len(sizes | {config.hash_block_size or min(sizes)}) > 1
+
+
+def _are_attention(config: Config) -> bool:
     return (
         len(config.groups) > 1
-        and not others
-        and all(group.type in ATTENTION and not group.eagle for group in config.groups)
-        and all(group.chunk is UNSET or group.chunk % size == 0 for group in config.groups)
-        and not (config.num_spec_tokens > 0 and config.spec_method == "eagle")
+        and all(group.type in ATTENTION for group in config.groups)
+        and not _are_surprising(config)
+        and _agree_in_turn(config)
+    )
+
+
+def _are_surprising(config: Config) -> bool:
+    """Whether a chunk ends within a block, or chunks come beside blocks of several sizes (vLLM
+    raises at the first lookup), or full attention of two sizes beside a third kind (vLLM 0.22.1
+    cuts the hits of the first size only to what the kinds agree on).
+    """
+    sizes = {block_size_of(group, config) for group in config.groups}
+    chunked = [group for group in config.groups if group.type == "chunked_local"]
+    if any(group.chunk % block_size_of(group, config) for group in chunked):  # type: ignore[operator]
+        return True
+    if not config.enable_prefix_caching:
+        return False
+    full = {block_size_of(group, config) for group in config.groups if group.type == "full"}
+    kinds = {_kind(group, config) for group in config.groups}
+    return (len(sizes) > 1 and bool(chunked)) or (len(full) > 1 and len(kinds) > len(full))
+
+
+def _marked(config: Config) -> frozenset[tuple[object, ...]]:
+    """The kinds of layers that drop their last hit: those with layers of an EAGLE-like method, or
+    all where none is said to have some.
+    """
+    marked = frozenset(_kind(group, config) for group in config.groups if group.eagle)
+    if marked or not (config.num_spec_tokens > 0 and config.spec_method == "eagle"):
+        return marked
+    return frozenset(_kind(group, config) for group in config.groups)
+
+
+def _agree_in_turn(config: Config) -> bool:
+    """Whether, where some drop their last hit, all blocks are of one size, and there are but full
+    attention and one kind more, and chunks drop none: there vLLM raises.
+    """
+    marked = _marked(config)
+    kinds = {_kind(group, config) for group in config.groups}
+    chunks = any(kind == "chunked_local" for kind, *_ in marked)
+    return (
+        not marked
+        or not _are_sized(config)
+        and len(kinds) == 2
+        and any(kind == "full" for kind, *_ in kinds)
+        and not chunks
     )
 
 
 def are_other(config: Config) -> bool:
     """Whether the groups are none of these."""
-    return not (are_plain(config) or are_windowed(config) or are_hybrid(config))
+    known = (are_plain, are_windowed, are_hybrid, are_mixed)
+    return not any(are_so(config) for are_so in known)
 
 
 def block_size_of(group: Group, config: Config) -> int:

@@ -78,6 +78,7 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.kv_events, "kv_events", config.kv_events),
         (Feature.windows, "groups", groups.are_windowed(config)),
         (Feature.hybrid, "groups", groups.are_hybrid(config)),
+        (Feature.block_sizes, "groups", groups.are_mixed(config)),
         (Feature.groups, "groups", groups.are_other(config)),
         (Feature.priority, "policy", config.policy == "priority"),
         (Feature.prefix_caching, "enable_prefix_caching", config.enable_prefix_caching),

@@ -100,7 +100,7 @@ class Env(Collections, Grouped, Prompts):
         self.in_order = not config.may_skip
         self.block_size = config.block_size
         self.requests: dict[Any, Request] = {}
-        longest = self.blocks(self.max_len) if self.windowed or self.several else 0
+        longest = -(-self.max_len // min(self.sizes)) if self.windowed or self.several else 0
         if self.encodes:
             # Items have no more places and numbers than that.
             longest = max(longest, self.max_len)

@@ -8,6 +8,7 @@ model agrees with: these are taken, the others rejected, and one token is sample
 from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import RUN_PHASE, RUNNING
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
+from nullblock.spec.remote import keeps_what_it_has
 from nullblock.spec.sessions import continues
 
 
@@ -68,14 +69,16 @@ def drafts_granted(s: State, r: Value) -> Value:
 @clause("DRAFT-4")
 def lookahead(s: State) -> Value:
     """A running request gets slots for the drafts that will be proposed, where what proposes them
-    writes to the cache; a request that is admitted gets none, unless it continues a session.
+    writes to the cache; a request that is admitted gets none, unless it continues a session or
+    what was loaded for it.
 
     Source: Scheduler.schedule, num_lookahead_tokens: as many as drafts for EAGLE-like methods and
     draft models, none for ngram. In vllm-0.32.0 whoever is admitted gets them too.
     """
     if s.k.sem.admissions_look_ahead:
         return s.k.lookahead
-    return ite(either(s.phase == RUN_PHASE, continues(s, s.actor)), s.k.lookahead, 0)
+    goes_on = either(continues(s, s.actor), keeps_what_it_has(s, s.actor))
+    return ite(either(s.phase == RUN_PHASE, goes_on), s.k.lookahead, 0)
 
 
 @clause("DRAFT-5")

@@ -14,6 +14,7 @@ from nullblock.spec.drafts import placeholders
 from nullblock.spec.flight import answers
 from nullblock.spec.kernel import State, Value, both, either, ite, neg
 from nullblock.spec.later import is_worthless
+from nullblock.spec.remote import loads_later
 
 
 def has_inputs(s: State, r: Value) -> Value:
@@ -170,8 +171,11 @@ def is_oldest_unused(s: State, n: Value) -> Value:
 
 
 def is_planned(s: State, r: Value) -> Value:
-    """Whether r has no encoder inputs, or those of this step are planned."""
-    return either(neg(has_inputs(s, r)), both(s.planning == 2, s.planner == r))
+    """Whether r has no encoder inputs, or those of this step are planned, or it only asks for the
+    blocks to load into, and computes nothing.
+    """
+    planned = both(s.planning == 2, s.planner == r)
+    return either(neg(has_inputs(s, r)), loads_later(s, r), planned)
 
 
 def is_taken(s: State, r: Value) -> Value:

@@ -17,6 +17,10 @@ class Group:
     """A token sees so many, itself among them; 0: no window."""
     attention_chunk_size: int = 0
     """A token sees those of its chunk; 0: no chunks."""
+    block_size: int = 0
+    """Tokens in a block of the group; 0: as many as the configuration says."""
+    eagle: bool = False
+    """Whether layers of an EAGLE-like method are among them."""
 
     @property
     def is_windowed(self) -> bool:
@@ -107,6 +111,19 @@ class Config:
         """Whether some layers see only a part of the past."""
         return any(group.is_windowed for group in self.groups)
 
+    def size_of(self, group: Group) -> int:
+        """Tokens in a block of a group."""
+        return group.block_size or self.block_size
+
+    def blocks_in(self, group: Group, tokens: int) -> int:
+        """Blocks of a group that so many tokens need."""
+        return -(-tokens // self.size_of(group))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Tokens in a block of each group."""
+        return tuple(map(self.size_of, self.groups))
+
     def admission_cap(self, group: Group) -> int:
         """Blocks that a request is taken to hold at once at most, if the group's layers see a part
         of the past (GROUP-3).
@@ -114,7 +131,7 @@ class Config:
         batched = self.max_num_batched_tokens or self.max_num_scheduled_tokens
         chunk, window = group.attention_chunk_size, group.sliding_window
         seen = chunk if chunk else window - 1
-        blocks = -(-min(seen + batched, self.max_model_len) // self.block_size)
+        blocks = self.blocks_in(group, min(seen + batched, self.max_model_len))
         return blocks if chunk else blocks + 1
 
     def most_held(self, group: Group) -> int:
@@ -123,10 +140,10 @@ class Config:
         """
         if self.num_spec_tokens and self.async_scheduling:
             # How much is kept for drafts in flight depends on how many steps are.
-            return -(-self.max_model_len // self.block_size)
+            return self.blocks_in(group, self.max_model_len)
         seen = group.attention_chunk_size or group.sliding_window
         drafts = self.num_spec_tokens + self.num_lookahead_tokens
-        held = blocks_held(seen, self.max_num_scheduled_tokens + drafts, self.block_size)
+        held = blocks_held(seen, self.max_num_scheduled_tokens + drafts, self.size_of(group))
         return max(held, self.admission_cap(group))
 
     @property
@@ -145,6 +162,23 @@ class Config:
     def use_eagle(self) -> bool:
         """Whether the last hit of a lookup is computed again."""
         return self.eagle_group or self.looks_ahead
+
+    @clause("GROUP-22")
+    def drops(self, group: Group) -> int:
+        """Of each kind of layers with a group that is marked as an EAGLE-like method's a lookup
+        drops the last hit; if none is marked, and there is such a method, of every kind.
+
+        Source: KVCacheCoordinator.eagle_group_ids, HybridKVCacheCoordinator.
+        """
+        marked = [g for g in self.groups if g.eagle]
+        if not marked:
+            return int(self.use_eagle)
+        return int(any(_layers(g) == _layers(group) for g in marked))
+
+
+def _layers(group: Group) -> tuple[int, int]:
+    """The kind of a group's layers: groups of one kind are looked up together."""
+    return group.sliding_window, group.attention_chunk_size
 
 
 def blocks_held(seen: int, computed: int, block_size: int) -> int:

@@ -20,7 +20,8 @@ POOL = {
 TABLE = {
     "tab": "TI>B",  # block table: append-only while the request runs
     "tlen": "T>I",
-    "ncached": "T>I",  # leading blocks whose hash was set or hit
+    "ncached": "T>I",  # leading blocks whose hash was set or hit; or left out (GROUP-19)
+    "told": "T>I",  # leading blocks that the worker knows
 }
 POOL_GHOST = {
     "freeset": "{B}",  # the free queue as a set
@@ -184,7 +185,6 @@ REMOTE_GHOST = {
     "loadto": "R>I",  # one after the last; 0: no load is under way
 }
 REPORT = {
-    "told": "R>I",  # blocks of a request that the worker knows
     "fresh": "R>I",  # NEW or RESUMED in the open step, 0 otherwise
     "preempted": "{R}",  # preempted in this step
     "finished": "{R}",  # finished since the last step
@@ -230,7 +230,7 @@ MOVED = (
     | frozenset(SESSIONS)
     | frozenset(ENCODER | PLAN | ENCODER_GHOST)
     | frozenset(REMOTE_KV | REMOTE_GHOST)
-    | {"told", "fresh", "npre", "preempted", "turned", "since"}
+    | {"fresh", "npre", "preempted", "turned", "since"}
     | {
         *("spec", "drafted", "old"),
     }

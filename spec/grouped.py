@@ -1,5 +1,6 @@
 """What an environment answers about block tables and the KV-cache groups that they are of."""
 
+from math import lcm
 from typing import Any
 
 from nullblock.spec.facts import Config
@@ -37,9 +38,16 @@ class Grouped:
         only = config.groups[0]
         self.window, self.chunk = only.sliding_window, only.attention_chunk_size
         self.admission_cap, self.most_held = config.admission_cap(only), config.most_held(only)
-        whole = -(-config.max_model_len // config.block_size)
-        self.caps = [config.admission_cap(g) if g.is_windowed else whole for g in self.groups]
-        self.holds = [config.most_held(g) if g.is_windowed else whole for g in self.groups]
+        whole = [config.blocks_in(g, config.max_model_len) for g in self.groups]
+        pairs = list(zip(self.groups, whole, strict=True))
+        self.caps = [config.admission_cap(g) if g.is_windowed else n for g, n in pairs]
+        self.holds = [config.most_held(g) if g.is_windowed else n for g, n in pairs]
+        self.sizes, self.span_unit = config.sizes, lcm(*config.sizes)
+        self.dropped = [config.drops(g) for g in self.groups]
+        drops = [(g.is_windowed, n) for g, n in zip(self.groups, self.dropped, strict=True)]
+        self.drops_whole = max((n for part, n in drops if not part), default=0)
+        self.drops_part = max((n for part, n in drops if part), default=0)
+        self.drops_any = self.several and any(self.dropped)
 
     def tables(self, r: Any) -> tuple[Table, ...]:
         """The tables of a request, in the order of the groups."""
@@ -65,6 +73,10 @@ class Grouped:
         """How many tokens a chunk has there; 0: no chunks."""
         return self.groups[self.group(t)].attention_chunk_size
 
+    def size_of(self, t: Table) -> int:
+        """Tokens in a block of a table."""
+        return self.sizes[self.group(t)]
+
     def cap_of(self, t: Table) -> int:
         """Blocks that the gate takes such a table to hold at once at most."""
         return self.caps[self.group(t)]
@@ -72,3 +84,7 @@ class Grouped:
     def held_of(self, t: Table) -> int:
         """Blocks that such a table holds at once at most, or is taken to hold."""
         return self.holds[self.group(t)]
+
+    def drops_of(self, t: Table) -> int:
+        """How many hits of such a table a lookup drops: one, or none."""
+        return self.dropped[self.group(t)]

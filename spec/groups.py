@@ -10,6 +10,8 @@ says; whoever cares for full attention need not read on. Of several groups, for 
 
 from nullblock.spec.catalogue import clause
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
+from nullblock.spec.sessions import chain, continues
+from nullblock.spec.sizes import blocks_of, full_of
 
 
 def window(s: State, t: Value) -> Value:
@@ -38,9 +40,9 @@ def passed(s: State, t: Value, tokens: Value) -> Value:
     ChunkedLocalAttentionManager.get_num_skipped_tokens.
     """
     if chunk(s, t):
-        return s.k.full(tokens // chunk(s, t) * chunk(s, t))
+        return full_of(s, t, tokens // chunk(s, t) * chunk(s, t))
     unseen = tokens - window(s, t) + 1
-    return s.k.full(ite(both(window(s, t) > 0, unseen > 0), unseen, 0))
+    return full_of(s, t, ite(both(window(s, t) > 0, unseen > 0), unseen, 0))
 
 
 def is_null(s: State, t: Value, i: Value) -> Value:
@@ -73,7 +75,7 @@ def is_padding(s: State) -> Value:
 
 def is_cached_block(s: State, t: Value, i: Value) -> Value:
     """Whether some block carries the hash of block i of table t."""
-    h = s.k.want(t, i)
+    h = chain(s, t, i)
     return s.k.exists("B", lambda b: s.hsh[b] == h, by=("hsh", h))
 
 
@@ -82,7 +84,8 @@ def ends_run(s: State, t: Value, n: Value) -> Value:
     with an EAGLE-like method one more, which is dropped.
     """
     seen = window(s, t)
-    least_run = ite(seen > 1, s.k.blocks(seen - 1), 1) + (1 if s.k.eagle else 0)
+    run = blocks_of(s, t, seen - 1) + s.k.drops_of(t)
+    least_run = ite(run > 1, run, 1)
 
     def span() -> tuple[Value, Value]:
         return ite(least_run < n, n - least_run, 0), n
@@ -115,7 +118,8 @@ def passes_over(s: State, r: Value) -> Value:
     """Whether the lookup has not come yet to what the next token of r sees."""
     if not s.k.windowed:
         return False
-    return both(s.k.caching, neg(s.k.skip_read(r)), s.nhit < unseen(s, r))
+    looks = neg(either(s.k.skip_read(r), continues(s, r)))
+    return both(s.k.caching, looks, s.nhit < unseen(s, r))
 
 
 def verified(s: State, r: Value) -> Value:

@@ -17,9 +17,11 @@ from nullblock.spec.groups import (
     most_held,
     passed,
     passes_over,
+    sees_part,
 )
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
-from nullblock.spec.sessions import chain
+from nullblock.spec.sessions import chain, continues
+from nullblock.spec.sizes import blocks_of, cached_of, full_of
 
 
 def of_all(s: State, r: Value, holds: Callable[[Value], Value]) -> Value:
@@ -27,14 +29,14 @@ def of_all(s: State, r: Value, holds: Callable[[Value], Value]) -> Value:
     return s.k.forall("G", lambda g: holds(s.k.table(r, g))) if s.k.several else holds(r)
 
 
-def has_blocks(s: State, r: Value, blocks: Value) -> Value:
-    """Whether each table of r has so many blocks."""
-    return of_all(s, r, lambda t: s.tlen[t] >= blocks)
+def has_blocks(s: State, r: Value, tokens: Value) -> Value:
+    """Whether each table of r has the blocks that so many tokens need."""
+    return of_all(s, r, lambda t: s.tlen[t] >= blocks_of(s, t, tokens))
 
 
-def has_cached(s: State, r: Value, blocks: Value) -> Value:
-    """Whether so many blocks are cached of each table of r."""
-    return of_all(s, r, lambda t: s.ncached[t] >= blocks)
+def has_cached(s: State, r: Value, tokens: Value) -> Value:
+    """Whether the blocks that so many tokens fill are cached of each table of r."""
+    return of_all(s, r, lambda t: s.ncached[t] >= cached_of(s, t, tokens))
 
 
 def holds_nothing(s: State, r: Value) -> Value:
@@ -54,30 +56,68 @@ def comes_next(s: State, t: Value, done: Callable[[Value], Value]) -> Value:
     )
 
 
-def accepts(s: State, t: Value, n: Value) -> Value:
-    """Whether the blocks are cached that the token after n hit blocks sees in the layers of t."""
+def accepts(s: State, t: Value, tokens: Value) -> Value:
+    """Whether the blocks are cached that the token after so many hit ones sees in the layers of
+    t.
+    """
+    n = full_of(s, t, tokens)
     if s.k.window_of(t) > 0:
         return ends_run(s, t, n)
-    seen = passed(s, t, s.k.tokens(n))
+    seen = passed(s, t, tokens)
     return s.k.forall("I", lambda i: is_cached_block(s, t, i), span=lambda: (seen, n))
 
 
 @clause("GROUP-14")
 def agreed(s: State, r: Value) -> Value:
-    """A prefix hit of several groups is the longest that each of them accepts.
+    """A prefix hit of several groups is the longest that each of them accepts, a multiple of the
+    sizes of all their blocks.
 
     Source: HybridKVCacheCoordinator.find_longest_cache_hit, which finds it as a fixed point: one
     kind of layers after the other shortens what the others have left, until none does.
     """
-    if either(neg(s.k.caching), s.k.skip_read(r)):
+    if either(neg(s.k.caching), s.k.skip_read(r), continues(s, r)):
         return 0
-    last = s.k.full(s.ntok[r] - 1)
-    return s.k.first(
+    if s.k.drops_any:
+        return agreed_in_turn(s, r)
+    last, unit = (s.ntok[r] - 1) // s.k.span_unit, s.k.span_unit
+    n = s.k.first(
         "I",
-        lambda n: both(n <= last, of_all(s, r, lambda t: accepts(s, t, n))),
+        lambda n: both(n <= last, of_all(s, r, lambda t: accepts(s, t, n * unit))),
         lambda n: -n,
         by="hit",
     )
+    return n * unit
+
+
+def accepted(s: State, r: Value, part: Value, n: Value) -> Value:
+    """Whether n hit blocks are accepted by all layers that see a part, or by all others."""
+    tokens = n * s.k.span_unit
+    return of_all(s, r, lambda t: either(sees_part(s, t) != part, accepts(s, t, tokens)))
+
+
+@clause("GROUP-21")
+def agreed_in_turn(s: State, r: Value) -> Value:
+    """With groups of an EAGLE-like method full attention says first how far a hit reaches, then
+    the one other kind within that; a kind that drops its last hit looks one block further.
+
+    Source: HybridKVCacheCoordinator.find_longest_cache_hit: with these two kinds it goes round
+    once. A second round would ask the other kind again for a block that it does not need.
+    """
+    last = (s.ntok[r] - 1) // s.k.span_unit
+    whole = s.k.first(
+        "I",
+        lambda n: both(n <= last, accepted(s, r, False, n)),
+        lambda n: -n,
+        by="whole",
+    )
+    most = least(ite(whole > s.k.drops_whole, whole - s.k.drops_whole, 0) + s.k.drops_part, last)
+    part = s.k.first(
+        "I",
+        lambda n: both(n <= most, accepted(s, r, True, n)),
+        lambda n: -n,
+        by="part",
+    )
+    return ite(part > s.k.drops_part, part - s.k.drops_part, 0) * s.k.span_unit
 
 
 def hit_tokens(s: State) -> Value:
@@ -94,15 +134,22 @@ def covered(s: State) -> Value:
     return ite(both(s.na > 0, s.na == s.nhit), s.span, 0)
 
 
-def share(s: State) -> Value:
-    """How many hits each group has, where there are any."""
-    n = s.k.full(s.span)
-    return ite(n > 0, n, 1)
+def hits_before(s: State, r: Value, g: Value) -> Value:
+    """How many hits the groups before g have together."""
+    return s.k.sum_over("G", lambda h: ite(h < g, full_of(s, s.k.table(r, h), s.span), 0))
 
 
 def hit_table(s: State, r: Value, i: Value) -> Value:
     """The table that hit i is for: hits are looked up, and adopted, group by group."""
-    return s.k.table(r, least(i // share(s), s.k.last_group)) if s.k.several else r
+    if not s.k.several:
+        return r
+    g = s.k.first(
+        "G",
+        lambda g: either(g == s.k.last_group, i < hits_before(s, r, g + 1)),
+        lambda g: g,
+        by="group",
+    )
+    return s.k.table(r, g)
 
 
 def is_for(s: State, t: Value) -> Value:
@@ -110,43 +157,45 @@ def is_for(s: State, t: Value) -> Value:
     return t == hit_table(s, s.k.owner(t), s.na) if s.k.several else True
 
 
-def hit_place(s: State, i: Value) -> Value:
+def hit_place(s: State, r: Value, i: Value) -> Value:
     """The place that hit i takes in its table."""
-    return i % share(s) if s.k.several else i
+    if not s.k.several:
+        return i
+    return i - hits_before(s, r, s.k.group(hit_table(s, r, i)))
 
 
 def wanted(s: State, r: Value, i: Value) -> Value:
     """The hash that hit i has."""
     if not s.k.several:
         return chain(s, r, i)
-    return s.k.want(hit_table(s, r, i), hit_place(s, i))
+    return chain(s, hit_table(s, r, i), hit_place(s, r, i))
 
 
-def all_hits(s: State) -> Value:
+def all_hits(s: State, r: Value) -> Value:
     """How many hits the groups have together."""
-    return s.k.sum_over("G", lambda g: s.k.full(s.span))
+    return hits_before(s, r, s.k.last_group + 1)
 
 
 def scannable(s: State, r: Value) -> Value:
     """How many blocks a lookup may hit: all full ones of all tokens but the last."""
-    return all_hits(s) if s.k.several else s.k.full(s.ntok[r] - 1)
+    return all_hits(s, r) if s.k.several else s.k.full(s.ntok[r] - 1)
 
 
 def is_passed_over(s: State, r: Value) -> Value:
     """Whether the next token of r does not see the block that its lookup comes to next."""
     if not s.k.several:
         return passes_over(s, r)
-    if s.nhit >= all_hits(s):
+    if s.nhit >= all_hits(s, r):
         return False
-    return hit_place(s, s.nhit) < passed(s, hit_table(s, r, s.nhit), s.span)
+    return hit_place(s, r, s.nhit) < passed(s, hit_table(s, r, s.nhit), s.span)
 
 
 def adopted(s: State, t: Value) -> Value:
     """How many hits table t has adopted."""
     if not s.k.several:
         return s.na
-    n = s.na - s.k.group(t) * s.k.full(s.span)
-    return ite(n > 0, least(n, s.k.full(s.span)), 0)
+    n = s.na - hits_before(s, s.k.owner(t), s.k.group(t))
+    return ite(n > 0, least(n, full_of(s, t, s.span)), 0)
 
 
 def computed_blocks(s: State, t: Value) -> Value:
@@ -155,38 +204,48 @@ def computed_blocks(s: State, t: Value) -> Value:
     if not s.k.several:
         return s.k.full(s.comp[r])
     adopts = both(s.looking == 2, r == s.lr, s.na < s.nhit)
-    return ite(adopts, adopted(s, t), s.k.full(s.comp[r]))
+    return ite(adopts, adopted(s, t), full_of(s, t, s.comp[r]))
 
 
 def pending(s: State, t: Value) -> Value:
     """How many hits table t has still to adopt."""
-    return s.k.full(s.span) - adopted(s, t) if s.k.several else s.nhit - s.na
+    return full_of(s, t, s.span) - adopted(s, t) if s.k.several else s.nhit - s.na
 
 
-def lacking(s: State, r: Value, blocks: Value) -> Value:
-    """Of so many blocks for each table of r, those that are neither there nor hit."""
+def lacking(s: State, r: Value, tokens: Value) -> Value:
+    """Of the blocks that so many tokens need in each table of r, those that are neither there nor
+    hit.
+    """
     if not s.k.several:
-        return blocks - s.tlen[r] - (s.nhit - s.na)
+        return s.k.blocks(tokens) - s.tlen[r] - (s.nhit - s.na)
 
     def lacks(g: Value) -> Value:
         t = s.k.table(r, g)
-        n = blocks - s.tlen[t] - pending(s, t)
+        n = blocks_of(s, t, tokens) - s.tlen[t] - pending(s, t)
         return ite(n > 0, n, 0)
 
     return s.k.sum_over("G", lacks)
 
 
-def lacking_whole(s: State, r: Value, blocks: Value) -> Value:
-    """Of so many blocks for each table, those that the gate asks for (GROUP-3)."""
+def lacking_whole(s: State, r: Value, tokens: Value) -> Value:
+    """Of the blocks that so many tokens need, those that the gate asks for (GROUP-3)."""
     if not s.k.several:
-        return missing(s, r, blocks, s.nhit - s.na)
-    return s.k.sum_over(
-        "G", lambda g: missing(s, s.k.table(r, g), blocks, pending(s, s.k.table(r, g)))
-    )
+        return missing(s, r, s.k.blocks(tokens), s.nhit - s.na)
+
+    def lacks(g: Value) -> Value:
+        t = s.k.table(r, g)
+        return missing(s, t, blocks_of(s, t, tokens), pending(s, t))
+
+    return s.k.sum_over("G", lacks)
 
 
-def held_at_most(s: State, r: Value, blocks: Value) -> Value:
-    """How many of so many blocks for each table a request ever holds at once."""
+def held_at_most(s: State, r: Value, tokens: Value) -> Value:
+    """How many of the blocks that so many tokens need a request ever holds at once."""
     if not s.k.several:
-        return most_held(s, r, blocks)
-    return s.k.sum_over("G", lambda g: most_held(s, s.k.table(r, g), blocks))
+        return most_held(s, r, s.k.blocks(tokens))
+
+    def held(g: Value) -> Value:
+        t = s.k.table(r, g)
+        return most_held(s, t, blocks_of(s, t, tokens))
+
+    return s.k.sum_over("G", held)

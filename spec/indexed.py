@@ -53,10 +53,12 @@ class Hashes(dict[Any, Any]):
         old = self.pop(b, None)
         self.changes += 1
         if old is not None:
-            holders = self.holders[old]
+            # The hash goes to the end, as in BlockHashToBlockMap.pop: where lines spell two alike,
+            # the later one is shown.
+            holders = self.holders.pop(old)
             del holders[b]
-            if not holders:
-                del self.holders[old]
+            if holders:
+                self.holders[old] = holders
         if h is not None:
             _NOTE(self, b, h)
             if h in self.holders:
@@ -225,7 +227,7 @@ class IndexedEnv(Env):
         if by == "outlived":
             held = (takewhile(test, count(i)) for i in self._first_held())
             return max(chain.from_iterable(held), default=None)
-        if by == "hit" or by == "window":
+        if by in ("hit", "whole", "part", "window"):
             return self._longest(test, by)
         if by == "items":
             return min(filter(test, self._item_places()), key=key, default=None)
@@ -260,11 +262,14 @@ class IndexedEnv(Env):
         return max((len(q.items) for q in self.requests.values()), default=0)
 
     def _longest(self, test: Test, by: str) -> int | None:
-        """The most blocks of the request that is looked up for which a reading holds."""
+        """The most blocks of the request that is looked up, or units of a hit, for which a reading
+        holds.
+        """
         s: Any = self.state
         about = (by, s.lr, s.ntok[s.lr], s.hsh.changes)
         if self._about != about:
-            most = self.full(s.ntok[s.lr] - 1)
+            unit = self.span_unit if by == "hit" else self.block_size
+            most = (s.ntok[s.lr] - 1) // unit
             self._about = about
             self._found = next(filter(test, range(most, -1, -1)), None)
         return self._found

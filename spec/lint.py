@@ -71,7 +71,7 @@ PARTS = (
 READINGS = (
     *("state.py", "flight.py", "later.py", "drafts.py", "waiting.py"),
     *("groups.py", "hybrid.py", "encoder.py", "planning.py", "sessions.py", "turns.py"),
-    *("pooling.py", "remote.py"),
+    *("pooling.py", "remote.py", "sizes.py", "slots.py"),
     *("machine/output.py", "cache_events.py"),
 )
 

@@ -26,9 +26,9 @@ def why_unservable(
     # The last token that is sampled ends the request and is never computed.
     slots = min(prompt_len + max_tokens, config.max_model_len) - 1
     reach = _with_drafts(config, slots)
-    blocks, usable = -(-reach // config.block_size), config.num_blocks - 1
-    held = (min(blocks, config.most_held(g)) if g.is_windowed else blocks for g in config.groups)
-    blocks = sum(held)
+    usable = config.num_blocks - 1
+    needed = ((g, config.blocks_in(g, reach)) for g in config.groups)
+    blocks = sum(min(n, config.most_held(g)) if g.is_windowed else n for g, n in needed)
     if blocks > usable:
         return f"{reach} tokens may need {blocks} blocks, the pool has {usable}"
     budget, threshold = config.max_num_scheduled_tokens, config.long_prefill_token_threshold

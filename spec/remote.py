@@ -65,7 +65,7 @@ def is_unsure(s: State, r: Value) -> Value:
 
 def keeps_what_it_has(s: State, r: Value) -> Value:
     """Whether r, whose turn it is, has computed tokens, loaded ones, and is not looked up."""
-    return s.comp[r] != 0 if s.k.connector else False
+    return both(s.comp[r] != 0, s.nhit == 0) if s.k.connector else False
 
 
 def gives_back(s: State, r: Value) -> Value:

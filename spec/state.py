@@ -2,7 +2,7 @@
 
 from nullblock.spec import encoder, later, waiting
 from nullblock.spec.catalogue import clause
-from nullblock.spec.drafts import behind, lookahead, placeholders, reach
+from nullblock.spec.drafts import behind, placeholders, reach
 from nullblock.spec.fields import (
     CONTINUE,
     EOS,
@@ -29,6 +29,7 @@ from nullblock.spec.later import is_ready
 from nullblock.spec.pooling import pools
 from nullblock.spec.remote import goes_on, keeps_what_it_has, loaded_at_once, loads_later
 from nullblock.spec.sessions import chain, continues, max_tokens, num_output, prompt
+from nullblock.spec.slots import slots
 
 
 def in_queue(s: State, b: Value) -> Value:
@@ -227,16 +228,6 @@ def tokens_to_admit(s: State, r: Value) -> Value:
     return encoder.granted(s, r, chunk(s, to_enter(s, r)))
 
 
-def room(s: State) -> Value:
-    """Blocks that the actor's table must have."""
-    return s.k.blocks(least(s.goal + lookahead(s), s.k.max_len))
-
-
-def hashable(s: State, r: Value) -> Value:
-    """Blocks of the actor that this step fills."""
-    return s.k.full(least(s.goal, s.ntok[r]))
-
-
 @clause("ALLOC-1")
 def fits(s: State, r: Value) -> Value:
     """Slots are given if the blocks still missing, plus the hits that stand in the free queue, are
@@ -244,7 +235,7 @@ def fits(s: State, r: Value) -> Value:
 
     Source: KVCacheManager.allocate_slots, get_num_blocks_to_allocate.
     """
-    return lacking(s, r, room(s)) + s.nevict + later.headroom(s) <= s.nfree
+    return lacking(s, r, slots(s)) + s.nevict + later.headroom(s) <= s.nfree
 
 
 @clause("WAIT-3")
@@ -256,7 +247,7 @@ def fits_whole(s: State, r: Value) -> Value:
     """
     if not s.k.reserve:
         return True
-    whole = s.k.blocks(least(s.ntok[r], s.k.max_len))
+    whole = least(s.ntok[r], s.k.max_len)
     return lacking_whole(s, r, whole) + s.nevict + later.headroom(s) <= s.nfree
 
 
@@ -305,7 +296,7 @@ def lookup_over(s: State, r: Value) -> Value:
     if is_passed_over(s, r):
         return False
     if s.k.several:
-        return s.nhit >= all_hits(s)
+        return s.nhit >= all_hits(s, r)
     return either(
         continues(s, r),
         s.k.skip_read(r),
@@ -350,7 +341,7 @@ def can_serve(s: State, r: Value, tokens: Value, outputs: Value) -> Value:
     return both(
         1 <= tokens,
         tokens < s.k.max_len,
-        held_at_most(s, r, s.k.blocks(reach(s, most))) <= s.k.usable,
+        held_at_most(s, r, reach(s, most)) <= s.k.usable,
         either(
             s.k.chunked,
             most <= s.k.budget,

@@ -49,7 +49,7 @@ class _Numbered(Tokens):
     def __init__(
         self, config: facts.Config, drafts: Drafts, grammars: Grammars, remote: RemoteKV
     ) -> None:
-        super().__init__(config, False, drafts, grammars, remote)
+        super().__init__(config, False, drafts, grammars, remote, config.block_size)
         self.numbers_of: dict[str, Numbers] = {}
 
     def blank(self, field: str) -> Any:

@@ -8,18 +8,19 @@ from nullblock.conformance.adapters.spec_constants import check_groups, constant
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector, is_known
-from nullblock.conformance.adapters.spec_sessions import check_session, has_sessions
+from nullblock.conformance.adapters.spec_sessions import check_chunk, check_session, has_sessions
 from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
-from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id
+from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id, check_tried
 from nullblock.conformance.drafting import Drafted
 from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
-from nullblock.conformance.groups import by_group
+from nullblock.conformance.groups import block_sizes, by_group
 from nullblock.conformance.lines.extent import extent
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec import facts
 from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import CHUNK
 from nullblock.spec.flight import begins, in_flight
+from nullblock.spec.kernel import Disabled
 from nullblock.spec.later import discarded
 from nullblock.spec.machine import events, sessions
 from nullblock.spec.machine.output import SchedulerOutput, by_client
@@ -34,7 +35,7 @@ from nullblock.spec.turns import can_take
 from nullblock.spec.waiting import is_skipped
 
 FEATURES = CORE_FEATURES | {
-    *(Feature.drafts, Feature.windows, Feature.hybrid),
+    *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes),
     *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
     *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts, Feature.pooling),
     Feature.clients,
@@ -60,7 +61,9 @@ class _Spec:
         self.grammar = Grammars(scenario)
         connector = scenario.connector
         self.remote = RemoteKV(scenario, dict(connector.matched) if connector else {})
-        self.k = Tokens(config, scenario.kv_events, self.drafts, self.grammar, self.remote)
+        covered = block_sizes(scenario)[1]
+        told = self.drafts, self.grammar, self.remote
+        self.k = Tokens(config, scenario.kv_events, *told, covered)
         self.s: Any = self.k.start()
         self.rejected: list[Refusal] = []
         self.ended: dict[int, frozenset[str]] | None = None
@@ -106,7 +109,7 @@ class _Spec:
     def add_chunk(self, chunk: NewRequest) -> None:
         """What arrives with the id of a session is its next chunk, or its end."""
         s, id = self.s, chunk.id
-        check_session(self.config, chunk)
+        check_chunk(self.config, chunk)
         assert self.k.resumable(id), f"duplicate request id: {id!r}"
         if not chunk.resumable:
             sessions.end(s, id)
@@ -132,7 +135,11 @@ class _Spec:
         """Decide one step."""
         s = self.s
         self.remote.before_step(s)
-        out = schedule(s)
+        try:
+            out = schedule(s)
+        except Disabled:
+            check_tried(s)
+            raise
         self.remote.after_step(s)
         entries = range(begins(s, s.steps - 1), s.nframe)
         self.grammar.scheduled(s, entries)
@@ -362,8 +369,7 @@ class _Spec:
     def blocks(self) -> Fields:
         """The block pool in the driver's words; a hash is the number of its chain."""
         s = self.s
-        spelled = {h: self.k.spelled(h) for h in s.hsh.holders}
-        names = {h: f"{n:012x}:{group}" for h, (n, group) in spelled.items()}
+        names = {h: self.k.name(h) for h in s.hsh.holders}
         refs = {s.k.NULL: s.k.null_refs, **s.ref}
         return {
             "free_queue": list(s.stamp),

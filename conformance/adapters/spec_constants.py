@@ -13,7 +13,7 @@ from nullblock.spec.profiles import Semantics
 
 def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
     """Raise OutOfScope for groups that vLLM stumbles over, or that a profile has no rules for."""
-    if use_eagle and config.groups[0].type == "chunked_local":
+    if use_eagle and len(config.groups) == 1 and config.groups[0].type == "chunked_local":
         what = "chunked local attention with an EAGLE-like method is out of scope"
         raise OutOfScope(what, "vLLM raises at the first lookup", "config.groups")
     kinds = {group.type for group in config.groups}
@@ -42,8 +42,8 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
         async_scheduling=config.async_scheduling,
         num_spec_tokens=config.num_spec_tokens,
         spec_method=config.spec_method,
-        eagle_group=config.groups[0].eagle,
-        groups=tuple(map(_group, config.groups)),
+        eagle_group=any(group.eagle for group in config.groups),
+        groups=tuple(_group(group, config) for group in config.groups),
         max_num_batched_tokens=config.max_num_batched_tokens,
         drafts_from_outside=True,
         max_loras=config.max_loras or 0,
@@ -71,9 +71,12 @@ def _encoder(config: Config) -> facts.Encoder | None:
     return facts.Encoder(compute, kept, encoder.disable_chunked_mm_input)
 
 
-def _group(group: Group) -> facts.Group:
-    """The kind of a group's layers."""
+def _group(group: Group, config: Config) -> facts.Group:
+    """The kind of a group's layers, and the size of its blocks where it is not the first one's."""
+    size, first = block_size_of(group, config), block_size_of(config.groups[0], config)
     return facts.Group(
         0 if group.sliding_window is UNSET else group.sliding_window,
         0 if group.chunk is UNSET else group.chunk,
+        0 if size == first else size,
+        group.eagle,
     )

@@ -9,6 +9,7 @@ from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockSto
 from nullblock.spec.concrete import State
 from nullblock.spec.groups import is_null
 from nullblock.spec.keys import told_keys
+from nullblock.spec.sizes import is_left_out
 
 
 def told(k: Any, s: State, event: CacheEvent) -> Fields:
@@ -30,17 +31,19 @@ def told(k: Any, s: State, event: CacheEvent) -> Fields:
 
 
 def _stored(k: Any, s: Any, t: Any, first: int, last: int) -> Fields:
-    """The fields of a BlockStored: the null blocks of the range have no hashes, but tokens."""
+    """The fields of a BlockStored: null blocks of the range, and those that are left out, have no
+    hashes, but tokens.
+    """
     r = k.owner(t)
     if last > s.tlen[t]:
         raise IndexError(f"request {r} has no block {last - 1}")
-    added, size = k.added[r], k.block_size
-    cached = [i for i in range(first, last) if not is_null(s, t, i)]
-    keys = [k.extra(r, i) for i in cached]
+    added, size = k.added[r], k.size_of(t) if k.several else k.block_size
+    cached = [i for i in range(first, last) if not (is_null(s, t, i) or is_left_out(s, t, i))]
+    keys = [k.extra(r, i, size) for i in cached]
     return {
         "t": "BlockStored",
-        "block_hashes": [k.chain(r, i) for i in cached],
-        "parent_block_hash": k.chain(r, first - 1) if first else None,
+        "block_hashes": [k.chain_of(t, i) for i in cached],
+        "parent_block_hash": k.chain_of(t, first - 1) if first else None,
         "token_ids": k.content[r][first * size : last * size],
         "block_size": size,
         "lora_id": added.lora_id if added.lora else None,

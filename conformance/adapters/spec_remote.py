@@ -4,10 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import UNSET
-
 from nullblock.conformance.adapters.spec_encoder import refused
-from nullblock.conformance.engine import Feature, Fields, NewRequest
+from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.groups import are_windowed
 from nullblock.conformance.scenario_format import Config
@@ -22,7 +20,7 @@ from nullblock.spec.machine.remote import (
 )
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.remote import awaits_load, starts_over
-from nullblock.spec.state import live
+from nullblock.spec.state import is_waiting, live
 
 ENDED = {
     STOPPED: "FINISHED_STOPPED",
@@ -42,6 +40,13 @@ def fails_loads(config: Config) -> bool:
 def is_known(s: Any, r: str) -> bool:
     """Whether the engine knows r: it lives, or its blocks are kept."""
     return bool(live(s, r)) or s.stage[r] == KEPT
+
+
+def asks_again(s: Any, r: str) -> bool:
+    """Whether r has ended and is asked for nevertheless: it still waits, and nothing of it is
+    forgotten, or it was not known when it was how much the remote side holds.
+    """
+    return bool(is_waiting(s, r)) and bool(s.ntok[r] or s.unsure[r])
 
 
 @dataclass(slots=True)
@@ -91,11 +96,11 @@ class RemoteKV:
         """What the remote side holds becomes known, or that it does not know yet."""
         self.matched |= matched
         for r in matched:
-            if r in s.k.requests and live(s, r):
+            if r in s.k.requests and (live(s, r) or asks_again(s, r)):
                 self.tell(s, r)
 
     def tell(self, s: Any, r: str) -> None:
-        """What the remote side holds of a request that lives."""
+        """What the remote side holds of a request that lives, or has ended and still waits."""
         n = self.matched.get(r, 0)
         if n is None:
             remote_looks(s, r)
@@ -209,10 +214,6 @@ def check_connector(config: Config, semantics: Semantics) -> None:
         return
     beside = (
         ("several groups, or windows", "groups", len(config.groups) > 1 or are_windowed(config)),
-        (Feature.drafts, "num_spec_tokens", config.num_spec_tokens > 0),
-        (Feature.drafts, "drafts", config.drafts is not UNSET),
-        (Feature.clients, "include_finished_set", config.has_clients),
-        (Feature.encoder_inputs, "encoder", bool(config.encoder)),
     )
     for what, key, is_used in beside:
         if is_used:

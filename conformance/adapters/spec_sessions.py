@@ -19,12 +19,6 @@ def _beside(config: facts.Config) -> str:
     if config.policy == "priority":
         # vLLM changes the arrival of a request that stands in a heap.
         return "the PRIORITY policy"
-    if config.encoder is not None:
-        return "encoder inputs"
-    if len(config.groups) > 1 or config.is_windowed:
-        return "layers that see only a part of the past"
-    if config.use_v2_model_runner:
-        return "the second model runner"
     if config.semantics.resumes_await_output or config.semantics.freed_unhashed_first:
         # No rule says to which places in front the blocks of a session go that waits.
         return "the rules of a later line"
@@ -40,6 +34,14 @@ def check_session(config: facts.Config, request: NewRequest) -> None:
         beside = "a vector instead of tokens"
     if beside:
         raise OutOfScope(f"a session beside {beside} is out of scope", "the reference has it")
+
+
+def check_chunk(config: facts.Config, chunk: NewRequest) -> None:
+    """The same of a later chunk: it has tokens alone."""
+    check_session(config, chunk)
+    if chunk.mm_features:
+        what = "encoder inputs in a later chunk of a session are out of scope"
+        raise OutOfScope(what, "the reference has it")
 
 
 def check_stop_of_session(s: Any, r: str, why: Any) -> None:

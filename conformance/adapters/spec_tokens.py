@@ -41,8 +41,11 @@ class Tokens(IndexedEnv):
         drafts: Drafts,
         grammars: Grammars,
         remote: RemoteKV,
+        covered: int,
     ) -> None:
+        """`covered`: tokens that one hash covers, where there are several groups."""
         super().__init__(config)
+        self.hash_size = covered if self.several else self.block_size
         self.told_drafts, self.played, self.remote_kv = drafts, grammars, remote
         self.items = Items(self.encodes)
         self.taken: dict[str, int] = {}
@@ -60,6 +63,8 @@ class Tokens(IndexedEnv):
         self.stop_reasons: dict[str, int] = {}
         """By session, the token that an earlier turn was told to end with."""
         self.numbers: dict[tuple[int, tuple[int, ...], Keys], int] = {}
+        self.parents = [NO_CHAIN]
+        """The chain before each, by its number."""
         self.incoming: dict[str, list[int]] = {}
         self.outputs: list[tuple[int, Fields]] = []
         """What the update tells, each with whose it is."""
@@ -132,7 +137,7 @@ class Tokens(IndexedEnv):
         """The next chunk of r stands behind what it keeps; blocks that were full and known keep
         their numbers.
         """
-        chunk, full = self.chunks[r][past + 1], known // self.block_size
+        chunk, full = self.chunks[r][past + 1], known // self.hash_size
         if full:
             self.chain(r, full - 1)
         del self.chains[r][full:], self.content[r][kept:]
@@ -142,28 +147,48 @@ class Tokens(IndexedEnv):
         return past + 1
 
     def want(self, t: Any, i: int) -> Any:
-        n = self.chain(self.owner(t), i)
+        n = self.chain_of(t, i)
         return (n, self.group(t)) if self.several else n
+
+    def chain_of(self, t: Any, i: int) -> int:
+        """The number of the chain of the first i + 1 blocks of a table."""
+        if not self.several:
+            return self.chain(t, i)
+        return self.chain(self.owner(t), (i + 1) * self.size_of(t) // self.hash_size - 1)
 
     def spelled(self, h: Any) -> tuple[int, int]:
         """The number of a hash's chain, and of its group."""
         return h if self.several else (h, 0)
 
+    def name(self, h: Any) -> str:
+        """How lines spell a hash. They show its beginning: of a block that several hashes cover
+        the first of these.
+        """
+        n, group = self.spelled(h)
+        for _ in range(self.sizes[group] // self.hash_size - 1):
+            n = self.parents[n]
+        return f"{n:012x}:{group}"
+
     def chain(self, r: Any, i: int) -> int:
-        """The number of the chain of the first i + 1 blocks of a request."""
-        chain, size = self.chains[r], self.block_size
+        """The number of the chain of the first i + 1 blocks of a request, of as many tokens as a
+        hash covers.
+        """
+        chain, size = self.chains[r], self.hash_size
         if (i + 1) * size > len(self.content[r]):
             return NO_CHAIN
         while len(chain) <= i:
             n = len(chain)
             tokens = tuple(self.content[r][n * size : (n + 1) * size])
-            key = (chain[-1] if chain else 0, tokens, self.extra(r, n))
-            chain.append(self.numbers.setdefault(key, len(self.numbers) + 1))
+            key = (chain[-1] if chain else 0, tokens, self.extra(r, n, size))
+            if key not in self.numbers:
+                self.parents.append(key[0])
+                self.numbers[key] = len(self.numbers) + 1
+            chain.append(self.numbers[key])
         return chain[i]
 
-    def extra(self, r: Any, i: int) -> Keys:
-        """What identifies r's block i besides its tokens."""
-        added, size = self.added[r], self.block_size
+    def extra(self, r: Any, i: int, size: int) -> Keys:
+        """What identifies r's block i, of that size, besides its tokens."""
+        added = self.added[r]
         start, end = i * size, (i + 1) * size
         items = self.items.named(items_in(self.requests[r].items, start, end))
         embeds = embeds_in(self.embeds[r], start, end)

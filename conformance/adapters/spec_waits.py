@@ -9,8 +9,9 @@ from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.played.grammar import PlayedGrammar
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec.concrete import State
+from nullblock.spec.remote import loads_later
 from nullblock.spec.sessions import awaits_grammar
-from nullblock.spec.state import check_stop, is_waiting
+from nullblock.spec.state import check_stop, is_waiting, live
 from nullblock.spec.waiting import is_masked, masked_later
 
 
@@ -78,6 +79,19 @@ class Grammars:
 def beside(feature: Feature, this: Feature) -> OutOfScope:
     """The refusal of one feature beside another."""
     return OutOfScope(f"{this} beside {feature} is out of scope", "leave one of them out")
+
+
+def check_tried(s: Any) -> None:
+    """Raise OutOfScope where a request that has ended, and still stands in the skipped queue as in
+    vllm-0.22.1 it may, begins a load, or is tried though its tokens are forgotten here. One that
+    is about to run makes vLLM raise.
+    """
+    ended = s.looking != 0 and not live(s, s.lr)
+    if ended and (loads_later(s, s.lr) or s.ntok[s.lr] == 0):
+        raise OutOfScope(
+            f"the request {s.lr!r} has ended and would be scheduled again: that is out of scope",
+            "the reference has it",
+        )
 
 
 def check_id(s: State, r: str) -> None:

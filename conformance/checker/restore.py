@@ -195,7 +195,7 @@ def _request(s: Any, q: RequestState) -> None:
             s.tab[t, i] = b
         s.tlen[t] = len(table)
         s.ncached[t] = many
-        s.told[r] = len(table) if s.stage[r] == RUNNING else 0
+        s.told[t] = len(table) if s.stage[r] == RUNNING else 0
 
 
 def _pool(s: Any, seen: State, names: Names) -> None:

@@ -16,7 +16,7 @@ from nullblock.conformance.trace.records import Header
 from nullblock.spec.hybrid import lacking
 from nullblock.spec.kernel import Engines
 from nullblock.spec.profiles import Semantics
-from nullblock.spec.state import room
+from nullblock.spec.slots import slots
 
 FEW = 6
 
@@ -85,7 +85,7 @@ def blocks(ids: list[int]) -> str:
 
 def _asks_to_run(s: Any) -> tuple[int, str]:
     r = s.actor
-    need = lacking(s, r, room(s))
+    need = lacking(s, r, slots(s))
     return r, (
         f"request {r} (number {s.at} of the running list) asked for {s.asked} tokens, "
         f"{s.comp[r]} of its {s.ntok[r]} computed or in flight, "
@@ -116,7 +116,7 @@ def _looked_up(s: Any) -> tuple[int, str]:
 
 def _asks_to_enter(s: Any) -> tuple[int, str]:
     r = s.actor
-    need = lacking(s, r, room(s)) + s.nevict
+    need = lacking(s, r, slots(s)) + s.nevict
     return r, (
         f"request {r} asked to enter with {s.asked} tokens, {s.budget} of {s.limit} left in the "
         f"step: slots needed {need}, free {s.nfree}"
@@ -139,7 +139,7 @@ def _requeued(s: Any) -> tuple[int | None, str]:
 
 def _held_back(s: Any) -> tuple[int, str]:
     r = s.lr
-    whole = s.k.blocks(min(s.ntok[r], s.k.max_len))
+    whole = min(s.ntok[r], s.k.max_len)
     return r, (
         f"request {r} was held back: its {s.ntok[r]} tokens need {whole} blocks as a whole, "
         f"{s.nfree} are free; {s.budget} tokens were left in the step"

@@ -156,15 +156,23 @@ def _kept(d: Defect, kept: dict[Engine, Results]) -> Json:
 
 
 def _count(k: Results, some: list[Defect]) -> dict[str, int]:
-    asked = [k.said[d.id] for d in some if d.id in k.said]
-    return {"asked": len(asked), "noticed": sum("by" in said for said in asked)}
+    """What an engine said of them; `earlier`: of a text in which only their own functions were as
+    they are.
+    """
+    asked = [d.id for d in some if d.id in k.said]
+    noticed = sum("by" in k.said[id] for id in asked)
+    return {
+        "asked": len(asked),
+        "noticed": noticed,
+        "earlier": sum(id not in k.now for id in asked),
+    }
 
 
 def _print(some: list[Defect], kept: dict[Engine, Results], one_by_one: bool) -> None:
     from rich.table import Table
 
     if any(k.stale for k in kept.values()):
-        text = "recorded of another text than this: run python tests/mutants/systematic.py"
+        text = "some of it was said of an earlier text: run python tests/mutants/systematic.py"
         print(text, file=sys.stderr)
     if one_by_one:
         for d in some:
@@ -173,9 +181,9 @@ def _print(some: list[Defect], kept: dict[Engine, Results], one_by_one: bool) ->
             print("    " + ", ".join(f"{e} {s.get('by', 'nothing')}" for e, s in said.items()))
         return
     table = Table(title=f"{len(some):,} mutants", title_justify="left")
-    for column in ("engine", "asked", "noticed"):
+    for column in ("engine", "asked", "noticed", "of an earlier text"):
         table.add_column(column, justify="left" if column == "engine" else "right")
     for e, k in kept.items():
         n = _count(k, some)
-        table.add_row(e, f"{n['asked']:,}", f"{n['noticed']:,}")
+        table.add_row(e, *(f"{n[what]:,}" for what in ("asked", "noticed", "earlier")))
     Screen().print(table)

@@ -12,7 +12,7 @@ TEXT = (
     *(f"spec/{name}.py" for name in ("state", "later", "fields", "facts", "kernel")),
     *(f"spec/{name}.py" for name in ("keys", "profiles", "flight", "drafts", "groups", "waiting")),
     *(f"spec/{name}.py" for name in ("hybrid", "grouped", "encoder", "planning", "prompts")),
-    *(f"spec/{name}.py" for name in ("pooling", "sessions", "turns", "remote")),
+    *(f"spec/{name}.py" for name in ("pooling", "sessions", "turns", "remote", "sizes", "slots")),
     *(f"spec/{name}.py" for name in ("concrete", "carriers", "rejection", "cache_events")),
 )
 """The rule text, and what it is written in."""

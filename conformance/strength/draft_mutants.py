@@ -4,7 +4,7 @@ from nullblock.conformance.strength.mutants import STATE, Mutant
 
 DRAFTS, READINGS, TAKING = "rules/drafts.py", "drafts.py", "machine/drafts.py"
 FLIGHT = "flight.py"
-SLOTS = "    return ite(either(s.phase == RUN_PHASE, continues(s, s.actor)), s.k.lookahead, 0)\n"
+SLOTS = "    return ite(either(s.phase == RUN_PHASE, goes_on), s.k.lookahead, 0)\n"
 
 DRAFT_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -82,9 +82,9 @@ DRAFT_MUTANTS: tuple[Mutant, ...] = (
                 "    return s.comp[r] - s.ph[r]\n",
             ),
             (
-                STATE,
-                "    return s.k.full(least(s.goal, s.ntok[r]))\n",
-                "    return s.k.full(s.goal)\n",
+                "slots.py",
+                "    return least(s.goal, s.ntok[r])\n",
+                "    return s.goal\n",
             ),
         ),
         rule="HASH-12",

@@ -57,8 +57,8 @@ HYBRID_MUTANTS: tuple[Mutant, ...] = (
         (
             (
                 HYBRID,
-                "        lambda n: both(n <= last, of_all(s, r, lambda t: accepts(s, t, n))),\n",
-                "        lambda n: both(n <= last, accepts(s, s.k.table(r, 0), n)),\n",
+                "of_all(s, r, lambda t: accepts(s, t, n * unit))",
+                "accepts(s, s.k.table(r, 0), n * unit)",
             ),
         ),
         rule="GROUP-14",

@@ -179,7 +179,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "hits-not-charged",
         "hits that stand in the free queue are not counted as blocks to take",
-        ((STATE, "lacking(s, r, room(s)) + s.nevict + ", "lacking(s, r, room(s)) + "),),
+        ((STATE, "lacking(s, r, slots(s)) + s.nevict + ", "lacking(s, r, slots(s)) + "),),
         rule="ALLOC-1",
         takes="an admission whose hits stand in the free queue while blocks are short",
     ),
@@ -188,9 +188,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "a block is cached before it is full",
         (
             (
-                STATE,
-                "    return s.k.full(least(s.goal, s.ntok[r]))",
-                "    return s.k.blocks(least(s.goal, s.ntok[r]))",
+                "slots.py",
+                "    return cached_of(s, t, filled(s, s.k.owner(t)))",
+                "    return blocks_of(s, t, filled(s, s.k.owner(t)))",
             ),
         ),
         rule="HASH-12",
@@ -233,8 +233,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             (
                 OUTPUT,
-                "blocks(s, r, 0 if resumed else s.told[r])",
-                "blocks(s, r, 0 if resumed else s.tlen[r])",
+                "blocks(s, r, known=not resumed)",
+                "(blocks(s, r) if resumed else ())",
             ),
         ),
         rule="OUT-2",

@@ -65,7 +65,7 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
         config.max_num_batched_tokens, config.max_num_scheduled_tokens, semantics
     )
     groups = [_group(group) for group in config.groups]
-    several, (first, *_) = len(groups) > 1, config.groups
+    several = len(groups) > 1
     see_part = any(group.is_windowed for group in groups)
     return TraceConfig(
         block_size=block_size_of(config.groups[0], config),
@@ -83,7 +83,7 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
         pipeline_parallel_size=config.pipeline_parallel_size,
         num_spec_tokens=config.num_spec_tokens,
         spec_method=config.spec_method if config.num_spec_tokens else "ngram",
-        eagle_group=first.eagle and not several,
+        eagle_group=any(group.eagle for group in config.groups),
         groups=groups if several or see_part else [],
         max_loras=config.max_loras or 0,
         encoder=_encoder(config),

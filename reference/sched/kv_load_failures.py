@@ -57,7 +57,8 @@ class KVLoadFailures(Finishing):
 
         Not so in vLLM, see `_handle_invalid_blocks`. Who runs starts over.
         """
-        self.kv_cache_manager.evict_blocks(invalid_block_ids)
+        pool = range(self.kv_cache_manager.block_pool.num_gpu_blocks)
+        self.kv_cache_manager.evict_blocks(b for b in invalid_block_ids if b in pool)
         waits, runs = set[str](), set[str]()
         for request in self._not_running():
             num_left = self._num_before(request, invalid_block_ids)

@@ -36,11 +36,17 @@ class Groups(Context):
     def _e_chunk_of(self, node: ast.Call, scope: Scope) -> Value:
         return self._by_group([g.attention_chunk_size for g in self.env.groups], node, scope)
 
+    def _e_size_of(self, node: ast.Call, scope: Scope) -> Value:
+        return self._by_group(list(self.env.sizes), node, scope)
+
     def _e_cap_of(self, node: ast.Call, scope: Scope) -> Value:
         return self._by_group(self.env.caps, node, scope)
 
     def _e_held_of(self, node: ast.Call, scope: Scope) -> Value:
         return self._by_group(self.env.holds, node, scope)
+
+    def _e_drops_of(self, node: ast.Call, scope: Scope) -> Value:
+        return self._by_group(self.env.dropped, node, scope)
 
     def _groups(self) -> range:
         return range(len(self.env.groups))

@@ -30,9 +30,9 @@ TABLED = {
     "chunk_len": "RP",
     "chunk_limit": "RP",
     "extended": "RNPP",
-    "chain_of": "NI",
+    "chain_of": "TNI",
     "first_content": "TI",
-    "later_content": "NI",
+    "later_content": "TNI",
 }
 """What the environment answers from the facts of a scope alone: asked beforehand, for every
 argument. I: a block of a request or table; P: a token, an item or a chunk of a prompt; N: what a
@@ -76,7 +76,7 @@ class Tables(Context):
             return list(range(-1, len(self.env.histories.all)))
         config, scale = self.env.config, self.sizes.scale
         longest = max([config.max_model_len, *(q.prompt_len for q in self.env.requests.values())])
-        longest = longest // config.block_size if sort == "I" else longest
+        longest = longest // min(config.sizes) if sort == "I" else longest
         return list(range(-1, max(scale * (longest + 3), self.looked_at + 1)))
 
     @property
@@ -89,7 +89,7 @@ class Tables(Context):
         q, config = self.env.requests[self.env.owner(t)], self.env.config
         whole = min(q.prompt_len + q.max_tokens, config.max_model_len)
         whole = config.max_model_len if q.min_tokens or q.resumable else whole
-        blocks = self.sizes.scale * (max(q.prompt_len, whole) // config.block_size + 2)
+        blocks = self.sizes.scale * (max(q.prompt_len, whole) // min(config.sizes) + 2)
         return max(blocks, self.looked_at)
 
     def lacks(self, sorts: str, x: Any, i: int) -> bool:

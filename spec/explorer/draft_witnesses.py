@@ -5,6 +5,7 @@ from typing import Any
 
 from nullblock.spec.drafts import relied_on, tokens_ahead
 from nullblock.spec.kernel import State
+from nullblock.spec.sizes import blocks_of
 from nullblock.spec.state import is_hit
 
 DRAFT_WITNESSES: dict[str, str] = {
@@ -40,7 +41,8 @@ class DraftWatch:
         """RUN-4: a running request is scheduled."""
         if 0 < s.drafted[r] < s.k.num_spec:
             self.reached.add("drafts-cut")
-        if s.k.lookahead and s.k.blocks(s.comp[r] + s.sched[r]) < s.tlen[r]:
+        t = s.k.table(r, 0)
+        if s.k.lookahead and blocks_of(s, t, s.comp[r] + s.sched[r]) < s.tlen[t]:
             self.reached.add("looks-ahead")
 
     def skipped_with_drafts(self, s: State, r: Any) -> None:
@@ -79,5 +81,7 @@ class DraftWatch:
     def lookup_ended(self, s: State) -> None:
         """HASH-16: a lookup ends."""
         r = s.lr
-        if s.k.eagle and s.nhit < s.k.full(s.ntok[r] - 1) and is_hit(s, s.k.want(r, s.nhit)):
+        if not s.k.eagle or s.k.several:
+            return
+        if s.nhit < s.k.full(s.ntok[r] - 1) and is_hit(s, s.k.want(r, s.nhit)):
             self.reached.add("last-hit-dropped")

@@ -76,7 +76,7 @@ def _config(c: Config, connector: dict[str, Any]) -> dict[str, Any]:
         **({"max_loras": c.max_loras} if c.max_loras else {}),
         **({"connector": connector} if c.connector else {}),
         **({"encoder": _encoder(c.encoder)} if c.encoder else {}),
-        **({"groups": list(map(_group, c.groups))} if c.groups != (Group(),) else {}),
+        **({"groups": [_group(g, c) for g in c.groups]} if c.groups != (Group(),) else {}),
     }
 
 
@@ -93,12 +93,17 @@ def _item(i: Item) -> dict[str, Any]:
     return {"hash": f"m{i.number}", "offset": i.start, "length": i.length, **mask}
 
 
-def _group(group: Group) -> dict[str, Any]:
+def _group(group: Group, c: Config) -> dict[str, Any]:
+    return {**_layers(group, c), **({"eagle": True} if group.eagle else {})}
+
+
+def _layers(group: Group, c: Config) -> dict[str, Any]:
+    size = {} if c.size_of(group) == c.block_size else {"block_size": group.block_size}
     if group.attention_chunk_size:
-        return {"type": "chunked_local", "chunk": group.attention_chunk_size}
+        return {"type": "chunked_local", "chunk": group.attention_chunk_size, **size}
     if group.sliding_window:
-        return {"type": "sliding_window", "sliding_window": group.sliding_window}
-    return {"type": "full"}
+        return {"type": "sliding_window", "sliding_window": group.sliding_window, **size}
+    return {"type": "full", **size}
 
 
 def _drafts(scope: Scope) -> dict[str, Any]:

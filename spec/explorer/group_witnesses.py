@@ -3,15 +3,37 @@
 from collections.abc import Callable
 from typing import Any
 
-from nullblock.spec.kernel import State
+from nullblock.spec.kernel import State, both
+from nullblock.spec.sizes import full_of, is_left_out
 
 GROUP_WITNESSES: dict[str, str] = {
     "outlived-freed": "a running request gives back a block that no later token of it sees",
     "outlived-freed-in-vain": "it does, and its slots are not free all the same",
     "hit-behind-nulls": "a hit is adopted that stands behind null blocks",
     "nulls-dropped": "a table with null blocks is released",
+    "left-out": "a request is admitted with blocks that count as cached and that no hit can need",
+    "hit-of-sizes": "a prefix hit has different numbers of blocks in two groups",
     "capped-by-window": "a request whose whole sequence would not fit at once is admitted",
 }
+
+
+def has_left_out(s: State, r: Any) -> Any:
+    """Whether a block counts as cached of a table of r, and can be part of no hit."""
+    if not s.k.several:
+        return False
+
+    def among(t: Any) -> Any:
+        return s.k.exists("I", lambda i: both(0 <= i, i < s.ncached[t], is_left_out(s, t, i)))
+
+    return s.k.exists("G", lambda g: among(s.k.table(r, g)))
+
+
+def hits_differ(s: State, r: Any) -> Any:
+    """Whether the lookup of r has hit more blocks of one group than of another."""
+    if not s.k.several:
+        return False
+    first = full_of(s, s.k.table(r, 0), s.span)
+    return s.k.exists("G", lambda g: full_of(s, s.k.table(r, g), s.span) != first)
 
 
 class GroupWatch:
@@ -38,11 +60,15 @@ class GroupWatch:
         """POOL-11: a hit is touched."""
         if s.na > 1 and s.hit[s.na - 2] == s.k.NULL:
             self.reached.add("hit-behind-nulls")
+        if hits_differ(s, s.actor):
+            self.reached.add("hit-of-sizes")
 
     def admitted_to_group(self, s: State, r: Any) -> None:
         """WAIT-9: a request runs."""
         if s.k.windowed and s.k.blocks(s.ntok[r]) > s.k.usable:
             self.reached.add("capped-by-window")
+        if has_left_out(s, r):
+            self.reached.add("left-out")
 
     def preempted_in_group(self, s: State) -> None:
         """PREEMPT-2: a victim leaves."""

@@ -55,4 +55,44 @@ RULES_HYBRID = Scope(
     resets=(True,),
     every_rule=True,
 )
-HYBRID_SCOPES = (HYBRID, HYBRID_CHUNKS, HYBRID_AHEAD, RULES_HYBRID)
+HYBRID_SIZES = Scope(
+    "hybrid-sizes",
+    "blocks of two sizes: hits of whole blocks of both, blocks that no hit can need",
+    _config(6, 4, Group(block_size=4), WINDOW),
+    (
+        Template("a", (A, A, A, A, B), 2),
+        Template("b", (A, A, A, A, B, B), 2),
+        Template("c", (C, C), 4),
+    ),
+    frozenset("left-out hit-of-sizes outlived-freed nulls-dropped preempts-another".split()),
+    resets=(True,),
+)
+RULES_HYBRID_SIZES = Scope(
+    "rules-hybrid-sizes",
+    "the invariants after every single rule, blocks of two sizes",
+    _config(6, 3, Group(block_size=4), WINDOW),
+    (Template("a", (A, A, A, A, B), 2), Template("c", (C, C), 4)),
+    frozenset("left-out hit-of-sizes outlived-freed".split()),
+    every_rule=True,
+)
+HYBRID_EAGLE = Scope(
+    "hybrid-eagle",
+    "two groups, and drafts of an EAGLE-like method whose layers are of the window's kind",
+    _config(
+        *(8, 4, FULL, Group(sliding_window=3, eagle=True)),
+        num_spec_tokens=2,
+        spec_method="eagle",
+    ),
+    (Template("a", (A, A, A, A), 3, misses=2), Template("b", (A, A, A, A, A), 1)),
+    frozenset("looks-ahead drafts-taken free-hit outlived-freed nulls-dropped".split()),
+    resets=(True,),
+)
+HYBRID_SCOPES = (
+    HYBRID_EAGLE,
+    HYBRID,
+    HYBRID_SIZES,
+    RULES_HYBRID_SIZES,
+    HYBRID_CHUNKS,
+    HYBRID_AHEAD,
+    RULES_HYBRID,
+)

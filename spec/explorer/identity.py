@@ -27,9 +27,9 @@ PAST = (
     *("gate", "nrej", "upto", "ebudget", "pfrom", "ptokens", "pitem", "pcost", "pbudget"),
 )
 """Of the step before: the next step starts by setting them."""
-BY_TABLE = ("tlen", "ncached")
+BY_TABLE = ("tlen", "ncached", "told")
 BY_REQUEST = (
-    *("stage", "comp", "ntok", "sched", "ph", "drop", "told", "fresh"),
+    *("stage", "comp", "ntok", "sched", "ph", "drop", "fresh"),
     *("spec", "drafted", "pd", "old", "chunk", "awaits", "came"),
     *("turns", "sent", "ended", "grown", "lost", "past"),
     *("remote", "unsure", "failed", "kept_for", "loadto"),

@@ -154,7 +154,7 @@ class ModelEnv(Env):
         self.histories = Histories(
             chunks, self.max_len, self.block_size, self.sem.chunks_rehash, self.sampled
         )
-        self.later: dict[tuple[int, int], int] = {}
+        self.later: dict[tuple[int, int, tuple[int, ...]], int] = {}
         self.contents: dict[Any, int] = {}
 
     def members(self, sorts: str, span: Span | None = None) -> Iterable[tuple[Any, ...]]:
@@ -195,7 +195,7 @@ class ModelEnv(Env):
         group = (self.group(t),) if self.several else ()
         chain = self.chains[t]
         while len(chain) <= i:
-            n, q, size = len(chain), self.templates[r], self.block_size
+            n, q, size = len(chain), self.templates[r], self.size_of(t)
             tokens = tuple(self.token(r, p) for p in range(n * size, (n + 1) * size))
             parent = chain[-1] if chain else 0
             start, end = n * size, (n + 1) * size
@@ -230,50 +230,59 @@ class ModelEnv(Env):
 
     def chained(self, t: Any, i: int, past: int) -> int | None:
         """The chain hash of the i-th block of a table whose request has had that."""
-        return self.want(t, i) if past == 0 else self.chain_of(past, i)
+        return self.want(t, i) if past == 0 else self.chain_of(t, past, i)
 
-    def chain_of(self, past: int, i: int) -> int | None:
-        """The same of a session with chunks; None where invariants ask for no block's."""
-        if i < 0:
+    def chain_of(self, t: Any, past: int, i: int) -> int | None:
+        """The same of a session with chunks; None where invariants ask for nobody's or for no
+        block's.
+        """
+        if t is None or i < 0:
             return None
-        h = self.histories.all[past]
-        if i < h.full:
-            return self.chained(h.id, i, h.before)
-        if (past, i) not in self.later:
-            tokens, q = self._block(past, i), self.templates[h.id]
-            parent = self.chained(h.id, i - 1, past) or 0
-            key = (parent, (tokens, extra_keys(self.sem, q.lora, q.salt, i == 0, ())))
+        h, (group, size) = self.histories.all[past], self._group_and_size(t)
+        if i < h.full * self.block_size // size:
+            return self.chained(t, i, h.before)
+        if (past, i, group) not in self.later:
+            tokens, q = self._block(past, i, size), self.templates[h.id]
+            parent = self.chained(t, i - 1, past) or 0
+            key = (parent, (tokens, extra_keys(self.sem, q.lora, q.salt, i == 0, ()), *group))
             if key not in self.numbers:
                 self.numbers[key] = len(self.parents)
                 self.parents.append(parent or self.ROOT)
                 self.depths.append(i + 1)
-            self.later[past, i] = self.numbers[key]
-        return self.later[past, i]
+            self.later[past, i, group] = self.numbers[key]
+        return self.later[past, i, group]
 
-    def _block(self, past: int, i: int) -> tuple[Token, ...]:
-        """The tokens of a session's i-th block."""
-        h, size = self.histories.all[past], self.block_size
-        prompt = self.templates[h.id].prompt
-        places = range(i * size, (i + 1) * size)
-        return tuple(self.histories.token(h.id, prompt, past, p) for p in places)
+    def _group_and_size(self, t: Any) -> tuple[tuple[int, ...], int]:
+        """What tells the group of a table apart from others, and the tokens of its blocks."""
+        return ((self.group(t),), self.size_of(t)) if self.several else ((), self.block_size)
+
+    def _block(self, past: int, i: int, size: int) -> tuple[Token, ...]:
+        """The tokens of a session's i-th block of so many."""
+        id = self.histories.all[past].id
+        prompt, places = self.templates[id].prompt, range(i * size, (i + 1) * size)
+        return tuple(self.histories.token(id, prompt, past, p) for p in places)
 
     def content(self, t: Any, i: int, past: int) -> int:
         """A number for what really identifies the i-th block of a table whose request has had
         that.
         """
-        return self.first_content(t, i) if past == 0 else self.later_content(past, i)
+        return self.first_content(t, i) if past == 0 else self.later_content(t, past, i)
 
     def first_content(self, t: Any, i: int) -> int:
         """The same before it takes a chunk."""
         return self._content(tuple(self.truth(t, i)))
 
-    def later_content(self, past: int, i: int) -> int:
+    def later_content(self, t: Any, past: int, i: int) -> int:
         """The same of a session with chunks."""
+        group, size = self._group_and_size(t) if t is not None else ((), self.block_size)
         q = self.templates[self.histories.all[past].id]
         whole = [(f"lora {q.lora}",) if q.lora else () for _ in range(i + 1)]
         if q.salt:
             whole[0] = (*whole[0], f"salt {q.salt}")
-        return self._content(tuple((self._block(past, n), whole[n]) for n in range(i + 1)))
+        blocks = (self._block(past, n, size) for n in range(i + 1))
+        return self._content(
+            tuple((tokens, keys, *group) for tokens, keys in zip(blocks, whole, strict=True))
+        )
 
     def _content(self, truth: Any) -> int:
         return self.contents.setdefault(truth, len(self.contents))

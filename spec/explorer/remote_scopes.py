@@ -4,10 +4,10 @@ One of `nullblock.spec.explorer.scopes` has three requests; here two are enough.
 """
 
 from nullblock.spec.explorer.model import Scope, Template
-from nullblock.spec.facts import Config
+from nullblock.spec.facts import Config, Encoder, Item
 
-A, B, C = 1001, 1002, 1003
-"""Prompt tokens. The tokens that are sampled in a replay are below 1000."""
+A, B, C, P = 1001, 1002, 1003, 1009
+"""Prompt tokens; P stands for items. The tokens that are sampled in a replay are below 1000."""
 
 
 def _config(blocks: int, **more: object) -> Config:
@@ -116,7 +116,50 @@ RULES_REMOTE = Scope(
     lossy=True,
     every_rule=True,
 )
+REMOTE_DRAFTS = Scope(
+    "remote-drafts",
+    "drafts of an EAGLE-like method beside a lossy store: the invariants after every rule",
+    _config(5, num_spec_tokens=2, spec_method="eagle", scheduler_reserve_full_isl=False),
+    (
+        Template("a", (A, A, A), 3, remote=2, loads_over_steps=True, misses=2),
+        Template("b", (A, A, A), 2, remote=2, delays_free=True),
+    ),
+    frozenset(
+        "load-begins load-within-a-step starts-over loses-all kept looks-ahead drafts-taken "
+        "drafts-rejected".split()
+    ),
+    halves=True,
+    aborts=False,
+    lossy=True,
+    every_rule=True,
+)
+REMOTE_ITEMS = Scope(
+    "remote-items",
+    "encoder inputs beside a lossy store: the invariants after every rule",
+    _config(4, encoder=Encoder(2, 2), scheduler_reserve_full_isl=False),
+    (
+        Template("a", (P, P, A), 1, items=(Item(1, 0, 2),), remote=2, loads_over_steps=True),
+        Template("b", (A, P, P), 1, items=(Item(1, 1, 2),), remote=2),
+    ),
+    frozenset("load-begins load-within-a-step starts-over loses-all item-shared".split()),
+    halves=True,
+    lossy=True,
+    every_rule=True,
+)
+REMOTE_CLIENTS = Scope(
+    "remote-clients",
+    "two clients, which are told of ends for failed loads too",
+    _config(4, include_finished_set=True, fail_failed_loads=True),
+    (
+        Template("a", (A, A, A), 1, remote=2),
+        Template("b", (A, A, A), 1, remote=2, loads_over_steps=True, client=1),
+    ),
+    frozenset("load-begins load-within-a-step ends-lacking".split()),
+    halves=True,
+    lossy=True,
+)
 REMOTE_SCOPES = (
+    *(REMOTE_DRAFTS, REMOTE_ITEMS, REMOTE_CLIENTS),
     *(LOADS, SENDS, LOSSY, LOSSY_NOW, LOSSY_AHEAD, LOSSY_NOW_ENDS),
     *(LOADS_PRIORITY, RULES_REMOTE),
 )

@@ -1,10 +1,10 @@
 """The scopes with streaming sessions."""
 
 from nullblock.spec.explorer.model import Scope, Template
-from nullblock.spec.facts import Config
+from nullblock.spec.facts import Config, Encoder, Group, Item
 
-A, B, C, D = 1001, 1002, 1003, 1004
-"""Prompt tokens. The tokens that are sampled in a replay are below 1000."""
+A, B, C, D, P = 1001, 1002, 1003, 1004, 1009
+"""Prompt tokens; P stands for items. The tokens that are sampled in a replay are below 1000."""
 
 
 def _config(blocks: int, **more: object) -> Config:
@@ -54,5 +54,43 @@ SESSIONS_RULES = Scope(
     frozenset("waits-for-chunk chunk-arrives session-leaves-queue stops-on-draft".split()),
     every_rule=True,
 )
-SESSION_SCOPES = (SESSIONS, SESSIONS_AHEAD, SESSIONS_RULES)
+SESSIONS_WINDOW = Scope(
+    "sessions-window",
+    "a session beside a request, layers that see a part of the past: the invariants after every "
+    "rule",
+    _config(5, groups=(Group(sliding_window=3),)),
+    (
+        Template("a", (A, A, A), 2, chunks=((C,),), limits=(2,)),
+        Template("b", (A, A, A, B), 2),
+    ),
+    frozenset(
+        "waits-for-chunk chunk-at-stop chunk-arrives continues-session outlived-freed".split()
+    ),
+    aborts=False,
+    every_rule=True,
+)
+SESSIONS_HYBRID = Scope(
+    "sessions-hybrid",
+    "the same with two groups: full attention beside a sliding window",
+    _config(8, groups=(Group(), Group(sliding_window=3))),
+    (Template("a", (A, A, A), 2, chunks=((C,),), limits=(2,)), Template("b", (A, A, A, B), 2)),
+    frozenset("waits-for-chunk chunk-at-stop continues-session outlived-freed".split()),
+    aborts=False,
+    every_rule=True,
+)
+SESSIONS_ITEMS = Scope(
+    "sessions-items",
+    "a session whose first prompt has an item, beside a request with the same",
+    _config(4, encoder=Encoder(2, 2)),
+    (
+        Template("a", (A, P, P), 2, items=(Item(1, 1, 2),), chunks=((C,),), limits=(1,)),
+        Template("b", (P, P, B), 1, items=(Item(1, 0, 2),)),
+    ),
+    frozenset("waits-for-chunk chunk-at-stop chunk-arrives item-shared item-passed".split()),
+    every_rule=True,
+)
+SESSION_SCOPES = (
+    *(SESSIONS, SESSIONS_AHEAD, SESSIONS_RULES),
+    *(SESSIONS_WINDOW, SESSIONS_HYBRID, SESSIONS_ITEMS),
+)
 """What scopes have to reach with sessions."""

@@ -3,15 +3,19 @@
 from typing import Any
 
 from nullblock.spec.kernel import State, both, either, neg
+from nullblock.spec.sizes import full_of, tokens_of
 
 
 def grown(s: State, r: Any) -> Any:
     """The table of r that got a new block last, while r is given slots."""
     if not s.k.several:
         return r
-    before = s.k.full(s.span) if s.looking == 2 else s.told[r]
-    last = s.k.first("G", lambda g: either(g == 0, s.tlen[s.k.table(r, g)] > before), lambda g: -g)
-    return s.k.table(r, last)
+
+    def has_grown(g: int) -> Any:
+        t = s.k.table(r, g)
+        return s.tlen[t] > (full_of(s, t, s.span) if s.looking == 2 else s.told[t])
+
+    return s.k.table(r, s.k.first("G", lambda g: either(g == 0, has_grown(g)), lambda g: -g))
 
 
 def cached_last(s: State, r: Any) -> Any:
@@ -41,5 +45,8 @@ def withdrawn(s: State, r: Any, many: int) -> Any:
     if not s.k.several:
         return r
     tables = s.k.tables(r)
-    each = (many + sum(s.ncached[t] for t in tables)) // len(tables)
-    return [t for t in tables if s.ncached[t] < each][-1]
+    left = [tokens_of(s, t, s.ncached[t]) for t in tables]
+    each = max(left)
+    if s.k.sizes.count(s.k.block_size) == len(tables):
+        each = s.k.tokens((many + sum(s.ncached[t] for t in tables)) // len(tables))
+    return [t for t, n in zip(tables, left, strict=True) if n < each or t == tables[0]][-1]

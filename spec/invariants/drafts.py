@@ -7,6 +7,7 @@ from nullblock.spec.invariants.flight import awaited, end_awaited, first_awaited
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, least, neg
 from nullblock.spec.pooling import has_its_vector
+from nullblock.spec.sizes import full_of
 
 
 @invariant("DRAFT-12")
@@ -156,9 +157,7 @@ def room_to_look_ahead(s: State) -> Value:
         "R",
         lambda r: implies(
             both(s.sched[r] > 0, s.fresh[r] == 0),
-            has_blocks(
-                s, r, s.k.blocks(least(s.comp[r] + s.sched[r] + s.k.lookahead, s.k.max_len))
-            ),
+            has_blocks(s, r, least(s.comp[r] + s.sched[r] + s.k.lookahead, s.k.max_len)),
         ),
     )
 
@@ -168,10 +167,10 @@ def new_token_is_not_cached(s: State) -> Value:
     """No block is cached for a token that has just been taken: only what is verified is
     published.
     """
-    most = s.k.full(s.ntok[s.taker] - 1)
+    known = s.ntok[s.taker] - 1
     return implies(
         both(s.open != 0, neg(has_its_vector(s, s.taker))),
-        of_all(s, s.taker, lambda t: s.ncached[t] <= most),
+        of_all(s, s.taker, lambda t: s.ncached[t] <= full_of(s, t, known)),
     )
 
 

@@ -184,7 +184,7 @@ def writes_stay_held(s: State) -> Value:
             ),
             both(
                 s.spot[i] - s.slip[s.frame[i]] <= s.comp[s.frame[i]],
-                has_blocks(s, s.frame[i], s.k.blocks(s.spot[i] - s.slip[s.frame[i]])),
+                has_blocks(s, s.frame[i], s.spot[i] - s.slip[s.frame[i]]),
             ),
         ),
         span=lambda: entries(s),

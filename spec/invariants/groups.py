@@ -5,6 +5,7 @@ from nullblock.spec.groups import chunk, in_table, is_null, most_held, passed
 from nullblock.spec.hybrid import hit_place, hit_table, hit_tokens, wanted
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, neg
+from nullblock.spec.sizes import full_of, tokens_of
 from nullblock.spec.state import turn
 
 
@@ -14,7 +15,7 @@ def seen_from(s: State, t: Value, tokens: Value) -> Value:
     at.
     """
     if chunk(s, t):
-        return passed(s, t, s.k.tokens(s.k.full(tokens) + 1) - 1)
+        return passed(s, t, tokens_of(s, t, full_of(s, t, tokens) + 1) - 1)
     return passed(s, t, tokens)
 
 
@@ -67,7 +68,7 @@ def hit_is_seen(s: State, i: Value) -> Value:
     """Whether the next token sees hit i."""
     if s.nhit == 0:
         return False
-    return seen_from(s, hit_table(s, s.lr, i), hit_tokens(s)) <= hit_place(s, i)
+    return seen_from(s, hit_table(s, s.lr, i), hit_tokens(s)) <= hit_place(s, s.lr, i)
 
 
 @invariant("GROUP-11")

@@ -4,6 +4,7 @@ from nullblock.spec.fields import LEAVING
 from nullblock.spec.hybrid import all_hits
 from nullblock.spec.invariants.ledger import invariant
 from nullblock.spec.kernel import State, Value, both, either, implies
+from nullblock.spec.sizes import tokens_of
 from nullblock.spec.state import turn
 
 
@@ -16,25 +17,33 @@ def hit_covers_every_group(s: State) -> Value:
         return True
     return both(
         implies(s.looking == 0, s.span == 0),
-        implies(s.looking == 2, s.nhit == all_hits(s)),
+        implies(s.looking == 2, s.nhit == all_hits(s, s.lr)),
         implies(
             s.looking != 0,
-            both(s.nhit <= all_hits(s), either(s.span == 0, s.span < s.ntok[s.lr])),
+            both(s.nhit <= all_hits(s, s.lr), either(s.span == 0, s.span < s.ntok[s.lr])),
         ),
     )
 
 
 @invariant("GROUP-16")
 def tables_grow_together(s: State) -> Value:
-    """The tables of a request are of one length, and as many blocks are cached of each, unless it
-    is being given slots, or leaves, at this moment. Upstream: 45856.
+    """The tables of a request reach equally far: none has a block beyond the end of another, and
+    as many tokens are cached of each, unless it is being given slots, or leaves, at this moment.
+    Upstream: 45856.
     """
     if not s.k.several:
         return True
 
+    def reaches(t: Value, u: Value) -> Value:
+        return tokens_of(s, t, s.tlen[t] - 1) < tokens_of(s, u, s.tlen[u])
+
     def alike(t: Value) -> Value:
         first = s.k.table(s.k.owner(t), 0)
-        return both(s.tlen[t] == s.tlen[first], s.ncached[t] == s.ncached[first])
+        return both(
+            either(s.tlen[t] == 0, reaches(t, first)),
+            either(s.tlen[first] == 0, reaches(first, t)),
+            tokens_of(s, t, s.ncached[t]) == tokens_of(s, first, s.ncached[first]),
+        )
 
     def is_busy(r: Value) -> Value:
         return either(turn(s, r), s.stage[r] == LEAVING, both(s.open != 0, r == s.taker))

@@ -4,6 +4,7 @@ from nullblock.spec.fields import LEAVING
 from nullblock.spec.invariants.ledger import invariant
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
 from nullblock.spec.remote import computes_no_more
+from nullblock.spec.sizes import full_of
 from nullblock.spec.state import in_queue, kept
 
 
@@ -124,7 +125,7 @@ def hashed_is_promised(s: State) -> Value:
         "T",
         lambda t: implies(
             neg(either(s.stage[s.k.owner(t)] == LEAVING, computes_no_more(s, s.k.owner(t)))),
-            s.ncached[t] <= s.k.full(kept(s, s.k.owner(t))),
+            s.ncached[t] <= full_of(s, t, kept(s, s.k.owner(t))),
         ),
     )
 
@@ -149,7 +150,7 @@ def free_child_has_computed_parent(s: State) -> Value:
             "TB",
             lambda t, b: implies(
                 both(s.ref[b] == 0, s.hsh[b] != s.k.NOHASH, s.k.par(s.hsh[b]) != s.k.ROOT),
-                s.pos[t, s.pw[b]] < s.k.full(s.comp[s.k.owner(t)]),
+                s.pos[t, s.pw[b]] < full_of(s, t, s.comp[s.k.owner(t)]),
             ),
         ),
     )
@@ -158,4 +159,4 @@ def free_child_has_computed_parent(s: State) -> Value:
 @invariant("HASH-21")
 def cached_is_known(s: State) -> Value:
     """The tokens of a request's cached blocks are known: none is cached for a token in flight."""
-    return s.k.forall("T", lambda t: s.ncached[t] <= s.k.full(s.ntok[s.k.owner(t)]))
+    return s.k.forall("T", lambda t: s.ncached[t] <= full_of(s, t, s.ntok[s.k.owner(t)]))

@@ -13,7 +13,6 @@ from nullblock.spec.fields import (
     UPDATE,
     WAIT_PHASE,
 )
-from nullblock.spec.hybrid import has_blocks
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies
 from nullblock.spec.pooling import has_its_vector
@@ -206,10 +205,10 @@ def worker_mirror(s: State) -> Value:
     Upstream: 26385, FastDeploy#3292.
     """
     return s.k.forall(
-        "R",
-        lambda r: both(
-            s.told[r] >= 0,
-            implies(s.stage[r] < RUNNING, s.told[r] == 0),
-            implies(s.stage[r] == RUNNING, has_blocks(s, r, s.told[r])),
+        "T",
+        lambda t: both(
+            s.told[t] >= 0,
+            s.told[t] <= s.tlen[t],
+            implies(s.stage[s.k.owner(t)] < RUNNING, s.told[t] == 0),
         ),
     )

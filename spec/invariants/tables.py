@@ -26,6 +26,7 @@ from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
 from nullblock.spec.remote import computes_no_more, keeps_what_it_has, loads_later, was_loaded
 from nullblock.spec.sessions import chain, continues, may_hold
+from nullblock.spec.sizes import is_hashless
 from nullblock.spec.state import is_head, start
 
 
@@ -68,7 +69,7 @@ def cached_prefix_carries_hashes(s: State) -> Value:
         lambda t, b: implies(
             s.pos[t, b] >= 0,
             ite(
-                s.pos[t, b] < s.ncached[t],
+                neg(is_hashless(s, t, s.pos[t, b])),
                 either(
                     s.hsh[b] == chain(s, t, s.pos[t, b]),
                     both(s.evicted == 1, s.hsh[b] == s.k.NOHASH),
@@ -122,9 +123,7 @@ def running_has_room(s: State) -> Value:
     """
     return s.k.forall(
         "R",
-        lambda r: implies(
-            s.stage[r] == RUNNING, has_blocks(s, r, s.k.blocks(s.comp[r] + s.sched[r]))
-        ),
+        lambda r: implies(s.stage[r] == RUNNING, has_blocks(s, r, s.comp[r] + s.sched[r])),
     )
 
 
@@ -186,12 +185,10 @@ def full_blocks_are_cached(s: State) -> Value:
                 has_cached(
                     s,
                     r,
-                    s.k.full(
-                        s.comp[r]
-                        + s.sched[r]
-                        - s.drafted[r]
-                        - ite(s.old[r] > 0, 0, tokens_ahead(s, r))
-                    ),
+                    s.comp[r]
+                    + s.sched[r]
+                    - s.drafted[r]
+                    - ite(s.old[r] > 0, 0, tokens_ahead(s, r)),
                 ),
             ),
         ),
@@ -255,7 +252,7 @@ def looked_up_is_head(s: State) -> Value:
             either(
                 s.comp[r] == covered(s),
                 continues(s, r),
-                both(keeps_what_it_has(s, r), s.nhit == 0),
+                keeps_what_it_has(s, r),
             ),
             of_all(s, r, lambda t: adopted(s, t) <= s.tlen[t]),
             s.nhit <= scannable(s, r),
@@ -266,7 +263,7 @@ def looked_up_is_head(s: State) -> Value:
                     r,
                     lambda t: either(
                         both(s.tlen[t] == adopted(s, t), s.ncached[t] == adopted(s, t)),
-                        both(keeps_what_it_has(s, r), s.nhit == 0),
+                        keeps_what_it_has(s, r),
                     ),
                 ),
             ),

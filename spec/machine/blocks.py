@@ -9,7 +9,9 @@ from nullblock.spec.machine.groups import let_outlived_go
 from nullblock.spec.remote import caches_at_once
 from nullblock.spec.rules.groups import drop_null, pad
 from nullblock.spec.rules.pool import adopt, pop_block, publish, push_new, uncache
-from nullblock.spec.state import fits, hashable, lru, room
+from nullblock.spec.sizes import full_of
+from nullblock.spec.slots import hashable, room
+from nullblock.spec.state import fits, lru
 
 
 def allocate_slots(s: State, r: Value) -> Value:
@@ -46,8 +48,8 @@ def take_missing(s: State, t: Value) -> None:
     """Take new blocks until the actor's table t has room (POOL-10)."""
     for _ in loop(
         s,
-        until=lambda: s.tlen[t] >= room(s),
-        decreases=lambda: room(s) - s.tlen[t],
+        until=lambda: s.tlen[t] >= room(s, t),
+        decreases=lambda: room(s, t) - s.tlen[t],
         changes=HANDED,
         keep=lambda: fits(s, s.k.owner(t)),
     ):
@@ -56,12 +58,11 @@ def take_missing(s: State, t: Value) -> None:
 
 def publish_filled(s: State, t: Value) -> None:
     """Cache the blocks of the actor's table t that this step fills (HASH-12)."""
-    r = s.k.owner(t)
     first = s.ncached[t]
     for _ in loop(
         s,
-        until=lambda: s.ncached[t] >= hashable(s, r),
-        decreases=lambda: hashable(s, r) - s.ncached[t],
+        until=lambda: s.ncached[t] >= hashable(s, t),
+        decreases=lambda: hashable(s, t) - s.ncached[t],
         changes=frozenset({"hsh", "hstamp", "hclock", "ncached"}),
     ):
         publish(s, t)
@@ -95,7 +96,7 @@ def settled(s: State, t: Value) -> Value:
     """
     if not s.k.sem.withdraw_uncaches:
         return True
-    return s.ncached[t] <= s.k.full(s.comp[s.k.owner(t)])
+    return s.ncached[t] <= full_of(s, t, s.comp[s.k.owner(t)])
 
 
 def withdraw(s: State, v: Value) -> None:
@@ -110,8 +111,8 @@ def withdraw_table(s: State, t: Value) -> None:
     v = s.k.owner(t)
     for _ in loop(
         s,
-        until=lambda: s.ncached[t] <= s.k.full(s.comp[v]),
-        decreases=lambda: s.ncached[t] - s.k.full(s.comp[v]),
+        until=lambda: s.ncached[t] <= full_of(s, t, s.comp[v]),
+        decreases=lambda: s.ncached[t] - full_of(s, t, s.comp[v]),
         changes=frozenset({"hsh", "hstamp", "ncached"}),
     ):
         uncache(s, t)

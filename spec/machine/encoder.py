@@ -23,6 +23,7 @@ from nullblock.spec.encoder import (
 )
 from nullblock.spec.fields import ENCODER, ENCODER_GHOST, PLAN
 from nullblock.spec.kernel import State, Value, both, loop, neg
+from nullblock.spec.remote import loads_later
 from nullblock.spec.rules.encoder import (
     begin_plan,
     end_before,
@@ -129,11 +130,13 @@ def withdraw_inputs(s: State, v: Value) -> None:
 
 def plan_to_enter(s: State, r: Value, n: Value) -> None:
     """Plan the inputs of r, whose prefix is looked up, and let them go again if r cannot enter for
-    want of slots. One that gets no token keeps what it refers to.
+    want of slots. One that gets no token keeps what it refers to, and one that only asks for the
+    blocks to load into plans none.
     """
     if s.k.encodes:
         if may_chunk(s, r):
-            plan_inputs(s, r, n)
+            if neg(loads_later(s, r)):
+                plan_inputs(s, r, n)
             if both(neg(gets_nothing(s, r)), neg(fits_whole(s, r))):
                 let_inputs_go(s, r)
 

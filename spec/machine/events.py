@@ -50,6 +50,7 @@ def abort(s: State, r: Value) -> Value:
         part(s, r)
     elif s.k.connector:
         quit_for_good(s, r)
+        let_inputs_go(s, r)
         part(s, r)
     elif holds_while_waiting(s, r):
         leave_with_blocks(s, r)

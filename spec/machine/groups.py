@@ -3,7 +3,7 @@
 from nullblock.spec.fields import HANDED
 from nullblock.spec.groups import holds_outlived, is_outlived, last_outlived
 from nullblock.spec.kernel import State, Value, loop
-from nullblock.spec.rules.groups import let_go
+from nullblock.spec.rules.groups import let_go, tell_table
 
 
 def let_outlived_go(s: State, t: Value) -> None:
@@ -16,3 +16,11 @@ def let_outlived_go(s: State, t: Value) -> None:
             changes=HANDED,
         ):
             let_go(s, t, s.tab[t, last_outlived(s, t)])
+
+
+def tell_tables(s: State, r: Value) -> None:
+    """Each table of a request that is scheduled is known to the worker from now on (GROUP-20)."""
+    if s.k.several:
+        if s.sched[r] != 0:
+            for t in s.k.tables(r):
+                tell_table(s, t)

@@ -127,11 +127,11 @@ def table(s: State, t: Value, first: int = 0) -> tuple[int, ...]:
     return tuple(s.tab[t, i] for i in range(first, s.tlen[t]))
 
 
-def blocks(s: State, r: Value, first: int = 0) -> Blocks:
-    """What is reported of all tables of r."""
+def blocks(s: State, r: Value, known: Value = False) -> Blocks:
+    """What is reported of all tables of r: all blocks, or those that the worker does not know."""
     if not s.k.several:
-        return table(s, r, first)
-    return tuple(table(s, t, first) for t in s.k.tables(r))
+        return table(s, r, s.told[r] if known else 0)
+    return tuple(table(s, t, s.told[t] if known else 0) for t in s.k.tables(r))
 
 
 @clause("OUT-3")
@@ -214,7 +214,7 @@ def _cached(s: State, r: Value) -> CachedRequest:
     resumed = s.fresh[r] == RESUMED
     return CachedRequest(
         id=r,
-        new_blocks=blocks(s, r, 0 if resumed else s.told[r]),
+        new_blocks=blocks(s, r, known=not resumed),
         computed=s.comp[r],
         num_output=num_output(s, r) + tokens_ahead(s, r),
         resumed=resumed,

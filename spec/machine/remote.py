@@ -4,6 +4,7 @@ from nullblock.spec.cache_events import stored
 from nullblock.spec.fields import HANDED, KEPT, LOAD, MOVED, REMOTE, SEND, UNBORN
 from nullblock.spec.kernel import State, Value, both, loop, neg
 from nullblock.spec.machine.blocks import free
+from nullblock.spec.machine.encoder import ENCODER_LOOP, let_inputs_go
 from nullblock.spec.remote import (
     anybody_running_short,
     anybody_waiting_short,
@@ -48,7 +49,9 @@ from nullblock.spec.rules.remote import (
     wait_anew,
 )
 
-REPORT_LOOP = HANDED | MOVED | {"comp", "ph", "drop", "prev", "run", "nr", "ix", "stage"}
+REPORT_LOOP = (
+    HANDED | MOVED | ENCODER_LOOP | {"comp", "ph", "drop", "prev", "run", "nr", "ix", "stage"}
+)
 
 
 def admit_or_load(s: State, r: Value) -> None:
@@ -183,6 +186,7 @@ def fall_back_running(s: State, i: Value) -> None:
     if both(s.k.sem.failed_loads_start_over, neg(s.k.fails_loads)):
         start_over(s, i)
         uncache_what_lacks(s, r)
+        let_inputs_go(s, r)
         free(s, r)
         requeue(s, r)
     else:

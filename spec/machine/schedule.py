@@ -13,6 +13,7 @@ from nullblock.spec.machine.encoder import (
     take_inputs,
     withdraw_inputs,
 )
+from nullblock.spec.machine.groups import tell_tables
 from nullblock.spec.machine.output import scheduler_output
 from nullblock.spec.machine.remote import admit_or_load
 from nullblock.spec.machine.waiting import passed_over
@@ -190,6 +191,7 @@ def commit(s: State) -> None:
     for _ in loop(
         s, until=lambda: s.at >= s.nr, decreases=lambda: s.nr - s.at, changes=ADVANCE_LOOP
     ):
+        tell_tables(s, s.run[s.at])
         advance(s, s.run[s.at])
     end_advance(s)
 

@@ -7,6 +7,7 @@ from nullblock.spec.rules.queues import abort_waiting, forget
 from nullblock.spec.rules.sessions import (
     end_running_turn,
     end_waiting_turn,
+    forget_table,
     leave_queue,
     refuse_chunk,
     send_chunk,
@@ -20,6 +21,10 @@ from nullblock.spec.turns import can_take, is_refused
 
 def end_turn(s: State, r: Value) -> None:
     """A session stops and goes on: it waits, with its next chunk or for it (SESS-6, SESS-7)."""
+    if s.k.several:
+        for t in s.k.tables(r):
+            if s.told[t] != 0:
+                forget_table(s, t)
     if s.stage[r] == RUNNING:
         end_running_turn(s, index_of(s, r))
     else:

@@ -12,6 +12,7 @@ from nullblock.spec.machine.remote import part
 from nullblock.spec.machine.sessions import end_turn, leave_with_blocks, refuse_next
 from nullblock.spec.pooling import pools
 from nullblock.spec.remote import anybody_lost, next_lost
+from nullblock.spec.rules.clients import tell_ends
 from nullblock.spec.rules.loads import give_up_on
 from nullblock.spec.rules.pool import publish_known
 from nullblock.spec.rules.pooling import take_vector
@@ -26,6 +27,7 @@ from nullblock.spec.rules.steps import (
     take_token,
 )
 from nullblock.spec.sessions import holds_while_waiting
+from nullblock.spec.sizes import cached_of
 from nullblock.spec.state import check_stop, index_of
 from nullblock.spec.turns import goes_on
 
@@ -52,8 +54,8 @@ def publish_known_of(s: State, t: Value) -> None:
     first = s.ncached[t]
     for _ in loop(
         s,
-        until=lambda: s.ncached[t] >= s.k.full(computed_for_sure(s, r)),
-        decreases=lambda: s.k.full(computed_for_sure(s, r)) - s.ncached[t],
+        until=lambda: s.ncached[t] >= cached_of(s, t, computed_for_sure(s, r)),
+        decreases=lambda: cached_of(s, t, computed_for_sure(s, r)) - s.ncached[t],
         changes=frozenset({"hsh", "hstamp", "hclock", "ncached"}),
     ):
         publish_known(s, t)
@@ -103,6 +105,7 @@ def let_stopped_go(s: State, r: Value) -> None:
         part(s, r)
     elif s.k.connector:
         quit_for_good(s, r)
+        let_inputs_go(s, r)
         part(s, r)
     elif holds_while_waiting(s, r):
         leave_with_blocks(s, r)
@@ -143,7 +146,14 @@ def update_from_output(s: State) -> Value:
         keep=lambda: both(s.leaving == 0, s.open == 0),
     ):
         settle(s, s.frame[s.cur])
-    told = s.k.observe(ends_told, s)
     end_update(s)
     end_failed(s)
+    return let_hear(s)
+
+
+def let_hear(s: State) -> Value:
+    """Clients hear of the ends of their requests, those for failed loads among them (UPD-53)."""
+    told = s.k.observe(ends_told, s)
+    if s.k.tells_ends:
+        tell_ends(s)
     return told

@@ -37,6 +37,8 @@ DECISIONS = (
     "rules/clients.py",
     *("state.py", "flight.py", "drafts.py", "later.py", "groups.py", "waiting.py"),
     *("hybrid.py", "encoder.py", "planning.py", "pooling.py", "sessions.py", "turns.py"),
+    "sizes.py",
+    "slots.py",
     *(
         f"machine/{name}.py"
         for name in ("blocks", "schedule", "update", "drafts", "events", "output")

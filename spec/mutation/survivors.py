@@ -100,11 +100,6 @@ BY_INDEX = Reason(
     "where outputs are made an index answers how many hold blocks, and not this text; that the "
     "index answers as the text does is shown in `tests/spec/test_indexed.py`",
 )
-TOLD_NOTHING = Reason(
-    "equivalent",
-    "of a request that waits the worker knows no block (OUT-7): from the first one that it does "
-    "not know is from the first",
-)
 PIPELINE = Reason(
     "unreached",
     "it takes several steps in flight without scheduling ahead, a request preempted with its last "
@@ -303,7 +298,6 @@ ONE_BY_ONE: dict[str, Reason] = {
     "rules.pool._enqueue.constant-2": PLACES,
     "rules.queues.leave_running.condition-1": PLACES,
     "rules.queues.leave_running.constant-2": PLACES,
-    "machine.output._cached.condition-2": TOLD_NOTHING,
     "rules.queues.preempt.constant-10": PLACES,
     "rules.pool.release.constant-[167]": GHOST,
     "rules.pool.release.condition-[35]": GHOST,

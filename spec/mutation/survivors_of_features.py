@@ -32,9 +32,6 @@ ONE_GROUP = Reason(
     "of one group the text of several says the same: its only table goes by the request's name",
 )
 OF_SEVERAL = Reason("equivalent", "it is asked only where there are several groups")
-HITS_ALONE = Reason(
-    "equivalent", "which table a hit is for is asked only where there are hits: one for each group"
-)
 MIDWAY = Reason(
     "equivalent",
     "while hits are adopted statements alone read what is computed, and allow for it; with the "
@@ -106,10 +103,6 @@ FEATURES: dict[str, Reason] = {
     "hybrid.covered.conjunct-2": MIDWAY,
     "hybrid.covered.off-by-one-1": MIDWAY,
     "hybrid.covered.weaken-[12]": MIDWAY,
-    "hybrid.share.condition-1": HITS_ALONE,
-    "hybrid.share.boundary-1": HITS_ALONE,
-    "hybrid.share.off-by-one-1": HITS_ALONE,
-    "hybrid.share.constant-[12]": HITS_ALONE,
     "hybrid.hit_table.condition-1": ONE_GROUP,
     "hybrid.is_for.condition-[12]": ONLY_A_GUARD,
     "hybrid.is_for.weaken-[12]": ONLY_A_GUARD,

@@ -153,7 +153,7 @@ _SEARCHED = (
 UNPROVED: dict[str, str] = {
     **dict.fromkeys(
         (
-            *("pass_over_block", "pad", "let_go", "drop_null"),
+            *("pass_over_block", "pad", "let_go", "drop_null", "tell_table"),
             *(f"GROUP-{n}" for n in range(8, 13)),
             *("GROUP-15", "GROUP-16", "GROUP-17"),
         ),
@@ -172,11 +172,14 @@ UNPROVED: dict[str, str] = {
         ("take_vector", "UPD-52"),
         "the proofs are of requests for tokens; of those that want a vector the explorer speaks",
     ),
-    "OUT-20": "the proofs are of one client that hears of no ends; of others the explorer speaks",
+    **dict.fromkeys(
+        ("tell_ends", "OUT-20"),
+        "the proofs are of one client that hears of no ends; of others the explorer speaks",
+    ),
     **dict.fromkeys(
         (
             *("send_chunk", "send_end", "take_chunk", "end_running_turn", "end_waiting_turn"),
-            *("leave_queue", "refuse_chunk"),
+            *("leave_queue", "refuse_chunk", "forget_table"),
             *(f"SESS-{n}" for n in range(20, 26)),
         ),
         "the proofs are of requests that are no sessions; of these the explorer speaks",

@@ -63,6 +63,13 @@ def settle_run(s: State, r: Value) -> None:
     s.old[r] -= ite(s.old[r] > 0, 1, 0)
 
 
+def forgive_drafts(s: State, r: Value) -> None:
+    """No verdict is heard of the drafts of the entry that is settled, which is not applied."""
+    s.pd[r] -= s.ndraft[s.cur]
+    s.landed[r] += s.ndraft[s.cur]
+    settle_run(s, r)
+
+
 def forget_drafts(s: State, r: Value) -> None:
     """Of a request that is gone no drafts are left."""
     s.spec[r] = 0

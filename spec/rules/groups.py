@@ -4,7 +4,7 @@ The core fires these where it looks a prefix up, gives slots and releases a tabl
 are of such a kind; all else about them is here and in `nullblock.spec.groups`.
 """
 
-from nullblock.spec.fields import LEAVING
+from nullblock.spec.fields import ADVANCE, LEAVING
 from nullblock.spec.groups import (
     holds_outlived,
     is_null,
@@ -94,3 +94,18 @@ def drop_null(s: State, t: Value) -> None:
     s.k.on_null(s, -1)
     s.tlen[t] = n - 1
     s.ncached[t] = least(s.ncached[t], n - 1)
+    s.told[t] = least(s.told[t], n - 1)
+
+
+@rule("GROUP-20", "T")
+def tell_table(s: State, t: Value) -> None:
+    """Of several tables each is known to the worker, as it is, once the step is put in flight.
+
+    Source: Scheduler.schedule, req_to_new_blocks. Of one table UPD-1 says it.
+    """
+    r = s.k.owner(t)
+    require(s.phase == ADVANCE, "the step is decided")
+    require(s.at < s.nr, "a running request is left")
+    require(r == s.run[s.at], "it is the next one")
+    require(s.sched[r] != 0, "it is scheduled")
+    s.told[t] = s.tlen[t]

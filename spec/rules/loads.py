@@ -15,6 +15,8 @@ from nullblock.spec.remote import (
     left_of,
     offered,
 )
+from nullblock.spec.rules.drafts import forgive_drafts
+from nullblock.spec.state import is_waiting
 
 
 def ask_remote(s: State, r: Value) -> None:
@@ -42,13 +44,16 @@ def arrive(s: State) -> None:
 
 
 def forgive(s: State) -> None:
-    """The output of who lacks blocks is owed no longer. In vllm-0.22.1 it stays counted."""
+    """The output of who lacks blocks is owed no longer, nor are its drafts. In vllm-0.22.1 they
+    stay counted.
+    """
     if s.k.connector:
         r = s.frame[s.cur]
         if both(s.k.mem(s.missing, r), s.due[s.cur] == TOKEN, s.ph[r] > 0, s.drop[r] == 0):
             if s.k.sem.outputs_owed_once:
                 s.ph[r] -= 1
                 s.base[r] += 1
+                forgive_drafts(s, r)
 
 
 def stop_loading(s: State, r: Value) -> None:
@@ -68,9 +73,17 @@ def forget_load(s: State, r: Value) -> None:
     if s.k.connector:
         s.failed[r] = 0
         s.kept_for[r] = 0
+        s.loadto[r] = 0
+        forget_answer(s, r)
+
+
+def forget_answer(s: State, r: Value) -> None:
+    """What the remote side holds of a request that has ended matters no more. Whoever still stands
+    in a queue, as in vllm-0.22.1 it may, is asked for again there until something is computed.
+    """
+    if either(neg(is_waiting(s, r)), s.comp[r] != 0):
         s.remote[r] = 0
         s.unsure[r] = 0
-        s.loadto[r] = 0
 
 
 def forget_report(s: State) -> None:

@@ -19,16 +19,15 @@ from nullblock.spec.rules.later import meet, pad_drafts, take_slot
 from nullblock.spec.rules.loads import ask_remote, forget_offer, take_loaded
 from nullblock.spec.rules.waiting import leave_line
 from nullblock.spec.sessions import continues
+from nullblock.spec.slots import filled, slots
 from nullblock.spec.state import (
     fits,
     fits_whole,
-    hashable,
     is_cached,
     is_head,
     lookup_over,
     may_admit,
     may_chunk,
-    room,
     start,
     tokens_to_admit,
     tokens_to_run,
@@ -71,7 +70,7 @@ def begin_lookup(s: State, r: Value) -> None:
     s.looking = 1
     s.lr = r
     if s.k.several:
-        s.span = s.k.tokens(agreed(s, r))
+        s.span = agreed(s, r)
 
 
 @rule("HASH-15", "RB")
@@ -205,9 +204,9 @@ def schedule_running(s: State, r: Value) -> None:
     require(s.phase == RUN_PHASE, "the running phase is open")
     require(turn(s, r), "the request is being given slots")
     require(s.leaving == 0, "nobody is half-way out")
-    require(has_blocks(s, r, room(s)), "it has room")
+    require(has_blocks(s, r, slots(s)), "it has room")
     if s.k.caching:
-        require(has_cached(s, r, hashable(s, r)), "the blocks it fills are cached")
+        require(has_cached(s, r, filled(s, r)), "the blocks it fills are cached")
     if s.k.encodes:
         require(is_taken(s, r), "the encoder inputs it needs have their room")
     grant_drafts(s, r)
@@ -229,9 +228,9 @@ def admit(s: State, r: Value) -> None:
     require(r == s.lr, "for this request")
     require(turn(s, r), "the request is being given slots")
     require(s.na == s.nhit, "every hit is adopted")
-    require(has_blocks(s, r, room(s)), "it has room")
+    require(has_blocks(s, r, slots(s)), "it has room")
     if s.k.caching:
-        require(has_cached(s, r, hashable(s, r)), "the blocks it fills are cached")
+        require(has_cached(s, r, filled(s, r)), "the blocks it fills are cached")
     if s.k.encodes:
         require(is_taken(s, r), "the encoder inputs it needs have their room")
     require(goes_on(s, r), "it has not ended")

@@ -18,7 +18,9 @@ from nullblock.spec.kernel import (
     rule,
 )
 from nullblock.spec.sessions import chain
-from nullblock.spec.state import hashable, is_lru, room, turn
+from nullblock.spec.sizes import cached_of, full_of, is_left_out
+from nullblock.spec.slots import hashable, room, slots
+from nullblock.spec.state import is_lru, turn
 
 
 def _dequeue(s: State, b: Value) -> None:
@@ -60,7 +62,7 @@ def release(s: State, t: Value, b: Value, i: Value) -> None:
     ensure(s.ref[b] > 0, "a reference count never goes below zero")
     s.ref[b] -= 1
     if s.ref[b] == 0:
-        s.done[b] = ite(i < s.k.full(s.comp[s.k.owner(t)]), 1, 0)
+        s.done[b] = ite(i < full_of(s, t, s.comp[s.k.owner(t)]), 1, 0)
         s.pw[b] = ite(i > 0, s.tab[t, i - 1], b)
         _enqueue(s, b)
 
@@ -68,7 +70,7 @@ def release(s: State, t: Value, b: Value, i: Value) -> None:
 def _publish(s: State, t: Value) -> None:
     i = s.ncached[t]
     if i < s.tlen[t]:
-        if neg(is_null(s, t, i)):
+        if neg(either(is_null(s, t, i), is_left_out(s, t, i))):
             b = s.tab[t, i]
             s.hsh[b] = chain(s, t, i)
             s.hstamp[b] = s.hclock
@@ -86,8 +88,8 @@ def push_new(s: State, t: Value, b: Value) -> None:
     require(turn(s, s.k.owner(t)), "the request is being given slots")
     require(s.leaving == 0, "nobody is half-way out")
     require(s.na == s.nhit, "hits are adopted before new blocks are taken")
-    require(s.tlen[t] < room(s), "a block is still missing")
-    require(comes_next(s, t, lambda u: s.tlen[u] >= room(s)), "none is in tables before it")
+    require(s.tlen[t] < room(s, t), "a block is still missing")
+    require(comes_next(s, t, lambda u: s.tlen[u] >= room(s, u)), "none is in tables before it")
     require(is_lru(s, b), "the block is at the front of the free queue")
     _dequeue(s, b)
     ensure(s.ref[b] == 0, "a block from the free queue is unreferenced")
@@ -132,10 +134,10 @@ def publish(s: State, t: Value) -> None:
     require(turn(s, r), "the request is being given slots")
     require(s.leaving == 0, "nobody is half-way out")
     require(s.na == s.nhit, "hits are adopted before blocks are cached")
-    require(has_blocks(s, r, room(s)), "the table is complete")
-    require(i < hashable(s, r), "the block is filled by this step")
+    require(has_blocks(s, r, slots(s)), "the table is complete")
+    require(i < hashable(s, t), "the block is filled by this step")
     require(
-        comes_next(s, t, lambda u: s.ncached[u] >= hashable(s, r)), "tables before it are done"
+        comes_next(s, t, lambda u: s.ncached[u] >= hashable(s, u)), "tables before it are done"
     )
     _publish(s, t)
 
@@ -151,9 +153,12 @@ def publish_known(s: State, t: Value) -> None:
     require(both(s.open == 1, r == s.taker), "it has a new token")
     require(s.leaving == 0, "nobody is half-way out")
     require(s.stage[r] == RUNNING, "it runs")
-    require(i < s.k.full(computed_for_sure(s, r)), "the block is computed and known")
-    known = s.k.full(computed_for_sure(s, r))
-    require(comes_next(s, t, lambda u: s.ncached[u] >= known), "tables before it are done")
+    known = computed_for_sure(s, r)
+    require(i < cached_of(s, t, known), "the block is computed and known")
+    require(
+        comes_next(s, t, lambda u: s.ncached[u] >= cached_of(s, u, known)),
+        "tables before it are done",
+    )
     _publish(s, t)
 
 
@@ -167,9 +172,12 @@ def uncache(s: State, t: Value) -> None:
     """
     v, i = s.k.owner(t), s.ncached[t] - 1
     require(s.stage[v] == LEAVING, "the request is leaving")
-    known = s.k.full(s.comp[v])
-    require(i >= known, "the block is not computed")
-    require(comes_next(s, t, lambda u: s.ncached[u] <= known), "tables before it are done")
+    known = s.comp[v]
+    require(i >= full_of(s, t, known), "the block is not computed")
+    require(
+        comes_next(s, t, lambda u: s.ncached[u] <= full_of(s, u, known)),
+        "tables before it are done",
+    )
     _unhash(s, s.tab[t, i])
     s.ncached[t] = i
 
@@ -188,9 +196,12 @@ def pop_block(s: State, t: Value, b: Value) -> None:
     require(b == s.tab[t, n - 1], "the last block goes first")
     require(comes_next(s, t, lambda u: s.tlen[u] == 0), "tables before it are empty")
     if s.k.sem.withdraw_uncaches:
-        require(s.ncached[t] <= s.k.full(s.comp[r]), "no hash names content that is not computed")
+        require(
+            s.ncached[t] <= full_of(s, t, s.comp[r]), "no hash names content that is not computed"
+        )
     s.tlen[t] = n - 1
     s.ncached[t] = least(s.ncached[t], n - 1)
+    s.told[t] = least(s.told[t], n - 1)
     release(s, t, b, n - 1)
 
 

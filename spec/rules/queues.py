@@ -66,18 +66,18 @@ def quit_running(s: State, i: Value) -> None:
 
 
 def _erase(s: State, r: Value) -> None:
+    # First of all: who still waits is asked for again, and what it computed decides whether.
+    forget_load(s, r)
     s.stage[r] = UNBORN
     s.arr[r] = 0
     s.ntok[r] = 0
     s.comp[r] = 0
-    s.told[r] = 0
     s.fresh[r] = 0
     s.npre[r] = 0
     s.ph[r] = 0
     s.drop[r] = 0
     forget_drafts(s, r)
     forget_waits(s, r)
-    forget_load(s, r)
     leave_flight(s, r)
 
 
@@ -195,7 +195,6 @@ def requeue(s: State, v: Value) -> None:
     s.stage[v] = PREEMPTED
     s.leaving = 0
     s.comp[v] = 0
-    s.told[v] = 0
     stop_loading(s, v)
     s.npre[v] += 1
     lose_drafts(s, v)

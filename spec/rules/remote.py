@@ -31,11 +31,14 @@ from nullblock.spec.remote import (
     stays,
 )
 from nullblock.spec.rules.clients import note_end
+from nullblock.spec.rules.drafts import drop_drafts
+from nullblock.spec.rules.loads import forget_answer
 from nullblock.spec.rules.lookup import _forget_lookup
 from nullblock.spec.rules.pool import _publish, _unhash
 from nullblock.spec.rules.queues import _erase, leave_running, quit_queue
 from nullblock.spec.rules.waiting import enter_skipped
-from nullblock.spec.state import check_stop, is_tried, is_waiting, room, turn
+from nullblock.spec.slots import slots
+from nullblock.spec.state import check_stop, is_tried, is_waiting, turn
 from nullblock.spec.waiting import is_skipped
 
 
@@ -53,7 +56,7 @@ def await_load(s: State, r: Value) -> None:
     require(turn(s, r), "the request is being given slots")
     require(loads_later(s, r), "its load takes longer than the step")
     require(s.na == s.nhit, "every hit is adopted")
-    require(has_blocks(s, r, room(s)), "it has room")
+    require(has_blocks(s, r, slots(s)), "it has room")
     s.comp[r] = s.goal
     s.remote[r] = 0
     s.loadfrom[r] = s.nhit
@@ -172,10 +175,10 @@ def keep(s: State, r: Value) -> None:
     s.k.note_kept(s, r)
     s.stage[r] = KEPT
     s.leaving = 0
-    s.remote[r] = 0
-    s.unsure[r] = 0
+    forget_answer(s, r)
     s.ph[r] = 0
     s.drop[r] = 0
+    drop_drafts(s, r)
     if neg(is_loading(s, r)):
         s.loadto[r] = 0
     s.awaits[r] = 0
@@ -263,6 +266,7 @@ def start_over(s: State, i: Value) -> None:
     if counts_outputs(s):
         s.drop[r] += s.ph[r]
         s.ph[r] = 0
+        drop_drafts(s, r)
     s.prev = s.k.remove(s.prev, r)
     leave_running(s, i, BACK)
 

@@ -53,7 +53,8 @@ def _next_turn(s: State, r: Value) -> None:
     """r stands at the back of the queue with its next chunk, or of the skipped one without."""
     s.open = 0
     s.stage[r] = WAITING
-    s.told[r] = 0
+    if not s.k.several:
+        s.told[r] = 0
     s.rank[r] = s.hi
     s.hi += 1
     enter_queue(s, r)
@@ -145,6 +146,23 @@ def end_waiting_turn(s: State, r: Value) -> None:
     _next_turn(s, r)
     if both(neg(s.k.sem.sessions_stay_queued), neg(is_skipped(s, r))):
         quit_queue(s, r)
+
+
+@rule("SESS-16", "T")
+def forget_table(s: State, t: Value) -> None:
+    """Of several tables of a session that stops and goes on none is known to the worker any more,
+    as with one (SESS-6).
+
+    Source: Scheduler.schedule, NewRequestData: when it is scheduled again all its blocks are told.
+    """
+    r = s.k.owner(t)
+    require(s.phase == UPDATE, "an output is being applied")
+    require(s.leaving == 0, "nobody is half-way out")
+    require(both(s.open == 1, r == s.taker), "it has a new token")
+    require(check_stop(s, r) != CONTINUE, "it stops")
+    require(goes_on(s, r, check_stop(s, r)), "and goes on")
+    require(s.told[t] != 0, "the worker knows the table")
+    s.told[t] = 0
 
 
 @rule("SESS-14", "R")

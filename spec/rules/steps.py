@@ -24,7 +24,6 @@ from nullblock.spec.flight import (
 from nullblock.spec.hybrid import has_cached
 from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, require, rule
 from nullblock.spec.later import is_stale, left
-from nullblock.spec.rules.clients import forget_told
 from nullblock.spec.rules.drafts import launch_drafts, mark_chunk, settle_run
 from nullblock.spec.rules.encoder import forget_inputs, forget_plan, open_encoder
 from nullblock.spec.rules.later import forget_reported, land, open_slots, report_anew, take_off
@@ -131,7 +130,8 @@ def advance(s: State, r: Value) -> None:
         i = s.nframe
         s.comp[r] += n
         s.sched[r] = 0
-        s.told[r] = s.tlen[s.k.table(r, 0)]
+        if not s.k.several:
+            s.told[r] = s.tlen[r]
         s.fresh[r] = 0
         s.frame[i] = r
         s.born[i] = s.arr[r]
@@ -277,9 +277,7 @@ def go_on(s: State, r: Value) -> None:
     require(both(s.open == 1, r == s.taker), "it has a new token")
     require(check_stop(s, r) == CONTINUE, "it does not stop")
     if caches_what_is_known(s, r):
-        require(
-            has_cached(s, r, s.k.full(computed_for_sure(s, r))), "the blocks it knows are cached"
-        )
+        require(has_cached(s, r, computed_for_sure(s, r)), "the blocks it knows are cached")
     s.open = 0
 
 
@@ -300,5 +298,4 @@ def end_update(s: State) -> None:
     s.due = s.k.trim(s.due, s.cur)
     s.ndraft = s.k.trim(s.ndraft, s.cur)
     s.fend = s.k.trim(s.fend, s.oldest)
-    forget_told(s)
     forget_report(s)

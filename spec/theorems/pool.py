@@ -13,7 +13,8 @@ from nullblock.spec.machine.blocks import allocate_slots
 from nullblock.spec.prover.jobs import claimed
 from nullblock.spec.prover.symbols import SORTS, Term, term
 from nullblock.spec.rules.pool import adopt, publish, push_new
-from nullblock.spec.state import fits, in_queue, room, turn
+from nullblock.spec.slots import room
+from nullblock.spec.state import fits, in_queue, turn
 from nullblock.spec.theorems.outline import Outline, every_rule, kept_by_every_rule
 from nullblock.spec.theorems.theorem import Found, followed, theorem
 
@@ -172,7 +173,7 @@ def counted_hits_are_pending(s: State) -> Value:
 def predicted(s: State) -> Value:
     """Blocks that leave the free queue if the actor gets its slots."""
     r = s.actor
-    return room(s) - s.tlen[r] - (s.nhit - s.na) + s.nevict
+    return room(s, r) - s.tlen[r] - (s.nhit - s.na) + s.nevict
 
 
 def as_predicted(was: State, s: State) -> Value:
@@ -192,7 +193,7 @@ def nothing_is_used(was: State, s: State) -> Value:
 
 def done_as_predicted(was: State, s: State) -> Value:
     """Once the table is complete, as many blocks have left as were predicted at first."""
-    complete = both(s.na == s.nhit, s.tlen[s.actor] == room(s))
+    complete = both(s.na == s.nhit, s.tlen[s.actor] == room(s, s.actor))
     return implies(
         both(complete, either(s.looking == 2, s.nevict == 0)),
         was.nfree - s.nfree == predicted(was),

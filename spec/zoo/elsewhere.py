@@ -109,7 +109,7 @@ ELSEWHERE: tuple[Entry, ...] = (
         "LMCache 1361",
         "adapter",
         "on a resume the tokens are added to those before",
-        mutant="machine.output._cached.condition-1",
+        mutant="machine.output._cached.negate-1",
         changes="OUT-2",
         missing=REMOTE,
     ),

@@ -260,9 +260,9 @@ SCHEDULER: tuple[Entry, ...] = (
         "FastDeploy 3292, 3710",
         "worker",
         "after a preemption worker and scheduler disagree on what is computed and held",
-        changes="PREEMPT-4",
+        changes="POOL-12",
         falls="OUT-7",
-        mutant="rules.queues.requeue.skip-4",
+        mutant="rules.pool.pop_block.skip-3",
     ),
     Entry(
         "B84",

@@ -8,6 +8,7 @@ from nullblock.spec.mutation.generate import source
 Edit = tuple[str, str, str]
 """File below `spec/`, the text to change, what it becomes."""
 POOL, QUEUES, STATE = "rules/pool.py", "rules/queues.py", "state.py"
+SLOTS = "slots.py"
 LOOKUP, BLOCKS, MODEL = "rules/lookup.py", "machine/blocks.py", "explorer/model.py"
 
 
@@ -63,7 +64,7 @@ SPECIMENS: tuple[Specimen, ...] = (
                 BLOCKS,
                 "        if is_padding(s):\n",
                 "        u = hit_table(s, r, s.na)\n"
-                "        if s.tlen[u] + s.nhit - s.na < room(s):\n"
+                "        if s.tlen[u] + s.nhit - s.na < room(s, u):\n"
                 "            push_new(s, u, lru(s))\n"
                 "        if is_padding(s):\n",
             ),
@@ -84,24 +85,24 @@ SPECIMENS: tuple[Specimen, ...] = (
     Specimen(
         "last-block-never-cached",
         "the block that holds a request's last token is not cached",
-        frozenset({"hashable"}),
+        frozenset({"filled"}),
         (
             (
-                STATE,
-                "return s.k.full(least(s.goal, s.ntok[r]))",
-                "return s.k.full(least(s.goal, s.ntok[r] - 1))",
+                SLOTS,
+                "    return least(s.goal, s.ntok[r])\n",
+                "    return least(s.goal, s.ntok[r] - 1)\n",
             ),
         ),
     ),
     Specimen(
         "proposed-drafts-count",
         "as many tokens are left out of what is cached as drafts are proposed, scheduled or not",
-        frozenset({"hashable"}),
+        frozenset({"filled"}),
         (
             (
-                STATE,
-                "return s.k.full(least(s.goal, s.ntok[r]))",
-                "return s.k.full(least(s.goal - s.spec[r], s.ntok[r]))",
+                SLOTS,
+                "    return least(s.goal, s.ntok[r])\n",
+                "    return least(s.goal - s.spec[r], s.ntok[r])\n",
             ),
         ),
     ),
@@ -148,8 +149,8 @@ SPECIMENS: tuple[Specimen, ...] = (
         (
             (
                 QUEUES,
-                "    s.told[v] = 0\n    stop",
-                "    s.told[v] = 0\n    s.ph[v] = 0\n    stop",
+                "    s.comp[v] = 0\n    stop_l",
+                "    s.comp[v] = 0\n    s.ph[v] = 0\n    stop_l",
             ),
         ),
     ),

@@ -5,6 +5,7 @@ configurations, and made by engines of ours.
 
 import copy
 import io
+import itertools
 import json
 from collections import Counter
 from pathlib import Path
@@ -20,6 +21,8 @@ from traces import trace_of, unsealed
 from nullblock.conformance.adapters.spec import FEATURES as OF_SPEC
 from nullblock.conformance.checker import Verdict, check
 from nullblock.conformance.engine import Feature
+from nullblock.conformance.groups import are_mixed
+from nullblock.conformance.scenario import from_dict
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import State
 
@@ -47,15 +50,26 @@ EXERCISED = {
 
 
 def drawn(family: str) -> dict[str, dict[str, Any]]:
-    """Random scenarios of a family, by name; adapters have numbers that a front end lets pass."""
-    made = {
-        f"{family} {n}": FAMILIES[family].make(f"traces {n}", SIZE, TRACED) for n in range(MANY)
-    }
+    """Random scenarios of a family that traces have words for, by name; adapters have numbers that
+    a front end lets pass.
+    """
+    keys = (f"traces {n}" for n in itertools.count())
+    told = filter(is_told, (FAMILIES[family].make(key, SIZE, TRACED) for key in keys))
+    made = {f"{family} {n}": document for n, document in enumerate(itertools.islice(told, MANY))}
     for document in made.values():
         for event in document["events"]:
             if event.get("lora_id") is not None:
                 event["lora_id"] = abs(event["lora_id"]) + 1
     return made
+
+
+def is_told(document: dict[str, Any]) -> bool:
+    """Whether its groups have blocks of one size, and none of several is of an EAGLE-like method:
+    of others a trace is refused by name.
+    """
+    config = from_dict(document).config
+    marked = len(config.groups) > 1 and any(group.eagle for group in config.groups)
+    return not are_mixed(config) and not marked
 
 
 @pytest.fixture(scope="module")

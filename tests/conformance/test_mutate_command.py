@@ -7,7 +7,7 @@ import pytest
 from nullblock.conformance.cli import main
 from nullblock.spec.mutation import results
 from nullblock.spec.mutation.generate import mutants
-from nullblock.spec.mutation.results import ENGINES, load
+from nullblock.spec.mutation.results import ENGINES, Results, load
 from nullblock.spec.zoo.specimens import SPECIMENS
 
 NOTICED = "rules.pool.push_new.skip-2"
@@ -15,13 +15,18 @@ NOTICED = "rules.pool.push_new.skip-2"
 
 
 def test_without_a_name_it_says_what_is_recorded(capsys: pytest.CaptureFixture[str]) -> None:
-    """How many mutants each engine was asked about and noticed, and that nothing is stale."""
+    """How many mutants each engine was asked about and noticed, and of how many that was said of
+    an earlier text.
+    """
     assert main(["mutate", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["stale"] is False and document["mutants"] == []
+    assert document["mutants"] == []
+    known = {d.id for d in (*mutants(), *SPECIMENS)}
     for engine in ENGINES:
-        kept = document["engines"][engine]
-        assert 0 < kept["noticed"] < kept["asked"] <= len(mutants()) + len(SPECIMENS)
+        kept, recorded = document["engines"][engine], load(engine)
+        assert 0 < kept["noticed"] < kept["asked"] <= len(known)
+        assert kept["earlier"] == len(known & recorded.earlier.keys() - recorded.now.keys())
+    assert document["stale"] is any(load(engine).stale for engine in ENGINES)
 
 
 def test_a_list_shows_what_noticed_each(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,8 +83,11 @@ def test_mistakes_on_the_command_line_are_told(
 def test_results_of_another_text_are_called_stale(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the text is not the one that was mutated, that is said, and how to run it anew."""
-    assert not load("explorer").stale
+    """Where the text is not the one that was mutated, that is said, and how to run it anew; where
+    it is, nothing is.
+    """
+    current = load("prover")
+    assert not Results("prover", current.said).stale
     monkeypatch.setattr(results, "digest", lambda statements: "another")
     kept = load("explorer")
     assert kept.stale and not kept.now and NOTICED in kept.earlier

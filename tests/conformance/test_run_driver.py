@@ -191,6 +191,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "groups": {"groups": [{"type": "mamba"}]},
     "hybrid": {"groups": [{"type": "full"}, {"type": "sliding_window", "sliding_window": 8}]},
     "windows": {"groups": [{"type": "sliding_window", "sliding_window": 8}]},
+    "block_sizes": {"groups": [{"type": "full", "block_size": 8}, {"type": "full"}]},
     "priority": {"policy": "priority"},
     "prefix_caching": {"enable_prefix_caching": True},
     "unchunked": {"enable_chunked_prefill": False},

@@ -1,11 +1,14 @@
 """Scenarios with sessions: what the specification plays, and what it refuses by name."""
 
+import json
 from typing import Any
 
 import pytest
 
 from nullblock.conformance import driver
+from nullblock.conformance.adapters import reference
 from nullblock.conformance.adapters.spec import create
+from nullblock.conformance.compare import first_difference
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario import from_dict
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics
@@ -26,23 +29,38 @@ def play(semantics: Semantics, *events: dict[str, Any], **config: Any) -> list[s
     return list(driver.run(scenario, create(scenario.config, semantics), dump="none"))
 
 
-@pytest.mark.parametrize(
-    ("what", "config"),
-    [
-        ("the PRIORITY policy", {"policy": "priority"}),
-        ("the second model runner", {"use_v2_model_runner": True}),
-        ("encoder inputs", {"encoder": {"encoder_cache_size": 8}}),
-        ("see only a part", {"groups": [{"type": "sliding_window", "sliding_window": 4}]}),
-        (
-            "see only a part",
-            {"groups": [{"type": "full"}, {"type": "sliding_window", "sliding_window": 4}]},
-        ),
-    ],
-)
-def test_what_sessions_are_out_of_scope_beside(what: str, config: dict[str, Any]) -> None:
+def test_sessions_are_out_of_scope_under_priority() -> None:
     """It is named, when a session arrives."""
-    with pytest.raises(OutOfScope, match=what):
-        play(VLLM_0_22_1, **config)
+    with pytest.raises(OutOfScope, match="beside the PRIORITY policy"):
+        play(VLLM_0_22_1, policy="priority")
+
+
+BESIDE: dict[str, dict[str, Any]] = {
+    "the second model runner": {"use_v2_model_runner": True, "async_scheduling": True},
+    "encoder inputs": {"encoder": {"encoder_cache_size": 8}},
+    "a window": {"groups": [{"type": "sliding_window", "sliding_window": 4}]},
+    "groups": {"groups": [{"type": "full"}, {"type": "sliding_window", "sliding_window": 4}]},
+}
+ITEM = {"hash": "x", "offset": 1, "length": 2}
+CHUNK = {**SESSION, "prompt": {"range": [50, 59]}}
+
+
+@pytest.mark.parametrize("what", BESIDE)
+def test_sessions_are_played_beside(what: str) -> None:
+    """As the reference has them: the first chunk has items where there is an encoder."""
+    items = {"mm_features": [ITEM]} if what == "encoder inputs" else {}
+    events = [SESSION | items, CHUNK, {"op": "run"}]
+    scenario = from_dict({"config": {"block_size": 4, **BESIDE[what]}, "events": events})
+    engines = [make(scenario.config, VLLM_0_22_1) for make in (create, reference.create)]
+    ours, theirs = (list(driver.run(scenario, engine)) for engine in engines)
+    assert sum(bool(json.loads(line).get("new")) for line in ours) > 1, "no chunk continues"
+    assert first_difference(ours, theirs) is None
+
+
+def test_a_later_chunk_with_items_is_refused_by_name() -> None:
+    """It has tokens alone."""
+    with pytest.raises(OutOfScope, match="encoder inputs in a later chunk"):
+        play(VLLM_0_22_1, CHUNK | {"mm_features": [ITEM]}, **BESIDE["encoder inputs"])
 
 
 def test_a_session_that_vllm_queues_twice_is_refused() -> None:

@@ -106,10 +106,10 @@ def _of_one_kind() -> Iterable[Family]:
     )
     yield Family(
         "hybrid",
-        "several groups of attention with blocks of one size",
+        "several groups of attention",
         lambda key, size, features: with_hybrid(key, size),
         reach_groups.told,
-        CORE_FEATURES | {Feature.drafts, Feature.hybrid},
+        CORE_FEATURES | {Feature.drafts, Feature.hybrid, Feature.block_sizes},
         watching=reach_groups.watching,
     )
     yield Family(

@@ -156,9 +156,9 @@ def with_window(key: str, size: int) -> dict[str, Any]:
     return first_built(key, draw)
 
 
-def with_hybrid(key: str, size: int) -> dict[str, Any]:
-    """The scenario of that key: its own events, several groups of attention with blocks of one
-    size.
+def with_hybrid(key: str, size: int, *, eagle: float = 0.4) -> dict[str, Any]:
+    """The scenario of that key: its own events, several groups of attention, so often with an
+    EAGLE-like method.
     """
 
     def draw(attempt: str) -> dict[str, Any]:
@@ -169,26 +169,23 @@ def with_hybrid(key: str, size: int) -> dict[str, Any]:
         if r.random() < 0.7:
             config["block_size"] = drawn.size = min(drawn.size, 3)
         slots = num_slots(config)
-        drawn.mixes = drawn.eagle = False
+        drawn.eagle = r.random() < eagle
         kinds = r.choice(HYBRIDS)
+        mixable = not drawn.eagle and "chunked_local" not in kinds and kinds.count("full") < 2
+        drawn.mixes = mixable and r.random() < 0.5
         groups = [drawn.group(kind) for kind in kinds]
         for group in groups:
             if "chunk" in group:
                 group["chunk"] = -(-group["chunk"] // drawn.size) * drawn.size
+        if drawn.mixes and r.random() < 0.15:
+            config["hash_block_size"] = r.choice((1, drawn.size))
         r.shuffle(groups)
-        config |= {"groups": groups, **_written_nowhere(drawn.drafts())}
+        config |= {"groups": groups, **drawn.drafts()}
         if r.random() < 0.8:
             give_each(config, slots)
         return scenario
 
     return first_built(key, draw)
-
-
-def _written_nowhere(drafts: dict[str, Any]) -> dict[str, Any]:
-    """Drafts of what has no layers of its own in the cache."""
-    if drafts.get("spec_method") == "eagle":
-        drafts["spec_method"] = "draft_model"
-    return drafts
 
 
 def num_slots(config: dict[str, Any]) -> int:

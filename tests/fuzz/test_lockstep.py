@@ -163,14 +163,14 @@ def test_they_agree_on_what_is_right_beside_the_core(family: str) -> None:
 @pytest.mark.oracle
 @pytest.mark.parametrize("family", ["waits", "remote", "sessions", "windows", "items", "hybrid"])
 def test_beside_the_core_they_agree_with_the_live_engine(oracle: Oracle, family: str) -> None:
-    """No line differs, and few scenarios are refused."""
+    """No line differs, and less than half of the scenarios are refused."""
     taken = 0
-    for number in range(12):
+    for number in range(16):
         scenario = FAMILIES[family].make(f"6:{number}", 25, lockstep.features(lockstep.ENGINES))
         outcome = lockstep.run(scenario, lockstep.ENGINES, oracle)
         assert not outcome.differences, (number, outcome.differences)
         taken += not outcome.refused
-    assert taken >= 8
+    assert taken > 8
 
 
 @pytest.mark.slow

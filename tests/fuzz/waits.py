@@ -9,8 +9,8 @@ import zlib
 from typing import Any
 
 from fuzz import drafts
-from fuzz.encoder_scenarios import encoder_scenario
-from fuzz.groups import with_groups
+from fuzz.encoder_scenarios import LENGTHS, encoder_scenario, items_scenario
+from fuzz.groups import with_groups, with_hybrid, with_window
 from fuzz.waits_play import Play
 
 from nullblock.conformance.engine import ALL_FEATURES, CORE_FEATURES, Feature
@@ -173,22 +173,78 @@ class Waits:
         return event
 
 
+class EncoderWaits(Waits):
+    """Adds waiting to a scenario with encoder inputs; in a few, later chunks of sessions have some
+    too, which the reference alone has.
+    """
+
+    def settle(self) -> None:
+        """The configuration; drafts of any length, which grammars may reject."""
+        super().settle()
+        if self.config.get("num_spec_tokens"):
+            ahead = self.config["async_scheduling"]
+            length = self.ask.pick(("all", "hash", [2, 0, 1]))
+            self.config["drafts"] = {"length": length, "fill_in": ahead and self.ask.chance(80)}
+        self.shows_later = self.ask.chance(10)
+
+    def waiting(self, event: Event) -> Event:
+        """An arrival that may wait for something; no session of embeddings or of vectors."""
+        made = super().waiting(event)
+        if made.get("pooling") or made.get("prompt_embeds"):
+            made.pop("resumable", None)
+            made.pop("grammar", None)
+        return made
+
+    def chunk(self, id: str) -> Event:
+        """The next chunk of a session, or its end."""
+        event, ask = super().chunk(id), self.ask
+        if self.shows_later and event["resumable"] and ask.chance(60):
+            number, decodes = ask.integer(0, len(LENGTHS) - 1), "is_encoder_decoder"
+            item = {"hash": f"m{number}", "offset": 0, "length": LENGTHS[number]}
+            if not self.config["encoder"].get(decodes):
+                item["offset"] = ask.integer(0, 3)
+            event["mm_features"] = [item]
+        return event
+
+
+def give_clients(ask: Choices, base: Scenario) -> None:
+    """Clients that are told of the ends of their requests."""
+    base["config"]["include_finished_set"] = True
+    for event in base["events"]:
+        if event["op"] == "add":
+            event["client_index"] = ask.integer(0, 2)
+
+
 def with_sessions(seed: str, size: int = 30) -> Scenario:
-    """The scenario of a seed with sessions, FCFS, with drafts or without; at times with adapters
-    that are capped, or with grammars where there are no drafts.
+    """The scenario of a seed with sessions, FCFS, with drafts or without, with groups, windows or
+    encoder inputs; at times with adapters that are capped, or with grammars where there are no
+    drafts.
     """
     ask = Seeded(f"sessions:{seed}")
-    has_drafts = ask.chance(35)
     features = CORE_FEATURES - {Feature.priority} | {Feature.streaming}
-    if has_drafts:
-        base = drafts.seeded(seed, size, features | {Feature.drafts})
-    else:
-        base = make(ask, size, features)
-    base["config"]["policy"] = "fcfs"
-    waits = Waits(ask, base, frozenset({Feature.streaming}))
-    others = ("lora",) if has_drafts else ("lora", "grammar")
+    match ask.integer(0, 99):
+        case n if n < 25:
+            base = drafts.seeded(seed, size, features | {Feature.drafts})
+        case n if n < 35:
+            base = with_window(seed, size)
+        case n if n < 50:
+            base = with_hybrid(seed, size, eagle=0.1)
+        case n if n < 65:
+            base = items_scenario(zlib.crc32(seed.encode()), size)
+        case _:
+            base = make(ask, size, features)
+    config = base["config"]
+    config["policy"] = "fcfs"
+    if ask.chance(20):
+        config["use_v2_model_runner"] = True
+    waits = _kind_of(base)(ask, base, frozenset({Feature.streaming}))
+    others = ("lora",) if config.get("num_spec_tokens") else ("lora", "grammar")
     waits.kinds |= {kind for kind in others if ask.chance(15)}
     return waits.scenario()
+
+
+def _kind_of(base: Scenario) -> type[Waits]:
+    return EncoderWaits if base["config"].get("encoder") else Waits
 
 
 def seeded(seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURES) -> Scenario:
@@ -210,10 +266,22 @@ def seeded(seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURE
 def with_connector(
     seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURES
 ) -> Scenario:
-    """The scenario of a seed in which there is a connector, beside a cap or grammars at most."""
+    """The scenario of a seed in which there is a connector: beside a cap or grammars, drafts,
+    encoder inputs, or several clients.
+    """
     ask = Seeded(f"remote:{seed}")
     kinds = {Feature.kv_connector} | ({Feature.lora_cap, Feature.structured_output} & features)
+    match ask.integer(0, 99):
+        case n if n < 25 and Feature.drafts in features:
+            base = drafts.seeded(seed, size, CORE_FEATURES | {Feature.drafts})
+            kinds = kinds - {Feature.structured_output}
+        case n if 25 <= n < 40 and Feature.encoder_inputs in features:
+            base = items_scenario(zlib.crc32(seed.encode()), size)
+        case _:
+            base = make(ask, size, CORE_FEATURES)
+    if Feature.clients in features and ask.chance(25):
+        give_clients(ask, base)
     only = CORE_FEATURES | ({Feature.kv_connector} if ask.chance(70) else kinds)
-    made = Waits(ask, make(ask, size, CORE_FEATURES), frozenset(only))
+    made = _kind_of(base)(ask, base, frozenset(only))
     made.kinds.add("connector")
     return made.scenario()

@@ -34,7 +34,9 @@ SMALL = Config(
 ELSEWHERE = {"LIFE-1", "LIFE-2", "LIFE-3", "LIFE-4", "LIFE-5", "LIFE-7", "LIFE-8", "LIFE-9"}
 """Rules that fire between steps, from text that is never erased."""
 ELSEWHERE |= {"HASH-13", "HASH-14", "WAIT-43", "ENC-15"}
-ELSEWHERE |= {"GROUP-4", "GROUP-5", "GROUP-6", "GROUP-7"}  # here layers see all of the past
+ELSEWHERE |= {"GROUP-4", "GROUP-5", "GROUP-6", "GROUP-7", "GROUP-20"}
+# Here there is one group, whose layers see all of the past.
+ELSEWHERE |= {"UPD-53"}  # and one client, that hears of no ends
 ELSEWHERE |= {rule.id for rule in RULES.values() if rule.id.startswith(("SESS-", "REMOTE-"))}
 # What judges traces is erased, and no trace has a session or a connector.
 

@@ -90,12 +90,21 @@ PINNED = {
     "lossy-ahead": (2_553, 8_345, 21),
     "lossy-now-ends": (2_875, 8_593, 28),
     "loads-priority": (1_552, 4_677, 23),
+    "hybrid-eagle": (146, 584, 16),
+    "hybrid-sizes": (1_480, 7_400, 16),
+    "rules-hybrid-sizes": (308, 924, 14),
+    "sessions-window": (1_199, 2_554, 20),
+    "sessions-hybrid": (1_155, 2_439, 27),
+    "sessions-items": (730, 2_694, 16),
+    "remote-drafts": (542, 974, 31),
+    "remote-items": (933, 2_960, 20),
+    "remote-clients": (416, 1_307, 16),
     "rules-remote": (2_378, 7_241, 22),
 }
 """States, transitions and depth of each scope. A change of the rules changes them: say why."""
 REACHED_BY = (
     *("priority", "uncut", "inflight", "orphans", "pauses", "ahead", "resets"),
-    *("sessions", "sessions-ahead"),
+    *("sessions", "sessions-ahead", "sessions-hybrid", "clients"),
     *("drafts", "drafts-ahead", "chunks", "rules-waiting", "items-whole", "items-ahead"),
     *("pooling", "loads", "sends", "lossy", "lossy-now", "lossy-now-ends"),
 )

@@ -129,12 +129,14 @@ def test_slots_are_given_in_all_groups_or_in_none() -> None:
 
 
 def test_what_is_lacking_is_counted_by_group_and_the_gate_knows_the_window() -> None:
-    """ALLOC-1, GROUP-3: of ten blocks full attention asks for all, the window for its cap."""
+    """ALLOC-1, GROUP-3: of the ten blocks of twenty tokens full attention asks for all, the window
+    for its cap.
+    """
     s = state(FULL, WINDOW, max_model_len=30)
     arrive(s, "a0", 20, 1)
-    assert lacking(s, "a0", 10) == 20
+    assert lacking(s, "a0", 20) == 20
     cap = s.k.config.admission_cap(WINDOW)
-    assert 0 < cap < 10 and lacking_whole(s, "a0", 10) == 10 + cap
+    assert 0 < cap < 10 and lacking_whole(s, "a0", 20) == 10 + cap
 
 
 def test_a_story_tells_the_blocks_of_every_group() -> None:

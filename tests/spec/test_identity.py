@@ -237,6 +237,8 @@ def test_what_a_rule_changes_it_is_known_to_write() -> None:
             "pooling",
             "sessions",
             "sessions-ahead",
+            "sessions-hybrid",
+            "clients",
             "loads",
             "sends",
             "lossy",

@@ -26,7 +26,7 @@ OPERATIONS = {
     *("update_from_output", "add", "abort", "reset_prefix_cache", "reset_running_requests"),
     *("evict_blocks", "pause"),
 }
-SEARCHED = ("GROUP-", "ENC-", "UPD-51", "UPD-52", "OUT-20", "SESS-", "REMOTE-")
+SEARCHED = ("GROUP-", "ENC-", "UPD-51", "UPD-52", "UPD-53", "OUT-20", "SESS-", "REMOTE-")
 """What the explorer speaks of, and not the prover, by how it begins."""
 Change = Callable[[str, Any], None]
 OBLIGATIONS = 10_000

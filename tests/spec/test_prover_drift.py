@@ -146,6 +146,8 @@ def damaged(s: Any, r: random.Random) -> Any:
             m = getattr(new, f)
             for key in r.sample(list(m), min(1, len(m))):
                 m[key] += r.choice((-1, 1))
+    # Past its length a sequence has no members, whichever form it has.
+    new.run = type(new.run)((j, x) for j, x in new.run.items() if j < new.nr)
     return new
 
 

@@ -54,7 +54,7 @@ RARE = {
     "evict_lacking": "vllm-0.22.1 has it: below",
 }
 SCOPES = (
-    *("sessions", "sessions-ahead", "rules-sessions"),
+    *("sessions", "sessions-ahead", "rules-sessions", "sessions-hybrid", "clients"),
     *("loads", "sends", "lossy", "lossy-now", "lossy-now-ends", "rules-remote"),
 )
 """Scopes whose random ways fire what the random runs have no world for: a client that sends

@@ -25,7 +25,7 @@ h4 { margin: 1rem 0 .3rem; font-size: .95rem; }
   color: var(--bad); background: var(--card); font-weight: 700; }
 a.word:hover { outline: 2px solid var(--fg); } a { color: inherit; }
 :focus-visible { outline: 3px solid var(--exhaustive); outline-offset: 2px; }
-.words > div, .facts > div { display: flex; gap: .8rem; align-items: baseline; }
+.words > div, .facts > li { display: flex; gap: .8rem; align-items: baseline; }
 .words > div { margin: .35rem 0; } .words dt { flex: 0 0 13rem; } dd { margin: 0; }
 .engines { display: grid; grid-template-columns: repeat(auto-fit, minmax(18rem, 1fr));
   gap: 1rem; }
@@ -60,11 +60,11 @@ a.word:hover { outline: 2px solid var(--fg); } a { color: inherit; }
   padding: .2rem .7rem; text-decoration: none; background: var(--card); }
 .panel pre { white-space: pre-wrap; }
 .sentence { font-size: 1.05rem; } .why { color: var(--bad); font-weight: 600; }
-.facts { columns: 2 20rem; column-gap: 1.5rem; font-size: .88rem; }
-.facts > div { break-inside: avoid; border-bottom: 1px solid var(--line); padding: .1rem 0; }
-.facts dt { font: 13px/1.5 ui-monospace, monospace; flex: 0 0 auto; }
-.facts dd { color: var(--dim); margin-left: auto; text-align: right; }
-.facts .bad dd, .facts .bad dt { color: var(--bad); font-weight: 700; }
+.facts { columns: 2 20rem; column-gap: 1.5rem; list-style: none; padding: 0;
+  font: 13px/1.5 ui-monospace, monospace; }
+.facts > li { break-inside: avoid; border-bottom: 1px solid var(--line); padding: .1rem 0; }
+.facts b { color: var(--dim); font-weight: 400; margin-left: auto; text-align: right; }
+.facts .bad, .facts .bad b { color: var(--bad); font-weight: 700; }
 .ids { font: 11px/1.6 ui-monospace, monospace; overflow-wrap: anywhere; }
 .beats { padding-left: 1.6rem; } .beats > li { border-top: 1px solid var(--line);
   padding: .3rem 0 .5rem .3rem; } .beats h4 { display: inline; } .beats ul { margin: .3rem 0; }

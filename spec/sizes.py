@@ -1,0 +1,61 @@
+"""The readings of sizes: how many blocks of a table so many tokens need, fill, and may be hit by.
+
+Where there is one group every block has one size, and these say what the core says. The blocks of
+several groups may be of several sizes, each a multiple of what one hash covers: a request then has
+tables of several lengths for the same tokens. A prefix hit ends where a block of every group does,
+at a multiple of all sizes, and so does what is cached.
+"""
+
+from nullblock.spec.catalogue import clause
+from nullblock.spec.kernel import State, Value, both, either
+
+
+def blocks_of(s: State, t: Value, tokens: Value) -> Value:
+    """Blocks of table t that so many tokens need: rounded up."""
+    return -(-tokens // s.k.size_of(t)) if s.k.several else s.k.blocks(tokens)
+
+
+def full_of(s: State, t: Value, tokens: Value) -> Value:
+    """Blocks of table t that so many tokens fill: rounded down."""
+    return tokens // s.k.size_of(t) if s.k.several else s.k.full(tokens)
+
+
+def tokens_of(s: State, t: Value, blocks: Value) -> Value:
+    """Tokens in so many blocks of table t."""
+    return blocks * s.k.size_of(t) if s.k.several else s.k.tokens(blocks)
+
+
+@clause("GROUP-18")
+def cacheable(s: State, tokens: Value) -> Value:
+    """Of several groups as many tokens are cached as a prefix hit may cover: a multiple of the
+    sizes of all their blocks.
+
+    Source: HybridKVCacheCoordinator.cache_blocks. A full block behind the last such multiple
+    waits, in a group of smaller blocks too.
+    """
+    return tokens // s.k.span_unit * s.k.span_unit if s.k.several else tokens
+
+
+def cached_of(s: State, t: Value, tokens: Value) -> Value:
+    """Blocks of table t that are cached once so many tokens are."""
+    return full_of(s, t, cacheable(s, tokens))
+
+
+@clause("GROUP-19")
+def is_left_out(s: State, t: Value, i: Value) -> Value:
+    """A block that no prefix hit can need is counted as cached and gets no hash: of a window, with
+    blocks smaller than a hit's unit, one that lies before the window of each end a hit may have.
+
+    Source: SlidingWindowManager._cache_block_mask. With a window of one token that is every block,
+    and such a group is never hit.
+    """
+    if not s.k.several:
+        return False
+    in_unit = s.k.span_unit // s.k.size_of(t)
+    seen = -(-(s.k.window_of(t) - 1) // s.k.size_of(t))
+    return both(s.k.window_of(t) > 0, in_unit > 1, i % in_unit < in_unit - seen)
+
+
+def is_hashless(s: State, t: Value, i: Value) -> Value:
+    """Whether block i of table t has no hash though it is counted as cached."""
+    return either(i >= s.ncached[t], is_left_out(s, t, i))

@@ -1,0 +1,25 @@
+"""The readings of slots: of the request that asks for some, what this step needs for it."""
+
+from nullblock.spec.drafts import lookahead
+from nullblock.spec.kernel import State, Value, least
+from nullblock.spec.sizes import blocks_of, cached_of
+
+
+def slots(s: State) -> Value:
+    """Tokens for which the actor's tables must have blocks."""
+    return least(s.goal + lookahead(s), s.k.max_len)
+
+
+def room(s: State, t: Value) -> Value:
+    """Blocks that the actor's table t must have."""
+    return blocks_of(s, t, slots(s))
+
+
+def filled(s: State, r: Value) -> Value:
+    """Tokens of the actor r that are known and that this step computes, or an earlier one has."""
+    return least(s.goal, s.ntok[r])
+
+
+def hashable(s: State, t: Value) -> Value:
+    """Blocks of the actor's table t that are cached with what this step fills."""
+    return cached_of(s, t, filled(s, s.k.owner(t)))
