@@ -12,7 +12,7 @@ from nullblock.conformance.checker.replay import Replay, Unexplained
 from nullblock.conformance.checker.verdict import First, Verdict
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.reader import Located, TraceReader
-from nullblock.conformance.trace.records import Header
+from nullblock.conformance.trace.records import Error, Header, Update
 from nullblock.spec.kernel import Engines
 from nullblock.spec.profiles import Semantics, UnknownSwitch, profile, with_switches
 
@@ -142,7 +142,7 @@ class _Judge:
         self.verdict.verdict = "VIOLATION"
         self.verdict.first = First(
             line=located.line,
-            step=self.replay.steps,
+            step=_step(located.record, self.replay),
             rule=m.rule,
             what=m.what,
             expected=m.expected,
@@ -168,6 +168,7 @@ class _Judge:
             self.path,
             first.line,
             first.file,
+            first.step,
             tuple(self.last)[-BEFORE - 1 : -1],
         )
         explanation = story.explain(case)
@@ -205,3 +206,16 @@ class _Judge:
                 verdict.verdict = "CONFORMS"
             else:
                 verdict.missing.append("decisions: there are none in the trace")
+
+
+def _step(record: object, replay: Replay) -> int:
+    """Which step a decision is of that was just compared: an update is of the oldest in flight."""
+    match record:
+        case Update(step=step):
+            return step
+        case Error(during="schedule"):
+            return replay.steps + 1
+        case Error(during="update"):
+            return replay.steps - (int(replay.s.steps) - int(replay.s.oldest))
+        case _:
+            return replay.steps

@@ -17,7 +17,7 @@ class First:
     line: int
     """From 1, inside `file`."""
     step: int
-    """The step decided, or the last one before; 0 before any."""
+    """The step scheduled or updated, or the last one scheduled before; 0 before any."""
     rule: str | None
     """ID of the rule that decides otherwise; None for damage."""
     what: str
