@@ -195,7 +195,8 @@ class _Judge:
         verdict = self.verdict
         verdict.last, verdict.replay = tuple(self.last), self.replay
         if self.replay is not None:
-            verdict.steps, verdict.decisions = self.replay.steps, self.replay.decisions
+            verdict.steps, verdict.decisions = self.replay.decided, self.replay.decisions
+            verdict.began_after = self.replay.began_after or 0
             verdict.rules = dict(self.replay.fired)
         if verdict.verdict == "INCONCLUSIVE" and not self.silent:
             unjudged = self.replay.unjudged() if self.replay is not None else []

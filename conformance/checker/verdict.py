@@ -53,6 +53,8 @@ class Verdict:
     profile: str = ""
     steps: int = 0
     """Steps that were decided again."""
+    began_after: int = 0
+    """Steps that had been scheduled where judging began: those were not judged."""
     decisions: int = 0
     """Recorded decisions and observations that were compared."""
     rules: dict[str, int] = field(default_factory=dict)
