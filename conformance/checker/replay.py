@@ -79,6 +79,11 @@ class Replay:
         self.fired: Counter[str] = Counter()
         self.machine = fast.Machine(self.k)
         self.steps = 0
+        """The number of the last step; more than were decided again, if it began in the middle."""
+        self.decided = 0
+        """Steps that were decided again."""
+        self.began_after: int | None = 0 if header.start == "empty" else None
+        """Steps that the engine had scheduled where judging began; None: it has not begun."""
         self.decisions = 0
         self.known = header.start == "empty"
         """Whether the rules know what the engine's state is."""
@@ -173,6 +178,8 @@ class Replay:
             self._know(request, sizes)
         self.s = restore(self.k, record, self.names)
         self.steps = record.step
+        if self.began_after is None:
+            self.began_after = record.step
         self.known, self.hears = True, False
         self.compare(contradictions(self.s, record))
 
@@ -212,6 +219,7 @@ class Replay:
 
     def _schedule(self, record: Schedule) -> None:
         self.steps += 1
+        self.decided += 1
         try:
             out = self.machine.schedule(self.s, self.fired)
         except (Disabled, Broken, *CONFUSED) as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 from nullblock.conformance.checker import advice, trail, views
 from nullblock.conformance.checker.decisions import Mismatch
-from nullblock.conformance.checker.explanation import Explanation, describe
+from nullblock.conformance.checker.explanation import Explanation, describe, when
 from nullblock.conformance.checker.replay import Replay
 from nullblock.conformance.checker.trail import Moment
 from nullblock.conformance.trace.reader import Located
@@ -46,6 +46,7 @@ class Case:
     """The trace, if it can be read once more."""
     line: int
     file: str
+    step: int
     before: tuple[Located, ...]
 
 
@@ -94,7 +95,7 @@ def tell(case: Case, e: Explanation) -> tuple[str, ...]:
 
 def _lines(case: Case, e: Explanation) -> Iterator[str]:
     m = case.mismatch
-    yield f"step {case.replay.steps}: {m.what}"
+    yield f"{when(case.step, case.replay.steps)}: {m.what}"
     yield f"the rules of {case.label} say: {e.expected}"
     yield f"the trace says: {e.recorded}"
     yield f"{m.rule}: {e.sentence} (nullblock rules {m.rule})"

@@ -155,7 +155,8 @@ def _of_a_trace(
     assert first is not None and first.mismatch is not None and replay is not None
     mismatch = _refined(first.mismatch, entered, replay.s)
     last = tuple(verdict.last)[-BEFORE - 1 : -1]
-    case = story.Case(mismatch, replay, semantics, label, path, first.line, first.file, last)
+    at = (path, first.line, first.file, first.step)
+    case = story.Case(mismatch, replay, semantics, label, *at, last)
     told = story.explain(case)
     return Why(
         mismatch.rule,
