@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.checker import drafts, items
+from nullblock.conformance.checker import drafts, items, sessions
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.facts import GRAMMARS, Chain, NotRecorded, Recorded
 from nullblock.conformance.checker.names import Names
@@ -20,6 +20,7 @@ from nullblock.spec import facts
 from nullblock.spec.fields import (
     CHUNK,
     GRAMMAR,
+    INPUT,
     PREEMPTED,
     RUNNING,
     TOKEN,
@@ -49,11 +50,13 @@ def restore(k: Recorded, seen: State, names: Names) -> Any:
     _complete(k, seen)
     k.requests.clear()
     k.chains.clear()
-    k.refused = []
+    k.refused, k.refused_next = [], []
+    k.talk.clear()
     s: Any = k.start()
     arrivals = sorted(seen.requests, key=lambda q: q.id) if k.priority else seen.requests
     for q in arrivals:
         _request(s, q)
+    sessions.restore(s, seen.requests)
     if isinstance(s.run, list):
         s.run += [None] * len(seen.running)  # a state that lists too many is judged all the same
     for r in seen.running:
@@ -96,7 +99,8 @@ def contradictions(s: Any, seen: State) -> Iterator[Mismatch]:
         ({RUNNING}, seen.running, "RUN-19", "who runs"),
         ({WAITING, PREEMPTED}, seen.waiting, "WAIT-12", "who waits"),
     ):
-        ours = sorted(r for r in s.k.requests if s.stage[r] in stages)
+        alive = (r for r in s.k.requests if not sessions.in_no_queue(s, r))
+        ours = sorted(r for r in alive if s.stage[r] in stages)
         if ours != sorted(listed):
             yield Mismatch(rule, what, ours, sorted(listed))
     if s.k.encodes:
@@ -134,7 +138,10 @@ def _complete(k: Recorded, seen: State) -> None:
     if missing:
         raise NotRecorded(*(f"`{name}` of the state at step {seen.step}" for name in missing))
     for q in seen.requests:
-        blocked = q.status in BLOCKED.values() and GRAMMARS in q.features
+        if missing := tuple(sessions.missing(q)):
+            raise NotRecorded(*missing)
+        blocked = q.status == BLOCKED[GRAMMAR] and GRAMMARS in q.features
+        blocked |= q.status == BLOCKED[INPUT] and sessions.RESUMABLE in q.features
         if q.status not in STAGE and not blocked:
             raise NotRecorded(f"what the status {q.status} of request {q.id} means")
         if q.prompt is UNSET or q.max_tokens is UNSET or q.blocks is UNSET:
@@ -149,6 +156,9 @@ def _complete(k: Recorded, seen: State) -> None:
             raise NotRecorded(f"the chain numbers of request {q.id}")
         if k.priority and q.arrival is UNSET:
             raise NotRecorded(f"the arrival time of request {q.id}, under the PRIORITY policy")
+    for r, times in Counter(seen.running + seen.waiting).items():
+        if times > 1:
+            raise NotRecorded(f"how request {r} goes on, which is queued {times} times")
     known = {q.id for q in seen.requests}
     for step in told(seen.in_flight):
         for r in known.intersection(step.gone):
