@@ -13,6 +13,7 @@ from nullblock.conformance.encoder_format import MOST_ITEMS
 from nullblock.conformance.groups import kind_of_layers
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import Add, CacheGroup, Encoder, Header, Output
+from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.spec import facts
 from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
 from nullblock.spec.concrete import MAPS, State
@@ -171,10 +172,16 @@ class Recorded(RecordEnv):
                 self.heard.append(self.numbered(s, event))
 
     def numbered(self, s: State, event: CacheEvent) -> Heard:
-        """An event in chain numbers. Of a range the null blocks have none, but tokens."""
+        """An event in chain numbers. Of a range the null blocks have none, but tokens.
+
+        Raises IndexError for a block that the table has not, as vLLM does where it tells events of
+        a request that is longer than max_model_len.
+        """
         match event:
             case BlockStored(table=t, first=first, last=last):
-                r = self.owner(t)
+                r, held = self.owner(t), s.tlen[t]  # type: ignore[attr-defined]
+                if last > held:
+                    raise IndexError(f"request {r} has {held} blocks")
                 chain = tuple(self.chain(r, i) for i in range(first, last) if not is_null(s, t, i))
                 before = self.chain(r, first - 1) if first else None
                 window = self.window_of(t)
@@ -209,7 +216,7 @@ class Recorded(RecordEnv):
             adapter=add.adapter,
             grammar=GRAMMARS in add.features,
             items=items(add.items),
-            resumable=sessions.RESUMABLE in add.features,
+            resumable=RESUMABLE in add.features,
         )
         self.chains[add.id] = Chain(() if add.chain is UNSET else add.chain)
 

@@ -50,6 +50,7 @@ from nullblock.conformance.trace.records import (
     State,
     Update,
 )
+from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.spec.erased.program import rule_at
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.hybrid import holds_nothing
@@ -217,7 +218,7 @@ class Replay:
         if missing:
             raise NotRecorded(*(f"{why} of request {request.id}" for why in missing))
         changed = GRAMMARS in request.features and self.k.let_wait()
-        changed |= sessions.RESUMABLE in request.features and self.k.let_continue()
+        changed |= RESUMABLE in request.features and self.k.let_continue()
         if changed:
             self.machine = fast.Machine(self.k)
 
@@ -336,6 +337,13 @@ class Replay:
             return
         except CONFUSED as error:
             raise NotRecorded(f"what the rules say where {record.type} was raised") from error
+        except NotRecorded as unknown:
+            if record.during == "schedule":
+                raise
+            raise NotRecorded(f"what was sampled when update raised {record.type}") from unknown
+        s, most = self.s, self.k.max_len
+        if not self.k.listening and any(s.ntok[s.run[i]] > most for i in range(s.nr)):
+            raise NotRecorded(f"whether KV events are told, where {record.type} was raised")
         rule = FIRST_RULE[record.during]
         what = f"{record.during} raises"
         raise Unexplained(Mismatch(rule, what, "it decides", f"it raised {record.type}"))

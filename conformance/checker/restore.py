@@ -16,6 +16,7 @@ from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.facts import GRAMMARS, Chain, NotRecorded, Recorded
 from nullblock.conformance.checker.names import Names
 from nullblock.conformance.trace.records import RequestState, State, StepInFlight
+from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.spec import facts
 from nullblock.spec.fields import (
     CHUNK,
@@ -138,10 +139,10 @@ def _complete(k: Recorded, seen: State) -> None:
     if missing:
         raise NotRecorded(*(f"`{name}` of the state at step {seen.step}" for name in missing))
     for q in seen.requests:
-        if missing := tuple(sessions.missing(q)):
-            raise NotRecorded(*missing)
+        if unknown_chunks := tuple(sessions.missing(q)):
+            raise NotRecorded(*unknown_chunks)
         blocked = q.status == BLOCKED[GRAMMAR] and GRAMMARS in q.features
-        blocked |= q.status == BLOCKED[INPUT] and sessions.RESUMABLE in q.features
+        blocked |= q.status == BLOCKED[INPUT] and RESUMABLE in q.features
         if q.status not in STAGE and not blocked:
             raise NotRecorded(f"what the status {q.status} of request {q.id} means")
         if q.prompt is UNSET or q.max_tokens is UNSET or q.blocks is UNSET:

@@ -6,9 +6,9 @@ from msgspec import UNSET
 
 from nullblock.conformance.checker.facts import GRAMMARS, Chain, Recorded
 from nullblock.conformance.checker.items import ITEMS, items
-from nullblock.conformance.checker.sessions import RESUMABLE
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import RequestState, State
+from nullblock.conformance.trace.sessions import RESUMABLE
 
 _RECORDER = "record it again: a recorder writes what happens, in its order"
 FACTS = {

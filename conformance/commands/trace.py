@@ -98,8 +98,14 @@ def _record(
     made = make_engine(engine, taken.config, semantics, device)
     with trace_file(output) as writer:
         told = engine.value, version("nullblock"), label, semantics
-        has = {"grammars": has_grammars(taken), "sessions": has_sessions(taken)}
-        writer.write(header(taken.config, *told, **has))
+        writer.write(
+            header(
+                taken.config,
+                *told,
+                grammars=has_grammars(taken),
+                sessions=has_sessions(taken),
+            )
+        )
         tape = Tape(
             *(made, taken, writer.write),
             tagged_keys=semantics.extra_keys_tagged,

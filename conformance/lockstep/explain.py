@@ -133,8 +133,14 @@ def record(
     kind: type[Tape] = StateTape if subject.shows == "full" else Tape
     with trace_file(path) as writer:
         told = subject.short, version("nullblock"), label, semantics
-        has = {"grammars": has_grammars(taken), "sessions": has_sessions(taken)}
-        writer.write(header(taken.config, *told, **has))
+        writer.write(
+            header(
+                taken.config,
+                *told,
+                grammars=has_grammars(taken),
+                sessions=has_sessions(taken),
+            )
+        )
         tagged = semantics.extra_keys_tagged
         tape: Any = kind(engine, taken, writer.write, tagged_keys=tagged, semantics=semantics)
         with limited(PATIENCE):
