@@ -320,27 +320,23 @@ class Recorded(RecordEnv):
         return self.kinds.get(r, PLAIN) if self.kinds else PLAIN
 
     def chunk_len(self, r: Any, n: int) -> int:
-        return self.talk.chunk(r, n).length
+        return self.talk.sent[r][n].length
 
     def chunk_limit(self, r: Any, n: int) -> int:
-        return self.talk.chunk(r, n).max_tokens if n else self.max_tokens(r)
+        return self.talk.sent[r][n].max_tokens if n else self.max_tokens(r)
 
     def extended(self, r: Any, past: int, kept: int, known: int) -> int:
-        turn, min_tokens = self.talk.take(r, past + 1)
+        taken, min_tokens = self.talk.take(r, past + 1)
         self.requests[r] = replace(self.requests[r], min_tokens=min_tokens)
         if self.sem.chunks_rehash:
             self.chains[r].cut(known // self.block_size)
-        for run in (turn.chain if turn is not None else ()) or ():
+        for run in (taken.chain if taken is not None else ()) or ():
             self.chains[r].extend(*run)
         return past + 1
 
     def note(self, s: State, r: Any, why: Any) -> None:
-        unknown = None if why == CONTINUE else sessions.stops(s, r)
-        if unknown is not None:
-            raise NotRecorded(unknown)
-        refused = sessions.refused_next(s, r, why)
-        if refused is not None:
-            self.refused_next.append((r, refused))
+        if self.sessions and why != CONTINUE:
+            self.stops(s, r, why)
         self.taken.append(r)
         if why == ERROR:
             # A stop id is reported all the same.
@@ -349,6 +345,13 @@ class Recorded(RecordEnv):
             self.rejected.add(r)
         if why != CONTINUE:
             self.ends.append((r, why))
+
+    def stops(self, s: State, r: Any, why: Any) -> None:
+        """A request stops, which may be a session. Raises NotRecorded."""
+        if unknown := sessions.unknown_stop(s, r):
+            raise NotRecorded(unknown)
+        if refused := sessions.refused_next(s, r, why):
+            self.refused_next.append((r, refused))
 
     def most_items(self) -> int:
         return MOST_ITEMS

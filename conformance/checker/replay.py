@@ -258,7 +258,7 @@ class Replay:
 
     def _update(self, record: Update) -> None:
         refused = dict(self.k.refused)
-        self.k.talk.turns = dict(record.turns)
+        self.k.talk.told = {turn.id: turn.taken for turn in record.turns}
         self._apply(record.ids)
         alike = fast.passed_on_alike(self.k, record)
         self.compare(() if alike else self._outcomes(record))

@@ -1,16 +1,15 @@
 """Streaming sessions in a replay: what a trace tells of them, compared with what the rules say."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.trace.errors import Malformed
-from nullblock.conformance.trace.records import Chunk, RequestState, SessionEnd, Turn, Turns
+from nullblock.conformance.trace.records import Chunk, RequestState, SessionEnd, Taken, Turn
 from nullblock.conformance.trace.sessions import RESUMABLE, QueuedChunk, SessionState
-from nullblock.spec.facts import Chunk as Sent
 from nullblock.spec.fields import INPUT, STOPPED_BY_ID, WAITING
 from nullblock.spec.machine import sessions
 from nullblock.spec.names import BLOCKED
@@ -26,13 +25,22 @@ AWAITS_INPUT = BLOCKED[INPUT]
 """The status of a session that waits for a chunk."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A chunk."""
+
+    length: int
+    max_tokens: int
+    min_tokens: int
+
+
 class Talk:
     """What sessions were sent, and what they take, by number. Memory: what is not taken."""
 
     def __init__(self) -> None:
-        self.sent: dict[int, dict[int, tuple[Sent, int]]] = {}
-        """Of each session, by place from 1: chunks and their min_tokens, from its last one on."""
-        self.turns: dict[int, Turn | None] = {}
+        self.sent: dict[int, dict[int, Sent]] = {}
+        """Of each session, by place from 1: its chunks, from the one that it took last on."""
+        self.told: dict[int, Taken | None] = {}
         """What the trace tells that sessions take now."""
         self.by_stop_id: set[int] = set()
         """Sessions of which an earlier turn has ended with a stop id: all later ends say so."""
@@ -45,23 +53,18 @@ class Talk:
     def clear(self) -> None:
         """Nothing is known any more."""
         self.sent.clear()
-        self.turns.clear()
+        self.told.clear()
         self.by_stop_id.clear()
 
     def send(self, r: int, place: int, chunk: Chunk | QueuedChunk) -> None:
         """A chunk arrives."""
-        sent = Sent(chunk.prompt, chunk.max_tokens)
-        self.sent.setdefault(r, {})[place] = sent, chunk.min_tokens
+        sent = Sent(chunk.prompt, chunk.max_tokens, chunk.min_tokens)
+        self.sent.setdefault(r, {})[place] = sent
 
-    def chunk(self, r: int, n: int) -> Sent:
-        """The n-th chunk after its first."""
-        return self.sent[r][n][0]
-
-    def take(self, r: int, n: int) -> tuple[Turn | None, int]:
+    def take(self, r: int, n: int) -> tuple[Taken | None, int]:
         """Session r takes its n-th chunk: what the trace tells of that, and its min_tokens."""
-        _, min_tokens = self.sent[r][n]
         self.sent[r].pop(n - 1, None)
-        return self.turns.get(r), min_tokens
+        return self.told.get(r), self.sent[r][n].min_tokens
 
 
 def why_not(policy: str, semantics: Semantics) -> str | None:
@@ -79,7 +82,7 @@ def unknown(chunk: Chunk | QueuedChunk) -> Iterator[str]:
         yield f"the feature {feature} of a later chunk"
 
 
-def stops(s: Any, r: int) -> str | None:
+def unknown_stop(s: Any, r: int) -> str | None:
     """What is not known where a request stops: vLLM would queue a session twice that stops while
     it stands in the skipped queue, or leave one that has ended there. None: nothing.
     """
@@ -111,11 +114,11 @@ def take_chunk(k: Any, s: Any, record: Chunk) -> Iterator[Mismatch]:
         if waits and not can_take(s, r):
             waits = False
             k.refused.append((r, _why_refused(s, r)))
-    k.talk.turns = {r: record.taken}
+    k.talk.told = {r: record.taken}
     sessions.send(s, r)
-    k.talk.turns = {}
+    k.talk.told = {}
     ours = s.ntok[r] if waits else None
-    yield from _turn(s, r, ours, record.taken, "SESS-13")
+    yield from _taken(s, r, ours, record.taken, "SESS-13")
 
 
 def take_end(k: Any, s: Any, record: SessionEnd) -> Iterator[Mismatch]:
@@ -134,15 +137,16 @@ def _check(k: Any, s: Any, r: int, what: str) -> None:
         raise Malformed(f"{what} request {r}, which is no session that is alive", _RECORDER)
 
 
-def turns(k: Any, s: Any, told: Turns) -> Iterator[Mismatch]:
+def turns(k: Any, s: Any, told: Sequence[Turn]) -> Iterator[Mismatch]:
     """Which sessions that stopped in an update go on, and what they take."""
     if not k.sessions and not told:
         return
     ours = {r: _has_now(s, r) for r, _ in k.ends if live(s, r)}
-    if list(ours) != [r for r, _ in told]:
-        yield Mismatch("SESS-6", "which sessions go on", list(ours), [r for r, _ in told])
-    for r, turn in told:
-        yield from _turn(s, r, ours[r], turn, "SESS-6")
+    if list(ours) != [turn.id for turn in told]:
+        theirs = [turn.id for turn in told]
+        yield Mismatch("SESS-6", "which sessions go on", list(ours), theirs)
+    for turn in told:
+        yield from _taken(s, turn.id, ours[turn.id], turn.taken, "SESS-6")
 
 
 def remember(k: Any, s: Any) -> None:
@@ -157,7 +161,7 @@ def _has_now(s: Any, r: int) -> int | None:
     return None if awaits_input(s, r) else int(s.ntok[r])
 
 
-def _turn(s: Any, r: int, ours: int | None, told: Turn | None, rule: str) -> Iterator[Mismatch]:
+def _taken(s: Any, r: int, ours: int | None, told: Taken | None, rule: str) -> Iterator[Mismatch]:
     """What a session takes. Raises Malformed for more content than it has."""
     theirs = None if told is None else told.tokens
     if (ours is None) != (theirs is None):
@@ -188,8 +192,8 @@ def of_request(s: Any, seen: RequestState) -> Iterator[tuple[str, str, Any, Any]
     yield "UPD-4", "stop id of an earlier turn", r in s.k.talk.by_stop_id, told.by_stop_id
 
 
-def _queue(told: SessionState) -> list[tuple[Sent, int]]:
-    return [(Sent(chunk.prompt, chunk.max_tokens), chunk.min_tokens) for chunk in told.chunks]
+def _queue(told: SessionState) -> list[Sent]:
+    return [Sent(chunk.prompt, chunk.max_tokens, chunk.min_tokens) for chunk in told.chunks]
 
 
 def restore(s: Any, requests: Sequence[RequestState]) -> None:
@@ -219,6 +223,15 @@ def missing(q: RequestState) -> Iterator[str]:
     if isinstance(told, SessionState):
         for chunk in told.chunks:
             yield from (f"{why} of session {q.id}" for why in unknown(chunk))
+
+
+def cut_drafts(s: Any, r: int) -> int:
+    """How many drafts behind the end of its last turn may count as computed of a session, as
+    vllm-0.22.1 counts them.
+    """
+    if s.k.sem.late_outputs_dropped or not s.k.resumable(r):
+        return 0
+    return int(s.k.num_spec)
 
 
 def in_no_queue(s: Any, r: int) -> bool:

@@ -35,7 +35,7 @@ from nullblock.conformance.trace.records import (
     SessionEnd,
     State,
     StepInFlight,
-    Turn,
+    Taken,
     Update,
 )
 
@@ -110,7 +110,7 @@ class Order:
                 self._known("grammars of", record.ids)
             case Chunk():
                 self._known("a chunk for", [record.id])
-                self._turn(record.taken)
+                self._taken(record.taken)
             case SessionEnd():
                 self._known("the end of", [record.id])
             case Pause() | Reset() | Evict() | ResetEncoderCache() | Unknown():
@@ -231,12 +231,12 @@ class Order:
             raise Malformed(f"update of step {record.step} before its output", _RECORDER)
         self.awaiting = None
         self.in_flight.popleft()
-        for _, turn in record.turns:
-            self._turn(turn)
+        for turn in record.turns:
+            self._taken(turn.taken)
 
-    def _turn(self, turn: Turn | None) -> None:
+    def _taken(self, taken: Taken | None) -> None:
         """What a session takes fills blocks."""
-        for first, count in (turn.chain if turn is not None else ()) or ():
+        for first, count in (taken.chain if taken is not None else ()) or ():
             self._number_chain(first, count)
 
     def _known(self, what: str, ids: Iterable[int]) -> None:

@@ -46,7 +46,7 @@ from nullblock.conformance.trace.header import (
     Observed,
     TraceConfig,
 )
-from nullblock.conformance.trace.sessions import Chunk, SessionEnd, Turn, Turns
+from nullblock.conformance.trace.sessions import Chunk, SessionEnd, Taken, Turn
 from nullblock.conformance.trace.snapshot import RequestState, State, StepInFlight
 
 FORMAT = "nullblock-trace"
@@ -74,9 +74,9 @@ __all__ = [
     "SessionEnd",
     "State",
     "StepInFlight",
+    "Taken",
     "TraceConfig",
     "Turn",
-    "Turns",
 ]
 
 
@@ -305,7 +305,7 @@ class Update(Line, frozen=True, kw_only=True, tag="update"):
     tokens: list[Count]
     """How many tokens of it, in parallel to ``ids``."""
     finish: list[Finish] = msgspec.field(default_factory=list)
-    turns: Turns = msgspec.field(default_factory=list)
+    turns: list[Turn] = msgspec.field(default_factory=list)
     """Those of them that are sessions and go on."""
     events: list[Event] | UnsetType = UNSET
     """KV events published with it, in order: of everything since the update before."""

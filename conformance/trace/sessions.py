@@ -22,7 +22,7 @@ RESUMABLE = "resumable"
 """The feature of a request that is a session."""
 
 
-class Turn(Piece, frozen=True, kw_only=True):
+class Taken(Piece, frozen=True, kw_only=True):
     """Decision: a session has taken a chunk, behind what it keeps."""
 
     tokens: Count
@@ -32,8 +32,12 @@ class Turn(Piece, frozen=True, kw_only=True):
     other content now."""
 
 
-Turns = list[tuple[RequestNumber, Turn | None]]
-"""Sessions that stop and go on, in the order of the ends; none: it waits for its next chunk."""
+class Turn(Piece, frozen=True, kw_only=True):
+    """Decision: a session stops, and goes on."""
+
+    id: RequestNumber
+    taken: Taken | None = None
+    """None: it waits for its next chunk."""
 
 
 class Chunk(Line, frozen=True, kw_only=True, tag="chunk"):
@@ -46,7 +50,7 @@ class Chunk(Line, frozen=True, kw_only=True, tag="chunk"):
     min_tokens: Least = 0
     features: list[str] = msgspec.field(default_factory=list)
     """What decisions about its turn depend on besides."""
-    taken: Turn | None = None
+    taken: Taken | None = None
     """Decision: the session waits for it, and takes it at once; none: it takes it later."""
 
 

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from nullblock.conformance.consecutive import runs
 from nullblock.conformance.engine import Fields, NewRequest
-from nullblock.conformance.trace.sessions import Chunk, SessionEnd, Turn, Turns
+from nullblock.conformance.trace.sessions import Chunk, SessionEnd, Taken, Turn
 from nullblock.spec.profiles import Semantics
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ class TapedSessions:
             max_tokens=sent.max_tokens,
             min_tokens=sent.min_tokens,
             features=[name for name, yes in brings.items() if yes],
-            taken=self.turn(sent) if waited and self.is_alive(id) else None,
+            taken=self.take(sent) if waited and self.is_alive(id) else None,
         )
 
-    def turn(self, sent: NewRequest) -> Turn:
+    def take(self, sent: NewRequest) -> Taken:
         """What a session has with the chunk that the engine has just let it take."""
         tape, id = self.tape, sent.id
         tokens, before = tape.num_tokens(id), tape.requests[id]
@@ -88,20 +88,21 @@ class TapedSessions:
             max_tokens=sent.max_tokens if limits else before.max_tokens,
         )
         filled = tape.fill(id)
-        return Turn(tokens=tokens, chain=runs(filled) if tape.caching else UNSET)
+        return Taken(tokens=tokens, chain=runs(filled) if tape.caching else UNSET)
 
-    def turns(self, outputs: list[Fields]) -> Turns:
+    def turns(self, outputs: list[Fields]) -> list[Turn]:
         """Which sessions of those that stopped go on, and what they take."""
-        found: Turns = []
+        found: list[Turn] = []
         for output in outputs:
             id = output["id"]
-            if output["finish"] is None or id not in self.queues:
-                continue
+            if output["finish"] in (None, "rejected") or id not in self.queues:
+                continue  # the id of a rejected one may be used again
             if not self.is_alive(id):
                 self.ends(id)
                 continue
             sent = self.queues[id].popleft() if self.queues[id] else None
             if sent is None:
                 self.waiting.add(id)
-            found.append((self.tape.number(id), None if sent is None else self.turn(sent)))
+            taken = None if sent is None else self.take(sent)
+            found.append(Turn(id=self.tape.number(id), taken=taken))
         return found

@@ -53,7 +53,8 @@ def trace_of(
         header(taken.config, *told, grammars=has_grammars(taken), sessions=has_sessions(taken))
     )
     made = make_engine(engine, taken.config, values)
-    tape = Tape(made, taken, writer.write, tagged_keys=values.extra_keys_tagged)
+    tagged = values.extra_keys_tagged
+    tape = Tape(made, taken, writer.write, tagged_keys=tagged, semantics=values)
     deque(driver.run(taken, tape, dump="none"), maxlen=0)
     writer.end()
     return stream.getvalue()

@@ -23,8 +23,8 @@ def sent(observer: Observer, chunk: Any, session: Any) -> Fields:
             observer.forget(session)
         return {"ev": "session_end", "id": number} | ({"ended": True} if ended else {})
     record: Fields = {"ev": "chunk", "id": number, **_arrived(chunk)}
-    taken = turn(observer, id)
-    return record | ({} if taken is None else {"taken": taken})
+    now = taken(observer, id)
+    return record | ({} if now is None else {"taken": now})
 
 
 def _arrived(chunk: Any) -> Fields:
@@ -57,27 +57,27 @@ def _with(facts: Fields, features: list[str]) -> Fields:
     return facts | ({"features": features} if features else {})
 
 
-def turn(observer: Observer, id: str) -> Fields | None:
+def taken(observer: Observer, id: str) -> Fields | None:
     """What a session has taken, and what follows for what is known of it; None: nothing."""
-    taken = observer.talk.taken.pop(id, None)
-    if taken is None:
+    found = observer.talk.taken.pop(id, None)
+    if found is None:
         return None
-    request, facts = taken.request, observer.facts[id]
+    request, facts = found.request, observer.facts[id]
     rest = {n: v for n, v in facts.items() if n not in ("prompt", "max_tokens", "min_tokens")}
     now = limits(request)
     clamped(now)
     observer.facts[id] = now | rest
-    told: Fields = {"tokens": taken.tokens}
+    told: Fields = {"tokens": found.tokens}
     filling = observer.filling.get(id)
     if filling is not None:
-        hashes = request.block_hashes[taken.known : taken.full]
+        hashes = request.block_hashes[found.known : found.full]
         observer.backlog.settle()
         told["chain"] = runs(observer.chains.each(hashes))
-        filling.known = taken.full
+        filling.known = found.full
     return told
 
 
-def turns(observer: Observer, ended: list[Any]) -> list[tuple[int, Fields | None]]:
+def turns(observer: Observer, ended: list[Any]) -> list[Fields]:
     """Of the outputs that say so, sessions that have not ended, and what each has taken."""
     found = []
     for output in ended:
@@ -85,7 +85,9 @@ def turns(observer: Observer, ended: list[Any]) -> list[tuple[int, Fields | None
         if request is not None and not request.is_finished():
             id = output.request_id
             observer.talk.held[id] = held(observer, id)
-            found.append((observer.numbers.of[id], turn(observer, id)))
+            now = taken(observer, id)
+            told = {} if now is None else {"taken": now}
+            found.append({"id": observer.numbers.of[id], **told})
     observer.talk.taken.clear()
     return found
 
