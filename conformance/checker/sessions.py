@@ -187,6 +187,8 @@ def of_request(s: Any, seen: RequestState) -> Iterator[tuple[str, str, Any, Any]
         return
     waiting = [s.k.talk.sent[r][n] for n in range(s.turns[r] + 1, s.sent[r] + 1)]
     yield "SESS-11", "waiting chunks", waiting, _queue(told)
+    features = [feature for chunk in told.chunks for feature in chunk.features]
+    yield "SESS-11", "features of waiting chunks", [], features
     yield "SESS-12", "end", bool(s.ended[r]), told.ended
     yield "SESS-1", "lost tokens", prompt(s, r) + num_output(s, r) - s.ntok[r], told.lost
     yield "UPD-4", "stop id of an earlier turn", r in s.k.talk.by_stop_id, told.by_stop_id

@@ -138,6 +138,8 @@ class Tape:
             return
         observer, id = self.observer, request.request_id
         with observer.backlog.lock:
+            if request.resumable and not observer.sessions:
+                self.teller.tell()  # what was seen before is told by other means than from now on
             if id in observer.numbers.of or id in self.teller.arriving:
                 self.teller.tell()
                 if id in observer.numbers.of:
