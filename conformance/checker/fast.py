@@ -90,7 +90,7 @@ class Machine:
 
 def passed_on_alike(k: Recorded, seen: Update) -> bool:
     """Whether a recorded update is plainly the rules' own: nobody ends, a token for each."""
-    if k.refused or k.ends or seen.finish or k.taken != seen.ids:
+    if k.refused or k.ends or seen.finish or seen.turns or k.taken != seen.ids:
         return False
     return k.passed_on() == seen.tokens
 

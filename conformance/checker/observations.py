@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.checker import drafts, items
+from nullblock.conformance.checker import drafts, items, sessions
 from nullblock.conformance.checker.decisions import Mismatch, alike, nulls, shown
 from nullblock.conformance.checker.facts import ERROR_BY_ID, Heard
 from nullblock.conformance.checker.names import Names
@@ -80,7 +80,9 @@ def _recipients(expected: list[int], actual: list[int], rejected: list[int]) -> 
 
 def _ends(k: Any, refused: Refused, seen: list[Finish]) -> Iterator[Mismatch]:
     expected = [(r, "rejected", False) for r, _ in refused]
-    expected += [(r, *END[why]) for r, why in k.ends]
+    for r, why in k.ends:
+        reason, by_stop_id = END[why]
+        expected.append((r, reason, by_stop_id or r in k.talk.by_stop_id))
     actual = [(f.id, f.reason, f.by_stop_id) for f in seen]
     if expected != actual:
         ought = next((end for end in expected if end not in actual), None)
@@ -276,6 +278,7 @@ def _in_flight(s: Any, r: int, seen: RequestState) -> tuple[tuple[str, str, Any,
         ("UPD-18", "tokens to be dropped", discarded(s, r), seen.discard),
         ("PREEMPT-4", "number of preemptions", s.npre[r], seen.preemptions),
         *drafts.of_request(s, seen),
+        *sessions.of_request(s, seen),
         *_cached(s, r, seen),
     )
 

@@ -9,7 +9,9 @@ from typing import Final
 
 from msgspec import UNSET
 
+from nullblock.conformance.checker import sessions
 from nullblock.conformance.trace.records import Header, TraceConfig
+from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.spec.profiles import Semantics
 
 MAX_BLOCKS: Final = 2**21
@@ -42,6 +44,8 @@ def why_not(header: Header, semantics: Semantics, feature: str) -> str | None:
     config = header.config
     if feature not in header.features_of_requests:
         return f"the feature {feature}"
+    if feature == RESUMABLE:
+        return sessions.why_not(config.policy, semantics)
     if semantics.resumes_await_output:
         return f"the feature {feature} in lines after vllm-0.22.1"
     if feature == "multimodal":

@@ -7,7 +7,15 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.checker import decisions, drafts, fast, items, observations, retold
+from nullblock.conformance.checker import (
+    decisions,
+    drafts,
+    fast,
+    items,
+    observations,
+    retold,
+    sessions,
+)
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.facts import GRAMMARS, NotRecorded, constants
 from nullblock.conformance.checker.names import names
@@ -23,6 +31,7 @@ from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
+    Chunk,
     Compiled,
     Draft,
     Error,
@@ -37,9 +46,11 @@ from nullblock.conformance.trace.records import (
     Reset,
     ResetEncoderCache,
     Schedule,
+    SessionEnd,
     State,
     Update,
 )
+from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.spec.erased.program import rule_at
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.hybrid import holds_nothing
@@ -129,6 +140,10 @@ class Replay:
                 for r in ids:
                     if r in self.k.requests:
                         events.compiled(self.s, r)
+            case Chunk():
+                self._chunk(record)
+            case SessionEnd():
+                self.compare(sessions.take_end(self.k, self.s, record))
             case State():
                 self._state(record)
             case Passed():
@@ -209,8 +224,15 @@ class Replay:
         missing += [why for why in reasons if why is not None]
         if missing:
             raise NotRecorded(*(f"{why} of request {request.id}" for why in missing))
-        if GRAMMARS in request.features and self.k.let_wait():
+        changed = GRAMMARS in request.features and self.k.let_wait()
+        changed |= RESUMABLE in request.features and self.k.let_continue()
+        if changed:
             self.machine = fast.Machine(self.k)
+
+    def _chunk(self, record: Chunk) -> None:
+        if missing := tuple(sessions.unknown(record)):
+            raise NotRecorded(*(f"{why} of request {record.id}" for why in missing))
+        self.compare(sessions.take_chunk(self.k, self.s, record))
 
     def _awaits(self, r: int) -> bool:
         """Whether an entry in flight is of an owner of that number who is not known."""
@@ -244,16 +266,22 @@ class Replay:
 
     def _update(self, record: Update) -> None:
         refused = dict(self.k.refused)
+        self.k.talk.told = {turn.id: turn.taken for turn in record.turns}
         self._apply(record.ids)
         alike = fast.passed_on_alike(self.k, record)
-        self.compare(() if alike else observations.update(self.k, self.k.refused, record))
+        self.compare(() if alike else self._outcomes(record))
+        sessions.remember(self.k, self.s)
         heard = self.k.take_events()
         if self.hears and record.events is not UNSET:
             self.compare(observations.events(heard, record.events))
         self.hears = self.k.listening
         self._left(record.state, "update")
-        self.k.refused = []
+        self.k.refused, self.k.refused_next = self.k.refused_next, []
         self.k.forget(self.s, refused)
+
+    def _outcomes(self, record: Update) -> Iterator[Mismatch]:
+        yield from observations.update(self.k, self.k.refused, record)
+        yield from sessions.turns(self.k, self.s, record.turns)
 
     def _apply(self, told: Any) -> None:
         """Apply the frame."""
@@ -317,6 +345,13 @@ class Replay:
             return
         except CONFUSED as error:
             raise NotRecorded(f"what the rules say where {record.type} was raised") from error
+        except NotRecorded as unknown:
+            if record.during == "schedule":
+                raise
+            raise NotRecorded(f"what was sampled when update raised {record.type}") from unknown
+        s, most = self.s, self.k.max_len
+        if not self.k.listening and any(s.ntok[s.run[i]] > most for i in range(s.nr)):
+            raise NotRecorded(f"whether KV events are told, where {record.type} was raised")
         rule = FIRST_RULE[record.during]
         what = f"{record.during} raises"
         raise Unexplained(Mismatch(rule, what, "it decides", f"it raised {record.type}"))

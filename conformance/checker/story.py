@@ -15,6 +15,7 @@ from nullblock.conformance.trace.reader import Located
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
+    Chunk,
     Compiled,
     Draft,
     Evict,
@@ -22,6 +23,7 @@ from nullblock.conformance.trace.records import (
     Pause,
     Reset,
     Schedule,
+    SessionEnd,
     Update,
 )
 from nullblock.spec.catalogue import catalogue
@@ -217,6 +219,11 @@ def summary(record: Any) -> str:
             return f"reset_prefix_cache, reset_running {record.reset_running}"
         case Pause():
             return f"pause {record.pause_state}"
+        case Chunk(id=r, prompt=n):
+            taken = " at once" if record.taken is not None else ", which it takes later"
+            return f"a chunk of {n} tokens for session {r}{taken}"
+        case SessionEnd(id=r):
+            return f"the end of session {r}" + ("" if record.ended else ", behind its chunks")
         case Compiled():
             return f"grammars of {short(record.ids)} compiled"
         case Evict():

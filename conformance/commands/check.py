@@ -252,7 +252,8 @@ def _measured(asked: Asked, verdict: Verdict, seconds: float, as_json: bool) -> 
             out.print("  strength: only a trace that conforms has any")
         return []
     done = 0
-    mutants = mutants_for(verdict.replay.header if verdict.replay else None)
+    header = verdict.replay.header if verdict.replay else None
+    mutants = mutants_for(header, verdict.rules)
     with _status(str(asked.trace), "planting mutants") as say:
 
         def progress(notice: Notice) -> None:

@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from nullblock.conformance.trace.base import Count, Digest, Int, Line, Observation, Piece, Positive
 from nullblock.conformance.trace.encoder import Encoder
+from nullblock.conformance.trace.sessions import RESUMABLE
 
 
 class EngineInfo(Piece, frozen=True, kw_only=True):
@@ -83,7 +84,7 @@ SINCE = {
     **dict.fromkeys(("groups", "max_num_batched_tokens", "max_loras", "encoder"), "1.3"),
 }
 """The version of the format in which a constant is new, of those that 1.1 does not have."""
-GRAMMARS_SINCE = "1.3"
+GRAMMARS_SINCE, SESSIONS_SINCE = "1.3", "1.4"
 
 
 def least_version(config: TraceConfig) -> str:
@@ -128,6 +129,8 @@ class Observed(Piece, frozen=True, kw_only=True):
     """KV events, in ``update`` records."""
     compiled: Observation = "absent"
     """When grammars are compiled; needed where requests have some."""
+    chunk: Observation = "absent"
+    """What sessions are sent after their arrival; needed where there are some."""
 
 
 class Header(Line, frozen=True, kw_only=True, tag="header"):
@@ -169,4 +172,5 @@ class Header(Line, frozen=True, kw_only=True, tag="header"):
     def features_of_requests(self) -> frozenset[str]:
         """Those of requests that other records tell of in full."""
         found = {"structured_output"} if self.observed.compiled == "complete" else set()
+        found |= {RESUMABLE} if self.observed.chunk == "complete" else set()
         return frozenset(found | (set() if self.config.encoder is UNSET else {"multimodal"}))

@@ -16,6 +16,7 @@ from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
+    Chunk,
     Compiled,
     Draft,
     End,
@@ -31,8 +32,10 @@ from nullblock.conformance.trace.records import (
     Reset,
     ResetEncoderCache,
     Schedule,
+    SessionEnd,
     State,
     StepInFlight,
+    Taken,
     Update,
 )
 
@@ -105,6 +108,11 @@ class Order:
                 self._known("drafts for", record.ids)
             case Compiled():
                 self._known("grammars of", record.ids)
+            case Chunk():
+                self._known("a chunk for", [record.id])
+                self._taken(record.taken)
+            case SessionEnd():
+                self._known("the end of", [record.id])
             case Pause() | Reset() | Evict() | ResetEncoderCache() | Unknown():
                 pass
             case State():
@@ -223,6 +231,13 @@ class Order:
             raise Malformed(f"update of step {record.step} before its output", _RECORDER)
         self.awaiting = None
         self.in_flight.popleft()
+        for turn in record.turns:
+            self._taken(turn.taken)
+
+    def _taken(self, taken: Taken | None) -> None:
+        """What a session takes fills blocks."""
+        for first, count in (taken.chain if taken is not None else ()) or ():
+            self._number_chain(first, count)
 
     def _known(self, what: str, ids: Iterable[int]) -> None:
         """Inputs name requests that somebody added."""

@@ -46,16 +46,18 @@ from nullblock.conformance.trace.header import (
     Observed,
     TraceConfig,
 )
+from nullblock.conformance.trace.sessions import Chunk, SessionEnd, Taken, Turn
 from nullblock.conformance.trace.snapshot import RequestState, State, StepInFlight
 
 FORMAT = "nullblock-trace"
-MAJOR, MINOR = 1, 3
+MAJOR, MINOR = 1, 4
 VERSION = f"{MAJOR}.{MINOR}"
 
 __all__ = [
     "BlockId",
     "CacheGroup",
     "Chain",
+    "Chunk",
     "Count",
     "Draft",
     "Drafted",
@@ -69,9 +71,12 @@ __all__ = [
     "RequestNumber",
     "RequestState",
     "ResetEncoderCache",
+    "SessionEnd",
     "State",
     "StepInFlight",
+    "Taken",
     "TraceConfig",
+    "Turn",
 ]
 
 
@@ -300,6 +305,8 @@ class Update(Line, frozen=True, kw_only=True, tag="update"):
     tokens: list[Count]
     """How many tokens of it, in parallel to ``ids``."""
     finish: list[Finish] = msgspec.field(default_factory=list)
+    turns: list[Turn] = msgspec.field(default_factory=list)
+    """Those of them that are sessions and go on."""
     events: list[Event] | UnsetType = UNSET
     """KV events published with it, in order: of everything since the update before."""
     state: PostState | UnsetType = UNSET
@@ -355,6 +362,8 @@ Record = (
     | Evict
     | Compiled
     | ResetEncoderCache
+    | Chunk
+    | SessionEnd
     | Schedule
     | Output
     | Update

@@ -20,6 +20,7 @@ from nullblock.conformance.trace.base import (
 )
 from nullblock.conformance.trace.drafts import Drafted
 from nullblock.conformance.trace.encoder import EncoderCache, Item
+from nullblock.conformance.trace.sessions import SessionState
 
 
 class RequestState(Piece, frozen=True, kw_only=True):
@@ -61,6 +62,8 @@ class RequestState(Piece, frozen=True, kw_only=True):
     """Leading blocks whose hash was entered or hit, by KV cache group. Absent: the manager has
     no entry for the request, which is not the same as 0."""
     name: str | UnsetType = UNSET
+    session: SessionState | UnsetType = UNSET
+    """Of a session: what else is known of it."""
 
 
 class StepInFlight(Piece, frozen=True, kw_only=True):

@@ -22,14 +22,17 @@ from nullblock.conformance.scenario_format import Add as AddEvent
 from nullblock.conformance.scenario_format import Scenario
 from nullblock.conformance.trace import records
 from nullblock.conformance.trace.records import Finish, PostState, Record
+from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.conformance.trace.taped_events import TapedEvents
 from nullblock.conformance.trace.taped_items import TapedItems
+from nullblock.conformance.trace.taped_sessions import TapedSessions
+from nullblock.spec.profiles import NORMATIVE, Semantics
 
 P = ParamSpec("P")
 T = TypeVar("T")
 WORDS = CORE_FEATURES | {
     *(Feature.windows, Feature.hybrid, Feature.lora_cap, Feature.structured_output),
-    Feature.encoder_inputs,
+    *(Feature.encoder_inputs, Feature.streaming),
 }
 """What a trace can tell of, drafts aside."""
 
@@ -44,17 +47,19 @@ class Tape:
         write: Callable[[Record], None],
         *,
         tagged_keys: bool,
+        semantics: Semantics = NORMATIVE,
         names: bool = False,
     ) -> None:
         """``tagged_keys``: whether adapter and salt are told apart in hashes, as the profile says.
 
-        ``names``: whether request ids are told.
+        ``semantics``: what sessions keep of themselves with a chunk. ``names``: whether request
+        ids are told.
         """
         self.engine, self.write, self.names = engine, write, names
         self.size = groups.block_size_of(scenario.config.groups[0], scenario.config)
         self.caching = scenario.config.enable_prefix_caching
         self.capped, self.adapters = bool(scenario.config.max_loras), dict[int, int]()
-        self.items = TapedItems()
+        self.items, self.sessions = TapedItems(), TapedSessions(self, semantics)
         self.by_priority = scenario.config.policy == "priority"
         self.tagged_keys = tagged_keys
         self.steps = self.updates = 0
@@ -92,7 +97,7 @@ class Tape:
     def facts(self, request: NewRequest) -> Fields:
         """What is told of a request when it arrives, and once more by a ``state``."""
         return {
-            "prompt": len(request.prompt),
+            "prompt": self.sessions.prompt(request),
             "max_tokens": request.max_tokens,
             "min_tokens": request.min_tokens,
             "priority": request.priority,
@@ -113,13 +118,20 @@ class Tape:
                 features.append("adapter_below_1")  # which no front end lets pass
         if request.mm_features:
             features.append("multimodal")
+        if request.resumable:
+            features.append(RESUMABLE)
         items = self.items.told(request)
         return {"features": features, "adapter": adapter, "items": items}
 
     def add(self, request: NewRequest) -> None:
         """Record an arrival."""
-        self.observe("add", self.engine.add, request)
         id = request.id
+        if self.sessions.is_alive(id):
+            self.observe("add", self.engine.add, request)
+            self.write(self.sessions.send(self.number(id), request))
+            return
+        self.observe("add", self.engine.add, request)
+        self.sessions.begins(request)
         number = self.number(id)
         self.requests[id] = request
         self.content[id] = list(request.prompt)
@@ -211,6 +223,7 @@ class Tape:
         outputs = self.observe("update", self.engine.update, sampled)
         self.updates += 1
         self.write(self.output(frame, outputs))
+        turns = self.sessions.turns(outputs)
         events: list[records.Event] | UnsetType = UNSET
         if self.told is not None:
             new = self.engine.kv_events()
@@ -223,6 +236,7 @@ class Tape:
                 ids=self.all(output["id"] for output in outputs),
                 tokens=[len(output["tokens"]) for output in outputs],
                 finish=[self.finish(o) for o in outputs if o["finish"] is not None],
+                turns=turns,
                 events=events,
                 state=self.post_state(),
             )

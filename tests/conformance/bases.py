@@ -204,8 +204,8 @@ def seeing_a_part(group: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-FEATURES = ("windows", "hybrid", "waits", "items")
-"""Kept recordings of what a trace has had words for since 1.3, each of one feature."""
+FEATURES = ("windows", "hybrid", "waits", "items", "sessions")
+"""Kept recordings of what a trace has had words for since 1.3 or 1.4, each of one feature."""
 
 
 @cache
@@ -228,6 +228,7 @@ def _traces() -> dict[str, bytes]:
         "drafted ahead": trace_of(DRAFTED_AHEAD),
         "kept free": trace_of(KEPT_FREE, semantics="vllm-0.32.0"),
         **{name: trace_of(scenarios()[name]) for name in FEATURES},
+        "turns": trace_of(scenarios()["sessions"], semantics="normative"),
         "chunks": trace_of(seeing_a_part({"type": "chunked_local", "chunk": 9})),
         "window": trace_of(seeing_a_part({"type": "sliding_window", "sliding_window": 6})),
     }

@@ -8,7 +8,7 @@ from msgspec import json
 from nullblock.conformance.adapters.vllm import drafts, groups, items
 from nullblock.conformance.adapters.vllm.settings import Settings
 
-FORMAT, VERSION = "nullblock-trace", "1.3"
+FORMAT, VERSION = "nullblock-trace", "1.4"
 OBSERVED = ("add", "output", "abort", "pause", "reset", "evict", "schedule", "update", "compiled")
 
 
@@ -30,6 +30,8 @@ def header(
     if found:
         record["features"] = found
     record["observed"] = dict.fromkeys(OBSERVED, "complete")
+    if hasattr(scheduler, "_update_request_as_session"):
+        record["observed"]["chunk"] = "complete"
     if "num_spec_tokens" in config:
         record["observed"]["draft"] = "complete"
     if settings.state_every:

@@ -22,6 +22,7 @@ from nullblock.conformance.adapters.vllm.seen import (
     Seen,
     Taken,
 )
+from nullblock.conformance.adapters.vllm.talk import owing
 
 NOTHING = Seen(0, None, [], [], [], None, (), NO_OTHERS, [], None, hashes=[])
 """Before the first step."""
@@ -98,6 +99,8 @@ class Look:
         if observer.items is not None:
             seen.encoder = items.step(decided)
             seen.alike &= seen.encoder is None
+        if observer.sessions:
+            observer.talk.owing[number] = owing(self._scheduler.requests, ids)
         self.flying[id(decided)] = seen
         if others.preempted:
             self._disturbed = number
@@ -166,6 +169,8 @@ class Look:
         if seen is None:
             return None
         seen.decided = None
+        if owed := self._observer.talk.owing:
+            owed.pop(seen.number, None)
         if seen.number <= self._disturbed:
             seen.loose = True
         observer, ids = self._observer, seen.ids
@@ -225,11 +230,7 @@ class Look:
     def add(self, request: Any) -> Arrival:
         """A request was taken."""
         features, observer = request_features(request), self._observer
-        parameters = request.sampling_params
-        if parameters is not None:
-            if parameters.eos_token_id is not None:
-                observer.end_tokens.add(parameters.eos_token_id)
-            observer.end_tokens.update(parameters.stop_token_ids or ())
+        observer.watch(request.sampling_params)
         if features:
             observer.unusual = True
             if request.status.name == AWAITS_GRAMMAR:

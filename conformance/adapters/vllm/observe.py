@@ -20,6 +20,7 @@ from nullblock.conformance.adapters.vllm.numbering import (
 )
 from nullblock.conformance.adapters.vllm.seen import Arrival, Counts
 from nullblock.conformance.adapters.vllm.settings import Settings
+from nullblock.conformance.adapters.vllm.talk import Talk
 
 Fields = dict[str, Any]
 COUNTS = ("num_free", "num_running", "num_waiting")
@@ -31,6 +32,26 @@ def queues_of(scheduler: Any) -> tuple[Any, ...]:
     """Where requests wait, those that were passed over first; 0.32.0 has other queues."""
     names = ("skipped_waiting", "kv_holding_waiting", "waiting")
     return tuple(getattr(scheduler, name) for name in names if hasattr(scheduler, name))
+
+
+def limits(request: Any) -> Fields:
+    """How long a prompt is, and how long its output may be."""
+    parameters = request.sampling_params
+    facts: Fields = {"prompt": request.num_prompt_tokens, "max_tokens": request.max_tokens}
+    if parameters is not None and parameters.min_tokens:
+        facts["min_tokens"] = parameters.min_tokens
+    return facts
+
+
+def clamped(facts: Fields) -> list[str]:
+    """Features that say which numbers the format does not have, which are put right."""
+    features = []
+    for name in ("max_tokens", "min_tokens", "priority"):
+        told = facts.get(name, 0)
+        if not -WORD <= told < WORD:
+            facts[name] = min(max(told, -WORD), WORD - 1)
+            features.append(f"{name}_beyond_64_bits")
+    return features
 
 
 class Observer:
@@ -67,6 +88,7 @@ class Observer:
         """Whether some request had a feature: it may have an end that is none."""
         self.sessions = False
         """Whether some request may get more input: that fills blocks, too."""
+        self.talk = Talk()
         self.irregular = False
         """Whether it takes a look at each request to know who fills a block, and at once: there
         are sessions, ids return, or running requests were reset with steps in flight, since when
@@ -105,17 +127,10 @@ class Observer:
         return record
 
     def _facts(self, request: Any, features: list[str]) -> Fields:
-        parameters = request.sampling_params
-        facts: Fields = {"prompt": request.num_prompt_tokens, "max_tokens": request.max_tokens}
-        if parameters is not None and parameters.min_tokens:
-            facts["min_tokens"] = parameters.min_tokens
+        facts = limits(request)
         if request.priority:
             facts["priority"] = request.priority
-        for name in ("max_tokens", "min_tokens", "priority"):
-            told = facts.get(name, 0)
-            if not -WORD <= told < WORD:
-                facts[name] = min(max(told, -WORD), WORD - 1)
-                features.append(f"{name}_beyond_64_bits")
+        features += clamped(facts)
         if self.by_priority:
             if self.first_arrival is None:
                 self.first_arrival = request.arrival_time
@@ -141,6 +156,13 @@ class Observer:
             facts["name"] = request.request_id
         return facts
 
+    def watch(self, parameters: Any) -> None:
+        """Somebody samples with these parameters from now on, or later."""
+        if parameters is not None:
+            if parameters.eos_token_id is not None:
+                self.end_tokens.add(parameters.eos_token_id)
+            self.end_tokens.update(parameters.stop_token_ids or ())
+
     def forget(self, request: Any) -> None:
         """A request has ended."""
         id = request.request_id
@@ -156,6 +178,7 @@ class Observer:
         if self.items is not None:
             self.items.remove(id)
         self.chains.remove(id)
+        self.talk.forget(id)
         if facts is not None and self.by_priority:
             self.ties.remove((facts.get("priority", 0), facts["arrival"]), id)
 

@@ -5,7 +5,7 @@ from itertools import compress, repeat
 from operator import ne, not_
 from typing import Any
 
-from nullblock.conformance.adapters.vllm import drafts
+from nullblock.conformance.adapters.vllm import drafts, sessions
 from nullblock.conformance.adapters.vllm.filling import Edges, Filling
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
 from nullblock.conformance.adapters.vllm.seen import Proposal, Taken
@@ -68,7 +68,7 @@ class Outcomes:
         eos, stop = [], []
         requests = map(self.observer.requests.get, step.ids)
         for request, number, tokens in zip(requests, step.numbers, frames, strict=True):
-            parameters = request.sampling_params if request is not None else None
+            parameters = self.observer.talk.parameters(request)
             if parameters is None:
                 continue
             for place, token in enumerate(tokens):
@@ -142,17 +142,14 @@ class Outcomes:
     ) -> list[tuple[int, int]]:
         """Request and chain number of what these have filled by now."""
         told: list[tuple[int, int]] = []
-        if self.observer.sessions:
-            sampled = set(step.ids if counts is None else compress(step.ids, counts))
-            for id, filling in self.observer.filling.items():
-                if id not in sampled:
-                    filling.known = len(filling.hashes)
-        backlog, chains = self.observer.backlog, self.observer.chains
+        backlog, chains, talk = self.observer.backlog, self.observer.chains, self.observer.talk
         backlog.settle()
         for filling in fillings:
+            full = len(filling.hashes)
             if filling.alive:
                 filling.hashes = filling.request.block_hashes
-            new = filling.hashes[filling.known :]
+                full = talk.known(filling.request.request_id, len(filling.hashes))
+            new = filling.hashes[filling.known : full]
             if new:
                 filling.known += len(new)
                 told += zip(repeat(filling.number), chains.each(new))
@@ -170,6 +167,10 @@ class Outcomes:
                 # A session that waits for more input reports an end and goes on.
                 if request is not None and request.is_finished():
                     self.observer.forget(request)
+            if self.observer.sessions:
+                turns = sessions.turns(self.observer, taken.ended)
+                if turns:
+                    record["turns"] = turns
         return record
 
     def _passed_on(

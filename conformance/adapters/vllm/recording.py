@@ -40,6 +40,7 @@ class Recording:
         self._emptied: Any = None
         """What the manager last said of emptying the prefix cache."""
         self._watch_resets()
+        self._watch_turns()
         asked = self._tape.safely(settings.from_environment, os.environ, logger.warning)
         if asked is not None:
             self._tape.start(self, asked, _engine(type(self)), late=False)
@@ -94,11 +95,14 @@ class Recording:
     def add_request(self, request: Any) -> None:
         """See ``SchedulerInterface``; so are the others."""
         engine: Any = super()
-        known = request.request_id in getattr(self, "requests", ())
+        session = getattr(self, "requests", {}).get(request.request_id)
+        known = session is not None
 
         def after(_: None) -> None:
             # More input for a session is no new request; its first one was marked resumable.
-            if not known:
+            if known:
+                self._tape.sent(request, session)
+            else:
                 self._tape.added(request)
 
         self._observed("add", lambda: engine.add_request(request), after, at_once=known)
@@ -244,6 +248,22 @@ class Recording:
             return self._emptied
 
         manager.reset_prefix_cache = watched
+
+    def _watch_turns(self) -> None:
+        """Where a session takes a chunk is inside other calls."""
+        take_chunk = getattr(self, "_update_request_as_session", None)
+        if take_chunk is None:
+            return
+
+        def watched(session: Any, update: Any) -> Any:
+            tape = self._tape
+            before = tape.safely(tape.before_turn, session) if tape.running else None
+            result = take_chunk(session, update)
+            if before is not None and tape.running:
+                tape.safely(tape.took, session, *before)
+            return result
+
+        self._update_request_as_session = watched
 
     def shutdown(self) -> None:
         """Seal the recording."""

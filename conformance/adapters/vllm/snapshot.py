@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import json
 
-from nullblock.conformance.adapters.vllm import drafts
+from nullblock.conformance.adapters.vllm import drafts, sessions
 from nullblock.conformance.adapters.vllm.look import Look
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
 from nullblock.conformance.adapters.vllm.step import Step
@@ -34,6 +34,8 @@ def adopt(observer: Observer, look: Look) -> None:
     for id, request in observer.scheduler.requests.items():
         observer.add(look.add(request))
         observer.arrived[id] = -1
+        if request.resumable:
+            sessions.adopt(observer, request)
     for _, hash, _ in _cached(observer):
         observer.chains.cached(hash)
 
@@ -102,6 +104,8 @@ def _request(observer: Observer, request: Any, managers: Any) -> Fields:
     cached = [manager.num_cached_block.get(id) for manager in managers]
     if None not in cached:
         fields["num_cached"] = cached
+    if request.resumable:
+        fields["session"] = sessions.state(request)
     return fields
 
 
@@ -112,12 +116,16 @@ def _in_flight(observer: Observer, step: Step) -> Fields:
         step.learn()  # it was decided before recording began
     nothing = [0] * len(step.ids)
     computed, outputs = (nothing, nothing) if step.counts is None else step.lists()
+    owing = observer.talk.owing.get(step.number)
     has = {} if step.seen is None else {new.id: new.outputs for new in step.seen.others.new}
     rows = zip(step.ids, step.numbers, step.tokens, computed, outputs, strict=True)
     for id, number, tokens, before, told in rows:
         request = observer.requests.get(id)
         if request is None or observer.arrived[id] >= step.number:
             gone.append(number)
+        elif owing is not None and request.resumable:
+            if id in owing:  # its prompt may be longer by now
+                owed.append(number)
         elif before + tokens >= request.num_prompt_tokens + has.get(id, told):
             owed.append(number)
     fields: Fields = {"step": step.number, "ids": step.numbers, "tokens": step.tokens}
