@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from nullblock.conformance.checker import decisions
 from nullblock.conformance.checker.facts import Recorded
 from nullblock.conformance.checker.names import Same
+from nullblock.conformance.checker.remote import lost
 from nullblock.conformance.trace.records import (
     CachedRequests,
     Groups,
@@ -90,7 +91,7 @@ class Machine:
 
 def passed_on_alike(k: Recorded, seen: Update) -> bool:
     """Whether a recorded update is plainly the rules' own: nobody ends, a token for each."""
-    if k.refused or k.ends or seen.finish or k.taken != seen.ids:
+    if k.refused or k.ends or seen.finish or k.taken != seen.ids or lost(k):
         return False
     return k.passed_on() == seen.tokens
 

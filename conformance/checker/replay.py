@@ -7,8 +7,17 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.checker import decisions, drafts, fast, items, observations, retold
+from nullblock.conformance.checker import (
+    decisions,
+    drafts,
+    fast,
+    items,
+    observations,
+    remote,
+    retold,
+)
 from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.checker.environment import environment
 from nullblock.conformance.checker.facts import GRAMMARS, NotRecorded, constants
 from nullblock.conformance.checker.names import names
 from nullblock.conformance.checker.reach import out_of_reach, why_not
@@ -30,6 +39,7 @@ from nullblock.conformance.trace.records import (
     Gap,
     Header,
     Lost,
+    Matched,
     Output,
     Pause,
     PostState,
@@ -38,6 +48,7 @@ from nullblock.conformance.trace.records import (
     ResetEncoderCache,
     Schedule,
     State,
+    Transfers,
     Update,
 )
 from nullblock.spec.erased.program import rule_at
@@ -73,11 +84,11 @@ class Replay:
         if missing := tuple(out_of_reach(header, semantics)):
             raise NotRecorded(*missing)
         self.header = header
-        self.k = drafts.environment(header)(constants(header, semantics))
+        self.k = environment(header)(constants(header, semantics))
         self.s: Any = self.k.start()
         self.names = names(header.block_ids)
         self.fired: Counter[str] = Counter()
-        self.machine = fast.Machine(self.k)
+        self.machine = self._machine()
         self.steps = 0
         self.decisions = 0
         self.known = header.start == "empty"
@@ -88,6 +99,10 @@ class Replay:
         """Records that were passed over because it was not."""
         self.lost: list[str] = []
         """What the recorder says it could not write."""
+
+    def _machine(self) -> fast.Machine:
+        """The text as it is where there is a connector, which is asked while a step is decided."""
+        return fast.Machine(self.k, plain=self.k.connector)
 
     def after_rule(self, s: Any, rule: str) -> None:
         """Count a rule that fired."""
@@ -118,6 +133,10 @@ class Replay:
                 self._reset(record)
             case Evict():
                 self._evict(record)
+            case Matched():
+                remote.answered(self.k, record)
+            case Transfers():
+                remote.reported(self.k, record, self.header.block_ids)
             case ResetEncoderCache():
                 events.reset_encoder_cache(self.s)
             case Compiled(ids=ids):
@@ -197,13 +216,13 @@ class Replay:
 
         `sizes`: of encoder inputs that are known.
         """
-        missing = list(items.unknown(self.s, request, sizes))
+        missing = [*items.unknown(self.s, request, sizes), *remote.unknown(self.k, request)]
         reasons = (why_not(self.header, self.k.sem, feature) for feature in request.features)
         missing += [why for why in reasons if why is not None]
         if missing:
             raise NotRecorded(*(f"{why} of request {request.id}" for why in missing))
         if GRAMMARS in request.features and self.k.let_wait():
-            self.machine = fast.Machine(self.k)
+            self.machine = self._machine()
 
     def _awaits(self, r: int) -> bool:
         """Whether an entry in flight is of an owner of that number who is not known."""
@@ -212,6 +231,7 @@ class Replay:
 
     def _schedule(self, record: Schedule) -> None:
         self.steps += 1
+        remote.begin_step(self.k)
         try:
             out = self.machine.schedule(self.s, self.fired)
         except (Disabled, Broken, *CONFUSED) as error:
@@ -225,6 +245,7 @@ class Replay:
             items.forget(self.s, record.evicted_items)
 
     def _departures(self, out: SchedulerOutput, record: Schedule) -> Iterator[Mismatch]:
+        yield from remote.step(self.k, self.names.same)
         yield from decisions.schedule(out, record, self.s, self.names.same)
         yield from items.schedule(out, record)
 
@@ -240,6 +261,8 @@ class Replay:
         alike = fast.passed_on_alike(self.k, record)
         self.compare(() if alike else observations.update(self.k, self.k.refused, record))
         heard = self.k.take_events()
+        for mismatch in remote.end_update(self.k, self.s):
+            raise Unexplained(mismatch)
         if self.hears and record.events is not UNSET:
             self.compare(observations.events(heard, record.events))
         self.hears = self.k.listening
@@ -251,6 +274,7 @@ class Replay:
         """Apply the frame."""
         self.k.taken, self.k.ends = [], []
         try:
+            remote.begin_update(self.k, self.s, self.names)
             self.machine.update(self.s, self.fired)
         except (Disabled, Broken, *CONFUSED) as error:
             raise Unexplained(_contradiction(error, "update", told)) from None
@@ -271,6 +295,7 @@ class Replay:
             raise NotRecorded("in which order aborted requests gave up their blocks")
         for r in aborted:
             events.abort(s, r)
+        remote.end_abort(self.k)
         if record.aborted is not UNSET or record.state is not UNSET:
             self.compare(self.post_state(record.state, "abort"))
 
@@ -299,6 +324,9 @@ class Replay:
             raise NotRecorded(f"what was asked when {record.during} raised {record.type}")
         if record.during == "update" and self.k.num_spec:
             raise NotRecorded(f"how many drafts were right when update raised {record.type}")
+        if record.during == "update" and self.k.connector:
+            raise NotRecorded(f"what came with the output when update raised {record.type}")
+        remote.begin_step(self.k)
         self.decisions += 1
         try:
             if record.during == "schedule":

@@ -46,16 +46,26 @@ from nullblock.conformance.trace.header import (
     Observed,
     TraceConfig,
 )
+from nullblock.conformance.trace.remote import (
+    Answer,
+    Connector,
+    Kept,
+    Matched,
+    RemoteState,
+    Transfers,
+)
 from nullblock.conformance.trace.snapshot import RequestState, State, StepInFlight
 
 FORMAT = "nullblock-trace"
-MAJOR, MINOR = 1, 3
+MAJOR, MINOR = 1, 4
 VERSION = f"{MAJOR}.{MINOR}"
 
 __all__ = [
+    "Answer",
     "BlockId",
     "CacheGroup",
     "Chain",
+    "Connector",
     "Count",
     "Draft",
     "Drafted",
@@ -65,13 +75,17 @@ __all__ = [
     "Groups",
     "Header",
     "Item",
+    "Kept",
+    "Matched",
     "Observed",
+    "RemoteState",
     "RequestNumber",
     "RequestState",
     "ResetEncoderCache",
     "State",
     "StepInFlight",
     "TraceConfig",
+    "Transfers",
 ]
 
 
@@ -355,6 +369,8 @@ Record = (
     | Evict
     | Compiled
     | ResetEncoderCache
+    | Matched
+    | Transfers
     | Schedule
     | Output
     | Update

@@ -5,10 +5,10 @@ from typing import Any
 
 from msgspec import json
 
-from nullblock.conformance.adapters.vllm import drafts, groups, items
+from nullblock.conformance.adapters.vllm import drafts, groups, items, remote
 from nullblock.conformance.adapters.vllm.settings import Settings
 
-FORMAT, VERSION = "nullblock-trace", "1.3"
+FORMAT, VERSION, WITH_CONNECTOR = "nullblock-trace", "1.3", "1.4"
 OBSERVED = ("add", "output", "abort", "pause", "reset", "evict", "schedule", "update", "compiled")
 
 
@@ -20,7 +20,7 @@ def header(
     record: dict[str, Any] = {
         "ev": "header",
         "format": FORMAT,
-        "version": VERSION,
+        "version": WITH_CONNECTOR if "connector" in config else VERSION,
         "spec": f"{engine['name']}-{engine['version'].partition('+')[0]}",
         "engine": engine,
         "config": config,
@@ -32,6 +32,8 @@ def header(
     record["observed"] = dict.fromkeys(OBSERVED, "complete")
     if "num_spec_tokens" in config:
         record["observed"]["draft"] = "complete"
+    if "connector" in config:
+        record["observed"] |= {"matched": "complete", "transfers": "complete"}
     if settings.state_every:
         record["observed"]["state"] = "sampled"
     if events_are_on(scheduler, settings):
@@ -95,7 +97,8 @@ def constants(scheduler: Any) -> dict[str, object]:
         found["encoder"] = encoder
     if scheduler.lora_config is not None:
         found["max_loras"] = scheduler.lora_config.max_loras
-    return found | (groups.constants(scheduler) or {})
+    found |= groups.constants(scheduler) or {}
+    return found | (remote.constants(scheduler) or {})
 
 
 def features(scheduler: Any) -> list[str]:

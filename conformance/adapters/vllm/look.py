@@ -98,6 +98,8 @@ class Look:
         if observer.items is not None:
             seen.encoder = items.step(decided)
             seen.alike &= seen.encoder is None
+        if observer.answers is not None:
+            seen.asked = observer.answers.take()
         self.flying[id(decided)] = seen
         if others.preempted:
             self._disturbed = number
@@ -187,12 +189,15 @@ class Look:
         ended: list[Any] = []
         if self._scheduler.finished_req_ids or observer.unusual:
             ended = [output for output in outputs if output.finish_reason is not None]
+        remote = None
+        if observer.answers is not None:
+            remote = observer.answers.with_output(sampled, outputs)
         full, self.urgent = None, observer.irregular or observer.items is not None
         if seen.hashes is not None:
             full = list(map(len, seen.hashes))
         elif seen.loose or seen.odd or (tokens is not None and max(tokens) > 1):
             self.urgent = True
-        return Taken(seen, tokens, ends, passed_on, ended, full, observer.counts())
+        return Taken(seen, tokens, ends, passed_on, ended, full, observer.counts(), remote)
 
     def _sampled_now(self, seen: Seen, sampled: Any) -> tuple[list[int] | None, Any, Any]:
         """How many were sampled, None: one each; the tokens; and these once more, where one of
@@ -280,5 +285,6 @@ def _in_order(result: Any, ids: list[str]) -> list[Any]:
     """The outputs for all clients, in schedule order."""
     outputs = list(chain.from_iterable(result[client].outputs for client in sorted(result)))
     place = {r: i for i, r in enumerate(ids)}
-    outputs.sort(key=lambda output: place[output.request_id])
+    # Whose load failed comes last, and need not be in the step.
+    outputs.sort(key=lambda o: (not o.new_token_ids, place.get(o.request_id, len(ids))))
     return outputs

@@ -3,6 +3,7 @@
 from collections import deque
 from typing import Any
 
+from nullblock.conformance.adapters.vllm import remote
 from nullblock.conformance.adapters.vllm.alike import Alike
 from nullblock.conformance.adapters.vllm.events import EventTap, in_numbers
 from nullblock.conformance.adapters.vllm.observe import Observer
@@ -52,8 +53,15 @@ class Teller:
             if entry.compiled:
                 of = self.observer.numbers.of
                 told = ({"ev": "compiled", "ids": [of[id] for id in entry.compiled]}, *told)
+            if entry.asked:
+                observer = self.observer
+                blocks = observer.tells_blocks
+                told = (remote.matched(entry.asked, observer.numbers.of, blocks=blocks), *told)
         elif isinstance(entry, Taken):
             told = self._output(entry)
+            if entry.remote:
+                told = (remote.transfers(entry.remote, self.observer.numbers.of), *told)
+            self.observer.kept.settle()
         elif isinstance(entry, Arrival):
             told = (self.observer.add(entry),)
         else:
