@@ -180,18 +180,19 @@ class Look:
             outputs = of_client.outputs
         else:
             outputs = _in_order(result, ids)
+        remote, lost = None, False
+        if observer.answers is not None:
+            remote = observer.answers.with_output(sampled, outputs)
+            lost = remote is not None and "failed" in remote
         got, passed_on = [output.request_id for output in outputs], None
         lists = [output.new_token_ids for output in outputs]
-        if got != ids or lists != frames:
+        if got != ids or lists != frames or lost:
             many = list(map(len, lists))
-            if got != ids or many != (tokens or [1] * len(ids)):
+            if got != ids or many != (tokens or [1] * len(ids)) or lost:
                 passed_on = got, many
         ended: list[Any] = []
         if self._scheduler.finished_req_ids or observer.unusual:
             ended = [output for output in outputs if output.finish_reason is not None]
-        remote = None
-        if observer.answers is not None:
-            remote = observer.answers.with_output(sampled, outputs)
         full, self.urgent = None, observer.irregular or observer.items is not None
         if seen.hashes is not None:
             full = list(map(len, seen.hashes))

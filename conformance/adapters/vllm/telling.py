@@ -50,13 +50,13 @@ class Teller:
     def _tell(self, entry: Entry) -> None:
         if isinstance(entry, Seen):
             told: tuple[dict[str, Any], ...] = (self._step(entry),)
-            if entry.compiled:
-                of = self.observer.numbers.of
-                told = ({"ev": "compiled", "ids": [of[id] for id in entry.compiled]}, *told)
             if entry.asked:
                 observer = self.observer
                 blocks = observer.tells_blocks
                 told = (remote.matched(entry.asked, observer.numbers.of, blocks=blocks), *told)
+            if entry.compiled:
+                of = self.observer.numbers.of
+                told = ({"ev": "compiled", "ids": [of[id] for id in entry.compiled]}, *told)
         elif isinstance(entry, Taken):
             told = self._output(entry)
             if entry.remote:
