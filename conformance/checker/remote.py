@@ -22,8 +22,9 @@ from nullblock.conformance.trace.records import (
 )
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
-from nullblock.spec.fields import KEPT, PARTLY, REMOTE, RUNNING, WAIT_PHASE
+from nullblock.spec.fields import KEPT, LOAD, PARTLY, REMOTE, RUNNING, SEND, UNBORN, WAIT_PHASE
 from nullblock.spec.machine.remote import received, report_failed, sent
+from nullblock.spec.remote import ends_all
 from nullblock.spec.state import live
 from nullblock.spec.waiting import has_no_place, lacks
 
@@ -146,7 +147,9 @@ class WithRemote(Recorded):
 
 
 def answered(k: Recorded, record: Matched) -> None:
-    """What the connector answers in the step that comes. Raises NotRecorded where there is none."""
+    """What the connector answers in the step that comes. Raises NotRecorded where no
+    connector is configured.
+    """
     connected = _connected(k)
     connected.answers = {answer.id: answer for answer in record.answers}
     connected.whom = [answer.id for answer in record.answers]
@@ -181,7 +184,9 @@ def begin_step(k: Recorded) -> None:
 
 
 def step(k: Recorded, same: Any) -> Iterator[Mismatch]:
-    """Where the rules ask the connector otherwise, or begin other loads. What it answered is over."""
+    """Where the rules ask the connector otherwise, or begin other loads. What it answered
+    is over.
+    """
     if not isinstance(k, WithRemote):
         return
     answers, k.answers = k.answers, {}
@@ -241,6 +246,24 @@ def end_update(k: Recorded, s: Any) -> Iterator[Mismatch]:
     if sorted(k.lost) != sorted(report.failed):
         what = "who ends because blocks were not loaded"
         yield Mismatch("REMOTE-29", what, sorted(k.lost), sorted(report.failed))
+
+
+def explains(k: Recorded, s: Any) -> bool:
+    """Whether an update has to raise for what workers report: a transfer that is not under way,
+    whatever came with the output. Who is in the step may end with it, and be kept.
+    """
+    if not isinstance(k, WithRemote):
+        return False
+    ends, gone = set(k.next_frame()), set[int]()
+    for way, ids in ((LOAD, k.report.received), (SEND, k.report.sent)):
+        for r in ids:
+            known = r in k.requests and r not in gone and s.stage[r] != UNBORN
+            kept = known and s.stage[r] == KEPT
+            if not known or not (kept or r in ends or (way == LOAD and s.awaits[r] == REMOTE)):
+                return True
+            if kept and ends_all(s, r, way):
+                gone.add(r)
+    return False
 
 
 def end_abort(k: Recorded) -> None:

@@ -23,8 +23,8 @@ class Answer(Piece, frozen=True, kw_only=True):
     """What a connector said of one request (``get_num_new_matched_tokens``)."""
 
     id: RequestNumber
-    local: Count
-    """Tokens of the local hit, with which it was asked."""
+    local: Count = 0
+    """Tokens of the local hit, with which it was asked; not told where it does not know yet."""
     tokens: Count | None = None
     """How many beyond these it can load; none: it does not know yet."""
     over_steps: bool = False

@@ -24,12 +24,13 @@ from nullblock.conformance.trace import records
 from nullblock.conformance.trace.records import Finish, PostState, Record
 from nullblock.conformance.trace.taped_events import TapedEvents
 from nullblock.conformance.trace.taped_items import TapedItems
+from nullblock.conformance.trace.taped_remote import TapedRemote
 
 P = ParamSpec("P")
 T = TypeVar("T")
 WORDS = CORE_FEATURES | {
     *(Feature.windows, Feature.hybrid, Feature.lora_cap, Feature.structured_output),
-    Feature.encoder_inputs,
+    *(Feature.encoder_inputs, Feature.kv_connector),
 }
 """What a trace can tell of, drafts aside."""
 
@@ -55,6 +56,7 @@ class Tape:
         self.caching = scenario.config.enable_prefix_caching
         self.capped, self.adapters = bool(scenario.config.max_loras), dict[int, int]()
         self.items = TapedItems()
+        self.remote = TapedRemote.of(scenario, engine)
         self.by_priority = scenario.config.policy == "priority"
         self.tagged_keys = tagged_keys
         self.steps = self.updates = 0
@@ -155,7 +157,13 @@ class Tape:
 
     def schedule(self) -> Fields:
         """Record a step."""
-        decided = self.observe("schedule", self.engine.schedule)
+        try:
+            decided = self.engine.schedule()
+        except Exception as error:
+            self.remote.scheduled(self.write, self.numbers)
+            self.write(records.Error(during="schedule", type=type(error).__name__))
+            raise
+        self.remote.scheduled(self.write, self.numbers)
         self.steps += 1
         cached, spec = decided["cached"], decided.get("spec", {})
         inputs, evicted = self.items.step(decided, self.numbers)
@@ -208,8 +216,14 @@ class Tape:
     def update(self, sampled: dict[str, list[int]]) -> list[Fields]:
         """Record what the model sampled, and what became of it."""
         frame = {id: list(tokens) for id, tokens in sampled.items()}
-        outputs = self.observe("update", self.engine.update, sampled)
+        try:
+            outputs = self.engine.update(sampled)
+        except Exception as error:
+            self.remote.updated([], self.write, self.numbers)
+            self.write(records.Error(during="update", type=type(error).__name__))
+            raise
         self.updates += 1
+        self.remote.updated(outputs, self.write, self.numbers)
         self.write(self.output(frame, outputs))
         events: list[records.Event] | UnsetType = UNSET
         if self.told is not None:
@@ -253,7 +267,7 @@ class Tape:
             rejected=[
                 (self.number(output["id"]), len(output["tokens"]) - 1)
                 for output in outputs
-                if output["finish"] == "error"
+                if output["finish"] == "error" and output["tokens"]
             ],
             chain=chain if self.caching else UNSET,
         )
@@ -274,6 +288,15 @@ class Tape:
         """As the engine says: what workers mask decides nothing."""
         return cast(Waits, self.engine).grammars()
 
+    def match_remote(self, matched: dict[str, int | None]) -> None:
+        """Passed on: what is told is what the connector answers when it is asked."""
+        cast(Waits, self.engine).match_remote(matched)
+
+    def report_transfers(self, recv: list[str], send: list[str], invalid: list[int]) -> None:
+        """Passed on, and recorded with the next update."""
+        cast(Waits, self.engine).report_transfers(recv, send, invalid)
+        self.remote.report = recv, send, invalid
+
     def propose(self, drafts: Drafted) -> None:
         """Record drafts for the steps to come; for ids that were never added there are none."""
         known = {self.numbers[id]: len(drafts[id]) for id in drafts if id in self.numbers}
@@ -292,6 +315,7 @@ class Tape:
         """Record an abort; ids that were never added are left out."""
         asked = None if ids is None else [self.numbers[id] for id in ids if id in self.numbers]
         aborted = self.observe("abort", self.engine.abort, ids, status)
+        self.remote.aborted(aborted, self.write, self.numbers)
         self.write(
             records.Abort(
                 asked=asked,

@@ -189,12 +189,17 @@ class Observer:
         told = None if self.answers is None else self.answers.with_abort()
         return [] if told is None else [remote.transfers(told, self.numbers.of)]
 
-    def with_step(self) -> list[Fields]:
-        """What stands right before a step: what the connector answered in it so far."""
-        asked = None if self.answers is None else self.answers.take()
-        if not asked:
+    def with_call(self, sampled: Any) -> list[Fields]:
+        """What stands right before a call that raised: what the connector answered in it so far;
+        what workers reported with ``sampled``, an output.
+        """
+        if self.answers is None:
             return []
-        return [remote.matched(asked, self.numbers.of, blocks=self.tells_blocks)]
+        of, asked = self.numbers.of, self.answers.take()
+        if asked:
+            return [remote.matched(asked, of, blocks=self.tells_blocks)]
+        told = None if sampled is None else self.answers.with_output(sampled, ())
+        return [] if told is None else [remote.transfers(told, of)]
 
     def reset(self, running: bool, ok: Any) -> Fields:
         """A ``reset`` record."""

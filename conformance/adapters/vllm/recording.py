@@ -143,7 +143,7 @@ class Recording:
         try:
             result = call(scheduler_output, model_runner_output)
         except BaseException as error:
-            tape.safely(tape.raised, "update", error)
+            tape.safely(tape.raised, "update", error, model_runner_output)
             raise
         finally:
             tape.inside = False

@@ -39,9 +39,9 @@ class Answers:
     def asked(self, answer: Any, request: Any, local: int, *_: Any, **__: Any) -> None:
         """``get_num_new_matched_tokens`` was called."""
         tokens, over_steps = answer
-        told: Fields = {"id": request.request_id, "local": int(local)}
+        told: Fields = {"id": request.request_id}
         if tokens is not None:
-            told["tokens"] = int(tokens)
+            told |= ({"local": int(local)} if local else {}) | {"tokens": int(tokens)}
         if over_steps:
             told["over_steps"] = True
         self._asked.append(told)
@@ -65,6 +65,13 @@ class Answers:
         """The answers of a step; None: nobody was asked."""
         found, self._asked = self._asked, []
         return found or None
+
+    def lost(self) -> list[str]:
+        """Who ended in the last call, in order; those among them whose load failed are told with
+        an output.
+        """
+        (ended, self._ended) = self._ended, []
+        return [id for id, _ in ended]
 
     def with_output(self, sampled: Any, outputs: Iterable[Any]) -> Fields | None:
         """What workers reported with an output, and the connector said of those who ended with it;
@@ -107,7 +114,7 @@ def watch(scheduler: Any, safely: Callable[..., Any]) -> Answers | None:
     if connector is None:
         return None
     answers = Answers()
-    noted = {
+    noted: dict[str, Callable[..., None]] = {
         "get_num_new_matched_tokens": answers.asked,
         "update_state_after_alloc": answers.begun,
         "request_finished": answers.ended,

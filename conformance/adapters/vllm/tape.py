@@ -266,11 +266,13 @@ class Tape:
         if not (self._put(_lines([self._header])) and self._put(state)):
             self._dropped = 1
 
-    def raised(self, during: str, error: BaseException) -> None:
-        """The engine raised; nothing after it can be explained."""
+    def raised(self, during: str, error: BaseException, sampled: Any = None) -> None:
+        """The engine raised; nothing after it can be explained. ``sampled``: the output that was
+        to be taken in.
+        """
         self.catch_up()
         record = {"ev": "error", "during": during, "type": type(error).__name__}
-        self.write(*self.observer.with_step(), record)
+        self.write(*self.observer.with_call(sampled), record)
         self.stop()
 
     def safely(self, method: Callable[..., Any], *args: Any) -> Any:
