@@ -129,11 +129,9 @@ class WithRemote(Recorded):
         return r in self.report.delayed
 
     def failing(self, s: State, r: Any) -> int:
-        try:
-            return self.report.failed.index(r)
-        except ValueError:
-            what = f"when request {r}, whose blocks were not loaded, gave its blocks up"
-            raise NotRecorded(what) from None
+        told = self.report.failed
+        # Whom the trace does not name, though it ought to, comes last: that is found afterwards.
+        return told.index(r) if r in told else len(told) + self.state.arr[r]  # type: ignore[attr-defined]
 
     def note_failed(self, s: State, r: Any) -> None:
         self.lost.append(r)

@@ -204,8 +204,8 @@ def seeing_a_part(group: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-FEATURES = ("windows", "hybrid", "waits", "items")
-"""Kept recordings of what a trace has had words for since 1.3, each of one feature."""
+FEATURES = ("windows", "hybrid", "waits", "items", "remote", "remote-fails")
+"""Kept recordings of what a trace has had words for since 1.3 or later, each of one feature."""
 
 
 @cache
