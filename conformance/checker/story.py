@@ -18,10 +18,12 @@ from nullblock.conformance.trace.records import (
     Compiled,
     Draft,
     Evict,
+    Matched,
     Output,
     Pause,
     Reset,
     Schedule,
+    Transfers,
     Update,
 )
 from nullblock.spec.catalogue import catalogue
@@ -216,6 +218,12 @@ def summary(record: Any) -> str:
             return f"reset_prefix_cache, reset_running {record.reset_running}"
         case Pause():
             return f"pause {record.pause_state}"
+        case Matched():
+            rows = ((a.id, "unknown" if a.tokens is None else a.tokens) for a in record.answers)
+            return f"the remote side would load {_listed([f'{r}:{n}' for r, n in rows])}"
+        case Transfers():
+            told = {name: getattr(record, name) for name in record.__struct_fields__}
+            return _listed([f"{name} {short(ids)}" for name, ids in told.items() if ids])
         case Compiled():
             return f"grammars of {short(record.ids)} compiled"
         case Evict():

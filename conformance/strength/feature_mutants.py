@@ -3,6 +3,7 @@
 from msgspec import UnsetType
 
 from nullblock.conformance.strength.mutants import Mutant
+from nullblock.conformance.strength.remote_mutants import REMOTE_MUTANTS
 from nullblock.conformance.trace.records import Header
 
 READINGS, HYBRID, WAITING, ENCODER = "groups.py", "hybrid.py", "waiting.py", "encoder.py"
@@ -118,7 +119,9 @@ ENCODER_MUTANTS: tuple[Mutant, ...] = (
     ),
 )
 """Where there is an encoder."""
-FEATURE_MUTANTS = WINDOW_MUTANTS + HYBRID_MUTANTS + ADAPTER_MUTANTS + ENCODER_MUTANTS
+FEATURE_MUTANTS = (
+    WINDOW_MUTANTS + HYBRID_MUTANTS + ADAPTER_MUTANTS + ENCODER_MUTANTS + REMOTE_MUTANTS
+)
 
 
 def of_features(header: Header) -> tuple[Mutant, ...]:
@@ -131,4 +134,6 @@ def of_features(header: Header) -> tuple[Mutant, ...]:
         found += HYBRID_MUTANTS
     if config.max_loras:
         found += ADAPTER_MUTANTS
+    if not isinstance(config.connector, UnsetType):
+        found += REMOTE_MUTANTS
     return found + (() if isinstance(config.encoder, UnsetType) else ENCODER_MUTANTS)
