@@ -175,6 +175,15 @@ def unknown(k: Recorded, request: Add | RequestState) -> Iterator[str]:
         yield f"a prompt of {prompt} tokens beside a KV connector,"
 
 
+def asks(k: Recorded, s: Any) -> bool:
+    """Whether the step that comes may ask the connector for somebody: then the text runs as it is,
+    since the erased form does not say where it stands while it runs.
+    """
+    if not isinstance(k, WithRemote):
+        return False
+    return bool(k.answers) or any(s.comp[r] == 0 and not lacks(s, r) for r in s.rank)
+
+
 def begin_step(k: Recorded) -> None:
     """A step is about to be decided."""
     if isinstance(k, WithRemote):

@@ -88,7 +88,7 @@ class Replay:
         self.s: Any = self.k.start()
         self.names = names(header.block_ids)
         self.fired: Counter[str] = Counter()
-        self.machine = self._machine()
+        self.machine = fast.Machine(self.k)
         self.steps = 0
         self.decisions = 0
         self.known = header.start == "empty"
@@ -99,10 +99,6 @@ class Replay:
         """Records that were passed over because it was not."""
         self.lost: list[str] = []
         """What the recorder says it could not write."""
-
-    def _machine(self) -> fast.Machine:
-        """The text as it is where there is a connector, which is asked while a step is decided."""
-        return fast.Machine(self.k, plain=self.k.connector)
 
     def after_rule(self, s: Any, rule: str) -> None:
         """Count a rule that fired."""
@@ -222,7 +218,7 @@ class Replay:
         if missing:
             raise NotRecorded(*(f"{why} of request {request.id}" for why in missing))
         if GRAMMARS in request.features and self.k.let_wait():
-            self.machine = self._machine()
+            self.machine = fast.Machine(self.k)
 
     def _awaits(self, r: int) -> bool:
         """Whether an entry in flight is of an owner of that number who is not known."""

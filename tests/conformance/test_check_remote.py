@@ -20,7 +20,7 @@ from traces import trace_of
 from nullblock.conformance.adapters import reference as adapter
 from nullblock.conformance.adapters.vllm.recording import Recording
 from nullblock.conformance.adapters.vllm.remote import Answers
-from nullblock.conformance.checker import check
+from nullblock.conformance.checker import check, fast
 from nullblock.conformance.played.connector import PlayedConnector, make_connector
 from nullblock.conformance.trace.records import End, Header, Lost
 from nullblock.reference.sched.scheduler import Scheduler
@@ -191,6 +191,18 @@ def test_blocks_may_have_other_names(name: str) -> None:
         for pair in line.get("cached", {}).get("blocks", ()):
             pair[1] = [[b + 1000 for b in pair[1][0]]]
     assert judge(lines).verdict == "CONFORMS"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_erased_form_says_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether steps in which nobody is asked for are decided by the erased text or not."""
+    said = []
+    for after in (0, 10**9):
+        monkeypatch.setattr(fast, "AFTER", after)
+        verdict = check(KEPT / f"{name}.jsonl", deep=False)
+        assert verdict.replay is not None and verdict.replay.machine.erased == (not after)
+        said.append((verdict.verdict, verdict.decisions, verdict.rules))
+    assert said[0] == said[1] and said[0][0] == "CONFORMS"
 
 
 SCRIPTED = {"matched": {"a": 6, WORDS[0]: 4}, "async": ["a"], "delay_free": True}
