@@ -119,6 +119,8 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
         max_num_batched_tokens=c.max_num_batched_tokens or None,
         max_loras=c.max_loras,
         encoder=None if c.encoder is UNSET else _encoder(c.encoder),
+        connector=c.connector is not UNSET,
+        fail_failed_loads=c.connector is not UNSET and c.connector.failure_policy == "fail",
         semantics=semantics,
     )
 

@@ -13,10 +13,12 @@ from nullblock.conformance.checker import (
     fast,
     items,
     observations,
+    remote,
     retold,
     sessions,
 )
 from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.checker.environment import environment
 from nullblock.conformance.checker.facts import GRAMMARS, NotRecorded, constants
 from nullblock.conformance.checker.names import names
 from nullblock.conformance.checker.reach import out_of_reach, why_not
@@ -39,6 +41,7 @@ from nullblock.conformance.trace.records import (
     Gap,
     Header,
     Lost,
+    Matched,
     Output,
     Pause,
     PostState,
@@ -48,6 +51,7 @@ from nullblock.conformance.trace.records import (
     Schedule,
     SessionEnd,
     State,
+    Transfers,
     Update,
 )
 from nullblock.conformance.trace.sessions import RESUMABLE
@@ -84,7 +88,7 @@ class Replay:
         if missing := tuple(out_of_reach(header, semantics)):
             raise NotRecorded(*missing)
         self.header = header
-        self.k = drafts.environment(header)(constants(header, semantics))
+        self.k = environment(header)(constants(header, semantics))
         self.s: Any = self.k.start()
         self.names = names(header.block_ids)
         self.fired: Counter[str] = Counter()
@@ -134,6 +138,10 @@ class Replay:
                 self._reset(record)
             case Evict():
                 self._evict(record)
+            case Matched():
+                remote.answered(self.k, record)
+            case Transfers():
+                remote.reported(self.k, record, self.header.block_ids)
             case ResetEncoderCache():
                 events.reset_encoder_cache(self.s)
             case Compiled(ids=ids):
@@ -219,7 +227,7 @@ class Replay:
 
         `sizes`: of encoder inputs that are known.
         """
-        missing = list(items.unknown(self.s, request, sizes))
+        missing = [*items.unknown(self.s, request, sizes), *remote.unknown(self.k, request)]
         reasons = (why_not(self.header, self.k.sem, feature) for feature in request.features)
         missing += [why for why in reasons if why is not None]
         if missing:
@@ -242,6 +250,7 @@ class Replay:
     def _schedule(self, record: Schedule) -> None:
         self.steps += 1
         self.decided += 1
+        remote.begin_step(self.k)
         try:
             out = self.machine.schedule(self.s, self.fired)
         except (Disabled, Broken, *CONFUSED) as error:
@@ -255,6 +264,7 @@ class Replay:
             items.forget(self.s, record.evicted_items)
 
     def _departures(self, out: SchedulerOutput, record: Schedule) -> Iterator[Mismatch]:
+        yield from remote.step(self.k, self.names.same)
         yield from decisions.schedule(out, record, self.s, self.names.same)
         yield from items.schedule(out, record)
 
@@ -272,6 +282,8 @@ class Replay:
         self.compare(() if alike else self._outcomes(record))
         sessions.remember(self.k, self.s)
         heard = self.k.take_events()
+        for mismatch in remote.end_update(self.k, self.s):
+            raise Unexplained(mismatch)
         if self.hears and record.events is not UNSET:
             self.compare(observations.events(heard, record.events))
         self.hears = self.k.listening
@@ -287,6 +299,7 @@ class Replay:
         """Apply the frame."""
         self.k.taken, self.k.ends = [], []
         try:
+            remote.begin_update(self.k, self.s, self.names)
             self.machine.update(self.s, self.fired)
         except (Disabled, Broken, *CONFUSED) as error:
             raise Unexplained(_contradiction(error, "update", told)) from None
@@ -307,6 +320,7 @@ class Replay:
             raise NotRecorded("in which order aborted requests gave up their blocks")
         for r in aborted:
             events.abort(s, r)
+        remote.end_abort(self.k)
         if record.aborted is not UNSET or record.state is not UNSET:
             self.compare(self.post_state(record.state, "abort"))
 
@@ -333,8 +347,14 @@ class Replay:
         """An exception of the engine is explained if the rules contradict themselves there."""
         if record.during not in FIRST_RULE:
             raise NotRecorded(f"what was asked when {record.during} raised {record.type}")
+        if record.during == "update" and remote.explains(self.k, self.s):
+            self.decisions += 1
+            return
         if record.during == "update" and self.k.num_spec:
             raise NotRecorded(f"how many drafts were right when update raised {record.type}")
+        if record.during == "update" and self.k.connector:
+            raise NotRecorded(f"what came with the output when update raised {record.type}")
+        remote.begin_step(self.k)
         self.decisions += 1
         try:
             if record.during == "schedule":

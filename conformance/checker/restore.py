@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.checker import drafts, items, sessions
+from nullblock.conformance.checker import drafts, items, remote, sessions
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.facts import GRAMMARS, Chain, NotRecorded, Recorded
 from nullblock.conformance.checker.names import Names
@@ -23,6 +23,7 @@ from nullblock.spec.fields import (
     GRAMMAR,
     INPUT,
     PREEMPTED,
+    REMOTE,
     RUNNING,
     TOKEN,
     WAITING,
@@ -78,6 +79,8 @@ def restore(k: Recorded, seen: State, names: Names) -> Any:
         k.owed_unknown.update(step.gone)
     if k.encodes:
         items.restore(s, told(seen.encoder))
+    if k.connector:
+        remote.restore(s, told(seen.remote))
     drafts.restore(s, seen.requests, told(seen.in_flight))
     s.finished, s.prev = set(told(seen.finished)), set(told(seen.previous))
     s.pause = PAUSE[told(seen.pause_state)]
@@ -136,6 +139,7 @@ def _impossible_tables(s: Any, r: int) -> Iterator[Mismatch]:
 def _complete(k: Recorded, seen: State) -> None:
     """Raise NotRecorded unless everything is told that decisions depend on."""
     asked = WHOLE + (("chains",) if k.caching else ()) + (("encoder",) if k.encodes else ())
+    asked += ("remote",) if k.connector else ()
     missing = [name for name in asked if getattr(seen, name) is UNSET]
     if missing:
         raise NotRecorded(*(f"`{name}` of the state at step {seen.step}" for name in missing))
@@ -144,6 +148,7 @@ def _complete(k: Recorded, seen: State) -> None:
             raise NotRecorded(*unknown_chunks)
         blocked = q.status == BLOCKED[GRAMMAR] and GRAMMARS in q.features
         blocked |= q.status == BLOCKED[INPUT] and RESUMABLE in q.features
+        blocked |= q.status == BLOCKED[REMOTE] and k.connector
         if q.status not in STAGE and not blocked:
             raise NotRecorded(f"what the status {q.status} of request {q.id} means")
         if q.prompt is UNSET or q.max_tokens is UNSET or q.blocks is UNSET:
@@ -192,7 +197,8 @@ def _request(s: Any, q: RequestState) -> None:
     )
     k.chains[r] = Chain(() if q.chain is UNSET else q.chain)
     if q.status in BLOCKED.values():
-        s.stage[r], s.awaits[r] = WAITING, GRAMMAR
+        s.stage[r] = PREEMPTED if q.preemptions else WAITING
+        s.awaits[r] = next(what for what, name in BLOCKED.items() if name == q.status)
     else:
         s.stage[r] = STAGE[q.status]
     s.arr[r] = s.aclk

@@ -8,7 +8,14 @@ from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.trace.errors import Malformed
-from nullblock.conformance.trace.records import Chunk, RequestState, SessionEnd, Taken, Turn
+from nullblock.conformance.trace.records import (
+    Chunk,
+    RequestState,
+    SessionEnd,
+    Taken,
+    TraceConfig,
+    Turn,
+)
 from nullblock.conformance.trace.sessions import RESUMABLE, QueuedChunk, SessionState
 from nullblock.spec.fields import INPUT, STOPPED_BY_ID, WAITING
 from nullblock.spec.machine import sessions
@@ -67,10 +74,12 @@ class Talk:
         return self.told.get(r), self.sent[r][n].min_tokens
 
 
-def why_not(policy: str, semantics: Semantics) -> str | None:
+def why_not(config: TraceConfig, semantics: Semantics) -> str | None:
     """Why sessions cannot be judged beside these; None if they can."""
-    if policy == "priority":
+    if config.policy == "priority":
         return "a session under the PRIORITY policy,"
+    if config.connector is not UNSET:
+        return "a session beside a KV connector,"
     if semantics.resumes_await_output or semantics.freed_unhashed_first:
         return f"the feature {RESUMABLE} in lines after vllm-0.22.1"
     return None

@@ -19,11 +19,13 @@ from nullblock.conformance.trace.records import (
     Compiled,
     Draft,
     Evict,
+    Matched,
     Output,
     Pause,
     Reset,
     Schedule,
     SessionEnd,
+    Transfers,
     Update,
 )
 from nullblock.spec.catalogue import catalogue
@@ -224,6 +226,12 @@ def summary(record: Any) -> str:
             return f"a chunk of {n} tokens for session {r}{taken}"
         case SessionEnd(id=r):
             return f"the end of session {r}" + ("" if record.ended else ", behind its chunks")
+        case Matched():
+            rows = ((a.id, "unknown" if a.tokens is None else a.tokens) for a in record.answers)
+            return f"the remote side would load {_listed([f'{r}:{n}' for r, n in rows])}"
+        case Transfers():
+            told = {name: getattr(record, name) for name in record.__struct_fields__}
+            return _listed([f"{name} {short(ids)}" for name, ids in told.items() if ids])
         case Compiled():
             return f"grammars of {short(record.ids)} compiled"
         case Evict():

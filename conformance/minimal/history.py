@@ -118,6 +118,8 @@ def read(path: Path, line: int, file: str, step: int) -> History:
     assert isinstance(header, Header)
     if header.start != "empty":
         raise Impossible("the recording begins in the middle of a run")
+    if header.config.connector is not UNSET:
+        raise Impossible("what a KV connector answers is not made into a scenario")
     reading = _Reading(step - HORIZON)
     last: Shown = header
     for located in records:

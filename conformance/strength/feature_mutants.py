@@ -3,6 +3,7 @@
 from msgspec import UnsetType
 
 from nullblock.conformance.strength.mutants import Mutant
+from nullblock.conformance.strength.remote_mutants import REMOTE_MUTANTS
 from nullblock.conformance.trace.records import Header
 
 READINGS, HYBRID, WAITING, ENCODER = "groups.py", "hybrid.py", "waiting.py", "encoder.py"
@@ -168,7 +169,8 @@ SESSION_MUTANTS: tuple[Mutant, ...] = (
 )
 """Where there are sessions, of which no header tells."""
 FEATURE_MUTANTS = (
-    WINDOW_MUTANTS + HYBRID_MUTANTS + ADAPTER_MUTANTS + ENCODER_MUTANTS + SESSION_MUTANTS
+    *(WINDOW_MUTANTS + HYBRID_MUTANTS + ADAPTER_MUTANTS + ENCODER_MUTANTS),
+    *(SESSION_MUTANTS + REMOTE_MUTANTS),
 )
 
 
@@ -182,4 +184,6 @@ def of_features(header: Header) -> tuple[Mutant, ...]:
         found += HYBRID_MUTANTS
     if config.max_loras:
         found += ADAPTER_MUTANTS
+    if not isinstance(config.connector, UnsetType):
+        found += REMOTE_MUTANTS
     return found + (() if isinstance(config.encoder, UnsetType) else ENCODER_MUTANTS)

@@ -11,7 +11,7 @@ from nullblock.conformance.trace.header import (
     features_of,
     least_version,
 )
-from nullblock.conformance.trace.records import CacheGroup, Encoder, TraceConfig
+from nullblock.conformance.trace.records import CacheGroup, Connector, Encoder, TraceConfig
 from nullblock.spec.facts import blocks_of_watermark, token_budget
 from nullblock.spec.profiles import Semantics
 
@@ -52,6 +52,8 @@ def header(
             events="complete" if config.kv_events else "absent",
             compiled="complete" if grammars else "absent",
             chunk="complete" if sessions else "absent",
+            matched="complete" if config.connector is not None else "absent",
+            transfers="complete" if config.connector is not None else "absent",
         ),
         block_ids="exact",
         start="empty",
@@ -103,6 +105,7 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
         groups=groups if several or see_part else [],
         max_loras=config.max_loras or 0,
         encoder=_encoder(config),
+        connector=_connector(config),
         max_num_batched_tokens=config.max_num_batched_tokens
         if see_part and config.max_num_batched_tokens != budget
         else 0,
@@ -120,6 +123,11 @@ def _encoder(config: Config) -> Encoder | UnsetType:
         encoder_cache_size=kept,
         disable_chunked_mm_input=encoder.disable_chunked_mm_input,
     )
+
+
+def _connector(config: Config) -> Connector | UnsetType:
+    connector = config.connector
+    return UNSET if connector is None else Connector(failure_policy=connector.failure_policy)
 
 
 def _group(group: Group) -> CacheGroup:

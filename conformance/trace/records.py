@@ -46,6 +46,14 @@ from nullblock.conformance.trace.header import (
     Observed,
     TraceConfig,
 )
+from nullblock.conformance.trace.remote import (
+    Answer,
+    Connector,
+    Kept,
+    Matched,
+    RemoteState,
+    Transfers,
+)
 from nullblock.conformance.trace.sessions import Chunk, SessionEnd, Taken, Turn
 from nullblock.conformance.trace.snapshot import RequestState, State, StepInFlight
 
@@ -54,10 +62,12 @@ MAJOR, MINOR = 1, 4
 VERSION = f"{MAJOR}.{MINOR}"
 
 __all__ = [
+    "Answer",
     "BlockId",
     "CacheGroup",
     "Chain",
     "Chunk",
+    "Connector",
     "Count",
     "Draft",
     "Drafted",
@@ -67,7 +77,10 @@ __all__ = [
     "Groups",
     "Header",
     "Item",
+    "Kept",
+    "Matched",
     "Observed",
+    "RemoteState",
     "RequestNumber",
     "RequestState",
     "ResetEncoderCache",
@@ -76,6 +89,7 @@ __all__ = [
     "StepInFlight",
     "Taken",
     "TraceConfig",
+    "Transfers",
     "Turn",
 ]
 
@@ -364,6 +378,8 @@ Record = (
     | ResetEncoderCache
     | Chunk
     | SessionEnd
+    | Matched
+    | Transfers
     | Schedule
     | Output
     | Update

@@ -20,6 +20,7 @@ from nullblock.conformance.trace.base import (
 )
 from nullblock.conformance.trace.drafts import Drafted
 from nullblock.conformance.trace.encoder import EncoderCache, Item
+from nullblock.conformance.trace.remote import RemoteState
 from nullblock.conformance.trace.sessions import SessionState
 
 
@@ -110,6 +111,8 @@ class State(Line, frozen=True, kw_only=True, tag="state"):
     """The KV cache group for which these blocks are in the prefix cache, where that is not 0."""
     encoder: EncoderCache | UnsetType = UNSET
     """Where the model has an encoder."""
+    remote: RemoteState | UnsetType = UNSET
+    """Where the engine has a KV connector."""
     in_flight: list[StepInFlight] | UnsetType = UNSET
     """Oldest first."""
     finished: list[RequestNumber] | UnsetType = UNSET

@@ -204,7 +204,7 @@ def seeing_a_part(group: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-FEATURES = ("windows", "hybrid", "waits", "items", "sessions")
+FEATURES = ("windows", "hybrid", "waits", "items", "sessions", "remote", "remote-fails")
 """Kept recordings of what a trace has had words for since 1.3 or 1.4, each of one feature."""
 
 

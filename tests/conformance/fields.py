@@ -123,6 +123,7 @@ CHOICES = {
     "start": ("empty", "unknown"),
     "status": ("WAITING", "RUNNING"),
     "reason": ("stop", "length"),
+    "failure_policy": ("recompute", "fail"),
     "during": ("schedule", "update"),
     "version": ("2.0",),
 }

@@ -174,6 +174,12 @@ def by_priority(lines: Lines) -> Lines:
     return [x | {"arrival": 0.0} if x["ev"] == "add" else x for x in lines]
 
 
+def connected(lines: Lines) -> Lines:
+    lines[0]["config"]["connector"] = {"failure_policy": "recompute"}
+    lines[0]["observed"] |= {"matched": "complete", "transfers": "complete"}
+    return lines
+
+
 def of_another_line(lines: Lines) -> Lines:
     lines[0]["spec"] = "vllm-0.32.0"
     return lines
@@ -195,6 +201,7 @@ UNKNOWN: dict[str, tuple[Callable[[Lines], Lines], str]] = {
     "a chunk with more than tokens": (of_chunk, "the feature multimodal of a later chunk"),
     "chunks that were not seen": (unobserved, "the feature resumable"),
     "the PRIORITY policy": (by_priority, "a session under the PRIORITY policy"),
+    "a KV connector": (connected, "a session beside a KV connector"),
     "a later line": (of_another_line, "in lines after vllm-0.22.1"),
     "a request in two places": (queued_twice, "is queued 2 times"),
     "a state without its chunks": (without_its_chunks, "the chunks of session"),

@@ -72,6 +72,7 @@ TABLE: dict[str, Expected] = {
     "header.config.encoder.max_num_encoder_input_tokens": INPUT,
     "header.config.encoder.encoder_cache_size": INPUT,
     "header.config.encoder.disable_chunked_mm_input": INPUT,
+    "header.config.connector.failure_policy": INPUT,
     "header.config.pipeline_parallel_size": Unobserved("steps in flight show by themselves"),
     "header.data_parallel_rank": NOTES,
     "header.observed.add": Unsaid(),
@@ -79,6 +80,7 @@ TABLE: dict[str, Expected] = {
     "header.observed.draft": Unsaid(),
     "header.observed.compiled": Unsaid(),
     "header.observed.chunk": Unsaid(),
+    **{f"header.observed.{kind}": Unsaid() for kind in ("matched", "transfers")},
     **{
         f"header.observed.{kind}": PROMISE
         for kind in ("abort", "pause", "reset", "evict", "schedule", "update", "state", "events")
@@ -115,6 +117,10 @@ TABLE: dict[str, Expected] = {
     "chunk.taken.chain": INPUT,
     "session_end.id": INPUT,
     "session_end.ended": caught("SESS-12"),
+    **{f"matched.answers.{name}": INPUT for name in ("id", "local", "tokens", "over_steps")},
+    **{f"matched.answers.{name}": INPUT for name in ("begins", "blocks")},
+    **{f"transfers.{name}": INPUT for name in ("received", "sent", "invalid", "failed")},
+    "transfers.delayed": INPUT,
     "schedule.step": Damage(),
     "schedule.ids": caught("RUN-4", "RUN-14", "WAIT-5", "WAIT-8", "WAIT-9", "OUT-1"),
     "schedule.tokens": caught("RUN-1", "RUN-2", "WAIT-2"),
@@ -174,6 +180,10 @@ TABLE: dict[str, Expected] = {
     "state.encoder.num_freeable_slots": caught("ENC-14"),
     "state.encoder.cached": caught("ENC-12", "ENC-14"),
     "state.encoder.freeable": caught("ENC-9"),
+    "state.remote.received": caught("REMOTE-13"),
+    "state.remote.failed": caught("REMOTE-26"),
+    "state.remote.kept.id": caught("REMOTE-4"),
+    "state.remote.kept.blocks": caught("POOL-10"),
     "error.during": Explained(),
     "error.type": Unobserved("that the engine raised is what counts"),
     "lost.reason": Unsaid(),

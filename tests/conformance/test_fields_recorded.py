@@ -117,6 +117,10 @@ KNOWN: dict[str, Expected] = {
     "state.encoder.num_freeable_slots": caught("ENC-14"),
     "state.encoder.cached": caught("ENC-12", "ENC-14"),
     "state.encoder.freeable": caught("ENC-9"),
+    "state.remote.received": caught("REMOTE-13"),
+    "state.remote.failed": caught("REMOTE-26"),
+    "state.remote.kept.id": caught("REMOTE-4"),
+    "state.remote.kept.blocks": caught("POOL-10"),
     **{
         f"state.in_flight.{name}": caught("UPD-8")
         for name in ("step", "ids", "tokens", "drafts", "owed", "gone")

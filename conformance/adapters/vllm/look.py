@@ -101,6 +101,8 @@ class Look:
             seen.alike &= seen.encoder is None
         if observer.sessions:
             observer.talk.owing[number] = owing(self._scheduler.requests, ids)
+        if observer.answers is not None:
+            seen.asked = observer.answers.take()
         self.flying[id(decided)] = seen
         if others.preempted:
             self._disturbed = number
@@ -183,11 +185,15 @@ class Look:
             outputs = of_client.outputs
         else:
             outputs = _in_order(result, ids)
+        remote, lost = None, False
+        if observer.answers is not None:
+            remote = observer.answers.with_output(sampled, outputs)
+            lost = remote is not None and "failed" in remote
         got, passed_on = [output.request_id for output in outputs], None
         lists = [output.new_token_ids for output in outputs]
-        if got != ids or lists != frames:
+        if got != ids or lists != frames or lost:
             many = list(map(len, lists))
-            if got != ids or many != (tokens or [1] * len(ids)):
+            if got != ids or many != (tokens or [1] * len(ids)) or lost:
                 passed_on = got, many
         ended: list[Any] = []
         if self._scheduler.finished_req_ids or observer.unusual:
@@ -197,7 +203,7 @@ class Look:
             full = list(map(len, seen.hashes))
         elif seen.loose or seen.odd or (tokens is not None and max(tokens) > 1):
             self.urgent = True
-        return Taken(seen, tokens, ends, passed_on, ended, full, observer.counts())
+        return Taken(seen, tokens, ends, passed_on, ended, full, observer.counts(), remote)
 
     def _sampled_now(self, seen: Seen, sampled: Any) -> tuple[list[int] | None, Any, Any]:
         """How many were sampled, None: one each; the tokens; and these once more, where one of
@@ -281,5 +287,6 @@ def _in_order(result: Any, ids: list[str]) -> list[Any]:
     """The outputs for all clients, in schedule order."""
     outputs = list(chain.from_iterable(result[client].outputs for client in sorted(result)))
     place = {r: i for i, r in enumerate(ids)}
-    outputs.sort(key=lambda output: place[output.request_id])
+    # Whose load failed comes last, and need not be in the step.
+    outputs.sort(key=lambda o: (not o.new_token_ids, place.get(o.request_id, len(ids))))
     return outputs

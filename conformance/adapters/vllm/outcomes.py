@@ -56,8 +56,10 @@ class Outcomes:
                 record["stop"] = stop
         if taken.ended:
             of = self.observer.numbers.of
-            errors = [o.request_id for o in taken.ended if str(o.finish_reason) == "error"]
-            if errors:  # a grammar has rejected what was sampled
+            # A grammar has rejected what was sampled; whose load failed has no tokens.
+            ends = (o for o in taken.ended if o.new_token_ids)
+            errors = [o.request_id for o in ends if str(o.finish_reason) == "error"]
+            if errors:
                 came = dict(zip(step.ids, taken.tokens or [1] * len(step.ids), strict=True))
                 record["rejected"] = [(of[r], came[r] - 1) for r in errors]
         if self.observer.caching:
@@ -159,7 +161,10 @@ class Outcomes:
         """An ``update`` record: what the engine made of the output just recorded."""
         record: Fields = {"ev": "update+", "step": step.number}
         if taken.passed_on is not None:
-            record |= self._passed_on(step, taken.tokens, *taken.passed_on)
+            lost = taken.remote is not None and "failed" in taken.remote
+            # Whose load failed gets an output, whatever was sampled.
+            explained = None if lost else self._passed_on(step, taken.tokens, *taken.passed_on)
+            record |= self._told(*taken.passed_on) if explained is None else explained
         if taken.ended:
             record["finish"] = [self._finish(output) for output in taken.ended]
             for output in taken.ended:
@@ -175,15 +180,19 @@ class Outcomes:
 
     def _passed_on(
         self, step: Step, counts: list[int] | None, ids: list[str], tokens: list[int]
-    ) -> Fields:
-        """Who got so many tokens, where it is not everybody what was sampled."""
+    ) -> Fields | None:
+        """Who got no tokens, or fewer, than were sampled; None where that does not explain it."""
         gone, cut = self._not_passed_on(step, counts, ids, tokens), None
         if gone is None and counts is not None and self.observer.drafts:
             gone, cut = drafts.passed_on(step, counts, ids, tokens) or (None, None)
         if gone is None:
-            of = self.observer.numbers.of
-            return {"ev": "update", "ids": [of[r] for r in ids], "tokens": tokens}
+            return None
         return ({"gone": gone} if gone else {}) | ({"cut": cut} if cut else {})
+
+    def _told(self, ids: list[str], tokens: list[int]) -> Fields:
+        """A whole record of who got how many tokens."""
+        of = self.observer.numbers.of
+        return {"ev": "update", "ids": [of[r] for r in ids], "tokens": tokens}
 
     def drafts(self, proposal: Proposal) -> Fields:
         """A record of the drafts that are proposed."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
-from nullblock.conformance.adapters.vllm import settings
+from nullblock.conformance.adapters.vllm import remote, settings
 from nullblock.conformance.adapters.vllm.tape import Tape
 
 logger = logging.getLogger("vllm.nullblock")
@@ -37,6 +37,8 @@ class Recording:
         super().__init__(*args, **kwargs)
         self._tape = Tape()
         self._watch_evictions()
+        self._nullblock_connector = self._tape.safely(remote.watch, self, self._noted)
+        """What a KV connector answers, where there is one."""
         self._emptied: Any = None
         """What the manager last said of emptying the prefix cache."""
         self._watch_resets()
@@ -113,6 +115,8 @@ class Recording:
         tape.unreturned += 1
         if tape.inside or not tape.running:
             return super().schedule()  # type: ignore[misc]
+        if self._nullblock_connector is not None:
+            self._nullblock_connector.clear()
         tape.inside = True
         try:
             decided = super().schedule()  # type: ignore[misc]
@@ -137,11 +141,13 @@ class Recording:
             return call(scheduler_output, model_runner_output)
         if tape.drafts:
             tape.safely(tape.before_update, model_runner_output)
+        if self._nullblock_connector is not None:
+            self._nullblock_connector.clear()
         tape.inside = True
         try:
             result = call(scheduler_output, model_runner_output)
         except BaseException as error:
-            tape.safely(tape.raised, "update", error)
+            tape.safely(tape.raised, "update", error, model_runner_output)
             raise
         finally:
             tape.inside = False
@@ -172,6 +178,8 @@ class Recording:
         alive: dict[str, Any] = {}
         asked: list[int] | None = None
         if observed:
+            if self._nullblock_connector is not None:
+                self._nullblock_connector.clear()
             tape.safely(tape.catch_up)
             alive = dict(self.requests)  # type: ignore[attr-defined]
             asked = tape.safely(lambda: tape.observer.before_abort(request_ids))
@@ -179,7 +187,8 @@ class Recording:
         def after(result: list[tuple[str, int]]) -> None:
             if observed:
                 ended = [alive[id] for id in map(_id_of, result)]
-                tape.write(tape.observer.abort(asked, finished_status, ended))
+                told = tape.observer.with_abort()
+                tape.write(*told, tape.observer.abort(asked, finished_status, ended))
 
         return self._observed(
             "abort", lambda: engine.finish_requests(request_ids, finished_status), after
@@ -219,6 +228,11 @@ class Recording:
             lambda: engine.reset_encoder_cache(),
             lambda _: tape.encoder_was_reset(),
         )
+
+    def _noted(self, note: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+        """The connector was called; that is of interest while the engine is inside a call."""
+        if self._tape.inside:
+            self._tape.safely(lambda: note(*args, **kwargs))
 
     def _watch_evictions(self) -> None:
         """The manager's ``evict_blocks`` is called past the scheduler."""

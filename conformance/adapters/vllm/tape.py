@@ -201,10 +201,10 @@ class Tape:
             self.observer.items.emptied()
             self.write({"ev": "reset_encoder_cache"})
 
-    def write(self, record: dict[str, Any]) -> None:
-        """Add a record."""
+    def write(self, *records: dict[str, Any]) -> None:
+        """Add a record, and what stands right before it."""
         if not self.waiting_for_start:
-            self.observer.backlog.put((record,))
+            self.observer.backlog.put(records)
             if self.observer.backlog.due:
                 self._flush()
 
@@ -289,10 +289,13 @@ class Tape:
         if not (self._put(_lines([self._header])) and self._put(state)):
             self._dropped = 1
 
-    def raised(self, during: str, error: BaseException) -> None:
-        """The engine raised; nothing after it can be explained."""
+    def raised(self, during: str, error: BaseException, sampled: Any = None) -> None:
+        """The engine raised; nothing after it can be explained. ``sampled``: the output that was
+        to be taken in.
+        """
         self.catch_up()
-        self.write({"ev": "error", "during": during, "type": type(error).__name__})
+        record = {"ev": "error", "during": during, "type": type(error).__name__}
+        self.write(*self.observer.with_call(sampled), record)
         self.stop()
 
     def safely(self, method: Callable[..., Any], *args: Any) -> Any:
