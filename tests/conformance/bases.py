@@ -254,7 +254,10 @@ def midway() -> dict[str, Lines]:
     for path in sorted(Path(__file__).with_name("data").joinpath("midway").glob("*.jsonl")):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         found[path.stem] = [lines[0] | {"sealed": False}, *lines[1:-1]]
-    return found | {name: begun_later(KEPT / f"{name}.jsonl", 0) for name in FEATURES}
+    found |= {name: begun_later(KEPT / f"{name}.jsonl", 0) for name in FEATURES}
+    found["queued end"] = begun_later(KEPT / "queued-end.jsonl", 0)
+    found["stop id"] = begun_later(KEPT / "sessions.jsonl", 5)
+    return found
 
 
 def begun_later(path: Path, number: int) -> Lines:
