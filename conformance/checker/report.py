@@ -31,6 +31,7 @@ def document(v: Verdict) -> dict[str, Any]:
         "verdict": v.verdict,
         "profile": v.profile,
         "steps": v.steps,
+        "began_after": v.began_after,
         "decisions": v.decisions,
         "rules": dict(sorted(v.rules.items())),
         "first": first,
@@ -41,14 +42,18 @@ def document(v: Verdict) -> dict[str, Any]:
     return found
 
 
+def rests_on(v: Verdict) -> str:
+    """How much was judged, and from where on, if not from the beginning."""
+    since = f", from step {v.began_after + 1:,} on" if v.began_after else ""
+    return f"{v.steps:,} steps, {v.decisions:,} decisions compared{since}"
+
+
 def screen(v: Verdict) -> RenderableType:
     """A verdict with its evidence, or with the reason why there is none."""
     head = Text.assemble((v.verdict, STYLE[v.verdict]), f"  {v.trace}")
     parts: list[RenderableType] = [head]
     if v.profile:
-        parts.append(
-            Text(f"  profile {v.profile}: {v.steps:,} steps, {v.decisions:,} decisions compared")
-        )
+        parts.append(Text(f"  profile {v.profile}: {rests_on(v)}"))
     if v.first is not None and v.verdict == "VIOLATION":
         parts.append(Text(f"  line {v.first.line} of {v.first.file}", style="bold"))
     if v.first is not None:
@@ -81,7 +86,7 @@ def junit(verdicts: Sequence[Verdict]) -> bytes:
 
 
 def _case(v: Verdict) -> Case:
-    out = f"{v.verdict}: {v.steps} steps, {v.decisions} decisions"
+    out = f"{v.verdict}: {rests_on(v)}"
     if v.scenario is not None:
         out += f"\nscenario: {v.scenario.note}"
         if v.scenario.document is not None:

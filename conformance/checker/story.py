@@ -8,20 +8,24 @@ from typing import Any
 
 from nullblock.conformance.checker import advice, trail, views
 from nullblock.conformance.checker.decisions import Mismatch
-from nullblock.conformance.checker.explanation import Explanation, describe
+from nullblock.conformance.checker.explanation import Explanation, describe, when
 from nullblock.conformance.checker.replay import Replay
 from nullblock.conformance.checker.trail import Moment
 from nullblock.conformance.trace.reader import Located
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
+    Chunk,
     Compiled,
     Draft,
     Evict,
+    Matched,
     Output,
     Pause,
     Reset,
     Schedule,
+    SessionEnd,
+    Transfers,
     Update,
 )
 from nullblock.spec.catalogue import catalogue
@@ -46,6 +50,7 @@ class Case:
     """The trace, if it can be read once more."""
     line: int
     file: str
+    step: int
     before: tuple[Located, ...]
 
 
@@ -94,7 +99,7 @@ def tell(case: Case, e: Explanation) -> tuple[str, ...]:
 
 def _lines(case: Case, e: Explanation) -> Iterator[str]:
     m = case.mismatch
-    yield f"step {case.replay.steps}: {m.what}"
+    yield f"{when(case.step, case.replay.steps)}: {m.what}"
     yield f"the rules of {case.label} say: {e.expected}"
     yield f"the trace says: {e.recorded}"
     yield f"{m.rule}: {e.sentence} (nullblock rules {m.rule})"
@@ -216,6 +221,17 @@ def summary(record: Any) -> str:
             return f"reset_prefix_cache, reset_running {record.reset_running}"
         case Pause():
             return f"pause {record.pause_state}"
+        case Chunk(id=r, prompt=n):
+            taken = " at once" if record.taken is not None else ", which it takes later"
+            return f"a chunk of {n} tokens for session {r}{taken}"
+        case SessionEnd(id=r):
+            return f"the end of session {r}" + ("" if record.ended else ", behind its chunks")
+        case Matched():
+            rows = ((a.id, "unknown" if a.tokens is None else a.tokens) for a in record.answers)
+            return f"the remote side would load {_listed([f'{r}:{n}' for r, n in rows])}"
+        case Transfers():
+            told = {name: getattr(record, name) for name in record.__struct_fields__}
+            return _listed([f"{name} {short(ids)}" for name, ids in told.items() if ids])
         case Compiled():
             return f"grammars of {short(record.ids)} compiled"
         case Evict():

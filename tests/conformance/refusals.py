@@ -31,6 +31,9 @@ TABLE = FOLDER / "table.json"
 SMALL = ("busy", "priority", "ends", "uncut", "raises", "drafted", *FEATURES)
 """Traces of engines of ours, by name; the recorded one is left to the tests."""
 
+BEFORE_A_CALL = {"matched": 1, "transfers": 2}
+"""Records of what is said in a call, and how many lines behind it is judged at the latest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -109,12 +112,13 @@ def _fields() -> Iterator[Refusal]:
             if found is None:
                 continue
             at, told = found
+            later = BEFORE_A_CALL.get(path[0], 0)
             refusal = Refusal(
                 f"field-{_slug(' '.join(path))}.jsonl",
                 f"{'.'.join(path)} is altered on line {at + 1}",
-                _text(told[: at + 2]),
+                _text(told[: at + 2 + later]),
             )
-            if entry(refusal)["line"] == at + 1:
+            if (entry(refusal)["line"] or 0) in range(at + 1, at + 2 + later):
                 yield refusal
                 break
 

@@ -170,9 +170,9 @@ def test_traces_with_features_bring_the_mutants_about_them_to_light(tmp_path: Pa
     crowded.write_bytes(trace_of(window))
     found: dict[str, str] = {}
     for path in (*(KEPT / f"{name}.jsonl" for name in FEATURES), crowded):
-        replay = check(path).replay
-        assert replay is not None
-        asked = mutants_for(replay.header)[len(MUTANTS) :]
+        verdict = check(path)
+        assert verdict.replay is not None
+        asked = mutants_for(verdict.replay.header, verdict.rules)[len(MUTANTS) :]
         assert asked and set(asked) < set(FEATURE_MUTANTS)
         left = [m for m in asked if m.name not in found]
         found |= {n.mutant.name: n.rule for n in said(path, *left) if n.said == "rejected"}

@@ -22,6 +22,7 @@ from nullblock.conformance.adapters.vllm.seen import (
     Seen,
     Taken,
 )
+from nullblock.conformance.adapters.vllm.talk import owing
 
 NOTHING = Seen(0, None, [], [], [], None, (), NO_OTHERS, [], None, hashes=[])
 """Before the first step."""
@@ -98,6 +99,10 @@ class Look:
         if observer.items is not None:
             seen.encoder = items.step(decided)
             seen.alike &= seen.encoder is None
+        if observer.sessions:
+            observer.talk.owing[number] = owing(self._scheduler.requests, ids)
+        if observer.answers is not None:
+            seen.asked = observer.answers.take()
         self.flying[id(decided)] = seen
         if others.preempted:
             self._disturbed = number
@@ -166,6 +171,8 @@ class Look:
         if seen is None:
             return None
         seen.decided = None
+        if owed := self._observer.talk.owing:
+            owed.pop(seen.number, None)
         if seen.number <= self._disturbed:
             seen.loose = True
         observer, ids = self._observer, seen.ids
@@ -178,11 +185,15 @@ class Look:
             outputs = of_client.outputs
         else:
             outputs = _in_order(result, ids)
+        remote, lost = None, False
+        if observer.answers is not None:
+            remote = observer.answers.with_output(sampled, outputs)
+            lost = remote is not None and "failed" in remote
         got, passed_on = [output.request_id for output in outputs], None
         lists = [output.new_token_ids for output in outputs]
-        if got != ids or lists != frames:
+        if got != ids or lists != frames or lost:
             many = list(map(len, lists))
-            if got != ids or many != (tokens or [1] * len(ids)):
+            if got != ids or many != (tokens or [1] * len(ids)) or lost:
                 passed_on = got, many
         ended: list[Any] = []
         if self._scheduler.finished_req_ids or observer.unusual:
@@ -192,7 +203,7 @@ class Look:
             full = list(map(len, seen.hashes))
         elif seen.loose or seen.odd or (tokens is not None and max(tokens) > 1):
             self.urgent = True
-        return Taken(seen, tokens, ends, passed_on, ended, full, observer.counts())
+        return Taken(seen, tokens, ends, passed_on, ended, full, observer.counts(), remote)
 
     def _sampled_now(self, seen: Seen, sampled: Any) -> tuple[list[int] | None, Any, Any]:
         """How many were sampled, None: one each; the tokens; and these once more, where one of
@@ -225,11 +236,7 @@ class Look:
     def add(self, request: Any) -> Arrival:
         """A request was taken."""
         features, observer = request_features(request), self._observer
-        parameters = request.sampling_params
-        if parameters is not None:
-            if parameters.eos_token_id is not None:
-                observer.end_tokens.add(parameters.eos_token_id)
-            observer.end_tokens.update(parameters.stop_token_ids or ())
+        observer.watch(request.sampling_params)
         if features:
             observer.unusual = True
             if request.status.name == AWAITS_GRAMMAR:
@@ -280,5 +287,6 @@ def _in_order(result: Any, ids: list[str]) -> list[Any]:
     """The outputs for all clients, in schedule order."""
     outputs = list(chain.from_iterable(result[client].outputs for client in sorted(result)))
     place = {r: i for i, r in enumerate(ids)}
-    outputs.sort(key=lambda output: place[output.request_id])
+    # Whose load failed comes last, and need not be in the step.
+    outputs.sort(key=lambda o: (not o.new_token_ids, place.get(o.request_id, len(ids))))
     return outputs

@@ -71,6 +71,8 @@ class Seen:
     """Items that it computes, whose and where, and what is evicted; None: nothing."""
     compiled: list[str] | None = None
     """Whose grammars were found to be compiled; None: nobody's."""
+    asked: list[dict[str, Any]] | None = None
+    """What a KV connector answered; None: it was not asked."""
     loose: bool = False
     """Whether tokens may end elsewhere than the step says: somebody was preempted meanwhile."""
 
@@ -108,6 +110,8 @@ class Taken(NamedTuple):
     full: list[int] | None
     """How many block hashes each has, where they are looked up."""
     counted: Counts | None
+    remote: dict[str, Any] | None = None
+    """What workers of a KV connector reported with it; None: nothing."""
 
     @property
     def plain(self) -> bool:

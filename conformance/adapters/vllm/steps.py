@@ -224,7 +224,11 @@ class Steps:
 
     def _new(self, new: New) -> Fields:
         hits = new.computed // self.scheduler.block_size
-        self.observer.chains.given_out += sum(len(ids) - hits for ids in new.blocks)
+        given = sum(len(ids) - hits for ids in new.blocks)
+        if self.observer.sessions:
+            held = self.observer.talk.held.pop(new.id, 0)
+            given = max(sum(map(len, new.blocks)) - held, 0) if held else given
+        self.observer.chains.given_out += given
         fields = {"id": self.observer.numbers.of[new.id], "computed": new.computed}
         if self.observer.tells_blocks:
             fields["blocks"] = new.blocks

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from nullblock.conformance.checker.explanation import Explanation, describe
+from nullblock.conformance.checker.explanation import Explanation, describe, when
 from nullblock.conformance.checker.page import pool, steps
 from nullblock.conformance.checker.verdict import First, Verdict
 from nullblock.conformance.minimal.document import written
@@ -55,6 +55,7 @@ def _parts(v: Verdict, notices: Sequence[Notice]) -> Iterator[Child]:
 def _basis(v: Verdict) -> str:
     text = f"profile {v.profile}: " if v.profile else ""
     text += f"{v.steps:,} steps decided again, {v.decisions:,} decisions compared"
+    text += f", from step {v.began_after + 1:,} on" if v.began_after else ""
     if v.replay is not None:
         engine = v.replay.header.engine
         text += f". Recorded from {engine.name} {engine.version}"
@@ -62,7 +63,8 @@ def _basis(v: Verdict) -> str:
 
 
 def _fault(first: First, e: Explanation, v: Verdict) -> Iterator[Child]:
-    yield el("h2", f"The first wrong decision: step {first.step}, {first.what}")
+    step = when(first.step, v.replay.steps) if v.replay is not None else f"step {first.step}"
+    yield el("h2", f"The first wrong decision: {step}, {first.what}")
     yield el("p", f"line {first.line} of {first.file}", class_="dim")
     sides = (("rules", f"The rules of {v.profile} say", e.expected),) + (
         ("trace", "The trace says", e.recorded),
