@@ -111,8 +111,9 @@ class ChainNumbers:
         numbers = list(map(self._of.get, hashes))
         known = numbers.index(None) if None in numbers else len(numbers)
         runs: list[Run] = []
-        if known and numbers[:known] == list(range(numbers[0], numbers[0] + known)):
-            runs.append([numbers[0], known])
+        start = numbers[0] if known else None
+        if start is not None and numbers[:known] == list(range(start, start + known)):
+            runs.append([start, known])
         else:
             self._extend(runs, hashes[:known])
         first = self.all_new(hashes[known:]) if known < len(hashes) else None
