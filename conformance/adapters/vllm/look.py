@@ -6,7 +6,7 @@ found out when it is told, many calls in one go.
 """
 
 from array import array
-from itertools import chain
+from itertools import chain, compress
 from sys import byteorder
 from typing import Any
 
@@ -15,6 +15,7 @@ from nullblock.conformance.adapters.vllm.configuration import request_features
 from nullblock.conformance.adapters.vllm.observe import Observer
 from nullblock.conformance.adapters.vllm.seen import (
     NO_OTHERS,
+    NOBODY,
     Arrival,
     New,
     Others,
@@ -24,7 +25,7 @@ from nullblock.conformance.adapters.vllm.seen import (
 )
 from nullblock.conformance.adapters.vllm.talk import owing
 
-NOTHING = Seen(0, None, [], [], [], None, (), NO_OTHERS, [], None, hashes=[])
+NOTHING = Seen(0, None, [], [], [], None, (), (), NO_OTHERS, [], None, hashes=[])
 """Before the first step."""
 AWAITS_GRAMMAR = "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR"
 MAX_IN_FLIGHT = 1024
@@ -73,16 +74,17 @@ class Look:
         except OverflowError:
             strange = True
         groups, others = cached.new_block_ids, NO_OTHERS
-        if groups.count(None) == len(groups):
-            groups = ()
+        gets = list(compress(range(len(groups)), groups))
+        given = map(groups.__getitem__, gets)
+        blocks = [b[0][0] if len(b) == 1 and len(b[0]) == 1 else b for b in given]
         if decided.finished_req_ids or decided.scheduled_new_reqs or decided.preempted_req_ids:
             others = _others(decided, observer.scheduler.requests)
         elif cached.all_token_ids or cached.resumed_req_ids:
             others = _others(decided, observer.scheduler.requests)
         self.steps = number = self.steps + 1
         self._last = seen = Seen(
-            *(number, decided, ids, tokens, known, words, groups, others),
-            *(decided.num_common_prefix_blocks, observer.counts()),
+            *(number, decided, ids, tokens, known, words, gets, blocks),
+            *(others, decided.num_common_prefix_blocks, observer.counts()),
         )
         if ids is last.ids and tokens is last.tokens and known is ids and others is NO_OTHERS:
             self._goes_on(seen, last)
@@ -195,7 +197,7 @@ class Look:
             many = list(map(len, lists))
             if got != ids or many != (tokens or [1] * len(ids)) or lost:
                 passed_on = got, many
-        ended: list[Any] = []
+        ended = NOBODY
         if self._scheduler.finished_req_ids or observer.unusual:
             ended = [output for output in outputs if output.finish_reason is not None]
         full, self.urgent = None, observer.irregular or observer.items is not None
