@@ -28,6 +28,7 @@ from nullblock.conformance.checker.restore import (
     earlier_owner,
     restore,
 )
+from nullblock.conformance.trace.base import ENDS
 from nullblock.conformance.trace.decode import Passed, Shown, Unknown
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
@@ -305,6 +306,8 @@ class Replay:
             raise Unexplained(_contradiction(error, "update", told)) from None
 
     def _abort(self, record: Abort) -> None:
+        if record.status not in ENDS:
+            raise NotRecorded(f"what the status {record.status[:40]!r} of an abort means")
         s = self.s
         asked = record.asked
         if asked is None:

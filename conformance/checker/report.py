@@ -44,7 +44,7 @@ def document(v: Verdict) -> dict[str, Any]:
 
 def rests_on(v: Verdict) -> str:
     """How much was judged, and from where on, if not from the beginning."""
-    since = f", from step {v.began_after + 1:,} on" if v.began_after else ""
+    since = f", from step {v.began_after + 1:,} of the recording on" if v.began_after else ""
     return f"{v.steps:,} steps, {v.decisions:,} decisions compared{since}"
 
 

@@ -137,9 +137,11 @@ def _incomplete() -> Iterator[Refusal]:
             slice(8, None), [{"ev": "lost", "reason": "MemoryError"}]
         ),
         "an abort that was not seen": _unseen_abort,
+        "an end that nobody knows": _unknown_end,
     }
     for name, change in changes.items():
-        lines = _base("busy")[:24] if name != "an abort that was not seen" else _base("busy")
+        whole = change in (_unseen_abort, _unknown_end)
+        lines = _base("busy")[: None if whole else 24]
         change(lines)
         yield Refusal(f"unknown-{_slug(name)}.jsonl", name, _text(lines))
 
@@ -147,6 +149,11 @@ def _incomplete() -> Iterator[Refusal]:
 def _unseen_abort(lines: Lines) -> None:
     lines[0]["observed"]["abort"] = "absent"
     lines[:] = [line for line in lines if line["ev"] != "abort"]
+
+
+def _unknown_end(lines: Lines) -> None:
+    abort = next(line for line in lines if line["ev"] == "abort")
+    abort["status"] = "FINISHED_ABORTEDx"
 
 
 def _damaged() -> Iterator[Refusal]:

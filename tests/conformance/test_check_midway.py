@@ -69,7 +69,7 @@ def test_only_steps_that_were_judged_are_counted(late: Lines, tmp_path: Path) ->
     assert (verdict.verdict, verdict.steps, verdict.began_after) == ("CONFORMS", own, begins)
     assert report.document(verdict)["began_after"] == begins > 0
     assert report.rests_on(verdict).startswith(f"{own} steps, ")
-    assert report.rests_on(verdict).endswith(f", from step {begins + 1} on")
+    assert report.rests_on(verdict).endswith(f", from step {begins + 1} of the recording on")
 
 
 @BOTH

@@ -1,6 +1,5 @@
 """What a recording scheduler does around each call of the engine."""
 
-import logging
 import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -8,8 +7,7 @@ from typing import Any
 
 from nullblock.conformance.adapters.vllm import remote, settings
 from nullblock.conformance.adapters.vllm.tape import Tape
-
-logger = logging.getLogger("vllm.nullblock")
+from nullblock.conformance.adapters.vllm.words import logger
 
 
 def _engine(kind: type["Recording"]) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """One recording, from header to end. Nothing that goes wrong in here reaches the engine."""
 
 import atexit
-import logging
 import secrets
 from collections.abc import Callable
 from multiprocessing import util
@@ -20,8 +19,7 @@ from nullblock.conformance.adapters.vllm.sink import Sink
 from nullblock.conformance.adapters.vllm.snapshot import adopt, snapshot
 from nullblock.conformance.adapters.vllm.talk import owing
 from nullblock.conformance.adapters.vllm.telling import Teller
-
-logger = logging.getLogger("vllm.nullblock")
+from nullblock.conformance.adapters.vllm.words import logger
 
 MOST = 32
 """Calls that wait to be told: 16 steps, mostly, as many as are encoded at once."""

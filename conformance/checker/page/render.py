@@ -55,7 +55,7 @@ def _parts(v: Verdict, notices: Sequence[Notice]) -> Iterator[Child]:
 def _basis(v: Verdict) -> str:
     text = f"profile {v.profile}: " if v.profile else ""
     text += f"{v.steps:,} steps decided again, {v.decisions:,} decisions compared"
-    text += f", from step {v.began_after + 1:,} on" if v.began_after else ""
+    text += f", from step {v.began_after + 1:,} of the recording on" if v.began_after else ""
     if v.replay is not None:
         engine = v.replay.header.engine
         text += f". Recorded from {engine.name} {engine.version}"
