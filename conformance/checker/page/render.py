@@ -74,14 +74,8 @@ def _fault(first: First, e: Explanation, v: Verdict) -> Iterator[Child]:
         for side, title, value in sides
     )
     yield el("div", *cards, class_="sides")
-    yield el(
-        "section",
-        el("h3", str(first.rule)),
-        el("p", e.sentence),
-        el("p", e.note) if e.note else None,
-        el("p", f"Source in vLLM: {e.source}", class_="dim") if e.source else None,
-        class_="card",
-    )
+    if e.sentence:
+        yield _rule(first, e)
     if e.because:
         yield el("h2", "What decided")
         yield items(list(e.because), ordered=True)
@@ -95,6 +89,17 @@ def _fault(first: First, e: Explanation, v: Verdict) -> Iterator[Child]:
         yield items(lines)
     rows: list[list[Child]] = [[str(line), what] for line, what in e.before]
     yield table(["line", "record"], rows, "The last lines before it")
+
+
+def _rule(first: First, e: Explanation) -> Element:
+    return el(
+        "section",
+        el("h3", str(first.rule)),
+        el("p", e.sentence),
+        el("p", e.note) if e.note else None,
+        el("p", f"Source in vLLM: {e.source}", class_="dim") if e.source else None,
+        class_="card",
+    )
 
 
 def _damage(first: First) -> Iterator[Child]:
