@@ -17,7 +17,7 @@ from nullblock.conformance.checker import (
     retold,
     sessions,
 )
-from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.checker.decisions import RAISED, Mismatch
 from nullblock.conformance.checker.environment import environment
 from nullblock.conformance.checker.facts import GRAMMARS, NotRecorded, constants
 from nullblock.conformance.checker.names import names
@@ -361,9 +361,11 @@ class Replay:
         self.decisions += 1
         try:
             if record.during == "schedule":
-                self.machine.schedule(self.s, self.fired)
+                out = self.machine.schedule(self.s, self.fired)
+                does = f"goes on: {sum(n for _, n in out.num_scheduled_tokens)} tokens scheduled"
             else:
                 self.machine.update(self.s, self.fired)
+                does = "goes on: the output is taken in"
         except (Disabled, Broken):
             return
         except CONFUSED as error:
@@ -377,7 +379,7 @@ class Replay:
             raise NotRecorded(f"whether KV events are told, where {record.type} was raised")
         rule = FIRST_RULE[record.during]
         what = f"{record.during} raises"
-        raise Unexplained(Mismatch(rule, what, "it decides", f"it raised {record.type}"))
+        raise Unexplained(Mismatch(rule, what, does, f"{RAISED}{record.type}"))
 
 
 def _contradiction(error: BaseException, during: str, told: Any) -> Mismatch:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import UNSET
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -74,10 +75,24 @@ def _exercised(v: Verdict) -> RenderableType:
         for s in rules
         if s.id in v.rules
     ]
-    never = [s.id for s in rules if s.id not in v.rules]
+    never = never_exercised(v)
     if never:
         lines.append(Text(f"  never exercised: {', '.join(never)}"))
     return Group(*lines)
+
+
+def never_exercised(v: Verdict) -> list[str]:
+    """Rules that had no part in a verdict, of those that the trace's configuration can use."""
+    known = v.replay.header.config if v.replay is not None else None
+    on = {
+        "REMOTE": False,  # no trace of a connector is judged
+        "SESS": any(rule.startswith("SESS-") for rule in v.rules),
+        "DRAFT": known is None or bool(known.num_spec_tokens),
+        "ENC": known is None or known.encoder is not UNSET,
+        "GROUP": known is None or bool(known.groups),
+    }
+    rules = (s.id for s in catalogue() if s.kind == "rule" and s.id not in v.rules)
+    return [rule for rule in rules if on.get(rule.partition("-")[0], True)]
 
 
 def junit(verdicts: Sequence[Verdict]) -> bytes:

@@ -57,7 +57,8 @@ class Case:
 def explain(case: Case, *, deep: bool = True) -> Explanation:
     """Why, whom it concerns, what to do. `deep`: read the trace once more for what decided."""
     m, replay = case.mismatch, case.replay
-    statement = next((s for s in catalogue() if s.id == m.rule), None)
+    # An exception breaks no rule that could be named: the rules only do not raise there.
+    statement = next((s for s in catalogue() if s.id == m.rule and not m.raised), None)
     moments: list[Moment] = []
     found: tuple[str, ...] = ()
     tried = ""
@@ -70,7 +71,7 @@ def explain(case: Case, *, deep: bool = True) -> Explanation:
         elif replay.steps <= advice.SOME_STEPS:
             tried = "switch of this one that has to do with the rule"
             found = advice.variants(*at, case.label, m.rule)
-    alike = advice.like(m.rule, case.semantics)
+    alike = () if m.raised else advice.like(m.rule, case.semantics)
     return Explanation(
         expected=short(m.expected),
         recorded=short(m.actual),
@@ -85,8 +86,12 @@ def explain(case: Case, *, deep: bool = True) -> Explanation:
         variants=found,
         tried=tried,
         like=alike,
-        settings=advice.settings(replay.header, m.rule),
-        next=tuple(advice.steps(m, replay.header, found, tried, alike)),
+        settings={} if m.raised else advice.settings(replay.header, m.rule),
+        next=tuple(
+            advice.after_raise(m.raised, case.step)
+            if m.raised
+            else advice.steps(m, replay.header, found, tried, alike)
+        ),
     )
 
 
@@ -99,10 +104,12 @@ def tell(case: Case, e: Explanation) -> tuple[str, ...]:
 
 def _lines(case: Case, e: Explanation) -> Iterator[str]:
     m = case.mismatch
-    yield f"{when(case.step, case.replay.steps)}: {m.what}"
+    raised = f": the engine raised {m.raised}" if m.raised else ""
+    yield f"{when(case.step, case.replay.steps)}: {m.what}{raised}"
     yield f"the rules of {case.label} say: {e.expected}"
     yield f"the trace says: {e.recorded}"
-    yield f"{m.rule}: {e.sentence} (nullblock rules {m.rule})"
+    if e.sentence:
+        yield f"{m.rule}: {e.sentence} (nullblock rules {m.rule})"
     yield from (f"because: {line}" for line in e.because)
     yield e.totals
     yield from (q.text for q in e.requests)

@@ -246,7 +246,7 @@ def _measured(asked: Asked, verdict: Verdict, seconds: float, as_json: bool) -> 
     from nullblock.conformance.strength.measure import measure, mutants_for
     from nullblock.conformance.strength.report import screen
 
-    out = Screen(highlight=False)
+    out = Screen(highlight=False, soft_wrap=True)  # a reason is whole in a pipe, too
     if verdict.verdict != "CONFORMS":
         if not as_json:
             out.print("  strength: only a trace that conforms has any")

@@ -80,9 +80,14 @@ def open_workload(
 
 
 def _check_alike(path: Path, format: Format) -> None:
-    """Refuse a folder with a file of another format, before anything of it is played."""
+    """Refuse a folder with a file of another format, before anything of it is played; one of no
+    format is damage, which is told where it is reached.
+    """
     for first in first_lines(path):
-        other = _guess(first)
+        try:
+            other = _guess(first)
+        except WorkloadError:
+            continue
         if other is not format:
             raise first.error(
                 f"a {other.value} file in a folder that begins with a {format.value} one",

@@ -179,6 +179,13 @@ def test_an_update_is_of_its_own_step(depth: int) -> None:
         found = judge([*lines[:at], raises]).first
         assert found is not None and found.step == step, during
         assert found.what == f"{during} raises"
+        story = "\n".join(found.story)
+        assert (
+            f"the traceback of ValueError in the server's log: the engine raised it in step {step}"
+            in story
+        )
+        assert "goes on" in str(found.expected)
+        assert "compare with the settings" not in story and "nullblock rules" not in story
 
 
 def test_a_departure_is_a_violation_of_normative() -> None:

@@ -113,6 +113,8 @@ def test_the_command_tells_people_and_programs(
     assert main(["check", "--strength", str(trace), str(trace)]) == 0
     out = capsys.readouterr().out
     assert out.count("of 2 known mutants would be rejected") == 3 and few[0].name in out
+    for notice in found["by_mutant"]:  # no reason is cut off or broken into columns
+        assert notice["defect"] in out and notice["what"] in out
 
 
 def test_a_trace_that_does_not_conform_has_no_strength(
