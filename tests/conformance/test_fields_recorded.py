@@ -57,7 +57,7 @@ SHORT: dict[str, Expected] = {
     "schedule+.encoder_inputs": caught("OUT-14"),
     "schedule+.evicted_items": caught("OUT-15"),
     "schedule+.state.num_running": caught("RUN-19"),
-    "update+.gone": caught("UPD-3"),
+    "update+.gone": caught("UPD-2", "UPD-3"),
     "update+.cut": caught("DRAFT-9", "DRAFT-10"),
     "update+.finish.id": caught("UPD-4", "UPD-41"),
     "update+.finish.reason": caught("UPD-4", "UPD-41"),
