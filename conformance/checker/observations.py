@@ -120,7 +120,8 @@ def events(heard: list[Heard], seen: list[Event]) -> Iterator[Mismatch]:
     most = 1 + max((len(told[1]) for told in heard if told[0] == "stored"), default=0)
     for ours, theirs in zip_longest(heard, (_told(event, most) for event in seen)):
         if not _alike(ours, theirs):
-            yield Mismatch(TOLD_BY[(ours or theirs)[0]], "the next KV event", ours, theirs)
+            rule = TOLD_BY[(ours or theirs)[0]]
+            yield Mismatch(rule, "the next KV event", _seen(ours, theirs), _seen(theirs, theirs))
             return
 
 
@@ -130,6 +131,13 @@ def _alike(ours: Heard | None, theirs: Heard | None) -> bool:
         return ours == theirs
     pairs = zip(ours[5:], theirs[5:], strict=True)
     return all(theirs is UNSET or ours == theirs for ours, theirs in pairs)
+
+
+def _seen(event: Heard | None, theirs: Heard | None) -> Heard | None:
+    """An event without what the trace leaves out of the one at that place."""
+    if event is None or theirs is None or len(event) != len(theirs):
+        return event
+    return tuple(part for part, told in zip(event, theirs, strict=True) if told is not UNSET)
 
 
 def _told(event: Event, most: int) -> Heard:

@@ -346,6 +346,22 @@ def test_a_reader_of_an_earlier_version_is_not_wrong(name: str) -> None:
     assert named and lines[0]["version"] == "1.4"
 
 
+def test_an_event_that_leaves_something_out_is_told_as_far_as_it_goes() -> None:
+    """A wrong event that does not say of which kind its layers are can be told as JSON, and the
+    rules' own event beside it says no more than it does.
+    """
+    lines = copy.deepcopy(as_recorded()["hybrid"])
+    events = (e for line in lines for e in line.get("events", ()) if e["t"] == "stored")
+    event = next(e for e in events if "kind" in e)
+    event["tokens"] += 1
+    for name in ("kind", "window"):
+        event.pop(name, None)
+    first = check(Path("t"), stream=io.BytesIO(unsealed(lines)), deep=False).first
+    assert first is not None and first.rule == "OUT-8"
+    assert len(first.expected) == len(first.actual) == 5
+    json.dumps([first.expected, first.actual])
+
+
 def test_memory_is_that_of_what_is_kept() -> None:
     """Tables, items and adapters of those who are gone are forgotten."""
     for name in ("hybrid", "items"):
