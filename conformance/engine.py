@@ -24,9 +24,10 @@ class Feature(enum.StrEnum):
     windows = "layers that see only a part of the past"
     hybrid = "several KV cache groups of attention, with blocks of one size"
     block_sizes = "KV cache groups with blocks of several sizes, or of several hashes"
+    mamba = "Mamba layers"
     groups = (
-        "KV cache groups beyond attention, or an EAGLE-like method beside other groups than full "
-        "attention and one kind more, with blocks of one size"
+        "KV cache groups beyond attention and Mamba layers, or an EAGLE-like method beside other "
+        "groups than full attention and one kind more, with blocks of one size"
     )
     priority = "the PRIORITY policy"
     prefix_caching = "prefix caching"
@@ -72,7 +73,7 @@ CORE_FEATURES = (
     - CONTRACT
     - WAITS
     - {Feature.drafts, Feature.silence, Feature.windows, Feature.hybrid}
-    - {Feature.block_sizes, Feature.groups}
+    - {Feature.block_sizes, Feature.mamba, Feature.groups}
 )
 """Those that concern one full-attention group and nothing beside it."""
 

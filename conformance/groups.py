@@ -10,13 +10,17 @@ from nullblock.spec.machine.output import Blocks
 
 _NEEDS = {"sliding_window": "sliding_window", "chunked_local": "chunk", "sink": "sink_len"}
 """The key that a group of that type cannot do without."""
-ATTENTION = ("full", "sliding_window", "chunked_local")
-"""The types of groups in which a token sees what is before it, or the last of that."""
+KNOWN = ("full", "sliding_window", "chunked_local", "mamba")
+"""The types of groups that may be beside each other: in which a token sees what is before it, the
+last of that, or a state that stands for it.
+"""
 _KINDS = {
     (False, False): "full_attention",
     (True, False): "sliding_window",
     (False, True): "chunked_local_attention",
 }
+MAMBA = "mamba"
+"""What KV events call Mamba layers."""
 
 
 def kind_of_layers(window: int, chunk: int) -> str:
@@ -30,22 +34,33 @@ def are_plain(config: Config) -> bool:
     return not others and first.type == "full" and not first.eagle
 
 
+def has(config: Config, type: str) -> bool:
+    """Whether a group is of that type."""
+    return any(group.type == type for group in config.groups)
+
+
 def are_windowed(config: Config) -> bool:
     """Whether there is nothing but one group of attention with a window or chunks."""
     (first, *others) = config.groups
     return not others and first.type in ("sliding_window", "chunked_local")
 
 
+def are_alone(config: Config) -> bool:
+    """Whether there is nothing but one group of Mamba layers."""
+    (first, *others) = config.groups
+    return not others and first.type == "mamba"
+
+
 def are_hybrid(config: Config) -> bool:
-    """Whether there are several groups, of attention alone, with blocks of one size, and no chunk
-    ends within a block; beside an EAGLE-like method, full attention and one kind more.
+    """Whether there are several groups, of attention or Mamba layers, with blocks of one size, and
+    no chunk ends within a block; beside an EAGLE-like method, full attention and one kind more.
     """
-    return _are_attention(config) and not _are_sized(config)
+    return _are_known(config) and not _are_sized(config)
 
 
 def are_mixed(config: Config) -> bool:
     """The same with blocks of several sizes, or of one size that several hashes cover."""
-    return _are_attention(config) and _are_sized(config)
+    return _are_known(config) and _are_sized(config)
 
 
 def _are_sized(config: Config) -> bool:
@@ -53,10 +68,10 @@ def _are_sized(config: Config) -> bool:
     return len(sizes | {config.hash_block_size or min(sizes)}) > 1
 
 
-def _are_attention(config: Config) -> bool:
+def _are_known(config: Config) -> bool:
     return (
         len(config.groups) > 1
-        and all(group.type in ATTENTION for group in config.groups)
+        and all(group.type in KNOWN for group in config.groups)
         and not _are_surprising(config)
         and _agree_in_turn(config)
     )
@@ -94,7 +109,7 @@ def _agree_in_turn(config: Config) -> bool:
     """
     marked = _marked(config)
     kinds = {_kind(group, config) for group in config.groups}
-    chunks = any(kind == "chunked_local" for kind, *_ in marked)
+    chunks = any(kind in ("chunked_local", "mamba") for kind, *_ in marked)
     return (
         not marked
         or not _are_sized(config)
@@ -106,7 +121,7 @@ def _agree_in_turn(config: Config) -> bool:
 
 def are_other(config: Config) -> bool:
     """Whether the groups are none of these."""
-    known = (are_plain, are_windowed, are_hybrid, are_mixed)
+    known = (are_plain, are_windowed, are_alone, are_hybrid, are_mixed)
     return not any(are_so(config) for are_so in known)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from nullblock.conformance.adapters.spec_constants import check_groups, constants
+from nullblock.conformance.adapters.spec_constants import check_groups, check_places, constants
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector, is_known
@@ -36,6 +36,7 @@ from nullblock.spec.waiting import is_skipped
 
 FEATURES = CORE_FEATURES | {
     *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes),
+    Feature.mamba,
     *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
     *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts, Feature.pooling),
     Feature.clients,
@@ -137,8 +138,9 @@ class _Spec:
         self.remote.before_step(s)
         try:
             out = schedule(s)
-        except Disabled:
+        except Disabled as refusal:
             check_tried(s)
+            check_places(refusal)
             raise
         self.remote.after_step(s)
         entries = range(begins(s, s.steps - 1), s.nframe)
@@ -186,7 +188,7 @@ class _Spec:
             "preempted": sorted(out.preempted),
             "finished": sorted(out.finished),
             "num_common_prefix_blocks": out.common_prefixes,
-            "new_block_ids_to_zero": None,
+            "new_block_ids_to_zero": list(out.to_zero) or None,
         }
 
     def tokens_to_compute(self, out: SchedulerOutput) -> list[list[int]]:

@@ -8,6 +8,7 @@ from nullblock.reference.kv_cache_interface import (
     ChunkedLocalAttentionSpec,
     FullAttentionSpec,
     KVCacheSpec,
+    MambaSpec,
     SlidingWindowSpec,
 )
 from nullblock.reference.request import Request
@@ -15,7 +16,7 @@ from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.utils import cdiv
 from nullblock.spec.facts import blocks_held
 
-_WINDOWED = SlidingWindowSpec | ChunkedLocalAttentionSpec
+_WINDOWED = SlidingWindowSpec | ChunkedLocalAttentionSpec | MambaSpec
 
 NOBODY = ""
 """No request has this id: all blocks count, though a session holds some of them already."""
@@ -68,8 +69,8 @@ class Admission(EncoderInputs):
         return None
 
     def _most_blocks_held(self, num_slots: int) -> int | None:
-        """What a request of so many slots holds at once at most, or is taken to hold, of groups of
-        attention some of which see only a part of the past.
+        """What a request of so many slots holds at once at most, or is taken to hold, of groups
+        some of which see only a part of the past.
 
         None where the cap that vLLM admits by has to do: it knows no drafts.
         """
@@ -83,6 +84,8 @@ class Admission(EncoderInputs):
     def _most_blocks_of(self, layer: KVCacheSpec, num_slots: int) -> int:
         """The same of one group."""
         whole = cdiv(num_slots, layer.block_size)
+        if isinstance(layer, MambaSpec):
+            return self._most_states_of(layer, whole)
         if self.num_spec_tokens and self.async_scheduling:
             # How much is kept for drafts in flight depends on how many steps are.
             return whole
@@ -98,6 +101,18 @@ class Admission(EncoderInputs):
         batched = self.scheduler_config.max_num_batched_tokens
         cap = layer.max_admission_blocks_per_request(batched, self.max_model_len)
         return min(whole, max(blocks_held(seen, num_computed, layer.block_size), cap))
+
+    def _most_states_of(self, layer: MambaSpec, whole: int) -> int:
+        """The same of Mamba layers: the state at hand and the one before, those that a step makes,
+        and those beside, which are given back as much later.
+        """
+        beside = layer.num_speculative_blocks
+        if self.num_spec_tokens and self.async_scheduling:
+            return whole + beside
+        num_computed = (
+            self.max_num_scheduled_tokens + self.num_spec_tokens + self.num_lookahead_tokens
+        )
+        return beside + min(whole, blocks_held(2 + beside, num_computed, layer.block_size))
 
     def _with_drafts(self, num_slots: int) -> int:
         """How many slots a request may need that computes so many tokens, its drafts included.

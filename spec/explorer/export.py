@@ -99,6 +99,15 @@ def _group(group: Group, c: Config) -> dict[str, Any]:
 
 def _layers(group: Group, c: Config) -> dict[str, Any]:
     size = {} if c.size_of(group) == c.block_size else {"block_size": group.block_size}
+    if group.mamba:
+        beside = group.num_speculative_blocks
+        mode = "align" if group.aligned else "none"
+        return {
+            "type": "mamba",
+            "mamba_cache_mode": mode,
+            "num_speculative_blocks": beside,
+            **size,
+        }
     if group.attention_chunk_size:
         return {"type": "chunked_local", "chunk": group.attention_chunk_size, **size}
     if group.sliding_window:

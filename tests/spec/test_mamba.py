@@ -1,0 +1,95 @@
+"""Mamba layers: what a table holds, what is hit and when, which blocks workers zero."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nullblock.spec.facts import Group
+from nullblock.spec.hybrid import awaits_state
+from nullblock.spec.invariants import INVARIANTS
+from nullblock.spec.machine.schedule import schedule
+from nullblock.spec.machine.update import update_from_output
+
+sys.path.insert(0, str(Path(__file__).parent))
+from world import CONFIG, arrive, new_state, step  # noqa: E402  (a module beside this one)
+
+FULL, STATES = Group(), Group(mamba=True)
+BESIDE = Group(mamba=True, num_speculative_blocks=2)
+
+
+def state(*groups: Group, **more: Any) -> Any:
+    """The empty state of a world with those groups; blocks have two tokens."""
+    return new_state(replace(CONFIG, groups=groups, **{"num_blocks": 20, **more}))
+
+
+def tables(s: Any, r: str) -> list[list[int]]:
+    """The blocks of a request by group, 0 for the null block."""
+    return [[s.tab[t, i] for i in range(s.tlen[t])] for t in s.k.tables(r)]
+
+
+def holds(s: Any) -> bool:
+    """Whether every invariant does."""
+    return all(invariant(s) for invariant in INVARIANTS.values())
+
+
+def test_of_computed_tokens_the_last_state_is_kept() -> None:
+    """GROUP-1, GROUP-6: of seven computed tokens three states are given back: the next token needs
+    the one after the seventh.
+    """
+    s = state(STATES)
+    arrive(s, "a0", 7, 4)
+    step(s)
+    assert tables(s, "a0") == [[1, 2, 3, 4]]
+    step(s)
+    assert tables(s, "a0") == [[0, 0, 0, 4]] and holds(s)
+
+
+def test_a_table_has_blocks_beside_those_of_its_tokens() -> None:
+    """GROUP-23: two more than four blocks of tokens, in the table of Mamba layers alone."""
+    s = state(FULL, BESIDE)
+    arrive(s, "a0", 7, 4)
+    step(s)
+    assert tables(s, "a0") == [[1, 2, 3, 4], [5, 6, 7, 8, 9, 10]] and holds(s)
+
+
+def test_as_many_states_are_kept_longer_as_there_are_blocks_beside() -> None:
+    """GROUP-24: of seven computed tokens two may be taken back, so that the state after the fifth
+    is needed, in the third block.
+    """
+    s = state(FULL, BESIDE)
+    arrive(s, "a0", 7, 4)
+    step(s)
+    step(s)
+    assert tables(s, "a0")[1] == [0, 0, 7, 8, 9, 10] and holds(s)
+
+
+def test_a_state_is_not_hit_in_the_step_that_computes_it() -> None:
+    """GROUP-25: the second request is turned away, and everybody behind; in the next step it hits
+    the last state, with the null block before it.
+    """
+    s = state(FULL, STATES, max_num_scheduled_tokens=12, max_model_len=20, num_blocks=40)
+    arrive(s, "a0", 5, 4)
+    arrive(s, "a1", 5, 4)
+    arrive(s, "b0", 1, 4)
+    out = schedule(s)
+    assert [q.id for q in out.new] == ["a0"] and not awaits_state(s)
+    update_from_output(s)
+    out = step(s)
+    assert [(q.id, q.computed) for q in out.new] == [("a1", 4), ("b0", 0)]
+    first, states = tables(s, "a1")
+    assert first[:2] == tables(s, "a0")[0][:2]
+    assert states[0] == 0 and states[1] == 5 and holds(s)
+
+
+def test_workers_zero_what_full_attention_takes_beside_mamba_layers() -> None:
+    """GROUP-26: the blocks of the group of full attention, and none where there are no Mamba
+    layers.
+    """
+    s = state(STATES, FULL)
+    arrive(s, "a0", 3, 4)
+    assert step(s).to_zero == (3, 4) and s.nzero == 0
+    assert step(s).to_zero == ()
+    s = state(FULL, Group(sliding_window=3))
+    arrive(s, "a0", 3, 4)
+    assert step(s).to_zero == ()
