@@ -25,9 +25,10 @@ class Feature(enum.StrEnum):
     hybrid = "several KV cache groups of attention, with blocks of one size"
     block_sizes = "KV cache groups with blocks of several sizes, or of several hashes"
     mamba = "Mamba layers"
+    sinks = "attention sinks"
     groups = (
-        "KV cache groups beyond attention and Mamba layers, or an EAGLE-like method beside other "
-        "groups than full attention and one kind more, with blocks of one size"
+        "KV cache groups beyond attention, sinks and Mamba layers, or an EAGLE-like method beside "
+        "other groups than full attention and one kind more, with blocks of one size"
     )
     priority = "the PRIORITY policy"
     prefix_caching = "prefix caching"
@@ -73,7 +74,7 @@ CORE_FEATURES = (
     - CONTRACT
     - WAITS
     - {Feature.drafts, Feature.silence, Feature.windows, Feature.hybrid}
-    - {Feature.block_sizes, Feature.mamba, Feature.groups}
+    - {Feature.block_sizes, Feature.mamba, Feature.sinks, Feature.groups}
 )
 """Those that concern one full-attention group and nothing beside it."""
 

@@ -10,7 +10,9 @@ from nullblock.spec.machine.output import Blocks
 
 _NEEDS = {"sliding_window": "sliding_window", "chunked_local": "chunk", "sink": "sink_len"}
 """The key that a group of that type cannot do without."""
-KNOWN = ("full", "sliding_window", "chunked_local", "mamba")
+KNOWN = ("full", "sink", "sliding_window", "chunked_local", "mamba")
+FULL = ("full", "sink")
+"""Those in which a token sees all that is before it."""
 """The types of groups that may be beside each other: in which a token sees what is before it, the
 last of that, or a state that stands for it.
 """
@@ -19,8 +21,8 @@ _KINDS = {
     (True, False): "sliding_window",
     (False, True): "chunked_local_attention",
 }
-MAMBA = "mamba"
-"""What KV events call Mamba layers."""
+MAMBA, SINK = "mamba", "sink_full_attention"
+"""What KV events call Mamba layers, and attention with a sink."""
 
 
 def kind_of_layers(window: int, chunk: int) -> str:
@@ -46,9 +48,9 @@ def are_windowed(config: Config) -> bool:
 
 
 def are_alone(config: Config) -> bool:
-    """Whether there is nothing but one group of Mamba layers."""
+    """Whether there is nothing but one group of Mamba layers, or of attention with a sink."""
     (first, *others) = config.groups
-    return not others and first.type == "mamba"
+    return not others and (first.type == "mamba" or (first.type == "sink" and not first.eagle))
 
 
 def are_hybrid(config: Config) -> bool:
@@ -79,8 +81,8 @@ def _are_known(config: Config) -> bool:
 
 def _are_surprising(config: Config) -> bool:
     """Whether a chunk ends within a block, or chunks come beside blocks of several sizes (vLLM
-    raises at the first lookup), or full attention of two sizes beside a third kind (vLLM 0.22.1
-    cuts the hits of the first size only to what the kinds agree on).
+    raises at the first lookup), or full attention of two kinds beside a third kind (vLLM 0.22.1
+    cuts the hits of the first only to what the kinds agree on).
     """
     sizes = {block_size_of(group, config) for group in config.groups}
     chunked = [group for group in config.groups if group.type == "chunked_local"]
@@ -88,7 +90,7 @@ def _are_surprising(config: Config) -> bool:
         return True
     if not config.enable_prefix_caching:
         return False
-    full = {block_size_of(group, config) for group in config.groups if group.type == "full"}
+    full = {_kind(group, config) for group in config.groups if group.type in FULL}
     kinds = {_kind(group, config) for group in config.groups}
     return (len(sizes) > 1 and bool(chunked)) or (len(full) > 1 and len(kinds) > len(full))
 
@@ -114,7 +116,7 @@ def _agree_in_turn(config: Config) -> bool:
         not marked
         or not _are_sized(config)
         and len(kinds) == 2
-        and any(kind == "full" for kind, *_ in kinds)
+        and sum(kind in FULL for kind, *_ in kinds) == 1
         and not chunks
     )
 
@@ -218,3 +220,12 @@ def by_group(blocks: Blocks) -> tuple[tuple[int, ...], ...]:
     """A tuple of blocks for each KV-cache group, as workers are told."""
     groups = tuple(b for b in blocks if isinstance(b, tuple))
     return groups or (tuple(b for b in blocks if not isinstance(b, tuple)),)
+
+
+def num_sink_blocks(config: Config) -> int:
+    """Blocks that no request ever gets: those of sinks."""
+    return sum(
+        group.sink_len // block_size_of(group, config)
+        for group in config.groups
+        if group.type == "sink" and group.sink_len is not UNSET
+    )

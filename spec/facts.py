@@ -25,6 +25,8 @@ class Group:
     """Whether they are Mamba layers: a block holds the state after its last token."""
     num_speculative_blocks: int = 0
     """Of Mamba layers: states beside the one at hand, for drafts."""
+    sink_len: int = 0
+    """Tokens of nobody's that its layers see too, in blocks of their own; 0: none."""
     aligned: bool = False
     """Of Mamba layers: whether only the state that a step ends with is kept (the mode `align`)."""
 
@@ -67,7 +69,7 @@ class Config:
     """
 
     num_blocks: int
-    """All blocks, the null block included."""
+    """All blocks, the null block included, but those of sinks."""
     block_size: int
     max_num_scheduled_tokens: int
     """Token budget of a step; vLLM takes max_num_batched_tokens where it is not set."""
@@ -188,6 +190,11 @@ class Config:
         return int(self.num_spec_tokens > 0 and self.spec_method == "draft_model")
 
     @property
+    def has_sinks(self) -> bool:
+        """Whether some layers see tokens of nobody's."""
+        return any(group.sink_len > 0 for group in self.groups)
+
+    @property
     def use_eagle(self) -> bool:
         """Whether the last hit of a lookup is computed again."""
         return self.eagle_group or self.looks_ahead
@@ -207,9 +214,9 @@ class Config:
         return int(any(_layers(g) == _layers(group) for g in marked))
 
 
-def _layers(group: Group) -> tuple[int, int, bool]:
+def _layers(group: Group) -> tuple[int, ...]:
     """The kind of a group's layers: groups of one kind are looked up together."""
-    return group.sliding_window, group.attention_chunk_size, group.mamba
+    return group.sliding_window, group.attention_chunk_size, int(group.mamba), group.sink_len
 
 
 def blocks_held(seen: int, computed: int, block_size: int) -> int:

@@ -13,7 +13,7 @@ class OneGroup:
     """One group: a table is its request."""
 
     several = False
-    mamba = aligns = False
+    mamba = aligns = sinks = False
     """Mamba layers are searched, not proved."""
     split = 0
 
@@ -39,11 +39,12 @@ class Grouped:
         self.several = self.last_group > 0
         self.windowed = config.is_windowed
         only = config.groups[0]
-        self.windows = [group.window for group in self.groups]
+        self.window_sizes = [group.window for group in self.groups]
         self.window, self.chunk = only.window, only.attention_chunk_size
         self.mamba = any(group.mamba for group in self.groups)
         self.aligns = any(group.aligned for group in self.groups)
         self.split = config.mamba_split
+        self.sinks = config.has_sinks
         self.kept_beside = [group.num_speculative_blocks for group in self.groups]
         self.admission_cap, self.most_held = config.admission_cap(only), config.most_held(only)
         whole = [config.blocks_in(g, config.max_model_len) for g in self.groups]
@@ -75,11 +76,16 @@ class Grouped:
 
     def window_of(self, t: Table) -> int:
         """What a token sees in the layers of a table's group, itself among it; 0: no window."""
-        return self.windows[self.group(t)]
+        return self.window_sizes[self.group(t)]
 
     def mamba_of(self, t: Table) -> bool:
         """Whether they are Mamba layers."""
         return self.groups[self.group(t)].mamba
+
+    def zeroed_of(self, t: Table) -> bool:
+        """Whether workers zero its blocks, beside Mamba layers: of plain full attention."""
+        group = self.groups[self.group(t)]
+        return not (group.is_windowed or group.sink_len)
 
     def aligned_of(self, t: Table) -> bool:
         """Whether such a table keeps the states at ends of steps alone."""

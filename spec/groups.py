@@ -167,6 +167,17 @@ def missing(s: State, t: Value, blocks: Value, hits: Value) -> Value:
     return ite(lacks > 0, lacks, 0)
 
 
+@clause("GROUP-34")
+def sinks_are_held(s: State) -> Value:
+    """The blocks of a sink are nobody's: no request gets them, and a reset does not wait for
+    them.
+
+    Source: SinkFullAttentionManager, BlockPool.reset_prefix_cache. In vllm-0.22.1 they count as
+    held, so that no reset is ever done (upstream 53696).
+    """
+    return s.k.sinks and not s.k.sem.sinks_are_nobodys
+
+
 def most_held(s: State, t: Value, blocks: Value) -> Value:
     """How many of so many blocks table t ever holds at once."""
     if s.k.several:

@@ -68,6 +68,10 @@ class Semantics:
     """GROUP-6: a block goes back when no token will see it, whatever becomes of the drafts in
     flight; if False, when none will if all of them are taken.
     """
+    sinks_are_nobodys: bool = True
+    """GROUP-34: a reset of the prefix cache does not wait for the blocks of a sink; if False, it
+    does, for ever.
+    """
     adapters_keep_places: bool = True
     """WAIT-41: the adapter of a running request keeps its place while the request is passed over;
     if False, another may take it, and the step that computes both raises.
@@ -206,6 +210,7 @@ VLLM_0_22_1 = Semantics(
     discards_count_outputs=False,
     drafts_for_running_only=False,
     windows_await_verdicts=False,
+    sinks_are_nobodys=False,
     adapters_keep_places=False,
     stops_leave_every_queue=False,
     chunks_bring_limits=False,
@@ -231,6 +236,8 @@ VLLM_0_32_0 = Semantics(
     drafts_for_running_only=False,
     adapters_keep_places=False,
     skipped_wait_apart=False,
+    # No engine of this line can be built with a sink.
+    sinks_are_nobodys=False,
     # Sessions are not followed in this line: what is known of them is what the line before does.
     chunks_bring_limits=False,
     sessions_keep_tokens=False,

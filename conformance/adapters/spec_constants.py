@@ -37,7 +37,7 @@ def check_places(refusal: Disabled) -> None:
 def constants(config: Config, semantics: Semantics) -> facts.Config:
     """What the rules need of a scenario's configuration."""
     return facts.Config(
-        num_blocks=config.num_blocks,
+        num_blocks=config.num_blocks - groups.num_sink_blocks(config),
         block_size=block_size_of(config.groups[0], config),
         max_num_scheduled_tokens=facts.token_budget(
             config.max_num_batched_tokens, config.max_num_scheduled_tokens, semantics
@@ -93,5 +93,6 @@ def _group(group: Group, config: Config) -> facts.Group:
         group.eagle,
         mamba=group.type == "mamba",
         num_speculative_blocks=group.num_speculative_blocks if group.type == "mamba" else 0,
+        sink_len=group.sink_len if group.type == "sink" else 0,  # type: ignore[arg-type]
         aligned=group.type == "mamba" and group.mamba_cache_mode == "align",
     )

@@ -9,6 +9,7 @@ from nullblock.reference.kv_cache_interface import (
     FullAttentionSpec,
     KVCacheSpec,
     MambaSpec,
+    SinkFullAttentionSpec,
     SlidingWindowSpec,
 )
 from nullblock.reference.request import Request
@@ -57,7 +58,7 @@ class Admission(EncoderInputs):
                 num_tokens_main_model=reach,
                 apply_admission_cap=True,
             )
-        usable = manager.block_pool.num_gpu_blocks - 1
+        usable = manager.block_pool.num_gpu_blocks - 1 - self._num_sink_blocks()
         if num_blocks > usable:
             return f"{reach} tokens may need {num_blocks} blocks, the pool has {usable}"
         budget = self.max_num_scheduled_tokens
@@ -101,6 +102,12 @@ class Admission(EncoderInputs):
         batched = self.scheduler_config.max_num_batched_tokens
         cap = layer.max_admission_blocks_per_request(batched, self.max_model_len)
         return min(whole, max(blocks_held(seen, num_computed, layer.block_size), cap))
+
+    def _num_sink_blocks(self) -> int:
+        """Blocks that no request ever gets."""
+        layers = [group.kv_cache_spec for group in self.kv_cache_config.kv_cache_groups]
+        sinks = [layer for layer in layers if isinstance(layer, SinkFullAttentionSpec)]
+        return sum((layer.sink_len or 0) // layer.block_size for layer in sinks)
 
     def _most_states_of(self, layer: MambaSpec, whole: int) -> int:
         """The same of Mamba layers: the state at hand and the one before, those that a step makes,

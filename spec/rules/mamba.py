@@ -1,6 +1,6 @@
 """What rules of the core do besides where there are Mamba layers."""
 
-from nullblock.spec.groups import is_null, sees_part
+from nullblock.spec.groups import is_null
 from nullblock.spec.kernel import State, Value, both, neg
 from nullblock.spec.mamba import is_mamba
 
@@ -21,7 +21,7 @@ def forget_states(s: State) -> None:
 def note_taken(s: State, t: Value, b: Value) -> None:
     """Block b is taken for table t: workers may have to zero it (GROUP-26)."""
     if s.k.mamba:
-        if neg(sees_part(s, t)):
+        if s.k.zeroed_of(t):
             s.zero[s.nzero] = b
             s.zerofor[s.nzero] = s.k.group(t)
             s.nzero += 1

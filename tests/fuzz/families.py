@@ -114,7 +114,7 @@ def _of_one_kind() -> Iterable[Family]:
     )
     yield Family(
         "mamba",
-        "Mamba layers, alone or beside attention",
+        "Mamba layers or sinks, alone or beside other layers",
         lambda key, size, features: with_mamba(key, size),
         reach_groups.told,
         MAMBA,

@@ -36,7 +36,8 @@ HYBRIDS = (
 )
 """Without prefix caching several groups may be of one kind."""
 MAMBA = CORE_FEATURES | {
-    *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes, Feature.mamba)
+    *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes, Feature.mamba),
+    Feature.sinks,
 }
 """What engines do that play models with Mamba layers."""
 WITH_MAMBA = (
@@ -47,6 +48,8 @@ WITH_MAMBA = (
     ("sliding_window", "mamba"),
     ("chunked_local", "mamba"),
     ("full", "chunked_local", "mamba"),
+    *(("sink",), ("sink", "mamba"), ("sink", "sliding_window"), ("full", "sink")),
+    ("sink", "sliding_window", "mamba"),
 )
 KINDS = ("full", "sliding_window", "sliding_window", "mamba", "chunked_local", "sink")
 
@@ -207,7 +210,7 @@ def with_hybrid(key: str, size: int, *, eagle: float = 0.4) -> dict[str, Any]:
 
 
 def with_mamba(key: str, size: int) -> dict[str, Any]:
-    """The scenario of that key: its own events, Mamba layers alone or beside attention."""
+    """The scenario of that key: its own events, Mamba layers or sinks, alone or beside others."""
 
     def draw(attempt: str) -> dict[str, Any]:
         scenario = seeded(attempt, size, CORE_FEATURES)

@@ -117,6 +117,7 @@ SHORTEST = {
         "add a; add b; schedule; update, a received; schedule",
     ),
     "sent-after-its-end": ("REMOTE-38", "add a; schedule; abort a; update, a received"),
+    "sinks-are-held": ("GROUP-35", "add a; schedule; update; reset_prefix_cache"),
 }
 """What breaks, and the actions of a shortest counterexample."""
 EACH = pytest.mark.parametrize("defect", DEPARTURES, ids=lambda d: d.name)

@@ -97,6 +97,8 @@ PINNED = {
     "mamba-hybrid": (2_792, 13_960, 18),
     "mamba-ahead": (592, 1_172, 37),
     "rules-mamba": (67, 113, 13),
+    "mamba-align": (133, 399, 14),
+    "rules-mamba-align": (580, 961, 18),
     "sessions-window": (1_199, 2_554, 20),
     "sessions-hybrid": (1_155, 2_439, 27),
     "sessions-items": (730, 2_694, 16),

@@ -8,8 +8,10 @@ from typing import Any
 from nullblock.spec.facts import Group
 from nullblock.spec.hybrid import awaits_state
 from nullblock.spec.invariants import INVARIANTS
+from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
 
 sys.path.insert(0, str(Path(__file__).parent))
 from world import CONFIG, arrive, new_state, step  # noqa: E402  (a module beside this one)
@@ -93,3 +95,81 @@ def test_workers_zero_what_full_attention_takes_beside_mamba_layers() -> None:
     s = state(FULL, Group(sliding_window=3))
     arrive(s, "a0", 3, 4)
     assert step(s).to_zero == ()
+
+
+ALIGNED = Group(mamba=True, aligned=True)
+ALIGNED_BESIDE = Group(mamba=True, aligned=True, num_speculative_blocks=2)
+
+
+def aligned(*groups: Group, **more: Any) -> Any:
+    """The same where steps are cut to whole blocks."""
+    return state(*groups, mamba_split=2, max_model_len=20, max_num_scheduled_tokens=5, **more)
+
+
+def test_a_prefill_ends_its_steps_with_a_block_and_one_with_the_last() -> None:
+    """GROUP-29: of nine tokens four and four, because the last whole block ends there; then the
+    one that is left.
+    """
+    s = aligned(ALIGNED)
+    arrive(s, "a0", 9, 4)
+    assert [step(s).num_scheduled_tokens for _ in range(4)] == [
+        *((("a0", 4),), (("a0", 4),), (("a0", 1),), (("a0", 1),))
+    ]
+
+
+def test_less_than_a_block_is_nothing_and_whoever_comes_behind_waits() -> None:
+    """GROUP-29: one token is left of the budget, and the next request has three: it keeps its
+    place, with nobody behind it tried.
+    """
+    s = aligned(ALIGNED)
+    arrive(s, "a0", 9, 4)
+    arrive(s, "b0", 3, 4)
+    arrive(s, "c0", 1, 4)
+    out = schedule(s)
+    assert out.num_scheduled_tokens == (("a0", 4),) and s.nwait == 2 and holds(s)
+
+
+def test_the_state_at_the_end_of_a_step_is_kept_behind_a_gap() -> None:
+    """GROUP-27, GROUP-30, GROUP-31, GROUP-33: each step takes one block; the state that it begins
+    with is noted, and given back when the next has begun with another.
+    """
+    s = aligned(ALIGNED)
+    arrive(s, "a0", 9, 4)
+    step(s)
+    assert tables(s, "a0") == [[0, 1]] and s.before["a0"] == 0
+    step(s)
+    assert tables(s, "a0") == [[0, 1, 0, 2]] and s.before["a0"] == 2
+    step(s)
+    assert tables(s, "a0") == [[0, 0, 0, 2, 3]] and s.before["a0"] == 4 and holds(s)
+
+
+def test_states_beside_move_behind_the_gap() -> None:
+    """GROUP-32: both that would stand before the new state move along, in their order, and one
+    block is taken.
+    """
+    s = aligned(ALIGNED_BESIDE)
+    s.k.budget = 8
+    arrive(s, "a0", 17, 2)
+    step(s)
+    assert tables(s, "a0") == [[0, 0, 0, 1, 2, 3]]
+    step(s)
+    assert tables(s, "a0") == [[0, 0, 0, 1, 0, 0, 0, 2, 3, 4]] and holds(s)
+
+
+def test_a_state_goes_back_with_its_neighbours_or_when_it_was_the_last() -> None:
+    """GROUP-28: the state of the first step, which the second began with, goes back in the third
+    though null blocks stand behind it; one that no growth began with stays.
+    """
+    s = aligned(ALIGNED_BESIDE)
+    s.k.budget = 8
+    arrive(s, "a0", 17, 2)
+    for _ in range(3):
+        step(s)
+    assert tables(s, "a0")[0][:8] == [0, 0, 0, 0, 0, 0, 0, 2] and holds(s)
+
+
+def test_the_blocks_of_a_sink_do_not_keep_a_reset_from_being_done() -> None:
+    """GROUP-34, GROUP-35: in normative; in vllm-0.22.1 they do."""
+    for semantics in (NORMATIVE, VLLM_0_22_1):
+        s = state(Group(sink_len=2), semantics=semantics)
+        assert events.reset_prefix_cache(s, False) == (semantics == NORMATIVE)

@@ -1,0 +1,25 @@
+"""Where vllm-0.22.1 goes wrong with the blocks of sinks.
+
+`nullblock.spec.departures` makes departures of these.
+"""
+
+from nullblock.spec.draft_departures import DraftDefect
+from nullblock.spec.explorer.model import Template
+from nullblock.spec.facts import Config, Group
+
+A = 1001
+"""A prompt token. The tokens that are sampled in a replay are below 1000."""
+
+SINK_DEFECTS: tuple[DraftDefect, ...] = (
+    DraftDefect(
+        "sinks-are-held",
+        "sinks_are_nobodys",
+        "53696",
+        "GROUP-35",
+        "the blocks of a sink count as held, so that the prefix cache is never reset",
+        Config(4, 2, 4, 3, 8, groups=(Group(sink_len=2),)),
+        (Template("a", (A, A), 1),),
+        "reset",
+        {"resets": (False,)},
+    ),
+)
