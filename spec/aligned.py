@@ -100,13 +100,26 @@ def would_shrink(s: State, r: Value, n: Value) -> Value:
     )
 
 
+def blocks_within(s: State, done: Value, n: Value) -> Value:
+    """Of n tokens those up to the last end of a block."""
+    size = s.k.split
+    if not s.k.sem.short_chunks_go_on:
+        return n // size * size
+    most = s.k.budget
+    if s.k.threshold > 0:
+        most = least(most, s.k.threshold)
+    whole = (done + n) // size * size - done
+    return ite(whole > 0, whole, ite(size <= most, 0, n))
+
+
 @clause("GROUP-29")
 def whole_blocks(s: State, r: Value, done: Value, n: Value) -> Value:
-    """A prefill ends its steps with a block, and one of them with the last that may be hit: less
-    than a block is nothing.
+    """A prefill ends its steps with a block, and one of them with the last that may be hit; where
+    no block fits it waits for another step, unless none ever has room for one.
 
     What is behind that block is computed as it comes, and so is a decode. Under an EAGLE-like
-    method it is the block before. Source: Scheduler._mamba_block_aligned_split.
+    method it is the block before. Source: Scheduler._mamba_block_aligned_split. In vllm-0.22.1 it
+    waits in any case (upstream 45414).
     """
     if not s.k.split:
         return n
@@ -115,5 +128,6 @@ def whole_blocks(s: State, r: Value, done: Value, n: Value) -> Value:
     if s.k.looks_ahead:
         last = ite(last > size, last - size, 0)
     end = done + n
-    whole = ite(end < last, n // size * size, ite(both(done < last, last < end), last - done, n))
+    cut = ite(both(done < last, last < end), last - done, n)
+    whole = ite(end < last, blocks_within(s, done, n), cut)
     return ite(either(done < prompt(s, r), done < ntok - 1), whole, n)

@@ -72,6 +72,10 @@ class Semantics:
     """GROUP-34: a reset of the prefix cache does not wait for the blocks of a sink; if False, it
     does, for ever.
     """
+    short_chunks_go_on: bool = True
+    """GROUP-29: a prefill whose steps never have room for a block of Mamba layers goes on within
+    it; if False, it computes nothing, for ever.
+    """
     adapters_keep_places: bool = True
     """WAIT-41: the adapter of a running request keeps its place while the request is passed over;
     if False, another may take it, and the step that computes both raises.
@@ -211,6 +215,7 @@ VLLM_0_22_1 = Semantics(
     drafts_for_running_only=False,
     windows_await_verdicts=False,
     sinks_are_nobodys=False,
+    short_chunks_go_on=False,
     adapters_keep_places=False,
     stops_leave_every_queue=False,
     chunks_bring_limits=False,
@@ -236,8 +241,9 @@ VLLM_0_32_0 = Semantics(
     drafts_for_running_only=False,
     adapters_keep_places=False,
     skipped_wait_apart=False,
-    # No engine of this line can be built with a sink.
+    # Sinks and Mamba layers are not followed in this line either.
     sinks_are_nobodys=False,
+    short_chunks_go_on=False,
     # Sessions are not followed in this line: what is known of them is what the line before does.
     chunks_bring_limits=False,
     sessions_keep_tokens=False,

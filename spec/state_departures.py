@@ -1,4 +1,4 @@
-"""Where vllm-0.22.1 goes wrong with the blocks of sinks.
+"""Where vllm-0.22.1 goes wrong with the blocks of sinks, and with Mamba layers.
 
 `nullblock.spec.departures` makes departures of these.
 """
@@ -10,7 +10,7 @@ from nullblock.spec.facts import Config, Group
 A = 1001
 """A prompt token. The tokens that are sampled in a replay are below 1000."""
 
-SINK_DEFECTS: tuple[DraftDefect, ...] = (
+STATE_DEFECTS: tuple[DraftDefect, ...] = (
     DraftDefect(
         "sinks-are-held",
         "sinks_are_nobodys",
@@ -21,5 +21,16 @@ SINK_DEFECTS: tuple[DraftDefect, ...] = (
         (Template("a", (A, A), 1),),
         "reset",
         {"resets": (False,)},
+    ),
+    DraftDefect(
+        "less-than-a-block",
+        "short_chunks_go_on",
+        "45414",
+        "RUN-20",
+        "a step has no room for a block of Mamba layers, so that a prefill computes nothing",
+        Config(4, 4, 3, 3, 8, groups=(Group(mamba=True, aligned=True),), mamba_split=4),
+        (Template("a", (A,) * 5, 1),),
+        "budget-cut stop-length",
+        {"depth": 1},
     ),
 )
