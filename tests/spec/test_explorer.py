@@ -112,7 +112,7 @@ REACHED_BY = (
     *("priority", "uncut", "inflight", "orphans", "pauses", "ahead", "resets"),
     *("sessions", "sessions-ahead", "sessions-hybrid", "clients"),
     *("drafts", "drafts-ahead", "chunks", "rules-waiting", "items-whole", "items-ahead"),
-    *("pooling", "loads", "sends", "lossy", "lossy-now", "lossy-now-ends"),
+    *("pooling", "rules-mamba-align", "loads", "sends", "lossy", "lossy-now", "lossy-now-ends"),
 )
 """Scopes that together fire every rule that can fire."""
 TINY = Scope("tiny", "for tests", Config(3, 2, 4, 2, 8), (Template("a", (1, 2, 3), 2),))
