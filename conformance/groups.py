@@ -111,7 +111,7 @@ def _agree_in_turn(config: Config) -> bool:
     """
     marked = _marked(config)
     kinds = {_kind(group, config) for group in config.groups}
-    chunks = any(kind in ("chunked_local", "mamba") for kind, *_ in marked)
+    chunks = any(kind == "chunked_local" for kind, *_ in marked)
     return (
         not marked
         or not _are_sized(config)

@@ -206,12 +206,14 @@ class Config:
 
         Source: KVCacheCoordinator.eagle_group_ids, HybridKVCacheCoordinator.
         """
+        return 0 if group.mamba else int(self.is_marked(group))
+
+    def is_marked(self, group: Group) -> bool:
+        """Whether a group's kind of layers has one of an EAGLE-like method."""
         marked = [g for g in self.groups if g.eagle]
-        if group.mamba:
-            return 0
         if not marked:
-            return int(self.use_eagle)
-        return int(any(_layers(g) == _layers(group) for g in marked))
+            return self.use_eagle
+        return any(_layers(g) == _layers(group) for g in marked)
 
 
 def _layers(group: Group) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ class OneGroup:
     """One group: a table is its request."""
 
     several = False
-    mamba = aligns = sinks = False
+    mamba = aligns = sinks = outruns = False
     """Mamba layers are searched, not proved."""
     split = 0
 
@@ -56,7 +56,8 @@ class Grouped:
         drops = [(g.is_windowed, n) for g, n in zip(self.groups, self.dropped, strict=True)]
         self.drops_whole = max((n for part, n in drops if not part), default=0)
         self.drops_part = max((n for part, n in drops if part), default=0)
-        self.drops_any = self.several and any(self.dropped)
+        self.drops_any = self.several and any(map(config.is_marked, self.groups))
+        self.outruns = any(g.mamba and config.is_marked(g) for g in self.groups)
 
     def tables(self, r: Any) -> tuple[Table, ...]:
         """The tables of a request, in the order of the groups."""

@@ -116,13 +116,7 @@ def agreed_in_turn(s: State, r: Value) -> Value:
     once. A second round would ask the other kind again for a block that it does not need.
     """
     last = (s.ntok[r] - 1) // s.k.span_unit
-    whole = s.k.first(
-        "I",
-        lambda n: both(n <= last, accepted(s, r, False, n)),
-        lambda n: -n,
-        by="whole",
-    )
-    most = least(ite(whole > s.k.drops_whole, whole - s.k.drops_whole, 0) + s.k.drops_part, last)
+    most = least(reach_of_full(s, r) + s.k.drops_part + beyond(s), last)
     part = s.k.first(
         "I",
         lambda n: both(n <= most, accepted(s, r, True, n)),
@@ -130,6 +124,41 @@ def agreed_in_turn(s: State, r: Value) -> Value:
         by="part",
     )
     return ite(part > s.k.drops_part, part - s.k.drops_part, 0) * s.k.span_unit
+
+
+def reach_of_full(s: State, r: Value) -> Value:
+    """How many blocks full attention says there."""
+    last = (s.ntok[r] - 1) // s.k.span_unit
+    whole = s.k.first(
+        "I",
+        lambda n: both(n <= last, accepted(s, r, False, n)),
+        lambda n: -n,
+        by="whole",
+    )
+    return ite(whole > s.k.drops_whole, whole - s.k.drops_whole, 0)
+
+
+@clause("GROUP-36")
+def beyond(s: State) -> Value:
+    """Mamba layers, which drop no hit, look no further than full attention reaches.
+
+    Source: MambaManager.find_longest_cache_hit. In vllm-0.22.1 they look one block further under
+    an EAGLE-like method, and what they find there is taken for a hit of all (upstream 43559).
+    """
+    return 1 if s.k.outruns and not s.k.sem.states_stay_within else 0
+
+
+def overshoot(s: State, r: Value) -> Value:
+    """Blocks of the hit of r that full attention lacks: none, but there."""
+    if beyond(s) == 0 or s.span == 0:
+        return 0
+    n = s.span // s.k.span_unit - reach_of_full(s, r)
+    return ite(n > 0, n, 0)
+
+
+def hits_of(s: State, t: Value) -> Value:
+    """How many blocks of table t the lookup hits, nulls included."""
+    return full_of(s, t, s.span) - ite(sees_part(s, t), 0, s.short)
 
 
 def hit_tokens(s: State) -> Value:
@@ -148,7 +177,7 @@ def covered(s: State) -> Value:
 
 def hits_before(s: State, r: Value, g: Value) -> Value:
     """How many hits the groups before g have together."""
-    return s.k.sum_over("G", lambda h: ite(h < g, full_of(s, s.k.table(r, h), s.span), 0))
+    return s.k.sum_over("G", lambda h: ite(h < g, hits_of(s, s.k.table(r, h)), 0))
 
 
 def hit_table(s: State, r: Value, i: Value) -> Value:
@@ -207,7 +236,7 @@ def adopted(s: State, t: Value) -> Value:
     if not s.k.several:
         return s.na
     n = s.na - hits_before(s, s.k.owner(t), s.k.group(t))
-    return ite(n > 0, least(n, full_of(s, t, s.span)), 0)
+    return ite(n > 0, least(n, hits_of(s, t)), 0)
 
 
 def computed_blocks(s: State, t: Value) -> Value:
@@ -221,7 +250,7 @@ def computed_blocks(s: State, t: Value) -> Value:
 
 def pending(s: State, t: Value) -> Value:
     """How many hits table t has still to adopt."""
-    return full_of(s, t, s.span) - adopted(s, t) if s.k.several else s.nhit - s.na
+    return hits_of(s, t) - adopted(s, t) if s.k.several else s.nhit - s.na
 
 
 def lacking(s: State, r: Value, tokens: Value) -> Value:

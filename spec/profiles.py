@@ -76,6 +76,10 @@ class Semantics:
     """GROUP-29: a prefill whose steps never have room for a block of Mamba layers goes on within
     it; if False, it computes nothing, for ever.
     """
+    states_stay_within: bool = True
+    """GROUP-36: a hit of Mamba layers is no longer than that of full attention; if False it may be
+    by a block, under an EAGLE-like method, and full attention reads what nobody computed.
+    """
     adapters_keep_places: bool = True
     """WAIT-41: the adapter of a running request keeps its place while the request is passed over;
     if False, another may take it, and the step that computes both raises.
@@ -216,6 +220,7 @@ VLLM_0_22_1 = Semantics(
     windows_await_verdicts=False,
     sinks_are_nobodys=False,
     short_chunks_go_on=False,
+    states_stay_within=False,
     adapters_keep_places=False,
     stops_leave_every_queue=False,
     chunks_bring_limits=False,
@@ -244,6 +249,7 @@ VLLM_0_32_0 = Semantics(
     # Sinks and Mamba layers are not followed in this line either.
     sinks_are_nobodys=False,
     short_chunks_go_on=False,
+    states_stay_within=False,
     # Sessions are not followed in this line: what is known of them is what the line before does.
     chunks_bring_limits=False,
     sessions_keep_tokens=False,

@@ -33,4 +33,20 @@ STATE_DEFECTS: tuple[DraftDefect, ...] = (
         "budget-cut stop-length",
         {"depth": 1},
     ),
+    DraftDefect(
+        "state-without-its-past",
+        "states_stay_within",
+        "43559, 45614, 46281",
+        "GROUP-15",
+        "under an EAGLE-like method a state is hit that stands a block behind what full attention "
+        "hits, and that block is taken for computed",
+        Config(
+            *(10, 2, 5, 2, 8),
+            groups=(Group(eagle=True), Group(eagle=True, mamba=True)),
+            eagle_group=True,
+        ),
+        (Template("a", (A,) * 5, 1),),
+        "free-hit",
+        {"depth": 1, "every_rule": True},
+    ),
 )

@@ -220,7 +220,7 @@ def with_mamba(key: str, size: int) -> dict[str, Any]:
         if r.random() < 0.7:
             config["block_size"] = drawn.size = min(drawn.size, 3)
         slots = num_slots(config)
-        drawn.eagle = r.random() < 0.1
+        drawn.eagle = r.random() < 0.25
         kinds = r.choice(WITH_MAMBA)
         drawn.mixes = len(kinds) > 1 and "chunked_local" not in kinds and r.random() < 0.3
         groups = [drawn.group(kind) for kind in kinds]

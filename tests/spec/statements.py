@@ -81,6 +81,7 @@ STATEMENTS = {
     "GROUP-32": "rules.aligned.move_state",
     "GROUP-33": "invariants.groups.states_are_held",
     "GROUP-34": "groups.sinks_are_held",
+    "GROUP-36": "hybrid.beyond",
     "GROUP-35": "explorer.transitions.reset_waits_for_nobody",
     "ALLOC-1": "state.fits",
     "ALLOC-2": "invariants.tables.looked_up_is_head",

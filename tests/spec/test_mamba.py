@@ -173,3 +173,15 @@ def test_the_blocks_of_a_sink_do_not_keep_a_reset_from_being_done() -> None:
     for semantics in (NORMATIVE, VLLM_0_22_1):
         s = state(Group(sink_len=2), semantics=semantics)
         assert events.reset_prefix_cache(s, False) == (semantics == NORMATIVE)
+
+
+def test_mamba_layers_hit_no_further_than_full_attention() -> None:
+    """GROUP-36: full attention drops its last hit, and the state hit is the one there; in
+    vllm-0.22.1 it is a block behind, where full attention has nothing.
+    """
+    for semantics, computed in ((NORMATIVE, 2), (VLLM_0_22_1, 4)):
+        s = state(Group(eagle=True), Group(eagle=True, mamba=True), semantics=semantics)
+        arrive(s, "a0", 5, 1)
+        step(s)
+        arrive(s, "a1", 5, 1)
+        assert [q.computed for q in step(s).new] == [computed]
