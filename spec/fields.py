@@ -43,7 +43,7 @@ LOOKUP = {
     "hit": "I>B",
     "nhit": "I",
     "span": "I",  # tokens that the hits of every group cover, where there are several groups
-    "short": "I",  # blocks of it that full attention lacks
+    "overshot": "I",  # blocks of it that full attention lacks
     "na": "I",  # hits already adopted
     "nevict": "I",  # pending hits that stand in the free queue
     "evset": "{B}",

@@ -158,7 +158,7 @@ def overshoot(s: State, r: Value) -> Value:
 
 def hits_of(s: State, t: Value) -> Value:
     """How many blocks of table t the lookup hits, nulls included."""
-    return full_of(s, t, s.span) - ite(sees_part(s, t), 0, s.short)
+    return full_of(s, t, s.span) - ite(sees_part(s, t), 0, s.overshot)
 
 
 def hit_tokens(s: State) -> Value:

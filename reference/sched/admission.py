@@ -113,8 +113,10 @@ class Admission(EncoderInputs):
         """The same of Mamba layers: the state at hand and the one before, those that a step makes,
         and those beside, which are given back as much later.
         """
-        beside = layer.num_speculative_blocks
-        if self.num_spec_tokens and self.async_scheduling:
+        beside, aligns = layer.num_speculative_blocks, layer.mamba_cache_mode == "align"
+        if aligns and not beside and not self.num_spec_tokens:
+            return min(whole, 2)
+        if aligns or (self.num_spec_tokens and self.async_scheduling):
             return whole + beside
         num_computed = (
             self.max_num_scheduled_tokens + self.num_spec_tokens + self.num_lookahead_tokens

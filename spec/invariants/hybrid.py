@@ -17,7 +17,7 @@ def hit_covers_every_group(s: State) -> Value:
     if not s.k.several:
         return True
     return both(
-        both(implies(s.looking == 0, s.span == 0), s.short == 0),
+        both(implies(s.looking == 0, s.span == 0), s.overshot == 0),
         implies(s.looking == 2, s.nhit == all_hits(s, s.lr)),
         implies(
             s.looking != 0,

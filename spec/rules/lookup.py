@@ -44,7 +44,7 @@ def _forget_lookup(s: State) -> None:
     s.looking = 0
     s.nhit = 0
     s.span = 0
-    s.short = 0
+    s.overshot = 0
     s.na = 0
     s.nevict = 0
     s.evset = s.k.empty("B")
@@ -76,7 +76,7 @@ def begin_lookup(s: State, r: Value) -> None:
     s.lr = r
     if s.k.several:
         s.span = agreed(s, r)
-        s.short = overshoot(s, r)
+        s.overshot = overshoot(s, r)
 
 
 @rule("HASH-15", "RB")
