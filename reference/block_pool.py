@@ -103,6 +103,8 @@ class BlockPool:
         assert isinstance(num_gpu_blocks, int) and num_gpu_blocks > 0
         self.semantics = semantics
         self.num_gpu_blocks = num_gpu_blocks
+        self.num_sink_blocks = 0
+        """Blocks that have left the pool for good."""
         self.enable_caching = enable_caching
         self.hash_block_size = hash_block_size
         self.enable_kv_cache_events = enable_kv_cache_events
@@ -276,8 +278,10 @@ class BlockPool:
 
     def reset_prefix_cache(self) -> bool:
         """Empty the prefix cache; False, and no change, while any request holds a block."""
-        # In an idle pool only the null block is not free.
-        if self.num_gpu_blocks - self.free_block_queue.num_free_blocks != 1:
+        # In an idle pool only the null block is not free, and the blocks of sinks, which vLLM
+        # 0.22.1 forgets here.
+        apart = 1 + (self.num_sink_blocks if self.semantics.sinks_are_nobodys else 0)
+        if self.num_gpu_blocks - self.free_block_queue.num_free_blocks != apart:
             return False
         self.cached_block_hash_to_block = BlockHashToBlockMap()
         for block in self.blocks:

@@ -84,8 +84,8 @@ def _chain(
 class SinkFullAttentionManager(FullAttentionManager):
     """The same with a few blocks for tokens that every request sees and none owns.
 
-    They leave the pool for good without being counted, so that the pool is never idle again: the
-    prefix cache cannot be reset any more, a defect of 0.22.1.
+    They leave the pool for good. In vLLM 0.22.1 they are not counted, so that the pool is never
+    idle again: the prefix cache cannot be reset any more.
     """
 
     def __init__(
@@ -100,4 +100,5 @@ class SinkFullAttentionManager(FullAttentionManager):
         assert sink_len is not None and sink_len > 0 and sink_len % self.block_size == 0, (
             f"a sink is whole blocks of {self.block_size} tokens, not {sink_len} tokens"
         )
+        block_pool.num_sink_blocks += sink_len // self.block_size
         self.sink_blocks = block_pool.free_block_queue.popleft_n(sink_len // self.block_size)

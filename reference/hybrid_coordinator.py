@@ -6,7 +6,7 @@ from typing import Any
 
 from nullblock.reference.block_tables import SingleTypeKVCacheManager
 from nullblock.reference.group_coordinator import KVCacheCoordinator
-from nullblock.reference.kv_cache_interface import FullAttentionSpec, KVCacheSpec
+from nullblock.reference.kv_cache_interface import FullAttentionSpec, KVCacheSpec, MambaSpec
 from nullblock.reference.kv_cache_utils import (
     BlockHash,
     BlockHashList,
@@ -57,6 +57,8 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
                 found.append(AttentionGroup(group.kv_cache_spec, [group_id], manager))
         for kind in found:
             kind.uses_eagle = not self.eagle_group_ids.isdisjoint(kind.group_ids)
+            if isinstance(kind.spec, MambaSpec) and self.block_pool.semantics.states_stay_within:
+                kind.uses_eagle = False
         return sorted(found, key=lambda kind: not kind.is_full)
 
     def cache_blocks(self, request: Request, num_computed_tokens: int) -> None:

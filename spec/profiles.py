@@ -68,6 +68,18 @@ class Semantics:
     """GROUP-6: a block goes back when no token will see it, whatever becomes of the drafts in
     flight; if False, when none will if all of them are taken.
     """
+    sinks_are_nobodys: bool = True
+    """GROUP-34: a reset of the prefix cache does not wait for the blocks of a sink; if False, it
+    does, for ever.
+    """
+    short_chunks_go_on: bool = True
+    """GROUP-29: a prefill whose steps never have room for a block of Mamba layers goes on within
+    it; if False, it computes nothing, for ever.
+    """
+    states_stay_within: bool = True
+    """GROUP-36: a hit of Mamba layers is no longer than that of full attention; if False it may be
+    by a block, under an EAGLE-like method, and full attention reads what nobody computed.
+    """
     adapters_keep_places: bool = True
     """WAIT-41: the adapter of a running request keeps its place while the request is passed over;
     if False, another may take it, and the step that computes both raises.
@@ -206,6 +218,9 @@ VLLM_0_22_1 = Semantics(
     discards_count_outputs=False,
     drafts_for_running_only=False,
     windows_await_verdicts=False,
+    sinks_are_nobodys=False,
+    short_chunks_go_on=False,
+    states_stay_within=False,
     adapters_keep_places=False,
     stops_leave_every_queue=False,
     chunks_bring_limits=False,
@@ -231,6 +246,10 @@ VLLM_0_32_0 = Semantics(
     drafts_for_running_only=False,
     adapters_keep_places=False,
     skipped_wait_apart=False,
+    # Sinks and Mamba layers are not followed in this line either.
+    sinks_are_nobodys=False,
+    short_chunks_go_on=False,
+    states_stay_within=False,
     # Sessions are not followed in this line: what is known of them is what the line before does.
     chunks_bring_limits=False,
     sessions_keep_tokens=False,

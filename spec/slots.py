@@ -1,8 +1,9 @@
 """The readings of slots: of the request that asks for some, what this step needs for it."""
 
+from nullblock.spec.aligned import is_aligned
 from nullblock.spec.drafts import lookahead
 from nullblock.spec.kernel import State, Value, least
-from nullblock.spec.sizes import blocks_of, cached_of
+from nullblock.spec.sizes import cached_of, needed
 
 
 def slots(s: State) -> Value:
@@ -12,7 +13,7 @@ def slots(s: State) -> Value:
 
 def room(s: State, t: Value) -> Value:
     """Blocks that the actor's table t must have."""
-    return blocks_of(s, t, slots(s))
+    return needed(s, t, s.goal if is_aligned(s, t) else slots(s))
 
 
 def filled(s: State, r: Value) -> Value:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from nullblock.conformance.adapters.spec_constants import check_groups, constants
+from nullblock.conformance.adapters.spec_constants import check_groups, check_places, constants
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector, is_known
@@ -13,7 +13,7 @@ from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id, check_tried
 from nullblock.conformance.drafting import Drafted
 from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
-from nullblock.conformance.groups import block_sizes, by_group
+from nullblock.conformance.groups import block_sizes, by_group, num_sink_blocks
 from nullblock.conformance.lines.extent import extent
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec import facts
@@ -36,6 +36,7 @@ from nullblock.spec.waiting import is_skipped
 
 FEATURES = CORE_FEATURES | {
     *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes),
+    *(Feature.mamba, Feature.sinks),
     *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
     *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts, Feature.pooling),
     Feature.clients,
@@ -62,6 +63,8 @@ class _Spec:
         connector = scenario.connector
         self.remote = RemoteKV(scenario, dict(connector.matched) if connector else {})
         covered = block_sizes(scenario)[1]
+        self.apart = num_sink_blocks(scenario)
+        """Blocks that no request ever gets."""
         told = self.drafts, self.grammar, self.remote
         self.k = Tokens(config, scenario.kv_events, *told, covered)
         self.s: Any = self.k.start()
@@ -137,8 +140,9 @@ class _Spec:
         self.remote.before_step(s)
         try:
             out = schedule(s)
-        except Disabled:
+        except Disabled as refusal:
             check_tried(s)
+            check_places(refusal)
             raise
         self.remote.after_step(s)
         entries = range(begins(s, s.steps - 1), s.nframe)
@@ -163,7 +167,7 @@ class _Spec:
             "new": [
                 {
                     "id": q.id,
-                    "blocks": list(map(list, by_group(q.blocks))),
+                    "blocks": [self.named(blocks) for blocks in by_group(q.blocks)],
                     "computed": q.computed,
                     "prompt_len": self.k.num_prompt_tokens(self.s, q.id),
                     "prefill_len": q.prefill,
@@ -180,13 +184,13 @@ class _Spec:
                     "all_token_ids": q.all_tokens,
                 }
                 for q in out.cached
-                for groups in [list(map(list, by_group(q.new_blocks)))]
+                for groups in [[self.named(blocks) for blocks in by_group(q.new_blocks)]]
             ],
             "new_token_ids": self.tokens_to_compute(out) if self.pipeline else [],
             "preempted": sorted(out.preempted),
             "finished": sorted(out.finished),
             "num_common_prefix_blocks": out.common_prefixes,
-            "new_block_ids_to_zero": None,
+            "new_block_ids_to_zero": self.named(out.to_zero) or None,
         }
 
     def tokens_to_compute(self, out: SchedulerOutput) -> list[list[int]]:
@@ -291,9 +295,9 @@ class _Spec:
         have.
         """
         for b in ids:
-            if b > self.k.usable:
+            if b > self.k.usable + self.apart:
                 raise AssertionError(f"no block {b}")
-        events.evict_blocks(self.s, [b for b in ids if b])
+        events.evict_blocks(self.s, [b - self.apart for b in ids if b > self.apart])
 
     def kv_events(self) -> list[Fields]:
         """What the updates since the last call told of the prefix cache."""
@@ -360,7 +364,7 @@ class _Spec:
             "discard": discarded(s, r),
             "spec": s.spec[r],
             "preemptions": s.npre[r],
-            "blocks": [[s.tab[t, i] for i in range(s.tlen[t])] for t in k.tables(r)],
+            "blocks": [self.named([s.tab[t, i] for i in range(s.tlen[t])]) for t in k.tables(r)],
             "num_cached_block": [
                 s.ncached[t] or (0 if self.remote.has_loaded(s, r) else None) for t in k.tables(r)
             ],
@@ -372,8 +376,16 @@ class _Spec:
         names = {h: self.k.name(h) for h in s.hsh.holders}
         refs = {s.k.NULL: s.k.null_refs, **s.ref}
         return {
-            "free_queue": list(s.stamp),
-            "ref_cnt": {str(b): n for b, n in sorted(refs.items()) if n},
-            "block_hash": {str(b): names[h] for b, h in sorted(s.hsh.items())},
-            "cached_map": {names[h]: list(blocks) for h, blocks in s.hsh.holders.items()},
+            "free_queue": self.named(s.stamp),
+            "ref_cnt": {str(self.name(b)): n for b, n in sorted(refs.items()) if n},
+            "block_hash": {str(self.name(b)): names[h] for b, h in sorted(s.hsh.items())},
+            "cached_map": {names[h]: self.named(blocks) for h, blocks in s.hsh.holders.items()},
         }
+
+    def name(self, b: int) -> int:
+        """The number of a block: those of sinks come before all that requests get."""
+        return b + self.apart if b else 0
+
+    def named(self, blocks: Iterable[int]) -> list[int]:
+        """The numbers of blocks."""
+        return [self.name(b) for b in blocks]

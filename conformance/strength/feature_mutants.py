@@ -28,7 +28,7 @@ WINDOW_MUTANTS: tuple[Mutant, ...] = (
         (
             (
                 READINGS,
-                "    return both(in_table(s, t, i), i < passed(s, t, computed))\n",
+                "    return both(in_table(s, t, i), i < gone)\n",
                 "    return False\n",
             ),
         ),

@@ -190,7 +190,7 @@ MUTANTS: tuple[Mutant, ...] = (
             (
                 "slots.py",
                 "    return cached_of(s, t, filled(s, s.k.owner(t)))",
-                "    return blocks_of(s, t, filled(s, s.k.owner(t)))",
+                "    return needed(s, t, filled(s, s.k.owner(t)))",
             ),
         ),
         rule="HASH-12",

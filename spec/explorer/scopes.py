@@ -9,6 +9,7 @@ from nullblock.spec.explorer.draft_scopes import DRAFT_SCOPES
 from nullblock.spec.explorer.encoder_scopes import ENCODER_SCOPES
 from nullblock.spec.explorer.group_scopes import GROUP_SCOPES
 from nullblock.spec.explorer.hybrid_scopes import HYBRID_SCOPES
+from nullblock.spec.explorer.mamba_scopes import MAMBA_SCOPES
 from nullblock.spec.explorer.model import Scope, Template
 from nullblock.spec.explorer.remote_scopes import REMOTE_SCOPES
 from nullblock.spec.explorer.session_scopes import SESSION_SCOPES
@@ -288,6 +289,7 @@ STANDARD: dict[str, Scope] = {
         *WAIT_SCOPES,
         *GROUP_SCOPES,
         *HYBRID_SCOPES,
+        *MAMBA_SCOPES,
         *ENCODER_SCOPES,
         *SESSION_SCOPES,
         *REMOTE_SCOPES,

@@ -2,6 +2,7 @@
 
 from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import HANDED, MOVED, PAUSED_ALL, RUNNING, UNPAUSED
+from nullblock.spec.groups import sinks_are_held
 from nullblock.spec.kernel import State, Value, either, ite, loop, neg
 from nullblock.spec.machine.blocks import free, withdraw
 from nullblock.spec.machine.encoder import let_inputs_go
@@ -100,6 +101,8 @@ def may_wipe(s: State) -> Value:
 
     Source: BlockPool.reset_prefix_cache.
     """
+    if sinks_are_held(s):
+        return False
     if s.k.exists("B", lambda b: s.ref[b] > 0, by="held"):
         return False
     wipe(s)

@@ -59,6 +59,8 @@ class SchedulerOutput:
     """Items to compute: whose, and their places in the prompts, from 0."""
     evicted_items: tuple[int, ...]
     """Numbers of items whose embeddings workers forget before the step."""
+    to_zero: tuple[int, ...]
+    """Blocks that workers zero before the step."""
 
     @property
     def common_prefixes(self) -> list[int]:
@@ -114,6 +116,18 @@ def evicted_items(s: State) -> tuple[int, ...]:
     if s.k.sem.evictions_told_if_gone:
         return tuple(n for n in told if s.kept[n] == 0)
     return tuple(told)
+
+
+@clause("GROUP-26")
+def to_zero(s: State) -> tuple[int, ...]:
+    """Beside Mamba layers workers are told which blocks full attention took in the step, group by
+    group, in the order in which they were taken, to zero them.
+
+    A block that a victim gave up again is among them, and one that was taken twice is so twice.
+    Source: Scheduler.schedule, new_block_ids_to_zero; KVCacheManager.take_new_block_ids.
+    """
+    taken = range(s.nzero)
+    return tuple(s.zero[i] for i in sorted(taken, key=lambda i: s.zerofor[i]))
 
 
 @clause("OUT-2")
@@ -239,6 +253,7 @@ def scheduler_output(s: State) -> SchedulerOutput:
         num_draft_tokens=drafts(s),
         encoder_inputs=encoder_inputs(s),
         evicted_items=evicted_items(s),
+        to_zero=to_zero(s),
     )
 
 

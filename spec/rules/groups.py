@@ -20,6 +20,7 @@ from nullblock.spec.hybrid import (
     is_passed_over,
 )
 from nullblock.spec.kernel import State, Value, least, neg, require, rule
+from nullblock.spec.rules.aligned import forget_before, sweep
 from nullblock.spec.rules.pool import release
 from nullblock.spec.state import turn
 
@@ -77,6 +78,7 @@ def let_go(s: State, t: Value, b: Value) -> None:
     i = last_outlived(s, t)
     require(b == s.tab[t, i], "the last such block goes first")
     s.tab[t, i] = s.k.NULL
+    sweep(s, t, i)
     release(s, t, b, i)
 
 
@@ -95,6 +97,7 @@ def drop_null(s: State, t: Value) -> None:
     s.tlen[t] = n - 1
     s.ncached[t] = least(s.ncached[t], n - 1)
     s.told[t] = least(s.told[t], n - 1)
+    forget_before(s, t)
 
 
 @rule("GROUP-20", "T")

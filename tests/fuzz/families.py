@@ -21,7 +21,7 @@ from fuzz import (
 from fuzz.contract import with_contract
 from fuzz.encoder_scenarios import encoder_scenario, items_scenario
 from fuzz.encoder_waits import encoder_waits
-from fuzz.groups import with_groups, with_hybrid, with_window
+from fuzz.groups import MAMBA, with_groups, with_hybrid, with_mamba, with_window
 from fuzz.lockstep import Scenario
 
 from nullblock.conformance.engine import ALL_FEATURES, CORE_FEATURES, Feature
@@ -113,10 +113,20 @@ def _of_one_kind() -> Iterable[Family]:
         watching=reach_groups.watching,
     )
     yield Family(
+        "mamba",
+        "Mamba layers or sinks, alone or beside other layers",
+        lambda key, size, features: with_mamba(key, size),
+        reach_groups.told,
+        MAMBA,
+        every=3,
+        watching=reach_groups.watching,
+    )
+    yield Family(
         "groups",
         "hybrid models",
-        lambda key, size, features: with_groups(key, size),
+        with_groups,
         reach_groups.told,
+        MAMBA,
         ALL_FEATURES,
         every=1,
         watching=reach_groups.watching,

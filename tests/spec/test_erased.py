@@ -35,6 +35,7 @@ ELSEWHERE = {"LIFE-1", "LIFE-2", "LIFE-3", "LIFE-4", "LIFE-5", "LIFE-7", "LIFE-8
 """Rules that fire between steps, from text that is never erased."""
 ELSEWHERE |= {"HASH-13", "HASH-14", "WAIT-43", "ENC-15"}
 ELSEWHERE |= {"GROUP-4", "GROUP-5", "GROUP-6", "GROUP-7", "GROUP-20"}
+ELSEWHERE |= {"GROUP-30", "GROUP-31", "GROUP-32"}
 # Here there is one group, whose layers see all of the past.
 ELSEWHERE |= {"UPD-53"}  # and one client, that hears of no ends
 ELSEWHERE |= {rule.id for rule in RULES.values() if rule.id.startswith(("SESS-", "REMOTE-"))}

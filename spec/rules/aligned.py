@@ -1,0 +1,83 @@
+"""Tables of Mamba layers in the mode `align`: how they grow. Of others there is nothing here."""
+
+from nullblock.spec.aligned import is_aligned, is_gap, moves_along, next_to_move, state_before
+from nullblock.spec.hybrid import adopted, comes_next
+from nullblock.spec.kernel import State, Value, neg, require, rule
+from nullblock.spec.slots import room
+from nullblock.spec.state import turn
+
+
+def _grows(s: State, t: Value) -> None:
+    require(turn(s, s.k.owner(t)), "the request is being given slots")
+    require(s.leaving == 0, "nobody is half-way out")
+    require(s.na == s.nhit, "hits are adopted before")
+    require(is_aligned(s, t), "the table keeps the states at ends of steps alone")
+    require(s.tlen[t] < room(s, t), "a place is still missing")
+    require(comes_next(s, t, lambda u: s.tlen[u] >= room(s, u)), "none is in tables before it")
+
+
+@rule("GROUP-30", "T")
+def note_before(s: State, t: Value) -> None:
+    """When an aligned table gets longer, the place of the state that the step begins with is
+    noted.
+
+    Source: MambaManager.allocate_new_blocks.
+    """
+    _grows(s, t)
+    before = state_before(s, t, adopted(s, t))
+    require(s.before[t] != before, "it is not noted yet")
+    s.before[t] = before
+
+
+@rule("GROUP-31", "T")
+def leave_gap(s: State, t: Value) -> None:
+    """The null block takes each place before the state that the step ends with.
+
+    Source: MambaManager.allocate_new_blocks.
+    """
+    _grows(s, t)
+    require(s.before[t] == state_before(s, t, adopted(s, t)), "the state before is noted")
+    require(is_gap(s, t), "the place lies before the state")
+    s.tab[t, s.tlen[t]] = s.k.NULL
+    s.tlen[t] += 1
+
+
+@rule("GROUP-32", "TB")
+def move_state(s: State, t: Value, b: Value) -> None:
+    """The states beside that would stand before the state that the step ends with move behind the
+    others, in their order; the null block takes their places.
+
+    Source: MambaManager.allocate_new_blocks.
+    """
+    _grows(s, t)
+    require(s.before[t] == state_before(s, t, adopted(s, t)), "the state before is noted")
+    require(neg(is_gap(s, t)), "no gap is left")
+    require(moves_along(s, t), "a state beside has to move")
+    i, n = next_to_move(s, t), s.tlen[t]
+    require(b == s.tab[t, i], "it is the next one")
+    s.tab[t, i] = s.k.NULL
+    s.tab[t, n] = b
+    s.pos[t, b] = n
+    s.tlen[t] = n + 1
+
+
+def forget_before(s: State, t: Value) -> None:
+    """A table that is empty has had no state."""
+    if s.k.aligns:
+        if s.tlen[t] == 0:
+            s.before[t] = 0
+            s.swept[t] = 0
+
+
+def begin_sweep(s: State, r: Value) -> None:
+    """Whoever asks for slots has given nothing back yet."""
+    if s.k.aligns:
+        for t in s.k.tables(r):
+            s.swept[t] = 0
+
+
+def sweep(s: State, t: Value, i: Value) -> None:
+    """The block at place i of table t is given back."""
+    if is_aligned(s, t):
+        if i != s.before[t] - 1:
+            s.swept[t] += 1
