@@ -101,16 +101,19 @@ def agreed_in_turn(s: State, r: Value) -> Value:
     the one other kind within that; a kind that drops its last hit looks one block further.
 
     Source: HybridKVCacheCoordinator.find_longest_cache_hit: with these two kinds it goes round
-    once. A second round would ask the other kind again for a block that it does not need.
+    once. A second round would ask the other kind again for a block that it does not need. In
+    vllm-0.32.0 what is looked at further may be the block of the last token, since it is dropped.
     """
     last = (s.ntok[r] - 1) // s.k.span_unit
+    end = s.ntok[r] // s.k.span_unit if s.k.sem.dropped_hits_reach_on else last
     whole = s.k.first(
         "I",
-        lambda n: both(n <= last, accepted(s, r, False, n)),
+        lambda n: both(n <= ite(s.k.drops_whole > 0, end, last), accepted(s, r, False, n)),
         lambda n: -n,
         by="whole",
     )
-    most = least(ite(whole > s.k.drops_whole, whole - s.k.drops_whole, 0) + s.k.drops_part, last)
+    reach = ite(whole > s.k.drops_whole, whole - s.k.drops_whole, 0) + s.k.drops_part
+    most = least(reach, ite(s.k.drops_part > 0, end, last))
     part = s.k.first(
         "I",
         lambda n: both(n <= most, accepted(s, r, True, n)),

@@ -36,6 +36,11 @@ def anybody_ready(s: State) -> Value:
     return s.nline > 0
 
 
+def counts_flight(s: State) -> Value:
+    """Whether tokens of steps in flight are counted for each request."""
+    return either(s.k.sem.resumes_await_output, s.k.sem.windows_await_outputs)
+
+
 @clause("UPD-40")
 def is_stale(s: State, r: Value) -> Value:
     """The next output of a request is stale if it was in flight when the request was preempted: it

@@ -135,6 +135,28 @@ class Semantics:
     """
     freed_unhashed_first: bool = False
     """POOL-12: freed blocks without a hash go to the front of the free queue, in their order."""
+    windows_await_outputs: bool = False
+    """GROUP-6: a block goes back when no token will see it that is computed or in flight; if
+    False, those in flight count as computed.
+    """
+    caps_count_flight: bool = False
+    """GROUP-3: the gate reckons with as many steps in flight as there may be; if False, with
+    one.
+    """
+    narrow_windows_uncached: bool = False
+    """GROUP-19: of a window of one token no block is cached, whatever the size of blocks."""
+    last_hash_stands: bool = False
+    """GROUP-40: a block that several hashes cover is known by the last of these; if False, by all
+    of them.
+    """
+    prompt_ends_cached: bool = False
+    """GROUP-41: a block of full attention in which a prompt ends, and that several hashes cover,
+    is known by the last whole one of the prompt too.
+    """
+    dropped_hits_reach_on: bool = False
+    """GROUP-21: a hit that is dropped may be the block of the last token; if False, it ends before
+    that token like any other.
+    """
     lone_prefill_uncut: bool = False
     """RUN-40: the long-prefill threshold does not bind a request that nobody competes with."""
     grants_not_negative: bool = False
@@ -247,6 +269,12 @@ VLLM_0_32_0 = Semantics(
     tells_common_prefix=False,
     events_tell_origin=True,
     freed_unhashed_first=True,
+    windows_await_outputs=True,
+    caps_count_flight=True,
+    narrow_windows_uncached=True,
+    last_hash_stands=True,
+    prompt_ends_cached=True,
+    dropped_hits_reach_on=True,
     lone_prefill_uncut=True,
     grants_not_negative=True,
     least_token_budget=True,

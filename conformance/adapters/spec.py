@@ -375,5 +375,6 @@ class _Spec:
             "free_queue": list(s.stamp),
             "ref_cnt": {str(b): n for b, n in sorted(refs.items()) if n},
             "block_hash": {str(b): names[h] for b, h in sorted(s.hsh.items())},
-            "cached_map": {names[h]: list(blocks) for h, blocks in s.hsh.holders.items()},
+            "cached_map": {names[h]: list(blocks) for h, blocks in s.hsh.holders.items()}
+            | (self.k.ends.holders() if self.k.ends else {}),
         }

@@ -16,11 +16,6 @@ def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
     if use_eagle and len(config.groups) == 1 and config.groups[0].type == "chunked_local":
         what = "chunked local attention with an EAGLE-like method is out of scope"
         raise OutOfScope(what, "vLLM raises at the first lookup", "config.groups")
-    kinds = {group.type for group in config.groups}
-    if semantics.freed_unhashed_first and (kinds != {"full"} or len(config.groups) > 1):
-        # Whoever runs gives blocks back, and no rule says to which places in front.
-        what = "anything but one group of full attention is out of scope with freed_unhashed_first"
-        raise OutOfScope(what, "the reference has it", "config.groups")
 
 
 def constants(config: Config, semantics: Semantics) -> facts.Config:
@@ -45,6 +40,7 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
         eagle_group=any(group.eagle for group in config.groups),
         groups=tuple(_group(group, config) for group in config.groups),
         max_num_batched_tokens=config.max_num_batched_tokens,
+        max_concurrent_batches=config.max_concurrent_batches,
         drafts_from_outside=True,
         max_loras=config.max_loras or 0,
         connector=config.connector is not None,

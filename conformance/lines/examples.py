@@ -230,6 +230,47 @@ EXAMPLES: dict[str, Example] = {
         "of it. Which blocks are reused first is a matter of speed; every invariant that does not "
         "name the order holds either way.",
     ),
+    "windows_await_outputs": Example(
+        "window-awaits-what-is-in-flight",
+        "KVCacheManager.allocate_slots: num_in_flight_tokens; issues 47728, 47282",
+        "Workers compute the steps in their order: what one in flight still reads is written by a "
+        "later one. Only drafts may be taken back, and those are waited for "
+        "(windows_await_verdicts).",
+        Feature.windows,
+    ),
+    "caps_count_flight": Example(
+        "window-gate-counts-one-step",
+        "VllmConfig.max_in_flight_tokens, max_admission_blocks_per_request",
+        "Blocks go back when the next step is decided, so that no more are held at once than a "
+        "window and a step need.",
+        Feature.windows,
+    ),
+    "narrow_windows_uncached": Example(
+        "window-of-one-token",
+        "SlidingWindowManager.reachable_block_mask",
+        "A window of one token is no case of its own, and its blocks are hit like others.",
+        Feature.windows,
+    ),
+    "last_hash_stands": Example(
+        "groups-of-unequal-blocks",
+        "BlockHashListWithBlockSize",
+        "Either tells the whole prefix, and no two groups share keys.",
+        Feature.block_sizes,
+    ),
+    "prompt_ends_cached": Example(
+        "prompt-ends-within-a-block",
+        "FullAttentionManager._cache_partial_tail_block, BlockPool.cache_partial_block",
+        "Only Mamba, aligned, looks a block up by such a key. Elsewhere it is told, and taken "
+        "back for nothing.",
+        Feature.block_sizes,
+    ),
+    "dropped_hits_reach_on": Example(
+        "dropped-hit-ends-before-the-last-token",
+        "HybridKVCacheCoordinator.find_longest_cache_hit",
+        "One limit holds for whatever is looked up, and a single group has the same one. It costs "
+        "a block of a prompt of whole blocks that comes again.",
+        Feature.hybrid,
+    ),
     "lone_prefill_uncut": Example(
         "lone-prompt-beyond-the-threshold",
         "Scheduler.schedule: num_eligible_reqs",

@@ -5,7 +5,7 @@ from nullblock.spec.profiles import Semantics
 
 FOLLOWED = CORE_FEATURES | {
     *(Feature.drafts, Feature.lora_cap, Feature.structured_output),
-    Feature.encoder_inputs,
+    *(Feature.encoder_inputs, Feature.windows, Feature.hybrid, Feature.block_sizes),
 }
 """What is written down of a line after vllm-0.22.1."""
 

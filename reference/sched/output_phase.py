@@ -138,7 +138,7 @@ class OutputPhase(StructuredOutput, Drafts):
                 self._note_structured_output(request, scheduler_output)
             if counts_placeholders:
                 request.num_output_placeholders += 1
-        if self._awaits_output:
+        if self._counts_flight:
             later.take_off(requests, scheduler_output.num_scheduled_tokens)
         if self._has_drafts:
             self._count_drafts(scheduler_output)

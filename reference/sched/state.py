@@ -176,6 +176,8 @@ class SchedulerState:
             config.max_num_batched_tokens, config.max_num_scheduled_tokens, self.semantics
         )
         self._awaits_output = self.semantics.resumes_await_output
+        self._counts_flight = self._awaits_output or self.semantics.windows_await_outputs
+        """Whether requests count their tokens of the steps in flight."""
         self._long_prefill_token_threshold: int = config.long_prefill_token_threshold
         self._preempted_by_reset: set[str] = set()
         """Since the last step."""
@@ -232,7 +234,7 @@ class SchedulerState:
         self.kv_cache_manager = KVCacheManager(
             kv_cache_config=self.kv_cache_config,
             max_model_len=self.max_model_len,
-            max_num_batched_tokens=self.scheduler_config.max_num_batched_tokens,
+            max_num_batched_tokens=later.num_reckoned_with(self.vllm_config, self.semantics),
             enable_caching=self.cache_config.enable_prefix_caching,
             use_eagle=self.use_eagle,
             log_stats=self.log_stats,
