@@ -133,6 +133,8 @@ class Semantics:
     """OUT-8: events have fields for where a block lies, who owns it and whose session stored it;
     without a connector they are empty.
     """
+    second_runner_keeps_tokens: bool = False
+    """OUT-3: the second model runner is sent no tokens again of a request that it knows."""
     freed_unhashed_first: bool = False
     """POOL-12: freed blocks without a hash go to the front of the free queue, in their order."""
     windows_await_outputs: bool = False
@@ -268,6 +270,7 @@ VLLM_0_32_0 = Semantics(
     min_tokens_hold_stops=False,
     tells_common_prefix=False,
     events_tell_origin=True,
+    second_runner_keeps_tokens=True,
     freed_unhashed_first=True,
     windows_await_outputs=True,
     caps_count_flight=True,

@@ -14,7 +14,7 @@ from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id
 from nullblock.conformance.drafting import Drafted
 from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.groups import block_sizes, by_group
-from nullblock.conformance.lines.extent import extent
+from nullblock.conformance.lines.extent import check_followed, extent
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec import facts
 from nullblock.spec.drafts import placeholders
@@ -47,6 +47,7 @@ def create(config: Config, semantics: Semantics) -> Engine:
     """The specification under a scenario's configuration. Raises OutOfScope."""
     known = constants(config, semantics)
     check_groups(config, semantics, known.use_eagle)
+    check_followed(config, semantics)
     check_connector(config, semantics)
     rules = replace(known, grammars=True, pooling=True, sessions=has_sessions(known))
     return _Spec(rules, config)

@@ -223,6 +223,12 @@ EXAMPLES: dict[str, Example] = {
         "BlockStored.locality, ownership, session_id",
         "Without a connector nobody knows them: fields that are always empty say nothing.",
     ),
+    "second_runner_keeps_tokens": Example(
+        "second-runner-sat-out-a-step",
+        "Scheduler._make_cached_request_data: use_v2_model_runner",
+        "Whoever was not in the step before is told as a whole, whichever runner it is.",
+        Feature.v2_model_runner,
+    ),
     "freed_unhashed_first": Example(
         "prompt-in-chunks",
         "BlockPool.free_blocks",

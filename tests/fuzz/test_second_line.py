@@ -28,6 +28,7 @@ OF = {
     "items": Feature.encoder_inputs,
     "windows": Feature.windows,
     "hybrid": Feature.hybrid,
+    "contract": Feature.v2_model_runner,
 }
 """The families beside the line's own, and the feature that each is about."""
 SEEDS = [
@@ -166,6 +167,14 @@ def test_a_defect_of_the_later_line_is_noticed(
         ({"encoder": {"is_encoder_decoder": True}}, "encoder-decoder"),
         ({"encoder": {"external": []}}, "an encoder connector"),
         ({"groups": [{"type": "full"}, {"type": "mamba"}]}, "groups beyond attention"),
+        (
+            {
+                "use_v2_model_runner": True,
+                "async_scheduling": True,
+                "pipeline_parallel_size": 2,
+            },
+            "beside a pipeline",
+        ),
     ],
 )
 def test_what_the_line_does_not_cover_is_refused_by_name(
