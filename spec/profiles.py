@@ -133,6 +133,12 @@ class Semantics:
     """OUT-8: events have fields for where a block lies, who owns it and whose session stored it;
     without a connector they are empty.
     """
+    holders_wait_apart: bool = False
+    """WAIT-60: a session that waits with blocks stands in a queue of its own, which is served
+    first, and alone while no new requests are admitted.
+    """
+    pausing_sessions_keep_seats: bool = False
+    """WAIT-61: a session that waits for its next chunk keeps one of max_num_seqs places."""
     second_runner_keeps_tokens: bool = False
     """OUT-3: the second model runner is sent no tokens again of a request that it knows."""
     freed_unhashed_first: bool = False
@@ -255,11 +261,7 @@ VLLM_0_32_0 = Semantics(
     drafts_for_running_only=False,
     adapters_keep_places=False,
     skipped_wait_apart=False,
-    # Sessions are not followed in this line: what is known of them is what the line before does.
-    chunks_bring_limits=False,
     sessions_keep_tokens=False,
-    chunks_rehash=False,
-    late_outputs_dropped=False,
     sessions_stay_queued=False,
     inputs_taken_back=False,
     encoder_budget_comes_back=False,
@@ -270,6 +272,8 @@ VLLM_0_32_0 = Semantics(
     min_tokens_hold_stops=False,
     tells_common_prefix=False,
     events_tell_origin=True,
+    holders_wait_apart=True,
+    pausing_sessions_keep_seats=True,
     second_runner_keeps_tokens=True,
     freed_unhashed_first=True,
     windows_await_outputs=True,

@@ -223,6 +223,20 @@ EXAMPLES: dict[str, Example] = {
         "BlockStored.locality, ownership, session_id",
         "Without a connector nobody knows them: fields that are always empty say nothing.",
     ),
+    "holders_wait_apart": Example(
+        "session-waits-before-others",
+        "Scheduler.kv_holding_waiting",
+        "Everybody stands in one queue in the order of arrival there, and a pause of admissions "
+        "is one for whoever does not run. It leaves blocks with sessions for longer.",
+        Feature.streaming,
+    ),
+    "pausing_sessions_keep_seats": Example(
+        "session-gives-its-seat-up",
+        "Scheduler.schedule, waiting phase: num_waiting_for_streaming_input",
+        "Whoever computes nothing keeps nobody from running. That workers keep a place for it is "
+        "their own matter.",
+        Feature.streaming,
+    ),
     "second_runner_keeps_tokens": Example(
         "second-runner-sat-out-a-step",
         "Scheduler._make_cached_request_data: use_v2_model_runner",

@@ -50,6 +50,8 @@ class Step:
     """Requests that lost their blocks in this step."""
     loras: set[int] = field(default_factory=set)
     """Numbers of the adapters that this step computes; only where they are capped."""
+    skipped_holders: list[Request] = field(default_factory=list)
+    """Those passed over that wait with blocks, where these stand apart."""
     skipped: RequestQueue | None = None
     """Requests that were passed over in this step; None for none."""
     encoder_budget: int = 0

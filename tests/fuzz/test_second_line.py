@@ -29,6 +29,7 @@ OF = {
     "windows": Feature.windows,
     "hybrid": Feature.hybrid,
     "contract": Feature.v2_model_runner,
+    "sessions": Feature.streaming,
 }
 """The families beside the line's own, and the feature that each is about."""
 SEEDS = [
