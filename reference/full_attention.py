@@ -7,6 +7,8 @@ from nullblock.reference.block_pool import BlockPool
 from nullblock.reference.block_tables import SingleTypeKVCacheManager, align_down
 from nullblock.reference.kv_cache_interface import KVCacheSpec, SinkFullAttentionSpec
 from nullblock.reference.kv_cache_utils import BlockHashList, KVCacheBlock
+from nullblock.reference.prompt_ends import cache_prompt_end
+from nullblock.reference.request import Request
 
 
 class FullAttentionManager(SingleTypeKVCacheManager):
@@ -54,6 +56,23 @@ class FullAttentionManager(SingleTypeKVCacheManager):
         for group in hits:
             del group[num_hits:]
         return hits
+
+    def cache_blocks(
+        self, request: Request, num_tokens: int, alignment_tokens: int | None = None
+    ) -> None:
+        """The same, and in some lines the end of the prompt, where it is within a block."""
+        super().cache_blocks(request, num_tokens, alignment_tokens)
+        pool = self.block_pool
+        if pool.semantics.prompt_ends_cached and self.block_size != pool.hash_block_size:
+            cache_prompt_end(
+                pool,
+                request,
+                self.req_to_blocks[request.request_id],
+                num_tokens,
+                self.block_size,
+                self.kv_cache_group_id,
+                drops_hit=self.drops_hit,
+            )
 
     def get_num_common_prefix_blocks(self, running_request_id: str) -> int:
         """How many leading blocks every request that owns blocks shares with this one."""

@@ -107,6 +107,8 @@ class Config:
     """The kinds of the layers, in the order in which vLLM has them."""
     max_num_batched_tokens: int | None = None
     """What the admission cap reckons with as the tokens of a step; None: the token budget."""
+    max_concurrent_batches: int = 1
+    """Steps that may be in flight at once."""
     encoder: Encoder | None = None
     """The model's encoder; None: there is none, and no request has encoder inputs."""
     include_finished_set: bool = False
@@ -152,11 +154,14 @@ class Config:
 
     def admission_cap(self, group: Group) -> int:
         """Blocks that a request is taken to hold at once at most, if the group's layers see a part
-        of the past (GROUP-3).
+        of the past (GROUP-3). vllm-0.32.0 reckons with the tokens of all steps that may be in
+        flight.
         """
         batched = self.max_num_batched_tokens or self.max_num_scheduled_tokens
         if not group.has_cap:
             return self.blocks_in(group, self.max_model_len) + group.num_speculative_blocks
+        if self.semantics.caps_count_flight:
+            batched *= self.max_concurrent_batches
         chunk, window = group.attention_chunk_size, group.sliding_window
         seen = chunk if chunk else window - 1
         blocks = self.blocks_in(group, min(seen + batched, self.max_model_len))
@@ -169,8 +174,9 @@ class Config:
         beside = group.num_speculative_blocks
         if group.aligned and not beside and not self.num_spec_tokens:
             return 2
-        if (self.num_spec_tokens and self.async_scheduling) or group.aligned:
-            # How much is kept for drafts in flight depends on how many steps are.
+        keeps = self.num_spec_tokens > 0 or self.semantics.windows_await_outputs
+        if (keeps and self.async_scheduling) or group.aligned:
+            # How much is kept for what is in flight depends on how many steps are.
             return self.blocks_in(group, self.max_model_len) + beside
         seen = (group.attention_chunk_size or group.window) + beside
         drafts = self.num_spec_tokens + self.num_lookahead_tokens

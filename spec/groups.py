@@ -133,10 +133,22 @@ def verified(s: State, r: Value) -> Value:
     return s.comp[r] - s.pd[r] if s.k.sem.windows_await_verdicts else s.comp[r]
 
 
+def outlived(s: State, t: Value) -> Value:
+    """The leading blocks of table t that no later token of its request sees.
+
+    Source: KVCacheManager.allocate_slots. vllm-0.32.0 waits for the outputs of whatever is in
+    flight.
+    """
+    r = s.k.owner(t)
+    if s.k.sem.windows_await_outputs:
+        settled = least(s.comp[r], s.k.max_len) - s.aloft[r]
+        return passed(s, t, ite(settled > 0, settled, 0))
+    return passed(s, t, settled_states(s, t, least(verified(s, r), s.k.max_len)))
+
+
 def is_outlived(s: State, t: Value, i: Value) -> Value:
     """Whether table t holds a block at place i that no later token of its request sees."""
-    computed = least(verified(s, s.k.owner(t)), s.k.max_len)
-    gone = passed(s, t, settled_states(s, t, computed))
+    gone = outlived(s, t)
     if is_aligned(s, t):
         return both(in_table(s, t, i), goes_back(s, t, i, gone))
     return both(in_table(s, t, i), i < gone)

@@ -113,10 +113,12 @@ def agreed_in_turn(s: State, r: Value) -> Value:
     the one other kind within that; a kind that drops its last hit looks one block further.
 
     Source: HybridKVCacheCoordinator.find_longest_cache_hit: with these two kinds it goes round
-    once. A second round would ask the other kind again for a block that it does not need.
+    once. A second round would ask the other kind again for a block that it does not need. In
+    vllm-0.32.0 what is looked at further may be the block of the last token, since it is dropped.
     """
     last = (s.ntok[r] - 1) // s.k.span_unit
-    most = least(reach_of_full(s, r) + s.k.drops_part + beyond(s), last)
+    most = ite(s.k.drops_part > 0, looked_at(s, r), last)
+    most = least(reach_of_full(s, r) + s.k.drops_part + beyond(s), most)
     part = s.k.first(
         "I",
         lambda n: both(n <= most, accepted(s, r, True, n)),
@@ -126,12 +128,19 @@ def agreed_in_turn(s: State, r: Value) -> Value:
     return ite(part > s.k.drops_part, part - s.k.drops_part, 0) * s.k.span_unit
 
 
+def looked_at(s: State, r: Value) -> Value:
+    """How many blocks a kind may look at that drops its last hit."""
+    left = 0 if s.k.sem.dropped_hits_reach_on else 1
+    return (s.ntok[r] - left) // s.k.span_unit
+
+
 def reach_of_full(s: State, r: Value) -> Value:
     """How many blocks full attention says there."""
     last = (s.ntok[r] - 1) // s.k.span_unit
+    end = ite(s.k.drops_whole > 0, looked_at(s, r), last)
     whole = s.k.first(
         "I",
-        lambda n: both(n <= last, accepted(s, r, False, n)),
+        lambda n: both(n <= end, accepted(s, r, False, n)),
         lambda n: -n,
         by="whole",
     )

@@ -280,7 +280,8 @@ class IndexedEnv(Env):
         about = (by, s.lr, s.ntok[s.lr], s.hsh.changes)
         if self._about != about:
             unit = self.span_unit if by == "hit" else self.block_size
-            most = (s.ntok[s.lr] - 1) // unit
+            # Of kinds that drop a hit the block of the last token may be looked at.
+            most = (s.ntok[s.lr] - (by in ("hit", "window"))) // unit
             self._about = about
             self._found = next(filter(test, range(most, -1, -1)), None)
         return self._found

@@ -54,8 +54,12 @@ def is_left_out(s: State, t: Value, i: Value) -> Value:
     blocks smaller than a hit's unit, one that lies before the window of each end a hit may have.
 
     Source: SlidingWindowManager._cache_block_mask. With a window of one token that is every block,
-    and such a group is never hit.
+    and such a group is never hit; in vllm-0.32.0 blocks may be as large as the unit, and there may
+    be one group, unless a lookup drops a hit there.
     """
+    if s.k.sem.narrow_windows_uncached:
+        if both(s.k.window_of(t) == 1, s.k.drops_of(t) == 0):
+            return True
     if not s.k.several:
         return False
     in_unit = s.k.span_unit // s.k.size_of(t)

@@ -13,7 +13,6 @@ from nullblock.spec.fields import (
     STOP_ID,
     STOPPED,
     STOPPED_BY_ID,
-    UNPAUSED,
     WAIT_PHASE,
 )
 from nullblock.spec.hybrid import (
@@ -284,10 +283,10 @@ def may_admit(s: State) -> Value:
     """
     return both(
         s.turned == 0,
-        s.pause == UNPAUSED,
+        later.is_open(s),
         s.blocked == 0,
         later.left(s) > 0,
-        s.nr < s.k.max_seqs,
+        later.seats(s) < s.k.max_seqs,
         later.anybody_ready(s),
     )
 

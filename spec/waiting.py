@@ -28,6 +28,11 @@ def is_put_aside(s: State, r: Value) -> Value:
     return is_skipped(s, r) if s.k.sem.skipped_wait_apart else s.rank[r] != 0
 
 
+def two_queues(s: State) -> Value:
+    """Whether those who wait stand in two queues."""
+    return either(s.k.sem.skipped_wait_apart, s.k.sem.holders_wait_apart)
+
+
 def in_line(s: State, r: Value) -> Value:
     """Whether r waits and has not been passed over in this step."""
     return both(s.rank[r] != 0, neg(s.k.mem(s.passed, r)))
@@ -53,7 +58,7 @@ def next_in_line(s: State) -> Value:
     """
     if s.k.priority:
         return s.k.first("R", lambda r: in_line(s, r), lambda r: s.k.order(r), by="line")
-    if both(s.k.sem.skipped_wait_apart, anybody_skipped(s)):
+    if both(two_queues(s), anybody_skipped(s)):
         return s.k.first("R", lambda r: skipped_in_line(s, r), lambda r: s.skip[r], by="skip")
     return s.k.first("R", lambda r: in_line(s, r), lambda r: s.rank[r], by="line")
 
@@ -62,7 +67,7 @@ def is_next(s: State, r: Value) -> Value:
     """Whether r is `next_in_line(s)`."""
     if s.k.priority:
         return s.k.is_first("R", r, lambda q: in_line(s, q), lambda q: s.k.order(q), by="line")
-    if not s.k.sem.skipped_wait_apart:
+    if neg(two_queues(s)):
         return s.k.is_first("R", r, lambda q: in_line(s, q), lambda q: s.rank[q], by="line")
     return ite(
         anybody_skipped(s),

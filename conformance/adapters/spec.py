@@ -14,7 +14,7 @@ from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id
 from nullblock.conformance.drafting import Drafted
 from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.groups import block_sizes, by_group, num_sink_blocks
-from nullblock.conformance.lines.extent import extent
+from nullblock.conformance.lines.extent import check_followed, extent
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec import facts
 from nullblock.spec.drafts import placeholders
@@ -48,6 +48,7 @@ def create(config: Config, semantics: Semantics) -> Engine:
     """The specification under a scenario's configuration. Raises OutOfScope."""
     known = constants(config, semantics)
     check_groups(config, semantics, known.use_eagle)
+    check_followed(config, semantics)
     check_connector(config, semantics)
     rules = replace(known, grammars=True, pooling=True, sessions=has_sessions(known))
     return _Spec(rules, config)
@@ -379,7 +380,8 @@ class _Spec:
             "free_queue": self.named(s.stamp),
             "ref_cnt": {str(self.name(b)): n for b, n in sorted(refs.items()) if n},
             "block_hash": {str(self.name(b)): names[h] for b, h in sorted(s.hsh.items())},
-            "cached_map": {names[h]: self.named(blocks) for h, blocks in s.hsh.holders.items()},
+            "cached_map": {names[h]: self.named(blocks) for h, blocks in s.hsh.holders.items()}
+            | (self.k.ends.holders() if self.k.ends else {}),
         }
 
     def name(self, b: int) -> int:

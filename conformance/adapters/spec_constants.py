@@ -12,6 +12,9 @@ from nullblock.spec import facts
 from nullblock.spec.kernel import Disabled
 from nullblock.spec.profiles import Semantics
 
+KINDS_LET_GO_IN_PLACE = frozenset({"mamba", "sink"})
+"""Types of groups of which no rule says to which places in front they give blocks back."""
+
 
 def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
     """Raise OutOfScope for groups that vLLM stumbles over, or that a profile has no rules for."""
@@ -22,10 +25,9 @@ def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
         what = "encoder inputs beside the Mamba mode align are out of scope"
         raise OutOfScope(what, "the reference has them", "config.groups")
     kinds = {group.type for group in config.groups}
-    if semantics.freed_unhashed_first and (kinds != {"full"} or len(config.groups) > 1):
-        # Whoever runs gives blocks back, and no rule says to which places in front.
-        what = "anything but one group of full attention is out of scope with freed_unhashed_first"
-        raise OutOfScope(what, "the reference has it", "config.groups")
+    if semantics.freed_unhashed_first and kinds & KINDS_LET_GO_IN_PLACE:
+        what = "Mamba layers and sinks are out of scope with freed_unhashed_first"
+        raise OutOfScope(what, "the reference has them", "config.groups")
 
 
 def check_places(refusal: Disabled) -> None:
@@ -56,6 +58,7 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
         eagle_group=any(group.eagle for group in config.groups),
         groups=tuple(_group(group, config) for group in config.groups),
         max_num_batched_tokens=config.max_num_batched_tokens,
+        max_concurrent_batches=config.max_concurrent_batches,
         drafts_from_outside=True,
         max_loras=config.max_loras or 0,
         connector=config.connector is not None,

@@ -19,9 +19,6 @@ def _beside(config: facts.Config) -> str:
     if config.policy == "priority":
         # vLLM changes the arrival of a request that stands in a heap.
         return "the PRIORITY policy"
-    if config.semantics.resumes_await_output or config.semantics.freed_unhashed_first:
-        # No rule says to which places in front the blocks of a session go that waits.
-        return "the rules of a later line"
     return ""
 
 

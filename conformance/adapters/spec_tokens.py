@@ -5,6 +5,7 @@ from typing import Any
 
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import Items
+from nullblock.conformance.adapters.spec_ends import PromptEnds
 from nullblock.conformance.adapters.spec_events import told
 from nullblock.conformance.adapters.spec_remote import RemoteKV
 from nullblock.conformance.adapters.spec_sessions import check_stop_of_session
@@ -16,7 +17,7 @@ from nullblock.spec.concrete import State
 from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import EOS, ERROR, PLAIN, REJECTED, STOP_ID, STOPPED_BY_ID
 from nullblock.spec.indexed import IndexedEnv
-from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in
+from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in, num_hashes
 from nullblock.spec.later import discarded
 from nullblock.spec.names import FINISH
 from nullblock.spec.rejection import why_refused
@@ -70,6 +71,9 @@ class Tokens(IndexedEnv):
         """What the update tells, each with whose it is."""
         self.listening = listening
         self.events: list[Fields] = []
+        has_ends = self.several and self.sem.prompt_ends_cached
+        self.ends = PromptEnds(self) if has_ends else None
+        """What is known of blocks besides their hashes."""
         self.null_refs = 0
         """What vLLM makes of the null block's reference count: it only ever changes it."""
 
@@ -165,7 +169,7 @@ class Tokens(IndexedEnv):
         the first of these.
         """
         n, group = self.spelled(h)
-        for _ in range(self.sizes[group] // self.hash_size - 1):
+        for _ in range(num_hashes(self.sem, self.sizes[group] // self.hash_size) - 1):
             n = self.parents[n]
         return f"{n:012x}:{group}"
 
@@ -218,10 +222,13 @@ class Tokens(IndexedEnv):
         return STOP_ID if token in (added.stop or ()) else PLAIN
 
     def tell(self, reading: Any, s: State, *args: Any) -> None:
-        if self.listening:
-            event = reading(s, *args)
-            if event is not None:
-                self.events.append(told(self, s, event))
+        event = reading(s, *args)
+        if self.listening and event is not None:
+            self.events.append(told(self, s, event))
+        if self.ends is not None:
+            further = self.ends.follows(s, reading, event, args)
+            if self.listening and further is not None:
+                self.events.append(further)
 
     def take_events(self) -> list[Fields]:
         """The events since the last call."""

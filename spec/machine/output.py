@@ -152,8 +152,12 @@ def blocks(s: State, r: Value, known: Value = False) -> Blocks:
 def tokens_again(s: State, r: Value) -> int | None:
     """All tokens are sent again for a known request that was not scheduled in the previous step.
 
-    Source: CachedRequestData.all_token_ids.
+    Source: CachedRequestData.all_token_ids. In vllm-0.32.0 the second model runner, which keeps
+    them, is sent none.
     """
+    if s.k.sem.second_runner_keeps_tokens:
+        if s.k.second_runner:
+            return None
     return None if s.k.mem(s.prev, r) else s.ntok[r]
 
 

@@ -44,6 +44,20 @@ def _enqueue(s: State, b: Value) -> None:
     s.freeset = s.k.add(s.freeset, b)
 
 
+def open_front(s: State, n: Value) -> None:
+    """Places at the front for n blocks, so that those which go there keep their order."""
+    if s.k.sem.freed_unhashed_first:
+        s.gate = s.front - n
+        s.front = s.gate - 1
+
+
+def open_next(s: State, t: Value) -> None:
+    """Tables are released one after the other: a later one's blocks go before an earlier one's."""
+    if s.k.several:
+        if both(s.tlen[t] == 0, s.k.group(t) < s.k.last_group):
+            open_front(s, s.tlen[s.k.table(s.k.owner(t), s.k.group(t) + 1)])
+
+
 def _append(s: State, t: Value, b: Value) -> None:
     i = s.tlen[t]
     s.tab[t, i] = b
@@ -210,6 +224,7 @@ def pop_block(s: State, t: Value, b: Value) -> None:
     s.told[t] = least(s.told[t], n - 1)
     forget_before(s, t)
     release(s, t, b, n - 1)
+    open_next(s, t)
 
 
 @rule("HASH-13", "B")

@@ -26,6 +26,10 @@ OF = {
     "drafts": Feature.drafts,
     "waits": Feature.lora_cap,
     "items": Feature.encoder_inputs,
+    "windows": Feature.windows,
+    "hybrid": Feature.hybrid,
+    "contract": Feature.v2_model_runner,
+    "sessions": Feature.streaming,
 }
 """The families beside the line's own, and the feature that each is about."""
 SEEDS = [
@@ -62,7 +66,7 @@ RARE = {"withdraw_uncaches", "rejections_keep_to_their_run", "encoder_budget_com
 def test_every_switch_is_reached(switch: str) -> None:
     """Set as in the normative line, it makes some of the scenarios come out otherwise."""
     mutant = replace(VLLM_0_32_0, **{switch: getattr(NORMATIVE, switch)})
-    about = {feature: family for family, feature in OF.items()}
+    about = {feature: family for family, feature in OF.items()} | {Feature.block_sizes: "hybrid"}
     family = about.get(EXAMPLES[switch].feature, "later")
     assert any(_parts(drawn(family, f"reach {n}"), mutant) for n in range(130))
 
@@ -163,10 +167,14 @@ def test_a_defect_of_the_later_line_is_noticed(
     [
         ({"encoder": {"is_encoder_decoder": True}}, "encoder-decoder"),
         ({"encoder": {"external": []}}, "an encoder connector"),
-        ({"groups": [{"type": "sliding_window", "sliding_window": 8}]}, "only a part of the past"),
+        ({"groups": [{"type": "full"}, {"type": "mamba"}]}, "groups beyond attention"),
         (
-            {"groups": [{"type": "full"}, {"type": "sliding_window", "sliding_window": 8}]},
-            "groups",
+            {
+                "use_v2_model_runner": True,
+                "async_scheduling": True,
+                "pipeline_parallel_size": 2,
+            },
+            "beside a pipeline",
         ),
     ],
 )
