@@ -58,7 +58,7 @@ class _Spec:
     def __init__(self, config: facts.Config, scenario: Config) -> None:
         self.config = config
         self.drafts = Drafts.of(scenario, config.semantics)
-        self.grammar = Grammars(scenario)
+        self.grammar = Grammars()
         connector = scenario.connector
         self.remote = RemoteKV(scenario, dict(connector.matched) if connector else {})
         covered = block_sizes(scenario)[1]
@@ -219,11 +219,9 @@ class _Spec:
 
     def propose(self, drafts: Drafted) -> None:
         """Take drafts for the steps to come."""
-        if self.grammar.played.keys() & drafts.keys():
-            raise beside(Feature.drafts, Feature.structured_output)
         if any(r in self.k.requests and self.k.pools(r) for r in drafts):
             raise beside(Feature.drafts, Feature.pooling)
-        self.drafts.propose(self.s, drafts)
+        self.drafts.propose(self.s, drafts, self.grammar)
 
     def compile_grammars(self, ids: list[str]) -> None:
         """The grammars of those requests are compiled from now on."""
@@ -253,7 +251,7 @@ class _Spec:
 
     def fill_in(self, drafts: Drafted) -> Fields:
         """Write drafts into the newest step in flight."""
-        return self.drafts.fill_in(self.s, drafts)
+        return self.drafts.fill_in(self.s, drafts, self.grammar)
 
     def spec_stats(self) -> Fields | None:
         """What the last update counted of drafts."""

@@ -20,7 +20,7 @@ from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in
 from nullblock.spec.later import discarded
 from nullblock.spec.names import FINISH
 from nullblock.spec.rejection import why_refused
-from nullblock.spec.sessions import kept, num_output, prompt
+from nullblock.spec.sessions import kept, prompt
 from nullblock.spec.turns import is_refused
 
 Refusal = tuple[int, str, str]
@@ -199,7 +199,7 @@ class Tokens(IndexedEnv):
         token = self.incoming[r][taken]
         self.content[r].append(token)
         self.taken[r] = taken + 1
-        self.played.took(s, r, token, num_output(s, r))
+        self.played.took(s, r, token)
 
     def on_null(self, s: State, change: int) -> None:
         self.null_refs += change
@@ -211,7 +211,7 @@ class Tokens(IndexedEnv):
 
     def last_token(self, s: State, r: Any) -> int:
         token, added = self.content[r][-1], self.added[r]
-        if r in self.played.rejected:
+        if self.played.rejects(s, r):
             return REJECTED
         if added.eos is not None and token == added.eos:
             return EOS

@@ -24,7 +24,7 @@ from fuzz.encoder_waits import encoder_waits
 from fuzz.groups import with_groups, with_hybrid, with_window
 from fuzz.lockstep import Scenario
 
-from nullblock.conformance.engine import ALL_FEATURES, CORE_FEATURES, Feature
+from nullblock.conformance.engine import ALL_FEATURES, CORE_FEATURES, WAITS, Feature
 from nullblock.conformance.lockstep.generator import seeded
 
 Features = frozenset[Feature]
@@ -189,15 +189,25 @@ def _of_two() -> Iterable[Family]:
     yield Family(
         "drafts-waits",
         "speculative decoding while requests wait",
-        lambda key, size, features: drafts_beside.waiting(key, size),
+        drafts_beside.waiting,
         lambda document, lines: drafts_reach.reached(document),
+        CORE_FEATURES | {Feature.drafts, Feature.lora_cap, Feature.structured_output},
         ALL_FEATURES,
+    )
+    yield Family(
+        "drafts-grammars",
+        "speculative decoding of requests with a grammar",
+        drafts_beside.grammars,
+        lambda document, lines: drafts_reach.reached(document) | _of_waits(document, lines),
+        CORE_FEATURES | {Feature.drafts, Feature.lora_cap, Feature.structured_output},
+        every=4,
     )
     yield Family(
         "encoder-waits",
         "encoder inputs of requests that wait",
-        lambda key, size, features: encoder_waits(_number(key), size),
+        lambda key, size, features: encoder_waits(_number(key), size, features),
         _of_encoder,
+        CORE_FEATURES | WAITS | {Feature.drafts, Feature.encoder_inputs},
         ALL_FEATURES,
     )
 

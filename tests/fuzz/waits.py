@@ -217,8 +217,7 @@ def give_clients(ask: Choices, base: Scenario) -> None:
 
 def with_sessions(seed: str, size: int = 30) -> Scenario:
     """The scenario of a seed with sessions, FCFS, with drafts or without, with groups, windows or
-    encoder inputs; at times with adapters that are capped, or with grammars where there are no
-    drafts.
+    encoder inputs; at times with adapters that are capped, or with grammars.
     """
     ask = Seeded(f"sessions:{seed}")
     features = CORE_FEATURES - {Feature.priority} | {Feature.streaming}
@@ -238,8 +237,7 @@ def with_sessions(seed: str, size: int = 30) -> Scenario:
     if ask.chance(20):
         config["use_v2_model_runner"] = True
     waits = _kind_of(base)(ask, base, frozenset({Feature.streaming}))
-    others = ("lora",) if config.get("num_spec_tokens") else ("lora", "grammar")
-    waits.kinds |= {kind for kind in others if ask.chance(15)}
+    waits.kinds |= {kind for kind in ("lora", "grammar") if ask.chance(15)}
     return waits.scenario()
 
 
@@ -274,7 +272,6 @@ def with_connector(
     match ask.integer(0, 99):
         case n if n < 25 and Feature.drafts in features:
             base = drafts.seeded(seed, size, CORE_FEATURES | {Feature.drafts})
-            kinds = kinds - {Feature.structured_output}
         case n if 25 <= n < 40 and Feature.encoder_inputs in features:
             base = items_scenario(zlib.crc32(seed.encode()), size)
         case _:

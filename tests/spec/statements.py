@@ -166,7 +166,7 @@ STATEMENTS = {
     "UPD-21": "invariants.flight.outputs_in_order",
     "UPD-22": "invariants.flight.token_for_its_position",
     "UPD-23": "explorer.transitions.tokens_in_their_places",
-    "UPD-41": "waiting.is_rejected",
+    "UPD-54": "waiting.is_rejected",
     "UPD-50": "pooling.pools",
     "UPD-51": "rules.pooling.take_vector",
     "UPD-52": "invariants.pooling.vectors_come_of_prompts",
@@ -359,4 +359,4 @@ STATEMENTS = {
 """ID to definition. A statement that goes leaves its ID behind in `RETIRED`; a new one gets a
 new number.
 """
-RETIRED: frozenset[str] = frozenset()
+RETIRED = frozenset({"UPD-41"})

@@ -100,6 +100,8 @@ PINNED = {
     "remote-items": (933, 2_960, 20),
     "remote-clients": (416, 1_307, 16),
     "rules-remote": (2_378, 7_241, 22),
+    "drafts-grammars": (1_936, 9_025, 22),
+    "rules-drafts-grammars": (1_427, 4_149, 22),
 }
 """States, transitions and depth of each scope. A change of the rules changes them: say why."""
 REACHED_BY = (
