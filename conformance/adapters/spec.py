@@ -8,7 +8,12 @@ from nullblock.conformance.adapters.spec_constants import check_groups, constant
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector, is_known
-from nullblock.conformance.adapters.spec_sessions import check_chunk, check_session, has_sessions
+from nullblock.conformance.adapters.spec_sessions import (
+    check_chunk,
+    check_place,
+    check_session,
+    has_sessions,
+)
 from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id, check_tried
 from nullblock.conformance.drafting import Drafted
@@ -115,8 +120,11 @@ class _Spec:
             sessions.end(s, id)
         elif not s.ended[id]:
             self.k.send(chunk)
-            if awaits_input(s, id) and not can_take(s, id):
-                self.rejected.append((self.k.client(id), id, self.k.why_refused(s, id)))
+            if awaits_input(s, id):
+                if can_take(s, id):
+                    check_place(s, id, chunk.arrival)
+                else:
+                    self.rejected.append((self.k.client(id), id, self.k.why_refused(s, id)))
             sessions.send(s, id)
 
     def check_vector(self, request: NewRequest) -> None:

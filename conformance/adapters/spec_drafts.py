@@ -51,7 +51,7 @@ class Drafts:
         by_place = semantics.drafts_counted_by_place
         return cls(config.num_spec_tokens, config.log_stats, by_place)
 
-    def propose(self, s: State, drafts: Drafted, grammars: Grammars) -> None:
+    def propose(self, s: Any, drafts: Drafted, grammars: Grammars) -> None:
         """Take drafts for the steps to come, of each request those that its grammar allows."""
         for r, tokens in drafts.items():
             if not (r in s.k.requests and live(s, r)):

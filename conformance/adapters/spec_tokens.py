@@ -143,7 +143,9 @@ class Tokens(IndexedEnv):
         del self.chains[r][full:], self.content[r][kept:]
         self.content[r] += chunk.prompt
         self.added[r] = replace(self.added[r], stop=chunk.stop, eos=chunk.eos)
-        self.requests[r] = replace(self.requests[r], min_tokens=chunk.min_tokens)
+        # Under PRIORITY it stands where its last chunk's arrival puts it.
+        told = {"min_tokens": chunk.min_tokens, "arrival": chunk.arrival}
+        self.requests[r] = replace(self.requests[r], **told)
         return past + 1
 
     def want(self, t: Any, i: int) -> Any:

@@ -43,4 +43,20 @@ RULES_DRAFTS_GRAMMARS = Scope(
     resets=(True,),
     every_rule=True,
 )
-BESIDE_SCOPES = (DRAFTS_GRAMMARS, RULES_DRAFTS_GRAMMARS)
+SESSIONS_PRIORITY = Scope(
+    "sessions-priority",
+    "a session under PRIORITY, beside one that comes before it and one that comes behind: the "
+    "invariants after every rule",
+    _config(3, sessions=True, policy="priority", max_num_scheduled_tokens=4),
+    (
+        Template("a", (A, A), 2, priority=5, chunks=((B,),), limits=(2,)),
+        Template("b", (A, A, B), 2, priority=1),
+        Template("c", (B,), 2, priority=9),
+    ),
+    frozenset(
+        "waits-for-chunk chunk-at-stop chunk-arrives continues-session preempts-another".split()
+    ),
+    aborts=False,
+    every_rule=True,
+)
+BESIDE_SCOPES = (DRAFTS_GRAMMARS, RULES_DRAFTS_GRAMMARS, SESSIONS_PRIORITY)

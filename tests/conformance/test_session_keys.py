@@ -29,10 +29,22 @@ def play(semantics: Semantics, *events: dict[str, Any], **config: Any) -> list[s
     return list(driver.run(scenario, create(scenario.config, semantics), dump="none"))
 
 
-def test_sessions_are_out_of_scope_under_priority() -> None:
-    """It is named, when a session arrives."""
-    with pytest.raises(OutOfScope, match="beside the PRIORITY policy"):
-        play(VLLM_0_22_1, policy="priority")
+@pytest.mark.parametrize(("arrival", "is_played"), [(3, True), (0, False)])
+def test_a_chunk_moves_nobody_inside_a_heap(arrival: float, is_played: bool) -> None:
+    """Under PRIORITY a session that waits for a chunk takes its arrival; one that moves it past
+    another session there is refused, as vLLM leaves the heap as it was.
+    """
+    early = {**SESSION, "id": "early", "max_tokens": 1, "arrival": 1}
+    events = [{**SESSION, "max_tokens": 1, "arrival": 2}, early, {"op": "step", "n": 3}]
+    events += [{**SESSION, "arrival": arrival}, {"op": "run"}]
+    scenario = from_dict({"config": {"block_size": 4, "policy": "priority"}, "events": events})
+    theirs = list(driver.run(scenario, reference.create(scenario.config, VLLM_0_22_1)))
+    ours = driver.run(scenario, create(scenario.config, VLLM_0_22_1))
+    if is_played:
+        assert first_difference(list(ours), theirs) is None
+    else:
+        with pytest.raises(OutOfScope, match="a chunk of 's' that moves it past others"):
+            list(ours)
 
 
 BESIDE: dict[str, dict[str, Any]] = {

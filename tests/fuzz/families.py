@@ -177,6 +177,16 @@ def _of_sessions() -> Iterable[Family]:
         every=1,
     )
 
+    yield Family(
+        "sessions-priority",
+        "streaming sessions under PRIORITY",
+        lambda key, size, features: waits.with_sessions(key, size, "priority"),
+        _of_waits,
+        CORE_FEATURES
+        | {Feature.streaming, Feature.drafts, Feature.lora_cap, Feature.structured_output},
+        every=4,
+    )
+
 
 def _of_two() -> Iterable[Family]:
     yield Family(

@@ -18,8 +18,16 @@ CASES = {
         "a stop among the accepted",
         "drafts for one that waits",
     ),
+    "sessions-priority": (
+        "stopped and not ended",
+        "RUNNING to WAITING_FOR_STREAMING_REQ",
+        "WAITING_FOR_STREAMING_REQ to WAITING",
+        "computed tokens taken back while running",
+    ),
 }
 """By family, what its scenarios have to meet."""
+WHOLE = frozenset({"drafts-grammars"})
+"""Families in which nothing is refused."""
 
 
 def run(family: str, *more: str) -> str:
@@ -35,9 +43,9 @@ def run(family: str, *more: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("family", CASES)
 def test_random_scenarios_agree_and_reach_what_they_are_for(oracle: Oracle, family: str) -> None:
-    """No difference, nothing refused, and each of the cases is met."""
+    """No difference, nothing refused where that is said, and each of the cases is met."""
     told = run(family, "--steps", STEPS)
-    assert " 0 refused," in told
+    assert family not in WHOLE or " 0 refused," in told
     assert [what for what in CASES[family] if f" %  {what}\n" not in told] == []
 
 
@@ -45,4 +53,5 @@ def test_random_scenarios_agree_and_reach_what_they_are_for(oracle: Oracle, fami
 @pytest.mark.parametrize("family", CASES)
 def test_spec_and_reference_agree_on_what_ought_to_be(family: str) -> None:
     """No difference under normative."""
-    assert " 0 refused," in run(family, "--steps", STEPS, "--profile", "normative")
+    told = run(family, "--steps", STEPS, "--profile", "normative")
+    assert family not in WHOLE or " 0 refused," in told

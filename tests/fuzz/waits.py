@@ -215,12 +215,14 @@ def give_clients(ask: Choices, base: Scenario) -> None:
             event["client_index"] = ask.integer(0, 2)
 
 
-def with_sessions(seed: str, size: int = 30) -> Scenario:
-    """The scenario of a seed with sessions, FCFS, with drafts or without, with groups, windows or
+def with_sessions(seed: str, size: int = 30, policy: str = "fcfs") -> Scenario:
+    """The scenario of a seed with sessions, with drafts or without, with groups, windows or
     encoder inputs; at times with adapters that are capped, or with grammars.
     """
     ask = Seeded(f"sessions:{seed}")
     features = CORE_FEATURES - {Feature.priority} | {Feature.streaming}
+    if policy == "priority":
+        features |= {Feature.priority}
     match ask.integer(0, 99):
         case n if n < 25:
             base = drafts.seeded(seed, size, features | {Feature.drafts})
@@ -233,7 +235,7 @@ def with_sessions(seed: str, size: int = 30) -> Scenario:
         case _:
             base = make(ask, size, features)
     config = base["config"]
-    config["policy"] = "fcfs"
+    config["policy"] = policy
     if ask.chance(20):
         config["use_v2_model_runner"] = True
     waits = _kind_of(base)(ask, base, frozenset({Feature.streaming}))

@@ -102,6 +102,7 @@ PINNED = {
     "rules-remote": (2_378, 7_241, 22),
     "drafts-grammars": (1_936, 9_025, 22),
     "rules-drafts-grammars": (1_427, 4_149, 22),
+    "sessions-priority": (1_003, 2_611, 24),
 }
 """States, transitions and depth of each scope. A change of the rules changes them: say why."""
 REACHED_BY = (
