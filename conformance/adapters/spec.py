@@ -9,7 +9,6 @@ from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector, is_known
 from nullblock.conformance.adapters.spec_sessions import (
-    check_chunk,
     check_place,
     check_session,
     has_sessions,
@@ -114,7 +113,7 @@ class _Spec:
     def add_chunk(self, chunk: NewRequest) -> None:
         """What arrives with the id of a session is its next chunk, or its end."""
         s, id = self.s, chunk.id
-        check_chunk(self.config, chunk)
+        check_session(self.config, chunk)
         assert self.k.resumable(id), f"duplicate request id: {id!r}"
         if not chunk.resumable:
             sessions.end(s, id)

@@ -33,14 +33,6 @@ def check_session(config: facts.Config, request: NewRequest) -> None:
         raise OutOfScope(f"a session beside {beside} is out of scope", "the reference has it")
 
 
-def check_chunk(config: facts.Config, chunk: NewRequest) -> None:
-    """The same of a later chunk: it has tokens alone."""
-    check_session(config, chunk)
-    if chunk.mm_features:
-        what = "encoder inputs in a later chunk of a session are out of scope"
-        raise OutOfScope(what, "the reference has it")
-
-
 def check_place(s: Any, r: str, arrival: float) -> None:
     """Raise OutOfScope where a session that stands in the skipped queue takes a chunk, under
     PRIORITY, whose arrival moves it past others there: vLLM changes the arrival of a request

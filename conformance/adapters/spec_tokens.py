@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from nullblock.conformance.adapters.spec_drafts import Drafts
-from nullblock.conformance.adapters.spec_encoder import Items
+from nullblock.conformance.adapters.spec_encoder import Items, refused
 from nullblock.conformance.adapters.spec_events import told
 from nullblock.conformance.adapters.spec_remote import RemoteKV
 from nullblock.conformance.adapters.spec_sessions import check_stop_of_session
@@ -14,6 +14,7 @@ from nullblock.conformance.played.encoder import Embeds
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
 from nullblock.spec.drafts import placeholders
+from nullblock.spec.encoder import encodable
 from nullblock.spec.fields import EOS, ERROR, PLAIN, REJECTED, STOP_ID, STOPPED_BY_ID
 from nullblock.spec.indexed import IndexedEnv
 from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in
@@ -145,7 +146,10 @@ class Tokens(IndexedEnv):
         self.added[r] = replace(self.added[r], stop=chunk.stop, eos=chunk.eos)
         # Under PRIORITY it stands where its last chunk's arrival puts it.
         told = {"min_tokens": chunk.min_tokens, "arrival": chunk.arrival}
-        self.requests[r] = replace(self.requests[r], **told)
+        items = self.items.extended(self.requests[r].items, chunk, kept)
+        self.requests[r] = replace(self.requests[r], items=items, **told)
+        if self.sem.reject_unservable and not encodable(self.state, r):
+            raise refused("an item of a later chunk that can never be computed")
         return past + 1
 
     def want(self, t: Any, i: int) -> Any:

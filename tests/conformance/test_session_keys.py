@@ -69,10 +69,44 @@ def test_sessions_are_played_beside(what: str) -> None:
     assert first_difference(ours, theirs) is None
 
 
-def test_a_later_chunk_with_items_is_refused_by_name() -> None:
-    """It has tokens alone."""
-    with pytest.raises(OutOfScope, match="encoder inputs in a later chunk"):
-        play(VLLM_0_22_1, CHUNK | {"mm_features": [ITEM]}, **BESIDE["encoder inputs"])
+@pytest.mark.parametrize("semantics", [VLLM_0_22_1, NORMATIVE], ids=["vllm-0.22.1", "normative"])
+def test_items_of_a_later_chunk_stand_behind_what_its_session_keeps(semantics: Semantics) -> None:
+    """As the reference has them: the chunk's item is its session's second, and is computed."""
+    first, later = {"mm_features": [ITEM]}, {"mm_features": [{**ITEM, "hash": "y"}]}
+    events = [{**SESSION, **first, "max_tokens": 2}, CHUNK | later, {"op": "run"}]
+    document = {"config": {"block_size": 4, **BESIDE["encoder inputs"]}, "events": events}
+    scenario = from_dict(document)
+    ours, theirs = (
+        list(driver.run(scenario, make(scenario.config, semantics)))
+        for make in (create, reference.create)
+    )
+    assert sum('"scheduled_encoder_inputs":{"s":[1]}' in line for line in ours) == 1
+    assert first_difference(ours, theirs) is None
+
+
+@pytest.mark.parametrize(
+    ("semantics", "items", "why"),
+    [
+        (VLLM_0_22_1, [{**ITEM, "hash": str(n), "offset": n, "length": 1} for n in range(8)], "8"),
+        (NORMATIVE, [{**ITEM, "hash": "y", "length": 8}], "never be computed"),
+    ],
+)
+def test_items_that_a_session_cannot_have_are_refused(
+    semantics: Semantics, items: list[dict[str, Any]], why: str
+) -> None:
+    """More than eight with those before; and in normative, one that no step can compute, which the
+    reference lets wait for ever.
+    """
+    document = {"encoder": {"encoder_cache_size": 4, "max_num_encoder_input_tokens": 4}}
+    first = {**SESSION, "mm_features": [ITEM], "id": "t", "max_tokens": 1}
+    with pytest.raises(OutOfScope, match=why):
+        play(
+            semantics,
+            first,
+            {"op": "step", "n": 2},
+            {**CHUNK, "id": "t", "mm_features": items},
+            **document,
+        )
 
 
 def test_a_session_that_vllm_queues_twice_is_refused() -> None:

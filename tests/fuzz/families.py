@@ -20,7 +20,7 @@ from fuzz import (
 )
 from fuzz.contract import with_contract
 from fuzz.encoder_scenarios import encoder_scenario, items_scenario
-from fuzz.encoder_waits import encoder_waits
+from fuzz.encoder_waits import encoder_waits, later_items
 from fuzz.groups import with_groups, with_hybrid, with_window
 from fuzz.lockstep import Scenario
 
@@ -184,6 +184,15 @@ def _of_sessions() -> Iterable[Family]:
         _of_waits,
         CORE_FEATURES
         | {Feature.streaming, Feature.drafts, Feature.lora_cap, Feature.structured_output},
+        every=4,
+    )
+
+    yield Family(
+        "sessions-items",
+        "streaming sessions whose later chunks have encoder inputs",
+        lambda key, size, features: later_items(key, size),
+        lambda document, lines: _of_encoder(document, lines) | _of_waits(document, lines),
+        CORE_FEATURES | {Feature.streaming, Feature.lora_cap, Feature.encoder_inputs},
         every=4,
     )
 

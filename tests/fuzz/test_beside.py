@@ -18,6 +18,13 @@ CASES = {
         "a stop among the accepted",
         "drafts for one that waits",
     ),
+    "sessions-items": (
+        "computed",
+        "at hand: cached",
+        "evicted",
+        "new with computed tokens",
+        "WAITING_FOR_STREAMING_REQ to WAITING",
+    ),
     "sessions-priority": (
         "stopped and not ended",
         "RUNNING to WAITING_FOR_STREAMING_REQ",

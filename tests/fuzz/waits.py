@@ -175,7 +175,7 @@ class Waits:
 
 class EncoderWaits(Waits):
     """Adds waiting to a scenario with encoder inputs; in a few, later chunks of sessions have some
-    too, which the reference alone has.
+    too.
     """
 
     def settle(self) -> None:
