@@ -144,10 +144,13 @@ class Tokens(IndexedEnv):
         del self.chains[r][full:], self.content[r][kept:]
         self.content[r] += chunk.prompt
         self.added[r] = replace(self.added[r], stop=chunk.stop, eos=chunk.eos)
-        # Under PRIORITY it stands where its last chunk's arrival puts it.
-        told = {"min_tokens": chunk.min_tokens, "arrival": chunk.arrival}
-        items = self.items.extended(self.requests[r].items, chunk, kept)
-        self.requests[r] = replace(self.requests[r], items=items, **told)
+        self.requests[r] = replace(
+            self.requests[r],
+            min_tokens=chunk.min_tokens,
+            # Under PRIORITY it stands where its last chunk's arrival puts it.
+            arrival=chunk.arrival,
+            items=self.items.extended(self.requests[r].items, chunk, kept),
+        )
         if self.sem.reject_unservable and not encodable(self.state, r):
             raise refused("an item of a later chunk that can never be computed")
         return past + 1

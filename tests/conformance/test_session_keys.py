@@ -118,6 +118,15 @@ def test_a_session_that_vllm_queues_twice_is_refused() -> None:
     assert not any("EXCEPTION" in line for line in play(NORMATIVE, *events, async_scheduling=True))
 
 
+def test_an_empty_chunk_beside_items_raises_when_its_session_is_to_go_on() -> None:
+    """ENC-5: as in vLLM nothing is planned for no token, and nobody enters for it."""
+    first = {**SESSION, "mm_features": [ITEM], "id": "t", "max_tokens": 1}
+    empty = {**SESSION, "id": "t", "prompt": []}
+    events = (first, {"op": "step", "n": 2}, empty, {"op": "run"})
+    lines = play(VLLM_0_22_1, *events, **BESIDE["encoder inputs"])
+    assert any('"ev":"EXCEPTION"' in line for line in lines)
+
+
 def test_a_chunk_that_leaves_no_room_is_refused_with_the_next_update() -> None:
     """SESS-15: the output names the session and the reason."""
     chunk = {**SESSION, "prompt": {"range": [50, 70]}}
