@@ -89,7 +89,7 @@ class _Spec:
         """
         if request.max_tokens < 1 or not 0 <= request.min_tokens <= request.max_tokens:
             raise ValueError("max_tokens is at least 1 and min_tokens between 0 and max_tokens")
-        if live(self.s, request.id) if request.id in self.k.requests else False:
+        if request.id in self.k.requests and is_known(self.s, request.id):
             self.add_chunk(request)
             return
         check_id(self.s, request.id)
@@ -111,10 +111,16 @@ class _Spec:
             self.compile_grammars([request.id])
 
     def add_chunk(self, chunk: NewRequest) -> None:
-        """What arrives with the id of a session is its next chunk, or its end."""
+        """What arrives with the id of a session is its next chunk, or its end; of one that has
+        ended, and whose blocks are kept, nobody takes it.
+        """
         s, id = self.s, chunk.id
         check_session(self.config, chunk)
         assert self.k.resumable(id), f"duplicate request id: {id!r}"
+        if not live(s, id):
+            return
+        if awaits_input(s, id):
+            self.remote.ended[id] = "FINISHED_ABORTED"
         if not chunk.resumable:
             sessions.end(s, id)
         elif not s.ended[id]:

@@ -59,4 +59,29 @@ SESSIONS_PRIORITY = Scope(
     aborts=False,
     every_rule=True,
 )
-BESIDE_SCOPES = (DRAFTS_GRAMMARS, RULES_DRAFTS_GRAMMARS, SESSIONS_PRIORITY)
+SESSIONS_LOADS = Scope(
+    "sessions-loads",
+    "a session whose first prompt is loaded and whose blocks are sent, beside a request with the "
+    "same prompt: the invariants after every rule",
+    _config(4, sessions=True, connector=True, max_num_scheduled_tokens=4),
+    (
+        Template(
+            "a",
+            (A, A),
+            1,
+            chunks=((B,),),
+            limits=(1,),
+            remote=2,
+            loads_over_steps=True,
+            delays_free=True,
+        ),
+        Template("b", (A, A), 1),
+    ),
+    frozenset(
+        "waits-for-chunk chunk-arrives continues-session load-begins load-ended kept".split()
+    ),
+    halves=True,
+    aborts=False,
+    every_rule=True,
+)
+BESIDE_SCOPES = (DRAFTS_GRAMMARS, RULES_DRAFTS_GRAMMARS, SESSIONS_PRIORITY, SESSIONS_LOADS)

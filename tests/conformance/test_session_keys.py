@@ -127,6 +127,38 @@ def test_an_empty_chunk_beside_items_raises_when_its_session_is_to_go_on() -> No
     assert any('"ev":"EXCEPTION"' in line for line in lines)
 
 
+LOADS = {"connector": {"matched": {"s": 5}, "async": True, "delay_free": True}}
+NO_LOADS = {"matched": {"x": 1}}
+
+
+@pytest.mark.parametrize("semantics", [VLLM_0_22_1, NORMATIVE], ids=["vllm-0.22.1", "normative"])
+def test_sessions_are_played_beside_a_connector(semantics: Semantics) -> None:
+    """As the reference has them: the first prompt is loaded, a turn ends and the next begins; at
+    the end of the session its blocks are kept, and a chunk that comes then is nobody's.
+    """
+    events = [{**SESSION, "max_tokens": 1}, {"op": "step"}, {"op": "kv_done", "recv": ["s"]}]
+    events += [{"op": "step", "n": 3}, CHUNK, {"op": "step", "n": 9}, CHUNK | {"resumable": False}]
+    events += [{"op": "step"}, CHUNK, {"op": "step"}, {"op": "kv_done", "send": ["s"]}]
+    events += [{"op": "step"}]
+    scenario = from_dict({"config": {"block_size": 4, **LOADS}, "events": events})
+    ours, theirs = (
+        list(driver.run(scenario, make(scenario.config, semantics)))
+        for make in (create, reference.create)
+    )
+    for status in ("WAITING_FOR_REMOTE_KVS", "WAITING_FOR_STREAMING_REQ", "FINISHED_ABORTED"):
+        assert any(f'"status":"{status}"' in line for line in ours), status
+    assert first_difference(ours, theirs) is None
+
+
+def test_a_lost_block_of_a_session_that_waits_is_refused_where_it_is_looked_at() -> None:
+    """In vllm-0.22.1 nobody looks at such a session."""
+    events = ({"op": "step", "n": 9}, {"op": "kv_done", "invalid": [1]}, {"op": "step"})
+    session = {**SESSION, "id": "t", "max_tokens": 1}
+    with pytest.raises(OutOfScope, match="a lost block on which the waiting session 't' counts"):
+        play(NORMATIVE, session, *events, connector=NO_LOADS)
+    play(VLLM_0_22_1, session, *events, connector=NO_LOADS)
+
+
 def test_a_chunk_that_leaves_no_room_is_refused_with_the_next_update() -> None:
     """SESS-15: the output names the session and the reason."""
     chunk = {**SESSION, "prompt": {"range": [50, 70]}}

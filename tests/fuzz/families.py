@@ -196,6 +196,15 @@ def _of_sessions() -> Iterable[Family]:
         every=4,
     )
 
+    yield Family(
+        "sessions-remote",
+        "streaming sessions beside a KV connector",
+        lambda key, size, features: waits.with_loaded_sessions(key, size),
+        _of_waits,
+        CORE_FEATURES | WAITS | {Feature.drafts},
+        every=4,
+    )
+
 
 def _of_two() -> Iterable[Family]:
     yield Family(

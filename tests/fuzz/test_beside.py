@@ -25,6 +25,12 @@ CASES = {
         "new with computed tokens",
         "WAITING_FOR_STREAMING_REQ to WAITING",
     ),
+    "sessions-remote": (
+        "stopped and not ended",
+        "WAITING_FOR_STREAMING_REQ to WAITING",
+        "WAITING_FOR_REMOTE_KVS to RUNNING",
+        "blocks kept after the end",
+    ),
     "sessions-priority": (
         "stopped and not ended",
         "RUNNING to WAITING_FOR_STREAMING_REQ",

@@ -263,6 +263,19 @@ def seeded(seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURE
     return Waits(ask, base, features).scenario()
 
 
+def with_loaded_sessions(seed: str, size: int = 30) -> Scenario:
+    """The scenario of a seed with streaming sessions beside a connector."""
+    ask = Seeded(f"loaded sessions:{seed}")
+    if ask.chance(25):
+        base = drafts.seeded(seed, size, CORE_FEATURES | {Feature.drafts})
+    else:
+        base = make(ask, size, CORE_FEATURES)
+    kinds = frozenset({Feature.kv_connector, Feature.streaming, Feature.lora_cap})
+    made = Waits(ask, base, kinds)
+    made.kinds |= {"connector", "streaming"}
+    return made.scenario()
+
+
 def with_connector(
     seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURES
 ) -> Scenario:
