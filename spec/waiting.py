@@ -10,6 +10,7 @@ besides the one it has among all that wait (`rank`).
 """
 
 from nullblock.spec.catalogue import clause
+from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import GRAMMAR, REJECTED, RUNNING, TOKEN
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
 from nullblock.spec.later import may_resume
@@ -154,15 +155,22 @@ def nobody_to_serve(s: State) -> Value:
     return s.nwait == 0
 
 
-@clause("UPD-41")
+def has_come_whole(s: State, r: Value) -> Value:
+    """Whether r has taken all that it takes of the output that is applied: no draft of it is left,
+    and no token behind them.
+    """
+    return neg(both(s.cur < s.upto, s.frame[s.cur] == r))
+
+
+@clause("UPD-54")
 def is_rejected(s: State, r: Value) -> Value:
-    """A request whose grammar rejects the token that it takes ends with an error, whatever else
-    would have become of it.
+    """A grammar sees what a request takes of an output as a whole; if it rejects any of that, the
+    request ends with an error, whatever else would have become of it.
 
     Workers mask what a grammar does not allow, so that it is one. Source:
-    Scheduler.update_from_output.
+    Scheduler.update_from_output: accept_tokens.
     """
-    return s.k.last_token(s, r) == REJECTED
+    return both(has_come_whole(s, r), s.k.last_token(s, r) == REJECTED)
 
 
 @clause("OUT-12")
@@ -181,4 +189,4 @@ def masked_later(s: State, i: Value) -> Value:
 
     Source: AsyncScheduler._update_after_schedule: pending_structured_output_tokens.
     """
-    return both(s.k.asynchronous, s.ph[s.frame[i]] > 1)
+    return both(s.k.asynchronous, placeholders(s, s.frame[i]) > s.ndraft[i] + 1)

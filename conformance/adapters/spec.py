@@ -8,7 +8,11 @@ from nullblock.conformance.adapters.spec_constants import check_groups, check_pl
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector, is_known
-from nullblock.conformance.adapters.spec_sessions import check_chunk, check_session, has_sessions
+from nullblock.conformance.adapters.spec_sessions import (
+    check_place,
+    check_session,
+    has_sessions,
+)
 from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id, check_tried
 from nullblock.conformance.drafting import Drafted
@@ -60,7 +64,7 @@ class _Spec:
     def __init__(self, config: facts.Config, scenario: Config) -> None:
         self.config = config
         self.drafts = Drafts.of(scenario, config.semantics)
-        self.grammar = Grammars(scenario)
+        self.grammar = Grammars()
         connector = scenario.connector
         self.remote = RemoteKV(scenario, dict(connector.matched) if connector else {})
         covered = block_sizes(scenario)[1]
@@ -89,7 +93,7 @@ class _Spec:
         """
         if request.max_tokens < 1 or not 0 <= request.min_tokens <= request.max_tokens:
             raise ValueError("max_tokens is at least 1 and min_tokens between 0 and max_tokens")
-        if live(self.s, request.id) if request.id in self.k.requests else False:
+        if request.id in self.k.requests and is_known(self.s, request.id):
             self.add_chunk(request)
             return
         check_id(self.s, request.id)
@@ -111,16 +115,25 @@ class _Spec:
             self.compile_grammars([request.id])
 
     def add_chunk(self, chunk: NewRequest) -> None:
-        """What arrives with the id of a session is its next chunk, or its end."""
+        """What arrives with the id of a session is its next chunk, or its end; of one that has
+        ended, and whose blocks are kept, nobody takes it.
+        """
         s, id = self.s, chunk.id
-        check_chunk(self.config, chunk)
+        check_session(self.config, chunk)
         assert self.k.resumable(id), f"duplicate request id: {id!r}"
+        if not live(s, id):
+            return
+        if awaits_input(s, id):
+            self.remote.ended[id] = "FINISHED_ABORTED"
         if not chunk.resumable:
             sessions.end(s, id)
         elif not s.ended[id]:
             self.k.send(chunk)
-            if awaits_input(s, id) and not can_take(s, id):
-                self.rejected.append((self.k.client(id), id, self.k.why_refused(s, id)))
+            if awaits_input(s, id):
+                if can_take(s, id):
+                    check_place(s, id, chunk.arrival)
+                else:
+                    self.rejected.append((self.k.client(id), id, self.k.why_refused(s, id)))
             sessions.send(s, id)
 
     def check_vector(self, request: NewRequest) -> None:
@@ -224,11 +237,9 @@ class _Spec:
 
     def propose(self, drafts: Drafted) -> None:
         """Take drafts for the steps to come."""
-        if self.grammar.played.keys() & drafts.keys():
-            raise beside(Feature.drafts, Feature.structured_output)
         if any(r in self.k.requests and self.k.pools(r) for r in drafts):
             raise beside(Feature.drafts, Feature.pooling)
-        self.drafts.propose(self.s, drafts)
+        self.drafts.propose(self.s, drafts, self.grammar)
 
     def compile_grammars(self, ids: list[str]) -> None:
         """The grammars of those requests are compiled from now on."""
@@ -258,7 +269,7 @@ class _Spec:
 
     def fill_in(self, drafts: Drafted) -> Fields:
         """Write drafts into the newest step in flight."""
-        return self.drafts.fill_in(self.s, drafts)
+        return self.drafts.fill_in(self.s, drafts, self.grammar)
 
     def spec_stats(self) -> Fields | None:
         """What the last update counted of drafts."""

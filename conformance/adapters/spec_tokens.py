@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from nullblock.conformance.adapters.spec_drafts import Drafts
-from nullblock.conformance.adapters.spec_encoder import Items
+from nullblock.conformance.adapters.spec_encoder import Items, refused
 from nullblock.conformance.adapters.spec_ends import PromptEnds
 from nullblock.conformance.adapters.spec_events import told
 from nullblock.conformance.adapters.spec_remote import RemoteKV
@@ -15,13 +15,14 @@ from nullblock.conformance.played.encoder import Embeds
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
 from nullblock.spec.drafts import placeholders
+from nullblock.spec.encoder import encodable
 from nullblock.spec.fields import EOS, ERROR, PLAIN, REJECTED, STOP_ID, STOPPED_BY_ID
 from nullblock.spec.indexed import IndexedEnv
 from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in, num_hashes
 from nullblock.spec.later import discarded
 from nullblock.spec.names import FINISH
 from nullblock.spec.rejection import why_refused
-from nullblock.spec.sessions import kept, num_output, prompt
+from nullblock.spec.sessions import kept, prompt
 from nullblock.spec.turns import is_refused
 
 Refusal = tuple[int, str, str]
@@ -147,7 +148,15 @@ class Tokens(IndexedEnv):
         del self.chains[r][full:], self.content[r][kept:]
         self.content[r] += chunk.prompt
         self.added[r] = replace(self.added[r], stop=chunk.stop, eos=chunk.eos)
-        self.requests[r] = replace(self.requests[r], min_tokens=chunk.min_tokens)
+        self.requests[r] = replace(
+            self.requests[r],
+            min_tokens=chunk.min_tokens,
+            # Under PRIORITY it stands where its last chunk's arrival puts it.
+            arrival=chunk.arrival,
+            items=self.items.extended(self.requests[r].items, chunk, kept),
+        )
+        if self.sem.reject_unservable and not encodable(self.state, r):
+            raise refused("an item of a later chunk that can never be computed")
         return past + 1
 
     def want(self, t: Any, i: int) -> Any:
@@ -203,7 +212,7 @@ class Tokens(IndexedEnv):
         token = self.incoming[r][taken]
         self.content[r].append(token)
         self.taken[r] = taken + 1
-        self.played.took(s, r, token, num_output(s, r))
+        self.played.took(s, r, token)
 
     def on_null(self, s: State, change: int) -> None:
         self.null_refs += change
@@ -215,7 +224,7 @@ class Tokens(IndexedEnv):
 
     def last_token(self, s: State, r: Any) -> int:
         token, added = self.content[r][-1], self.added[r]
-        if r in self.played.rejected:
+        if self.played.rejects(s, r):
             return REJECTED
         if added.eos is not None and token == added.eos:
             return EOS

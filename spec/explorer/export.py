@@ -165,7 +165,7 @@ def _event(
     match action:
         case Send(id):
             sent[id] += 1
-            return _chunk(templates[id], sent[id])
+            return _chunk(templates[id], sent[id], c.policy)
         case End(id):
             return {"op": "add", "id": id, "prompt": [1]}
         case Add(id):
@@ -195,12 +195,13 @@ def _event(
             assert_never(action)
 
 
-def _chunk(t: Template, n: int) -> dict[str, Any]:
-    """The n-th chunk of a session."""
+def _chunk(t: Template, n: int, policy: str) -> dict[str, Any]:
+    """The n-th chunk of a session; it keeps the session's place under PRIORITY."""
     assert t.chunks is not None, "only sessions are sent chunks"
     limit = t.limits[n - 1] if t.limits else t.max_tokens
     chunk = {"op": "add", "id": t.id, "prompt": list(t.chunks[n - 1]), "max_tokens": limit}
-    return {**chunk, "resumable": True, **_eos(t)}
+    place = {"arrival": t.arrival} if policy == "priority" else {}
+    return {**chunk, **place, "resumable": True, **_eos(t)}
 
 
 def _eos(t: Template) -> dict[str, Any]:

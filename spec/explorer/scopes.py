@@ -4,6 +4,7 @@ Where a request never holds more than two blocks, or a block holds one token, wh
 faults cannot show; so each scope says what it must reach, and no scope is all there is.
 """
 
+from nullblock.spec.explorer.beside_scopes import BESIDE_SCOPES
 from nullblock.spec.explorer.contract_scopes import CONTRACT_SCOPES
 from nullblock.spec.explorer.draft_scopes import DRAFT_SCOPES
 from nullblock.spec.explorer.encoder_scopes import ENCODER_SCOPES
@@ -294,6 +295,7 @@ STANDARD: dict[str, Scope] = {
         *SESSION_SCOPES,
         *REMOTE_SCOPES,
         *CONTRACT_SCOPES,
+        *BESIDE_SCOPES,
     )
 }
 """Searched by default: every witness and every reachable rule is in some of them."""

@@ -184,7 +184,7 @@ STATEMENTS = {
     "UPD-21": "invariants.flight.outputs_in_order",
     "UPD-22": "invariants.flight.token_for_its_position",
     "UPD-23": "explorer.transitions.tokens_in_their_places",
-    "UPD-41": "waiting.is_rejected",
+    "UPD-54": "waiting.is_rejected",
     "UPD-50": "pooling.pools",
     "UPD-51": "rules.pooling.take_vector",
     "UPD-52": "invariants.pooling.vectors_come_of_prompts",
@@ -277,9 +277,9 @@ STATEMENTS = {
     "SESS-20": "invariants.sessions.chunks_are_counted",
     "SESS-21": "invariants.sessions.waits_for_what_is_not_there",
     "SESS-22": "invariants.sessions.keeps_its_prompt",
-    "SESS-23": "invariants.sessions.waits_with_what_it_computed",
     "SESS-24": "invariants.sessions.turns_take_their_own_outputs",
     "SESS-25": "invariants.sessions.turns_end_at_their_limits",
+    "SESS-26": "invariants.sessions.waits_with_what_it_computed",
     "LIFE-1": "rules.queues.add_request",
     "LIFE-2": "rules.queues.reject",
     "LIFE-3": "rules.queues.preempt_for_reset",
@@ -366,15 +366,15 @@ STATEMENTS = {
     "REMOTE-29": "rules.loads.give_up_on",
     "REMOTE-30": "invariants.remote.loaded_into_is_owned",
     "REMOTE-31": "invariants.remote.unloaded_is_not_hit",
-    "REMOTE-32": "invariants.remote.loaded_waits",
     "REMOTE-33": "invariants.remote.kept_has_ended",
     "REMOTE-34": "rules.remote.mark_lacking",
     "REMOTE-35": "rules.remote.uncache_lacking",
     "REMOTE-36": "rules.remote.evict_lacking",
     "REMOTE-37": "invariants.remote.nobody_is_left_lost",
     "REMOTE-38": "explorer.transitions.sent_before_they_go",
+    "REMOTE-39": "invariants.remote.loaded_waits",
 }
 """ID to definition. A statement that goes leaves its ID behind in `RETIRED`; a new one gets a
 new number.
 """
-RETIRED: frozenset[str] = frozenset()
+RETIRED = frozenset({"UPD-41", "SESS-23", "REMOTE-32"})

@@ -106,6 +106,10 @@ PINNED = {
     "remote-items": (933, 2_960, 20),
     "remote-clients": (416, 1_307, 16),
     "rules-remote": (2_378, 7_241, 22),
+    "drafts-grammars": (1_936, 9_025, 22),
+    "rules-drafts-grammars": (1_427, 4_149, 22),
+    "sessions-priority": (1_003, 2_611, 24),
+    "sessions-loads": (1_709, 3_785, 25),
 }
 """States, transitions and depth of each scope. A change of the rules changes them: say why."""
 REACHED_BY = (
