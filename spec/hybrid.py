@@ -87,8 +87,7 @@ def agreed(s: State, r: Value) -> Value:
     Source: HybridKVCacheCoordinator.find_longest_cache_hit, which finds it as a fixed point: one
     kind of layers after the other shortens what the others have left, until none does.
     """
-    # Of an empty prompt, which vllm-0.22.1 takes, there is no block that a group could accept.
-    if either(neg(s.k.caching), s.k.skip_read(r), continues(s, r), s.ntok[r] == 0):
+    if either(neg(s.k.caching), s.k.skip_read(r), continues(s, r)):
         return 0
     if s.k.drops_any:
         return agreed_in_turn(s, r)
