@@ -4,7 +4,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from nullblock.conformance.adapters.spec_constants import check_groups, check_places, constants
+from nullblock.conformance.adapters.spec_constants import (
+    check_groups,
+    check_length,
+    check_places,
+    check_vector,
+    constants,
+)
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector, is_known
@@ -100,7 +106,7 @@ class _Spec:
         if request.resumable:
             check_session(self.config, request)
         if request.pooling:
-            self.check_vector(request)
+            check_vector(self.config, request)
         self.remote.check(request)
         self.k.introduce(request)
         if not events.add(self.s, request.id):
@@ -110,6 +116,7 @@ class _Spec:
             assert reason is not None, "a rejection has a reason"
             self.rejected.append((request.client_index, r, reason))
             return
+        check_length(self.config, self.k.prompt_len(request.id))
         self.remote.arrives(self.s, request.id)
         if request.grammar is not None and request.grammar.is_ready:
             self.compile_grammars([request.id])
@@ -135,13 +142,6 @@ class _Spec:
                 else:
                     self.rejected.append((self.k.client(id), id, self.k.why_refused(s, id)))
             sessions.send(s, id)
-
-    def check_vector(self, request: NewRequest) -> None:
-        """Raise OutOfScope for a request that wants a vector and what no rule has beside one."""
-        if request.grammar is not None:
-            raise beside(Feature.structured_output, Feature.pooling)
-        if self.config.num_spec_tokens:
-            raise beside(Feature.drafts, Feature.pooling)
 
     def pool(self, ids: list[str]) -> None:
         """The next update brings vectors: for those of whose prompts a step has computed the last

@@ -5,6 +5,8 @@ from msgspec import UNSET
 from nullblock.conformance import groups
 from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.adapters.spec_remote import fails_loads
+from nullblock.conformance.adapters.spec_waits import beside
+from nullblock.conformance.engine import Feature, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.groups import block_size_of
 from nullblock.conformance.scenario_format import Config, Group
@@ -34,6 +36,24 @@ def check_places(refusal: Disabled) -> None:
     """Raise OutOfScope where a table of Mamba layers would have to get shorter: vLLM raises."""
     if refusal.rule == "RUN-3" and "places too many" in refusal.guard:
         raise refused("the Mamba mode align where rejected drafts spanned the end of a block")
+
+
+def check_vector(config: facts.Config, request: NewRequest) -> None:
+    """Raise OutOfScope for a request that wants a vector and what no rule has beside one."""
+    if request.grammar is not None:
+        raise beside(Feature.structured_output, Feature.pooling)
+    if config.num_spec_tokens:
+        raise beside(Feature.drafts, Feature.pooling)
+
+
+def check_length(config: facts.Config, prompt_len: int) -> None:
+    """Raise OutOfScope for an empty prompt where no group is of full attention and there are
+    several: vLLM 0.22.1 finds a hit of less than nothing, and computes a token that there is not.
+    """
+    if prompt_len or not config.enable_prefix_caching or len(config.groups) < 2:
+        return
+    if all(group.is_windowed for group in config.groups):
+        raise refused("an empty prompt in several groups, none of which is full attention")
 
 
 def constants(config: Config, semantics: Semantics) -> facts.Config:
