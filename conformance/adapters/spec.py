@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from nullblock.conformance.adapters.spec_constants import (
+    FEATURES,
     check_groups,
     check_length,
     check_places,
@@ -22,7 +23,7 @@ from nullblock.conformance.adapters.spec_sessions import (
 from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id, check_tried
 from nullblock.conformance.drafting import Drafted
-from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
+from nullblock.conformance.engine import Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.groups import block_sizes, by_group, num_sink_blocks
 from nullblock.conformance.lines.extent import check_followed, extent
 from nullblock.conformance.scenario_format import Config
@@ -43,15 +44,6 @@ from nullblock.spec.sessions import awaits_input, num_output
 from nullblock.spec.state import live
 from nullblock.spec.turns import can_take
 from nullblock.spec.waiting import is_skipped
-
-FEATURES = CORE_FEATURES | {
-    *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes),
-    *(Feature.mamba, Feature.sinks),
-    *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
-    *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts, Feature.pooling),
-    Feature.clients,
-    *(Feature.streaming, Feature.kv_connector),
-}
 
 
 def create(config: Config, semantics: Semantics) -> Engine:

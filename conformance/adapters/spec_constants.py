@@ -6,7 +6,7 @@ from nullblock.conformance import groups
 from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.adapters.spec_remote import fails_loads
 from nullblock.conformance.adapters.spec_waits import beside
-from nullblock.conformance.engine import Feature, NewRequest
+from nullblock.conformance.engine import CORE_FEATURES, Feature, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.groups import block_size_of
 from nullblock.conformance.scenario_format import Config, Group
@@ -14,6 +14,15 @@ from nullblock.spec import facts
 from nullblock.spec.kernel import Disabled
 from nullblock.spec.profiles import Semantics
 
+FEATURES = CORE_FEATURES | {
+    *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes),
+    *(Feature.mamba, Feature.sinks),
+    *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
+    *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts, Feature.pooling),
+    Feature.clients,
+    *(Feature.streaming, Feature.kv_connector),
+}
+"""What the rules have."""
 KINDS_LET_GO_IN_PLACE = frozenset({"mamba", "sink"})
 """Types of groups of which no rule says to which places in front they give blocks back."""
 

@@ -4,29 +4,9 @@ Golden scenarios lie in `conformance/vectors`; what vLLM 0.32.0 prints for those
 beside them, in a folder of its own.
 """
 
-from dataclasses import dataclass
-from pathlib import Path
-
 from nullblock.conformance.engine import Feature
-
-VECTORS = Path(__file__).parents[1] / "vectors"
-SECOND = VECTORS / "vllm-0.32.0"
-"""What the later release prints."""
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A switch at work."""
-
-    scenario: str
-    """A golden scenario whose lines are other with the switch flipped."""
-    upstream: str
-    """Where vLLM does it, or the report about it."""
-    why: str
-    """Why the normative value is what it is."""
-    feature: Feature | None = None
-    """What it decides about. A line that is not followed in it has no value to tell."""
-
+from nullblock.conformance.lines.example import Example
+from nullblock.conformance.lines.state_examples import STATE_EXAMPLES
 
 EXAMPLES: dict[str, Example] = {
     "reject_unservable": Example(
@@ -383,6 +363,7 @@ EXAMPLES: dict[str, Example] = {
         "all of it that is in the cache again.",
         Feature.encoder_inputs,
     ),
+    **STATE_EXAMPLES,
     "drafts_counted_by_place": Example(
         "drafts-counted-by-place",
         "SpecDecodingStats.num_draft_tokens_per_pos",

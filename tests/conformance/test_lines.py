@@ -19,7 +19,8 @@ from oracle.client import Oracle
 from nullblock.conformance.checker.check import check
 from nullblock.conformance.cli import main
 from nullblock.conformance.engine import CORE_FEATURES
-from nullblock.conformance.lines.examples import EXAMPLES, SECOND, VECTORS
+from nullblock.conformance.lines.example import SECOND, VECTORS
+from nullblock.conformance.lines.examples import EXAMPLES
 from nullblock.conformance.lines.page import PAGE, between, document, markdown, value
 from nullblock.conformance.scenario import from_dict
 from nullblock.conformance.scope import used
