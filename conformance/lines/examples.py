@@ -96,6 +96,7 @@ EXAMPLES: dict[str, Example] = {
         "be in its place.",
         Feature.windows,
     ),
+    **STATE_EXAMPLES,
     "adapters_keep_places": Example(
         "defect-adapter-loses-its-place",
         "Scheduler.schedule, waiting phase: scheduled_loras; no report known",
@@ -363,7 +364,6 @@ EXAMPLES: dict[str, Example] = {
         "all of it that is in the cache again.",
         Feature.encoder_inputs,
     ),
-    **STATE_EXAMPLES,
     "drafts_counted_by_place": Example(
         "drafts-counted-by-place",
         "SpecDecodingStats.num_draft_tokens_per_pos",
