@@ -1,7 +1,7 @@
 """What recording costs: the real vLLM 0.22.1 scheduler, plain and recorded, side by side.
 
     python benchmarks/bench_recorder.py [--rounds N] [--running N] [--drafts N] [--quick]
-                                        [--floor | --control]
+                                        [--floor | --control | --own]
 
 needs the real engine (``make oracle``). Both schedulers run the same decode steps in one process,
 in turns, step by step, so that whatever else the machine does meets both alike. Counted is all
@@ -14,7 +14,13 @@ With ``--floor`` a scheduler takes the recorder's place that only looks: it read
 id, tokens, counts, blocks, sampled tokens and output once, in the quickest ways that Python has
 for a list, compares nothing and writes nothing. No recorder in Python can cost less. With
 ``--control`` it is another plain scheduler: what is measured of it is what the measuring is off
-by, up to two per cent on a crowded machine.
+by, up to two per cent on a crowded machine. It is of a class of its own, as a recorder is: two
+classes that take turns in one process keep the interpreter from knowing either.
+
+With ``--own`` there is one scheduler, which records, and what counts is the time its thread is in
+the recorder, with what the writer's thread does, beside the time that is left of its steps. That
+leaves out what the recorder does to the caches of the engine, and hardly depends on what else the
+machine does.
 """
 
 import argparse
@@ -164,6 +170,59 @@ class Looking:
         return result
 
 
+class Clock:
+    """The time that a thread is in some methods of an object, clock included."""
+
+    def __init__(self, of: Any, names: tuple[str, ...]) -> None:
+        self.spent = 0
+        for name in names:
+            setattr(of, name, self._timed(getattr(of, name)))
+
+    def _timed(self, method: Any) -> Any:
+        def timed(*args: Any) -> Any:
+            start = time.thread_time_ns()
+            try:
+                return method(*args)
+            finally:
+                self.spent += time.thread_time_ns() - start
+
+        return timed
+
+
+def own(bench: Bench, rounds: int, turnover: bool) -> None:
+    """Measure the recorder from inside, and print a line."""
+    names = ("scheduled", "updated", "added", "before_update", "proposed")
+    clock = Clock(bench.scheduler._tape, names)
+    gc.collect()
+    gc.freeze()
+    shares = []
+    for _ in range(rounds):
+        clock.spent, start = 0, time.thread_time_ns()
+        for _ in range(STEPS):
+            bench.steps(1)
+        rest = time.thread_time_ns() - start - clock.spent
+        spent = clock.spent + bench.written() * 1e9
+        shares.append((spent / rest, rest / STEPS))
+    gc.unfreeze()
+    assert bench.scheduler._tape.running
+    low, middle, high = statistics.quantiles([share for share, _ in shares], n=4)
+    bare = statistics.median(rest for _, rest in shares)
+    print(
+        f"{title(bench, turnover)}: {bare / 1e3:,.0f} us a step, in the recorder {middle:+.1%}"
+        f" (half of the rounds {low:+.1%} to {high:+.1%})",
+        flush=True,
+    )
+
+
+def title(bench: Bench, turnover: bool) -> str:
+    """What is measured."""
+    mode = "sync" if bench.depth == 1 else f"async, depth {bench.depth}"
+    what = "ends and arrivals" if turnover else "decodes"
+    many = bench.config["num_spec_tokens"]
+    what += f" with {many} drafts" if many else ""
+    return f"{mode}, {len(bench.scheduler.running)} {what}"
+
+
 def inside(rounds: int, running: int, drafts: int, other: str) -> None:
     """Measure. Runs where vLLM is."""
     sys.path[:0] = [str(ROOT / "tests" / "oracle"), str(ROOT / ".src")]
@@ -177,18 +236,23 @@ def inside(rounds: int, running: int, drafts: int, other: str) -> None:
     plain = scheduler.Scheduler, async_scheduler.AsyncScheduler
     kinds: dict[str, tuple[Any, ...]] = {
         "recording": (RecordingScheduler, RecordingAsyncScheduler),
+        "own": (RecordingScheduler, RecordingAsyncScheduler),
         "looking": tuple(type(kind.__name__, (Looking, kind), {}) for kind in plain),
-        "doing nothing": plain,
+        "doing nothing": tuple(type(kind.__name__, (kind,), {}) for kind in plain),
     }
     for turnover in (False, True):
         for depth in (1, 2):
             with tempfile.TemporaryDirectory() as folder:
                 os.environ.pop("NULLBLOCK_TRACE", None)
-                one = Bench(plain[depth - 1], running, depth, turnover, drafts)
+                if other != "own":
+                    one = Bench(plain[depth - 1], running, depth, turnover, drafts)
                 os.environ["NULLBLOCK_TRACE"] = folder
                 os.environ["NULLBLOCK_TRACE_FLUSH_SECONDS"] = "3600"  # a round ends with one
                 two = Bench(kinds[other][depth - 1], running, depth, turnover, drafts)
-                compare(one, two, rounds, turnover, other)
+                if other == "own":
+                    own(two, rounds, turnover)
+                else:
+                    compare(one, two, rounds, turnover, other)
                 two.scheduler.shutdown()
 
 
@@ -209,13 +273,8 @@ def compare(one: Bench, other: Bench, rounds: int, turnover: bool, doing: str) -
     bare = statistics.median(a for a, _ in pairs)
     low, middle, high = statistics.quantiles([b / a - 1 for a, b in pairs], n=4)
     quickest = min(b for _, b in pairs) / min(a for a, _ in pairs) - 1
-    mode = "sync" if one.depth == 1 else f"async, depth {one.depth}"
-    what = "ends and arrivals" if turnover else "decodes"
-    many = one.config["num_spec_tokens"]
-    what += f" with {many} drafts" if many else ""
-    running = len(one.scheduler.running)
     print(
-        f"{mode}, {running} {what}: {bare * 1e6:,.0f} us a step, {doing} {middle:+.1%}"
+        f"{title(one, turnover)}: {bare * 1e6:,.0f} us a step, {doing} {middle:+.1%}"
         f" (half of the rounds {low:+.1%} to {high:+.1%}; the quickest {quickest:+.1%})",
         flush=True,
     )
@@ -233,6 +292,7 @@ def main() -> None:
     for flag, does, text in (
         ("--floor", "looking", "only look: the least there is"),
         ("--control", "doing nothing", "a plain scheduler in its place: what is off"),
+        ("--own", "own", "the recorder alone, from inside: its own time beside the rest"),
     ):
         instead.add_argument(flag, dest="other", action="store_const", const=does, help=text)
     parser.set_defaults(other="recording")

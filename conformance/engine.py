@@ -219,6 +219,33 @@ class Waits(Protocol):
         ...
 
 
+class Heard(Protocol):
+    """What a KV connector is asked, for whoever records an engine."""
+
+    def take(self) -> list[Fields] | None:
+        """Answers in the step just scheduled, in order: `id`, and what of `local` (tokens of the
+        local hit), `tokens` (beyond it; absent: it does not know yet), `over_steps`, `begins` and
+        `blocks` (of a load that begins and takes longer than the step) applies. None: none.
+        """
+        ...
+
+    def lost(self) -> list[str]:
+        """Who ended in the last call, in the order in which they gave their blocks up: those at
+        least of whom blocks were not loaded.
+        """
+        ...
+
+
+class Connected(Engine, Protocol):
+    """What is asked of an engine with a KV connector (:attr:`Feature.kv_connector`) by whoever
+    records it.
+    """
+
+    def listen(self) -> Heard:
+        """Hear from now on what its connector is asked."""
+        ...
+
+
 class FullEngine(Engine, Protocol):
     """What is asked only of an engine that says it has the feature."""
 

@@ -14,6 +14,7 @@ from nullblock.conformance.adapters.spec_constants import (
 )
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import refused
+from nullblock.conformance.adapters.spec_heard import Heard
 from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector, is_known
 from nullblock.conformance.adapters.spec_sessions import (
     check_place,
@@ -242,6 +243,10 @@ class _Spec:
     def grammars(self) -> Fields:
         """What the step scheduled last says of grammars."""
         return self.grammar.told
+
+    def listen(self) -> Heard:
+        """Hear what the connector is asked."""
+        return Heard(self.s, self.remote)
 
     def match_remote(self, matched: dict[str, int | None]) -> None:
         """What the remote side holds of requests becomes known. Raises AttributeError where there

@@ -7,6 +7,7 @@ import msgspec
 
 from nullblock.conformance.adapters import shape
 from nullblock.conformance.adapters.shape import Modules
+from nullblock.conformance.adapters.vllm.remote import Answers, watch
 from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.played.connector import make_connector
 from nullblock.conformance.played.grammar import PlayedGrammar
@@ -59,6 +60,12 @@ class Surroundings:
     def grammars(self) -> Fields:
         """What the step scheduled last says of grammars."""
         return shape.grammars(self.scheduler, self.in_flight[-1])
+
+    def listen(self) -> Answers:
+        """Hear what the connector is asked."""
+        heard = watch(self.scheduler, lambda note, *args, **kwargs: note(*args, **kwargs))
+        assert heard is not None, "there is a connector"
+        return heard
 
     def match_remote(self, matched: dict[str, int | None]) -> None:
         """The connector learns how much of which request the remote side holds."""

@@ -128,6 +128,18 @@ def _others(semantics: Semantics, label: str, rule: str | None) -> Iterator[tupl
             yield name, other
 
 
+def after_raise(error: str, step: int) -> Iterator[str]:
+    """What to do where the engine raised: a server's log has what a trace does not tell."""
+    yield (
+        f"look for the traceback of {error} in the server's log: the engine raised it in step "
+        f"{step} of the recording, and it names the line at fault"
+    )
+    yield (
+        "run the minimal scenario (nullblock check --scenario FILE) on the engine: if it does not "
+        "raise there, what raised hangs on something that the trace does not tell"
+    )
+
+
 def steps(
     m: Mismatch,
     header: Header,

@@ -12,7 +12,7 @@ from nullblock.conformance.checker.replay import Replay, Unexplained
 from nullblock.conformance.checker.verdict import First, Verdict
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.reader import Located, TraceReader
-from nullblock.conformance.trace.records import Header
+from nullblock.conformance.trace.records import Error, Header, Update
 from nullblock.spec.kernel import Engines
 from nullblock.spec.profiles import Semantics, UnknownSwitch, profile, with_switches
 
@@ -142,7 +142,7 @@ class _Judge:
         self.verdict.verdict = "VIOLATION"
         self.verdict.first = First(
             line=located.line,
-            step=self.replay.steps,
+            step=_step(located.record, self.replay),
             rule=m.rule,
             what=m.what,
             expected=m.expected,
@@ -168,6 +168,7 @@ class _Judge:
             self.path,
             first.line,
             first.file,
+            first.step,
             tuple(self.last)[-BEFORE - 1 : -1],
         )
         explanation = story.explain(case)
@@ -194,7 +195,8 @@ class _Judge:
         verdict = self.verdict
         verdict.last, verdict.replay = tuple(self.last), self.replay
         if self.replay is not None:
-            verdict.steps, verdict.decisions = self.replay.steps, self.replay.decisions
+            verdict.steps, verdict.decisions = self.replay.decided, self.replay.decisions
+            verdict.began_after = self.replay.began_after or 0
             verdict.rules = dict(self.replay.fired)
         if verdict.verdict == "INCONCLUSIVE" and not self.silent:
             unjudged = self.replay.unjudged() if self.replay is not None else []
@@ -205,3 +207,16 @@ class _Judge:
                 verdict.verdict = "CONFORMS"
             else:
                 verdict.missing.append("decisions: there are none in the trace")
+
+
+def _step(record: object, replay: Replay) -> int:
+    """Which step a decision is of that was just compared: an update is of the oldest in flight."""
+    match record:
+        case Update(step=step):
+            return step
+        case Error(during="schedule"):
+            return replay.steps + 1
+        case Error(during="update"):
+            return replay.steps - (int(replay.s.steps) - int(replay.s.oldest))
+        case _:
+            return replay.steps

@@ -12,6 +12,9 @@ from nullblock.conformance.trace.records import CachedRequests, Groups, NewReque
 from nullblock.spec.fields import PREEMPTED, RUNNING, WAITING
 from nullblock.spec.machine.output import Blocks, CachedRequest, SchedulerOutput
 
+RAISED = "it raised "
+"""How the account of an exception begins."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
@@ -22,6 +25,12 @@ class Mismatch:
     expected: Any
     actual: Any
     request: int | None = None
+
+    @property
+    def raised(self) -> str:
+        """The exception that the engine raised in place of a decision; mostly none."""
+        told = str(self.actual) if self.what.endswith(" raises") else ""
+        return told.removeprefix(RAISED)
 
 
 def schedule(out: SchedulerOutput, seen: Schedule, s: Any, same: Same) -> Iterator[Mismatch]:

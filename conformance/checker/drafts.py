@@ -6,7 +6,6 @@ from typing import Any
 from nullblock.conformance.checker.facts import NotRecorded, Recorded
 from nullblock.conformance.trace.records import (
     Draft,
-    Header,
     Output,
     RequestState,
     StepInFlight,
@@ -65,11 +64,6 @@ class WithDrafts(Recorded):
 
     def passed_on(self) -> list[int]:
         return [self.took[r] for r in self.taken]
-
-
-def environment(header: Header) -> type[Recorded]:
-    """What a trace with this header is replayed in."""
-    return WithDrafts if header.config.num_spec_tokens else Recorded
 
 
 def propose(k: Recorded, s: Any, record: Draft) -> None:

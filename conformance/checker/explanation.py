@@ -68,6 +68,11 @@ class Explanation:
         return asdict(self)
 
 
+def when(step: int, scheduled: int) -> str:
+    """The step of a decision in words, where so many were scheduled by then."""
+    return f"step {step}" + f" (in its update, after step {scheduled})" * (step < scheduled)
+
+
 def describe(block: BlockView) -> str:
     """A block in words."""
     held = ", ".join(f"request {r}" for r in block.holders[:4])

@@ -7,11 +7,13 @@ from typing import Any
 
 from msgspec import UNSET
 
+from nullblock.conformance.checker import sessions
 from nullblock.conformance.checker.items import items
 from nullblock.conformance.encoder_format import MOST_ITEMS
 from nullblock.conformance.groups import kind_of_layers
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import Add, CacheGroup, Encoder, Header, Output
+from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.spec import facts
 from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
 from nullblock.spec.concrete import MAPS, State
@@ -81,6 +83,13 @@ class Chain:
         rows = zip(self.starts, self.shifts, before, strict=False)
         return [(start, shift) for start, shift, last in rows if shift != last]
 
+    def cut(self, length: int) -> None:
+        """Keep so many blocks, if there are more."""
+        if length < self.length:
+            many = bisect_right(self.starts, length - 1) if length > 0 else 0
+            del self.starts[many:], self.shifts[many:]
+            self.length = length
+
     def __getitem__(self, i: int) -> int:
         if i >= self.starts[-1]:
             return self.shifts[-1] + i
@@ -110,6 +119,8 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
         max_num_batched_tokens=c.max_num_batched_tokens or None,
         max_loras=c.max_loras,
         encoder=None if c.encoder is UNSET else _encoder(c.encoder),
+        connector=c.connector is not UNSET,
+        fail_failed_loads=c.connector is not UNSET and c.connector.failure_policy == "fail",
         semantics=semantics,
     )
 
@@ -152,6 +163,9 @@ class Recorded(RecordEnv):
         owed: they had ended by then."""
         self.refused: list[tuple[int, str]] = []
         """Who was rejected at arrival, and why, until an update has reported it."""
+        self.refused_next: list[tuple[int, str]] = []
+        """Sessions that were rejected for a chunk in the update under way: the next reports it."""
+        self.talk = sessions.Talk()
 
     def tell(self, reading: Any, s: State, *args: Any) -> None:
         if self.listening:
@@ -160,10 +174,16 @@ class Recorded(RecordEnv):
                 self.heard.append(self.numbered(s, event))
 
     def numbered(self, s: State, event: CacheEvent) -> Heard:
-        """An event in chain numbers. Of a range the null blocks have none, but tokens."""
+        """An event in chain numbers. Of a range the null blocks have none, but tokens.
+
+        Raises IndexError for a block that the table has not, as vLLM does where it tells events of
+        a request that is longer than max_model_len.
+        """
         match event:
             case BlockStored(table=t, first=first, last=last):
-                r = self.owner(t)
+                r, held = self.owner(t), s.tlen[t]  # type: ignore[attr-defined]
+                if last > held:
+                    raise IndexError(f"request {r} has {held} blocks")
                 chain = tuple(self.chain(r, i) for i in range(first, last) if not is_null(s, t, i))
                 before = self.chain(r, first - 1) if first else None
                 window = self.window_of(t)
@@ -198,6 +218,7 @@ class Recorded(RecordEnv):
             adapter=add.adapter,
             grammar=GRAMMARS in add.features,
             items=items(add.items),
+            resumable=RESUMABLE in add.features,
         )
         self.chains[add.id] = Chain(() if add.chain is UNSET else add.chain)
 
@@ -236,13 +257,14 @@ class Recorded(RecordEnv):
         """Drop everything about those of `gone` that are gone for good."""
         if not gone:
             return
-        kept = s.finished | {r for r, _ in self.refused}
+        kept = s.finished | {r for r, _ in self.refused + self.refused_next}
         for r in gone:
             if r not in self.requests or s.stage[r] != UNBORN or r in kept:
                 continue
             if r in s.skip:
                 continue  # in vllm-0.22.1 it may have ended there (UPD-6), and waits all the same
             del self.requests[r], self.chains[r]
+            self.talk.forget(r)
             self._forget(s, r)
             for t in self.tables(r):
                 if self.several:
@@ -276,9 +298,13 @@ class Recorded(RecordEnv):
     def chain(self, r: Any, i: int) -> int:
         """The chain number of the i-th block of a request; NO_CHAIN while it is not full."""
         chain = self.chains[r]
+        state: Any = self.state
+        if self.sessions and (i + 1) * self.block_size > state.ntok[r]:
+            return (
+                NO_CHAIN  # where a session has dropped tokens there may be a number all the same
+            )
         if i < chain.length:
             return chain[i]
-        state: Any = self.state
         if (i + 1) * self.block_size <= state.ntok[r]:
             raise NotRecorded(f"the chain number of block {i} of request {r}")
         return NO_CHAIN
@@ -295,7 +321,24 @@ class Recorded(RecordEnv):
             return REJECTED
         return self.kinds.get(r, PLAIN) if self.kinds else PLAIN
 
+    def chunk_len(self, r: Any, n: int) -> int:
+        return self.talk.sent[r][n].length
+
+    def chunk_limit(self, r: Any, n: int) -> int:
+        return self.talk.sent[r][n].max_tokens if n else self.max_tokens(r)
+
+    def extended(self, r: Any, past: int, kept: int, known: int) -> int:
+        taken, min_tokens = self.talk.take(r, past + 1)
+        self.requests[r] = replace(self.requests[r], min_tokens=min_tokens)
+        if self.sem.chunks_rehash:
+            self.chains[r].cut(known // self.block_size)
+        for run in (taken.chain if taken is not None else ()) or ():
+            self.chains[r].extend(*run)
+        return past + 1
+
     def note(self, s: State, r: Any, why: Any) -> None:
+        if self.sessions and why != CONTINUE:
+            self.stops(s, r, why)
         self.taken.append(r)
         if why == ERROR:
             # A stop id is reported all the same.
@@ -304,6 +347,13 @@ class Recorded(RecordEnv):
             self.rejected.add(r)
         if why != CONTINUE:
             self.ends.append((r, why))
+
+    def stops(self, s: State, r: Any, why: Any) -> None:
+        """A request stops, which may be a session. Raises NotRecorded."""
+        if unknown := sessions.unknown_stop(s, r):
+            raise NotRecorded(unknown)
+        if refused := sessions.refused_next(s, r, why):
+            self.refused_next.append((r, refused))
 
     def most_items(self) -> int:
         return MOST_ITEMS
@@ -314,6 +364,14 @@ class Recorded(RecordEnv):
             return False
         self.config = replace(self.config, grammars=True)
         self.skips, self.in_order = True, False
+        return True
+
+    def let_continue(self) -> bool:
+        """From now on requests may be sessions. Whether they could not before."""
+        if self.config.sessions:
+            return False
+        self.config = replace(self.config, sessions=True)
+        self.sessions, self.skips, self.in_order = True, True, False
         return True
 
     def passed_on(self) -> list[int]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.checker import drafts, items
+from nullblock.conformance.checker import drafts, items, remote, sessions
 from nullblock.conformance.checker.decisions import Mismatch, alike, nulls, shown
 from nullblock.conformance.checker.facts import ERROR_BY_ID, Heard
 from nullblock.conformance.checker.names import Names
@@ -25,6 +25,7 @@ from nullblock.conformance.trace.records import (
 from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import (
     ERROR,
+    KEPT,
     LENGTH,
     STOPPED,
     STOPPED_BY_ID,
@@ -55,16 +56,18 @@ Refused = list[tuple[int, str]]
 def update(k: Any, refused: Refused, seen: Update) -> Iterator[Mismatch]:
     """Whose output is passed on, and who ends."""
     rejected = [r for r, _ in refused]
-    expected = rejected + k.taken
+    # Whose load failed comes last; in which order is the engine's own.
+    lost = remote.in_order(k, seen.ids)
+    expected = rejected + k.taken + lost
     if expected != seen.ids:
         yield _recipients(expected, seen.ids, rejected)
-    tokens = [0] * len(rejected) + k.passed_on()
+    tokens = [0] * len(rejected) + k.passed_on() + [0] * len(lost)
     if len(tokens) == len(seen.tokens) and tokens != seen.tokens:
         rows = zip(expected, tokens, seen.tokens, strict=True)
         r, ours, theirs = next(row for row in rows if row[1] != row[2])
         rule = drafts.rule_of_tokens(k, r, ours, theirs)
         yield Mismatch(rule, "the tokens that are passed on", tokens, seen.tokens, r)
-    yield from _ends(k, refused, seen.finish)
+    yield from _ends(k, refused, lost, seen.finish)
 
 
 def _recipients(expected: list[int], actual: list[int], rejected: list[int]) -> Mismatch:
@@ -78,9 +81,12 @@ def _recipients(expected: list[int], actual: list[int], rejected: list[int]) -> 
     return Mismatch("UPD-2" if wrong[0] in actual else "UPD-3", what, expected, actual, wrong[0])
 
 
-def _ends(k: Any, refused: Refused, seen: list[Finish]) -> Iterator[Mismatch]:
+def _ends(k: Any, refused: Refused, lost: list[int], seen: list[Finish]) -> Iterator[Mismatch]:
     expected = [(r, "rejected", False) for r, _ in refused]
-    expected += [(r, *END[why]) for r, why in k.ends]
+    for r, why in k.ends:
+        reason, by_stop_id = END[why]
+        expected.append((r, reason, by_stop_id or r in k.talk.by_stop_id))
+    expected += [(r, *END[ERROR]) for r in lost]
     actual = [(f.id, f.reason, f.by_stop_id) for f in seen]
     if expected != actual:
         ought = next((end for end in expected if end not in actual), None)
@@ -114,7 +120,8 @@ def events(heard: list[Heard], seen: list[Event]) -> Iterator[Mismatch]:
     most = 1 + max((len(told[1]) for told in heard if told[0] == "stored"), default=0)
     for ours, theirs in zip_longest(heard, (_told(event, most) for event in seen)):
         if not _alike(ours, theirs):
-            yield Mismatch(TOLD_BY[(ours or theirs)[0]], "the next KV event", ours, theirs)
+            rule = TOLD_BY[(ours or theirs)[0]]
+            yield Mismatch(rule, "the next KV event", _seen(ours, theirs), _seen(theirs, theirs))
             return
 
 
@@ -124,6 +131,13 @@ def _alike(ours: Heard | None, theirs: Heard | None) -> bool:
         return ours == theirs
     pairs = zip(ours[5:], theirs[5:], strict=True)
     return all(theirs is UNSET or ours == theirs for ours, theirs in pairs)
+
+
+def _seen(event: Heard | None, theirs: Heard | None) -> Heard | None:
+    """An event without what the trace leaves out of the one at that place."""
+    if event is None or theirs is None or len(event) != len(theirs):
+        return event
+    return tuple(part for part, told in zip(event, theirs, strict=True) if told is not UNSET)
 
 
 def _told(event: Event, most: int) -> Heard:
@@ -196,6 +210,7 @@ def state(s: Any, seen: State, steps: int, names: Names) -> Iterator[Mismatch]:
             yield from _request(s, q, names)
     yield from _pool(s, seen, names)
     yield from items.state(s, seen)
+    yield from remote.state(s, seen, names)
     yield from _between(s, seen, steps)
 
 
@@ -230,7 +245,7 @@ def _flights(s: Any, steps: int) -> list[Flight]:
     for n in range(s.oldest, s.steps):
         entries: list[Entry] = [
             (s.frame[j], s.grant[j], s.due[j] == TOKEN, s.ndraft[j])
-            if s.arr[s.frame[j]] == s.born[j]
+            if s.arr[s.frame[j]] == s.born[j] and s.stage[s.frame[j]] != KEPT
             else (s.frame[j], s.grant[j], None, 0)
             for j in range(i, s.fend[n])
         ]
@@ -276,6 +291,7 @@ def _in_flight(s: Any, r: int, seen: RequestState) -> tuple[tuple[str, str, Any,
         ("UPD-18", "tokens to be dropped", discarded(s, r), seen.discard),
         ("PREEMPT-4", "number of preemptions", s.npre[r], seen.preemptions),
         *drafts.of_request(s, seen),
+        *sessions.of_request(s, seen),
         *_cached(s, r, seen),
     )
 

@@ -9,13 +9,16 @@ from typing import Final
 
 from msgspec import UNSET
 
+from nullblock.conformance.checker import sessions
 from nullblock.conformance.trace.records import Header, TraceConfig
+from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.spec.profiles import Semantics
 
 MAX_BLOCKS: Final = 2**21
 """More blocks than any pool has today; a trace that claims more is not given the memory."""
 
 GROUPS = "several KV cache groups, or one of layers that see a part of the past,"
+CONNECTOR = "a KV connector"
 
 
 def out_of_reach(header: Header, semantics: Semantics) -> Iterator[str]:
@@ -28,13 +31,18 @@ def out_of_reach(header: Header, semantics: Semantics) -> Iterator[str]:
             yield f"all {kind} records ({seen})"
     if config.num_spec_tokens and header.observed.draft != "complete":
         yield f"all draft records ({header.observed.draft})"
+    for kind in ("matched", "transfers") if config.connector is not UNSET else ():
+        seen = getattr(header.observed, kind)
+        if seen != "complete":
+            yield f"all {kind} records ({seen})"
     if config.num_blocks > MAX_BLOCKS:
         yield f"a pool of more than {MAX_BLOCKS:,} blocks: {config.num_blocks:,}"
     yield from _together(config)
     if semantics.resumes_await_output:
         yield from (f"{name} in lines after vllm-0.22.1" for name in _beside_the_core(config))
-    elif semantics.freed_unhashed_first and config.groups:
-        yield f"{GROUPS} with freed_unhashed_first"
+    elif semantics.freed_unhashed_first:
+        named = {GROUPS: bool(config.groups), CONNECTOR: config.connector is not UNSET}
+        yield from (f"{name} with freed_unhashed_first" for name, used in named.items() if used)
 
 
 def why_not(header: Header, semantics: Semantics, feature: str) -> str | None:
@@ -42,9 +50,11 @@ def why_not(header: Header, semantics: Semantics, feature: str) -> str | None:
     config = header.config
     if feature not in header.features_of_requests:
         return f"the feature {feature}"
+    if feature == RESUMABLE:
+        return sessions.why_not(config, semantics)
     if semantics.resumes_await_output:
         return f"the feature {feature} in lines after vllm-0.22.1"
-    if feature == "multimodal":
+    if feature in ("multimodal", "kv_transfer"):
         return None
     if config.num_spec_tokens:
         return "a grammar beside speculative decoding,"
@@ -62,6 +72,7 @@ def _beside_the_core(config: TraceConfig) -> list[str]:
         GROUPS: bool(config.groups),
         "a cap on adapters": config.max_loras > 0,
         "an encoder": config.encoder is not UNSET,
+        CONNECTOR: config.connector is not UNSET,
     }
     return [name for name, used in found.items() if used]
 
@@ -82,6 +93,8 @@ def _together(config: TraceConfig) -> Iterator[str]:
         yield f"an encoder beside {GROUPS.rstrip(',')}"
     if config.encoder is not UNSET and config.max_loras:
         yield "an encoder beside a cap on adapters"
+    if config.connector is not UNSET and groups:
+        yield f"{CONNECTOR} beside {GROUPS.rstrip(',')}"
     if len(groups) < 2:
         return
     if any(group.attention_chunk_size % size for group in groups):

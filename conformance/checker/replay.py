@@ -7,8 +7,18 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.checker import decisions, drafts, fast, items, observations, retold
-from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.checker import (
+    decisions,
+    drafts,
+    fast,
+    items,
+    observations,
+    remote,
+    retold,
+    sessions,
+)
+from nullblock.conformance.checker.decisions import RAISED, Mismatch
+from nullblock.conformance.checker.environment import environment
 from nullblock.conformance.checker.facts import GRAMMARS, NotRecorded, constants
 from nullblock.conformance.checker.names import names
 from nullblock.conformance.checker.reach import out_of_reach, why_not
@@ -18,11 +28,13 @@ from nullblock.conformance.checker.restore import (
     earlier_owner,
     restore,
 )
+from nullblock.conformance.trace.base import ENDS
 from nullblock.conformance.trace.decode import Passed, Shown, Unknown
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
+    Chunk,
     Compiled,
     Draft,
     Error,
@@ -30,6 +42,7 @@ from nullblock.conformance.trace.records import (
     Gap,
     Header,
     Lost,
+    Matched,
     Output,
     Pause,
     PostState,
@@ -37,9 +50,12 @@ from nullblock.conformance.trace.records import (
     Reset,
     ResetEncoderCache,
     Schedule,
+    SessionEnd,
     State,
+    Transfers,
     Update,
 )
+from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.spec.erased.program import rule_at
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.hybrid import holds_nothing
@@ -73,12 +89,17 @@ class Replay:
         if missing := tuple(out_of_reach(header, semantics)):
             raise NotRecorded(*missing)
         self.header = header
-        self.k = drafts.environment(header)(constants(header, semantics))
+        self.k = environment(header)(constants(header, semantics))
         self.s: Any = self.k.start()
         self.names = names(header.block_ids)
         self.fired: Counter[str] = Counter()
         self.machine = fast.Machine(self.k)
         self.steps = 0
+        """The number of the last step; more than were decided again, if it began in the middle."""
+        self.decided = 0
+        """Steps that were decided again."""
+        self.began_after: int | None = 0 if header.start == "empty" else None
+        """Steps that the engine had scheduled where judging began; None: it has not begun."""
         self.decisions = 0
         self.known = header.start == "empty"
         """Whether the rules know what the engine's state is."""
@@ -118,12 +139,20 @@ class Replay:
                 self._reset(record)
             case Evict():
                 self._evict(record)
+            case Matched():
+                remote.answered(self.k, record)
+            case Transfers():
+                remote.reported(self.k, record, self.header.block_ids)
             case ResetEncoderCache():
                 events.reset_encoder_cache(self.s)
             case Compiled(ids=ids):
                 for r in ids:
                     if r in self.k.requests:
                         events.compiled(self.s, r)
+            case Chunk():
+                self._chunk(record)
+            case SessionEnd():
+                self.compare(sessions.take_end(self.k, self.s, record))
             case State():
                 self._state(record)
             case Passed():
@@ -173,6 +202,8 @@ class Replay:
             self._know(request, sizes)
         self.s = restore(self.k, record, self.names)
         self.steps = record.step
+        if self.began_after is None:
+            self.began_after = record.step
         self.known, self.hears = True, False
         self.compare(contradictions(self.s, record))
 
@@ -197,13 +228,20 @@ class Replay:
 
         `sizes`: of encoder inputs that are known.
         """
-        missing = list(items.unknown(self.s, request, sizes))
+        missing = [*items.unknown(self.s, request, sizes), *remote.unknown(self.k, request)]
         reasons = (why_not(self.header, self.k.sem, feature) for feature in request.features)
         missing += [why for why in reasons if why is not None]
         if missing:
             raise NotRecorded(*(f"{why} of request {request.id}" for why in missing))
-        if GRAMMARS in request.features and self.k.let_wait():
+        changed = GRAMMARS in request.features and self.k.let_wait()
+        changed |= RESUMABLE in request.features and self.k.let_continue()
+        if changed:
             self.machine = fast.Machine(self.k)
+
+    def _chunk(self, record: Chunk) -> None:
+        if missing := tuple(sessions.unknown(record)):
+            raise NotRecorded(*(f"{why} of request {record.id}" for why in missing))
+        self.compare(sessions.take_chunk(self.k, self.s, record))
 
     def _awaits(self, r: int) -> bool:
         """Whether an entry in flight is of an owner of that number who is not known."""
@@ -212,6 +250,8 @@ class Replay:
 
     def _schedule(self, record: Schedule) -> None:
         self.steps += 1
+        self.decided += 1
+        remote.begin_step(self.k)
         try:
             out = self.machine.schedule(self.s, self.fired)
         except (Disabled, Broken, *CONFUSED) as error:
@@ -225,6 +265,7 @@ class Replay:
             items.forget(self.s, record.evicted_items)
 
     def _departures(self, out: SchedulerOutput, record: Schedule) -> Iterator[Mismatch]:
+        yield from remote.step(self.k, self.names.same)
         yield from decisions.schedule(out, record, self.s, self.names.same)
         yield from items.schedule(out, record)
 
@@ -236,26 +277,37 @@ class Replay:
 
     def _update(self, record: Update) -> None:
         refused = dict(self.k.refused)
+        self.k.talk.told = {turn.id: turn.taken for turn in record.turns}
         self._apply(record.ids)
         alike = fast.passed_on_alike(self.k, record)
-        self.compare(() if alike else observations.update(self.k, self.k.refused, record))
+        self.compare(() if alike else self._outcomes(record))
+        sessions.remember(self.k, self.s)
         heard = self.k.take_events()
+        for mismatch in remote.end_update(self.k, self.s):
+            raise Unexplained(mismatch)
         if self.hears and record.events is not UNSET:
             self.compare(observations.events(heard, record.events))
         self.hears = self.k.listening
         self._left(record.state, "update")
-        self.k.refused = []
+        self.k.refused, self.k.refused_next = self.k.refused_next, []
         self.k.forget(self.s, refused)
+
+    def _outcomes(self, record: Update) -> Iterator[Mismatch]:
+        yield from observations.update(self.k, self.k.refused, record)
+        yield from sessions.turns(self.k, self.s, record.turns)
 
     def _apply(self, told: Any) -> None:
         """Apply the frame."""
         self.k.taken, self.k.ends = [], []
         try:
+            remote.begin_update(self.k, self.s, self.names)
             self.machine.update(self.s, self.fired)
         except (Disabled, Broken, *CONFUSED) as error:
             raise Unexplained(_contradiction(error, "update", told)) from None
 
     def _abort(self, record: Abort) -> None:
+        if record.status not in ENDS:
+            raise NotRecorded(f"what the status {record.status[:40]!r} of an abort means")
         s = self.s
         asked = record.asked
         if asked is None:
@@ -271,6 +323,7 @@ class Replay:
             raise NotRecorded("in which order aborted requests gave up their blocks")
         for r in aborted:
             events.abort(s, r)
+        remote.end_abort(self.k)
         if record.aborted is not UNSET or record.state is not UNSET:
             self.compare(self.post_state(record.state, "abort"))
 
@@ -297,21 +350,36 @@ class Replay:
         """An exception of the engine is explained if the rules contradict themselves there."""
         if record.during not in FIRST_RULE:
             raise NotRecorded(f"what was asked when {record.during} raised {record.type}")
+        if record.during == "update" and remote.explains(self.k, self.s):
+            self.decisions += 1
+            return
         if record.during == "update" and self.k.num_spec:
             raise NotRecorded(f"how many drafts were right when update raised {record.type}")
+        if record.during == "update" and self.k.connector:
+            raise NotRecorded(f"what came with the output when update raised {record.type}")
+        remote.begin_step(self.k)
         self.decisions += 1
         try:
             if record.during == "schedule":
-                self.machine.schedule(self.s, self.fired)
+                out = self.machine.schedule(self.s, self.fired)
+                does = f"goes on: {sum(n for _, n in out.num_scheduled_tokens)} tokens scheduled"
             else:
                 self.machine.update(self.s, self.fired)
+                does = "goes on: the output is taken in"
         except (Disabled, Broken):
             return
         except CONFUSED as error:
             raise NotRecorded(f"what the rules say where {record.type} was raised") from error
+        except NotRecorded as unknown:
+            if record.during == "schedule":
+                raise
+            raise NotRecorded(f"what was sampled when update raised {record.type}") from unknown
+        s, most = self.s, self.k.max_len
+        if not self.k.listening and any(s.ntok[s.run[i]] > most for i in range(s.nr)):
+            raise NotRecorded(f"whether KV events are told, where {record.type} was raised")
         rule = FIRST_RULE[record.during]
         what = f"{record.during} raises"
-        raise Unexplained(Mismatch(rule, what, "it decides", f"it raised {record.type}"))
+        raise Unexplained(Mismatch(rule, what, does, f"{RAISED}{record.type}"))
 
 
 def _contradiction(error: BaseException, during: str, told: Any) -> Mismatch:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import UNSET
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -31,6 +32,7 @@ def document(v: Verdict) -> dict[str, Any]:
         "verdict": v.verdict,
         "profile": v.profile,
         "steps": v.steps,
+        "began_after": v.began_after,
         "decisions": v.decisions,
         "rules": dict(sorted(v.rules.items())),
         "first": first,
@@ -41,14 +43,18 @@ def document(v: Verdict) -> dict[str, Any]:
     return found
 
 
+def rests_on(v: Verdict) -> str:
+    """How much was judged, and from where on, if not from the beginning."""
+    since = f", from step {v.began_after + 1:,} of the recording on" if v.began_after else ""
+    return f"{v.steps:,} steps, {v.decisions:,} decisions compared{since}"
+
+
 def screen(v: Verdict) -> RenderableType:
     """A verdict with its evidence, or with the reason why there is none."""
     head = Text.assemble((v.verdict, STYLE[v.verdict]), f"  {v.trace}")
     parts: list[RenderableType] = [head]
     if v.profile:
-        parts.append(
-            Text(f"  profile {v.profile}: {v.steps:,} steps, {v.decisions:,} decisions compared")
-        )
+        parts.append(Text(f"  profile {v.profile}: {rests_on(v)}"))
     if v.first is not None and v.verdict == "VIOLATION":
         parts.append(Text(f"  line {v.first.line} of {v.first.file}", style="bold"))
     if v.first is not None:
@@ -69,10 +75,24 @@ def _exercised(v: Verdict) -> RenderableType:
         for s in rules
         if s.id in v.rules
     ]
-    never = [s.id for s in rules if s.id not in v.rules]
+    never = never_exercised(v)
     if never:
         lines.append(Text(f"  never exercised: {', '.join(never)}"))
     return Group(*lines)
+
+
+def never_exercised(v: Verdict) -> list[str]:
+    """Rules that had no part in a verdict, of those that the trace's configuration can use."""
+    known = v.replay.header.config if v.replay is not None else None
+    on = {
+        "REMOTE": False,  # no trace of a connector is judged
+        "SESS": any(rule.startswith("SESS-") for rule in v.rules),
+        "DRAFT": known is None or bool(known.num_spec_tokens),
+        "ENC": known is None or known.encoder is not UNSET,
+        "GROUP": known is None or bool(known.groups),
+    }
+    rules = (s.id for s in catalogue() if s.kind == "rule" and s.id not in v.rules)
+    return [rule for rule in rules if on.get(rule.partition("-")[0], True)]
 
 
 def junit(verdicts: Sequence[Verdict]) -> bytes:
@@ -81,7 +101,7 @@ def junit(verdicts: Sequence[Verdict]) -> bytes:
 
 
 def _case(v: Verdict) -> Case:
-    out = f"{v.verdict}: {v.steps} steps, {v.decisions} decisions"
+    out = f"{v.verdict}: {rests_on(v)}"
     if v.scenario is not None:
         out += f"\nscenario: {v.scenario.note}"
         if v.scenario.document is not None:

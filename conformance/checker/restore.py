@@ -11,16 +11,19 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.checker import drafts, items
+from nullblock.conformance.checker import drafts, items, remote, sessions
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.facts import GRAMMARS, Chain, NotRecorded, Recorded
 from nullblock.conformance.checker.names import Names
 from nullblock.conformance.trace.records import RequestState, State, StepInFlight
+from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.spec import facts
 from nullblock.spec.fields import (
     CHUNK,
     GRAMMAR,
+    INPUT,
     PREEMPTED,
+    REMOTE,
     RUNNING,
     TOKEN,
     WAITING,
@@ -49,11 +52,13 @@ def restore(k: Recorded, seen: State, names: Names) -> Any:
     _complete(k, seen)
     k.requests.clear()
     k.chains.clear()
-    k.refused = []
+    k.refused, k.refused_next = [], []
+    k.talk.clear()
     s: Any = k.start()
     arrivals = sorted(seen.requests, key=lambda q: q.id) if k.priority else seen.requests
     for q in arrivals:
         _request(s, q)
+    sessions.restore(s, seen.requests)
     if isinstance(s.run, list):
         s.run += [None] * len(seen.running)  # a state that lists too many is judged all the same
     for r in seen.running:
@@ -74,6 +79,8 @@ def restore(k: Recorded, seen: State, names: Names) -> Any:
         k.owed_unknown.update(step.gone)
     if k.encodes:
         items.restore(s, told(seen.encoder))
+    if k.connector:
+        remote.restore(s, told(seen.remote))
     drafts.restore(s, seen.requests, told(seen.in_flight))
     s.finished, s.prev = set(told(seen.finished)), set(told(seen.previous))
     s.pause = PAUSE[told(seen.pause_state)]
@@ -96,13 +103,14 @@ def contradictions(s: Any, seen: State) -> Iterator[Mismatch]:
         ({RUNNING}, seen.running, "RUN-19", "who runs"),
         ({WAITING, PREEMPTED}, seen.waiting, "WAIT-12", "who waits"),
     ):
-        ours = sorted(r for r in s.k.requests if s.stage[r] in stages)
+        alive = (r for r in s.k.requests if not sessions.in_no_queue(s, r))
+        ours = sorted(r for r in alive if s.stage[r] in stages)
         if ours != sorted(listed):
             yield Mismatch(rule, what, ours, sorted(listed))
     if s.k.encodes:
         yield from items.contradictions(s, told(seen.encoder))
     for r in s.k.requests:
-        most = drafts.most_computed(s, r)
+        most = drafts.most_computed(s, r) + sessions.cut_drafts(s, r)
         if not 0 <= s.comp[r] <= most:
             what = f"the computed tokens of request {r}"
             yield Mismatch("RUN-16", what, f"0 to {most}", s.comp[r], r)
@@ -114,7 +122,8 @@ def _impossible_tables(s: Any, r: int) -> Iterator[Mismatch]:
     first = s.k.table(r, 0)
     for t in s.k.tables(r):
         blocks = [s.tab[t, i] for i in range(s.tlen[t])]
-        if s.ncached[t] > s.tlen[t]:
+        # Of what is longer than max_model_len vLLM counts blocks that there are not.
+        if s.ncached[t] > s.tlen[t] and s.ntok[r] <= s.k.max_len:
             what = f"the cached blocks of request {r}"
             yield Mismatch("TABLE-5", what, f"0 to {s.tlen[t]}", s.ncached[t], r)
         nulls = blocks.count(s.k.NULL)
@@ -130,11 +139,16 @@ def _impossible_tables(s: Any, r: int) -> Iterator[Mismatch]:
 def _complete(k: Recorded, seen: State) -> None:
     """Raise NotRecorded unless everything is told that decisions depend on."""
     asked = WHOLE + (("chains",) if k.caching else ()) + (("encoder",) if k.encodes else ())
+    asked += ("remote",) if k.connector else ()
     missing = [name for name in asked if getattr(seen, name) is UNSET]
     if missing:
         raise NotRecorded(*(f"`{name}` of the state at step {seen.step}" for name in missing))
     for q in seen.requests:
-        blocked = q.status in BLOCKED.values() and GRAMMARS in q.features
+        if unknown_chunks := tuple(sessions.missing(q)):
+            raise NotRecorded(*unknown_chunks)
+        blocked = q.status == BLOCKED[GRAMMAR] and GRAMMARS in q.features
+        blocked |= q.status == BLOCKED[INPUT] and RESUMABLE in q.features
+        blocked |= q.status == BLOCKED[REMOTE] and k.connector
         if q.status not in STAGE and not blocked:
             raise NotRecorded(f"what the status {q.status} of request {q.id} means")
         if q.prompt is UNSET or q.max_tokens is UNSET or q.blocks is UNSET:
@@ -149,6 +163,9 @@ def _complete(k: Recorded, seen: State) -> None:
             raise NotRecorded(f"the chain numbers of request {q.id}")
         if k.priority and q.arrival is UNSET:
             raise NotRecorded(f"the arrival time of request {q.id}, under the PRIORITY policy")
+    for r, times in Counter(seen.running + seen.waiting).items():
+        if times > 1:
+            raise NotRecorded(f"how request {r} goes on, which is queued {times} times")
     known = {q.id for q in seen.requests}
     for step in told(seen.in_flight):
         for r in known.intersection(step.gone):
@@ -180,7 +197,8 @@ def _request(s: Any, q: RequestState) -> None:
     )
     k.chains[r] = Chain(() if q.chain is UNSET else q.chain)
     if q.status in BLOCKED.values():
-        s.stage[r], s.awaits[r] = WAITING, GRAMMAR
+        s.stage[r] = PREEMPTED if q.preemptions else WAITING
+        s.awaits[r] = next(what for what, name in BLOCKED.items() if name == q.status)
     else:
         s.stage[r] = STAGE[q.status]
     s.arr[r] = s.aclk

@@ -8,6 +8,7 @@ from nullblock.conformance.checker.facts import GRAMMARS, Chain, Recorded
 from nullblock.conformance.checker.items import ITEMS, items
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import RequestState, State
+from nullblock.conformance.trace.sessions import RESUMABLE
 
 _RECORDER = "record it again: a recorder writes what happens, in its order"
 FACTS = {
@@ -19,6 +20,9 @@ FACTS = {
     "adapter": "adapter",
 }
 """Fields of a request in a ``state``, and what they are called in its facts."""
+
+OF_TURNS = ("prompt", "max_tokens")
+"""Those that are compared as decisions, of a session."""
 
 
 def compare(k: Recorded, seen: State) -> None:
@@ -40,10 +44,13 @@ def compare(k: Recorded, seen: State) -> None:
 def _facts(k: Recorded, q: RequestState) -> list[tuple[str, Any, Any]]:
     """Name, value told before, and value told now. The order of arrival counts under PRIORITY."""
     known = k.requests[q.id]
-    rows = [(name, getattr(known, fact), getattr(q, name)) for name, fact in FACTS.items()]
+    # What a session has for a prompt, and may do with it, follows from decisions.
+    facts = {n: f for n, f in FACTS.items() if n not in OF_TURNS} if known.resumable else FACTS
+    rows = [(name, getattr(known, fact), getattr(q, name)) for name, fact in facts.items()]
     # One that arrived with other features is not judged.
     told = {GRAMMARS} if known.grammar else set()
     told |= {ITEMS} if known.items else set()
+    told |= {RESUMABLE} if known.resumable else set()
     rows.append(("features", sorted(told), sorted(q.features)))
     rows.append(("items", known.items, items(q.items)))
     if k.priority:
@@ -54,7 +61,9 @@ def _facts(k: Recorded, q: RequestState) -> list[tuple[str, Any, Any]]:
 
 def _chain(k: Recorded, q: RequestState, told: Chain) -> None:
     """The content of its full blocks."""
-    if told.length != q.tokens // k.block_size:
+    many = q.tokens // k.block_size
+    # Where a session drops tokens their blocks may keep their numbers.
+    if told.length < many or (told.length > many and not k.requests[q.id].resumable):
         what = f"{told.length} chain numbers for {q.tokens} tokens of request {q.id}"
         raise Malformed(what, "one for each full block")
     before = k.chains[q.id]

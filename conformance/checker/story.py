@@ -8,20 +8,24 @@ from typing import Any
 
 from nullblock.conformance.checker import advice, trail, views
 from nullblock.conformance.checker.decisions import Mismatch
-from nullblock.conformance.checker.explanation import Explanation, describe
+from nullblock.conformance.checker.explanation import Explanation, describe, when
 from nullblock.conformance.checker.replay import Replay
 from nullblock.conformance.checker.trail import Moment
 from nullblock.conformance.trace.reader import Located
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
+    Chunk,
     Compiled,
     Draft,
     Evict,
+    Matched,
     Output,
     Pause,
     Reset,
     Schedule,
+    SessionEnd,
+    Transfers,
     Update,
 )
 from nullblock.spec.catalogue import catalogue
@@ -46,13 +50,15 @@ class Case:
     """The trace, if it can be read once more."""
     line: int
     file: str
+    step: int
     before: tuple[Located, ...]
 
 
 def explain(case: Case, *, deep: bool = True) -> Explanation:
     """Why, whom it concerns, what to do. `deep`: read the trace once more for what decided."""
     m, replay = case.mismatch, case.replay
-    statement = next((s for s in catalogue() if s.id == m.rule), None)
+    # An exception breaks no rule that could be named: the rules only do not raise there.
+    statement = next((s for s in catalogue() if s.id == m.rule and not m.raised), None)
     moments: list[Moment] = []
     found: tuple[str, ...] = ()
     tried = ""
@@ -65,7 +71,7 @@ def explain(case: Case, *, deep: bool = True) -> Explanation:
         elif replay.steps <= advice.SOME_STEPS:
             tried = "switch of this one that has to do with the rule"
             found = advice.variants(*at, case.label, m.rule)
-    alike = advice.like(m.rule, case.semantics)
+    alike = () if m.raised else advice.like(m.rule, case.semantics)
     return Explanation(
         expected=short(m.expected),
         recorded=short(m.actual),
@@ -80,8 +86,12 @@ def explain(case: Case, *, deep: bool = True) -> Explanation:
         variants=found,
         tried=tried,
         like=alike,
-        settings=advice.settings(replay.header, m.rule),
-        next=tuple(advice.steps(m, replay.header, found, tried, alike)),
+        settings={} if m.raised else advice.settings(replay.header, m.rule),
+        next=tuple(
+            advice.after_raise(m.raised, case.step)
+            if m.raised
+            else advice.steps(m, replay.header, found, tried, alike)
+        ),
     )
 
 
@@ -94,10 +104,12 @@ def tell(case: Case, e: Explanation) -> tuple[str, ...]:
 
 def _lines(case: Case, e: Explanation) -> Iterator[str]:
     m = case.mismatch
-    yield f"step {case.replay.steps}: {m.what}"
+    raised = f": the engine raised {m.raised}" if m.raised else ""
+    yield f"{when(case.step, case.replay.steps)}: {m.what}{raised}"
     yield f"the rules of {case.label} say: {e.expected}"
     yield f"the trace says: {e.recorded}"
-    yield f"{m.rule}: {e.sentence} (nullblock rules {m.rule})"
+    if e.sentence:
+        yield f"{m.rule}: {e.sentence} (nullblock rules {m.rule})"
     yield from (f"because: {line}" for line in e.because)
     yield e.totals
     yield from (q.text for q in e.requests)
@@ -216,6 +228,17 @@ def summary(record: Any) -> str:
             return f"reset_prefix_cache, reset_running {record.reset_running}"
         case Pause():
             return f"pause {record.pause_state}"
+        case Chunk(id=r, prompt=n):
+            taken = " at once" if record.taken is not None else ", which it takes later"
+            return f"a chunk of {n} tokens for session {r}{taken}"
+        case SessionEnd(id=r):
+            return f"the end of session {r}" + ("" if record.ended else ", behind its chunks")
+        case Matched():
+            rows = ((a.id, "unknown" if a.tokens is None else a.tokens) for a in record.answers)
+            return f"the remote side would load {_listed([f'{r}:{n}' for r, n in rows])}"
+        case Transfers():
+            told = {name: getattr(record, name) for name in record.__struct_fields__}
+            return _listed([f"{name} {short(ids)}" for name, ids in told.items() if ids])
         case Compiled():
             return f"grammars of {short(record.ids)} compiled"
         case Evict():

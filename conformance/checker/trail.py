@@ -16,6 +16,7 @@ from nullblock.conformance.trace.records import Header
 from nullblock.spec.hybrid import lacking
 from nullblock.spec.kernel import Engines
 from nullblock.spec.profiles import Semantics
+from nullblock.spec.sessions import num_output
 from nullblock.spec.slots import slots
 
 FEW = 6
@@ -170,7 +171,7 @@ def _took(s: Any) -> tuple[int, str]:
     r = s.taker
     q = s.k.requests[r]
     return r, (
-        f"request {r} took a token: {s.ntok[r] - q.prompt_len} of at most {q.max_tokens} out "
+        f"request {r} took a token: {num_output(s, r)} of at most {q.max_tokens} out "
         f"(min_tokens {q.min_tokens}), {s.ntok[r]} of max_model_len {s.k.max_len} in all; the "
         f"token is {('plain', 'an end token', 'a stop id')[s.k.last_token(s, r)]}"
     )

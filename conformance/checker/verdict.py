@@ -17,7 +17,7 @@ class First:
     line: int
     """From 1, inside `file`."""
     step: int
-    """The step decided, or the last one before; 0 before any."""
+    """The step scheduled or updated, or the last one scheduled before; 0 before any."""
     rule: str | None
     """ID of the rule that decides otherwise; None for damage."""
     what: str
@@ -53,6 +53,8 @@ class Verdict:
     profile: str = ""
     steps: int = 0
     """Steps that were decided again."""
+    began_after: int = 0
+    """Steps that had been scheduled where judging began: those were not judged."""
     decisions: int = 0
     """Recorded decisions and observations that were compared."""
     rules: dict[str, int] = field(default_factory=dict)

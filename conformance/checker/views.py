@@ -13,9 +13,11 @@ from nullblock.spec.state import live
 def totals(replay: Replay) -> str:
     """How full everything is."""
     s = replay.s
+    flying = int(s.steps) - int(s.oldest)
     return (
         f"by the rules {s.nr} run, {s.nwait} wait, {s.nfree} of {replay.k.usable} blocks are "
         f"free, {s.budget} of {s.limit} tokens are left in the step"
+        + (f", {flying} steps are in flight" if flying else "")
     )
 
 
@@ -35,6 +37,7 @@ def _request(s: Any, r: int) -> str:
         return what + ", ended"
     return what + (
         f", {STATUS[s.stage[r]]}, {s.comp[r]} of {s.ntok[r]} tokens computed, "
+        + (f"{s.ph[r]} placeholders in flight, " if s.ph[r] else "")
         + (f"{s.spec[r]} drafts, " if s.spec[r] else "")
         + f"{_held(s, r)} blocks, priority {q.priority}, preempted {s.npre[r]} times"
     )

@@ -23,6 +23,7 @@ from nullblock.conformance.console import (
 )
 from nullblock.conformance.options import Settings
 from nullblock.conformance.strength.measure import Asked, Notice
+from nullblock.conformance.trace.source import recordings
 from nullblock.conformance.verdicts import worst
 from nullblock.spec.profiles import Semantics
 
@@ -33,8 +34,8 @@ WINDOW = 400
 Traces = Annotated[
     list[str],
     typer.Argument(
-        help="Trace files, plain or compressed; a folder is the parts of one recording; - is "
-        "standard input.",
+        help="Trace files, plain or compressed; a folder is the parts of one recording, or "
+        "all recordings in it; - is standard input.",
         metavar="TRACE...",
     ),
 ]
@@ -93,7 +94,7 @@ def command(
         raise usage_error("a trace is read once for each mutant: save it to a file", "--strength")
     verdicts: list[Verdict] = []
     notices: list[list[Notice]] = []
-    for name in traces:
+    for name in _recordings(traces):
         begun = time.monotonic()
         verdict = _judge(name, semantics, label, WINDOW if page else 0)
         verdicts.append(verdict)
@@ -114,6 +115,13 @@ def command(
         Screen(highlight=False, soft_wrap=True).print(together([n for n in notices if n]))
     _write(verdicts, notices, scenario, page, junit)
     raise typer.Exit(worst(v.verdict for v in verdicts))
+
+
+def _recordings(traces: list[str]) -> Iterator[str]:
+    """One after another: a folder that ranks or restarts of a server share has several."""
+    for name in traces:
+        found = [] if name == STANDARD_INPUT else recordings(Path(name))
+        yield from map(str, found) if len(found) > 1 else (name,)
 
 
 def _semantics(name: str | None, settings: list[str]) -> tuple[Semantics | None, str]:
@@ -238,13 +246,14 @@ def _measured(asked: Asked, verdict: Verdict, seconds: float, as_json: bool) -> 
     from nullblock.conformance.strength.measure import measure, mutants_for
     from nullblock.conformance.strength.report import screen
 
-    out = Screen(highlight=False)
+    out = Screen(highlight=False, soft_wrap=True)  # a reason is whole in a pipe, too
     if verdict.verdict != "CONFORMS":
         if not as_json:
             out.print("  strength: only a trace that conforms has any")
         return []
     done = 0
-    mutants = mutants_for(verdict.replay.header if verdict.replay else None)
+    header = verdict.replay.header if verdict.replay else None
+    mutants = mutants_for(header, verdict.rules)
     with _status(str(asked.trace), "planting mutants") as say:
 
         def progress(notice: Notice) -> None:

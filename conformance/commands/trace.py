@@ -88,7 +88,7 @@ def _record(
     label: str,
     names: bool,
 ) -> dict[str, int]:
-    from nullblock.conformance.trace.configured import has_grammars, header
+    from nullblock.conformance.trace.configured import has_grammars, has_sessions, header
     from nullblock.conformance.trace.tape import Tape
     from nullblock.conformance.trace.writer import trace_file
 
@@ -98,9 +98,19 @@ def _record(
     made = make_engine(engine, taken.config, semantics, device)
     with trace_file(output) as writer:
         told = engine.value, version("nullblock"), label, semantics
-        writer.write(header(taken.config, *told, grammars=has_grammars(taken)))
+        writer.write(
+            header(
+                taken.config,
+                *told,
+                grammars=has_grammars(taken),
+                sessions=has_sessions(taken),
+            )
+        )
         tape = Tape(
-            made, taken, writer.write, tagged_keys=semantics.extra_keys_tagged, names=names
+            *(made, taken, writer.write),
+            tagged_keys=semantics.extra_keys_tagged,
+            semantics=semantics,
+            names=names,
         )
         deque(driver.run(taken, tape, dump="none"), maxlen=0)
         return {"steps": tape.steps, "requests": len(tape.numbers)}

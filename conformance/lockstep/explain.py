@@ -26,7 +26,7 @@ from nullblock.conformance.errors import InputError
 from nullblock.conformance.lockstep.beside import Document, Ran, Subject, limited
 from nullblock.conformance.lockstep.taped_states import StateTape
 from nullblock.conformance.scenario_format import Scenario
-from nullblock.conformance.trace.configured import has_grammars, header
+from nullblock.conformance.trace.configured import has_grammars, has_sessions, header
 from nullblock.conformance.trace.tape import Tape
 from nullblock.conformance.trace.writer import trace_file
 from nullblock.spec.catalogue import catalogue
@@ -133,8 +133,16 @@ def record(
     kind: type[Tape] = StateTape if subject.shows == "full" else Tape
     with trace_file(path) as writer:
         told = subject.short, version("nullblock"), label, semantics
-        writer.write(header(taken.config, *told, grammars=has_grammars(taken)))
-        tape: Any = kind(engine, taken, writer.write, tagged_keys=semantics.extra_keys_tagged)
+        writer.write(
+            header(
+                taken.config,
+                *told,
+                grammars=has_grammars(taken),
+                sessions=has_sessions(taken),
+            )
+        )
+        tagged = semantics.extra_keys_tagged
+        tape: Any = kind(engine, taken, writer.write, tagged_keys=tagged, semantics=semantics)
         with limited(PATIENCE):
             deque(driver.run(taken, tape, dump="none"), maxlen=0)
 
@@ -155,7 +163,8 @@ def _of_a_trace(
     assert first is not None and first.mismatch is not None and replay is not None
     mismatch = _refined(first.mismatch, entered, replay.s)
     last = tuple(verdict.last)[-BEFORE - 1 : -1]
-    case = story.Case(mismatch, replay, semantics, label, path, first.line, first.file, last)
+    at = (path, first.line, first.file, first.step)
+    case = story.Case(mismatch, replay, semantics, label, *at, last)
     told = story.explain(case)
     return Why(
         mismatch.rule,

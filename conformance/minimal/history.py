@@ -12,6 +12,7 @@ from nullblock.conformance.trace.reader import Located, TraceReader
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
+    Chunk,
     Compiled,
     Draft,
     Drafted,
@@ -27,10 +28,12 @@ from nullblock.conformance.trace.records import (
     Reset,
     ResetEncoderCache,
     Schedule,
+    SessionEnd,
     State,
     Update,
 )
 
+NO_SCENARIO = "no scenario is made of grammars, encoder inputs and sessions"
 HORIZON = 20_000
 """Steps before the decision that are looked at: a request that ended earlier is forgotten."""
 
@@ -115,6 +118,8 @@ def read(path: Path, line: int, file: str, step: int) -> History:
     assert isinstance(header, Header)
     if header.start != "empty":
         raise Impossible("the recording begins in the middle of a run")
+    if header.config.connector is not UNSET:
+        raise Impossible("what a KV connector answers is not made into a scenario")
     reading = _Reading(step - HORIZON)
     last: Shown = header
     for located in records:
@@ -160,7 +165,7 @@ class _Reading:
         match record:
             case Add(items=items, features=features):
                 if items or features:
-                    raise Impossible("no scenario is made of grammars and encoder inputs")
+                    raise Impossible(NO_SCENARIO)
                 life = Life(record, len(self.events))
                 self.chains = max([self.chains, *map(sum, record.chain or ())])
                 self.alive[record.id] = life
@@ -184,8 +189,8 @@ class _Reading:
                     self.end(r)
             case Pause() | Reset() | Evict() | Draft():
                 self.events.append(record)
-            case Compiled() | ResetEncoderCache():
-                raise Impossible("no scenario is made of grammars and encoder inputs")
+            case Compiled() | ResetEncoderCache() | Chunk() | SessionEnd():
+                raise Impossible(NO_SCENARIO)
             case Header() | Part() | State() | Error() | Lost() | End() | Unknown() | Passed():
                 pass
 

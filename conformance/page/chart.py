@@ -41,14 +41,14 @@ def draw(
     label: str,
     *,
     wanted: Container[R] = (),
-    fault: bool = False,
+    fault: int | None = None,
     every: int = 10,
 ) -> Element:
     """The chart as a picture called `label`.
 
     Args:
         wanted: requests that a fault is about: their rows are framed.
-        fault: whether the last step is where something went wrong: it is framed.
+        fault: the step where something went wrong: it is framed, if it is shown.
         every: which steps have their number above.
     """
     last = found.steps[-1]
@@ -62,8 +62,8 @@ def draw(
     for y, r in enumerate(rows):
         drawn.append(el("text", f"request {r}", x=0, y=TOP + y * CELL + 12))
         drawn += _row(found, r, y)
-    if fault:
-        x = LABEL + (len(found.steps) - 1) * CELL
+    if fault in found.steps:
+        x = LABEL + found.steps.index(fault) * CELL
         height = len(rows) * CELL
         drawn.append(el("rect", x=x, y=TOP, width=CELL, height=height, class_="fault"))
         for y, r in enumerate(rows):

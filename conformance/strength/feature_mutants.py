@@ -3,10 +3,11 @@
 from msgspec import UnsetType
 
 from nullblock.conformance.strength.mutants import Mutant
+from nullblock.conformance.strength.remote_mutants import REMOTE_MUTANTS
 from nullblock.conformance.trace.records import Header
 
 READINGS, HYBRID, WAITING, ENCODER = "groups.py", "hybrid.py", "waiting.py", "encoder.py"
-RULES_OF_ENCODER = "rules/encoder.py"
+RULES_OF_ENCODER, SESSIONS, TURNS = "rules/encoder.py", "sessions.py", "turns.py"
 
 WINDOW_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -118,7 +119,59 @@ ENCODER_MUTANTS: tuple[Mutant, ...] = (
     ),
 )
 """Where there is an encoder."""
-FEATURE_MUTANTS = WINDOW_MUTANTS + HYBRID_MUTANTS + ADAPTER_MUTANTS + ENCODER_MUTANTS
+SESSION_MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "session-keeps-nothing",
+        "a session that goes on keeps none of its last turn's output",
+        ((SESSIONS, "    return least(s.comp[r], s.ntok[r])\n", "    return prompt(s, r)\n"),),
+        rule="SESS-3",
+        takes="a session that takes a chunk behind an output that was computed",
+    ),
+    Mutant(
+        "turns-count-all-outputs",
+        "a turn ends at the first limit of all outputs since the session began",
+        (
+            (
+                SESSIONS,
+                "    return n + s.lost[r] if s.k.sessions else n\n",
+                "    return s.ntok[r] - s.k.prompt_len(r)\n",
+            ),
+        ),
+        rule="SESS-1",
+        takes="a session in its second turn",
+    ),
+    Mutant(
+        "end-overtakes-chunks",
+        "a session ends where it stops once its end has arrived, whatever it has not taken",
+        (
+            (
+                TURNS,
+                "    return can_take(s, r) if has_chunk(s, r) else s.ended[r] == 0\n",
+                "    return s.ended[r] == 0\n",
+            ),
+        ),
+        rule="SESS-12",
+        takes="a session whose end arrives while it has chunks to take",
+    ),
+    Mutant(
+        "session-looks-itself-up",
+        "a session that has taken a chunk is looked up like a new request",
+        (
+            (
+                SESSIONS,
+                "    return both(s.stage[r] == WAITING, s.nhit == 0, s.comp[r] > 0)\n",
+                "    return False\n",
+            ),
+        ),
+        rule="SESS-9",
+        takes="a session that is scheduled again",
+    ),
+)
+"""Where there are sessions, of which no header tells."""
+FEATURE_MUTANTS = (
+    *(WINDOW_MUTANTS + HYBRID_MUTANTS + ADAPTER_MUTANTS + ENCODER_MUTANTS),
+    *(SESSION_MUTANTS + REMOTE_MUTANTS),
+)
 
 
 def of_features(header: Header) -> tuple[Mutant, ...]:
@@ -131,4 +184,6 @@ def of_features(header: Header) -> tuple[Mutant, ...]:
         found += HYBRID_MUTANTS
     if config.max_loras:
         found += ADAPTER_MUTANTS
+    if not isinstance(config.connector, UnsetType):
+        found += REMOTE_MUTANTS
     return found + (() if isinstance(config.encoder, UnsetType) else ENCODER_MUTANTS)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from subprocess import TimeoutExpired
 from typing import Literal
 
 from nullblock.conformance.strength.draft_mutants import DRAFT_MUTANTS
-from nullblock.conformance.strength.feature_mutants import of_features
+from nullblock.conformance.strength.feature_mutants import SESSION_MUTANTS, of_features
 from nullblock.conformance.strength.mutants import MUTANTS, Mutant
 from nullblock.conformance.strength.plant import ask, planted
 from nullblock.conformance.trace.records import Header
@@ -20,6 +20,8 @@ WORKER = "nullblock.conformance.strength.worker"
 PATIENCE = 30
 """How many times as long as the rules themselves a mutant may take."""
 LEAST_SECONDS = 120.0
+TURNS = frozenset({"SESS-6", "SESS-7"})
+"""Rules that fire where a turn of a session ends."""
 
 Said = Literal["rejected", "not noticed", "no answer"]
 
@@ -56,12 +58,16 @@ class Asked:
         )
 
 
-def mutants_for(header: Header | None) -> tuple[Mutant, ...]:
-    """Those that are asked of a trace: the ones about a feature only where it is on."""
+def mutants_for(header: Header | None, fired: Collection[str] = frozenset()) -> tuple[Mutant, ...]:
+    """Those that are asked of a trace: the ones about a feature only where it is on.
+
+    ``fired``: the rules that fired, which tell whether there were sessions.
+    """
     if header is None:
         return MUTANTS
     drafts = DRAFT_MUTANTS if header.config.num_spec_tokens else ()
-    return MUTANTS + drafts + of_features(header)
+    sessions = SESSION_MUTANTS if TURNS.intersection(fired) else ()
+    return MUTANTS + drafts + of_features(header) + sessions
 
 
 def measure(

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from nullblock.conformance.strength.measure import Notice
@@ -38,22 +36,18 @@ def document(notices: Sequence[Notice]) -> dict[str, Any]:
 
 
 def screen(notices: Sequence[Notice]) -> RenderableType:
-    """The strength of one trace as a table."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("mutant", no_wrap=True)
-    table.add_column("the defect", ratio=2)
-    table.add_column("rejected at", no_wrap=True)
-    table.add_column("by", no_wrap=True)
-    table.add_column("what came out otherwise, or why nothing did", ratio=3)
+    """The strength of one trace: of each mutant what it is, and below that what became of it."""
+    head = f"  strength: {rejected(notices)} of {len(notices)} known mutants would be rejected"
+    lines = [Text(head, style="bold")]
     for n in notices:
         if n.said == "rejected":
             where = f"step {n.step:,}, line {n.line:,}" if n.line else "at once"
-            row = (Text(where, style="green"), n.rule, n.what)
+            said = Text(f"rejected at {where}, by {n.rule}: ", style="green")
         else:
-            row = (Text(n.said, style="yellow"), "", n.what)
-        table.add_row(n.mutant.name, n.mutant.defect, row[0], row[1], Text(row[2]))
-    head = f"  strength: {rejected(notices)} of {len(notices)} known mutants would be rejected"
-    return Group(Text(head, style="bold"), table)
+            said = Text(f"{n.said}: ", style="yellow")
+        lines.append(Text(f"  {n.mutant.name}: {n.mutant.defect}"))
+        lines.append(Text("    ").append_text(said).append(n.what))
+    return Group(*lines)
 
 
 def together(several: Sequence[Sequence[Notice]]) -> RenderableType:

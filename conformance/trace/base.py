@@ -22,6 +22,11 @@ Groups = list[list[BlockId]]
 """Block ids by KV cache group."""
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Observation = Literal["complete", "sampled", "absent"]
+ENDS = frozenset(
+    f"FINISHED_{how}"
+    for how in ("STOPPED", "LENGTH_CAPPED", "ABORTED", "IGNORED", "ERROR", "REPETITION")
+)
+"""Each ``RequestStatus`` that a request may be ended with, in 0.22.1 and in 0.32.0."""
 PauseName = Literal["UNPAUSED", "PAUSED_NEW", "PAUSED_ALL"]
 
 

@@ -5,8 +5,13 @@ from msgspec import UNSET, UnsetType
 from nullblock.conformance.groups import block_size_of
 from nullblock.conformance.scenario_format import Add, Config, Group, Scenario
 from nullblock.conformance.trace import records
-from nullblock.conformance.trace.header import GRAMMARS_SINCE, features_of, least_version
-from nullblock.conformance.trace.records import CacheGroup, Encoder, TraceConfig
+from nullblock.conformance.trace.header import (
+    GRAMMARS_SINCE,
+    SESSIONS_SINCE,
+    features_of,
+    least_version,
+)
+from nullblock.conformance.trace.records import CacheGroup, Connector, Encoder, TraceConfig
 from nullblock.spec.facts import blocks_of_watermark, token_budget
 from nullblock.spec.profiles import Semantics
 
@@ -19,12 +24,17 @@ def header(
     semantics: Semantics,
     *,
     grammars: bool = False,
+    sessions: bool = False,
 ) -> records.Header:
-    """The header of a trace that an engine of ours makes. ``grammars``: requests have some."""
+    """The header of a trace that an engine of ours makes. ``grammars``: requests have some.
+
+    ``sessions``: some are sessions.
+    """
     constants = configured(config, semantics)
+    since = GRAMMARS_SINCE if grammars else "", SESSIONS_SINCE if sessions else ""
     return records.Header(
         format="nullblock-trace",
-        version=max(least_version(constants), GRAMMARS_SINCE if grammars else ""),
+        version=max(least_version(constants), *since),
         spec=profile,
         engine=records.EngineInfo(name=f"nullblock.{engine}", version=version),
         config=constants,
@@ -41,6 +51,9 @@ def header(
             draft="complete" if config.num_spec_tokens else "absent",
             events="complete" if config.kv_events else "absent",
             compiled="complete" if grammars else "absent",
+            chunk="complete" if sessions else "absent",
+            matched="complete" if config.connector is not None else "absent",
+            transfers="complete" if config.connector is not None else "absent",
         ),
         block_ids="exact",
         start="empty",
@@ -57,6 +70,11 @@ def _untold(config: Config) -> list[str]:
 def has_grammars(scenario: Scenario) -> bool:
     """Whether a request of a scenario has a grammar."""
     return any(isinstance(e, Add) and e.grammar is not None for e in scenario.events)
+
+
+def has_sessions(scenario: Scenario) -> bool:
+    """Whether a request of a scenario is a session."""
+    return any(isinstance(e, Add) and bool(e.resumable) for e in scenario.events)
 
 
 def configured(config: Config, semantics: Semantics) -> TraceConfig:
@@ -87,6 +105,7 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
         groups=groups if several or see_part else [],
         max_loras=config.max_loras or 0,
         encoder=_encoder(config),
+        connector=_connector(config),
         max_num_batched_tokens=config.max_num_batched_tokens
         if see_part and config.max_num_batched_tokens != budget
         else 0,
@@ -104,6 +123,11 @@ def _encoder(config: Config) -> Encoder | UnsetType:
         encoder_cache_size=kept,
         disable_chunked_mm_input=encoder.disable_chunked_mm_input,
     )
+
+
+def _connector(config: Config) -> Connector | UnsetType:
+    connector = config.connector
+    return UNSET if connector is None else Connector(failure_policy=connector.failure_policy)
 
 
 def _group(group: Group) -> CacheGroup:

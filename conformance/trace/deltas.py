@@ -19,6 +19,7 @@ from nullblock.conformance.trace.base import (
 from nullblock.conformance.trace.drafts import DraftDelta, Drafted
 from nullblock.conformance.trace.encoder import Inputs
 from nullblock.conformance.trace.records import Event, Finish, NewRequest, PostState
+from nullblock.conformance.trace.sessions import Turn
 
 
 class ScheduleDelta(Line, frozen=True, kw_only=True, tag="schedule+"):
@@ -98,6 +99,7 @@ class UpdateDelta(Line, frozen=True, kw_only=True, tag="update+"):
     cut: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
     """Who stops before the last of its tokens, and how many it gets."""
     finish: list[Finish] = msgspec.field(default_factory=list)
+    turns: list[Turn] = msgspec.field(default_factory=list)
     events: list[Event] | UnsetType = UNSET
     state: PostState | UnsetType = UNSET
 

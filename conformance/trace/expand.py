@@ -208,6 +208,7 @@ class Expander:
             ids=ids,
             tokens=tokens,
             finish=line.finish,
+            turns=line.turns,
             events=line.events,
             state=self._state_after(line.state),
         )

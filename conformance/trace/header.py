@@ -7,6 +7,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from nullblock.conformance.trace.base import Count, Digest, Int, Line, Observation, Piece, Positive
 from nullblock.conformance.trace.encoder import Encoder
+from nullblock.conformance.trace.remote import Connector
+from nullblock.conformance.trace.sessions import RESUMABLE
 
 
 class EngineInfo(Piece, frozen=True, kw_only=True):
@@ -76,14 +78,17 @@ class TraceConfig(Piece, frozen=True, kw_only=True):
     """Absent: the model has none."""
     max_num_batched_tokens: Count = 0
     """What the admission of windows and chunks reckons with as a step; 0: its token budget."""
+    connector: Connector | UnsetType = UNSET
+    """Absent: there is no KV connector."""
 
 
 SINCE = {
     **dict.fromkeys(("num_spec_tokens", "spec_method", "eagle_group"), "1.2"),
     **dict.fromkeys(("groups", "max_num_batched_tokens", "max_loras", "encoder"), "1.3"),
+    "connector": "1.4",
 }
 """The version of the format in which a constant is new, of those that 1.1 does not have."""
-GRAMMARS_SINCE = "1.3"
+GRAMMARS_SINCE, SESSIONS_SINCE = "1.3", "1.4"
 
 
 def least_version(config: TraceConfig) -> str:
@@ -107,7 +112,8 @@ def features_of(config: TraceConfig) -> list[str]:
     for size, feature in KINDS_OF_LAYERS.items():
         if any(getattr(group, size) for group in config.groups):
             found.append(feature)
-    return found + (["max_loras"] if config.max_loras else [])
+    found += ["max_loras"] if config.max_loras else []
+    return found + ([] if config.connector is UNSET else ["kv_connector"])
 
 
 class Observed(Piece, frozen=True, kw_only=True):
@@ -128,6 +134,12 @@ class Observed(Piece, frozen=True, kw_only=True):
     """KV events, in ``update`` records."""
     compiled: Observation = "absent"
     """When grammars are compiled; needed where requests have some."""
+    chunk: Observation = "absent"
+    """What sessions are sent after their arrival; needed where there are some."""
+    matched: Observation = "absent"
+    """What a KV connector answers; needed where there is one."""
+    transfers: Observation = "absent"
+    """What workers report of loads and sends; needed where there is a KV connector."""
 
 
 class Header(Line, frozen=True, kw_only=True, tag="header"):
@@ -169,4 +181,6 @@ class Header(Line, frozen=True, kw_only=True, tag="header"):
     def features_of_requests(self) -> frozenset[str]:
         """Those of requests that other records tell of in full."""
         found = {"structured_output"} if self.observed.compiled == "complete" else set()
+        found |= {RESUMABLE} if self.observed.chunk == "complete" else set()
+        found |= set() if self.config.connector is UNSET else {"kv_transfer"}
         return frozenset(found | (set() if self.config.encoder is UNSET else {"multimodal"}))

@@ -16,6 +16,7 @@ from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Abort,
     Add,
+    Chunk,
     Compiled,
     Draft,
     End,
@@ -24,6 +25,7 @@ from nullblock.conformance.trace.records import (
     Gap,
     Header,
     Lost,
+    Matched,
     Output,
     Part,
     Pause,
@@ -31,8 +33,11 @@ from nullblock.conformance.trace.records import (
     Reset,
     ResetEncoderCache,
     Schedule,
+    SessionEnd,
     State,
     StepInFlight,
+    Taken,
+    Transfers,
     Update,
 )
 
@@ -41,6 +46,9 @@ _AFTER_OUTPUT = (Update, Error, Lost, Gap, End, Part)
 """What may stand where an update is due."""
 _AFTER_GAP = (State, Gap, Lost, End, Part)
 """What may stand where a state is due."""
+_ENDS = (Error, Lost, Gap, End, Part)
+_CALLS = {Matched: (Schedule, *_ENDS), Transfers: (Output, Abort, *_ENDS)}
+"""In which calls of the engine the inputs of a KV connector come."""
 
 
 class Order:
@@ -65,6 +73,8 @@ class Order:
         self.state_is_due = False
         self.told = self.from_the_start
         """Whether anything is known of the run."""
+        self.call: Matched | Transfers | None = None
+        """The inputs just told, of a call that is due."""
         self.distinct: list[int] | None = None
         """The last ids found to be different from one another: steps may share their list."""
 
@@ -86,6 +96,8 @@ class Order:
             )
         if self.state_is_due and not isinstance(record, _AFTER_GAP):
             raise Malformed(f"{_kind(record)} after a gap, where a state is due", _RECORDER)
+        if self.call is not None:
+            self._in_call(self.call, record)
         match record:  # the most frequent ones first
             case Schedule():
                 self._schedule(record)
@@ -105,6 +117,18 @@ class Order:
                 self._known("drafts for", record.ids)
             case Compiled():
                 self._known("grammars of", record.ids)
+            case Chunk():
+                self._known("a chunk for", [record.id])
+                self._taken(record.taken)
+            case SessionEnd():
+                self._known("the end of", [record.id])
+            case Matched():
+                self._known("an answer about", (answer.id for answer in record.answers))
+                self.call = record
+            case Transfers():
+                for ids in (record.received, record.sent, record.failed, record.delayed):
+                    self._known("a report of", ids)
+                self.call = record
             case Pause() | Reset() | Evict() | ResetEncoderCache() | Unknown():
                 pass
             case State():
@@ -119,6 +143,13 @@ class Order:
                 self._end(record)
             case _:
                 assert_never(record)
+
+    def _in_call(self, before: Matched | Transfers, record: Record | Unknown) -> None:
+        """What a connector says stands right before the call in which it says it."""
+        if not isinstance(record, _CALLS[type(before)]):
+            kinds = _kind(record), _kind(before)
+            raise Malformed(f"{kinds[0]} right after {kinds[1]}, which tells of a call", _RECORDER)
+        self.call = None
 
     def _add(self, record: Add) -> None:
         if self.from_the_start and record.id > self.requests:
@@ -223,6 +254,13 @@ class Order:
             raise Malformed(f"update of step {record.step} before its output", _RECORDER)
         self.awaiting = None
         self.in_flight.popleft()
+        for turn in record.turns:
+            self._taken(turn.taken)
+
+    def _taken(self, taken: Taken | None) -> None:
+        """What a session takes fills blocks."""
+        for first, count in (taken.chain if taken is not None else ()) or ():
+            self._number_chain(first, count)
 
     def _known(self, what: str, ids: Iterable[int]) -> None:
         """Inputs name requests that somebody added."""

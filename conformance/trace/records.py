@@ -46,16 +46,28 @@ from nullblock.conformance.trace.header import (
     Observed,
     TraceConfig,
 )
+from nullblock.conformance.trace.remote import (
+    Answer,
+    Connector,
+    Kept,
+    Matched,
+    RemoteState,
+    Transfers,
+)
+from nullblock.conformance.trace.sessions import Chunk, SessionEnd, Taken, Turn
 from nullblock.conformance.trace.snapshot import RequestState, State, StepInFlight
 
 FORMAT = "nullblock-trace"
-MAJOR, MINOR = 1, 3
+MAJOR, MINOR = 1, 4
 VERSION = f"{MAJOR}.{MINOR}"
 
 __all__ = [
+    "Answer",
     "BlockId",
     "CacheGroup",
     "Chain",
+    "Chunk",
+    "Connector",
     "Count",
     "Draft",
     "Drafted",
@@ -65,13 +77,20 @@ __all__ = [
     "Groups",
     "Header",
     "Item",
+    "Kept",
+    "Matched",
     "Observed",
+    "RemoteState",
     "RequestNumber",
     "RequestState",
     "ResetEncoderCache",
+    "SessionEnd",
     "State",
     "StepInFlight",
+    "Taken",
     "TraceConfig",
+    "Transfers",
+    "Turn",
 ]
 
 
@@ -300,6 +319,8 @@ class Update(Line, frozen=True, kw_only=True, tag="update"):
     tokens: list[Count]
     """How many tokens of it, in parallel to ``ids``."""
     finish: list[Finish] = msgspec.field(default_factory=list)
+    turns: list[Turn] = msgspec.field(default_factory=list)
+    """Those of them that are sessions and go on."""
     events: list[Event] | UnsetType = UNSET
     """KV events published with it, in order: of everything since the update before."""
     state: PostState | UnsetType = UNSET
@@ -355,6 +376,10 @@ Record = (
     | Evict
     | Compiled
     | ResetEncoderCache
+    | Chunk
+    | SessionEnd
+    | Matched
+    | Transfers
     | Schedule
     | Output
     | Update

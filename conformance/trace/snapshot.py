@@ -20,6 +20,8 @@ from nullblock.conformance.trace.base import (
 )
 from nullblock.conformance.trace.drafts import Drafted
 from nullblock.conformance.trace.encoder import EncoderCache, Item
+from nullblock.conformance.trace.remote import RemoteState
+from nullblock.conformance.trace.sessions import SessionState
 
 
 class RequestState(Piece, frozen=True, kw_only=True):
@@ -61,6 +63,8 @@ class RequestState(Piece, frozen=True, kw_only=True):
     """Leading blocks whose hash was entered or hit, by KV cache group. Absent: the manager has
     no entry for the request, which is not the same as 0."""
     name: str | UnsetType = UNSET
+    session: SessionState | UnsetType = UNSET
+    """Of a session: what else is known of it."""
 
 
 class StepInFlight(Piece, frozen=True, kw_only=True):
@@ -107,6 +111,8 @@ class State(Line, frozen=True, kw_only=True, tag="state"):
     """The KV cache group for which these blocks are in the prefix cache, where that is not 0."""
     encoder: EncoderCache | UnsetType = UNSET
     """Where the model has an encoder."""
+    remote: RemoteState | UnsetType = UNSET
+    """Where the engine has a KV connector."""
     in_flight: list[StepInFlight] | UnsetType = UNSET
     """Oldest first."""
     finished: list[RequestNumber] | UnsetType = UNSET

@@ -10,7 +10,6 @@ from nullblock.conformance.consecutive import runs
 from nullblock.conformance.drafting import Drafted, Drafting
 from nullblock.conformance.engine import (
     CORE_FEATURES,
-    Dump,
     Engine,
     Feature,
     Fields,
@@ -21,20 +20,25 @@ from nullblock.conformance.engine import (
 from nullblock.conformance.scenario_format import Add as AddEvent
 from nullblock.conformance.scenario_format import Scenario
 from nullblock.conformance.trace import records
+from nullblock.conformance.trace.passed_on import PassedOn
 from nullblock.conformance.trace.records import Finish, PostState, Record
+from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.conformance.trace.taped_events import TapedEvents
 from nullblock.conformance.trace.taped_items import TapedItems
+from nullblock.conformance.trace.taped_remote import TapedRemote
+from nullblock.conformance.trace.taped_sessions import TapedSessions
+from nullblock.spec.profiles import NORMATIVE, Semantics
 
 P = ParamSpec("P")
 T = TypeVar("T")
 WORDS = CORE_FEATURES | {
     *(Feature.windows, Feature.hybrid, Feature.lora_cap, Feature.structured_output),
-    Feature.encoder_inputs,
+    *(Feature.encoder_inputs, Feature.streaming, Feature.kv_connector),
 }
 """What a trace can tell of, drafts aside."""
 
 
-class Tape:
+class Tape(PassedOn):
     """Implements :class:`nullblock.conformance.engine.Engine` around another engine."""
 
     def __init__(
@@ -44,17 +48,21 @@ class Tape:
         write: Callable[[Record], None],
         *,
         tagged_keys: bool,
+        semantics: Semantics = NORMATIVE,
         names: bool = False,
     ) -> None:
         """``tagged_keys``: whether adapter and salt are told apart in hashes, as the profile says.
 
-        ``names``: whether request ids are told.
+        ``semantics``: what sessions keep of themselves with a chunk. ``names``: whether request
+        ids are told.
         """
-        self.engine, self.write, self.names = engine, write, names
+        super().__init__(engine)
+        self.write, self.names = write, names
         self.size = groups.block_size_of(scenario.config.groups[0], scenario.config)
         self.caching = scenario.config.enable_prefix_caching
         self.capped, self.adapters = bool(scenario.config.max_loras), dict[int, int]()
-        self.items = TapedItems()
+        self.items, self.sessions = TapedItems(), TapedSessions(self, semantics)
+        self.remote = TapedRemote.of(scenario, engine)
         self.by_priority = scenario.config.policy == "priority"
         self.tagged_keys = tagged_keys
         self.steps = self.updates = 0
@@ -92,7 +100,7 @@ class Tape:
     def facts(self, request: NewRequest) -> Fields:
         """What is told of a request when it arrives, and once more by a ``state``."""
         return {
-            "prompt": len(request.prompt),
+            "prompt": self.sessions.prompt(request),
             "max_tokens": request.max_tokens,
             "min_tokens": request.min_tokens,
             "priority": request.priority,
@@ -113,13 +121,20 @@ class Tape:
                 features.append("adapter_below_1")  # which no front end lets pass
         if request.mm_features:
             features.append("multimodal")
+        if request.resumable:
+            features.append(RESUMABLE)
         items = self.items.told(request)
         return {"features": features, "adapter": adapter, "items": items}
 
     def add(self, request: NewRequest) -> None:
         """Record an arrival."""
-        self.observe("add", self.engine.add, request)
         id = request.id
+        if self.sessions.is_alive(id):
+            self.observe("add", self.engine.add, request)
+            self.write(self.sessions.send(self.number(id), request))
+            return
+        self.observe("add", self.engine.add, request)
+        self.sessions.begins(request)
         number = self.number(id)
         self.requests[id] = request
         self.content[id] = list(request.prompt)
@@ -155,7 +170,13 @@ class Tape:
 
     def schedule(self) -> Fields:
         """Record a step."""
-        decided = self.observe("schedule", self.engine.schedule)
+        try:
+            decided = self.engine.schedule()
+        except Exception as error:
+            self.remote.scheduled(self.write, self.numbers)
+            self.write(records.Error(during="schedule", type=type(error).__name__))
+            raise
+        self.remote.scheduled(self.write, self.numbers)
         self.steps += 1
         cached, spec = decided["cached"], decided.get("spec", {})
         inputs, evicted = self.items.step(decided, self.numbers)
@@ -208,9 +229,16 @@ class Tape:
     def update(self, sampled: dict[str, list[int]]) -> list[Fields]:
         """Record what the model sampled, and what became of it."""
         frame = {id: list(tokens) for id, tokens in sampled.items()}
-        outputs = self.observe("update", self.engine.update, sampled)
+        try:
+            outputs = self.engine.update(sampled)
+        except Exception as error:
+            self.remote.updated([], self.write, self.numbers)
+            self.write(records.Error(during="update", type=type(error).__name__))
+            raise
         self.updates += 1
+        self.remote.updated(outputs, self.write, self.numbers)
         self.write(self.output(frame, outputs))
+        turns = self.sessions.turns(outputs)
         events: list[records.Event] | UnsetType = UNSET
         if self.told is not None:
             new = self.engine.kv_events()
@@ -223,6 +251,7 @@ class Tape:
                 ids=self.all(output["id"] for output in outputs),
                 tokens=[len(output["tokens"]) for output in outputs],
                 finish=[self.finish(o) for o in outputs if o["finish"] is not None],
+                turns=turns,
                 events=events,
                 state=self.post_state(),
             )
@@ -253,7 +282,7 @@ class Tape:
             rejected=[
                 (self.number(output["id"]), len(output["tokens"]) - 1)
                 for output in outputs
-                if output["finish"] == "error"
+                if output["finish"] == "error" and output["tokens"]
             ],
             chain=chain if self.caching else UNSET,
         )
@@ -270,9 +299,10 @@ class Tape:
         cast(Waits, self.engine).compile_grammars(ids)
         self.write(records.Compiled(ids=[self.numbers[id] for id in ids if id in self.numbers]))
 
-    def grammars(self) -> Fields:
-        """As the engine says: what workers mask decides nothing."""
-        return cast(Waits, self.engine).grammars()
+    def report_transfers(self, recv: list[str], send: list[str], invalid: list[int]) -> None:
+        """Passed on, and recorded with the next update."""
+        cast(Waits, self.engine).report_transfers(recv, send, invalid)
+        self.remote.report = recv, send, invalid
 
     def propose(self, drafts: Drafted) -> None:
         """Record drafts for the steps to come; for ids that were never added there are none."""
@@ -280,18 +310,11 @@ class Tape:
         self.observe("draft", cast(Drafting, self.engine).propose, drafts)
         self.write(records.Draft(ids=list(known), counts=list(known.values())))
 
-    def fill_in(self, drafts: Drafted) -> Fields:
-        """As the engine does it: which drafts a step has decides nothing, and is not told."""
-        return cast(Drafting, self.engine).fill_in(drafts)
-
-    def spec_stats(self) -> Fields | None:
-        """As the engine says."""
-        return cast(Drafting, self.engine).spec_stats()
-
     def abort(self, ids: list[str] | None, status: str) -> list[str]:
         """Record an abort; ids that were never added are left out."""
         asked = None if ids is None else [self.numbers[id] for id in ids if id in self.numbers]
         aborted = self.observe("abort", self.engine.abort, ids, status)
+        self.remote.aborted(aborted, self.write, self.numbers)
         self.write(
             records.Abort(
                 asked=asked,
@@ -346,23 +369,3 @@ class Tape:
         """What the engine published since the last call; it is recorded with its update."""
         published, self.published = self.published, []
         return published
-
-    def has_unfinished(self) -> bool:
-        """As the engine says; so are the others."""
-        return self.engine.has_unfinished()
-
-    def has_requests(self) -> bool:
-        """Whether a step has anything to do or to tell."""
-        return self.engine.has_requests()
-
-    def num_tokens(self, id: str) -> int | None:
-        """Prompt and output tokens of a request."""
-        return self.engine.num_tokens(id)
-
-    def is_prefill_chunk(self, id: str) -> bool:
-        """Whether the step just scheduled leaves tokens of the request uncomputed."""
-        return self.engine.is_prefill_chunk(id)
-
-    def state(self, dump: Dump) -> Fields | None:
-        """The state of a line."""
-        return self.engine.state(dump)

@@ -9,7 +9,7 @@ from pathlib import Path
 from nullblock.conformance.workloads import azure, mooncake, weka
 from nullblock.conformance.workloads.errors import WorkloadError
 from nullblock.conformance.workloads.session import Session
-from nullblock.conformance.workloads.source import Line, lines
+from nullblock.conformance.workloads.source import Line, first_lines, lines
 
 
 class Format(enum.StrEnum):
@@ -65,6 +65,8 @@ def open_workload(
         raise WorkloadError("the file is empty", "a workload has a line a request", "", str(path))
     found = format or _guess(first)
     rows = chain([first], rows)
+    if format is None:
+        _check_alike(path, found)
     units = weka.Units(shared_prefix // weka.TOKENS_PER_ID, scale)
     match found:
         case Format.mooncake:
@@ -75,6 +77,22 @@ def open_workload(
             read_rows = weka.packed if first.text.startswith(b"[") else weka.published
             sessions = read_rows(rows, units)
     return Workload(found, sessions, SAYS[found])
+
+
+def _check_alike(path: Path, format: Format) -> None:
+    """Refuse a folder with a file of another format, before anything of it is played; one of no
+    format is damage, which is told where it is reached.
+    """
+    for first in first_lines(path):
+        try:
+            other = _guess(first)
+        except WorkloadError:
+            continue
+        if other is not format:
+            raise first.error(
+                f"a {other.value} file in a folder that begins with a {format.value} one",
+                "replay the files of each format by themselves",
+            )
 
 
 def _guess(first: Line) -> Format:

@@ -5,6 +5,7 @@ What a file is, its first bytes say, never its name. Memory: one line.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -44,6 +45,13 @@ def lines(path: Path) -> Iterator[Line]:
     for file in _files(path):
         with file.open("rb") as stream:
             yield from _lines(stream, str(file))
+
+
+def first_lines(path: Path) -> Iterator[Line]:
+    """The first line of each file that :func:`lines` reads. Raises the same."""
+    for file in _files(path):
+        with file.open("rb") as stream:
+            yield from islice(_lines(stream, str(file)), 1)
 
 
 def _files(path: Path) -> list[Path]:

@@ -204,8 +204,8 @@ def seeing_a_part(group: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-FEATURES = ("windows", "hybrid", "waits", "items")
-"""Kept recordings of what a trace has had words for since 1.3, each of one feature."""
+FEATURES = ("windows", "hybrid", "waits", "items", "sessions", "remote", "remote-fails")
+"""Kept recordings of what a trace has had words for since 1.3 or 1.4, each of one feature."""
 
 
 @cache
@@ -228,6 +228,7 @@ def _traces() -> dict[str, bytes]:
         "drafted ahead": trace_of(DRAFTED_AHEAD),
         "kept free": trace_of(KEPT_FREE, semantics="vllm-0.32.0"),
         **{name: trace_of(scenarios()[name]) for name in FEATURES},
+        "turns": trace_of(scenarios()["sessions"], semantics="normative"),
         "chunks": trace_of(seeing_a_part({"type": "chunked_local", "chunk": 9})),
         "window": trace_of(seeing_a_part({"type": "sliding_window", "sliding_window": 6})),
     }
@@ -253,7 +254,10 @@ def midway() -> dict[str, Lines]:
     for path in sorted(Path(__file__).with_name("data").joinpath("midway").glob("*.jsonl")):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         found[path.stem] = [lines[0] | {"sealed": False}, *lines[1:-1]]
-    return found | {name: begun_later(KEPT / f"{name}.jsonl", 0) for name in FEATURES}
+    found |= {name: begun_later(KEPT / f"{name}.jsonl", 0) for name in FEATURES}
+    found["queued end"] = begun_later(KEPT / "queued-end.jsonl", 0)
+    found["stop id"] = begun_later(KEPT / "sessions.jsonl", 5)
+    return found
 
 
 def begun_later(path: Path, number: int) -> Lines:

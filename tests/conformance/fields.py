@@ -104,6 +104,7 @@ PUT: dict[str, Any] = {
     "tie": 1.0,
     "skip_reading_prefix_cache": True,
     "rejected": [[2, 0]],
+    "ended": True,
 }
 """What is put where a field is left out."""
 EMPTY: dict[str, Any] = {
@@ -122,6 +123,7 @@ CHOICES = {
     "start": ("empty", "unknown"),
     "status": ("WAITING", "RUNNING"),
     "reason": ("stop", "length"),
+    "failure_policy": ("recompute", "fail"),
     "during": ("schedule", "update"),
     "version": ("2.0",),
 }

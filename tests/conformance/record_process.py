@@ -316,6 +316,13 @@ def how_keeps_secrets(service: Service, folder: Path) -> None:
         service.steps(3)
     for token in SECRET_TOKENS:
         service.step(token)
+    for many in (0, 50, 20):  # a session, a chunk that it waits for, one that it does not
+        service.add(name, SECRET_TOKENS[many // 2 :][:8], resumable=True, cache_salt=salt)
+        service.steps(many)
+    sessions = [request for request in service.engine.requests.values() if request.resumable]
+    service.add(name, SECRET_TOKENS[:1])
+    service.steps(90)
+    assert len(sessions) == 1 and sessions[0].is_finished()
     service.engine.finish_requests([f"{name}-0", f"{name}-1"], finished())
     service.engine.reset_prefix_cache(reset_running_requests=True)
     service.steps(30)

@@ -31,6 +31,9 @@ TABLE = FOLDER / "table.json"
 SMALL = ("busy", "priority", "ends", "uncut", "raises", "drafted", *FEATURES)
 """Traces of engines of ours, by name; the recorded one is left to the tests."""
 
+BEFORE_A_CALL = {"matched": 1, "transfers": 2}
+"""Records of what is said in a call, and how many lines behind it is judged at the latest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -109,12 +112,13 @@ def _fields() -> Iterator[Refusal]:
             if found is None:
                 continue
             at, told = found
+            later = BEFORE_A_CALL.get(path[0], 0)
             refusal = Refusal(
                 f"field-{_slug(' '.join(path))}.jsonl",
                 f"{'.'.join(path)} is altered on line {at + 1}",
-                _text(told[: at + 2]),
+                _text(told[: at + 2 + later]),
             )
-            if entry(refusal)["line"] == at + 1:
+            if (entry(refusal)["line"] or 0) in range(at + 1, at + 2 + later):
                 yield refusal
                 break
 
@@ -133,9 +137,11 @@ def _incomplete() -> Iterator[Refusal]:
             slice(8, None), [{"ev": "lost", "reason": "MemoryError"}]
         ),
         "an abort that was not seen": _unseen_abort,
+        "an end that nobody knows": _unknown_end,
     }
     for name, change in changes.items():
-        lines = _base("busy")[:24] if name != "an abort that was not seen" else _base("busy")
+        whole = change in (_unseen_abort, _unknown_end)
+        lines = _base("busy")[: None if whole else 24]
         change(lines)
         yield Refusal(f"unknown-{_slug(name)}.jsonl", name, _text(lines))
 
@@ -143,6 +149,11 @@ def _incomplete() -> Iterator[Refusal]:
 def _unseen_abort(lines: Lines) -> None:
     lines[0]["observed"]["abort"] = "absent"
     lines[:] = [line for line in lines if line["ev"] != "abort"]
+
+
+def _unknown_end(lines: Lines) -> None:
+    abort = next(line for line in lines if line["ev"] == "abort")
+    abort["status"] = "FINISHED_ABORTEDx"
 
 
 def _damaged() -> Iterator[Refusal]:

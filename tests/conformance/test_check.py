@@ -153,6 +153,41 @@ def test_every_number_in_every_decision_counts(busy: Lines) -> None:
     assert judged > 300
 
 
+@pytest.mark.parametrize("depth", [2, 3])
+def test_an_update_is_of_its_own_step(depth: int) -> None:
+    """With several steps in flight, a wrong update is told as that of the step it is of, and a
+    step that raises as the one that would have come.
+    """
+    scenario = {
+        "config": {"async_scheduling": True, "queue_depth": depth},
+        "events": [
+            {"op": "add", "id": "a", "prompt": {"range": [0, 8]}, "max_tokens": 9},
+            {"op": "add", "id": "b", "prompt": {"range": [50, 58]}, "max_tokens": 3},
+            {"op": "run"},
+        ],
+    }
+    lines = documents(trace_of(scenario))
+    at = first(lines, "update", lambda line: line.get("finish"))
+    scheduled = max(line["step"] for line in lines[:at] if line["ev"] == "schedule")
+    assert lines[at]["step"] == scheduled - depth + 1 == 3
+    lines[at]["finish"][0]["reason"] = "stop"
+    found = judge(lines[: at + 1]).first
+    assert found is not None and found.step == 3
+    assert found.story[0].startswith(f"step 3 (in its update, after step {scheduled}): ")
+    for during, step in (("update", 3), ("schedule", scheduled + 1)):
+        raises = {"ev": "error", "during": during, "type": "ValueError"}
+        found = judge([*lines[:at], raises]).first
+        assert found is not None and found.step == step, during
+        assert found.what == f"{during} raises"
+        story = "\n".join(found.story)
+        assert (
+            f"the traceback of ValueError in the server's log: the engine raised it in step {step}"
+            in story
+        )
+        assert "goes on" in str(found.expected)
+        assert "compare with the settings" not in story and "nullblock rules" not in story
+
+
 def test_a_departure_is_a_violation_of_normative() -> None:
     """vLLM lets an unservable request in; judged by the normative rules that is a violation."""
     scenario = {

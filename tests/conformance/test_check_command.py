@@ -1,6 +1,7 @@
 """``nullblock check`` as a shell sees it."""
 
 import json
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -55,6 +56,24 @@ def test_json_of_one_trace_is_an_object(folder: Path, capsys: pytest.CaptureFixt
     assert (first["line"], first["step"], first["rule"]) == (4, 1, "RUN-1")
     assert (first["expected"], first["actual"]) == (8, 9)
     assert "RUN-1" in first["story"]
+
+
+def test_a_folder_of_several_recordings_stands_for_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ranks and restarts share a folder: each recording in it is judged, and the worst counts."""
+    whole = trace_of(BUSY)
+    for name, data in (("rank0-run1", whole), ("rank1-run1", whole[:-40]), ("rank1-run2", whole)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "0001.jsonl").write_bytes(data)
+    assert main(["check", "--json", str(tmp_path)]) == 4
+    found = {
+        Path(one["trace"]).name: one["verdict"] for one in json.loads(capsys.readouterr().out)
+    }
+    kept = {"rank0-run1": "CONFORMS", "rank1-run1": "MALFORMED", "rank1-run2": "CONFORMS"}
+    assert found == kept
+    shutil.rmtree(tmp_path / "rank1-run1")
+    assert main(["check", str(tmp_path)]) == 0
 
 
 def test_json_of_several_is_a_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,6 @@
 """Traces of what the specification has beside its core: windows and chunks, several KV cache
-groups, capped adapters and grammars, encoder inputs. Recorded from the real vLLM in random
-configurations, and made by engines of ours.
+groups, capped adapters and grammars, encoder inputs, streaming sessions, KV connectors. Recorded
+from the real vLLM in random configurations, and made by engines of ours.
 """
 
 import copy
@@ -27,9 +27,11 @@ from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import State
 
 VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"
-DRAWN = ("windows", "hybrid", "waits", "items")
-TRACED = OF_SPEC - {Feature.streaming, Feature.kv_connector}
-"""Features that traces have. Of the others a scenario may have, a trace is refused by name."""
+DRAWN = ("windows", "hybrid", "waits", "items", "sessions", "remote")
+TRACED = OF_SPEC - {Feature.streaming}
+"""Features that traces have beside one another. Of the others a scenario may have, a trace is
+refused by name; sessions have a family of their own.
+"""
 MANY, SIZE = 12, 14
 NOT_FROM_A_FRONT_END = (
     "adapter_below_1",
@@ -38,13 +40,27 @@ NOT_FROM_A_FRONT_END = (
     "overlap",
     "raised",
     "where vLLM raises",
+    "beside a cap on adapters",
+    "a cap on adapters beside",
+    "of a later chunk",
+    "stands in the skipped queue",
+    "is queued 2 times",
+    "tokens beside a KV connector",
+    "has ended and is tried again",
 )
-"""What random scenarios have that vLLM's front end refuses, or that its scheduler raises at."""
+"""What random scenarios have that vLLM's front end refuses, that its scheduler raises at, or that
+nobody has shown.
+"""
 EXERCISED = {
     "windows": {"GROUP-4", "GROUP-5", "GROUP-6", "GROUP-7"},
     "hybrid": {"GROUP-4", "GROUP-5", "GROUP-6", "GROUP-7", "PREEMPT-2"},
     "waits": {"WAIT-43", "WAIT-44", "WAIT-45"},
+    "remote": {
+        *("REMOTE-12", "REMOTE-13", "REMOTE-15", "REMOTE-18", "REMOTE-19", "REMOTE-21"),
+        *("REMOTE-23", "REMOTE-24", "REMOTE-25", "REMOTE-26", "REMOTE-27", "REMOTE-29"),
+    },
     "items": {"ENC-7", "ENC-8", "ENC-9", "ENC-10", "ENC-12", "ENC-14", "ENC-15"},
+    "sessions": {"SESS-6", "SESS-11", "SESS-12", "SESS-13"},
 }
 """Rules that the drawn scenarios of a family exercise."""
 
@@ -54,7 +70,8 @@ def drawn(family: str) -> dict[str, dict[str, Any]]:
     a front end lets pass.
     """
     keys = (f"traces {n}" for n in itertools.count())
-    told = filter(is_told, (FAMILIES[family].make(key, SIZE, TRACED) for key in keys))
+    features = TRACED if family == "remote" else TRACED - {Feature.kv_connector}
+    told = filter(is_told, (FAMILIES[family].make(key, SIZE, features) for key in keys))
     made = {f"{family} {n}": document for n, document in enumerate(itertools.islice(told, MANY))}
     for document in made.values():
         for event in document["events"]:
@@ -64,12 +81,18 @@ def drawn(family: str) -> dict[str, dict[str, Any]]:
 
 
 def is_told(document: dict[str, Any]) -> bool:
-    """Whether its groups have blocks of one size, and none of several is of an EAGLE-like method:
-    of others a trace is refused by name.
+    """Whether its groups have blocks of one size, none of several is of an EAGLE-like method, and
+    workers run the first model runner: of others a trace is refused by name.
     """
     config = from_dict(document).config
-    marked = len(config.groups) > 1 and any(group.eagle for group in config.groups)
-    return not are_mixed(config) and not marked
+    eagle = config.spec_method == "eagle" or any(group.eagle for group in config.groups)
+    marked = len(config.groups) > 1 and eagle
+    if config.connector is not None and (config.encoder or config.num_spec_tokens):
+        if config.max_loras or len(config.groups) > 1:
+            return False
+    drafts = any(event["op"] == "draft" for event in document["events"])
+    untold = drafts and not config.num_spec_tokens
+    return not (are_mixed(config) or marked or config.use_v2_model_runner or untold)
 
 
 @pytest.fixture(scope="module")
@@ -218,6 +241,14 @@ def of_line(name: str, spec: str) -> Lines:
     return [header | {"spec": spec}, *rest]
 
 
+def with_answer(at: int, **fields: Any) -> Lines:
+    """A base with a connector that answers otherwise at first."""
+    lines = copy.deepcopy(bases()["remote"])
+    first = next(line for line in lines if line["ev"] == "matched")
+    first["answers"][at].update(fields)
+    return lines
+
+
 GRAMMAR = {"features": ["structured_output"]}
 TOGETHER: dict[str, tuple[Lines, str]] = {
     "EAGLE beside several groups": (
@@ -252,6 +283,34 @@ TOGETHER: dict[str, tuple[Lines, str]] = {
         of_request("busy", items=[{"item": 1, "offset": 0, "length": 2}]),
         "the encoder inputs of request 0",
     ),
+    "a connector and a window": (
+        changed("remote", groups=[{"sliding_window": 6}]),
+        "a KV connector beside several KV cache groups, or one of layers",
+    ),
+    "a connector of a later line": (
+        of_line("remote", "vllm-0.32.0"),
+        "a KV connector in lines after vllm-0.22.1",
+    ),
+    "a connector and other places for freed blocks": (
+        of_line("remote", "vllm-0.22.1, freed_unhashed_first=true"),
+        "a KV connector with freed_unhashed_first",
+    ),
+    "a prompt that is too long for a load": (
+        changed("remote", max_model_len=12),
+        "a prompt of 13 tokens beside a KV connector",
+    ),
+    "a load within the step of all there is": (
+        with_answer(1, tokens=12),
+        "12 tokens beyond 0 of request 1, which has 12",
+    ),
+    "a load of more than there is": (
+        with_answer(0, tokens=14),
+        "14 tokens beyond 0 of request 0, which has 13",
+    ),
+    "a connector that nobody configured": (
+        [*bases()["busy"][:-1], {"ev": "transfers"}],
+        "a KV connector that nobody configured",
+    ),
     "a later line": (of_line("hybrid", "vllm-0.32.0"), "in lines after vllm-0.22.1"),
 }
 
@@ -284,7 +343,23 @@ def test_a_reader_of_an_earlier_version_is_not_wrong(name: str) -> None:
     """
     lines = as_recorded()[name]
     named = [*lines[0].get("features", ()), *(f for x in lines for f in x.get("features", ()))]
-    assert named and lines[0]["version"] == "1.3"
+    assert named and lines[0]["version"] == "1.4"
+
+
+def test_an_event_that_leaves_something_out_is_told_as_far_as_it_goes() -> None:
+    """A wrong event that does not say of which kind its layers are can be told as JSON, and the
+    rules' own event beside it says no more than it does.
+    """
+    lines = copy.deepcopy(as_recorded()["hybrid"])
+    events = (e for line in lines for e in line.get("events", ()) if e["t"] == "stored")
+    event = next(e for e in events if "kind" in e)
+    event["tokens"] += 1
+    for name in ("kind", "window"):
+        event.pop(name, None)
+    first = check(Path("t"), stream=io.BytesIO(unsealed(lines)), deep=False).first
+    assert first is not None and first.rule == "OUT-8"
+    assert len(first.expected) == len(first.actual) == 5
+    json.dumps([first.expected, first.actual])
 
 
 def test_memory_is_that_of_what_is_kept() -> None:

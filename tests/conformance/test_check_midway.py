@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nullblock.conformance.checker import Verdict, check
+from nullblock.conformance.checker import Verdict, check, report
 
 pytestmark = pytest.mark.oracle
 BOTH = pytest.mark.parametrize("asynchronous", [False, True])
@@ -57,6 +57,19 @@ def judged(lines: Lines, folder: Path) -> Verdict:
     path = folder / "lines.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return check(path)
+
+
+def test_only_steps_that_were_judged_are_counted(late: Lines, tmp_path: Path) -> None:
+    """A verdict on a recording that began in the middle counts its own steps, and says where it
+    begins, in words and as JSON.
+    """
+    own = sum(line["ev"].startswith("schedule") for line in late)
+    begins = next(line["step"] for line in late if line["ev"] == "state")
+    verdict = judged(late, tmp_path)
+    assert (verdict.verdict, verdict.steps, verdict.began_after) == ("CONFORMS", own, begins)
+    assert report.document(verdict)["began_after"] == begins > 0
+    assert report.rests_on(verdict).startswith(f"{own} steps, ")
+    assert report.rests_on(verdict).endswith(f", from step {begins + 1} of the recording on")
 
 
 @BOTH

@@ -57,11 +57,14 @@ SHORT: dict[str, Expected] = {
     "schedule+.encoder_inputs": caught("OUT-14"),
     "schedule+.evicted_items": caught("OUT-15"),
     "schedule+.state.num_running": caught("RUN-19"),
-    "update+.gone": caught("UPD-3"),
+    "update+.gone": caught("UPD-2", "UPD-3"),
     "update+.cut": caught("DRAFT-9", "DRAFT-10"),
     "update+.finish.id": caught("UPD-4", "UPD-54"),
     "update+.finish.reason": caught("UPD-4", "UPD-54"),
     "update+.finish.by_stop_id": caught("UPD-4"),
+    "update+.turns.id": caught("SESS-6"),
+    "update+.turns.taken.tokens": caught("SESS-3"),
+    "update+.turns.taken.chain": INPUT,
     **{f"update+.events.{name}": caught("OUT-8", "OUT-9") for name in ("chain", "parent")},
     **{f"update+.events.{name}": caught("OUT-8", "OUT-9") for name in ("tokens", "group")},
     **{f"update+.events.{name}": caught("OUT-8") for name in ("kind", "window")},
@@ -84,11 +87,21 @@ KNOWN: dict[str, Expected] = {
     **{
         f"state.requests.{name}": REPEATED
         for name in (
-            *("prompt", "max_tokens", "min_tokens", "priority", "features", "chain"),
+            *("min_tokens", "priority", "features", "chain"),
             *("arrival", "tie", "skip_reading_prefix_cache", "adapter"),
             *(f"items.{field}" for field in ("item", "offset", "length", "is_embed")),
         )
     },
+    "state.requests.prompt": caught("SESS-1"),
+    "state.requests.max_tokens": caught("SESS-2"),
+    **{
+        f"state.requests.session.chunks.{name}": caught("SESS-11")
+        for name in ("prompt", "max_tokens", "min_tokens")
+    },
+    "state.requests.session.chunks.features": caught("SESS-11"),
+    "state.requests.session.ended": caught("SESS-12"),
+    "state.requests.session.lost": caught("SESS-1"),
+    "state.requests.session.by_stop_id": caught("UPD-4"),
     "state.requests.placeholders": caught("UPD-19"),
     "state.requests.discard": caught("UPD-18"),
     "state.requests.preemptions": caught("PREEMPT-4"),
@@ -104,6 +117,10 @@ KNOWN: dict[str, Expected] = {
     "state.encoder.num_freeable_slots": caught("ENC-14"),
     "state.encoder.cached": caught("ENC-12", "ENC-14"),
     "state.encoder.freeable": caught("ENC-9"),
+    "state.remote.received": caught("REMOTE-13"),
+    "state.remote.failed": caught("REMOTE-26"),
+    "state.remote.kept.id": caught("REMOTE-4"),
+    "state.remote.kept.blocks": caught("POOL-10"),
     **{
         f"state.in_flight.{name}": caught("UPD-8")
         for name in ("step", "ids", "tokens", "drafts", "owed", "gone")

@@ -19,6 +19,7 @@ from nullblock.conformance.checker.verdict import First
 from nullblock.conformance.checker.views import blocks
 from nullblock.conformance.cli import main
 from nullblock.conformance.minimal.ask import ask
+from nullblock.conformance.page.chart import CELL, LABEL
 from nullblock.conformance.page.html import el
 from nullblock.conformance.page.pool import runs
 
@@ -78,6 +79,31 @@ def test_a_violation_tells_everything(violation: str) -> None:
     code = tree(violation).find(".//pre[@class='copy']/code")
     assert code is not None and code.text is not None
     assert [e["op"] for e in json.loads(code.text)["events"]] == ["add", "add", "step", "schedule"]
+
+
+def test_an_update_of_an_older_step_is_framed_where_it_belongs(tmp_path: Path) -> None:
+    """And the page tells the settings, the steps in flight, and only rules that could fire."""
+    scenario = {
+        "config": {"async_scheduling": True, "queue_depth": 3},
+        "events": [
+            {"op": "add", "id": "a", "prompt": {"range": [0, 8]}, "max_tokens": 9},
+            {"op": "add", "id": "b", "prompt": {"range": [50, 58]}, "max_tokens": 3},
+            {"op": "run"},
+        ],
+    }
+    lines = documents(trace_of(scenario))
+    at = next(i for i, x in enumerate(lines) if x["ev"] == "update" and x.get("finish"))
+    lines[at]["finish"][0]["reason"] = "stop"
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(unsealed(lines[: at + 1]))
+    page = page_of(path)
+    framed = [r.get("x") for r in tree(page).iter("rect") if r.get("class") == "fault"]
+    assert lines[at]["step"] == 3 and framed[0] == str(LABEL + 2 * CELL)
+    seen = words(page)
+    for part in ("2 steps are in flight", "max_num_seqs", "scheduler", "NULLBLOCK_TRACE_NAMES=1"):
+        assert part in seen, part
+    never = seen.partition("never exercised: ")[2]
+    assert "PREEMPT-2" in never and not re.search("SESS|REMOTE|ENC-|GROUP|DRAFT", never)
 
 
 def test_the_mismatch_is_framed(violation: str) -> None:

@@ -166,6 +166,12 @@ def test_settings() -> None:
     )
 
 
+def test_the_process_number_stands_in_a_name() -> None:
+    """``{pid}`` in the name of a trace becomes the number of the process, wherever it stands."""
+    asked = settings.from_environment({"NULLBLOCK_TRACE": "/{pid}/t-{pid}.jsonl"}, pytest.fail)
+    assert asked == settings.Settings(f"/{os.getpid()}/t-{os.getpid()}.jsonl")
+
+
 def test_every_variable_is_documented() -> None:
     """The module says what each one does, and so does the page."""
     page = Path(files.__file__).with_name("RECORDING.md").read_text()

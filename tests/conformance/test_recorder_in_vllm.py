@@ -108,14 +108,13 @@ def test_features_out_of_scope_are_named(recorded: Path) -> None:
         records = [located.record for located in TraceReader(recorded / f"{name}.jsonl")]
         named = [feature for r in records for feature in getattr(r, "features", ())]
         unnamed = name in IN_SCOPE
-        # The driver puts its connector in after the scheduler was built.
-        if not SCENARIOS[name]["config"].get("connector"):
-            assert bool(named) != unnamed, name
+        assert bool(named) != unnamed, name
         assert set(named) <= set(FEATURES), name
 
 
 FEATURES = (
     "kv_cache_groups",
+    "kv_connector",
     "kv_cache_spec:ChunkedLocalAttentionSpec",
     "kv_cache_spec:MambaSpec",
     "kv_cache_spec:SinkFullAttentionSpec",

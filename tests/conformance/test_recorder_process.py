@@ -230,6 +230,7 @@ def test_no_secret_is_in_the_bytes(
     for form in encodings(json.loads((tmp_path / "traces" / "hashes.json").read_text())):
         assert form not in content, form
     assert b'"eos"' in content and b'"stop"' in content and b'"stored"' in content
+    assert b'"chunk"' in content and b'"taken"' in content and b'"session_end"' in content
     if more:
         told = (b'"items"', b'"adapter"', b'"compiled"', b'"encoder_inputs"', b'"chain_groups"')
         assert all(name in content for name in told)

@@ -113,6 +113,8 @@ def test_the_command_tells_people_and_programs(
     assert main(["check", "--strength", str(trace), str(trace)]) == 0
     out = capsys.readouterr().out
     assert out.count("of 2 known mutants would be rejected") == 3 and few[0].name in out
+    for notice in found["by_mutant"]:  # no reason is cut off or broken into columns
+        assert notice["defect"] in out and notice["what"] in out
 
 
 def test_a_trace_that_does_not_conform_has_no_strength(
@@ -170,9 +172,9 @@ def test_traces_with_features_bring_the_mutants_about_them_to_light(tmp_path: Pa
     crowded.write_bytes(trace_of(window))
     found: dict[str, str] = {}
     for path in (*(KEPT / f"{name}.jsonl" for name in FEATURES), crowded):
-        replay = check(path).replay
-        assert replay is not None
-        asked = mutants_for(replay.header)[len(MUTANTS) :]
+        verdict = check(path)
+        assert verdict.replay is not None
+        asked = mutants_for(verdict.replay.header, verdict.rules)[len(MUTANTS) :]
         assert asked and set(asked) < set(FEATURE_MUTANTS)
         left = [m for m in asked if m.name not in found]
         found |= {n.mutant.name: n.rule for n in said(path, *left) if n.said == "rejected"}

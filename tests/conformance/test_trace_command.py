@@ -105,7 +105,7 @@ def test_wrong_input_leaves_no_trace(tmp_path: Path, capfd: pytest.CaptureFixtur
     add = {"op": "add", "id": "a", "prompt": [1]}
     bad = [
         ({"events": [{"op": "dance"}]}, (), 4),
-        ({"config": {"connector": {"async": True}}, "events": []}, (), 3),
+        ({"config": {"use_v2_model_runner": True}, "events": []}, (), 3),
         ({"events": [add, add]}, (), 4),
         ({"events": []}, ("--profile", "nobody"), 2),
         ({"events": []}, ("--reseal",), 4),

@@ -69,6 +69,14 @@ def test_damage_is_named_with_its_line(tmp_path: Path, pack: object) -> None:
         read(changed)
 
 
+def test_a_folder_of_several_formats_is_refused(tmp_path: Path) -> None:
+    """At once, and not when the first file is played: a limit may end the replay before."""
+    write(tmp_path / "a.jsonl", workload_files.FILES["mooncake"]())
+    write(tmp_path / "b.csv", workload_files.FILES["azure"]())
+    with pytest.raises(WorkloadError, match="azure file in a folder that begins with a mooncake"):
+        open_workload(tmp_path)
+
+
 def test_a_folder_is_its_files_in_order(tmp_path: Path) -> None:
     """Sessions of several files follow one another, and an error names the file."""
     one, two = workload_files.weka_published().splitlines()

@@ -12,7 +12,7 @@ import zstandard
 
 from nullblock.conformance import driver, scenario
 from nullblock.conformance.engines import make_engine
-from nullblock.conformance.trace.configured import has_grammars, header
+from nullblock.conformance.trace.configured import has_grammars, has_sessions, header
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import Record
@@ -49,9 +49,12 @@ def trace_of(
     stream = io.BytesIO()
     writer = TraceWriter(stream)
     told = engine, "0", semantics, values
-    writer.write(header(taken.config, *told, grammars=has_grammars(taken)))
+    writer.write(
+        header(taken.config, *told, grammars=has_grammars(taken), sessions=has_sessions(taken))
+    )
     made = make_engine(engine, taken.config, values)
-    tape = Tape(made, taken, writer.write, tagged_keys=values.extra_keys_tagged)
+    tagged = values.extra_keys_tagged
+    tape = Tape(made, taken, writer.write, tagged_keys=tagged, semantics=values)
     deque(driver.run(taken, tape, dump="none"), maxlen=0)
     writer.end()
     return stream.getvalue()

@@ -24,7 +24,7 @@ class Surroundings:
         self.has_grammars = any(event.get("grammar") is not None for event in events)
         """Whether lines tell of grammars."""
         scripted = config["connector"]
-        if scripted:
+        if scripted and scheduler.connector is None:
             from vllm.v1.core.sched import scheduler as module
 
             # The scheduler asks for this class, which here is a stand-in.

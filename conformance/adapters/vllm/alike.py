@@ -40,7 +40,7 @@ class Alike:
         self._flying[seen.number] = seen
         self.observer.steps = seen.number
         record: Fields = {"ev": "schedule+", "step": seen.number}
-        if seen.groups:
+        if seen.gets:
             steps.grown(record, seen, self._ring.opening(self._many))
         self.observer.numbers.finished(seen.number, (), steps.scheduler.requests)
         return self.observer.tell(record, seen.counted, short=True)

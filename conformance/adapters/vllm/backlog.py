@@ -13,7 +13,7 @@ from itertools import chain, count
 from threading import RLock
 from typing import Any
 
-from msgspec import json
+from msgspec import Struct, json
 
 from nullblock.conformance.adapters.vllm.numbering import ChainNumbers
 
@@ -23,6 +23,13 @@ Fields = dict[str, Any]
 Filled = tuple[Fields, list[int], list[bytes], bool]
 """A record, who filled a block, each block's hash, and whether ``fresh`` may tell them."""
 _lines = json.Encoder().encode_lines
+
+
+class Pair(Struct, array_like=True, gc=False):
+    """A pair of numbers, which the garbage collector does not count: there are hundreds."""
+
+    one: int
+    other: int
 
 
 class Backlog:
@@ -66,9 +73,9 @@ class Backlog:
             if fresh and start is not None:
                 record["fresh"] = start
             elif start is not None:
-                record["chain"] = list(zip(numbers, count(start)))
+                record["chain"] = list(map(Pair, numbers, count(start)))
             else:
-                record["chain"] = list(zip(numbers, self._chains.each(filled), strict=True))
+                record["chain"] = list(map(Pair, numbers, self._chains.each(filled)))
             if first is not None:
                 first += len(filled)
 

@@ -5,10 +5,12 @@ from typing import Any
 
 from msgspec import json
 
-from nullblock.conformance.adapters.vllm import drafts, groups, items
+from nullblock.conformance.adapters.vllm import drafts, groups, items, remote
 from nullblock.conformance.adapters.vllm.settings import Settings
 
-FORMAT, VERSION = "nullblock-trace", "1.3"
+FORMAT = "nullblock-trace"
+WITHOUT, VERSION = "1.3", "1.4"
+"""Of the format: what a recording says that has words for neither sessions nor a connector."""
 OBSERVED = ("add", "output", "abort", "pause", "reset", "evict", "schedule", "update", "compiled")
 
 
@@ -17,10 +19,11 @@ def header(
 ) -> dict[str, Any]:
     """The ``header`` record of an engine that is as new; ``engine`` says which it is."""
     config = constants(scheduler)
+    sessions = hasattr(scheduler, "_update_request_as_session")
     record: dict[str, Any] = {
         "ev": "header",
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION if sessions or "connector" in config else WITHOUT,
         "spec": f"{engine['name']}-{engine['version'].partition('+')[0]}",
         "engine": engine,
         "config": config,
@@ -30,8 +33,12 @@ def header(
     if found:
         record["features"] = found
     record["observed"] = dict.fromkeys(OBSERVED, "complete")
+    if sessions:
+        record["observed"]["chunk"] = "complete"
     if "num_spec_tokens" in config:
         record["observed"]["draft"] = "complete"
+    if "connector" in config:
+        record["observed"] |= {"matched": "complete", "transfers": "complete"}
     if settings.state_every:
         record["observed"]["state"] = "sampled"
     if events_are_on(scheduler, settings):
@@ -95,7 +102,8 @@ def constants(scheduler: Any) -> dict[str, object]:
         found["encoder"] = encoder
     if scheduler.lora_config is not None:
         found["max_loras"] = scheduler.lora_config.max_loras
-    return found | (groups.constants(scheduler) or {})
+    found |= groups.constants(scheduler) or {}
+    return found | (remote.constants(scheduler) or {})
 
 
 def features(scheduler: Any) -> list[str]:

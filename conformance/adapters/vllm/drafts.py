@@ -120,7 +120,7 @@ def proposed(proposal: Proposal, last: Step | None, numbers: RequestNumbers) -> 
     """A record of the drafts that are proposed; ``last``: the step whose output came last, if ids
     stand for the same requests still.
     """
-    ids, counts = proposal
+    ids, counts = proposal.ids, proposal.counts
     if last is not None and ids is not last.ids and ids != last.ids and len(ids) == len(last.ids):
         by_id = dict(zip(ids, counts, strict=True))
         if len(by_id) == len(ids) and all(map(by_id.__contains__, last.ids)):

@@ -6,7 +6,7 @@ found out when it is told, many calls in one go.
 """
 
 from array import array
-from itertools import chain
+from itertools import chain, compress
 from sys import byteorder
 from typing import Any
 
@@ -15,6 +15,7 @@ from nullblock.conformance.adapters.vllm.configuration import request_features
 from nullblock.conformance.adapters.vllm.observe import Observer
 from nullblock.conformance.adapters.vllm.seen import (
     NO_OTHERS,
+    NOBODY,
     Arrival,
     New,
     Others,
@@ -22,8 +23,9 @@ from nullblock.conformance.adapters.vllm.seen import (
     Seen,
     Taken,
 )
+from nullblock.conformance.adapters.vllm.talk import owing
 
-NOTHING = Seen(0, None, [], [], [], None, (), NO_OTHERS, [], None, hashes=[])
+NOTHING = Seen(0, None, [], [], [], None, (), (), NO_OTHERS, [], None, hashes=[])
 """Before the first step."""
 AWAITS_GRAMMAR = "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR"
 MAX_IN_FLIGHT = 1024
@@ -72,16 +74,17 @@ class Look:
         except OverflowError:
             strange = True
         groups, others = cached.new_block_ids, NO_OTHERS
-        if groups.count(None) == len(groups):
-            groups = ()
+        gets = list(compress(range(len(groups)), groups))
+        given = map(groups.__getitem__, gets)
+        blocks = [b[0][0] if len(b) == 1 and len(b[0]) == 1 else b for b in given]
         if decided.finished_req_ids or decided.scheduled_new_reqs or decided.preempted_req_ids:
             others = _others(decided, observer.scheduler.requests)
         elif cached.all_token_ids or cached.resumed_req_ids:
             others = _others(decided, observer.scheduler.requests)
         self.steps = number = self.steps + 1
         self._last = seen = Seen(
-            *(number, decided, ids, tokens, known, words, groups, others),
-            *(decided.num_common_prefix_blocks, observer.counts()),
+            *(number, decided, ids, tokens, known, words, gets, blocks),
+            *(others, decided.num_common_prefix_blocks, observer.counts()),
         )
         if ids is last.ids and tokens is last.tokens and known is ids and others is NO_OTHERS:
             self._goes_on(seen, last)
@@ -98,6 +101,10 @@ class Look:
         if observer.items is not None:
             seen.encoder = items.step(decided)
             seen.alike &= seen.encoder is None
+        if observer.sessions:
+            observer.talk.owing[number] = owing(self._scheduler.requests, ids)
+        if observer.answers is not None:
+            seen.asked = observer.answers.take()
         self.flying[id(decided)] = seen
         if others.preempted:
             self._disturbed = number
@@ -166,6 +173,8 @@ class Look:
         if seen is None:
             return None
         seen.decided = None
+        if owed := self._observer.talk.owing:
+            owed.pop(seen.number, None)
         if seen.number <= self._disturbed:
             seen.loose = True
         observer, ids = self._observer, seen.ids
@@ -178,13 +187,17 @@ class Look:
             outputs = of_client.outputs
         else:
             outputs = _in_order(result, ids)
+        remote, lost = None, False
+        if observer.answers is not None:
+            remote = observer.answers.with_output(sampled, outputs)
+            lost = remote is not None and "failed" in remote
         got, passed_on = [output.request_id for output in outputs], None
         lists = [output.new_token_ids for output in outputs]
-        if got != ids or lists != frames:
+        if got != ids or lists != frames or lost:
             many = list(map(len, lists))
-            if got != ids or many != (tokens or [1] * len(ids)):
+            if got != ids or many != (tokens or [1] * len(ids)) or lost:
                 passed_on = got, many
-        ended: list[Any] = []
+        ended = NOBODY
         if self._scheduler.finished_req_ids or observer.unusual:
             ended = [output for output in outputs if output.finish_reason is not None]
         full, self.urgent = None, observer.irregular or observer.items is not None
@@ -192,7 +205,7 @@ class Look:
             full = list(map(len, seen.hashes))
         elif seen.loose or seen.odd or (tokens is not None and max(tokens) > 1):
             self.urgent = True
-        return Taken(seen, tokens, ends, passed_on, ended, full, observer.counts())
+        return Taken(seen, tokens, ends, passed_on, ended, full, observer.counts(), remote)
 
     def _sampled_now(self, seen: Seen, sampled: Any) -> tuple[list[int] | None, Any, Any]:
         """How many were sampled, None: one each; the tokens; and these once more, where one of
@@ -225,11 +238,7 @@ class Look:
     def add(self, request: Any) -> Arrival:
         """A request was taken."""
         features, observer = request_features(request), self._observer
-        parameters = request.sampling_params
-        if parameters is not None:
-            if parameters.eos_token_id is not None:
-                observer.end_tokens.add(parameters.eos_token_id)
-            observer.end_tokens.update(parameters.stop_token_ids or ())
+        observer.watch(request.sampling_params)
         if features:
             observer.unusual = True
             if request.status.name == AWAITS_GRAMMAR:
@@ -280,5 +289,6 @@ def _in_order(result: Any, ids: list[str]) -> list[Any]:
     """The outputs for all clients, in schedule order."""
     outputs = list(chain.from_iterable(result[client].outputs for client in sorted(result)))
     place = {r: i for i, r in enumerate(ids)}
-    outputs.sort(key=lambda output: place[output.request_id])
+    # Whose load failed comes last, and need not be in the step.
+    outputs.sort(key=lambda o: (not o.new_token_ids, place.get(o.request_id, len(ids))))
     return outputs

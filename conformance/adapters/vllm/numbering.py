@@ -102,9 +102,27 @@ class ChainNumbers:
         many = len(hashes) if many is None else many
         if len(self._of) > self._sweep_above:
             self._sweep()
-        runs: list[Run] = []
-        self._extend(runs, hashes[:many])
+        runs = self._runs(hashes[:many])
         self._live[id] = (runs, many, hashes)
+        return runs
+
+    def _runs(self, hashes: Sequence[bytes]) -> list[Run]:
+        """The numbers of hashes, as runs. Mostly all behind the first new one are new, too."""
+        numbers = list(map(self._of.get, hashes))
+        known = numbers.index(None) if None in numbers else len(numbers)
+        runs: list[Run] = []
+        start = numbers[0] if known else None
+        if start is not None and numbers[:known] == list(range(start, start + known)):
+            runs.append([start, known])
+        else:
+            self._extend(runs, hashes[:known])
+        first = self.all_new(hashes[known:]) if known < len(hashes) else None
+        if first is None:
+            self._extend(runs, hashes[known:])
+        elif runs and sum(runs[-1]) == first:
+            runs[-1][1] += len(hashes) - known
+        else:
+            runs.append([first, len(hashes) - known])
         return runs
 
     def remove(self, id: str) -> None:
@@ -158,7 +176,7 @@ class ChainNumbers:
         self._next = fresh
         return told
 
-    def all_new(self, hashes: list[bytes]) -> int | None:
+    def all_new(self, hashes: Sequence[bytes]) -> int | None:
         """The first number of hashes that have none and differ: they get consecutive ones.
 
         None, and nothing is changed, where that is not so.

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from nullblock.conformance.adapters.vllm import groups, items
+from nullblock.conformance.adapters.vllm import groups, items, remote
 from nullblock.conformance.adapters.vllm.backlog import Backlog
 from nullblock.conformance.adapters.vllm.configuration import events_are_on
 from nullblock.conformance.adapters.vllm.filling import Filling
@@ -20,6 +20,7 @@ from nullblock.conformance.adapters.vllm.numbering import (
 )
 from nullblock.conformance.adapters.vllm.seen import Arrival, Counts
 from nullblock.conformance.adapters.vllm.settings import Settings
+from nullblock.conformance.adapters.vllm.talk import Talk
 
 Fields = dict[str, Any]
 COUNTS = ("num_free", "num_running", "num_waiting")
@@ -31,6 +32,26 @@ def queues_of(scheduler: Any) -> tuple[Any, ...]:
     """Where requests wait, those that were passed over first; 0.32.0 has other queues."""
     names = ("skipped_waiting", "kv_holding_waiting", "waiting")
     return tuple(getattr(scheduler, name) for name in names if hasattr(scheduler, name))
+
+
+def limits(request: Any) -> Fields:
+    """How long a prompt is, and how long its output may be."""
+    parameters = request.sampling_params
+    facts: Fields = {"prompt": request.num_prompt_tokens, "max_tokens": request.max_tokens}
+    if parameters is not None and parameters.min_tokens:
+        facts["min_tokens"] = parameters.min_tokens
+    return facts
+
+
+def clamped(facts: Fields) -> list[str]:
+    """Features that say which numbers the format does not have, which are put right."""
+    features = []
+    for name in ("max_tokens", "min_tokens", "priority"):
+        told = facts.get(name, 0)
+        if not -WORD <= told < WORD:
+            facts[name] = min(max(told, -WORD), WORD - 1)
+            features.append(f"{name}_beyond_64_bits")
+    return features
 
 
 class Observer:
@@ -57,6 +78,9 @@ class Observer:
         encodes = items.constants(scheduler) is not None
         self.items = ItemNumbers(scheduler.encoder_cache_manager) if encodes else None
         """Where the model has an encoder."""
+        self.answers: remote.Answers | None = getattr(scheduler, "_nullblock_connector", None)
+        """Where the engine has a KV connector."""
+        self.kept = remote.KeptNumbers(scheduler, self._let_go)
         self.awaiting: dict[str, Any] = {}
         """Requests whose grammar was not compiled when they were looked at last."""
         self.filling: dict[str, Filling] = {}
@@ -67,10 +91,12 @@ class Observer:
         """Whether some request had a feature: it may have an end that is none."""
         self.sessions = False
         """Whether some request may get more input: that fills blocks, too."""
-        self.irregular = False
+        self.talk = Talk()
+        self.irregular = self.answers is not None
         """Whether it takes a look at each request to know who fills a block, and at once: there
         are sessions, ids return, or running requests were reset with steps in flight, since when
-        the engine may give tokens other places than it computed them for."""
+        the engine may give tokens other places than it computed them for. With a KV connector it
+        may at any time: loads fail."""
         self.end_tokens: set[int] = set()
         """Every token that ends some request: eos or stop id."""
         self.first_arrival: float | None = None
@@ -105,17 +131,10 @@ class Observer:
         return record
 
     def _facts(self, request: Any, features: list[str]) -> Fields:
-        parameters = request.sampling_params
-        facts: Fields = {"prompt": request.num_prompt_tokens, "max_tokens": request.max_tokens}
-        if parameters is not None and parameters.min_tokens:
-            facts["min_tokens"] = parameters.min_tokens
+        facts = limits(request)
         if request.priority:
             facts["priority"] = request.priority
-        for name in ("max_tokens", "min_tokens", "priority"):
-            told = facts.get(name, 0)
-            if not -WORD <= told < WORD:
-                facts[name] = min(max(told, -WORD), WORD - 1)
-                features.append(f"{name}_beyond_64_bits")
+        features += clamped(facts)
         if self.by_priority:
             if self.first_arrival is None:
                 self.first_arrival = request.arrival_time
@@ -141,6 +160,13 @@ class Observer:
             facts["name"] = request.request_id
         return facts
 
+    def watch(self, parameters: Any) -> None:
+        """Somebody samples with these parameters from now on, or later."""
+        if parameters is not None:
+            if parameters.eos_token_id is not None:
+                self.end_tokens.add(parameters.eos_token_id)
+            self.end_tokens.update(parameters.stop_token_ids or ())
+
     def forget(self, request: Any) -> None:
         """A request has ended."""
         id = request.request_id
@@ -155,9 +181,16 @@ class Observer:
             self.adapters.remove(id)
         if self.items is not None:
             self.items.remove(id)
-        self.chains.remove(id)
+        if self.answers is None or not self.kept.ended(id):
+            self.chains.remove(id)
+        self.talk.forget(id)
         if facts is not None and self.by_priority:
             self.ties.remove((facts.get("priority", 0), facts["arrival"]), id)
+
+    def _let_go(self, id: str) -> None:
+        """The blocks of a request that has ended are kept no longer."""
+        self.chains.remove(id)
+        self.numbers.finished(self.steps, [id], self.scheduler.requests)
 
     def before_abort(self, ids: Iterable[str] | str | None) -> list[int] | None:
         """The numbers of the requests that an abort names."""
@@ -173,6 +206,23 @@ class Observer:
             self.forget(request)
         record = {"ev": "abort", "asked": asked, "status": status.name, "aborted": aborted}
         return self.with_counts(record)
+
+    def with_abort(self) -> list[Fields]:
+        """What stands right before an ``abort``: what the connector said of those who ended."""
+        told = None if self.answers is None else self.answers.with_abort()
+        return [] if told is None else [remote.transfers(told, self.numbers.of)]
+
+    def with_call(self, sampled: Any) -> list[Fields]:
+        """What stands right before a call that raised: what the connector answered in it so far;
+        what workers reported with ``sampled``, an output.
+        """
+        if self.answers is None:
+            return []
+        of, asked = self.numbers.of, self.answers.take()
+        if asked:
+            return [remote.matched(asked, of, blocks=self.tells_blocks)]
+        told = None if sampled is None else self.answers.with_output(sampled, ())
+        return [] if told is None else [remote.transfers(told, of)]
 
     def reset(self, running: bool, ok: Any) -> Fields:
         """A ``reset`` record."""

@@ -5,7 +5,7 @@ from itertools import compress, repeat
 from operator import ne, not_
 from typing import Any
 
-from nullblock.conformance.adapters.vllm import drafts
+from nullblock.conformance.adapters.vllm import drafts, sessions
 from nullblock.conformance.adapters.vllm.filling import Edges, Filling
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
 from nullblock.conformance.adapters.vllm.seen import Proposal, Taken
@@ -56,8 +56,10 @@ class Outcomes:
                 record["stop"] = stop
         if taken.ended:
             of = self.observer.numbers.of
-            errors = [o.request_id for o in taken.ended if str(o.finish_reason) == "error"]
-            if errors:  # a grammar has rejected what was sampled
+            # A grammar has rejected what was sampled; whose load failed has no tokens.
+            ends = (o for o in taken.ended if o.new_token_ids)
+            errors = [o.request_id for o in ends if str(o.finish_reason) == "error"]
+            if errors:
                 came = dict(zip(step.ids, taken.tokens or [1] * len(step.ids), strict=True))
                 record["rejected"] = [(of[r], came[r] - 1) for r in errors]
         if self.observer.caching:
@@ -68,7 +70,7 @@ class Outcomes:
         eos, stop = [], []
         requests = map(self.observer.requests.get, step.ids)
         for request, number, tokens in zip(requests, step.numbers, frames, strict=True):
-            parameters = request.sampling_params if request is not None else None
+            parameters = self.observer.talk.parameters(request)
             if parameters is None:
                 continue
             for place, token in enumerate(tokens):
@@ -142,17 +144,14 @@ class Outcomes:
     ) -> list[tuple[int, int]]:
         """Request and chain number of what these have filled by now."""
         told: list[tuple[int, int]] = []
-        if self.observer.sessions:
-            sampled = set(step.ids if counts is None else compress(step.ids, counts))
-            for id, filling in self.observer.filling.items():
-                if id not in sampled:
-                    filling.known = len(filling.hashes)
-        backlog, chains = self.observer.backlog, self.observer.chains
+        backlog, chains, talk = self.observer.backlog, self.observer.chains, self.observer.talk
         backlog.settle()
         for filling in fillings:
+            full = len(filling.hashes)
             if filling.alive:
                 filling.hashes = filling.request.block_hashes
-            new = filling.hashes[filling.known :]
+                full = talk.known(filling.request.request_id, len(filling.hashes))
+            new = filling.hashes[filling.known : full]
             if new:
                 filling.known += len(new)
                 told += zip(repeat(filling.number), chains.each(new))
@@ -162,7 +161,10 @@ class Outcomes:
         """An ``update`` record: what the engine made of the output just recorded."""
         record: Fields = {"ev": "update+", "step": step.number}
         if taken.passed_on is not None:
-            record |= self._passed_on(step, taken.tokens, *taken.passed_on)
+            lost = taken.remote is not None and "failed" in taken.remote
+            # Whose load failed gets an output, whatever was sampled.
+            explained = None if lost else self._passed_on(step, taken.tokens, *taken.passed_on)
+            record |= self._told(*taken.passed_on) if explained is None else explained
         if taken.ended:
             record["finish"] = [self._finish(output) for output in taken.ended]
             for output in taken.ended:
@@ -170,19 +172,27 @@ class Outcomes:
                 # A session that waits for more input reports an end and goes on.
                 if request is not None and request.is_finished():
                     self.observer.forget(request)
+            if self.observer.sessions:
+                turns = sessions.turns(self.observer, taken.ended)
+                if turns:
+                    record["turns"] = turns
         return record
 
     def _passed_on(
         self, step: Step, counts: list[int] | None, ids: list[str], tokens: list[int]
-    ) -> Fields:
-        """Who got so many tokens, where it is not everybody what was sampled."""
+    ) -> Fields | None:
+        """Who got no tokens, or fewer, than were sampled; None where that does not explain it."""
         gone, cut = self._not_passed_on(step, counts, ids, tokens), None
         if gone is None and counts is not None and self.observer.drafts:
             gone, cut = drafts.passed_on(step, counts, ids, tokens) or (None, None)
         if gone is None:
-            of = self.observer.numbers.of
-            return {"ev": "update", "ids": [of[r] for r in ids], "tokens": tokens}
+            return None
         return ({"gone": gone} if gone else {}) | ({"cut": cut} if cut else {})
+
+    def _told(self, ids: list[str], tokens: list[int]) -> Fields:
+        """A whole record of who got how many tokens."""
+        of = self.observer.numbers.of
+        return {"ev": "update", "ids": [of[r] for r in ids], "tokens": tokens}
 
     def drafts(self, proposal: Proposal) -> Fields:
         """A record of the drafts that are proposed."""

@@ -48,5 +48,5 @@ def wrap(config: Any) -> None:
 
 def _complain(error: Exception) -> None:
     logging.getLogger("vllm.nullblock").warning(
-        "decisions are not recorded (%s: %s)", type(error).__name__, error
+        "nullblock: decisions are not recorded (%s: %s)", type(error).__name__, error
     )

@@ -8,7 +8,6 @@ vLLM, the variable alone is enough.) Recording changes no decision. If it fails 
 warning, and serving goes on.
 """
 
-import logging
 from functools import lru_cache
 from typing import Any
 
@@ -21,9 +20,9 @@ from vllm.v1.core.sched.scheduler import (  # type: ignore[import-not-found,unus
 )
 
 from nullblock.conformance.adapters.vllm.recording import Recording
+from nullblock.conformance.adapters.vllm.words import logger
 
 VERSION = (__version__, getattr(_version, "__commit_id__", None))
-logger = logging.getLogger("vllm.nullblock")
 
 
 class RecordingScheduler(Recording, Scheduler):  # type: ignore[misc,unused-ignore]

@@ -1,15 +1,13 @@
 """What a recording scheduler does around each call of the engine."""
 
-import logging
 import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
-from nullblock.conformance.adapters.vllm import settings
+from nullblock.conformance.adapters.vllm import remote, settings
 from nullblock.conformance.adapters.vllm.tape import Tape
-
-logger = logging.getLogger("vllm.nullblock")
+from nullblock.conformance.adapters.vllm.words import logger
 
 
 def _engine(kind: type["Recording"]) -> dict[str, str]:
@@ -37,9 +35,12 @@ class Recording:
         super().__init__(*args, **kwargs)
         self._tape = Tape()
         self._watch_evictions()
+        self._nullblock_connector = self._tape.safely(remote.watch, self, self._noted)
+        """What a KV connector answers, where there is one."""
         self._emptied: Any = None
         """What the manager last said of emptying the prefix cache."""
         self._watch_resets()
+        self._watch_turns()
         asked = self._tape.safely(settings.from_environment, os.environ, logger.warning)
         if asked is not None:
             self._tape.start(self, asked, _engine(type(self)), late=False)
@@ -94,11 +95,14 @@ class Recording:
     def add_request(self, request: Any) -> None:
         """See ``SchedulerInterface``; so are the others."""
         engine: Any = super()
-        known = request.request_id in getattr(self, "requests", ())
+        session = getattr(self, "requests", {}).get(request.request_id)
+        known = session is not None
 
         def after(_: None) -> None:
             # More input for a session is no new request; its first one was marked resumable.
-            if not known:
+            if known:
+                self._tape.sent(request, session)
+            else:
                 self._tape.added(request)
 
         self._observed("add", lambda: engine.add_request(request), after, at_once=known)
@@ -109,6 +113,8 @@ class Recording:
         tape.unreturned += 1
         if tape.inside or not tape.running:
             return super().schedule()  # type: ignore[misc]
+        if self._nullblock_connector is not None:
+            self._nullblock_connector.clear()
         tape.inside = True
         try:
             decided = super().schedule()  # type: ignore[misc]
@@ -133,11 +139,13 @@ class Recording:
             return call(scheduler_output, model_runner_output)
         if tape.drafts:
             tape.safely(tape.before_update, model_runner_output)
+        if self._nullblock_connector is not None:
+            self._nullblock_connector.clear()
         tape.inside = True
         try:
             result = call(scheduler_output, model_runner_output)
         except BaseException as error:
-            tape.safely(tape.raised, "update", error)
+            tape.safely(tape.raised, "update", error, model_runner_output)
             raise
         finally:
             tape.inside = False
@@ -168,6 +176,8 @@ class Recording:
         alive: dict[str, Any] = {}
         asked: list[int] | None = None
         if observed:
+            if self._nullblock_connector is not None:
+                self._nullblock_connector.clear()
             tape.safely(tape.catch_up)
             alive = dict(self.requests)  # type: ignore[attr-defined]
             asked = tape.safely(lambda: tape.observer.before_abort(request_ids))
@@ -175,7 +185,8 @@ class Recording:
         def after(result: list[tuple[str, int]]) -> None:
             if observed:
                 ended = [alive[id] for id in map(_id_of, result)]
-                tape.write(tape.observer.abort(asked, finished_status, ended))
+                told = tape.observer.with_abort()
+                tape.write(*told, tape.observer.abort(asked, finished_status, ended))
 
         return self._observed(
             "abort", lambda: engine.finish_requests(request_ids, finished_status), after
@@ -216,6 +227,11 @@ class Recording:
             lambda _: tape.encoder_was_reset(),
         )
 
+    def _noted(self, note: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+        """The connector was called; that is of interest while the engine is inside a call."""
+        if self._tape.inside:
+            self._tape.safely(lambda: note(*args, **kwargs))
+
     def _watch_evictions(self) -> None:
         """The manager's ``evict_blocks`` is called past the scheduler."""
         manager: Any = getattr(self, "kv_cache_manager", None)
@@ -244,6 +260,22 @@ class Recording:
             return self._emptied
 
         manager.reset_prefix_cache = watched
+
+    def _watch_turns(self) -> None:
+        """Where a session takes a chunk is inside other calls."""
+        take_chunk = getattr(self, "_update_request_as_session", None)
+        if take_chunk is None:
+            return
+
+        def watched(session: Any, update: Any) -> Any:
+            tape = self._tape
+            before = tape.safely(tape.before_turn, session) if tape.running else None
+            result = take_chunk(session, update)
+            if before is not None and tape.running:
+                tape.safely(tape.took, session, *before)
+            return result
+
+        self._update_request_as_session = watched
 
     def shutdown(self) -> None:
         """Seal the recording."""

@@ -2,18 +2,23 @@
 
 Nothing of the engine's is held that it would let go of at once: memory is quickest used again.
 Lists that run in parallel are in schedule order, and are never changed: calls share them.
+
+What waits here is counted by Python's garbage collector, which looks through all that is young
+whenever there are 700 more of it. So these are no objects that it counts (none of them refers to
+itself), and hold few.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
 
 Counts = tuple[int, int, int]
 """Free blocks, how many run, how many wait."""
 
 
-class New(NamedTuple):
+class New(Struct, gc=False, eq=False):
     """A request that the worker has not seen."""
 
     id: str
@@ -23,7 +28,7 @@ class New(NamedTuple):
     """Tokens that it has beyond its prompt."""
 
 
-class Others(NamedTuple):
+class Others(Struct, gc=False, eq=False):
     """What few steps have: whoever does not just go on."""
 
     new: list[New]
@@ -35,10 +40,16 @@ class Others(NamedTuple):
 
 
 NO_OTHERS = Others([], [], {}, [], [])
+NOBODY: list[Any] = []
+"""A list that calls share."""
 
 
-@dataclass(slots=True, eq=False)
-class Seen:
+def spread(blocks: Any) -> Any:
+    """The blocks of one, by group; ``blocks`` as ``Seen`` has them."""
+    return ((blocks,),) if isinstance(blocks, int) else blocks
+
+
+class Seen(Struct, gc=False, eq=False):
     """A step that was decided."""
 
     number: int
@@ -51,8 +62,11 @@ class Seen:
     """Those that the worker has seen; ``ids``, where that is everybody."""
     words: "array[int] | None"
     """Of those: their computed tokens, then their outputs; None where a count has no word."""
-    groups: Any
-    """Of those: the blocks given to each; empty where nobody got one."""
+    gets: Sequence[int]
+    """Of those: the places of the ones that got blocks."""
+    blocks: Sequence[Any]
+    """What each of these got: a number where it is one block of the only group, else what the
+    engine says, by group."""
     others: Others
     prefix: list[int]
     counted: Counts | None
@@ -71,6 +85,8 @@ class Seen:
     """Items that it computes, whose and where, and what is evicted; None: nothing."""
     compiled: list[str] | None = None
     """Whose grammars were found to be compiled; None: nobody's."""
+    asked: list[dict[str, Any]] | None = None
+    """What a KV connector answered; None: it was not asked."""
     loose: bool = False
     """Whether tokens may end elsewhere than the step says: somebody was preempted meanwhile."""
 
@@ -93,7 +109,7 @@ class Seen:
             yield from zip(self.known[start:], pairs, strict=True)
 
 
-class Taken(NamedTuple):
+class Taken(Struct, gc=False, eq=False):
     """An output that was taken in, and what the engine made of it."""
 
     step: Seen
@@ -108,6 +124,8 @@ class Taken(NamedTuple):
     full: list[int] | None
     """How many block hashes each has, where they are looked up."""
     counted: Counts | None
+    remote: dict[str, Any] | None = None
+    """What workers of a KV connector reported with it; None: nothing."""
 
     @property
     def plain(self) -> bool:
@@ -116,7 +134,7 @@ class Taken(NamedTuple):
         return self.tokens is None and not odd
 
 
-class Arrival(NamedTuple):
+class Arrival(Struct, gc=False, eq=False):
     """A request that was taken."""
 
     request: Any
@@ -125,7 +143,7 @@ class Arrival(NamedTuple):
     """Full ones of its prompt."""
 
 
-class Proposal(NamedTuple):
+class Proposal(Struct, gc=False, eq=False):
     """Drafts for the steps to come."""
 
     ids: list[str]

@@ -16,11 +16,14 @@ Without ``NULLBLOCK_TRACE`` nothing is recorded, and nothing is done. A value th
 is passed over, with one warning.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 VARIABLE = "NULLBLOCK_TRACE"
+PROCESS = "{pid}"
+"""In the value of that variable: the number of the process."""
 MEGABYTE = 2**20
 OBSERVABLE = frozenset({"blocks", "counts", "events"})
 """Block ids; how many blocks are free, requests running and waiting; KV events."""
@@ -46,7 +49,7 @@ def from_environment(
     environment: Mapping[str, str], complain: Callable[[str], Any]
 ) -> Settings | None:
     """What is asked; None: nothing. ``complain`` is called at most once, with one line."""
-    where = environment.get(VARIABLE, "").strip()
+    where = environment.get(VARIABLE, "").strip().replace(PROCESS, str(os.getpid()))
     if not where:
         return None
     wrong: list[str] = []

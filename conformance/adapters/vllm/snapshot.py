@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import json
 
-from nullblock.conformance.adapters.vllm import drafts
+from nullblock.conformance.adapters.vllm import drafts, remote, sessions
 from nullblock.conformance.adapters.vllm.look import Look
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
 from nullblock.conformance.adapters.vllm.step import Step
@@ -32,8 +32,15 @@ def snapshot(observer: Observer, steps: Steps) -> bytes:
 def adopt(observer: Observer, look: Look) -> None:
     """Learn what an engine in the middle of its work has: its requests and its cache."""
     for id, request in observer.scheduler.requests.items():
+        if request.is_finished():
+            observer.numbers.number(id)
+            observer.chains.add(id, request.block_hashes if observer.caching else [])
+            observer.kept.ids.append(id)
+            continue
         observer.add(look.add(request))
         observer.arrived[id] = -1
+        if request.resumable:
+            sessions.adopt(observer, request)
     for _, hash, _ in _cached(observer):
         observer.chains.cached(hash)
 
@@ -48,7 +55,11 @@ def state(observer: Observer, steps: Steps) -> Fields:
         "running": [of[r.request_id] for r in scheduler.running],
         "waiting": [of[r.request_id] for r in chain(*observer.queues)],
         **_skipped(observer),
-        "requests": [_request(observer, r, managers) for r in scheduler.requests.values()],
+        "requests": [
+            _request(observer, r, managers)
+            for r in scheduler.requests.values()
+            if r.request_id not in observer.kept.ids
+        ],
     }
     if observer.tells_blocks:
         queue = observer.pool.free_block_queue.get_all_free_blocks()
@@ -59,6 +70,9 @@ def state(observer: Observer, steps: Steps) -> Fields:
             record |= _chains(observer)
     if observer.items is not None:
         record["encoder"] = observer.items.cache(observer.numbers)
+    if observer.answers is not None:
+        told = managers if observer.tells_blocks else None
+        record["remote"] = remote.state(scheduler, observer.kept, of, told)
     record["in_flight"] = [_in_flight(observer, step) for step in steps.in_flight.values()]
     record["finished"] = _numbers(of, scheduler.finished_req_ids)
     record["previous"] = _numbers(of, scheduler.prev_step_scheduled_req_ids)
@@ -102,6 +116,8 @@ def _request(observer: Observer, request: Any, managers: Any) -> Fields:
     cached = [manager.num_cached_block.get(id) for manager in managers]
     if None not in cached:
         fields["num_cached"] = cached
+    if request.resumable:
+        fields["session"] = sessions.state(request)
     return fields
 
 
@@ -112,12 +128,16 @@ def _in_flight(observer: Observer, step: Step) -> Fields:
         step.learn()  # it was decided before recording began
     nothing = [0] * len(step.ids)
     computed, outputs = (nothing, nothing) if step.counts is None else step.lists()
+    owing = observer.talk.owing.get(step.number)
     has = {} if step.seen is None else {new.id: new.outputs for new in step.seen.others.new}
     rows = zip(step.ids, step.numbers, step.tokens, computed, outputs, strict=True)
     for id, number, tokens, before, told in rows:
         request = observer.requests.get(id)
         if request is None or observer.arrived[id] >= step.number:
             gone.append(number)
+        elif owing is not None and request.resumable:
+            if id in owing:  # its prompt may be longer by now
+                owed.append(number)
         elif before + tokens >= request.num_prompt_tokens + has.get(id, told):
             owed.append(number)
     fields: Fields = {"step": step.number, "ids": step.numbers, "tokens": step.tokens}

@@ -150,8 +150,23 @@ def _places(ids: list[str], ended: Collection[str]) -> list[int]:
 
 def _absent(ids: list[str], scheduled: list[str]) -> list[int]:
     """The places of those that are not scheduled."""
+    place, others = _first_difference(ids, scheduled), len(ids) - 1
+    if place <= others and ids[place + 1 :] == scheduled[place:others]:
+        return [place] if ids[place] not in scheduled[others:] else []  # mostly it is one
     stays = list(map(set(scheduled).__contains__, ids))
     places: list[int] = []
     for _ in range(stays.count(False)):
         places.append(stays.index(False, places[-1] + 1 if places else 0))
     return places
+
+
+def _first_difference(one: list[str], other: list[str]) -> int:
+    """The first place where two lists differ; ``other``, or what follows, may be shorter."""
+    least, most = 0, min(len(one), len(other))
+    while least < most:
+        middle = (least + most + 1) // 2
+        if one[least:middle] == other[least:middle]:
+            least = middle
+        else:
+            most = middle - 1
+    return least

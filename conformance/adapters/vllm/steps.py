@@ -12,7 +12,7 @@ from typing import Any
 from nullblock.conformance.adapters.vllm import drafts, expected
 from nullblock.conformance.adapters.vllm.filling import NOBODY, Edges
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
-from nullblock.conformance.adapters.vllm.seen import New, Seen
+from nullblock.conformance.adapters.vllm.seen import New, Seen, spread
 from nullblock.conformance.adapters.vllm.step import Step
 
 ODD_SHARE = 4
@@ -184,9 +184,8 @@ class Steps:
         """The blocks of a step in which everybody goes on alike. ``opening``: the places of those
         expected to get one.
         """
-        groups = seen.groups
-        if self._gives and groups.count(None) == len(groups) - len(opening):
-            given = _one_each([groups[place] for place in opening])
+        if self._gives and seen.gets == opening:
+            given = _one_each(seen.blocks)
             if given is not None:
                 self.observer.chains.given_out += len(given)
                 if given:
@@ -199,32 +198,38 @@ class Steps:
 
     def _grown(self, lists: Fields, seen: Seen, opening: bytes | None) -> None:
         """Who gets blocks, and which. Counts what is given out."""
-        groups, chains, ids = seen.groups, self.observer.chains, seen.known
-        rest = groups
+        gets, blocks, chains, ids = seen.gets, seen.blocks, self.observer.chains, seen.known
         if opening is not None and self._gives:
-            given = _one_each(compress(groups, opening))
+            due = list(compress(range(len(opening)), opening))
+            got = dict(zip(gets, blocks, strict=True))
+            given = _one_each(map(got.get, due))
             if given is not None:
                 chains.given_out += len(given)
                 if given:
                     lists["given"] = given
-                if groups.count(None) == len(groups) - len(given):
+                for place in due:
+                    del got[place]
+                if not got:
                     return
-                rest = list(groups)
-                for place in compress(range(len(opening)), opening):
-                    rest[place] = None
-        blocks = list(filter(None, rest))
+                gets, blocks = list(got), list(got.values())
+        blocks = list(map(spread, blocks))
         chains.given_out += sum(map(len, chain.from_iterable(blocks)))
         if seen.others.resumed:
             computed, size = seen.counts()[0], self.scheduler.block_size
             for r in seen.others.resumed:
                 chains.given_out -= computed[ids.index(r)] // size * len(self.managers)
         if self.observer.tells_blocks and (blocks or opening is None):
-            numbers = map(self.observer.numbers.of.__getitem__, compress(ids, rest))
+            of = self.observer.numbers.of
+            numbers = [of[ids[place]] for place in gets]
             lists["blocks"] = list(zip(numbers, blocks, strict=True))
 
     def _new(self, new: New) -> Fields:
         hits = new.computed // self.scheduler.block_size
-        self.observer.chains.given_out += sum(len(ids) - hits for ids in new.blocks)
+        given = sum(len(ids) - hits for ids in new.blocks)
+        if self.observer.sessions:
+            held = self.observer.talk.held.pop(new.id, 0)
+            given = max(sum(map(len, new.blocks)) - held, 0) if held else given
+        self.observer.chains.given_out += given
         fields = {"id": self.observer.numbers.of[new.id], "computed": new.computed}
         if self.observer.tells_blocks:
             fields["blocks"] = new.blocks
@@ -240,7 +245,5 @@ class Steps:
 
 def _one_each(groups: Iterable[Any]) -> list[int] | None:
     """The only block of each; None where somebody has none, or several."""
-    try:
-        return [block for ((block,),) in groups]
-    except (TypeError, ValueError):
-        return None
+    blocks = list(groups)
+    return blocks if all(isinstance(block, int) for block in blocks) else None

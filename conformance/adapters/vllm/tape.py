@@ -1,7 +1,6 @@
 """One recording, from header to end. Nothing that goes wrong in here reaches the engine."""
 
 import atexit
-import logging
 import secrets
 from collections.abc import Callable
 from multiprocessing import util
@@ -9,7 +8,7 @@ from typing import Any
 
 from msgspec import json
 
-from nullblock.conformance.adapters.vllm import configuration
+from nullblock.conformance.adapters.vllm import configuration, sessions
 from nullblock.conformance.adapters.vllm.events import EventTap
 from nullblock.conformance.adapters.vllm.files import Files
 from nullblock.conformance.adapters.vllm.look import Look
@@ -18,9 +17,9 @@ from nullblock.conformance.adapters.vllm.seen import Entry
 from nullblock.conformance.adapters.vllm.settings import Settings
 from nullblock.conformance.adapters.vllm.sink import Sink
 from nullblock.conformance.adapters.vllm.snapshot import adopt, snapshot
+from nullblock.conformance.adapters.vllm.talk import owing
 from nullblock.conformance.adapters.vllm.telling import Teller
-
-logger = logging.getLogger("vllm.nullblock")
+from nullblock.conformance.adapters.vllm.words import logger
 
 MOST = 32
 """Calls that wait to be told: 16 steps, mostly, as many as are encoded at once."""
@@ -104,6 +103,9 @@ class Tape:
         seen = self._look.schedule(decided)
         if self.waiting_for_start:
             self.steps.note(seen)
+            self.observer.talk.owing[seen.number] = owing(
+                self.observer.scheduler.requests, seen.ids
+            )
             return
         self._keep(seen)
         every = self.settings.state_every
@@ -134,12 +136,31 @@ class Tape:
             return
         observer, id = self.observer, request.request_id
         with observer.backlog.lock:
+            if request.resumable and not observer.sessions:
+                self.teller.tell()  # what was seen before is told by other means than from now on
             if id in observer.numbers.of or id in self.teller.arriving:
                 self.teller.tell()
                 if id in observer.numbers.of:
                     observer.ids_return = observer.irregular = True
             self.teller.arriving.add(id)
             self._keep(self._look.add(request))
+
+    def sent(self, chunk: Any, session: Any) -> None:
+        """A session was sent a chunk, or its end."""
+        self.observer.watch(chunk.sampling_params)
+        if not self.waiting_for_start:
+            with self.observer.backlog.lock:
+                record = sessions.sent(self.observer, chunk, session)
+            self.write(record)
+
+    def before_turn(self, session: Any) -> tuple[int, Any]:
+        """A session is about to take a chunk: what is gone then."""
+        return len(session.block_hashes), session.sampling_params
+
+    def took(self, session: Any, known: int, parameters: Any) -> None:
+        """A session has taken a chunk."""
+        if not self.waiting_for_start:
+            self.observer.talk.took(session, known, parameters)
 
     def proposed(self, drafts: Any) -> None:
         """Drafts were proposed."""
@@ -178,10 +199,10 @@ class Tape:
             self.observer.items.emptied()
             self.write({"ev": "reset_encoder_cache"})
 
-    def write(self, record: dict[str, Any]) -> None:
-        """Add a record."""
+    def write(self, *records: dict[str, Any]) -> None:
+        """Add a record, and what stands right before it."""
         if not self.waiting_for_start:
-            self.observer.backlog.put((record,))
+            self.observer.backlog.put(records)
             if self.observer.backlog.due:
                 self._flush()
 
@@ -266,10 +287,13 @@ class Tape:
         if not (self._put(_lines([self._header])) and self._put(state)):
             self._dropped = 1
 
-    def raised(self, during: str, error: BaseException) -> None:
-        """The engine raised; nothing after it can be explained."""
+    def raised(self, during: str, error: BaseException, sampled: Any = None) -> None:
+        """The engine raised; nothing after it can be explained. ``sampled``: the output that was
+        to be taken in.
+        """
         self.catch_up()
-        self.write({"ev": "error", "during": during, "type": type(error).__name__})
+        record = {"ev": "error", "during": during, "type": type(error).__name__}
+        self.write(*self.observer.with_call(sampled), record)
         self.stop()
 
     def safely(self, method: Callable[..., Any], *args: Any) -> Any:

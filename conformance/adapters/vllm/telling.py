@@ -3,6 +3,7 @@
 from collections import deque
 from typing import Any
 
+from nullblock.conformance.adapters.vllm import remote
 from nullblock.conformance.adapters.vllm.alike import Alike
 from nullblock.conformance.adapters.vllm.events import EventTap, in_numbers
 from nullblock.conformance.adapters.vllm.observe import Observer
@@ -49,11 +50,18 @@ class Teller:
     def _tell(self, entry: Entry) -> None:
         if isinstance(entry, Seen):
             told: tuple[dict[str, Any], ...] = (self._step(entry),)
+            if entry.asked:
+                observer = self.observer
+                blocks = observer.tells_blocks
+                told = (remote.matched(entry.asked, observer.numbers.of, blocks=blocks), *told)
             if entry.compiled:
                 of = self.observer.numbers.of
                 told = ({"ev": "compiled", "ids": [of[id] for id in entry.compiled]}, *told)
         elif isinstance(entry, Taken):
             told = self._output(entry)
+            if entry.remote:
+                told = (remote.transfers(entry.remote, self.observer.numbers.of), *told)
+            self.observer.kept.settle()
         elif isinstance(entry, Arrival):
             told = (self.observer.add(entry),)
         else:

@@ -1,14 +1,19 @@
 """The page: one article a trace."""
 
+import json
 from collections.abc import Iterator, Sequence
 
-from nullblock.conformance.checker.explanation import Explanation, describe
+from msgspec import UNSET, to_builtins
+
+from nullblock.conformance.checker.explanation import Explanation, describe, when
 from nullblock.conformance.checker.page import pool, steps
+from nullblock.conformance.checker.report import never_exercised
 from nullblock.conformance.checker.verdict import First, Verdict
 from nullblock.conformance.minimal.document import written
 from nullblock.conformance.page.html import Child, Element, document, el, items, join, table
 from nullblock.conformance.page.style import STYLE
 from nullblock.conformance.strength.measure import Notice
+from nullblock.conformance.trace.records import Header
 from nullblock.spec.catalogue import catalogue
 
 
@@ -55,6 +60,7 @@ def _parts(v: Verdict, notices: Sequence[Notice]) -> Iterator[Child]:
 def _basis(v: Verdict) -> str:
     text = f"profile {v.profile}: " if v.profile else ""
     text += f"{v.steps:,} steps decided again, {v.decisions:,} decisions compared"
+    text += f", from step {v.began_after + 1:,} of the recording on" if v.began_after else ""
     if v.replay is not None:
         engine = v.replay.header.engine
         text += f". Recorded from {engine.name} {engine.version}"
@@ -62,7 +68,8 @@ def _basis(v: Verdict) -> str:
 
 
 def _fault(first: First, e: Explanation, v: Verdict) -> Iterator[Child]:
-    yield el("h2", f"The first wrong decision: step {first.step}, {first.what}")
+    step = when(first.step, v.replay.steps) if v.replay is not None else f"step {first.step}"
+    yield el("h2", f"The first wrong decision: {step}, {first.what}")
     yield el("p", f"line {first.line} of {first.file}", class_="dim")
     sides = (("rules", f"The rules of {v.profile} say", e.expected),) + (
         ("trace", "The trace says", e.recorded),
@@ -72,14 +79,8 @@ def _fault(first: First, e: Explanation, v: Verdict) -> Iterator[Child]:
         for side, title, value in sides
     )
     yield el("div", *cards, class_="sides")
-    yield el(
-        "section",
-        el("h3", str(first.rule)),
-        el("p", e.sentence),
-        el("p", e.note) if e.note else None,
-        el("p", f"Source in vLLM: {e.source}", class_="dim") if e.source else None,
-        class_="card",
-    )
+    if e.sentence:
+        yield _rule(first, e)
     if e.because:
         yield el("h2", "What decided")
         yield items(list(e.because), ordered=True)
@@ -91,8 +92,42 @@ def _fault(first: First, e: Explanation, v: Verdict) -> Iterator[Child]:
     lines += [describe(b) for b in e.blocks]
     if lines:
         yield items(lines)
+    if v.replay is not None:
+        yield from _recorded(v.replay.header)
     rows: list[list[Child]] = [[str(line), what] for line, what in e.before]
     yield table(["line", "record"], rows, "The last lines before it")
+
+
+def _rule(first: First, e: Explanation) -> Element:
+    return el(
+        "section",
+        el("h3", str(first.rule)),
+        el("p", e.sentence),
+        el("p", e.note) if e.note else None,
+        el("p", f"Source in vLLM: {e.source}", class_="dim") if e.source else None,
+        class_="card",
+    )
+
+
+def _recorded(header: Header) -> Iterator[Child]:
+    """Who decided, with which settings, and how requests are found in the server's log."""
+    engine = {"engine": f"{header.engine.name} {header.engine.version}"}
+    for name in ("commit", "scheduler"):
+        told = getattr(header.engine, name)
+        engine[name] = "not recorded" if told is UNSET else told
+    values = engine | {n: json.dumps(x) for n, x in to_builtins(header.config).items()}
+    rows: list[list[Child]] = [[name, value] for name, value in values.items()]
+    yield el(
+        "details",
+        el("summary", "The engine and its settings, as recorded"),
+        table(["setting", "value"], rows, "Compare them with those of the server"),
+    )
+    yield el(
+        "p",
+        "Requests have numbers here: their own ids are told where NULLBLOCK_TRACE_NAMES=1 is set "
+        "while recording.",
+        class_="dim",
+    )
 
 
 def _damage(first: First) -> Iterator[Child]:
@@ -139,7 +174,7 @@ def _evidence(v: Verdict) -> Iterator[Child]:
     rows: list[list[Child]] = [
         [s.id, f"{v.rules[s.id]:,}", s.sentence] for s in rules if s.id in v.rules
     ]
-    never = [s.id for s in rules if s.id not in v.rules]
+    never = never_exercised(v)
     yield el("h2", "What the verdict rests on")
     yield el(
         "details",

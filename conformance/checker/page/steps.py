@@ -100,9 +100,10 @@ def draw(verdict: Verdict, about: Iterable[int]) -> Element | None:
     left_out = len(rows) - most
     rows = sorted(rows[:most])
     label = f"{len(rows)} requests in steps {found.steps[0]} to {last}"
-    fault = verdict.verdict == "VIOLATION"
+    wrong = verdict.verdict == "VIOLATION" and verdict.first is not None
+    fault = verdict.first.step if wrong and verdict.first is not None else None
     note = f"{label}, as recorded" + (f"; {left_out} more are left out" if left_out > 0 else "")
-    note += "; the wrong decision is framed" if fault else ""
+    note += "; the wrong decision is framed" if fault in shown else ""
     svg = picture.draw(found, rows, label, wanted=wanted, fault=fault)
     return el(
         "figure",

@@ -17,7 +17,8 @@ def draw(told: Told) -> Iterator[Child]:
     found = charted(told)
     if found.cells:
         label = f"{len(found.cells)} requests in {len(told.beats)} actions"
-        svg = chart.draw(*(found, list(found.cells), label), fault=not told.repeats, every=1)
+        fault = None if told.repeats else found.steps[-1]
+        svg = chart.draw(*(found, list(found.cells), label), fault=fault, every=1)
         yield el("figure", el("div", svg, class_="wide"), chart.legend())
     yield pool.legend("changed by the action")
     carried = [b.frame for b in told.beats]

@@ -1,0 +1,126 @@
+"""Streaming sessions in a recording: what they are sent, and what they take of it.
+
+Nothing in here is called while no request is a session.
+"""
+
+from typing import Any
+
+from nullblock.conformance.adapters.vllm.configuration import request_features
+from nullblock.conformance.adapters.vllm.numbering import runs
+from nullblock.conformance.adapters.vllm.observe import Fields, Observer, clamped, limits
+
+OF_A_CHUNK = ("pooling", "multimodal", "prompt_embeds", "repetition_detection")
+"""Features that a chunk brings into its session; the engine looks at no others of a chunk's."""
+
+
+def sent(observer: Observer, chunk: Any, session: Any) -> Fields:
+    """A ``chunk`` or ``session_end`` record: what arrived for a session."""
+    id = chunk.request_id
+    number = observer.numbers.of[id]
+    if not chunk.resumable:
+        ended = bool(session.is_finished())
+        if ended:
+            observer.forget(session)
+        return {"ev": "session_end", "id": number} | ({"ended": True} if ended else {})
+    record: Fields = {"ev": "chunk", "id": number, **_arrived(chunk)}
+    now = taken(observer, id)
+    return record | ({} if now is None else {"taken": now})
+
+
+def _arrived(chunk: Any) -> Fields:
+    """What is told of a chunk that arrives."""
+    facts = limits(chunk)
+    features = [name for name in request_features(chunk) if name in OF_A_CHUNK]
+    return _with(facts, features)
+
+
+def _queued(update: Any) -> Fields:
+    """The same of one in the queue of its session."""
+    parameters = update.sampling_params
+    facts: Fields = {
+        "prompt": len(update.prompt_token_ids or ()),
+        "max_tokens": update.max_tokens,
+    }
+    if parameters is not None and parameters.min_tokens:
+        facts["min_tokens"] = parameters.min_tokens
+    brings = (
+        parameters is None,
+        bool(update.mm_features),
+        update.prompt_token_ids is None,
+        getattr(parameters, "repetition_detection", None) is not None,
+    )
+    return _with(facts, [name for name, yes in zip(OF_A_CHUNK, brings, strict=True) if yes])
+
+
+def _with(facts: Fields, features: list[str]) -> Fields:
+    features = features + clamped(facts)
+    return facts | ({"features": features} if features else {})
+
+
+def taken(observer: Observer, id: str) -> Fields | None:
+    """What a session has taken, and what follows for what is known of it; None: nothing."""
+    found = observer.talk.taken.pop(id, None)
+    if found is None:
+        return None
+    request, facts = found.request, observer.facts[id]
+    rest = {n: v for n, v in facts.items() if n not in ("prompt", "max_tokens", "min_tokens")}
+    now = limits(request)
+    clamped(now)
+    observer.facts[id] = now | rest
+    told: Fields = {"tokens": found.tokens}
+    filling = observer.filling.get(id)
+    if filling is not None:
+        hashes = request.block_hashes[found.known : found.full]
+        observer.backlog.settle()
+        told["chain"] = runs(observer.chains.each(hashes))
+        filling.known = found.full
+    return told
+
+
+def turns(observer: Observer, ended: list[Any]) -> list[Fields]:
+    """Of the outputs that say so, sessions that have not ended, and what each has taken."""
+    found = []
+    for output in ended:
+        request = observer.requests.get(output.request_id)
+        if request is not None and not request.is_finished():
+            id = output.request_id
+            observer.talk.held[id] = held(observer, id)
+            now = taken(observer, id)
+            told = {} if now is None else {"taken": now}
+            found.append({"id": observer.numbers.of[id], **told})
+    observer.talk.taken.clear()
+    return found
+
+
+def adopt(observer: Observer, request: Any) -> None:
+    """A session that was there when recording began."""
+    for chunk in request.streaming_queue or ():
+        if chunk is not None:
+            observer.watch(chunk.sampling_params)
+    if request.status.name != "RUNNING":
+        observer.talk.held[request.request_id] = held(observer, request.request_id)
+
+
+def held(observer: Observer, id: str) -> int:
+    """The blocks in the tables of a request."""
+    coordinator = observer.scheduler.kv_cache_manager.coordinator
+    managers = coordinator.single_type_managers
+    return sum(len(manager.req_to_blocks.get(id, ())) for manager in managers)
+
+
+def state(request: Any) -> Fields:
+    """What a ``state`` record tells of a session besides."""
+    fields: Fields = {}
+    queue = list(request.streaming_queue or ())
+    ended = None in queue
+    chunks = queue[: queue.index(None)] if ended else queue
+    if chunks:
+        fields["chunks"] = [_queued(chunk) for chunk in chunks]
+    if ended:
+        fields["ended"] = True
+    lost = request.num_prompt_tokens + request.num_output_tokens - request.num_tokens
+    if lost:
+        fields["lost"] = lost
+    if isinstance(request.stop_reason, int):
+        fields["by_stop_id"] = True
+    return fields

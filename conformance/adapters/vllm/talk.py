@@ -1,0 +1,58 @@
+"""What is kept of streaming sessions while the engine is inside a call, and between calls.
+
+Nothing in here is called while no request is a session.
+"""
+
+from typing import Any, NamedTuple
+
+
+class Taken(NamedTuple):
+    """A session has taken a chunk."""
+
+    request: Any
+    known: int
+    """Its full blocks before."""
+    full: int
+    """Its full blocks with it, as far as they have a hash."""
+    tokens: int
+    """What it has then."""
+    parameters: Any
+    """The sampling parameters of its turn before."""
+
+
+class Talk:
+    """What sessions do while the engine is inside a call. Memory: the sessions alive."""
+
+    def __init__(self) -> None:
+        self.taken: dict[str, Taken] = {}
+        """Since the call began."""
+        self.owing: dict[int, frozenset[str]] = {}
+        """Of each step in flight since there are sessions: who gets a token from it."""
+        self.held: dict[str, int] = {}
+        """Blocks of sessions that stopped and wait, which they are not given again."""
+
+    def took(self, request: Any, known: int, parameters: Any) -> None:
+        """A session has taken a chunk; ``known``: its full blocks before."""
+        full, tokens = len(request.block_hashes), request.num_tokens
+        self.taken[request.request_id] = Taken(request, known, full, tokens, parameters)
+
+    def parameters(self, request: Any) -> Any:
+        """The sampling parameters by which a request took the output at hand; None: it is gone."""
+        if request is None:
+            return None
+        taken = self.taken.get(request.request_id)
+        return request.sampling_params if taken is None else taken.parameters
+
+    def known(self, id: str, many: int) -> int:
+        """Of so many full blocks those that were full without the chunk that is taken now."""
+        taken = self.taken.get(id)
+        return many if taken is None else taken.known
+
+    def forget(self, id: str) -> None:
+        """A request has ended."""
+        self.held.pop(id, None)
+
+
+def owing(requests: dict[str, Any], ids: list[str]) -> frozenset[str]:
+    """Who gets a token from the step that was just decided."""
+    return frozenset(id for id in ids if not requests[id].is_prefill_chunk)
