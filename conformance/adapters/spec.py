@@ -64,13 +64,12 @@ class _Spec:
         self.config = config
         self.drafts = Drafts.of(scenario, config.semantics)
         self.grammar = Grammars()
-        connector = scenario.connector
-        self.remote = RemoteKV(scenario, dict(connector.matched) if connector else {})
-        covered = block_sizes(scenario)[1]
+        matched = scenario.connector.matched if scenario.connector else {}
+        self.remote = RemoteKV(scenario, dict(matched))
         self.apart = num_sink_blocks(scenario)
         """Blocks that no request ever gets."""
         told = self.drafts, self.grammar, self.remote
-        self.k = Tokens(config, scenario.kv_events, *told, covered)
+        self.k = Tokens(config, scenario.kv_events, *told, block_sizes(scenario)[1])
         self.s: Any = self.k.start()
         self.rejected: list[Refusal] = []
         self.ended: dict[int, frozenset[str]] | None = None
