@@ -69,6 +69,13 @@ def grows_otherwise(s: State, t: Value) -> Value:
     return either(is_gap(s, t), moves_along(s, t)) if is_aligned(s, t) else False
 
 
+def next_swept(s: State, t: Value, passed: Value) -> Value:
+    """The place right before those whose states the actor has given back of an aligned table, from
+    the place of the last settled one on; negative: there is none.
+    """
+    return least(passed, s.tlen[t]) - 1 - s.swept[t]
+
+
 @clause("GROUP-28")
 def goes_back(s: State, t: Value, i: Value, passed: Value) -> Value:
     """Of an aligned table the states go back that stand right before the place of the last settled
@@ -77,7 +84,7 @@ def goes_back(s: State, t: Value, i: Value, passed: Value) -> Value:
     Source: MambaManager.remove_skipped_blocks. Another one stays until its request leaves: that
     takes steps of more than one block, and more states beside than a block has tokens.
     """
-    nearest = least(passed, s.tlen[t]) - 1 - s.swept[t]
+    nearest = next_swept(s, t, passed)
     sweeps = both(nearest >= 0, s.tab[t, nearest] != s.k.NULL)
     return ite(sweeps, i == nearest, both(i == s.before[t] - 1, i < passed))
 

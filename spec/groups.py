@@ -146,12 +146,16 @@ def outlived(s: State, t: Value) -> Value:
     return passed(s, t, settled_states(s, t, least(verified(s, r), s.k.max_len)))
 
 
-def is_outlived(s: State, t: Value, i: Value) -> Value:
+def is_behind(s: State, t: Value, i: Value) -> Value:
     """Whether table t holds a block at place i that no later token of its request sees."""
-    gone = outlived(s, t)
+    return both(in_table(s, t, i), i < outlived(s, t))
+
+
+def is_outlived(s: State, t: Value, i: Value) -> Value:
+    """Whether it is one that goes back now: in an aligned table not each does (GROUP-28)."""
     if is_aligned(s, t):
-        return both(in_table(s, t, i), goes_back(s, t, i, gone))
-    return both(in_table(s, t, i), i < gone)
+        return both(in_table(s, t, i), goes_back(s, t, i, outlived(s, t)))
+    return is_behind(s, t, i)
 
 
 def holds_outlived(s: State, t: Value) -> Value:

@@ -1,6 +1,13 @@
 """Tables of Mamba layers in the mode `align`: how they grow. Of others there is nothing here."""
 
-from nullblock.spec.aligned import is_aligned, is_gap, moves_along, next_to_move, state_before
+from nullblock.spec.aligned import (
+    is_aligned,
+    is_gap,
+    moves_along,
+    next_swept,
+    next_to_move,
+    state_before,
+)
 from nullblock.spec.hybrid import adopted, comes_next
 from nullblock.spec.kernel import State, Value, neg, require, rule
 from nullblock.spec.slots import room
@@ -76,8 +83,10 @@ def begin_sweep(s: State, r: Value) -> None:
             s.swept[t] = 0
 
 
-def sweep(s: State, t: Value, i: Value) -> None:
-    """The block at place i of table t is given back."""
+def sweep(s: State, t: Value, i: Value, passed: Value) -> None:
+    """The block at place i of table t is given back: it is swept if it stood next in the row, be
+    it the one that the last growth began with or not.
+    """
     if is_aligned(s, t):
-        if i != s.before[t] - 1:
+        if i == next_swept(s, t, passed):
             s.swept[t] += 1

@@ -81,7 +81,7 @@ def let_go(s: State, t: Value, b: Value) -> None:
     if i == least(outlived(s, t), s.tlen[t]) - 1:
         open_front(s, i + 1)
     s.tab[t, i] = s.k.NULL
-    sweep(s, t, i)
+    sweep(s, t, i, outlived(s, t))
     release(s, t, b, i)
 
 

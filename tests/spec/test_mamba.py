@@ -168,6 +168,22 @@ def test_a_state_goes_back_with_its_neighbours_or_when_it_was_the_last() -> None
     assert tables(s, "a0")[0][:8] == [0, 0, 0, 0, 0, 0, 0, 2] and holds(s)
 
 
+def test_the_state_that_the_last_growth_began_with_does_not_end_the_row() -> None:
+    """GROUP-28: no draft of the second step is accepted and both of the third are, so that two
+    states are outlived at once; the nearer is the one that the last growth began with, and the
+    one before it goes back with it, after it.
+    """
+    s = aligned(ALIGNED, num_spec_tokens=2)
+    s.k.accepted = lambda s, r: 0 if s.ntok[r] == 2 else 2
+    arrive(s, "a0", 1, 12)
+    for _ in range(3):
+        step(s)
+    assert tables(s, "a0") == [[1, 2, 3]] and s.before["a0"] == 2
+    step(s)
+    assert tables(s, "a0") == [[0, 0, 3, 4]] and holds(s)
+    assert sorted(s.stamp, key=lambda b: s.stamp[b])[-2:] == [2, 1]
+
+
 def test_the_blocks_of_a_sink_do_not_keep_a_reset_from_being_done() -> None:
     """GROUP-34, GROUP-35: in normative; in vllm-0.22.1 they do."""
     for semantics in (NORMATIVE, VLLM_0_22_1):
