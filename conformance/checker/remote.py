@@ -4,7 +4,7 @@ What the connector answers and what workers report are inputs. Whom the engine a
 local hit, and whose load begins, are decisions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -31,31 +31,17 @@ from nullblock.spec.waiting import has_no_place, lacks
 NOTHING = Transfers()
 
 
-class Holdings(dict[Any, int]):
-    """What the remote side holds of a request, as it is asked: the local hit, and what the
-    connector would load beyond it. Rules that forget it change nothing: it is asked again.
+class Asked(dict[Any, int]):
+    """What the remote side says of a request, as it is asked. Rules that forget it change nothing:
+    it is asked again.
     """
 
-    def __init__(self, k: "WithRemote") -> None:
+    def __init__(self, ask: Callable[[Any], int]) -> None:
         super().__init__()
-        self.k = k
+        self.ask = ask
 
     def __missing__(self, r: Any) -> int:
-        return self.k.asked_for(r)
-
-    def __setitem__(self, r: Any, n: Any) -> None:
-        pass
-
-
-class Doubts(dict[Any, int]):
-    """Whether the remote side does not know yet what it holds of a request that is tried."""
-
-    def __init__(self, k: "WithRemote") -> None:
-        super().__init__()
-        self.k = k
-
-    def __missing__(self, r: Any) -> int:
-        return self.k.in_doubt_about(r)
+        return self.ask(r)
 
     def __setitem__(self, r: Any, n: Any) -> None:
         pass
@@ -80,8 +66,8 @@ class WithRemote(Recorded):
 
     def blank(self, field: str) -> Any:
         if field == "remote":
-            return Holdings(self)
-        return Doubts(self) if field == "unsure" else super().blank(field)
+            return Asked(self.asked_for)
+        return Asked(self.in_doubt_about) if field == "unsure" else super().blank(field)
 
     def asked_for(self, r: Any) -> int:
         """The tokens of r that the remote side holds, now that its local hit is known."""
