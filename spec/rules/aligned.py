@@ -8,19 +8,10 @@ from nullblock.spec.aligned import (
     next_to_move,
     state_before,
 )
-from nullblock.spec.hybrid import adopted, comes_next
-from nullblock.spec.kernel import State, Value, neg, require, rule
-from nullblock.spec.slots import room
+from nullblock.spec.hybrid import adopted
+from nullblock.spec.kernel import State, Value, both, neg, require, rule
+from nullblock.spec.slots import lacks_place
 from nullblock.spec.state import turn
-
-
-def _grows(s: State, t: Value) -> None:
-    require(turn(s, s.k.owner(t)), "the request is being given slots")
-    require(s.leaving == 0, "nobody is half-way out")
-    require(s.na == s.nhit, "hits are adopted before")
-    require(is_aligned(s, t), "the table keeps the states at ends of steps alone")
-    require(s.tlen[t] < room(s, t), "a place is still missing")
-    require(comes_next(s, t, lambda u: s.tlen[u] >= room(s, u)), "none is in tables before it")
 
 
 @rule("GROUP-30", "T")
@@ -30,7 +21,8 @@ def note_before(s: State, t: Value) -> None:
 
     Source: MambaManager.allocate_new_blocks.
     """
-    _grows(s, t)
+    require(turn(s, s.k.owner(t)), "the request is being given slots")
+    require(both(is_aligned(s, t), lacks_place(s, t)), "the aligned table lacks a place")
     before = state_before(s, t, adopted(s, t))
     require(s.before[t] != before, "it is not noted yet")
     s.before[t] = before
@@ -42,7 +34,8 @@ def leave_gap(s: State, t: Value) -> None:
 
     Source: MambaManager.allocate_new_blocks.
     """
-    _grows(s, t)
+    require(turn(s, s.k.owner(t)), "the request is being given slots")
+    require(both(is_aligned(s, t), lacks_place(s, t)), "the aligned table lacks a place")
     require(s.before[t] == state_before(s, t, adopted(s, t)), "the state before is noted")
     require(is_gap(s, t), "the place lies before the state")
     s.tab[t, s.tlen[t]] = s.k.NULL
@@ -56,7 +49,8 @@ def move_state(s: State, t: Value, b: Value) -> None:
 
     Source: MambaManager.allocate_new_blocks.
     """
-    _grows(s, t)
+    require(turn(s, s.k.owner(t)), "the request is being given slots")
+    require(both(is_aligned(s, t), lacks_place(s, t)), "the aligned table lacks a place")
     require(s.before[t] == state_before(s, t, adopted(s, t)), "the state before is noted")
     require(neg(is_gap(s, t)), "no gap is left")
     require(moves_along(s, t), "a state beside has to move")
@@ -76,11 +70,10 @@ def forget_before(s: State, t: Value) -> None:
             s.swept[t] = 0
 
 
-def begin_sweep(s: State, r: Value) -> None:
+def begin_sweep(s: State) -> None:
     """Whoever asks for slots has given nothing back yet."""
     if s.k.aligns:
-        for t in s.k.tables(r):
-            s.swept[t] = 0
+        s.swept = s.k.blank("swept")
 
 
 def sweep(s: State, t: Value, i: Value, passed: Value) -> None:

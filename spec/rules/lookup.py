@@ -134,7 +134,7 @@ def ask_to_run(s: State, r: Value, n: Value) -> None:
     s.actor = r
     s.asked = n
     s.goal = least(s.comp[r], s.k.max_len) + n
-    begin_sweep(s, r)
+    begin_sweep(s)
 
 
 @rule("WAIT-7", "RI")
