@@ -68,21 +68,26 @@ LOOKS: dict[str, tuple[str, ...]] = {
 """Departures that show as a mismatch of a rule which is not the one that they break."""
 
 
-def settings(header: Header, rule: str) -> dict[str, Any]:
+def settings(header: Header, rule: str | None) -> dict[str, Any]:
     """The settings in the header that a rule depends on."""
     config = msgspec.to_builtins(header.config)
-    names = dict.fromkeys(SETTINGS.get(rule.partition("-")[0], ()))
+    names = dict.fromkeys(SETTINGS.get(family(rule), ()))
     return {name: config[name] for name in names if name in config}
 
 
-def like(rule: str, semantics: Semantics) -> tuple[Like, ...]:
+def family(rule: str | None) -> str:
+    """The family of a rule; of none, nothing."""
+    return rule.partition("-")[0] if rule is not None else ""
+
+
+def like(rule: str | None, semantics: Semantics) -> tuple[Like, ...]:
     """The known departures that would look like this, among those that the semantics is not told
     to follow.
     """
     return tuple(
         Like(d.name, d.upstream, d.story, f"{d.switch}={str(d.value).lower()}")
         for d in DEPARTURES
-        if getattr(semantics, d.switch) != d.value and _looks(d, rule)
+        if rule is not None and getattr(semantics, d.switch) != d.value and _looks(d, rule)
     )
 
 
@@ -128,15 +133,23 @@ def _others(semantics: Semantics, label: str, rule: str | None) -> Iterator[tupl
             yield name, other
 
 
-def after_raise(error: str, step: int) -> Iterator[str]:
-    """What to do where the engine raised: a server's log has what a trace does not tell."""
+def after_raise(error: str, step: int, found: tuple[str, ...]) -> Iterator[str]:
+    """What to do where the engine raised: a server's log has what a trace does not tell.
+
+    `found`: profiles and switches with which the rules raise there, too.
+    """
+    if found:
+        yield (
+            f"with any of these the rules raise there, too: {'; '.join(found)}. It may be a known "
+            "defect of that release (nullblock defects)"
+        )
     yield (
         f"look for the traceback of {error} in the server's log: the engine raised it in step "
         f"{step} of the recording, and it names the line at fault"
     )
     yield (
-        "run the minimal scenario (nullblock check --scenario FILE) on the engine: if it does not "
-        "raise there, what raised hangs on something that the trace does not tell"
+        "run the scenario of the whole run (nullblock check --scenario FILE) on the engine: if it "
+        "does not raise there, what raised hangs on something that the trace does not tell"
     )
 
 
@@ -148,7 +161,7 @@ def steps(
     alike: tuple[Like, ...],
 ) -> Iterator[str]:
     """What to do, first things first."""
-    family = m.rule.partition("-")[0]
+    kind = family(m.rule)
     engine = f"{header.engine.name} {header.engine.version}"
     if found:
         yield (
@@ -165,8 +178,8 @@ def steps(
     if told := settings(header, m.rule):
         values = ", ".join(f"{name}={value}" for name, value in told.items())
         yield f"compare with the settings that the server really ran with: {values}"
-    if family in INPUTS:
-        yield INPUTS[family]
+    if kind in INPUTS:
+        yield INPUTS[kind]
     yield (
         "run the minimal scenario (nullblock check --scenario FILE) on the engine: if it decides "
         "there as the rules do, the fault hangs on something that the trace does not tell"

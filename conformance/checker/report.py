@@ -20,6 +20,7 @@ def document(v: Verdict) -> dict[str, Any]:
         "line": v.first.line,
         "step": v.first.step,
         "rule": v.first.rule,
+        "raised": (v.first.mismatch.raised or None) if v.first.mismatch else None,
         "what": v.first.what,
         "expected": v.first.expected,
         "actual": v.first.actual,
@@ -110,7 +111,7 @@ def _case(v: Verdict) -> Case:
         classname=f"nullblock.{v.profile or 'check'}",
         name=v.trace,
         verdict=v.verdict,
-        message=v.first.what if v.first else "; ".join(v.missing),
+        message=v.first.story[0] if v.first else "; ".join(v.missing),
         text="\n".join(v.first.story if v.first else v.missing),
         out=out,
         place={"file": v.first.file, "line": str(v.first.line)}

@@ -57,8 +57,7 @@ class Case:
 def explain(case: Case, *, deep: bool = True) -> Explanation:
     """Why, whom it concerns, what to do. `deep`: read the trace once more for what decided."""
     m, replay = case.mismatch, case.replay
-    # An exception breaks no rule that could be named: the rules only do not raise there.
-    statement = next((s for s in catalogue() if s.id == m.rule and not m.raised), None)
+    statement = next((s for s in catalogue() if s.id == m.rule), None)
     moments: list[Moment] = []
     found: tuple[str, ...] = ()
     tried = ""
@@ -68,10 +67,10 @@ def explain(case: Case, *, deep: bool = True) -> Explanation:
         if replay.steps <= advice.FEW_STEPS:
             tried = "single switch of this one"
             found = advice.variants(*at, case.label)
-        elif replay.steps <= advice.SOME_STEPS:
+        elif replay.steps <= advice.SOME_STEPS and m.rule is not None:
             tried = "switch of this one that has to do with the rule"
             found = advice.variants(*at, case.label, m.rule)
-    alike = () if m.raised else advice.like(m.rule, case.semantics)
+    alike = advice.like(m.rule, case.semantics)
     return Explanation(
         expected=short(m.expected),
         recorded=short(m.actual),
@@ -86,10 +85,10 @@ def explain(case: Case, *, deep: bool = True) -> Explanation:
         variants=found,
         tried=tried,
         like=alike,
-        settings={} if m.raised else advice.settings(replay.header, m.rule),
+        settings=advice.settings(replay.header, m.rule),
         next=tuple(
-            advice.after_raise(m.raised, case.step)
-            if m.raised
+            advice.after_raise(m.raised, case.step, found)
+            if m.rule is None
             else advice.steps(m, replay.header, found, tried, alike)
         ),
     )
@@ -104,8 +103,7 @@ def tell(case: Case, e: Explanation) -> tuple[str, ...]:
 
 def _lines(case: Case, e: Explanation) -> Iterator[str]:
     m = case.mismatch
-    raised = f": the engine raised {m.raised}" if m.raised else ""
-    yield f"{when(case.step, case.replay.steps)}: {m.what}{raised}"
+    yield f"{when(case.step, case.replay.steps)}: {m.told}"
     yield f"the rules of {case.label} say: {e.expected}"
     yield f"the trace says: {e.recorded}"
     if e.sentence:

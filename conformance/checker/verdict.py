@@ -19,7 +19,7 @@ class First:
     step: int
     """The step scheduled or updated, or the last one scheduled before; 0 before any."""
     rule: str | None
-    """ID of the rule that decides otherwise; None for damage."""
+    """ID of the rule that decides otherwise; None for damage, and where the engine raised."""
     what: str
     """Which decision, in words."""
     expected: Any

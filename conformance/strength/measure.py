@@ -37,7 +37,7 @@ class Notice:
     line: int = 0
     rule: str = ""
     """The statement that the trace showed to be broken: where the mutant first decides otherwise,
-    which need not be the statement that it changes."""
+    which need not be the statement that it changes. Empty where the engine raised."""
     what: str = ""
     """The decision that it would have made otherwise; or why there was none."""
 

@@ -113,7 +113,9 @@ def test_an_engine_that_hangs_is_told_so(kind: type, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(hunting, "TRIES_THAT_HANG", 4)
     departure = found(subject_of(kind), "fcfs")
     assert departure.raised.startswith("Hangs: no answer within")
-    assert departure.why.rule == "RUN-5"
+    assert departure.why.rule is None
+    text = "\n".join(tell(departure, subject_of(kind), LABEL, None, []))
+    assert "nullblock rules" not in text and f"departs from {LABEL}\n" in text
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
