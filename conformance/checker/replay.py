@@ -265,6 +265,7 @@ class Replay:
             items.forget(self.s, record.evicted_items)
 
     def _departures(self, out: SchedulerOutput, record: Schedule) -> Iterator[Mismatch]:
+        drafts.configured(self.k, record.drafts)
         yield from remote.step(self.k, self.names.same)
         yield from decisions.schedule(out, record, self.s, self.names.same)
         yield from items.schedule(out, record)
