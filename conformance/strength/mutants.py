@@ -80,7 +80,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "admit-after-preemption",
         "waiting requests are admitted in a step that preempted",
-        ((STATE, "        s.turned == 0,\n        s.pause", "        s.pause"),),
+        ((STATE, "        s.turned == 0,\n        later.is_open", "        later.is_open"),),
         rule="WAIT-5",
         takes="a preemption that leaves budget, seats and blocks for somebody who waits",
     ),
