@@ -62,6 +62,8 @@ class Verdict:
     first: First | None = None
     missing: list[str] = field(default_factory=list)
     """What was not recorded, or is out of scope, and may have decided."""
+    seconds: float = 0.0
+    """How long the check took."""
     scenario: Scenario | None = None
     """Of a VIOLATION, if it was asked for: one that shows the same, or why there is none."""
     last: tuple[Located, ...] = field(default=(), repr=False)

@@ -93,6 +93,8 @@ class Verdict:
     first: First | None = None
     missing: list[str] = field(default_factory=list)
     """What would let more be judged."""
+    seconds: float = 0.0
+    """How long the check took."""
 
     @property
     def exit_code(self) -> int:
