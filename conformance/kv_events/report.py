@@ -21,7 +21,7 @@ _ABSENT = (
 def document(v: Verdict) -> dict[str, Any]:
     """A verdict as JSON."""
     evidence = asdict(v.evidence)
-    for name in ("media", "fields"):
+    for name in ("media", "fields", "unknown"):
         evidence[name] = dict(sorted(evidence[name].items()))
     laws = v.evidence.judged
     evidence["judged"] = {id: laws[id] for id in sorted(laws, key=order)}
@@ -89,6 +89,8 @@ def counts(e: Evidence) -> list[str]:
         lines.append(f"not judged, events of other media: {_listed(e.media)}")
     if e.fields:
         lines.append(f"not judged, fields: {_listed(e.fields)}")
+    if e.unknown:
+        lines.append(f"not judged, unknown events: {_listed(e.unknown)}")
     return lines
 
 
