@@ -23,6 +23,7 @@ from nullblock.conformance.console import (
 )
 from nullblock.conformance.options import Settings
 from nullblock.conformance.strength.measure import Asked, Notice
+from nullblock.conformance.trace.records import Error
 from nullblock.conformance.trace.source import recordings
 from nullblock.conformance.verdicts import worst
 from nullblock.spec.profiles import Semantics
@@ -104,7 +105,8 @@ def command(
         if not as_json:
             _show(verdict)
         if strength:
-            asked = Asked(Path(name), profile_name, tuple(settings or ()))
+            raised = any(isinstance(located.record, Error) for located in verdict.last)
+            asked = Asked(Path(name), profile_name, tuple(settings or ()), raised)
             notices.append(_measured(asked, verdict, as_json))
     if as_json:
         found = _documents(verdicts, notices)
