@@ -17,6 +17,18 @@ from nullblock.spec.profiles import PROFILES, Semantics, meaning
 FEW_STEPS, SOME_STEPS = 300, 5000
 """Steps up to which a trace is judged again by every other semantics, and by those whose switch
 has to do with the rule."""
+FEW = 2
+"""Known departures that are told at length."""
+HOW = (
+    "a vLLM: tests/oracle/README.md of this project; a scheduler of one's own: pytest "
+    "--nullblock-scheduler; nullblock run tells what the rules decide"
+)
+"""How an engine is given a scenario."""
+NAMES = (
+    "requests have numbers here, in order of arrival: to find them in the server's log, record "
+    "with NULLBLOCK_TRACE_NAMES=1"
+)
+"""What a story says that cannot name its requests."""
 _ID = re.compile(r"\b[A-Z]+-[1-9][0-9]*\b")
 
 BUDGET = ("max_num_scheduled_tokens", "long_prefill_token_threshold", "enable_chunked_prefill")
@@ -148,8 +160,9 @@ def after_raise(error: str, step: int, found: tuple[str, ...]) -> Iterator[str]:
         f"{step} of the recording, and it names the line at fault"
     )
     yield (
-        "run the scenario of the whole run (nullblock check --scenario FILE) on the engine: if it "
-        "does not raise there, what raised hangs on something that the trace does not tell"
+        "run the scenario of the whole run (nullblock check --scenario FILE) on the engine "
+        f"({HOW}): if it does not raise there, what raised hangs on something that the trace does "
+        "not tell"
     )
 
 
@@ -173,16 +186,18 @@ def steps(
         yield f"no other profile, and no {tried}, explains it: the semantics is not to blame"
     else:
         yield f"judge it by another profile if {engine} is not what the profile stands for"
-    for d in alike:
+    for d in alike[:FEW]:
         yield f"it looks like the known departure {d.name} (upstream {d.upstream}): {d.story}"
+    if more := [d.name for d in alike[FEW:]]:
+        yield f"or like {', '.join(more)} (nullblock explore --departures NAME tells each)"
     if told := settings(header, m.rule):
         values = ", ".join(f"{name}={value}" for name, value in told.items())
         yield f"compare with the settings that the server really ran with: {values}"
     if kind in INPUTS:
         yield INPUTS[kind]
     yield (
-        "run the minimal scenario (nullblock check --scenario FILE) on the engine: if it decides "
-        "there as the rules do, the fault hangs on something that the trace does not tell"
+        f"run the minimal scenario (nullblock check --scenario FILE) on the engine ({HOW}): if it "
+        "decides there as the rules do, the fault hangs on something that the trace does not tell"
     )
     yield (
         "if it decides there as it was recorded, it is a defect of the engine: report it with "

@@ -59,11 +59,12 @@ def explain(case: Case, *, deep: bool = True) -> Explanation:
     m, replay = case.mismatch, case.replay
     statement = next((s for s in catalogue() if s.id == m.rule), None)
     moments: list[Moment] = []
+    names: dict[int, str] = {}
     found: tuple[str, ...] = ()
     tried = ""
     if deep and case.path is not None:
         at = (case.path, case.line, case.file, case.semantics)
-        moments = trail.follow(*at)
+        moments = trail.follow(*at, names)
         if replay.steps <= advice.FEW_STEPS:
             tried = "single switch of this one"
             found = advice.variants(*at, case.label)
@@ -79,7 +80,7 @@ def explain(case: Case, *, deep: bool = True) -> Explanation:
         source=statement.source if statement else "",
         because=tuple(_because(m, moments)),
         totals=views.totals(replay),
-        requests=tuple(views.request(replay, r) for r in _requests(m, moments)),
+        requests=tuple(views.request(replay, r, names.get(r)) for r in _requests(m, moments)),
         blocks=tuple(views.blocks(replay, _blocks(m, replay))),
         before=tuple((at.line, summary(at.record)) for at in case.before),
         variants=found,
@@ -111,6 +112,8 @@ def _lines(case: Case, e: Explanation) -> Iterator[str]:
     yield from (f"because: {line}" for line in e.because)
     yield e.totals
     yield from (q.text for q in e.requests)
+    if case.path is not None and e.requests and not any(q.name for q in e.requests):
+        yield advice.NAMES
     yield from (describe(b) for b in e.blocks)
     yield from (f"before, line {line}: {what}" for line, what in e.before)
     yield from (f"next: {line}" for line in e.next)
