@@ -31,7 +31,7 @@ R = 0
 def environment(size: int, **constants: Any) -> Any:
     """An environment with a block size and no more than what a helper reads."""
     always: dict[str, Any] = {"sem": NORMATIVE, "lookahead": 0}
-    always |= dict.fromkeys(("windowed", "several", "encodes"), False)
+    always |= dict.fromkeys(("windowed", "several", "encodes", "mamba", "aligns", "split"), False)
     always |= dict.fromkeys(("sessions", "wants_vectors", "connector"), False)
     k = SimpleNamespace(block_size=size, **always, **constants)
     k.blocks = lambda tokens: Env.blocks(k, tokens)  # type: ignore[arg-type]
@@ -151,7 +151,7 @@ def stop_by_the_rules(
     k.sem = replace(NORMATIVE, length_before_min_tokens=limits_first)
     token = fields.EOS if kind == 1 else fields.STOP_ID if kind == 2 else fields.PLAIN
     k.last_token = lambda s, r: token
-    s: Any = SimpleNamespace(k=k, ntok={R: prompt + output})
+    s: Any = SimpleNamespace(k=k, ntok={R: prompt + output}, cur=0, upto=0, frame=[None])
     return state.check_stop(s, R)  # type: ignore[no-any-return]
 
 
