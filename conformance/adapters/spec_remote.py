@@ -68,6 +68,8 @@ class RemoteKV:
     """Outputs in flight of those whose blocks are kept, as they were when they ended."""
     offers: set[str] = field(default_factory=set)
     """Of whom the remote side held something before the step."""
+    bare: set[str] = field(default_factory=set)
+    """Of these, who holds blocks and has never had one cached or loaded."""
     empty: set[str] = field(default_factory=set)
     """Whose load brought nothing."""
     loaded: set[str] = field(default_factory=set)
@@ -125,12 +127,19 @@ class RemoteKV:
         """A step is about to be scheduled."""
         self.loaded = {r for r in self.loaded if s.tlen[r]}
         self.offers = {r for r, n in s.remote.items() if n}
+        self.bare = {
+            r for r in self.offers if s.tlen[r] and not s.ncached[r] and r not in self.loaded
+        }
         self.empty = {r for r in self.loaded if awaits_load(s, r) and starts_over(s, r)}
 
     def after_step(self, s: Any) -> None:
-        """It was: an offer that is gone was taken."""
+        """It was: an offer that is gone was taken. Raises AssertionError, as vLLM does, where that
+        was for a session in whose blocks nothing is computed any more: a step took it back.
+        """
         self.loaded -= {r for r in self.empty if not awaits_load(s, r)}
         taken = {r for r in self.offers if not s.remote[r]}
+        if taken & self.bare:
+            raise AssertionError(f"{min(taken & self.bare)!r} has blocks that are not loaded into")
         self.matched.update(dict.fromkeys(taken, 0))
         self.loaded |= taken
 
