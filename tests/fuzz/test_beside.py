@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from fuzz import bulk
+from fuzz.lockstep import difference, lines_of
 from oracle.client import Oracle
 
 SEED, STEPS = "3", "1000"
@@ -68,3 +69,35 @@ def test_spec_and_reference_agree_on_what_ought_to_be(family: str) -> None:
     """No difference under normative."""
     told = run(family, "--steps", STEPS, "--profile", "normative")
     assert family not in WHOLE or " 0 refused," in told
+
+
+TAKEN_BACK = {
+    "config": {
+        "max_model_len": 1,
+        "async_scheduling": True,
+        "queue_depth": 4,
+        "connector": {"matched": {"a": 0}, "async": True},
+    },
+    "events": [
+        {"op": "add", "id": "a", "prompt": [2], "max_tokens": 2, "resumable": True},
+        {"op": "step"},
+        {"op": "step"},
+        {"op": "kv_match", "matched": {"a": 99}},
+        {"op": "step"},
+        {"op": "step"},
+        {"op": "add", "id": "a", "prompt": [3], "max_tokens": 1, "resumable": True},
+        {"op": "step"},
+    ],
+}
+"""At max_model_len vLLM 0.22.1 schedules a token less than none, and takes the only one back; the
+session waits with its block, and asks the remote side.
+"""
+
+
+@pytest.mark.oracle
+def test_nothing_is_loaded_into_a_block_of_which_nothing_is_computed(oracle: Oracle) -> None:
+    """vLLM raises at such a load, and both engines where it does."""
+    real = oracle.lines(TAKEN_BACK)
+    assert any('"ev":"EXCEPTION"' in line for line in real)
+    for engine in ("spec", "reference"):
+        assert difference(real, lines_of(engine, TAKEN_BACK), bytewise=False) == ""
