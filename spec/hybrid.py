@@ -323,10 +323,11 @@ def held_at_most(s: State, r: Value, tokens: Value) -> Value:
     if not s.k.several:
         return most_held(s, r, needed(s, r, tokens))
 
-    def held(g: Value) -> Value:
-        t = s.k.table(r, g)
-        if is_cross(s, t):
-            return blocks_of(s, t, s.k.encoder_tokens(r))
-        return most_held(s, t, needed(s, t, tokens))
+    return s.k.sum_over("G", lambda g: table_at_most(s, s.k.table(r, g), tokens))
 
-    return s.k.sum_over("G", held)
+
+def table_at_most(s: State, t: Value, tokens: Value) -> Value:
+    """The same of one table, where there are several."""
+    if is_cross(s, t):
+        return blocks_of(s, t, s.k.encoder_tokens(s.k.owner(t)))
+    return most_held(s, t, needed(s, t, tokens))

@@ -42,12 +42,13 @@ def tables_grow_together(s: State) -> Value:
 
     def alike(t: Value) -> Value:
         first = s.k.table(s.k.owner(t), 0)
-        if either(is_cross(s, t), is_cross(s, first)):
-            return True
-        return both(
-            either(s.tlen[t] == 0, reaches(t, first)),
-            either(s.tlen[first] == 0, reaches(first, t)),
-            tokens_of(s, t, s.ncached[t]) == tokens_of(s, first, s.ncached[first]),
+        return either(
+            both(
+                either(s.tlen[t] == 0, reaches(t, first)),
+                either(s.tlen[first] == 0, reaches(first, t)),
+                tokens_of(s, t, s.ncached[t]) == tokens_of(s, first, s.ncached[first]),
+            ),
+            either(is_cross(s, t), is_cross(s, first)),
         )
 
     def is_busy(r: Value) -> Value:

@@ -124,13 +124,14 @@ def reached(scenario: dict[str, Any], lines: list[str]) -> Iterable[str]:
     sizes = {group.get("block_size") for group in scenario["config"].get("groups", ())}
     if len(sizes) > 1:
         yield "blocks of two sizes"
-    items = {
-        event["id"]: [item["hash"] for item in event["mm_features"]]
-        for event in scenario["events"]
-        if event["op"] == "add"
-    }
+    adds = (event for event in scenario["events"] if event["op"] == "add")
+    items: dict[str, list[str]] = {}
     fed: set[str] = set()
     for line in map(json.loads, lines):
+        if line["ev"] == "add":
+            added = next(adds)
+            items[added["id"]] = [item["hash"] for item in added["mm_features"]]
+            fed.discard(added["id"])
         if line["ev"] == "reset_encoder_cache":
             yield "the encoder cache reset"
         if line["ev"] == "schedule":
