@@ -27,8 +27,9 @@ def _computes(s: State, r: Value, i: Value) -> Value:
 
 @invariant("ENC-53")
 def steps_have_the_whole_room(s: State) -> Value:
-    """In an encoder-decoder model each step has the whole encoder cache for what it computes, and
-    the whole budget: both are what the step's items leave. Upstream: 51228, 55733.
+    """In an encoder-decoder model there is never more room for items than the encoder cache has,
+    and while a step is decided room and budget are what its own items leave. Upstream: 51228,
+    55733.
     """
     if not s.k.encoder_decoder:
         return True
@@ -38,8 +39,14 @@ def steps_have_the_whole_room(s: State) -> Value:
 
     computed = s.k.sum_over("I", embeddings)
     return both(
-        both(s.eroom >= 0, s.eroom == s.efree, s.eroom + computed == s.k.encoder_slots),
-        implies(_is_open(s), both(s.ebudget >= 0, s.ebudget + computed == s.k.encoder_budget)),
+        both(s.eroom >= 0, s.eroom == s.efree, s.eroom + computed <= s.k.encoder_slots),
+        implies(
+            _is_open(s),
+            both(
+                s.eroom + computed == s.k.encoder_slots,
+                both(s.ebudget >= 0, s.ebudget + computed == s.k.encoder_budget),
+            ),
+        ),
     )
 
 
