@@ -126,6 +126,8 @@ def to_zero(s: State) -> tuple[int, ...]:
     A block that a victim gave up again is among them, and one that was taken twice is so twice.
     Source: Scheduler.schedule, new_block_ids_to_zero; KVCacheManager.take_new_block_ids.
     """
+    if not s.k.mamba:
+        return ()
     taken = range(s.nzero)
     return tuple(s.zero[i] for i in sorted(taken, key=lambda i: s.zerofor[i]))
 

@@ -181,7 +181,7 @@ UNPROVED: dict[str, str] = {
         (
             *("send_chunk", "send_end", "take_chunk", "end_running_turn", "end_waiting_turn"),
             *("leave_queue", "refuse_chunk", "forget_table"),
-            *(f"SESS-{n}" for n in range(20, 26)),
+            *(f"SESS-{n}" for n in (20, 21, 22, 24, 25, 26)),
         ),
         "the proofs are of requests that are no sessions; of these the explorer speaks",
     ),
@@ -191,7 +191,7 @@ UNPROVED: dict[str, str] = {
             *("give_back", "wait_anew", "quit_for_good", "keep", "end_one_way", "let_kept_go"),
             *("forget_kept", "report_unloaded", "find_short", "claim", "lose_load", "lack"),
             *("start_over", "give_up_on", "mark_lacking", "uncache_lacking", "evict_lacking"),
-            *(f"REMOTE-{n}" for n in (30, 31, 32, 33, 37)),
+            *(f"REMOTE-{n}" for n in (30, 31, 33, 37, 39)),
         ),
         "the proofs are of engines without a KV connector; of those with one the explorer speaks",
     ),

@@ -51,7 +51,7 @@ def test_both_forms_go_the_same_way() -> None:
     event, equal counts of rules, equal errors in equal places; and nearly every rule fired.
     """
     reached: Counter[str] = Counter()
-    for seed in range(60):
+    for seed in (*range(60), 118):  # the last one meets ENC-40
         assert first_difference(seed, reached) is None
     fired = {rule.id for rule in RULES.values() if reached[rule.id]}
     assert fired - ELSEWHERE >= {rule.id for rule in RULES.values()} - ELSEWHERE - RARE
@@ -97,6 +97,7 @@ def test_every_switch_has_an_erased_form(base: Semantics, switch: str) -> None:
 
 
 OVER_MANY = {"head", "is_head", "victim", "is_victim", "index_of", "anybody_ready"}
+OVER_MANY |= {"is_open"}
 """Readings that look for one among many: indexes answer them, their text is not inlined."""
 EVENTS = {"removed", "stored"}
 """Readings that make an event, where somebody listens."""
