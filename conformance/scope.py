@@ -90,7 +90,7 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.lora_cap, "max_loras", config.max_loras is not None),
         (Feature.kv_connector, "connector", config.connector is not None),
         (Feature.encoder_inputs, "encoder", bool(config.encoder)),
-        (Feature.encoder_decoder, "encoder.is_encoder_decoder", _is_encoder_decoder(config)),
+        (Feature.encoder_decoder, "encoder", _is_encoder_decoder(config)),
         (Feature.clients, "include_finished_set", config.has_clients),
         (Feature.v2_model_runner, "use_v2_model_runner", config.use_v2_model_runner),
         (Feature.drafts, "num_spec_tokens", config.num_spec_tokens > 0),
