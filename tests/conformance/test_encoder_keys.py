@@ -191,7 +191,7 @@ def test_items_that_one_step_has_no_room_for_are_refused_together(engine: str) -
         lines = map(json.loads, driver.run(taken, make_engine(engine, taken.config, semantics)))
         outputs = [out for line in lines for out in line.get("outputs", ())]
         finished[semantics] = [(out["finish"], out["stop_reason"]) for out in outputs]
-    told = "items of 4 embeddings, all for one step: it computes 3, and 8192 are kept"
+    told = "items of 4 embeddings, all for one step: it computes 3, and 64 are kept"
     assert finished == {NORMATIVE: [("rejected", told)], VLLM_0_22_1: []}
 
 
