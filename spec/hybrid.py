@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from nullblock.spec.aligned import is_aligned, lacking_states
 from nullblock.spec.catalogue import clause
+from nullblock.spec.cross import is_cross
 from nullblock.spec.groups import (
     ends_run,
     is_cached_block,
@@ -39,8 +40,10 @@ def has_blocks(s: State, r: Value, tokens: Value) -> Value:
 
 def places_for(s: State, t: Value, tokens: Value) -> Value:
     """Blocks that table t has for so many tokens at least: an aligned one has none for drafts to
-    come.
+    come, one of cross-attention layers those for what it attends to.
     """
+    if is_cross(s, t):
+        return needed(s, t, tokens)
     if is_aligned(s, t):
         return blocks_of(s, t, ite(s.asked != 0, least(tokens, s.goal), tokens))
     return blocks_of(s, t, tokens)
@@ -320,8 +323,11 @@ def held_at_most(s: State, r: Value, tokens: Value) -> Value:
     if not s.k.several:
         return most_held(s, r, needed(s, r, tokens))
 
-    def held(g: Value) -> Value:
-        t = s.k.table(r, g)
-        return most_held(s, t, needed(s, t, tokens))
+    return s.k.sum_over("G", lambda g: table_at_most(s, s.k.table(r, g), tokens))
 
-    return s.k.sum_over("G", held)
+
+def table_at_most(s: State, t: Value, tokens: Value) -> Value:
+    """The same of one table, where there are several."""
+    if is_cross(s, t):
+        return blocks_of(s, t, s.k.encoder_tokens(s.k.owner(t)))
+    return most_held(s, t, needed(s, t, tokens))

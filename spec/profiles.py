@@ -122,6 +122,10 @@ class Semantics:
     """ENC-4: a step may end right before an item; if False, under an EAGLE-like method, it ends
     one token sooner.
     """
+    item_room_returns_once: bool = True
+    """ENC-53: each step of an encoder-decoder model has the whole encoder cache; if False, what an
+    item takes of it comes back with every output of its request, and again when that leaves.
+    """
     failed_loads_start_over: bool = True
     """REMOTE-20: whoever runs and lacks blocks that were not loaded gives all back and starts
     over, and what it computed from them leaves the prefix cache; if False, it computes them again
@@ -261,6 +265,7 @@ VLLM_0_22_1 = Semantics(
     inputs_taken_back=False,
     encoder_budget_comes_back=False,
     chunks_end_at_items=False,
+    item_room_returns_once=False,
     failed_loads_start_over=False,
     last_block_cached_last=False,
     transfers_end_apart=False,
@@ -285,6 +290,8 @@ VLLM_0_32_0 = Semantics(
     inputs_taken_back=False,
     encoder_budget_comes_back=False,
     chunks_end_at_items=False,
+    # Encoder-decoder models are not followed in this line.
+    item_room_returns_once=False,
     failed_loads_start_over=False,
     last_block_cached_last=False,
     transfers_end_apart=False,

@@ -25,6 +25,8 @@ def _beside(config: facts.Config) -> str:
 def check_session(config: facts.Config, request: NewRequest) -> None:
     """Raise OutOfScope for a session, or a chunk of one, that there are no rules for."""
     beside = _beside(config)
+    if request.resumable and config.is_encoder_decoder:
+        beside = "an encoder-decoder model"
     if request.prompt_embeds is not None:
         beside = "a prompt that is embeddings"
     if request.pooling:

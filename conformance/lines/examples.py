@@ -167,6 +167,13 @@ EXAMPLES: dict[str, Example] = {
         "rejected, and no more.",
         Feature.encoder_inputs,
     ),
+    "item_room_returns_once": Example(
+        "defect-encoder-decoder-room-grows",
+        "EncoderDecoderCacheManager.free_encoder_input; issues 51228, 55733",
+        "Workers forget an item before the step after the one that computed it, so each step has "
+        "all the room there is, and never more.",
+        Feature.encoder_decoder,
+    ),
     "failed_loads_start_over": Example(
         "defect-hashes-of-a-failed-load-stay",
         "Scheduler._handle_invalid_blocks; issue 49250",

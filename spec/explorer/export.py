@@ -85,6 +85,7 @@ def _encoder(e: Encoder) -> dict[str, Any]:
         "max_num_encoder_input_tokens": e.max_num_encoder_input_tokens,
         "encoder_cache_size": e.encoder_cache_size,
         "disable_chunked_mm_input": e.disable_chunked_mm_input,
+        **({"is_encoder_decoder": True} if e.is_encoder_decoder else {}),
     }
 
 
@@ -99,6 +100,8 @@ def _group(group: Group, c: Config) -> dict[str, Any]:
 
 def _layers(group: Group, c: Config) -> dict[str, Any]:
     size = {} if c.size_of(group) == c.block_size else {"block_size": group.block_size}
+    if group.cross:
+        return {"type": "cross_attention", **size}
     if group.sink_len:
         return {"type": "sink", "sink_len": group.sink_len, **size}
     if group.mamba:

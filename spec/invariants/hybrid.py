@@ -1,5 +1,6 @@
 """Tables of several KV-cache groups. Of one group there is nothing to say here."""
 
+from nullblock.spec.cross import is_cross
 from nullblock.spec.fields import LEAVING
 from nullblock.spec.hybrid import all_hits
 from nullblock.spec.invariants.ledger import invariant
@@ -28,9 +29,9 @@ def hit_covers_every_group(s: State) -> Value:
 
 @invariant("GROUP-16")
 def tables_grow_together(s: State) -> Value:
-    """The tables of a request reach equally far: none has a block beyond the end of another, and
-    as many tokens are cached of each, unless it is being given slots, or leaves, at this moment.
-    Upstream: 45856.
+    """The tables that a request has for its tokens reach equally far: none has a block beyond the
+    end of another, and as many tokens are cached of each, unless it is being given slots, or
+    leaves, at this moment. Upstream: 45856.
     """
     if not s.k.several:
         return True
@@ -41,10 +42,13 @@ def tables_grow_together(s: State) -> Value:
 
     def alike(t: Value) -> Value:
         first = s.k.table(s.k.owner(t), 0)
-        return both(
-            either(s.tlen[t] == 0, reaches(t, first)),
-            either(s.tlen[first] == 0, reaches(first, t)),
-            tokens_of(s, t, s.ncached[t]) == tokens_of(s, first, s.ncached[first]),
+        return either(
+            both(
+                either(s.tlen[t] == 0, reaches(t, first)),
+                either(s.tlen[first] == 0, reaches(first, t)),
+                tokens_of(s, t, s.ncached[t]) == tokens_of(s, first, s.ncached[first]),
+            ),
+            either(is_cross(s, t), is_cross(s, first)),
         )
 
     def is_busy(r: Value) -> Value:

@@ -5,6 +5,7 @@ from nullblock.spec.hybrid import is_passed_over, scannable, wanted
 from nullblock.spec.kernel import State, Value, both, either, loop, neg
 from nullblock.spec.later import left
 from nullblock.spec.machine.blocks import allocate_slots, free, withdraw
+from nullblock.spec.machine.cross import note_inputs
 from nullblock.spec.machine.encoder import (
     let_inputs_go,
     plan_inputs,
@@ -188,6 +189,7 @@ def decide(s: State) -> None:
 def commit(s: State) -> None:
     """Count what was decided as computed and put the step in flight (UPD-1)."""
     begin_advance(s)
+    note_inputs(s)
     for _ in loop(
         s, until=lambda: s.at >= s.nr, decreases=lambda: s.nr - s.at, changes=ADVANCE_LOOP
     ):

@@ -38,6 +38,7 @@ DECISIONS = (
     *("state.py", "flight.py", "drafts.py", "later.py", "groups.py", "waiting.py"),
     *("hybrid.py", "encoder.py", "planning.py", "pooling.py", "sessions.py", "turns.py"),
     *("sizes.py", "slots.py", "mamba.py", "aligned.py"),
+    *("cross.py", "rules/cross.py", "machine/cross.py"),
     *("rules/mamba.py", "rules/aligned.py", "machine/aligned.py"),
     *(
         f"machine/{name}.py"
@@ -64,6 +65,7 @@ STATEMENTS = (
             "clients",
             "sessions",
             "remote",
+            "cross",
         )
     ),
     "explorer/transitions.py",

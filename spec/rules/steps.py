@@ -1,5 +1,6 @@
 """One step: its phases, the advance of what is scheduled, and the output that comes back."""
 
+from nullblock.spec.cross import is_told_to_forget
 from nullblock.spec.drafts import may_take, placeholders
 from nullblock.spec.encoder import has_let_go, is_planned
 from nullblock.spec.fields import (
@@ -24,6 +25,7 @@ from nullblock.spec.flight import (
 from nullblock.spec.hybrid import has_cached
 from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, require, rule
 from nullblock.spec.later import is_stale, left
+from nullblock.spec.rules.cross import close_encoder
 from nullblock.spec.rules.drafts import launch_drafts, mark_chunk, settle_run
 from nullblock.spec.rules.encoder import forget_inputs, forget_plan, open_encoder
 from nullblock.spec.rules.later import forget_reported, land, open_slots, report_anew, take_off
@@ -169,6 +171,8 @@ def end_advance(s: State) -> None:
     """
     require(s.phase == ADVANCE, "the step is decided")
     require(s.at >= s.nr, "every scheduled request is advanced")
+    require(is_told_to_forget(s), "its encoder inputs are noted")
+    close_encoder(s)
     s.phase = IDLE
     s.fend[s.steps] = s.nframe
     s.steps += 1

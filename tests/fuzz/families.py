@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fuzz import (
     contract,
+    cross,
     drafts,
     drafts_beside,
     drafts_reach,
@@ -19,6 +20,7 @@ from fuzz import (
     waits_reach,
 )
 from fuzz.contract import with_contract
+from fuzz.cross import with_cross
 from fuzz.encoder_scenarios import encoder_scenario, items_scenario
 from fuzz.encoder_waits import encoder_waits, later_items
 from fuzz.groups import MAMBA, with_groups, with_hybrid, with_mamba, with_window
@@ -120,6 +122,14 @@ def _of_one_kind() -> Iterable[Family]:
         MAMBA,
         every=3,
         watching=reach_groups.watching,
+    )
+    yield Family(
+        "cross",
+        "encoder-decoder models, mostly with cross-attention",
+        lambda key, size, features: with_cross(key, size),
+        cross.reached,
+        cross.CROSS,
+        every=1,
     )
     yield Family(
         "groups",

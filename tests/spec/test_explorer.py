@@ -99,6 +99,10 @@ PINNED = {
     "rules-mamba": (67, 113, 13),
     "mamba-align": (133, 399, 14),
     "rules-mamba-align": (580, 961, 18),
+    "cross": (285, 1_140, 12),
+    "cross-ahead": (98, 261, 9),
+    "cross-less": (23, 115, 5),
+    "rules-cross": (35, 105, 10),
     "sessions-window": (1_199, 2_554, 20),
     "sessions-hybrid": (1_155, 2_439, 27),
     "sessions-items": (730, 2_694, 16),
@@ -116,6 +120,7 @@ REACHED_BY = (
     *("priority", "uncut", "inflight", "orphans", "pauses", "ahead", "resets"),
     *("sessions", "sessions-ahead", "sessions-hybrid", "clients"),
     *("drafts", "drafts-ahead", "chunks", "rules-waiting", "items-whole", "items-ahead"),
+    "rules-cross",
     *("pooling", "rules-mamba-align", "loads", "sends", "lossy", "lossy-now", "lossy-now-ends"),
 )
 """Scopes that together fire every rule that can fire."""
