@@ -190,6 +190,10 @@ class KVCacheManager:
         scheduled = computed + num_new_tokens
         slots = min(scheduled + num_lookahead_tokens, self.max_model_len)
         verified = self._verified(request, uncapped)
+        known = uncapped
+        if num_external_computed_tokens and self.semantics.last_token_sees_back:
+            # Not so in vLLM: of a prompt that is loaded whole the last token is computed again.
+            known = min(uncapped, request.num_tokens - 1)
         if new_computed_blocks is None and not full_sequence_must_fit:
             if self._is_covered(request, verified, slots, scheduled):
                 return self.empty_kv_cache_blocks
@@ -199,19 +203,20 @@ class KVCacheManager:
         headroom = self._headroom(request, has_scheduled_reqs) if self.watermark_blocks else 0
         hits = (new_computed_blocks or self.empty_kv_cache_blocks).blocks
         if full_sequence_must_fit:
-            needed = self._needed_whole(request, hits, num_encoder_tokens, computed)
+            gate = min(known, self.max_model_len)
+            needed = self._needed_whole(request, hits, num_encoder_tokens, gate)
             if needed + headroom > pool.get_num_free_blocks():
                 return None
         coordinator.remove_skipped_blocks(request_id, verified)
         needed = coordinator.get_num_blocks_to_allocate(
-            request_id, slots, hits, num_encoder_tokens, uncapped, scheduled
+            request_id, slots, hits, num_encoder_tokens, known, scheduled
         )
         if needed + headroom > pool.get_num_free_blocks():
             return None
 
         if hits is not self.empty_kv_cache_blocks.blocks or num_external_computed_tokens > 0:
             coordinator.allocate_new_computed_blocks(
-                request_id, hits, local, num_external_computed_tokens
+                request_id, hits, local, num_external_computed_tokens, known
             )
         new_blocks = coordinator.allocate_new_blocks(
             request_id, slots, scheduled, num_encoder_tokens
@@ -294,6 +299,13 @@ class KVCacheManager:
         """Leading blocks of a request that were cached, or hit, where there is one group."""
         (manager,) = self.coordinator.single_type_managers
         return manager.num_cached_block.get(request.request_id, 0)
+
+    def lacks_window(self, request: Request, num_known: int) -> bool:
+        """Whether a block is null that the token behind so many sees, where there is one group."""
+        (manager,) = self.coordinator.single_type_managers
+        first = manager.get_num_skipped_tokens(num_known) // manager.block_size
+        table = manager.req_to_blocks.get(request.request_id, [])
+        return first < len(table) and table[first].is_null
 
     def uncache(self, request: Request) -> None:
         """Uncache all that was not computed, last block first, where there is one group.
