@@ -86,6 +86,10 @@ class RemoteKV:
             ("a prompt longer than max_model_len", len(request.prompt) > longest),
             ("an empty prompt", not request.prompt),
             ("a request that wants a vector", request.pooling),
+            (
+                "a session with windows or several groups",
+                request.resumable and has_more(self.scenario),
+            ),
         ):
             if is_it:
                 raise refused(f"{what} beside a KV connector")
@@ -234,6 +238,11 @@ def _check_lost(s: Any, blocks: set[int]) -> None:
             )
 
 
+def has_more(config: Config) -> bool:
+    """Whether there is more than one group of full attention."""
+    return len(config.groups) > 1 or config.groups[0].type != "full"
+
+
 def check_connector(config: Config, semantics: Semantics) -> None:
     """Raise OutOfScope for what nobody has shown beside a connector, or a profile has no rules
     for.
@@ -243,6 +252,11 @@ def check_connector(config: Config, semantics: Semantics) -> None:
     if any(group.type in ("mamba", "sink") for group in config.groups):
         what = "a KV connector beside Mamba layers, or sinks, is out of scope"
         raise OutOfScope(what, "the reference has it", "config.groups")
+    if config.encoder and has_more(config):
+        what = (
+            "a KV connector beside encoder inputs and windows, or several groups, is out of scope"
+        )
+        raise OutOfScope(what, "the reference has it", "config.encoder")
     if len(config.groups) > 1 and not config.connector.all_groups:
         what = "a KV connector that takes the blocks of one group, beside several, is out of scope"
         raise OutOfScope(what, "vLLM raises at the first end", "config.connector.all_groups")

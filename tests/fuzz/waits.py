@@ -292,6 +292,8 @@ def with_connector(
             base = items_scenario(zlib.crc32(seed.encode()), size)
         case n if 70 <= n < 85 and Feature.windows in features:
             base = with_window(seed, size)
+        case n if n >= 85 and {Feature.hybrid, Feature.block_sizes} <= features:
+            base = with_hybrid(seed, size, eagle=0.1)
         case _:
             base = make(ask, size, CORE_FEATURES)
     if Feature.clients in features and ask.chance(25):
