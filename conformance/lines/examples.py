@@ -184,8 +184,8 @@ EXAMPLES: dict[str, Example] = {
     ),
     "last_token_sees_back": Example(
         "defect-last-token-lacks-its-window",
-        "SingleTypeKVCacheManager.allocate_new_computed_blocks, called with all tokens of a prompt "
-        "that is loaded as a whole; no report known",
+        "SingleTypeKVCacheManager.allocate_new_computed_blocks, called with all tokens of a "
+        "prompt that is loaded as a whole; no report known",
         "The last token is computed again, and sees what its window shows.",
         Feature.kv_connector,
     ),
