@@ -39,7 +39,7 @@ class Grouped:
         self.several = self.last_group > 0
         self.windowed = config.is_windowed
         self.spans = self.several or (self.windowed and config.connector)
-        "Whether it is known how far a hit reaches before its blocks are looked up."
+        """Whether it is known how far a hit reaches before its blocks are looked up."""
         only = config.groups[0]
         self.window_sizes = [group.window for group in self.groups]
         self.window, self.chunk = only.window, only.attention_chunk_size
