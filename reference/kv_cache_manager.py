@@ -190,21 +190,16 @@ class KVCacheManager:
         scheduled = computed + num_new_tokens
         slots = min(scheduled + num_lookahead_tokens, self.max_model_len)
         verified = self._verified(request, uncapped)
-        known = uncapped
-        if num_external_computed_tokens and self.semantics.last_token_sees_back:
-            # Not so in vLLM: of a prompt that is loaded whole the last token is computed again.
-            known = min(uncapped, request.num_tokens - 1)
+        known = self._known(request, uncapped, num_external_computed_tokens)
         if new_computed_blocks is None and not full_sequence_must_fit:
             if self._is_covered(request, verified, slots, scheduled):
                 return self.empty_kv_cache_blocks
 
-        request_id = request.request_id
-        coordinator, pool = self.coordinator, self.block_pool
+        request_id, coordinator, pool = request.request_id, self.coordinator, self.block_pool
         headroom = self._headroom(request, has_scheduled_reqs) if self.watermark_blocks else 0
         hits = (new_computed_blocks or self.empty_kv_cache_blocks).blocks
         if full_sequence_must_fit:
-            gate = min(known, self.max_model_len)
-            needed = self._needed_whole(request, hits, num_encoder_tokens, gate)
+            needed = self._needed_whole(request, hits, num_encoder_tokens, known)
             if needed + headroom > pool.get_num_free_blocks():
                 return None
         coordinator.remove_skipped_blocks(request_id, verified)
@@ -226,6 +221,12 @@ class KVCacheManager:
             coordinator.cache_blocks(request, min(scheduled, request.num_tokens))
         return self.create_kv_cache_blocks(new_blocks)
 
+    def _known(self, request: Request, tokens: int, num_external: int) -> int:
+        """Tokens before the one computed next, the last one of a prompt that is loaded whole."""
+        if num_external and self.semantics.last_token_sees_back:  # not so in vLLM
+            return min(tokens, request.num_tokens - 1)
+        return tokens
+
     def _verified(self, request: Request, computed: int) -> int:
         """Of so many computed tokens those that stay so, whatever becomes of drafts in flight.
 
@@ -243,12 +244,12 @@ class KVCacheManager:
         request: Request,
         hits: tuple[Sequence[KVCacheBlock], ...],
         num_encoder_tokens: int,
-        computed: int,
+        known: int,
     ) -> int:
         """Free blocks that all the request's tokens would take."""
-        whole = min(request.num_tokens, self.max_model_len)
+        whole, known = (min(n, self.max_model_len) for n in (request.num_tokens, known))
         return self.coordinator.get_num_blocks_to_allocate(
-            request.request_id, whole, hits, num_encoder_tokens, computed, whole, True
+            request.request_id, whole, hits, num_encoder_tokens, known, whole, True
         )
 
     def _headroom(self, request: Request, has_scheduled_reqs: bool) -> int:
