@@ -125,6 +125,7 @@ MODULES = (
     "nullblock.spec.rules.waiting",
     "nullblock.spec.rules.groups",
     "nullblock.spec.rules.aligned",
+    "nullblock.spec.rules.loaded",
     "nullblock.spec.rules.encoder",
     "nullblock.spec.rules.cross",
     "nullblock.spec.rules.sessions",

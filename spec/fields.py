@@ -188,8 +188,8 @@ REMOTE_KV = {
     "evict": "B>I",  # 1: a block that is to
 }
 REMOTE_GHOST = {
-    "loadfrom": "R>I",  # first block of a request that a load writes to
-    "loadto": "R>I",  # one after the last; 0: no load is under way
+    "loadfrom": "R>I",  # tokens of a request before those that are loaded
+    "loadto": "R>I",  # tokens up to the last that is; 0: no load is under way
 }
 REPORT = {
     "fresh": "R>I",  # NEW or RESUMED in the open step, 0 otherwise

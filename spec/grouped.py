@@ -12,7 +12,7 @@ Table = Any
 class OneGroup:
     """One group: a table is its request."""
 
-    several = False
+    several = spans = False
     mamba = aligns = sinks = outruns = crosses = False
     """Mamba layers are searched, not proved."""
     split = 0
@@ -38,6 +38,8 @@ class Grouped:
         self.last_group = len(config.groups) - 1
         self.several = self.last_group > 0
         self.windowed = config.is_windowed
+        self.spans = self.several or (self.windowed and config.connector)
+        """Whether it is known how far a hit reaches before its blocks are looked up."""
         only = config.groups[0]
         self.window_sizes = [group.window for group in self.groups]
         self.window, self.chunk = only.window, only.attention_chunk_size

@@ -50,6 +50,7 @@ MACHINE = (
     *("machine/drafts.py", "machine/groups.py", "machine/waiting.py", "machine/sessions.py"),
     *("machine/encoder.py", "machine/remote.py", "machine/aligned.py"),
     "machine/cross.py",
+    "machine/loaded.py",
 )
 RULES = (
     *("rules/pool.py", "rules/lookup.py", "rules/queues.py", "rules/steps.py", "rules/later.py"),
@@ -57,6 +58,7 @@ RULES = (
     *("rules/encoder.py", "rules/sessions.py", "rules/pooling.py", "rules/clients.py"),
     *("rules/loads.py", "rules/remote.py", "rules/mamba.py", "rules/aligned.py"),
     "rules/cross.py",
+    "rules/loaded.py",
 )
 PARTS = (
     "rules/queues.py",
@@ -76,7 +78,7 @@ PARTS = (
 READINGS = (
     *("state.py", "flight.py", "later.py", "drafts.py", "waiting.py"),
     *("groups.py", "hybrid.py", "encoder.py", "planning.py", "sessions.py", "turns.py"),
-    *("pooling.py", "remote.py", "sizes.py", "slots.py", "mamba.py", "aligned.py"),
+    *("pooling.py", "remote.py", "loaded.py", "sizes.py", "slots.py", "mamba.py", "aligned.py"),
     "cross.py",
     *("machine/output.py", "cache_events.py"),
 )

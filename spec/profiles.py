@@ -135,6 +135,14 @@ class Semantics:
     """REMOTE-12: where all tokens were loaded the block of the last one, which is computed again,
     is cached when that is done; if False, as soon as it is loaded.
     """
+    last_token_sees_back: bool = True
+    """REMOTE-50: where all tokens of a prompt were loaded, its last one has what it sees of them;
+    if False, what the token after it would see.
+    """
+    hits_precede_loads: bool = True
+    """REMOTE-51: of several groups all adopt their hits before any takes blocks to load into; if
+    False, it is done group by group, and a hit of a later group may be taken.
+    """
     transfers_end_apart: bool = True
     """REMOTE-18: blocks that are kept for a load and to be sent go when both have ended; if False,
     when the first has, and the other report raises.
@@ -268,6 +276,8 @@ VLLM_0_22_1 = Semantics(
     item_room_returns_once=False,
     failed_loads_start_over=False,
     last_block_cached_last=False,
+    last_token_sees_back=False,
+    hits_precede_loads=False,
     transfers_end_apart=False,
 )
 VLLM_0_32_0 = Semantics(
@@ -294,6 +304,7 @@ VLLM_0_32_0 = Semantics(
     item_room_returns_once=False,
     failed_loads_start_over=False,
     last_block_cached_last=False,
+    last_token_sees_back=False,
     transfers_end_apart=False,
     min_tokens_hold_stops=False,
     tells_common_prefix=False,

@@ -37,6 +37,11 @@ def tokens_of(s: State, t: Value, blocks: Value) -> Value:
     return blocks * s.k.size_of(t) if s.k.several else s.k.tokens(blocks)
 
 
+def hit_tokens(s: State) -> Value:
+    """Tokens that the hits of a lookup cover."""
+    return s.span if s.k.spans else s.k.tokens(s.nhit)
+
+
 @clause("GROUP-18")
 def cacheable(s: State, tokens: Value) -> Value:
     """Of several groups as many tokens are cached as a prefix hit may cover: a multiple of the

@@ -189,6 +189,19 @@ EXAMPLES: dict[str, Example] = {
         "block.",
         Feature.kv_connector,
     ),
+    "last_token_sees_back": Example(
+        "defect-last-token-lacks-its-window",
+        "SingleTypeKVCacheManager.allocate_new_computed_blocks, called with all tokens of a "
+        "prompt that is loaded as a whole; no report known",
+        "The last token is computed again, and sees what its window shows.",
+        Feature.kv_connector,
+    ),
+    "hits_precede_loads": Example(
+        "defect-hit-given-to-a-load",
+        "KVCacheCoordinator.allocate_new_computed_blocks; issue 33775, repaired in 0.32.0",
+        "A hit is what it was when it was looked up: nobody is given it before it is adopted.",
+        Feature.kv_connector,
+    ),
     "transfers_end_apart": Example(
         "defect-aborted-load-is-sent-too",
         "Scheduler._update_from_kv_xfer_finished; issues 46240, 56089",

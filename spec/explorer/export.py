@@ -53,7 +53,9 @@ def scenario(scope: Scope, actions: Iterable[Action]) -> dict[str, Any]:
 
 def _connector(scope: Scope) -> dict[str, Any]:
     """What the remote side holds is told when requests arrive."""
+    several = len(scope.config.groups) > 1
     return {
+        **({"all_groups": True} if several else {}),
         "async": [t.id for t in scope.templates if t.loads_over_steps],
         "delay_free": [t.id for t in scope.templates if t.delays_free],
         "failure_policy": "fail" if scope.config.fail_failed_loads else "recompute",

@@ -11,6 +11,7 @@ from nullblock.spec.explorer.draft_scopes import DRAFT_SCOPES
 from nullblock.spec.explorer.encoder_scopes import ENCODER_SCOPES
 from nullblock.spec.explorer.group_scopes import GROUP_SCOPES
 from nullblock.spec.explorer.hybrid_scopes import HYBRID_SCOPES
+from nullblock.spec.explorer.loaded_scopes import LOADED_SCOPES
 from nullblock.spec.explorer.mamba_scopes import MAMBA_SCOPES
 from nullblock.spec.explorer.model import Scope, Template
 from nullblock.spec.explorer.remote_scopes import REMOTE_SCOPES
@@ -296,6 +297,7 @@ STANDARD: dict[str, Scope] = {
         *CROSS_SCOPES,
         *SESSION_SCOPES,
         *REMOTE_SCOPES,
+        *LOADED_SCOPES,
         *CONTRACT_SCOPES,
         *BESIDE_SCOPES,
     )

@@ -5,6 +5,7 @@ from nullblock.spec.fields import HANDED, KEPT, LOAD, MOVED, REMOTE, SEND, UNBOR
 from nullblock.spec.kernel import State, Value, both, loop, neg
 from nullblock.spec.machine.blocks import free
 from nullblock.spec.machine.encoder import ENCODER_LOOP, let_inputs_go
+from nullblock.spec.machine.loaded import let_all_left_behind_go
 from nullblock.spec.remote import (
     anybody_running_short,
     anybody_waiting_short,
@@ -70,18 +71,18 @@ def let_loaded_go_on(s: State, r: Value) -> None:
         wait_anew(s, r)
     else:
         if s.k.caching:
-            publish_what_came(s, r)
+            for t in s.k.tables(r):
+                publish_what_came(s, t)
         go_on_loaded(s, r)
 
 
 def publish_what_came(s: State, t: Value) -> None:
     """Cache what was loaded (REMOTE-14)."""
-    r = s.k.owner(t)
     first = s.ncached[t]
     for _ in loop(
         s,
-        until=lambda: s.ncached[t] >= cached_when_loaded(s, r),
-        decreases=lambda: cached_when_loaded(s, r) - s.ncached[t],
+        until=lambda: s.ncached[t] >= cached_when_loaded(s, t),
+        decreases=lambda: cached_when_loaded(s, t) - s.ncached[t],
         changes=frozenset({"hsh", "hstamp", "hclock", "ncached"}),
     ):
         publish_loaded(s, t)
@@ -90,6 +91,8 @@ def publish_what_came(s: State, t: Value) -> None:
 
 def part(s: State, r: Value) -> None:
     """r, who is leaving for good, gives its blocks back, or they are kept (REMOTE-4)."""
+    for t in s.k.tables(r):
+        let_all_left_behind_go(s, t)
     if stays(s, r):
         keep(s, r)
     else:

@@ -7,6 +7,7 @@ and an update ends. Rules that move requests are in `nullblock.spec.rules.remote
 
 from nullblock.spec.fields import IDLE, KEPT, PARTLY, REMOTE, RUNNING, TOKEN, WHOLLY
 from nullblock.spec.kernel import State, Value, both, either, ite, neg, require, rule
+from nullblock.spec.loaded import lacks_window
 from nullblock.spec.remote import (
     claim_of,
     first_cutoff,
@@ -16,6 +17,7 @@ from nullblock.spec.remote import (
     offered,
 )
 from nullblock.spec.rules.drafts import forgive_drafts
+from nullblock.spec.sizes import hit_tokens
 from nullblock.spec.state import is_waiting
 
 
@@ -31,8 +33,8 @@ def take_loaded(s: State, r: Value) -> None:
         s.comp[r] += s.ext
         if s.ext > 0:
             s.remote[r] = 0
-            s.loadfrom[r] = s.nhit
-            s.loadto[r] = s.k.blocks(s.comp[r])
+            s.loadfrom[r] = hit_tokens(s)
+            s.loadto[r] = s.comp[r]
 
 
 def arrive(s: State) -> None:
@@ -174,7 +176,8 @@ def lose_load(s: State, r: Value) -> None:
     require(s.phase == IDLE, "between steps")
     require(s.k.mem(s.seen, r), "it was found")
     require(s.stage[r] != RUNNING, "it does not run")
-    whole = both(s.k.sem.failed_loads_start_over, either(s.cutoff < s.ncached[r], s.left == 0))
+    lacks_all = either(s.cutoff < s.ncached[r], s.left == 0, lacks_window(s, r))
+    whole = both(s.k.sem.failed_loads_start_over, lacks_all)
     s.comp[r] = s.left
     if s.stage[r] != KEPT:
         s.failed[r] = ite(either(whole, s.awaits[r] != REMOTE), WHOLLY, PARTLY)

@@ -74,9 +74,10 @@ def begin_lookup(s: State, r: Value) -> None:
     require(neg(either(has_to_wait(s, r), s.awaits[r] != 0)), "it waits for nothing but its turn")
     s.looking = 1
     s.lr = r
-    if s.k.several:
+    if s.k.spans:
         s.span = agreed(s, r)
         s.overshot = overshoot(s, r)
+        ask_remote(s, r)
 
 
 @rule("HASH-15", "RB")
@@ -108,7 +109,8 @@ def end_lookup(s: State, r: Value) -> None:
     require(r == s.lr, "for this request")
     require(lookup_over(s, r), "the scan is over")
     s.looking = 2
-    ask_remote(s, r)
+    if not s.k.spans:
+        ask_remote(s, r)
 
 
 @rule("RUN-3", "RI")

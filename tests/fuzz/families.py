@@ -178,7 +178,7 @@ def _beside_the_core() -> Iterable[Family]:
 
     yield Family(
         "remote",
-        "KV connectors, and one full-attention group",
+        "KV connectors, beside windows and groups too",
         waits.with_connector,
         _of_waits,
         CORE_FEATURES | {Feature.kv_connector},

@@ -110,6 +110,7 @@ PINNED = {
     "remote-items": (933, 2_960, 20),
     "remote-clients": (416, 1_307, 16),
     "rules-remote": (2_378, 7_241, 22),
+    "remote-window": (5_115, 14_246, 26),
     "drafts-grammars": (1_936, 9_025, 22),
     "rules-drafts-grammars": (1_427, 4_149, 22),
     "sessions-priority": (1_003, 2_611, 24),
@@ -122,6 +123,7 @@ REACHED_BY = (
     *("drafts", "drafts-ahead", "chunks", "rules-waiting", "items-whole", "items-ahead"),
     "rules-cross",
     *("pooling", "rules-mamba-align", "loads", "sends", "lossy", "lossy-now", "lossy-now-ends"),
+    *("remote-window", "remote-hybrid"),
 )
 """Scopes that together fire every rule that can fire."""
 TINY = Scope("tiny", "for tests", Config(3, 2, 4, 2, 8), (Template("a", (1, 2, 3), 2),))
