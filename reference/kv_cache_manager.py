@@ -162,6 +162,7 @@ class KVCacheManager:
         num_encoder_tokens: int = 0,
         full_sequence_must_fit: bool = False,
         has_scheduled_reqs: bool = True,
+        reserved_blocks: int = 0,
     ) -> KVCacheBlocks | None:
         """New blocks for the tokens of this step, the hits left out; None if they are not there.
 
@@ -178,6 +179,7 @@ class KVCacheManager:
             num_encoder_tokens: what cross-attention layers need slots for.
             full_sequence_must_fit: also refuse if all the request's tokens would not fit.
             has_scheduled_reqs: others run, so that whoever waits leaves the watermark free.
+            reserved_blocks: what has to stay free besides, once the slots are given.
 
         Raises:
             ValueError: there is nothing to compute, and nothing to load.
@@ -206,7 +208,7 @@ class KVCacheManager:
         needed = coordinator.get_num_blocks_to_allocate(
             request_id, slots, hits, num_encoder_tokens, known, scheduled
         )
-        if needed + headroom > pool.get_num_free_blocks():
+        if needed + headroom + reserved_blocks > pool.get_num_free_blocks():
             return None
 
         if hits is not self.empty_kv_cache_blocks.blocks or num_external_computed_tokens > 0:
@@ -281,6 +283,12 @@ class KVCacheManager:
     def free(self, request: Request) -> None:
         """Give the request's blocks back, last first."""
         self.coordinator.free(request.request_id)
+
+    def pop_blocks_for_free(self, request: Request) -> list[KVCacheBlock]:
+        """Take the request's table, which the caller gives back, last block first."""
+        (tables,) = self.coordinator.single_type_managers
+        tables.num_cached_block.pop(request.request_id, None)
+        return tables.req_to_blocks.pop(request.request_id, [])
 
     def withdraw(self, request: Request) -> None:
         """Uncache what this step would have filled for a request that is taken out of it.

@@ -8,10 +8,8 @@ where that is off says what the core says; whoever has no such model need not re
 """
 
 from nullblock.spec.catalogue import clause
-from nullblock.spec.fields import UPDATE, WAIT_PHASE
-from nullblock.spec.flight import answers
-from nullblock.spec.kernel import State, Value, both, ite, neg
-from nullblock.spec.later import is_worthless
+from nullblock.spec.fields import WAIT_PHASE
+from nullblock.spec.kernel import State, Value, both, ite
 
 
 def is_cross(s: State, t: Value) -> Value:
@@ -55,18 +53,3 @@ def encodable_at_once(s: State, r: Value) -> Value:
 def is_told_to_forget(s: State) -> Value:
     """Whether every item of the step that was decided is noted for the step after it."""
     return s.ngone >= s.ninput if s.k.encoder_decoder else True
-
-
-def room_grows(s: State, r: Value) -> Value:
-    """Whether r gives room back that it may not have (ENC-54)."""
-    if not s.k.encoder_decoder:
-        return False
-    return both(neg(s.k.sem.item_room_returns_once), s.k.num_items(r) > 0)
-
-
-def has_answer(s: State, r: Value) -> Value:
-    """Whether the output that is applied next is one of r, that has computed something."""
-    return both(
-        both(s.phase == UPDATE, s.cur < s.upto, r == s.frame[s.cur]),
-        both(answers(s, s.cur), neg(is_worthless(s, r)), s.comp[r] > 0),
-    )

@@ -59,6 +59,7 @@ RULES = (
     *("rules/loads.py", "rules/remote.py", "rules/mamba.py", "rules/aligned.py"),
     "rules/cross.py",
     "rules/loaded.py",
+    "rules/deferred.py",
 )
 PARTS = (
     "rules/queues.py",
@@ -80,6 +81,7 @@ READINGS = (
     *("groups.py", "hybrid.py", "encoder.py", "planning.py", "sessions.py", "turns.py"),
     *("pooling.py", "remote.py", "loaded.py", "sizes.py", "slots.py", "mamba.py", "aligned.py"),
     "cross.py",
+    "deferred.py",
     *("machine/output.py", "cache_events.py"),
 )
 

@@ -9,6 +9,7 @@ from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec.fields import CONTINUE, ERROR, KEPT, LENGTH, RUNNING, STOPPED, STOPPED_BY_ID
+from nullblock.spec.later import counts_flight, discarded
 from nullblock.spec.machine import events
 from nullblock.spec.machine.remote import (
     received,
@@ -199,7 +200,10 @@ class RemoteKV:
 
     def owed(self, s: Any, r: str) -> Fields:
         """Outputs in flight of a request whose blocks are kept; nothing of others."""
-        return self.kept[r] if s.stage[r] == KEPT else {}
+        if s.stage[r] != KEPT:
+            return {}
+        # Lines that tell tokens that are stale go on counting them.
+        return self.kept[r] | ({"discard": discarded(s, r)} if counts_flight(s) else {})
 
     def status(self, s: Any, r: str) -> str | None:
         """The status of a request whose blocks are kept; None of others."""
@@ -260,7 +264,6 @@ def check_connector(config: Config, semantics: Semantics) -> None:
     if len(config.groups) > 1 and not config.connector.all_groups:
         what = "a KV connector that takes the blocks of one group, beside several, is out of scope"
         raise OutOfScope(what, "vLLM raises at the first end", "config.connector.all_groups")
-    if semantics.freed_unhashed_first:
-        # No rule says to which places in front blocks go once a transfer is over.
-        what = "a KV connector is out of scope with freed_unhashed_first"
-        raise OutOfScope(what, "the reference has it", "config.connector")
+    if semantics.freed_unhashed_first and has_more(config):
+        what = "a KV connector beside several groups, or windows, in a later line is out of scope"
+        raise OutOfScope(what, "the reference has it", "config.groups")

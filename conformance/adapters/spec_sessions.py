@@ -19,6 +19,9 @@ def _beside(config: facts.Config) -> str:
     if config.policy == "priority" and config.semantics.resumes_await_output:
         # Where a chunk moves its session in the one queue of that line is not written down.
         return "the PRIORITY policy in a later line"
+    if config.connector and config.semantics.freed_blocks_await_steps:
+        # What waits with blocks there, and may lose what was loaded, nobody has compared.
+        return "a KV connector in a later line"
     return ""
 
 

@@ -1,7 +1,8 @@
 """Loops over the rules of encoder-decoder models."""
 
-from nullblock.spec.cross import has_answer, is_told_to_forget, room_grows
+from nullblock.spec.cross import is_told_to_forget
 from nullblock.spec.fields import ENCODER
+from nullblock.spec.flight import has_answer, room_grows
 from nullblock.spec.kernel import State, Value, loop
 from nullblock.spec.rules.cross import give_room_again, leave_to_forget
 

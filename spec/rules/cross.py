@@ -3,8 +3,9 @@
 Rules of the core and of encoder inputs call the parts that are no rules.
 """
 
-from nullblock.spec.cross import has_answer, is_told_to_forget, room_grows
+from nullblock.spec.cross import is_told_to_forget
 from nullblock.spec.fields import ADVANCE
+from nullblock.spec.flight import has_answer, room_grows
 from nullblock.spec.kernel import State, Value, either, neg, require, rule
 from nullblock.spec.planning import gives_up_all
 

@@ -17,6 +17,7 @@ from nullblock.spec.remote import (
     offered,
 )
 from nullblock.spec.rules.drafts import forgive_drafts
+from nullblock.spec.rules.later import end_filling
 from nullblock.spec.sizes import hit_tokens
 from nullblock.spec.state import is_waiting
 
@@ -62,6 +63,7 @@ def stop_loading(s: State, r: Value) -> None:
     """No load writes to the blocks of r, who gives them back."""
     if s.k.connector:
         s.loadto[r] = 0
+        end_filling(s, r)
 
 
 def forget_offer(s: State) -> None:
@@ -76,6 +78,7 @@ def forget_load(s: State, r: Value) -> None:
         s.failed[r] = 0
         s.kept_for[r] = 0
         s.loadto[r] = 0
+        end_filling(s, r)
         forget_answer(s, r)
 
 
