@@ -162,6 +162,7 @@ class KVCacheManager:
         num_encoder_tokens: int = 0,
         full_sequence_must_fit: bool = False,
         has_scheduled_reqs: bool = True,
+        reserved_blocks: int = 0,
     ) -> KVCacheBlocks | None:
         """New blocks for the tokens of this step, the hits left out; None if they are not there.
 
@@ -178,6 +179,7 @@ class KVCacheManager:
             num_encoder_tokens: what cross-attention layers need slots for.
             full_sequence_must_fit: also refuse if all the request's tokens would not fit.
             has_scheduled_reqs: others run, so that whoever waits leaves the watermark free.
+            reserved_blocks: what has to stay free besides, once the slots are given.
 
         Raises:
             ValueError: there is nothing to compute, and nothing to load.
@@ -206,7 +208,7 @@ class KVCacheManager:
         needed = coordinator.get_num_blocks_to_allocate(
             request_id, slots, hits, num_encoder_tokens, uncapped, scheduled
         )
-        if needed + headroom > pool.get_num_free_blocks():
+        if needed + headroom + reserved_blocks > pool.get_num_free_blocks():
             return None
 
         if hits is not self.empty_kv_cache_blocks.blocks or num_external_computed_tokens > 0:

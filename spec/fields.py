@@ -178,6 +178,8 @@ REMOTE_KV = {
     "unsure": "R>I",  # 1: the remote side does not know yet how many
     "ext": "I",  # tokens that are loaded for the request that is looked up
     "failed": "R>I",  # of a load: PARTLY or WHOLLY, if blocks did not arrive; 0: none is missing
+    "filling": "R>I",  # 1: r computes its prompt or loads; only where loads leave it room
+    "gap": "I",  # the next place before all that wait for their turn alone; in a later line
     "kept_for": "R>I",  # what the blocks of a request that has ended are kept for: LOAD, SEND
     "invalid": "B>I",  # 1: reported with the update that comes, as not loaded
     "claimed": "B>I",  # who computes it again: somebody that waits (1) or runs (2); 0: nobody yet

@@ -141,13 +141,19 @@ class Semantics:
     """
     tells_common_prefix: bool = True
     """OUT-4: workers are told how many leading blocks everybody shares."""
+    loads_leave_room: bool = False
+    """REMOTE-40: a load over several steps begins only if those who load or compute their prompts
+    find room for all of these beside it.
+    """
+    unread_unloaded: bool = False
+    """REMOTE-41: for whoever refuses prefix hits nothing is loaded."""
     events_tell_origin: bool = False
     """OUT-8: events have fields for where a block lies, who owns it and whose session stored it;
     without a connector they are empty.
     """
     holders_wait_apart: bool = False
-    """WAIT-60: a session that waits with blocks stands in a queue of its own, which is served
-    first, and alone while no new requests are admitted.
+    """WAIT-60: whoever waits with blocks, a session or one that is loaded, stands in a queue of
+    its own, which is served first, and alone while no new requests are admitted.
     """
     pausing_sessions_keep_seats: bool = False
     """WAIT-61: a session that waits for its next chunk keeps one of max_num_seqs places."""
@@ -290,6 +296,8 @@ VLLM_0_32_0 = Semantics(
     transfers_end_apart=False,
     min_tokens_hold_stops=False,
     tells_common_prefix=False,
+    loads_leave_room=True,
+    unread_unloaded=True,
     events_tell_origin=True,
     holders_wait_apart=True,
     pausing_sessions_keep_seats=True,

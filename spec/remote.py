@@ -48,7 +48,17 @@ def offered(s: State, r: Value) -> Value:
     """
     most = s.ntok[r] - ite(s.k.loads_over_steps(r), 0, 1)
     n = least(s.remote[r], most) - s.k.tokens(s.nhit)
-    return ite(both(s.comp[r] == 0, n > 0), n, 0)
+    return ite(both(s.comp[r] == 0, n > 0, neg(is_offered_nothing(s, r))), n, 0)
+
+
+@clause("REMOTE-41")
+def is_offered_nothing(s: State, r: Value) -> Value:
+    """For whoever refuses prefix hits nothing is loaded, whatever the remote side holds or does
+    not know yet.
+
+    Source: Scheduler.schedule, waiting phase: skip_reading_prefix_cache. Only in vllm-0.32.0.
+    """
+    return s.k.skip_read(r) if s.k.sem.unread_unloaded else False
 
 
 @clause("REMOTE-2")
@@ -60,7 +70,7 @@ def is_unsure(s: State, r: Value) -> Value:
     """
     if not s.k.connector:
         return False
-    return both(s.comp[r] == 0, s.unsure[r] != 0)
+    return both(s.comp[r] == 0, s.unsure[r] != 0, neg(is_offered_nothing(s, r)))
 
 
 def keeps_what_it_has(s: State, r: Value) -> Value:

@@ -245,7 +245,8 @@ def fits(s: State, r: Value) -> Value:
     """
     if awaits_state(s):
         return False
-    return lacking(s, r, slots(s)) + s.nevict + later.headroom(s) <= s.nfree
+    kept_free = later.headroom(s) + later.set_aside(s, r)
+    return lacking(s, r, slots(s)) + s.nevict + kept_free <= s.nfree
 
 
 @clause("WAIT-3")

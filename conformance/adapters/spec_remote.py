@@ -10,6 +10,7 @@ from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.groups import are_windowed
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec.fields import CONTINUE, ERROR, KEPT, LENGTH, RUNNING, STOPPED, STOPPED_BY_ID
+from nullblock.spec.later import counts_flight, discarded
 from nullblock.spec.machine import events
 from nullblock.spec.machine.remote import (
     received,
@@ -195,7 +196,10 @@ class RemoteKV:
 
     def owed(self, s: Any, r: str) -> Fields:
         """Outputs in flight of a request whose blocks are kept; nothing of others."""
-        return self.kept[r] if s.stage[r] == KEPT else {}
+        if s.stage[r] != KEPT:
+            return {}
+        # Lines that tell tokens that are stale go on counting them.
+        return self.kept[r] | ({"discard": discarded(s, r)} if counts_flight(s) else {})
 
     def status(self, s: Any, r: str) -> str | None:
         """The status of a request whose blocks are kept; None of others."""
@@ -238,7 +242,3 @@ def check_connector(config: Config, semantics: Semantics) -> None:
                 "the reference has it",
                 f"config.{key}",
             )
-    if semantics.freed_unhashed_first:
-        # No rule says to which places in front blocks go once a transfer is over.
-        what = "a KV connector is out of scope with freed_unhashed_first"
-        raise OutOfScope(what, "the reference has it", "config.connector")

@@ -9,7 +9,7 @@ FOLLOWED = CORE_FEATURES | {
     *(Feature.drafts, Feature.lora_cap, Feature.structured_output),
     *(Feature.encoder_inputs, Feature.windows, Feature.hybrid, Feature.block_sizes),
     *(Feature.v2_model_runner, Feature.counts, Feature.clients),
-    *(Feature.prompt_embeds, Feature.pooling, Feature.streaming),
+    *(Feature.prompt_embeds, Feature.pooling, Feature.streaming, Feature.kv_connector),
 }
 """What is written down of a line after vllm-0.22.1."""
 

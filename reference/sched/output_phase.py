@@ -135,6 +135,8 @@ class OutputPhase(StructuredOutput, Drafts):
             request.is_prefill_chunk = is_chunk = request.num_computed_tokens < num_to_come
             if is_chunk:
                 continue
+            if self._filling is not None:
+                self._filling.discard(request)
             if request.structured_output_request is not None:
                 self._note_structured_output(request, scheduler_output)
             if counts_placeholders:

@@ -181,6 +181,8 @@ class SchedulerState:
         self._counts_flight = self._awaits_output or self.semantics.windows_await_outputs
         """Whether requests count their tokens of the steps in flight."""
         self._long_prefill_token_threshold: int = config.long_prefill_token_threshold
+        self._filling: set[Request] | None = set() if self.semantics.loads_leave_room else None
+        """Requests that load, or compute their prompts, where loads leave room for them."""
         self._preempted_by_reset: set[str] = set()
         """Since the last step."""
         self._draft_slots = later.draft_slots(self.vllm_config.speculative_config, self.semantics)
@@ -271,6 +273,8 @@ class SchedulerState:
             num_drafts = request.num_draft_placeholders
             request.num_earlier_outputs = request.num_output_placeholders - num_drafts
         request.num_preemptions += 1
+        if self._filling is not None:
+            self._filling.discard(request)
         if self._awaits_output:
             later.outdate(request, drop_stale_output)
         if self.log_stats:

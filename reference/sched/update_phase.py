@@ -53,14 +53,14 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         stopped_preempted: set[Request] = set()
         for request_id, num_tokens in scheduler_output.num_scheduled_tokens.items():
             assert num_tokens > 0, f"{num_tokens} tokens were scheduled for {request_id!r}"
-            if unloaded and request_id in unloaded:
-                continue
             request = requests.get(request_id)
-            if request is None or (keeps_ended and request.is_finished()):
+            if request is None:
                 continue
             if by_request and scheduler_output.scheduled_requests[request_id] is not request:
                 continue
             is_stale = counts_flight and later.land(request, num_tokens)
+            if (unloaded and request_id in unloaded) or (keeps_ended and request.is_finished()):
+                continue
             if is_stale and request.drop_stale_output:
                 continue
             index = req_id_to_index[request_id]

@@ -16,6 +16,7 @@ from nullblock.spec.remote import (
     offered,
 )
 from nullblock.spec.rules.drafts import forgive_drafts
+from nullblock.spec.rules.later import end_filling
 from nullblock.spec.state import is_waiting
 
 
@@ -60,6 +61,7 @@ def stop_loading(s: State, r: Value) -> None:
     """No load writes to the blocks of r, who gives them back."""
     if s.k.connector:
         s.loadto[r] = 0
+        end_filling(s, r)
 
 
 def forget_offer(s: State) -> None:
@@ -74,6 +76,7 @@ def forget_load(s: State, r: Value) -> None:
         s.failed[r] = 0
         s.kept_for[r] = 0
         s.loadto[r] = 0
+        end_filling(s, r)
         forget_answer(s, r)
 
 

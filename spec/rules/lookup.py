@@ -18,7 +18,7 @@ from nullblock.spec.remote import goes_on, keeps_what_it_has, loads_later
 from nullblock.spec.rules.aligned import begin_sweep
 from nullblock.spec.rules.drafts import grant_drafts
 from nullblock.spec.rules.encoder import forget_plan
-from nullblock.spec.rules.later import meet, pad_drafts, take_slot
+from nullblock.spec.rules.later import fill_on, meet, pad_drafts, take_slot
 from nullblock.spec.rules.loads import ask_remote, forget_offer, take_loaded
 from nullblock.spec.rules.waiting import leave_line
 from nullblock.spec.sessions import continues
@@ -257,7 +257,8 @@ def admit(s: State, r: Value) -> None:
     s.nr += 1
     s.adm += 1
     s.since[r] = s.nframe
-    pad_drafts(s, r)
     take_loaded(s, r)
+    pad_drafts(s, r)
+    fill_on(s, r)
     _grant(s, r)
     _forget_lookup(s)

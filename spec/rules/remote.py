@@ -32,11 +32,12 @@ from nullblock.spec.remote import (
 )
 from nullblock.spec.rules.clients import note_end
 from nullblock.spec.rules.drafts import drop_drafts
+from nullblock.spec.rules.later import begin_filling, end_filling
 from nullblock.spec.rules.loads import forget_answer
 from nullblock.spec.rules.lookup import _forget_lookup
-from nullblock.spec.rules.pool import _publish, _unhash
+from nullblock.spec.rules.pool import _publish, _unhash, open_front
 from nullblock.spec.rules.queues import _erase, leave_running, quit_queue
-from nullblock.spec.rules.waiting import enter_skipped
+from nullblock.spec.rules.waiting import stand_apart
 from nullblock.spec.slots import slots
 from nullblock.spec.state import check_stop, is_tried, is_waiting, turn
 from nullblock.spec.waiting import is_skipped
@@ -65,8 +66,8 @@ def await_load(s: State, r: Value) -> None:
     s.awaits[r] = REMOTE
     s.came[r] = 0
     _forget_lookup(s)
-    if neg(is_skipped(s, r)):
-        enter_skipped(s, r)
+    stand_apart(s, r)
+    begin_filling(s, r)
     s.passed = s.k.add(s.passed, r)
     s.nline -= 1
     s.lineset = s.k.remove(s.lineset, r)
@@ -115,6 +116,7 @@ def give_back(s: State, r: Value) -> None:
     require(both(s.awaits[r] == REMOTE, s.came[r] == 1), "its load has ended")
     require(starts_over(s, r), "and brought nothing")
     s.stage[r] = LEAVING
+    open_front(s, s.tlen[r])
     s.leaving = ANEW
     s.leaver = r
 
@@ -160,6 +162,7 @@ def quit_for_good(s: State, r: Value) -> None:
         s.awaits[r] = 0
         s.came[r] = 0
     s.stage[r] = LEAVING
+    open_front(s, s.tlen[r])
     s.leaving = AWAY
     s.leaver = r
 
@@ -187,6 +190,7 @@ def keep(s: State, r: Value) -> None:
     s.awaits[r] = 0
     s.came[r] = 0
     s.failed[r] = 0
+    end_filling(s, r)
     s.finished = s.k.add(s.finished, r)
     note_end(s, r)
 
@@ -217,6 +221,7 @@ def let_kept_go(s: State, r: Value, way: Value) -> None:
     require(ends_all(s, r, way), "for nothing else")
     s.loadto[r] = 0
     s.stage[r] = LEAVING
+    open_front(s, s.tlen[r])
     s.leaving = AWAY
     s.leaver = r
 
