@@ -103,6 +103,8 @@ class Config:
     """Whether a KV connector loads what other engines have computed, and sends it."""
     fail_failed_loads: bool = False
     """Whether requests whose blocks were not loaded end; if not, they compute what they lack."""
+    steps_overlap: bool = False
+    """Whether steps may be in flight together while a connector loads, and not only sends."""
     groups: tuple[Group, ...] = (Group(),)
     """The kinds of the layers, in the order in which vLLM has them."""
     max_num_batched_tokens: int | None = None

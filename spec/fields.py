@@ -178,8 +178,16 @@ REMOTE_KV = {
     "unsure": "R>I",  # 1: the remote side does not know yet how many
     "ext": "I",  # tokens that are loaded for the request that is looked up
     "failed": "R>I",  # of a load: PARTLY or WHOLLY, if blocks did not arrive; 0: none is missing
-    "filling": "R>I",  # 1: r computes its prompt or loads; only where loads leave it room
-    "gap": "I",  # the next place before all that wait for their turn alone; in a later line
+    # Only lines after 0.22.1 have these nine, see rules/later.py and rules/deferred.py.
+    "filling": "R>I",  # 1: r is loaded, or computes its prompt
+    "gap": "I",  # the next place in the queue before all who wait without blocks
+    "off": "I>B",  # blocks that were given up, and are free when a step has come back
+    "offuntil": "I>I",  # one after the number of that step
+    "offlen": "I>I",  # how many there are from there on of the request that gave them up
+    "offfrom": "I",  # the place of the first
+    "offto": "I",  # one after the place of the last
+    "lastin": "R>I",  # one after the number of the last step that computes a request
+    "lastfull": "I",  # one after the number of the last step that computes anything
     "kept_for": "R>I",  # what the blocks of a request that has ended are kept for: LOAD, SEND
     "invalid": "B>I",  # 1: reported with the update that comes, as not loaded
     "claimed": "B>I",  # who computes it again: somebody that waits (1) or runs (2); 0: nobody yet

@@ -55,6 +55,7 @@ RULES = (
     *("rules/drafts.py", "rules/groups.py", "rules/waiting.py"),
     *("rules/encoder.py", "rules/sessions.py", "rules/pooling.py", "rules/clients.py"),
     *("rules/loads.py", "rules/remote.py", "rules/mamba.py", "rules/aligned.py"),
+    "rules/deferred.py",
 )
 PARTS = (
     "rules/queues.py",
@@ -74,6 +75,7 @@ READINGS = (
     *("state.py", "flight.py", "later.py", "drafts.py", "waiting.py"),
     *("groups.py", "hybrid.py", "encoder.py", "planning.py", "sessions.py", "turns.py"),
     *("pooling.py", "remote.py", "sizes.py", "slots.py", "mamba.py", "aligned.py"),
+    "deferred.py",
     *("machine/output.py", "cache_events.py"),
 )
 

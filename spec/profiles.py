@@ -147,6 +147,10 @@ class Semantics:
     """
     unread_unloaded: bool = False
     """REMOTE-41: for whoever refuses prefix hits nothing is loaded."""
+    freed_blocks_await_steps: bool = False
+    """REMOTE-42: where a connector loads, blocks of a request that a step in flight computes are
+    free when the output of that step has come, and nobody is preempted before for want of them.
+    """
     events_tell_origin: bool = False
     """OUT-8: events have fields for where a block lies, who owns it and whose session stored it;
     without a connector they are empty.
@@ -298,6 +302,7 @@ VLLM_0_32_0 = Semantics(
     tells_common_prefix=False,
     loads_leave_room=True,
     unread_unloaded=True,
+    freed_blocks_await_steps=True,
     events_tell_origin=True,
     holders_wait_apart=True,
     pausing_sessions_keep_seats=True,

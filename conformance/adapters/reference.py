@@ -41,6 +41,8 @@ class Reference(Shaped):
         kind = AsyncScheduler if config.async_scheduling else Scheduler
         super().__init__(kind, config, semantics, REFERENCE)
         self.semantics = semantics
+        if semantics.freed_blocks_await_steps:
+            self.scheduler.defer_block_free = config.loads_beside_steps
         self.sizes: dict[str, int] = {}
         """Embeddings of the items that have come, by what they are known by."""
 

@@ -92,6 +92,7 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
         max_loras=config.max_loras or 0,
         connector=config.connector is not None,
         fail_failed_loads=fails_loads(config),
+        steps_overlap=config.loads_beside_steps,
         encoder=_encoder(config),
         mamba_split=config.block_size if groups.mamba_cache_mode(config) == "align" else 0,
         use_v2_model_runner=config.use_v2_model_runner,

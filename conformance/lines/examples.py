@@ -6,6 +6,7 @@ beside them, in a folder of its own.
 
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.lines.example import Example
+from nullblock.conformance.lines.remote_examples import REMOTE_EXAMPLES
 from nullblock.conformance.lines.state_examples import STATE_EXAMPLES
 
 EXAMPLES: dict[str, Example] = {
@@ -199,6 +200,7 @@ EXAMPLES: dict[str, Example] = {
         "SchedulerOutput.num_common_prefix_blocks, which 0.32.0 leaves empty",
         "The number is right and cheap, and cascade attention has nothing else to go by.",
     ),
+    **REMOTE_EXAMPLES,
     "events_tell_origin": Example(
         "events-of-every-kind",
         "BlockStored.locality, ownership, session_id",

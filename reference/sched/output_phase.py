@@ -141,6 +141,8 @@ class OutputPhase(StructuredOutput, Drafts):
                 self._note_structured_output(request, scheduler_output)
             if counts_placeholders:
                 request.num_output_placeholders += 1
+        if self.defer_block_free:
+            self.deferred_frees.scheduled(requests, scheduler_output.num_scheduled_tokens)
         if self._counts_flight:
             later.take_off(requests, scheduler_output.num_scheduled_tokens)
         if self._has_drafts:

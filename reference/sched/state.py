@@ -13,6 +13,7 @@ from nullblock.reference.kv_events import EventPublisherFactory
 from nullblock.reference.multimodal.encoder_budget import make_encoder_cache
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched import later
+from nullblock.reference.sched.deferred_frees import DeferredFrees
 from nullblock.reference.sched.encoder_plan import EncoderPlan
 from nullblock.reference.sched.interface import PauseState
 from nullblock.reference.sched.request_queue import (
@@ -213,9 +214,14 @@ class SchedulerState:
         """Of those, the ones that are to give all back; in a profile that tells them apart."""
         self.half_kept_req_ids: set[str] = set()
         """Ended requests whose blocks stay for two reports; in a profile that tells them apart."""
+        self.defer_block_free = False
+        """Whether freed blocks wait for steps in flight that compute their request."""
         transfer = self.vllm_config.kv_transfer_config
         if transfer is None:
             return
+        if self.semantics.freed_blocks_await_steps:
+            overlap = self.vllm_config.max_concurrent_batches > 1
+            self.defer_block_free = overlap and transfer.is_kv_consumer
         self.connector = KVConnectorFactory.create_connector(
             self.vllm_config, KVConnectorRole.SCHEDULER, self.kv_cache_config
         )
@@ -248,6 +254,7 @@ class SchedulerState:
             watermark=getattr(self.scheduler_config, "watermark", None) or 0.0,
             semantics=self.semantics,
         )
+        self.deferred_frees = DeferredFrees(self.kv_cache_manager)
         if not self.needs_kv_cache_zeroing:
             self.kv_cache_manager.tell_no_new_blocks()
         if hasattr(self.connector, "bind_gpu_block_pool"):
@@ -263,7 +270,7 @@ class SchedulerState:
         be appended.
         """
         assert request.status == RequestStatus.RUNNING, f"{request.request_id} is not running"
-        self.kv_cache_manager.free(request)
+        self._free_request_blocks(request)
         if request.mm_features:
             self.encoder_cache_manager.free(request)
         request.status = RequestStatus.PREEMPTED
@@ -284,8 +291,15 @@ class SchedulerState:
     def _free_blocks(self, request: Request) -> None:
         """Give a finished request's blocks back, and forget it."""
         assert request.is_finished()
-        self.kv_cache_manager.free(request)
+        self._free_request_blocks(request)
         del self.requests[request.request_id]
+
+    def _free_request_blocks(self, request: Request) -> None:
+        """Give a request's blocks back, or once the steps in flight have come that compute it."""
+        if self.defer_block_free:
+            self.deferred_frees.free(request)
+        else:
+            self.kv_cache_manager.free(request)
 
 
 def _refuse_out_of_scope(vllm_config: Any) -> None:

@@ -36,6 +36,8 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         A pooling request gets no token, and ends with what the pooler made of it.
         """
         _refuse_out_of_scope(model_runner_output)
+        if self.defer_block_free and scheduler_output.num_scheduled_tokens:
+            self.deferred_frees.came_back()
         report = model_runner_output.kv_connector_output
         unloaded = self._take_back_unloaded(model_runner_output, scheduler_output)
         keeps_ended = self.connector is not None

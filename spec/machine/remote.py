@@ -1,6 +1,7 @@
 """Loops over the rules of remote KV."""
 
 from nullblock.spec.cache_events import stored
+from nullblock.spec.deferred import is_due
 from nullblock.spec.fields import HANDED, KEPT, LOAD, MOVED, REMOTE, SEND, UNBORN
 from nullblock.spec.kernel import State, Value, both, loop, neg
 from nullblock.spec.machine.blocks import free
@@ -21,6 +22,7 @@ from nullblock.spec.remote import (
     starts_over,
     stays,
 )
+from nullblock.spec.rules.deferred import take_back
 from nullblock.spec.rules.loads import (
     claim,
     doubt,
@@ -136,10 +138,22 @@ def remote_looks(s: State, r: Value) -> None:
     doubt(s, r)
 
 
+def take_due_back(s: State) -> None:
+    """Release what waited for the step whose output comes (REMOTE-44)."""
+    for _ in loop(
+        s,
+        until=lambda: neg(is_due(s)),
+        decreases=lambda: s.offto - s.offfrom,
+        changes=HANDED | {"off", "offuntil", "offlen", "offfrom", "offto"},
+    ):
+        take_back(s, s.off[s.offfrom])
+
+
 def report_failed(s: State, blocks: list[Value]) -> None:
     """With the output that comes it is reported that blocks were not loaded: whoever counts on
     them does so no longer (REMOTE-6, REMOTE-7).
     """
+    take_due_back(s)
     for b in blocks:
         report_unloaded(s, b)
     for _ in loop(

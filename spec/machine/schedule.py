@@ -1,5 +1,6 @@
 """`schedule()`: running requests first, then, if nobody was preempted, waiting ones."""
 
+from nullblock.spec.deferred import awaits_steps
 from nullblock.spec.fields import HANDED, LOOKUP, MOVED
 from nullblock.spec.hybrid import is_passed_over, scannable, wanted
 from nullblock.spec.kernel import State, Value, both, either, loop, neg
@@ -16,6 +17,7 @@ from nullblock.spec.machine.groups import tell_tables
 from nullblock.spec.machine.output import scheduler_output
 from nullblock.spec.machine.remote import admit_or_load
 from nullblock.spec.machine.waiting import passed_over
+from nullblock.spec.rules.deferred import hold_off
 from nullblock.spec.rules.groups import pass_over_block
 from nullblock.spec.rules.lookup import (
     ask_to_enter,
@@ -109,7 +111,10 @@ def schedule_or_preempt(s: State, r: Value) -> None:
             take_inputs(s, r)
             schedule_running(s, r)
             return
-        preempt_one(s)
+        if awaits_steps(s, s.run[victim(s)]):
+            hold_off(s, r)
+        else:
+            preempt_one(s)
 
 
 def schedule_running_requests(s: State) -> None:

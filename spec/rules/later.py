@@ -13,6 +13,9 @@ def take_off(s: State, r: Value, n: Value) -> None:
     """Tokens of r are in flight from now on. Source: Scheduler._update_after_schedule."""
     if counts_flight(s):
         s.aloft[r] += n
+    if s.k.sem.freed_blocks_await_steps:
+        s.lastin[r] = s.steps + 1
+        s.lastfull = s.steps + 1
 
 
 def land(s: State) -> None:
@@ -51,6 +54,8 @@ def leave_flight(s: State, r: Value) -> None:
         s.aloft[r] = 0
         s.stale[r] = 0
         s.tossed[r] = 0
+    if s.k.sem.freed_blocks_await_steps:
+        s.lastin[r] = 0
 
 
 def report_reset(s: State, r: Value) -> None:

@@ -26,7 +26,14 @@ from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, 
 from nullblock.spec.later import is_stale, left
 from nullblock.spec.rules.drafts import launch_drafts, mark_chunk, settle_run
 from nullblock.spec.rules.encoder import forget_inputs, forget_plan, open_encoder
-from nullblock.spec.rules.later import end_filling, forget_reported, land, open_slots, report_anew, take_off
+from nullblock.spec.rules.later import (
+    end_filling,
+    forget_reported,
+    land,
+    open_slots,
+    report_anew,
+    take_off,
+)
 from nullblock.spec.rules.loads import arrive, forget_report, forgive
 from nullblock.spec.rules.mamba import forget_states, forget_taken
 from nullblock.spec.rules.waiting import count_adapters, forget_passed, open_gap

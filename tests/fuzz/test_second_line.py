@@ -30,6 +30,7 @@ OF = {
     "hybrid": Feature.hybrid,
     "contract": Feature.v2_model_runner,
     "sessions": Feature.streaming,
+    "remote": Feature.kv_connector,
 }
 """The families beside the line's own, and the feature that each is about."""
 SEEDS = [

@@ -150,6 +150,7 @@ STATEMENTS = {
     "PREEMPT-5": "invariants.queues.leaver_in_order",
     "PREEMPT-6": "invariants.steps.no_admission_after_preemption",
     "PREEMPT-7": "explorer.transitions.preempted_is_not_scheduled",
+    "PREEMPT-8": "rules.deferred.hold_off",
     "OUT-1": "machine.output.scheduled",
     "OUT-2": "machine.output.table",
     "OUT-3": "machine.output.tokens_again",
@@ -373,6 +374,11 @@ STATEMENTS = {
     "REMOTE-37": "invariants.remote.nobody_is_left_lost",
     "REMOTE-38": "explorer.transitions.sent_before_they_go",
     "REMOTE-39": "invariants.remote.loaded_waits",
+    "REMOTE-40": "later.set_aside",
+    "REMOTE-41": "remote.is_offered_nothing",
+    "REMOTE-42": "deferred.awaits_steps",
+    "REMOTE-43": "rules.deferred.put_off",
+    "REMOTE-44": "rules.deferred.take_back",
 }
 """ID to definition. A statement that goes leaves its ID behind in `RETIRED`; a new one gets a
 new number.

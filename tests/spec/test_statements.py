@@ -49,6 +49,7 @@ RARE = {
     "uncache": "the explorer's PRIORITY scope has it as a witness",
     "withdraw_input": "vllm-0.22.1 has it, where ENC-25 does not hold: a test of the erased form",
     "hold_again": "vllm-0.32.0 has it: its recordings in tests/oracle",
+    **dict.fromkeys(("put_off", "take_back", "hold_off"), "vllm-0.32.0 has it: its recordings"),
     "claim": "vllm-0.22.1 has it: below",
     "mark_lacking": "vllm-0.22.1 has it: below",
     "evict_lacking": "vllm-0.22.1 has it: below",
