@@ -50,7 +50,7 @@ def anybody_skipped(s: State) -> Value:
 
 
 def holders_first(s: State) -> Value:
-    """Whether somebody who waits with blocks is tried, whatever comes first by priority (WAIT-60)."""
+    """Whether somebody who waits with blocks is tried, whoever is first by priority (WAIT-60)."""
     return both(s.k.sem.holders_wait_apart, anybody_skipped(s))
 
 
