@@ -23,7 +23,7 @@ FEATURES = CORE_FEATURES | {
     *(Feature.streaming, Feature.kv_connector),
 }
 """What the rules have."""
-KINDS_LET_GO_IN_PLACE = frozenset({"mamba", "sink"})
+KINDS_LET_GO_IN_PLACE = frozenset({"sink"})
 """Types of groups of which no rule says to which places in front they give blocks back."""
 
 
@@ -37,7 +37,7 @@ def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
         raise OutOfScope(what, "the reference has them", "config.groups")
     kinds = {group.type for group in config.groups}
     if semantics.freed_unhashed_first and kinds & KINDS_LET_GO_IN_PLACE:
-        what = "Mamba layers and sinks are out of scope with freed_unhashed_first"
+        what = "sinks are out of scope with freed_unhashed_first"
         raise OutOfScope(what, "the reference has them", "config.groups")
 
 

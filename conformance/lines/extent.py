@@ -10,6 +10,7 @@ FOLLOWED = CORE_FEATURES | {
     *(Feature.encoder_inputs, Feature.windows, Feature.hybrid, Feature.block_sizes),
     *(Feature.v2_model_runner, Feature.counts, Feature.clients),
     *(Feature.prompt_embeds, Feature.pooling, Feature.streaming, Feature.kv_connector),
+    Feature.mamba,
 }
 """What is written down of a line after vllm-0.22.1."""
 

@@ -209,7 +209,9 @@ def with_hybrid(key: str, size: int, *, eagle: float = 0.4) -> dict[str, Any]:
     return first_built(key, draw)
 
 
-def with_mamba(key: str, size: int) -> dict[str, Any]:
+def with_mamba(
+    key: str, size: int, features: frozenset[Feature] = ALL_FEATURES
+) -> dict[str, Any]:
     """The scenario of that key: its own events, Mamba layers or sinks, alone or beside others."""
 
     def draw(attempt: str) -> dict[str, Any]:
@@ -235,7 +237,7 @@ def with_mamba(key: str, size: int) -> dict[str, Any]:
             give_each(config, slots)
         return scenario
 
-    return first_built(key, draw, MAMBA)
+    return first_built(key, draw, MAMBA & features)
 
 
 def num_slots(config: dict[str, Any]) -> int:
