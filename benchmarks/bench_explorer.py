@@ -123,7 +123,7 @@ def compiled(scope: Scope, rounds: int, checked: bool, canonical: bool) -> Figur
     """The compiled explorer, compiled before the clock runs."""
 
     def search() -> Result:
-        return explore_compiled(scope, checked=checked, canonical=canonical)
+        return explore_compiled(scope, checked=checked, canonical=canonical, optimized=True)
 
     search()
     return best(rounds, search, inside=False)
@@ -159,7 +159,7 @@ def main() -> None:
     row("core scope, readable", readable, readable)
     try:
         start = time.perf_counter()
-        first = explore_compiled(core)
+        first = explore_compiled(core, optimized=True)
         whole = time.perf_counter() - start
         row("core scope, compiled", compiled(core, rounds, True, True), readable)
         row("core scope, compiled, nothing checked", compiled(core, rounds, False, True), readable)

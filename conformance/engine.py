@@ -24,9 +24,11 @@ class Feature(enum.StrEnum):
     windows = "layers that see only a part of the past"
     hybrid = "several KV cache groups of attention, with blocks of one size"
     block_sizes = "KV cache groups with blocks of several sizes, or of several hashes"
+    mamba = "Mamba layers"
+    sinks = "attention sinks"
     groups = (
-        "KV cache groups beyond attention, or an EAGLE-like method beside other groups than full "
-        "attention and one kind more, with blocks of one size"
+        "KV cache groups beyond attention, sinks and Mamba layers, or an EAGLE-like method beside "
+        "other groups than full attention and one kind more, with blocks of one size"
     )
     priority = "the PRIORITY policy"
     prefix_caching = "prefix caching"
@@ -72,7 +74,7 @@ CORE_FEATURES = (
     - CONTRACT
     - WAITS
     - {Feature.drafts, Feature.silence, Feature.windows, Feature.hybrid}
-    - {Feature.block_sizes, Feature.groups}
+    - {Feature.block_sizes, Feature.mamba, Feature.sinks, Feature.groups}
 )
 """Those that concern one full-attention group and nothing beside it."""
 

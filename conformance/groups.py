@@ -10,13 +10,19 @@ from nullblock.spec.machine.output import Blocks
 
 _NEEDS = {"sliding_window": "sliding_window", "chunked_local": "chunk", "sink": "sink_len"}
 """The key that a group of that type cannot do without."""
-ATTENTION = ("full", "sliding_window", "chunked_local")
-"""The types of groups in which a token sees what is before it, or the last of that."""
+KNOWN = ("full", "sink", "sliding_window", "chunked_local", "mamba")
+FULL = ("full", "sink")
+"""Those in which a token sees all that is before it."""
+"""The types of groups that may be beside each other: in which a token sees what is before it, the
+last of that, or a state that stands for it.
+"""
 _KINDS = {
     (False, False): "full_attention",
     (True, False): "sliding_window",
     (False, True): "chunked_local_attention",
 }
+MAMBA, SINK = "mamba", "sink_full_attention"
+"""What KV events call Mamba layers, and attention with a sink."""
 
 
 def kind_of_layers(window: int, chunk: int) -> str:
@@ -30,22 +36,33 @@ def are_plain(config: Config) -> bool:
     return not others and first.type == "full" and not first.eagle
 
 
+def has(config: Config, type: str) -> bool:
+    """Whether a group is of that type."""
+    return any(group.type == type for group in config.groups)
+
+
 def are_windowed(config: Config) -> bool:
     """Whether there is nothing but one group of attention with a window or chunks."""
     (first, *others) = config.groups
     return not others and first.type in ("sliding_window", "chunked_local")
 
 
+def are_alone(config: Config) -> bool:
+    """Whether there is nothing but one group of Mamba layers, or of attention with a sink."""
+    (first, *others) = config.groups
+    return not others and (first.type == "mamba" or (first.type == "sink" and not first.eagle))
+
+
 def are_hybrid(config: Config) -> bool:
-    """Whether there are several groups, of attention alone, with blocks of one size, and no chunk
-    ends within a block; beside an EAGLE-like method, full attention and one kind more.
+    """Whether there are several groups, of attention or Mamba layers, with blocks of one size, and
+    no chunk ends within a block; beside an EAGLE-like method, full attention and one kind more.
     """
-    return _are_attention(config) and not _are_sized(config)
+    return _are_known(config) and not _are_sized(config)
 
 
 def are_mixed(config: Config) -> bool:
     """The same with blocks of several sizes, or of one size that several hashes cover."""
-    return _are_attention(config) and _are_sized(config)
+    return _are_known(config) and _are_sized(config)
 
 
 def _are_sized(config: Config) -> bool:
@@ -53,10 +70,10 @@ def _are_sized(config: Config) -> bool:
     return len(sizes | {config.hash_block_size or min(sizes)}) > 1
 
 
-def _are_attention(config: Config) -> bool:
+def _are_known(config: Config) -> bool:
     return (
         len(config.groups) > 1
-        and all(group.type in ATTENTION for group in config.groups)
+        and all(group.type in KNOWN for group in config.groups)
         and not _are_surprising(config)
         and _agree_in_turn(config)
     )
@@ -64,8 +81,8 @@ def _are_attention(config: Config) -> bool:
 
 def _are_surprising(config: Config) -> bool:
     """Whether a chunk ends within a block, or chunks come beside blocks of several sizes (vLLM
-    raises at the first lookup), or full attention of two sizes beside a third kind (vLLM 0.22.1
-    cuts the hits of the first size only to what the kinds agree on).
+    raises at the first lookup), or full attention of two kinds beside a third kind (vLLM 0.22.1
+    cuts the hits of the first only to what the kinds agree on).
     """
     sizes = {block_size_of(group, config) for group in config.groups}
     chunked = [group for group in config.groups if group.type == "chunked_local"]
@@ -73,7 +90,7 @@ def _are_surprising(config: Config) -> bool:
         return True
     if not config.enable_prefix_caching:
         return False
-    full = {block_size_of(group, config) for group in config.groups if group.type == "full"}
+    full = {_kind(group, config) for group in config.groups if group.type in FULL}
     kinds = {_kind(group, config) for group in config.groups}
     return (len(sizes) > 1 and bool(chunked)) or (len(full) > 1 and len(kinds) > len(full))
 
@@ -99,14 +116,14 @@ def _agree_in_turn(config: Config) -> bool:
         not marked
         or not _are_sized(config)
         and len(kinds) == 2
-        and any(kind == "full" for kind, *_ in kinds)
+        and sum(kind in FULL for kind, *_ in kinds) == 1
         and not chunks
     )
 
 
 def are_other(config: Config) -> bool:
     """Whether the groups are none of these."""
-    known = (are_plain, are_windowed, are_hybrid, are_mixed)
+    known = (are_plain, are_windowed, are_alone, are_hybrid, are_mixed)
     return not any(are_so(config) for are_so in known)
 
 
@@ -203,3 +220,12 @@ def by_group(blocks: Blocks) -> tuple[tuple[int, ...], ...]:
     """A tuple of blocks for each KV-cache group, as workers are told."""
     groups = tuple(b for b in blocks if isinstance(b, tuple))
     return groups or (tuple(b for b in blocks if not isinstance(b, tuple)),)
+
+
+def num_sink_blocks(config: Config) -> int:
+    """Blocks that no request ever gets: those of sinks."""
+    return sum(
+        group.sink_len // block_size_of(group, config)
+        for group in config.groups
+        if group.type == "sink" and group.sink_len is not UNSET
+    )

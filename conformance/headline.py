@@ -59,7 +59,7 @@ def run(arguments: tuple[str, ...]) -> Job:
 def jobs() -> list[tuple[str, ...]]:
     """What `make check` runs, longest first."""
     traces = tuple(str(p) for p in bundled.traces())
-    return [("explore",), ("prove",), ("check", *traces), ("explore", "--departures")]
+    return [("explore", "--compiled"), ("prove",), ("check", *traces), ("explore", "--departures")]
 
 
 def main() -> int:
@@ -133,7 +133,7 @@ def _engines(explore: Job, prove: Job) -> Table:
         table.add_column(column)
     for scope in explore.document["scopes"]:
         table.add_row(
-            f"explorer {scope['name']}",
+            f"explorer {scope['name']}, {scope['form']}",
             f"{scope['states']:,} states, {scope['transitions']:,} transitions, "
             f"{len(scope['witnesses'])} witnesses",
             f"{scope['seconds']:.1f}",

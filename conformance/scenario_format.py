@@ -158,6 +158,11 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Clients are told which of their requests have ended."""
 
     @property
+    def max_concurrent_batches(self) -> int:
+        """Steps that may be in flight at once."""
+        return self.queue_depth if self.async_scheduling else 1
+
+    @property
     def has_clients(self) -> bool:
         """Whether outputs tell several clients apart."""
         return self.include_finished_set is True

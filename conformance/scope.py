@@ -79,6 +79,8 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.windows, "groups", groups.are_windowed(config)),
         (Feature.hybrid, "groups", groups.are_hybrid(config)),
         (Feature.block_sizes, "groups", groups.are_mixed(config)),
+        (Feature.mamba, "groups", groups.has(config, "mamba")),
+        (Feature.sinks, "groups", groups.has(config, "sink")),
         (Feature.groups, "groups", groups.are_other(config)),
         (Feature.priority, "policy", config.policy == "priority"),
         (Feature.prefix_caching, "enable_prefix_caching", config.enable_prefix_caching),

@@ -103,6 +103,8 @@ class BlockPool:
         assert isinstance(num_gpu_blocks, int) and num_gpu_blocks > 0
         self.semantics = semantics
         self.num_gpu_blocks = num_gpu_blocks
+        self.num_sink_blocks = 0
+        """Blocks that have left the pool for good."""
         self.enable_caching = enable_caching
         self.hash_block_size = hash_block_size
         self.enable_kv_cache_events = enable_kv_cache_events
@@ -111,6 +113,10 @@ class BlockPool:
         self.blocks = [KVCacheBlock(block_id) for block_id in range(num_gpu_blocks)]
         self.free_block_queue = FreeKVCacheBlockQueue(self.blocks)
         self.cached_block_hash_to_block = BlockHashToBlockMap()
+        self.further_keys: dict[int, list[BlockHashWithGroupId]] = {}
+        """By block, the keys that it has besides its own (see prompt_ends.py)."""
+        self.has_evicted = False
+        """Whether blocks that somebody may hold were evicted from outside."""
         self.null_block = self.free_block_queue.popleft()
         self.null_block.is_null = True
 
@@ -145,7 +151,8 @@ class BlockPool:
         """
         if num_cached_blocks >= num_full_blocks:
             return
-        hashes = block_hashes_of(request, self.hash_block_size, block_size)
+        last = self.semantics.last_hash_stands
+        hashes = block_hashes_of(request, self.hash_block_size, block_size, last)
         new_blocks = blocks[num_cached_blocks:num_full_blocks]
         assert len(hashes) >= num_full_blocks
         assert block_mask is None or len(block_mask) == len(new_blocks)
@@ -237,10 +244,13 @@ class BlockPool:
         if key is None or self.cached_block_hash_to_block.pop(key, block.block_id) is None:
             return False
         block.reset_hash()
-        if self.enable_kv_cache_events:
-            block_hash = maybe_convert_block_hash(get_block_hash(key))
+        further = self.further_keys.pop(block.block_id, [])
+        for other in further:
+            self.cached_block_hash_to_block.pop(other, block.block_id)
+        for gone in (key, *further) if self.enable_kv_cache_events else ():
+            block_hash = maybe_convert_block_hash(get_block_hash(gone))
             self.kv_event_queue.append(
-                BlockRemoved([block_hash], MEDIUM_GPU, group_idx=get_group_id(key))
+                BlockRemoved([block_hash], MEDIUM_GPU, group_idx=get_group_id(gone))
             )
         return True
 
@@ -268,6 +278,7 @@ class BlockPool:
 
         Only events show in which order; vLLM passes a set.
         """
+        self.has_evicted = True
         for block_id in block_ids:
             assert block_id < len(self.blocks), (
                 f"block {block_id} is not in a pool of {len(self.blocks)} blocks"
@@ -276,10 +287,13 @@ class BlockPool:
 
     def reset_prefix_cache(self) -> bool:
         """Empty the prefix cache; False, and no change, while any request holds a block."""
-        # In an idle pool only the null block is not free.
-        if self.num_gpu_blocks - self.free_block_queue.num_free_blocks != 1:
+        # In an idle pool only the null block is not free, and the blocks of sinks, which vLLM
+        # 0.22.1 forgets here.
+        apart = 1 + (self.num_sink_blocks if self.semantics.sinks_are_nobodys else 0)
+        if self.num_gpu_blocks - self.free_block_queue.num_free_blocks != apart:
             return False
         self.cached_block_hash_to_block = BlockHashToBlockMap()
+        self.further_keys.clear()
         for block in self.blocks:
             block.reset_hash()
         if self.enable_kv_cache_events:

@@ -48,6 +48,8 @@ class SingleTypeKVCacheManager(ABC):
         self._max_admission_blocks_per_request = max_admission_blocks_per_request
         self.req_to_blocks: defaultdict[str, list[KVCacheBlock]] = defaultdict(list)
         self.num_cached_block: dict[str, int] = {}
+        self.drops_hit = False
+        """Whether a look-up drops the last block that it hits: its coordinator knows."""
         self.new_block_ids: list[int] = []
         # vLLM asks for the exact kind: blocks of kinds derived from these are not zeroed.
         self.tells_new_blocks = type(kv_cache_spec) in (FullAttentionSpec, TQFullAttentionSpec)
@@ -150,9 +152,8 @@ class SingleTypeKVCacheManager(ABC):
         num_cached_blocks = self.num_cached_block.get(request_id, 0)
         if num_cached_blocks >= num_full_blocks:
             return
-        mask = None
-        if alignment_tokens is not None and alignment_tokens > self.block_size:
-            mask = self._cache_block_mask(num_cached_blocks, num_full_blocks, alignment_tokens)
+        alignment = alignment_tokens or self.block_size
+        mask = self._cache_block_mask(num_cached_blocks, num_full_blocks, alignment)
         self.block_pool.cache_full_blocks(
             request=request,
             blocks=self.req_to_blocks[request_id],

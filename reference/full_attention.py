@@ -7,6 +7,8 @@ from nullblock.reference.block_pool import BlockPool
 from nullblock.reference.block_tables import SingleTypeKVCacheManager, align_down
 from nullblock.reference.kv_cache_interface import KVCacheSpec, SinkFullAttentionSpec
 from nullblock.reference.kv_cache_utils import BlockHashList, KVCacheBlock
+from nullblock.reference.prompt_ends import cache_prompt_end
+from nullblock.reference.request import Request
 
 
 class FullAttentionManager(SingleTypeKVCacheManager):
@@ -55,6 +57,23 @@ class FullAttentionManager(SingleTypeKVCacheManager):
             del group[num_hits:]
         return hits
 
+    def cache_blocks(
+        self, request: Request, num_tokens: int, alignment_tokens: int | None = None
+    ) -> None:
+        """The same, and in some lines the end of the prompt, where it is within a block."""
+        super().cache_blocks(request, num_tokens, alignment_tokens)
+        pool = self.block_pool
+        if pool.semantics.prompt_ends_cached and self.block_size != pool.hash_block_size:
+            cache_prompt_end(
+                pool,
+                request,
+                self.req_to_blocks[request.request_id],
+                num_tokens,
+                self.block_size,
+                self.kv_cache_group_id,
+                drops_hit=self.drops_hit,
+            )
+
     def get_num_common_prefix_blocks(self, running_request_id: str) -> int:
         """How many leading blocks every request that owns blocks shares with this one."""
         num_owners = len(self.req_to_blocks)
@@ -84,8 +103,8 @@ def _chain(
 class SinkFullAttentionManager(FullAttentionManager):
     """The same with a few blocks for tokens that every request sees and none owns.
 
-    They leave the pool for good without being counted, so that the pool is never idle again: the
-    prefix cache cannot be reset any more, a defect of 0.22.1.
+    They leave the pool for good. In vLLM 0.22.1 they are not counted, so that the pool is never
+    idle again: the prefix cache cannot be reset any more.
     """
 
     def __init__(
@@ -100,4 +119,5 @@ class SinkFullAttentionManager(FullAttentionManager):
         assert sink_len is not None and sink_len > 0 and sink_len % self.block_size == 0, (
             f"a sink is whole blocks of {self.block_size} tokens, not {sink_len} tokens"
         )
+        block_pool.num_sink_blocks += sink_len // self.block_size
         self.sink_blocks = block_pool.free_block_queue.popleft_n(sink_len // self.block_size)

@@ -134,6 +134,9 @@ class KVCacheCoordinator(ABC):
 
     def is_covered(self, request: Request, num_computed: int, slots: int, scheduled: int) -> bool:
         """Whether a running request's step changes nothing in any group."""
+        if self.block_pool.has_evicted and self.block_pool.semantics.prompt_ends_cached:
+            # What was evicted is given the key of a prompt's end again.
+            return False
         request_id = request.request_id
         to_cache = self.num_cacheable_tokens(min(scheduled, request.num_tokens))
         for manager in self.single_type_managers:

@@ -6,7 +6,7 @@ from typing import Any
 
 from nullblock.reference.block_tables import SingleTypeKVCacheManager
 from nullblock.reference.group_coordinator import KVCacheCoordinator
-from nullblock.reference.kv_cache_interface import FullAttentionSpec, KVCacheSpec
+from nullblock.reference.kv_cache_interface import FullAttentionSpec, KVCacheSpec, MambaSpec
 from nullblock.reference.kv_cache_utils import (
     BlockHash,
     BlockHashList,
@@ -57,6 +57,10 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
                 found.append(AttentionGroup(group.kv_cache_spec, [group_id], manager))
         for kind in found:
             kind.uses_eagle = not self.eagle_group_ids.isdisjoint(kind.group_ids)
+            if isinstance(kind.spec, MambaSpec) and self.block_pool.semantics.states_stay_within:
+                kind.uses_eagle = False
+            for group_id in kind.group_ids:
+                self.single_type_managers[group_id].drops_hit = kind.uses_eagle
         return sorted(found, key=lambda kind: not kind.is_full)
 
     def cache_blocks(self, request: Request, num_computed_tokens: int) -> None:
@@ -86,6 +90,10 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
         one_round = len(kinds) == 2 and kinds[0].is_full
         hit_length = max_cache_hit_length
         verified: set[int] = set()
+        # What is dropped may be the block of the last token; 0.22.1 does not look there.
+        reach = max_cache_hit_length
+        if self.block_pool.semantics.dropped_hits_reach_on:
+            reach = len(block_hashes) * self.hash_block_size
         while True:
             length = hit_length
             for index, kind in enumerate(kinds):
@@ -94,7 +102,7 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
                     length = length // size * size
                     continue
                 use_eagle = kind.uses_eagle and index not in verified
-                most = min(length + size, max_cache_hit_length) if use_eagle else length
+                most = min(length + size, reach) if use_eagle else length
                 found = self._look_up(kind, block_hashes, most, use_eagle)
                 found_length = len(found[0]) * size
                 if use_eagle:
@@ -123,7 +131,8 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
         size = kind.spec.block_size
         hashes: BlockHashList = block_hashes
         if size != self.hash_block_size:
-            hashes = BlockHashListWithBlockSize(block_hashes, self.hash_block_size, size)
+            last = self.block_pool.semantics.last_hash_stands
+            hashes = BlockHashListWithBlockSize(block_hashes, self.hash_block_size, size, last)
         return kind.manager.find_longest_cache_hit(
             block_hashes=hashes,
             max_length=most,

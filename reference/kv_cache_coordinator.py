@@ -69,6 +69,7 @@ class UnitaryKVCacheCoordinator(KVCacheCoordinator):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         (self._manager,) = self.single_type_managers
+        self._manager.drops_hit = 0 in self.eagle_group_ids
         self.kv_cache_spec = self._manager.kv_cache_spec
         self.block_size = self.kv_cache_spec.block_size
         assert not self.enable_caching or self.hash_block_size == self.block_size, (

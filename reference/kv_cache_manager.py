@@ -225,8 +225,10 @@ class KVCacheManager:
         """Of so many computed tokens those that stay so, whatever becomes of drafts in flight.
 
         vLLM 0.22.1 takes them all to stay, and gives back blocks that a window sees again once
-        drafts are rejected (upstream 47728).
+        drafts are rejected (upstream 47728). 0.32.0 counts nothing that is in flight.
         """
+        if self.semantics.windows_await_outputs:
+            return max(0, min(computed, self.max_model_len) - request.num_in_flight_tokens)
         if self.semantics.windows_await_verdicts:
             computed -= request.num_draft_placeholders
         return min(computed, self.max_model_len)

@@ -144,16 +144,22 @@ def get_request_block_hasher(
 
 
 class BlockHashListWithBlockSize(Sequence[BlockHash]):
-    """Hashes of small blocks, seen as those of bigger ones: each is a few of them in a row.
+    """Hashes of small blocks, seen as those of bigger ones: each is a few of them in a row, or
+    the last of these alone, which tells the whole prefix too.
 
     A view: it grows with the list that it is made of.
     """
 
     def __init__(
-        self, block_hashes: list[BlockHash], hash_block_size: int, target_block_size: int
+        self,
+        block_hashes: list[BlockHash],
+        hash_block_size: int,
+        target_block_size: int,
+        last_stands: bool = False,
     ) -> None:
         assert target_block_size % hash_block_size == 0
         self.block_hashes = block_hashes
+        self.last_stands = last_stands
         self.scale_factor = target_block_size // hash_block_size
 
     def __len__(self) -> int:
@@ -175,17 +181,22 @@ class BlockHashListWithBlockSize(Sequence[BlockHash]):
 
     def _joined(self, index: int) -> BlockHash:
         first = index * self.scale_factor
+        if self.last_stands:
+            return self.block_hashes[first + self.scale_factor - 1]
         return BlockHash(b"".join(self.block_hashes[first : first + self.scale_factor]))
 
 
 BlockHashList = list[BlockHash] | BlockHashListWithBlockSize
 
 
-def block_hashes_of(request: Request, hash_block_size: int, block_size: int) -> BlockHashList:
+def block_hashes_of(
+    request: Request, hash_block_size: int, block_size: int, last_stands: bool = False
+) -> BlockHashList:
     """A request's hashes for blocks of that size, a multiple of what one hash covers."""
+    hashes = request.block_hashes
     if block_size == hash_block_size:
-        return request.block_hashes
-    return BlockHashListWithBlockSize(request.block_hashes, hash_block_size, block_size)
+        return hashes
+    return BlockHashListWithBlockSize(hashes, hash_block_size, block_size, last_stands)
 
 
 def resolve_kv_cache_block_sizes(

@@ -76,8 +76,14 @@ class SlidingWindowManager(SingleTypeKVCacheManager):
         """The blocks of a window that ends at a multiple of the alignment; None: all of them.
 
         For EAGLE a run ends a block later, and that block is not among them: with unequal block
-        sizes EAGLE groups of this kind are never hit, a defect of 0.22.1.
+        sizes EAGLE groups of this kind are never hit, a defect of 0.22.1. A window of one token
+        needs no block; 0.22.1 caches them all the same where blocks are as large as the alignment.
         """
+        narrow = self.sliding_window == 1 and not self.drops_hit
+        if self.block_pool.semantics.narrow_windows_uncached and narrow:
+            return [False] * (num_full_blocks - num_cached_blocks)
+        if alignment_tokens <= self.block_size:
+            return None
         per_segment = alignment_tokens // self.block_size
         num_left_out = per_segment - cdiv(self.sliding_window - 1, self.block_size)
         if num_left_out <= 0:

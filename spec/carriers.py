@@ -40,7 +40,7 @@ CARRIERS: dict[str, type[dict[Any, Any]]] = {
     "users": Empty,
     "ends": Empty,
     "pw": Nothing,
-    **dict.fromkeys(("tab", "run", "frame", "hit", "rej", "inputof"), Nothing),
+    **dict.fromkeys(("tab", "run", "frame", "hit", "rej", "inputof", "zero"), Nothing),
     "entry": Minus,
 }
 

@@ -85,7 +85,7 @@ class Env(Collections, Grouped, Prompts):
         self.asynchronous = config.async_scheduling
         self.num_spec = config.num_spec_tokens
         self.drafts = config.num_spec_tokens > 0 or config.drafts_from_outside
-        self.eagle = config.use_eagle
+        self.eagle = config.use_eagle and not (self.mamba and not self.several)
         self.lookahead = config.num_lookahead_tokens
         self.batched = config.max_num_batched_tokens or config.max_num_scheduled_tokens
         self.draft_slots = config.draft_slots
@@ -101,6 +101,7 @@ class Env(Collections, Grouped, Prompts):
         self.block_size = config.block_size
         self.requests: dict[Any, Request] = {}
         longest = -(-self.max_len // min(self.sizes)) if self.windowed or self.several else 0
+        longest += max(self.kept_beside)
         if self.encodes:
             # Items have no more places and numbers than that.
             longest = max(longest, self.max_len)

@@ -17,6 +17,7 @@ from nullblock.spec.facts import Config
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Departure, Semantics
 from nullblock.spec.remote_departures import REMOTE_DEFECTS
 from nullblock.spec.session_departures import SESSION_DEFECTS
+from nullblock.spec.state_departures import STATE_DEFECTS
 from nullblock.spec.wait_departures import WAIT_DEFECTS
 
 A, B, C = 1001, 1002, 1003
@@ -367,6 +368,6 @@ DEPARTURES: tuple[Defect, ...] = (
         depth=3,
     ),
     *map(_of_its_own, (*DRAFT_DEFECTS, *WAIT_DEFECTS, *ENCODER_DEFECTS, *SESSION_DEFECTS)),
-    *map(_of_its_own, REMOTE_DEFECTS),
+    *map(_of_its_own, (*REMOTE_DEFECTS, *STATE_DEFECTS)),
 )
 """In the order of a request's way through the engine."""

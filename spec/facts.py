@@ -21,11 +21,33 @@ class Group:
     """Tokens in a block of the group; 0: as many as the configuration says."""
     eagle: bool = False
     """Whether layers of an EAGLE-like method are among them."""
+    mamba: bool = False
+    """Whether they are Mamba layers: a block holds the state after its last token."""
+    num_speculative_blocks: int = 0
+    """Of Mamba layers: states beside the one at hand, for drafts."""
+    sink_len: int = 0
+    """Tokens of nobody's that its layers see too, in blocks of their own; 0: none."""
+    aligned: bool = False
+    """Of Mamba layers: whether only the state that a step ends with is kept (the mode `align`)."""
 
     @property
     def is_windowed(self) -> bool:
         """Whether a token sees only a part of the past."""
-        return self.sliding_window > 0 or self.attention_chunk_size > 0
+        return self.window > 0 or self.attention_chunk_size > 0
+
+    @property
+    def window(self) -> int:
+        """What a token sees, itself among it; 0: no window. Of Mamba layers the next token needs
+        the state after the one before it, which says all that was before: a window of two.
+        """
+        return 2 if self.mamba else self.sliding_window
+
+    @property
+    def has_cap(self) -> bool:
+        """Whether the gate takes a request to hold less than all its blocks at once: vLLM has no
+        such cap for Mamba layers.
+        """
+        return self.is_windowed and not self.mamba
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +69,7 @@ class Config:
     """
 
     num_blocks: int
-    """All blocks, the null block included."""
+    """All blocks, the null block included, but those of sinks."""
     block_size: int
     max_num_scheduled_tokens: int
     """Token budget of a step; vLLM takes max_num_batched_tokens where it is not set."""
@@ -85,12 +107,18 @@ class Config:
     """The kinds of the layers, in the order in which vLLM has them."""
     max_num_batched_tokens: int | None = None
     """What the admission cap reckons with as the tokens of a step; None: the token budget."""
+    max_concurrent_batches: int = 1
+    """Steps that may be in flight at once."""
     encoder: Encoder | None = None
     """The model's encoder; None: there is none, and no request has encoder inputs."""
     include_finished_set: bool = False
     """Whether clients are told which of their requests have ended."""
     pooling: bool = False
     """Whether requests may want a vector instead of tokens."""
+    mamba_split: int = 0
+    """Tokens in a block at whose ends the steps of a prefill end, where Mamba layers keep only the
+    states at ends of steps; 0: they end anywhere.
+    """
     use_v2_model_runner: bool = False
     """Whether workers run vLLM's second model runner."""
     semantics: Semantics = NORMATIVE
@@ -126,9 +154,14 @@ class Config:
 
     def admission_cap(self, group: Group) -> int:
         """Blocks that a request is taken to hold at once at most, if the group's layers see a part
-        of the past (GROUP-3).
+        of the past (GROUP-3). vllm-0.32.0 reckons with the tokens of all steps that may be in
+        flight.
         """
         batched = self.max_num_batched_tokens or self.max_num_scheduled_tokens
+        if not group.has_cap:
+            return self.blocks_in(group, self.max_model_len) + group.num_speculative_blocks
+        if self.semantics.caps_count_flight:
+            batched *= self.max_concurrent_batches
         chunk, window = group.attention_chunk_size, group.sliding_window
         seen = chunk if chunk else window - 1
         blocks = self.blocks_in(group, min(seen + batched, self.max_model_len))
@@ -138,13 +171,17 @@ class Config:
         """Blocks that such a request holds at once at most, or is taken to hold: the cap may
         reckon with more tokens than a step has.
         """
-        if self.num_spec_tokens and self.async_scheduling:
-            # How much is kept for drafts in flight depends on how many steps are.
-            return self.blocks_in(group, self.max_model_len)
-        seen = group.attention_chunk_size or group.sliding_window
+        beside = group.num_speculative_blocks
+        if group.aligned and not beside and not self.num_spec_tokens:
+            return 2
+        keeps = self.num_spec_tokens > 0 or self.semantics.windows_await_outputs
+        if (keeps and self.async_scheduling) or group.aligned:
+            # How much is kept for what is in flight depends on how many steps are.
+            return self.blocks_in(group, self.max_model_len) + beside
+        seen = (group.attention_chunk_size or group.window) + beside
         drafts = self.num_spec_tokens + self.num_lookahead_tokens
         held = blocks_held(seen, self.max_num_scheduled_tokens + drafts, self.size_of(group))
-        return max(held, self.admission_cap(group))
+        return max(held, self.admission_cap(group)) if group.has_cap else held + beside
 
     @property
     def num_lookahead_tokens(self) -> int:
@@ -159,6 +196,11 @@ class Config:
         return int(self.num_spec_tokens > 0 and self.spec_method == "draft_model")
 
     @property
+    def has_sinks(self) -> bool:
+        """Whether some layers see tokens of nobody's."""
+        return any(group.sink_len > 0 for group in self.groups)
+
+    @property
     def use_eagle(self) -> bool:
         """Whether the last hit of a lookup is computed again."""
         return self.eagle_group or self.looks_ahead
@@ -170,15 +212,19 @@ class Config:
 
         Source: KVCacheCoordinator.eagle_group_ids, HybridKVCacheCoordinator.
         """
+        return 0 if group.mamba else int(self.is_marked(group))
+
+    def is_marked(self, group: Group) -> bool:
+        """Whether a group's kind of layers has one of an EAGLE-like method."""
         marked = [g for g in self.groups if g.eagle]
         if not marked:
-            return int(self.use_eagle)
-        return int(any(_layers(g) == _layers(group) for g in marked))
+            return self.use_eagle
+        return any(_layers(g) == _layers(group) for g in marked)
 
 
-def _layers(group: Group) -> tuple[int, int]:
+def _layers(group: Group) -> tuple[int, ...]:
     """The kind of a group's layers: groups of one kind are looked up together."""
-    return group.sliding_window, group.attention_chunk_size
+    return group.sliding_window, group.attention_chunk_size, int(group.mamba), group.sink_len
 
 
 def blocks_held(seen: int, computed: int, block_size: int) -> int:

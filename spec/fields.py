@@ -16,12 +16,18 @@ POOL = {
     "hsh": "B>H",  # chain hash of the block's content, or NOHASH
     "hstamp": "B>I",  # when that hash was set; among equal hashes the first is found
     "hclock": "I",
+    "anew": "B>I",  # 1: it was cached in the open step, and holds a state of Mamba layers
+    "zero": "I>B",  # blocks that full attention beside Mamba layers took in the open step
+    "zerofor": "I>I",  # the groups that they were taken for
+    "nzero": "I",
 }
 TABLE = {
     "tab": "TI>B",  # block table: append-only while the request runs
     "tlen": "T>I",
     "ncached": "T>I",  # leading blocks whose hash was set or hit; or left out (GROUP-19)
     "told": "T>I",  # leading blocks that the worker knows
+    "before": "T>I",  # one after the place of the state before the last growth; 0: there is none
+    "swept": "T>I",  # blocks that the actor gives back of it, counted from behind
 }
 POOL_GHOST = {
     "freeset": "{B}",  # the free queue as a set
@@ -37,6 +43,7 @@ LOOKUP = {
     "hit": "I>B",
     "nhit": "I",
     "span": "I",  # tokens that the hits of every group cover, where there are several groups
+    "overshot": "I",  # blocks of it that full attention lacks
     "na": "I",  # hits already adopted
     "nevict": "I",  # pending hits that stand in the free queue
     "evset": "{B}",

@@ -13,6 +13,9 @@ class OneGroup:
     """One group: a table is its request."""
 
     several = False
+    mamba = aligns = sinks = outruns = False
+    """Mamba layers are searched, not proved."""
+    split = 0
 
     def tables(self, r: Any) -> tuple[Table, ...]:
         """The tables of a request, in the order of the groups."""
@@ -36,7 +39,13 @@ class Grouped:
         self.several = self.last_group > 0
         self.windowed = config.is_windowed
         only = config.groups[0]
-        self.window, self.chunk = only.sliding_window, only.attention_chunk_size
+        self.window_sizes = [group.window for group in self.groups]
+        self.window, self.chunk = only.window, only.attention_chunk_size
+        self.mamba = any(group.mamba for group in self.groups)
+        self.aligns = any(group.aligned for group in self.groups)
+        self.split = config.mamba_split
+        self.sinks = config.has_sinks
+        self.kept_beside = [group.num_speculative_blocks for group in self.groups]
         self.admission_cap, self.most_held = config.admission_cap(only), config.most_held(only)
         whole = [config.blocks_in(g, config.max_model_len) for g in self.groups]
         pairs = list(zip(self.groups, whole, strict=True))
@@ -47,7 +56,8 @@ class Grouped:
         drops = [(g.is_windowed, n) for g, n in zip(self.groups, self.dropped, strict=True)]
         self.drops_whole = max((n for part, n in drops if not part), default=0)
         self.drops_part = max((n for part, n in drops if part), default=0)
-        self.drops_any = self.several and any(self.dropped)
+        self.drops_any = self.several and any(map(config.is_marked, self.groups))
+        self.outruns = any(g.mamba and config.is_marked(g) for g in self.groups)
 
     def tables(self, r: Any) -> tuple[Table, ...]:
         """The tables of a request, in the order of the groups."""
@@ -67,7 +77,24 @@ class Grouped:
 
     def window_of(self, t: Table) -> int:
         """What a token sees in the layers of a table's group, itself among it; 0: no window."""
-        return self.groups[self.group(t)].sliding_window
+        return self.window_sizes[self.group(t)]
+
+    def mamba_of(self, t: Table) -> bool:
+        """Whether they are Mamba layers."""
+        return self.groups[self.group(t)].mamba
+
+    def zeroed_of(self, t: Table) -> bool:
+        """Whether workers zero its blocks, beside Mamba layers: of plain full attention."""
+        group = self.groups[self.group(t)]
+        return not (group.is_windowed or group.sink_len)
+
+    def aligned_of(self, t: Table) -> bool:
+        """Whether such a table keeps the states at ends of steps alone."""
+        return self.groups[self.group(t)].aligned
+
+    def beside_of(self, t: Table) -> int:
+        """States that such a table has beside the one at hand."""
+        return self.kept_beside[self.group(t)]
 
     def chunk_of(self, t: Table) -> int:
         """How many tokens a chunk has there; 0: no chunks."""

@@ -8,8 +8,10 @@ says; whoever cares for full attention need not read on. Of several groups, for 
 `nullblock.spec.hybrid` is there, each table has layers of its own kind.
 """
 
+from nullblock.spec.aligned import goes_back, is_aligned
 from nullblock.spec.catalogue import clause
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
+from nullblock.spec.mamba import settled_states
 from nullblock.spec.sessions import chain, continues
 from nullblock.spec.sizes import blocks_of, full_of
 
@@ -131,10 +133,29 @@ def verified(s: State, r: Value) -> Value:
     return s.comp[r] - s.pd[r] if s.k.sem.windows_await_verdicts else s.comp[r]
 
 
-def is_outlived(s: State, t: Value, i: Value) -> Value:
+def outlived(s: State, t: Value) -> Value:
+    """The leading blocks of table t that no later token of its request sees.
+
+    Source: KVCacheManager.allocate_slots. vllm-0.32.0 waits for the outputs of whatever is in
+    flight.
+    """
+    r = s.k.owner(t)
+    if s.k.sem.windows_await_outputs:
+        settled = least(s.comp[r], s.k.max_len) - s.aloft[r]
+        return passed(s, t, ite(settled > 0, settled, 0))
+    return passed(s, t, settled_states(s, t, least(verified(s, r), s.k.max_len)))
+
+
+def is_behind(s: State, t: Value, i: Value) -> Value:
     """Whether table t holds a block at place i that no later token of its request sees."""
-    computed = least(verified(s, s.k.owner(t)), s.k.max_len)
-    return both(in_table(s, t, i), i < passed(s, t, computed))
+    return both(in_table(s, t, i), i < outlived(s, t))
+
+
+def is_outlived(s: State, t: Value, i: Value) -> Value:
+    """Whether it is one that goes back now: in an aligned table not each does (GROUP-28)."""
+    if is_aligned(s, t):
+        return both(in_table(s, t, i), goes_back(s, t, i, outlived(s, t)))
+    return is_behind(s, t, i)
 
 
 def holds_outlived(s: State, t: Value) -> Value:
@@ -160,6 +181,17 @@ def missing(s: State, t: Value, blocks: Value, hits: Value) -> Value:
     cap = s.k.cap_of(t) if s.k.several else s.k.admission_cap
     lacks = least(blocks, cap) - s.tlen[t] - hits
     return ite(lacks > 0, lacks, 0)
+
+
+@clause("GROUP-34")
+def sinks_are_held(s: State) -> Value:
+    """The blocks of a sink are nobody's: no request gets them, and a reset does not wait for
+    them.
+
+    Source: SinkFullAttentionManager, BlockPool.reset_prefix_cache. In vllm-0.22.1 they count as
+    held, so that no reset is ever done (upstream 53696).
+    """
+    return s.k.sinks and not s.k.sem.sinks_are_nobodys
 
 
 def most_held(s: State, t: Value, blocks: Value) -> Value:

@@ -9,10 +9,12 @@ group need not read on.
 
 from collections.abc import Callable
 
+from nullblock.spec.aligned import is_aligned, lacking_states
 from nullblock.spec.catalogue import clause
 from nullblock.spec.groups import (
     ends_run,
     is_cached_block,
+    is_pending,
     missing,
     most_held,
     passed,
@@ -20,8 +22,9 @@ from nullblock.spec.groups import (
     sees_part,
 )
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
+from nullblock.spec.mamba import is_made_now
 from nullblock.spec.sessions import chain, continues
-from nullblock.spec.sizes import blocks_of, cached_of, full_of
+from nullblock.spec.sizes import blocks_of, cached_of, full_of, needed
 
 
 def of_all(s: State, r: Value, holds: Callable[[Value], Value]) -> Value:
@@ -31,7 +34,16 @@ def of_all(s: State, r: Value, holds: Callable[[Value], Value]) -> Value:
 
 def has_blocks(s: State, r: Value, tokens: Value) -> Value:
     """Whether each table of r has the blocks that so many tokens need."""
-    return of_all(s, r, lambda t: s.tlen[t] >= blocks_of(s, t, tokens))
+    return of_all(s, r, lambda t: s.tlen[t] >= places_for(s, t, tokens))
+
+
+def places_for(s: State, t: Value, tokens: Value) -> Value:
+    """Blocks that table t has for so many tokens at least: an aligned one has none for drafts to
+    come.
+    """
+    if is_aligned(s, t):
+        return blocks_of(s, t, ite(s.asked != 0, least(tokens, s.goal), tokens))
+    return blocks_of(s, t, tokens)
 
 
 def has_cached(s: State, r: Value, tokens: Value) -> Value:
@@ -101,16 +113,12 @@ def agreed_in_turn(s: State, r: Value) -> Value:
     the one other kind within that; a kind that drops its last hit looks one block further.
 
     Source: HybridKVCacheCoordinator.find_longest_cache_hit: with these two kinds it goes round
-    once. A second round would ask the other kind again for a block that it does not need.
+    once. A second round would ask the other kind again for a block that it does not need. In
+    vllm-0.32.0 what is looked at further may be the block of the last token, since it is dropped.
     """
     last = (s.ntok[r] - 1) // s.k.span_unit
-    whole = s.k.first(
-        "I",
-        lambda n: both(n <= last, accepted(s, r, False, n)),
-        lambda n: -n,
-        by="whole",
-    )
-    most = least(ite(whole > s.k.drops_whole, whole - s.k.drops_whole, 0) + s.k.drops_part, last)
+    most = ite(s.k.drops_part > 0, looked_at(s, r), last)
+    most = least(reach_of_full(s, r) + s.k.drops_part + beyond(s), most)
     part = s.k.first(
         "I",
         lambda n: both(n <= most, accepted(s, r, True, n)),
@@ -118,6 +126,48 @@ def agreed_in_turn(s: State, r: Value) -> Value:
         by="part",
     )
     return ite(part > s.k.drops_part, part - s.k.drops_part, 0) * s.k.span_unit
+
+
+def looked_at(s: State, r: Value) -> Value:
+    """How many blocks a kind may look at that drops its last hit."""
+    left = 0 if s.k.sem.dropped_hits_reach_on else 1
+    return (s.ntok[r] - left) // s.k.span_unit
+
+
+def reach_of_full(s: State, r: Value) -> Value:
+    """How many blocks full attention says there."""
+    last = (s.ntok[r] - 1) // s.k.span_unit
+    end = ite(s.k.drops_whole > 0, looked_at(s, r), last)
+    whole = s.k.first(
+        "I",
+        lambda n: both(n <= end, accepted(s, r, False, n)),
+        lambda n: -n,
+        by="whole",
+    )
+    return ite(whole > s.k.drops_whole, whole - s.k.drops_whole, 0)
+
+
+@clause("GROUP-36")
+def beyond(s: State) -> Value:
+    """Mamba layers, which drop no hit, look no further than full attention reaches.
+
+    Source: MambaManager.find_longest_cache_hit. In vllm-0.22.1 they look one block further under
+    an EAGLE-like method, and what they find there is taken for a hit of all (upstream 43559).
+    """
+    return 1 if s.k.outruns and not s.k.sem.states_stay_within else 0
+
+
+def overshoot(s: State, r: Value) -> Value:
+    """Blocks of the hit of r that full attention lacks: none, but there."""
+    if beyond(s) == 0 or s.span == 0:
+        return 0
+    n = s.span // s.k.span_unit - reach_of_full(s, r)
+    return ite(n > 0, n, 0)
+
+
+def hits_of(s: State, t: Value) -> Value:
+    """How many blocks of table t the lookup hits, nulls included."""
+    return full_of(s, t, s.span) - ite(sees_part(s, t), 0, s.overshot)
 
 
 def hit_tokens(s: State) -> Value:
@@ -136,7 +186,7 @@ def covered(s: State) -> Value:
 
 def hits_before(s: State, r: Value, g: Value) -> Value:
     """How many hits the groups before g have together."""
-    return s.k.sum_over("G", lambda h: ite(h < g, full_of(s, s.k.table(r, h), s.span), 0))
+    return s.k.sum_over("G", lambda h: ite(h < g, hits_of(s, s.k.table(r, h)), 0))
 
 
 def hit_table(s: State, r: Value, i: Value) -> Value:
@@ -195,7 +245,7 @@ def adopted(s: State, t: Value) -> Value:
     if not s.k.several:
         return s.na
     n = s.na - hits_before(s, s.k.owner(t), s.k.group(t))
-    return ite(n > 0, least(n, full_of(s, t, s.span)), 0)
+    return ite(n > 0, least(n, hits_of(s, t)), 0)
 
 
 def computed_blocks(s: State, t: Value) -> Value:
@@ -209,7 +259,7 @@ def computed_blocks(s: State, t: Value) -> Value:
 
 def pending(s: State, t: Value) -> Value:
     """How many hits table t has still to adopt."""
-    return full_of(s, t, s.span) - adopted(s, t) if s.k.several else s.nhit - s.na
+    return hits_of(s, t) - adopted(s, t) if s.k.several else s.nhit - s.na
 
 
 def lacking(s: State, r: Value, tokens: Value) -> Value:
@@ -217,35 +267,61 @@ def lacking(s: State, r: Value, tokens: Value) -> Value:
     hit.
     """
     if not s.k.several:
-        return s.k.blocks(tokens) - s.tlen[r] - (s.nhit - s.na)
+        if s.k.aligns:
+            return lacking_states(s, r, s.goal, s.nhit - s.na)
+        return needed(s, r, tokens) - s.tlen[r] - (s.nhit - s.na)
 
-    def lacks(g: Value) -> Value:
-        t = s.k.table(r, g)
-        n = blocks_of(s, t, tokens) - s.tlen[t] - pending(s, t)
-        return ite(n > 0, n, 0)
+    return s.k.sum_over("G", lambda g: lacks(s, s.k.table(r, g), tokens))
 
-    return s.k.sum_over("G", lacks)
+
+def lacks(s: State, t: Value, tokens: Value) -> Value:
+    """The same of one table, where there are several."""
+    if is_aligned(s, t):
+        return lacking_states(s, t, s.goal, pending(s, t))
+    n = needed(s, t, tokens) - s.tlen[t] - pending(s, t)
+    return ite(n > 0, n, 0)
 
 
 def lacking_whole(s: State, r: Value, tokens: Value) -> Value:
     """Of the blocks that so many tokens need, those that the gate asks for (GROUP-3)."""
     if not s.k.several:
-        return missing(s, r, s.k.blocks(tokens), s.nhit - s.na)
+        if s.k.aligns:
+            return lacking_states(s, r, tokens, s.nhit - s.na)
+        return missing(s, r, needed(s, r, tokens), s.nhit - s.na)
 
-    def lacks(g: Value) -> Value:
-        t = s.k.table(r, g)
-        return missing(s, t, blocks_of(s, t, tokens), pending(s, t))
+    return s.k.sum_over("G", lambda g: lacks_whole(s, s.k.table(r, g), tokens))
 
-    return s.k.sum_over("G", lacks)
+
+def lacks_whole(s: State, t: Value, tokens: Value) -> Value:
+    """The same of one table, where there are several."""
+    if is_aligned(s, t):
+        return lacking_states(s, t, tokens, pending(s, t))
+    return missing(s, t, needed(s, t, tokens), pending(s, t))
+
+
+@clause("GROUP-25")
+def awaits_state(s: State) -> Value:
+    """A state of Mamba layers that a step computes is not hit in it: whoever would start from one
+    is not admitted, nor is anybody behind.
+
+    Source: MambaManager.get_num_blocks_to_allocate, cached_blocks_this_step.
+    """
+    if not s.k.mamba:
+        return False
+    return s.k.exists(
+        "I",
+        lambda i: both(is_pending(s, i), is_made_now(s, wanted(s, s.lr, i))),
+        by="pending",
+    )
 
 
 def held_at_most(s: State, r: Value, tokens: Value) -> Value:
     """How many of the blocks that so many tokens need a request ever holds at once."""
     if not s.k.several:
-        return most_held(s, r, s.k.blocks(tokens))
+        return most_held(s, r, needed(s, r, tokens))
 
     def held(g: Value) -> Value:
         t = s.k.table(r, g)
-        return most_held(s, t, blocks_of(s, t, tokens))
+        return most_held(s, t, needed(s, t, tokens))
 
     return s.k.sum_over("G", held)

@@ -198,9 +198,13 @@ class IndexedEnv(Env):
         if by is not None and by[0] == "hsh":
             return by[1] in s.hsh.holders
         if by == "outlived":
-            return any(map(test, self._first_held()))
+            return any(map(test, self._all_places() if self.aligns else self._first_held()))
         if by == "items":
             return any(map(test, self._item_places()))
+        if by == "pending":
+            return any(map(test, range(s.na, s.nhit)))
+        if by == "anew":
+            return any(map(test, s.anew))
         return super().exists(sort, test, by)
 
     def first(self, sort: str, test: Test, key: Key, by: Any = None, known: Any = None) -> Any:
@@ -224,6 +228,8 @@ class IndexedEnv(Env):
             return min(filter(test, range(s.nr)), key=key, default=None)
         if by == "victim":
             return min(range(s.nr), key=key, default=None)
+        if by == "outlived" and self.aligns:
+            return max(filter(test, self._all_places()), default=None)
         if by == "outlived":
             held = (takewhile(test, count(i)) for i in self._first_held())
             return max(chain.from_iterable(held), default=None)
@@ -252,6 +258,11 @@ class IndexedEnv(Env):
             self.nulls[t] = i
             yield i
 
+    def _all_places(self) -> range:
+        """The places of the actor's longest table."""
+        s: Any = self.state
+        return range(max(s.tlen[t] for t in self.tables(s.actor)))
+
     def _item_places(self) -> range:
         """The places that an encoder input has in a prompt, or among those of a step."""
         s: Any = self.state
@@ -269,7 +280,8 @@ class IndexedEnv(Env):
         about = (by, s.lr, s.ntok[s.lr], s.hsh.changes)
         if self._about != about:
             unit = self.span_unit if by == "hit" else self.block_size
-            most = (s.ntok[s.lr] - 1) // unit
+            # Of kinds that drop a hit the block of the last token may be looked at.
+            most = (s.ntok[s.lr] - (by in ("hit", "window"))) // unit
             self._about = about
             self._found = next(filter(test, range(most, -1, -1)), None)
         return self._found

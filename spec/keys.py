@@ -54,6 +54,29 @@ def embeds_in(embeds: Sequence[bytes], start: int, end: int) -> tuple[bytes, ...
     return (sha256(b"".join(embeds[start:end])).digest(),) if embeds else ()
 
 
+@clause("GROUP-40")
+def num_hashes(semantics: Semantics, covers: int) -> int:
+    """A block that several hashes cover is known by all of them, one after the other.
+
+    Source: BlockHashListWithBlockSize. In vllm-0.32.0 it is known by the last of them, which is a
+    hash of the whole prefix as well: blocks of two groups may then have one hash.
+    """
+    return 1 if semantics.last_hash_stands else covers
+
+
+@clause("GROUP-41")
+def prompt_end(num_prompt_tokens: int, covered: int, block_size: int) -> int:
+    """In vllm-0.32.0 a cached block of full attention in which a prompt ends is known by one key
+    more: the hash that ends last before the last token of the prompt, if it ends within the block.
+
+    Nothing that is followed looks a block up by it. Source:
+    FullAttentionManager._cache_partial_tail_block, BlockPool.cache_partial_block. Returns the
+    tokens before the end of that hash, 0 if there is none; `covered` are those of one hash.
+    """
+    end = (num_prompt_tokens - 1) // covered * covered
+    return end if end % block_size else 0
+
+
 def told_keys(keys: Keys) -> list[Any] | None:
     """The same as events tell it: without tags in every line, for whoever reads them, and digests
     in letters. None: there are none.

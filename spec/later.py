@@ -6,8 +6,8 @@ in `nullblock.spec.rules.later`.
 """
 
 from nullblock.spec.catalogue import clause
-from nullblock.spec.fields import WAIT_PHASE
-from nullblock.spec.kernel import State, Value, both, either, ite, least
+from nullblock.spec.fields import INPUT, PAUSED_ALL, PAUSED_NEW, UNPAUSED, WAIT_PHASE
+from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 
 
 @clause("WAIT-30")
@@ -34,6 +34,52 @@ def anybody_ready(s: State) -> Value:
         if not s.k.skips:
             return s.k.exists("R", lambda r: is_ready(s, r), by="ready")
     return s.nline > 0
+
+
+def counts_flight(s: State) -> Value:
+    """Whether tokens of steps in flight are counted for each request."""
+    return either(s.k.sem.resumes_await_output, s.k.sem.windows_await_outputs)
+
+
+@clause("WAIT-60")
+def is_open(s: State) -> Value:
+    """While no new requests are admitted, those that wait with blocks are; at other times they
+    come first.
+
+    Source: Scheduler.schedule, waiting phase: kv_holding_waiting. Only in vllm-0.32.0.
+    """
+    if not s.k.sem.holders_wait_apart:
+        return s.pause == UNPAUSED
+    held = s.k.exists("R", lambda r: both(s.skip[r] != 0, neg(s.k.mem(s.passed, r))), by="skip")
+    return either(s.pause == UNPAUSED, both(s.pause == PAUSED_NEW, held))
+
+
+@clause("WAIT-61")
+def seats(s: State) -> Value:
+    """A session that waits for its next chunk keeps its place among those that run.
+
+    Source: Scheduler.schedule, waiting phase: num_waiting_for_streaming_input. Only in
+    vllm-0.32.0.
+    """
+    if not s.k.sem.pausing_sessions_keep_seats:
+        return s.nr
+    return s.nr + num_pausing(s)
+
+
+def num_pausing(s: State) -> Value:
+    """How many sessions wait for their next chunk, in a queue or in none."""
+    return s.k.count("R", lambda r: s.awaits[r] == INPUT) if s.k.sessions else 0
+
+
+def num_with_work(s: State) -> Value:
+    """How many requests there is work for (LIFE-16): of those that wait, while no new ones are
+    admitted, only such as have blocks. A session that pauses is taken off, in a queue or in none.
+
+    Source: Scheduler.get_num_unfinished_requests.
+    """
+    held = s.k.count("R", lambda r: s.skip[r] != 0)
+    waiting = ite(s.pause == UNPAUSED, s.nwait, held) - num_pausing(s)
+    return ite(s.pause == PAUSED_ALL, 0, s.nr + waiting)
 
 
 @clause("UPD-40")

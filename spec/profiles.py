@@ -68,6 +68,18 @@ class Semantics:
     """GROUP-6: a block goes back when no token will see it, whatever becomes of the drafts in
     flight; if False, when none will if all of them are taken.
     """
+    sinks_are_nobodys: bool = True
+    """GROUP-34: a reset of the prefix cache does not wait for the blocks of a sink; if False, it
+    does, for ever.
+    """
+    short_chunks_go_on: bool = True
+    """GROUP-29: a prefill whose steps never have room for a block of Mamba layers goes on within
+    it; if False, it computes nothing, for ever.
+    """
+    states_stay_within: bool = True
+    """GROUP-36: a hit of Mamba layers is no longer than that of full attention; if False it may be
+    by a block, under an EAGLE-like method, and full attention reads what nobody computed.
+    """
     adapters_keep_places: bool = True
     """WAIT-41: the adapter of a running request keeps its place while the request is passed over;
     if False, another may take it, and the step that computes both raises.
@@ -133,8 +145,38 @@ class Semantics:
     """OUT-8: events have fields for where a block lies, who owns it and whose session stored it;
     without a connector they are empty.
     """
+    holders_wait_apart: bool = False
+    """WAIT-60: a session that waits with blocks stands in a queue of its own, which is served
+    first, and alone while no new requests are admitted.
+    """
+    pausing_sessions_keep_seats: bool = False
+    """WAIT-61: a session that waits for its next chunk keeps one of max_num_seqs places."""
+    second_runner_keeps_tokens: bool = False
+    """OUT-3: the second model runner is sent no tokens again of a request that it knows."""
     freed_unhashed_first: bool = False
     """POOL-12: freed blocks without a hash go to the front of the free queue, in their order."""
+    windows_await_outputs: bool = False
+    """GROUP-6: a block goes back when no token will see it that is computed or in flight; if
+    False, those in flight count as computed.
+    """
+    caps_count_flight: bool = False
+    """GROUP-3: the gate reckons with as many steps in flight as there may be; if False, with
+    one.
+    """
+    narrow_windows_uncached: bool = False
+    """GROUP-19: of a window of one token no block is cached, whatever the size of blocks."""
+    last_hash_stands: bool = False
+    """GROUP-40: a block that several hashes cover is known by the last of these; if False, by all
+    of them.
+    """
+    prompt_ends_cached: bool = False
+    """GROUP-41: a block of full attention in which a prompt ends, and that several hashes cover,
+    is known by the last whole one of the prompt too.
+    """
+    dropped_hits_reach_on: bool = False
+    """GROUP-21: a hit that is dropped may be the block of the last token; if False, it ends before
+    that token like any other.
+    """
     lone_prefill_uncut: bool = False
     """RUN-40: the long-prefill threshold does not bind a request that nobody competes with."""
     grants_not_negative: bool = False
@@ -206,6 +248,9 @@ VLLM_0_22_1 = Semantics(
     discards_count_outputs=False,
     drafts_for_running_only=False,
     windows_await_verdicts=False,
+    sinks_are_nobodys=False,
+    short_chunks_go_on=False,
+    states_stay_within=False,
     adapters_keep_places=False,
     stops_leave_every_queue=False,
     chunks_bring_limits=False,
@@ -231,11 +276,11 @@ VLLM_0_32_0 = Semantics(
     drafts_for_running_only=False,
     adapters_keep_places=False,
     skipped_wait_apart=False,
-    # Sessions are not followed in this line: what is known of them is what the line before does.
-    chunks_bring_limits=False,
+    # Sinks and Mamba layers are not followed in this line.
+    sinks_are_nobodys=False,
+    short_chunks_go_on=False,
+    states_stay_within=False,
     sessions_keep_tokens=False,
-    chunks_rehash=False,
-    late_outputs_dropped=False,
     sessions_stay_queued=False,
     inputs_taken_back=False,
     encoder_budget_comes_back=False,
@@ -246,7 +291,16 @@ VLLM_0_32_0 = Semantics(
     min_tokens_hold_stops=False,
     tells_common_prefix=False,
     events_tell_origin=True,
+    holders_wait_apart=True,
+    pausing_sessions_keep_seats=True,
+    second_runner_keeps_tokens=True,
     freed_unhashed_first=True,
+    windows_await_outputs=True,
+    caps_count_flight=True,
+    narrow_windows_uncached=True,
+    last_hash_stands=True,
+    prompt_ends_cached=True,
+    dropped_hits_reach_on=True,
     lone_prefill_uncut=True,
     grants_not_negative=True,
     least_token_budget=True,

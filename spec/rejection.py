@@ -27,7 +27,7 @@ def why_unservable(
     slots = min(prompt_len + max_tokens, config.max_model_len) - 1
     reach = _with_drafts(config, slots)
     usable = config.num_blocks - 1
-    needed = ((g, config.blocks_in(g, reach)) for g in config.groups)
+    needed = ((g, config.blocks_in(g, reach) + g.num_speculative_blocks) for g in config.groups)
     blocks = sum(min(n, config.most_held(g)) if g.is_windowed else n for g, n in needed)
     if blocks > usable:
         return f"{reach} tokens may need {blocks} blocks, the pool has {usable}"

@@ -7,12 +7,19 @@ at a multiple of all sizes, and so does what is cached.
 """
 
 from nullblock.spec.catalogue import clause
-from nullblock.spec.kernel import State, Value, both, either
+from nullblock.spec.kernel import State, Value, both, either, neg
+from nullblock.spec.mamba import beside, is_mamba
 
 
 def blocks_of(s: State, t: Value, tokens: Value) -> Value:
     """Blocks of table t that so many tokens need: rounded up."""
     return -(-tokens // s.k.size_of(t)) if s.k.several else s.k.blocks(tokens)
+
+
+def needed(s: State, t: Value, tokens: Value) -> Value:
+    """Blocks that table t needs for so many tokens, those beside included (GROUP-23)."""
+    n = blocks_of(s, t, tokens)
+    return n + beside(s, t) if s.k.mamba else n
 
 
 def full_of(s: State, t: Value, tokens: Value) -> Value:
@@ -47,13 +54,18 @@ def is_left_out(s: State, t: Value, i: Value) -> Value:
     blocks smaller than a hit's unit, one that lies before the window of each end a hit may have.
 
     Source: SlidingWindowManager._cache_block_mask. With a window of one token that is every block,
-    and such a group is never hit.
+    and such a group is never hit; in vllm-0.32.0 blocks may be as large as the unit, and there may
+    be one group, unless a lookup drops a hit there.
     """
+    if s.k.sem.narrow_windows_uncached:
+        if both(s.k.window_of(t) == 1, s.k.drops_of(t) == 0):
+            return True
     if not s.k.several:
         return False
     in_unit = s.k.span_unit // s.k.size_of(t)
     seen = -(-(s.k.window_of(t) - 1) // s.k.size_of(t))
-    return both(s.k.window_of(t) > 0, in_unit > 1, i % in_unit < in_unit - seen)
+    masked = both(s.k.window_of(t) > 0, neg(is_mamba(s, t)))
+    return both(masked, in_unit > 1, i % in_unit < in_unit - seen)
 
 
 def is_hashless(s: State, t: Value, i: Value) -> Value:

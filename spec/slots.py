@@ -1,8 +1,10 @@
 """The readings of slots: of the request that asks for some, what this step needs for it."""
 
+from nullblock.spec.aligned import is_aligned
 from nullblock.spec.drafts import lookahead
-from nullblock.spec.kernel import State, Value, least
-from nullblock.spec.sizes import blocks_of, cached_of
+from nullblock.spec.hybrid import comes_next
+from nullblock.spec.kernel import State, Value, both, least
+from nullblock.spec.sizes import cached_of, needed
 
 
 def slots(s: State) -> Value:
@@ -12,7 +14,13 @@ def slots(s: State) -> Value:
 
 def room(s: State, t: Value) -> Value:
     """Blocks that the actor's table t must have."""
-    return blocks_of(s, t, slots(s))
+    return needed(s, t, s.goal if is_aligned(s, t) else slots(s))
+
+
+def lacks_place(s: State, t: Value) -> Value:
+    """Whether the actor's table t is the first that needs more places, with every hit adopted."""
+    before = comes_next(s, t, lambda u: s.tlen[u] >= room(s, u))
+    return both(s.leaving == 0, s.na == s.nhit, s.tlen[t] < room(s, t), before)
 
 
 def filled(s: State, r: Value) -> Value:

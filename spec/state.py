@@ -1,6 +1,7 @@
 """Readings of a state that rules and machine share; `s.k` has constants, facts, quantifiers."""
 
 from nullblock.spec import encoder, later, waiting
+from nullblock.spec.aligned import whole_blocks
 from nullblock.spec.catalogue import clause
 from nullblock.spec.drafts import behind, placeholders, reach
 from nullblock.spec.fields import (
@@ -12,11 +13,11 @@ from nullblock.spec.fields import (
     STOP_ID,
     STOPPED,
     STOPPED_BY_ID,
-    UNPAUSED,
     WAIT_PHASE,
 )
 from nullblock.spec.hybrid import (
     all_hits,
+    awaits_state,
     held_at_most,
     hit_tokens,
     is_passed_over,
@@ -208,7 +209,7 @@ def tokens_to_run(s: State, r: Value) -> Value:
     if last_in_flight(s, r):
         return 0
     n = least(chunk(s, behind(s, r)), s.k.max_len - 1 - s.comp[r])
-    return encoder.granted(s, r, later.granted(s, n))
+    return whole_blocks(s, r, s.comp[r], encoder.granted(s, r, later.granted(s, n)))
 
 
 def to_enter(s: State, r: Value) -> Value:
@@ -225,7 +226,14 @@ def tokens_to_admit(s: State, r: Value) -> Value:
     """
     if loads_later(s, r):
         return s.ext
-    return encoder.granted(s, r, chunk(s, to_enter(s, r)))
+    n = encoder.granted(s, r, chunk(s, to_enter(s, r)))
+    return whole_blocks(s, r, start(s, r), n)
+
+
+def has_no_tokens(s: State, r: Value) -> Value:
+    """Whether r, who waits, would compute nothing."""
+    nothing = encoder.gets_nothing(s, r)
+    return either(nothing, tokens_to_admit(s, r) == 0) if s.k.split else nothing
 
 
 @clause("ALLOC-1")
@@ -235,6 +243,8 @@ def fits(s: State, r: Value) -> Value:
 
     Source: KVCacheManager.allocate_slots, get_num_blocks_to_allocate.
     """
+    if awaits_state(s):
+        return False
     return lacking(s, r, slots(s)) + s.nevict + later.headroom(s) <= s.nfree
 
 
@@ -273,10 +283,10 @@ def may_admit(s: State) -> Value:
     """
     return both(
         s.turned == 0,
-        s.pause == UNPAUSED,
+        later.is_open(s),
         s.blocked == 0,
         later.left(s) > 0,
-        s.nr < s.k.max_seqs,
+        later.seats(s) < s.k.max_seqs,
         later.anybody_ready(s),
     )
 

@@ -10,6 +10,7 @@ besides the one it has among all that wait (`rank`).
 """
 
 from nullblock.spec.catalogue import clause
+from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import GRAMMAR, REJECTED, RUNNING, TOKEN
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
 from nullblock.spec.later import may_resume
@@ -26,6 +27,11 @@ def is_put_aside(s: State, r: Value) -> Value:
     skipped queue, where there is one.
     """
     return is_skipped(s, r) if s.k.sem.skipped_wait_apart else s.rank[r] != 0
+
+
+def two_queues(s: State) -> Value:
+    """Whether those who wait stand in two queues."""
+    return either(s.k.sem.skipped_wait_apart, s.k.sem.holders_wait_apart)
 
 
 def in_line(s: State, r: Value) -> Value:
@@ -53,7 +59,7 @@ def next_in_line(s: State) -> Value:
     """
     if s.k.priority:
         return s.k.first("R", lambda r: in_line(s, r), lambda r: s.k.order(r), by="line")
-    if both(s.k.sem.skipped_wait_apart, anybody_skipped(s)):
+    if both(two_queues(s), anybody_skipped(s)):
         return s.k.first("R", lambda r: skipped_in_line(s, r), lambda r: s.skip[r], by="skip")
     return s.k.first("R", lambda r: in_line(s, r), lambda r: s.rank[r], by="line")
 
@@ -62,7 +68,7 @@ def is_next(s: State, r: Value) -> Value:
     """Whether r is `next_in_line(s)`."""
     if s.k.priority:
         return s.k.is_first("R", r, lambda q: in_line(s, q), lambda q: s.k.order(q), by="line")
-    if not s.k.sem.skipped_wait_apart:
+    if neg(two_queues(s)):
         return s.k.is_first("R", r, lambda q: in_line(s, q), lambda q: s.rank[q], by="line")
     return ite(
         anybody_skipped(s),
@@ -149,15 +155,22 @@ def nobody_to_serve(s: State) -> Value:
     return s.nwait == 0
 
 
-@clause("UPD-41")
+def has_come_whole(s: State, r: Value) -> Value:
+    """Whether r has taken all that it takes of the output that is applied: no draft of it is left,
+    and no token behind them.
+    """
+    return neg(both(s.cur < s.upto, s.frame[s.cur] == r))
+
+
+@clause("UPD-54")
 def is_rejected(s: State, r: Value) -> Value:
-    """A request whose grammar rejects the token that it takes ends with an error, whatever else
-    would have become of it.
+    """A grammar sees what a request takes of an output as a whole; if it rejects any of that, the
+    request ends with an error, whatever else would have become of it.
 
     Workers mask what a grammar does not allow, so that it is one. Source:
-    Scheduler.update_from_output.
+    Scheduler.update_from_output: accept_tokens.
     """
-    return s.k.last_token(s, r) == REJECTED
+    return both(has_come_whole(s, r), s.k.last_token(s, r) == REJECTED)
 
 
 @clause("OUT-12")
@@ -176,4 +189,4 @@ def masked_later(s: State, i: Value) -> Value:
 
     Source: AsyncScheduler._update_after_schedule: pending_structured_output_tokens.
     """
-    return both(s.k.asynchronous, s.ph[s.frame[i]] > 1)
+    return both(s.k.asynchronous, placeholders(s, s.frame[i]) > s.ndraft[i] + 1)

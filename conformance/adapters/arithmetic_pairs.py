@@ -31,7 +31,7 @@ R = 0
 def environment(size: int, **constants: Any) -> Any:
     """An environment with a block size and no more than what a helper reads."""
     always: dict[str, Any] = {"sem": NORMATIVE, "lookahead": 0}
-    always |= dict.fromkeys(("windowed", "several", "encodes"), False)
+    always |= dict.fromkeys(("windowed", "several", "encodes", "mamba", "aligns", "split"), False)
     always |= dict.fromkeys(("sessions", "wants_vectors", "connector"), False)
     k = SimpleNamespace(block_size=size, **always, **constants)
     k.blocks = lambda tokens: Env.blocks(k, tokens)  # type: ignore[arg-type]
@@ -151,7 +151,7 @@ def stop_by_the_rules(
     k.sem = replace(NORMATIVE, length_before_min_tokens=limits_first)
     token = fields.EOS if kind == 1 else fields.STOP_ID if kind == 2 else fields.PLAIN
     k.last_token = lambda s, r: token
-    s: Any = SimpleNamespace(k=k, ntok={R: prompt + output})
+    s: Any = SimpleNamespace(k=k, ntok={R: prompt + output}, cur=0, upto=0, frame=[None])
     return state.check_stop(s, R)  # type: ignore[no-any-return]
 
 
@@ -280,6 +280,7 @@ def _servable_there(
         _num_tokens_to_attend_to=lambda request: 0,
         _with_drafts=lambda num_slots: num_slots,
         _most_blocks_held=lambda num_slots: None,
+        _num_sink_blocks=lambda: 0,
         max_num_scheduled_tokens=budget,
         scheduler_config=SimpleNamespace(
             long_prefill_token_threshold=threshold, enable_chunked_prefill=chunked

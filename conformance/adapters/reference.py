@@ -4,7 +4,7 @@ from nullblock.conformance.adapters.shape import REFERENCE
 from nullblock.conformance.adapters.shaped import Shaped
 from nullblock.conformance.engine import ALL_FEATURES, Engine, Feature, NewRequest
 from nullblock.conformance.errors import OutOfScope
-from nullblock.conformance.lines.extent import extent
+from nullblock.conformance.lines.extent import check_followed, extent
 from nullblock.conformance.scenario_format import Config
 from nullblock.reference.errors import UnsupportedFeature
 from nullblock.reference.sched.async_scheduler import AsyncScheduler
@@ -19,6 +19,7 @@ def create(config: Config, semantics: Semantics) -> Engine:
 
     Raises :class:`OutOfScope` for what the reference refuses to be built with.
     """
+    check_followed(config, semantics)
     try:
         return Reference(config, semantics)
     except UnsupportedFeature as error:

@@ -98,7 +98,9 @@ def engine_config(config: Config) -> SimpleNamespace:
         vars(made.scheduler_config).update(fields)
         model.is_encoder_decoder = encoder.is_encoder_decoder
         model.get_multimodal_config = lambda: None
-    made.scheduler_config.watermark = config.watermark or 0.0  # later releases read it
+    # What follows later releases read.
+    made.scheduler_config.watermark = config.watermark or 0.0
+    made.max_in_flight_tokens = config.max_num_batched_tokens * config.max_concurrent_batches
     return made
 
 

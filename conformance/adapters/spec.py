@@ -4,18 +4,29 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from nullblock.conformance.adapters.spec_constants import check_groups, constants
+from nullblock.conformance.adapters.spec_constants import (
+    FEATURES,
+    check_groups,
+    check_length,
+    check_places,
+    check_vector,
+    constants,
+)
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.adapters.spec_heard import Heard
 from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector, is_known
-from nullblock.conformance.adapters.spec_sessions import check_chunk, check_session, has_sessions
+from nullblock.conformance.adapters.spec_sessions import (
+    check_place,
+    check_session,
+    has_sessions,
+)
 from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id, check_tried
 from nullblock.conformance.drafting import Drafted
-from nullblock.conformance.engine import CORE_FEATURES, Dump, Engine, Feature, Fields, NewRequest
-from nullblock.conformance.groups import block_sizes, by_group
-from nullblock.conformance.lines.extent import extent
+from nullblock.conformance.engine import Dump, Engine, Feature, Fields, NewRequest
+from nullblock.conformance.groups import block_sizes, by_group, num_sink_blocks
+from nullblock.conformance.lines.extent import check_followed, extent
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec import facts
 from nullblock.spec.drafts import placeholders
@@ -35,19 +46,12 @@ from nullblock.spec.state import live
 from nullblock.spec.turns import can_take
 from nullblock.spec.waiting import is_skipped
 
-FEATURES = CORE_FEATURES | {
-    *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes),
-    *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
-    *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts, Feature.pooling),
-    Feature.clients,
-    *(Feature.streaming, Feature.kv_connector),
-}
-
 
 def create(config: Config, semantics: Semantics) -> Engine:
     """The specification under a scenario's configuration. Raises OutOfScope."""
     known = constants(config, semantics)
     check_groups(config, semantics, known.use_eagle)
+    check_followed(config, semantics)
     check_connector(config, semantics)
     rules = replace(known, grammars=True, pooling=True, sessions=has_sessions(known))
     return _Spec(rules, config)
@@ -59,12 +63,13 @@ class _Spec:
     def __init__(self, config: facts.Config, scenario: Config) -> None:
         self.config = config
         self.drafts = Drafts.of(scenario, config.semantics)
-        self.grammar = Grammars(scenario)
-        connector = scenario.connector
-        self.remote = RemoteKV(scenario, dict(connector.matched) if connector else {})
-        covered = block_sizes(scenario)[1]
+        self.grammar = Grammars()
+        matched = scenario.connector.matched if scenario.connector else {}
+        self.remote = RemoteKV(scenario, dict(matched))
+        self.apart = num_sink_blocks(scenario)
+        """Blocks that no request ever gets."""
         told = self.drafts, self.grammar, self.remote
-        self.k = Tokens(config, scenario.kv_events, *told, covered)
+        self.k = Tokens(config, scenario.kv_events, *told, block_sizes(scenario)[1])
         self.s: Any = self.k.start()
         self.rejected: list[Refusal] = []
         self.ended: dict[int, frozenset[str]] | None = None
@@ -86,14 +91,14 @@ class _Spec:
         """
         if request.max_tokens < 1 or not 0 <= request.min_tokens <= request.max_tokens:
             raise ValueError("max_tokens is at least 1 and min_tokens between 0 and max_tokens")
-        if live(self.s, request.id) if request.id in self.k.requests else False:
+        if request.id in self.k.requests and is_known(self.s, request.id):
             self.add_chunk(request)
             return
         check_id(self.s, request.id)
         if request.resumable:
             check_session(self.config, request)
         if request.pooling:
-            self.check_vector(request)
+            check_vector(self.config, request)
         self.remote.check(request)
         self.k.introduce(request)
         if not events.add(self.s, request.id):
@@ -103,29 +108,32 @@ class _Spec:
             assert reason is not None, "a rejection has a reason"
             self.rejected.append((request.client_index, r, reason))
             return
+        check_length(self.config, self.k.prompt_len(request.id))
         self.remote.arrives(self.s, request.id)
         if request.grammar is not None and request.grammar.is_ready:
             self.compile_grammars([request.id])
 
     def add_chunk(self, chunk: NewRequest) -> None:
-        """What arrives with the id of a session is its next chunk, or its end."""
+        """What arrives with the id of a session is its next chunk, or its end; of one that has
+        ended, and whose blocks are kept, nobody takes it.
+        """
         s, id = self.s, chunk.id
-        check_chunk(self.config, chunk)
+        check_session(self.config, chunk)
         assert self.k.resumable(id), f"duplicate request id: {id!r}"
+        if not live(s, id):
+            return
+        if awaits_input(s, id):
+            self.remote.ended[id] = "FINISHED_ABORTED"
         if not chunk.resumable:
             sessions.end(s, id)
         elif not s.ended[id]:
             self.k.send(chunk)
-            if awaits_input(s, id) and not can_take(s, id):
-                self.rejected.append((self.k.client(id), id, self.k.why_refused(s, id)))
+            if awaits_input(s, id):
+                if can_take(s, id):
+                    check_place(s, id, chunk.arrival)
+                else:
+                    self.rejected.append((self.k.client(id), id, self.k.why_refused(s, id)))
             sessions.send(s, id)
-
-    def check_vector(self, request: NewRequest) -> None:
-        """Raise OutOfScope for a request that wants a vector and what no rule has beside one."""
-        if request.grammar is not None:
-            raise beside(Feature.structured_output, Feature.pooling)
-        if self.config.num_spec_tokens:
-            raise beside(Feature.drafts, Feature.pooling)
 
     def pool(self, ids: list[str]) -> None:
         """The next update brings vectors: for those of whose prompts a step has computed the last
@@ -138,8 +146,9 @@ class _Spec:
         self.remote.before_step(s)
         try:
             out = schedule(s)
-        except Disabled:
+        except Disabled as refusal:
             check_tried(s)
+            check_places(refusal)
             raise
         self.remote.after_step(s)
         entries = range(begins(s, s.steps - 1), s.nframe)
@@ -164,7 +173,7 @@ class _Spec:
             "new": [
                 {
                     "id": q.id,
-                    "blocks": list(map(list, by_group(q.blocks))),
+                    "blocks": [self.named(blocks) for blocks in by_group(q.blocks)],
                     "computed": q.computed,
                     "prompt_len": self.k.num_prompt_tokens(self.s, q.id),
                     "prefill_len": q.prefill,
@@ -181,13 +190,13 @@ class _Spec:
                     "all_token_ids": q.all_tokens,
                 }
                 for q in out.cached
-                for groups in [list(map(list, by_group(q.new_blocks)))]
+                for groups in [[self.named(blocks) for blocks in by_group(q.new_blocks)]]
             ],
             "new_token_ids": self.tokens_to_compute(out) if self.pipeline else [],
             "preempted": sorted(out.preempted),
             "finished": sorted(out.finished),
             "num_common_prefix_blocks": out.common_prefixes,
-            "new_block_ids_to_zero": None,
+            "new_block_ids_to_zero": self.named(out.to_zero) or None,
         }
 
     def tokens_to_compute(self, out: SchedulerOutput) -> list[list[int]]:
@@ -220,11 +229,9 @@ class _Spec:
 
     def propose(self, drafts: Drafted) -> None:
         """Take drafts for the steps to come."""
-        if self.grammar.played.keys() & drafts.keys():
-            raise beside(Feature.drafts, Feature.structured_output)
         if any(r in self.k.requests and self.k.pools(r) for r in drafts):
             raise beside(Feature.drafts, Feature.pooling)
-        self.drafts.propose(self.s, drafts)
+        self.drafts.propose(self.s, drafts, self.grammar)
 
     def compile_grammars(self, ids: list[str]) -> None:
         """The grammars of those requests are compiled from now on."""
@@ -258,7 +265,7 @@ class _Spec:
 
     def fill_in(self, drafts: Drafted) -> Fields:
         """Write drafts into the newest step in flight."""
-        return self.drafts.fill_in(self.s, drafts)
+        return self.drafts.fill_in(self.s, drafts, self.grammar)
 
     def spec_stats(self) -> Fields | None:
         """What the last update counted of drafts."""
@@ -296,9 +303,9 @@ class _Spec:
         have.
         """
         for b in ids:
-            if b > self.k.usable:
+            if b > self.k.usable + self.apart:
                 raise AssertionError(f"no block {b}")
-        events.evict_blocks(self.s, [b for b in ids if b])
+        events.evict_blocks(self.s, [b - self.apart for b in ids if b > self.apart])
 
     def kv_events(self) -> list[Fields]:
         """What the updates since the last call told of the prefix cache."""
@@ -365,7 +372,7 @@ class _Spec:
             "discard": discarded(s, r),
             "spec": s.spec[r],
             "preemptions": s.npre[r],
-            "blocks": [[s.tab[t, i] for i in range(s.tlen[t])] for t in k.tables(r)],
+            "blocks": [self.named([s.tab[t, i] for i in range(s.tlen[t])]) for t in k.tables(r)],
             "num_cached_block": [
                 s.ncached[t] or (0 if self.remote.has_loaded(s, r) else None) for t in k.tables(r)
             ],
@@ -377,8 +384,17 @@ class _Spec:
         names = {h: self.k.name(h) for h in s.hsh.holders}
         refs = {s.k.NULL: s.k.null_refs, **s.ref}
         return {
-            "free_queue": list(s.stamp),
-            "ref_cnt": {str(b): n for b, n in sorted(refs.items()) if n},
-            "block_hash": {str(b): names[h] for b, h in sorted(s.hsh.items())},
-            "cached_map": {names[h]: list(blocks) for h, blocks in s.hsh.holders.items()},
+            "free_queue": self.named(s.stamp),
+            "ref_cnt": {str(self.name(b)): n for b, n in sorted(refs.items()) if n},
+            "block_hash": {str(self.name(b)): names[h] for b, h in sorted(s.hsh.items())},
+            "cached_map": {names[h]: self.named(blocks) for h, blocks in s.hsh.holders.items()}
+            | (self.k.ends.holders() if self.k.ends else {}),
         }
+
+    def name(self, b: int) -> int:
+        """The number of a block: those of sinks come before all that requests get."""
+        return b + self.apart if b else 0
+
+    def named(self, blocks: Iterable[int]) -> list[int]:
+        """The numbers of blocks."""
+        return [self.name(b) for b in blocks]

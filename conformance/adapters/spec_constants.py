@@ -2,13 +2,29 @@
 
 from msgspec import UNSET
 
+from nullblock.conformance import groups
 from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.adapters.spec_remote import fails_loads
+from nullblock.conformance.adapters.spec_waits import beside
+from nullblock.conformance.engine import CORE_FEATURES, Feature, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.groups import block_size_of
 from nullblock.conformance.scenario_format import Config, Group
 from nullblock.spec import facts
+from nullblock.spec.kernel import Disabled
 from nullblock.spec.profiles import Semantics
+
+FEATURES = CORE_FEATURES | {
+    *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes),
+    *(Feature.mamba, Feature.sinks),
+    *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
+    *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts, Feature.pooling),
+    Feature.clients,
+    *(Feature.streaming, Feature.kv_connector),
+}
+"""What the rules have."""
+KINDS_LET_GO_IN_PLACE = frozenset({"mamba", "sink"})
+"""Types of groups of which no rule says to which places in front they give blocks back."""
 
 
 def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
@@ -16,17 +32,43 @@ def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
     if use_eagle and len(config.groups) == 1 and config.groups[0].type == "chunked_local":
         what = "chunked local attention with an EAGLE-like method is out of scope"
         raise OutOfScope(what, "vLLM raises at the first lookup", "config.groups")
+    if groups.mamba_cache_mode(config) == "align" and config.encoder:
+        what = "encoder inputs beside the Mamba mode align are out of scope"
+        raise OutOfScope(what, "the reference has them", "config.groups")
     kinds = {group.type for group in config.groups}
-    if semantics.freed_unhashed_first and (kinds != {"full"} or len(config.groups) > 1):
-        # Whoever runs gives blocks back, and no rule says to which places in front.
-        what = "anything but one group of full attention is out of scope with freed_unhashed_first"
-        raise OutOfScope(what, "the reference has it", "config.groups")
+    if semantics.freed_unhashed_first and kinds & KINDS_LET_GO_IN_PLACE:
+        what = "Mamba layers and sinks are out of scope with freed_unhashed_first"
+        raise OutOfScope(what, "the reference has them", "config.groups")
+
+
+def check_places(refusal: Disabled) -> None:
+    """Raise OutOfScope where a table of Mamba layers would have to get shorter: vLLM raises."""
+    if refusal.rule == "RUN-3" and "places too many" in refusal.guard:
+        raise refused("the Mamba mode align where rejected drafts spanned the end of a block")
+
+
+def check_vector(config: facts.Config, request: NewRequest) -> None:
+    """Raise OutOfScope for a request that wants a vector and what no rule has beside one."""
+    if request.grammar is not None:
+        raise beside(Feature.structured_output, Feature.pooling)
+    if config.num_spec_tokens:
+        raise beside(Feature.drafts, Feature.pooling)
+
+
+def check_length(config: facts.Config, prompt_len: int) -> None:
+    """Raise OutOfScope for an empty prompt where no group is of full attention and there are
+    several: vLLM 0.22.1 finds a hit of less than nothing, and computes a token that there is not.
+    """
+    if prompt_len or not config.enable_prefix_caching or len(config.groups) < 2:
+        return
+    if all(group.is_windowed for group in config.groups):
+        raise refused("an empty prompt in several groups, none of which is full attention")
 
 
 def constants(config: Config, semantics: Semantics) -> facts.Config:
     """What the rules need of a scenario's configuration."""
     return facts.Config(
-        num_blocks=config.num_blocks,
+        num_blocks=config.num_blocks - groups.num_sink_blocks(config),
         block_size=block_size_of(config.groups[0], config),
         max_num_scheduled_tokens=facts.token_budget(
             config.max_num_batched_tokens, config.max_num_scheduled_tokens, semantics
@@ -45,11 +87,13 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
         eagle_group=any(group.eagle for group in config.groups),
         groups=tuple(_group(group, config) for group in config.groups),
         max_num_batched_tokens=config.max_num_batched_tokens,
+        max_concurrent_batches=config.max_concurrent_batches,
         drafts_from_outside=True,
         max_loras=config.max_loras or 0,
         connector=config.connector is not None,
         fail_failed_loads=fails_loads(config),
         encoder=_encoder(config),
+        mamba_split=config.block_size if groups.mamba_cache_mode(config) == "align" else 0,
         use_v2_model_runner=config.use_v2_model_runner,
         include_finished_set=config.has_clients,
         semantics=semantics,
@@ -79,4 +123,8 @@ def _group(group: Group, config: Config) -> facts.Group:
         0 if group.chunk is UNSET else group.chunk,
         0 if size == first else size,
         group.eagle,
+        mamba=group.type == "mamba",
+        num_speculative_blocks=group.num_speculative_blocks if group.type == "mamba" else 0,
+        sink_len=group.sink_len if group.type == "sink" else 0,  # type: ignore[arg-type]
+        aligned=group.type == "mamba" and group.mamba_cache_mode == "align",
     )

@@ -4,10 +4,12 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from nullblock.conformance.adapters.spec_waits import Grammars
 from nullblock.conformance.drafting import Drafted
 from nullblock.conformance.engine import Fields
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec.concrete import State
+from nullblock.spec.drafts import may_propose
 from nullblock.spec.machine import drafts as machine
 from nullblock.spec.machine.output import SchedulerOutput
 from nullblock.spec.profiles import Semantics
@@ -49,10 +51,14 @@ class Drafts:
         by_place = semantics.drafts_counted_by_place
         return cls(config.num_spec_tokens, config.log_stats, by_place)
 
-    def propose(self, s: State, drafts: Drafted) -> None:
-        """Take drafts for the steps to come."""
+    def propose(self, s: Any, drafts: Drafted, grammars: Grammars) -> None:
+        """Take drafts for the steps to come, of each request those that its grammar allows."""
         for r, tokens in drafts.items():
-            if r in s.k.requests and live(s, r) and machine.offer(s, r, len(tokens)):
+            if not (r in s.k.requests and live(s, r)):
+                continue
+            if may_propose(s, r) and s.chunk[r] == 0:
+                tokens = grammars.allowed(s, r, tokens)
+            if machine.offer(s, r, len(tokens)):
                 self.proposed[r] = tokens
 
     def scheduled(self, out: SchedulerOutput, ahead: list[str]) -> Drafted:
@@ -66,17 +72,20 @@ class Drafts:
         self.in_flight.append(StepDrafts(tokens))
         return tokens
 
-    def fill_in(self, s: State, drafts: Drafted) -> Fields:
-        """Write drafts into the newest step in flight, keeping their number."""
+    def fill_in(self, s: State, drafts: Drafted, grammars: Grammars) -> Fields:
+        """Write drafts into the newest step in flight, keeping their number: what a grammar does
+        not allow is padding.
+        """
         step, invalid = self.in_flight[-1], {}
         for r, tokens in drafts.items():
             if r not in s.k.requests or not live(s, r) or not step.tokens.get(r):
                 continue
             count = len(step.tokens[r])
-            missing = max(0, count - len(tokens))
+            tokens = grammars.allowed(s, r, tokens[:count])
+            missing = count - len(tokens)
             if missing:
                 invalid[r] = missing
-            step.tokens[r] = tokens[:count] + [PADDING] * missing
+            step.tokens[r] = tokens + [PADDING] * missing
         step.invalid = invalid
         return {"spec": dict(step.tokens), "invalid": invalid}
 

@@ -1,6 +1,6 @@
 """Encoder inputs for the specification: their numbers, and what lines show of them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nullblock.conformance.encoder_format import MOST_ITEMS, Item
@@ -37,6 +37,20 @@ class Items:
                 raise refused("an encoder input without tokens, or beyond its prompt,")
             found.append(self._item(item))
         return tuple(found)
+
+    def extended(
+        self, before: tuple[facts.Item, ...], chunk: NewRequest, kept: int
+    ) -> tuple[facts.Item, ...]:
+        """The items of a session once a chunk stands behind the tokens that it keeps. Raises
+        OutOfScope for more than a request may have, and for those that it has beyond these tokens:
+        vLLM 0.22.1 lets them stand where they stood when it drops a session's tokens.
+        """
+        later = tuple(replace(item, start=item.start + kept) for item in self.taken(chunk))
+        if len(before) + len(later) > MOST_ITEMS:
+            raise refused(f"a session with more than {MOST_ITEMS} encoder inputs")
+        if later and before and before[-1].end > kept:
+            raise refused("a session whose encoder inputs overlap, or are not in order,")
+        return before + later
 
     def _item(self, item: Item) -> facts.Item:
         number = self.numbers.setdefault(item.hash, len(self.numbers) + 1)

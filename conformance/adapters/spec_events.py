@@ -4,7 +4,7 @@ from typing import Any
 
 from nullblock.conformance.adapters.shape import REMOVED_FROM, STORED_FROM
 from nullblock.conformance.engine import Fields
-from nullblock.conformance.groups import kind_of_layers
+from nullblock.conformance.groups import MAMBA, SINK, kind_of_layers
 from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
 from nullblock.spec.concrete import State
 from nullblock.spec.groups import is_null
@@ -51,7 +51,15 @@ def _stored(k: Any, s: Any, t: Any, first: int, last: int) -> Fields:
         "lora_name": added.lora,
         "extra_keys": [told_keys(key) for key in keys] or None,
         "group_idx": k.group(t),
-        "kv_cache_spec_kind": kind_of_layers(k.window_of(t), k.chunk_of(t)),
-        "kv_cache_spec_sliding_window": k.window_of(t) or None,
+        **_kind(k, t),
         **(STORED_FROM if k.sem.events_tell_origin else {}),
     }
+
+
+def _kind(k: Any, t: Any) -> Fields:
+    """What the layers of a table's group are."""
+    window = 0 if k.mamba_of(t) else k.window_of(t)
+    kind = MAMBA if k.mamba_of(t) else kind_of_layers(window, k.chunk_of(t))
+    if k.groups[k.group(t)].sink_len:
+        kind = SINK
+    return {"kv_cache_spec_kind": kind, "kv_cache_spec_sliding_window": window or None}

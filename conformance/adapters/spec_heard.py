@@ -1,5 +1,6 @@
 """What the connector of a scenario is asked by the specification, for whoever records it."""
 
+from collections.abc import Callable
 from typing import Any
 
 from nullblock.conformance.adapters.spec_remote import RemoteKV
@@ -17,7 +18,7 @@ class Heard:
     def __init__(self, s: Any, remote: RemoteKV) -> None:
         self.s, self.remote = s, remote
         self.asked: dict[str, Fields] = {}
-        s.remote, s.unsure = _Holdings(self, s.remote), _Doubts(self, s.unsure)
+        s.remote, s.unsure = _Told(s.remote, self.looked_up), _Told(s.unsure, self.doubted)
 
     def looked_up(self, r: str, held: int) -> None:
         """What is held of r was read: it is asked for, now that its local hit is known."""
@@ -29,10 +30,10 @@ class Heard:
             told: Fields = {"id": r, "local": local, "tokens": tokens}
             self.asked[r] = told | ({"over_steps": True} if over_steps and tokens else {})
 
-    def doubted(self, r: str) -> None:
-        """Whether that is known was read, and it is not."""
+    def doubted(self, r: str, unsure: int) -> None:
+        """Whether that is known was read: where it is not, it is asked all the same."""
         s = self.s
-        tried = s.phase == WAIT_PHASE and s.comp[r] == 0
+        tried = unsure and s.phase == WAIT_PHASE and s.comp[r] == 0
         if tried and not lacks(s, r) and not has_no_place(s, r):
             self.asked.setdefault(r, {"id": r})
 
@@ -54,24 +55,14 @@ class Heard:
         return self.remote.order if self.s.k.fails_loads else []
 
 
-class _Holdings(Zero):
-    def __init__(self, heard: Heard, known: dict[Any, Any]) -> None:
+class _Told(Zero):
+    """A map that tells what is read of whom."""
+
+    def __init__(self, known: dict[Any, Any], read: Callable[[Any, int], None]) -> None:
         super().__init__(known)
-        self.heard = heard
+        self.read = read
 
     def __getitem__(self, r: Any) -> Any:
         n = self.get(r, 0)
-        self.heard.looked_up(r, n)
-        return n
-
-
-class _Doubts(Zero):
-    def __init__(self, heard: Heard, known: dict[Any, Any]) -> None:
-        super().__init__(known)
-        self.heard = heard
-
-    def __getitem__(self, r: Any) -> Any:
-        n = self.get(r, 0)
-        if n:
-            self.heard.doubted(r)
+        self.read(r, n)
         return n

@@ -9,7 +9,7 @@ from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.groups import are_windowed
 from nullblock.conformance.scenario_format import Config
-from nullblock.spec.fields import CONTINUE, ERROR, KEPT, LENGTH, STOPPED, STOPPED_BY_ID
+from nullblock.spec.fields import CONTINUE, ERROR, KEPT, LENGTH, RUNNING, STOPPED, STOPPED_BY_ID
 from nullblock.spec.machine import events
 from nullblock.spec.machine.remote import (
     received,
@@ -68,6 +68,8 @@ class RemoteKV:
     """Outputs in flight of those whose blocks are kept, as they were when they ended."""
     offers: set[str] = field(default_factory=set)
     """Of whom the remote side held something before the step."""
+    bare: set[str] = field(default_factory=set)
+    """Of these, who holds blocks and has never had one cached or loaded."""
     empty: set[str] = field(default_factory=set)
     """Whose load brought nothing."""
     loaded: set[str] = field(default_factory=set)
@@ -76,9 +78,9 @@ class RemoteKV:
     """What clients are told of them."""
 
     def check(self, request: NewRequest) -> None:
-        """Raise OutOfScope for what nobody has shown beside a connector: a session, a vector, a
-        prompt beyond max_model_len, whose load takes blocks beyond it, and an empty one, which
-        vLLM 0.22.1 takes, and raises when it is looked up, before it asks the remote side.
+        """Raise OutOfScope for what nobody has shown beside a connector: a vector, a prompt beyond
+        max_model_len, whose load takes blocks beyond it, and an empty one, which vLLM 0.22.1
+        takes, and raises when it is looked up, before it asks the remote side.
         """
         if self.scenario.connector is None:
             return
@@ -86,7 +88,6 @@ class RemoteKV:
         for what, is_it in (
             ("a prompt longer than max_model_len", len(request.prompt) > longest),
             ("an empty prompt", not request.prompt),
-            ("a session", request.resumable),
             ("a request that wants a vector", request.pooling),
         ):
             if is_it:
@@ -126,12 +127,19 @@ class RemoteKV:
         """A step is about to be scheduled."""
         self.loaded = {r for r in self.loaded if s.tlen[r]}
         self.offers = {r for r, n in s.remote.items() if n}
+        self.bare = {
+            r for r in self.offers if s.tlen[r] and not s.ncached[r] and r not in self.loaded
+        }
         self.empty = {r for r in self.loaded if awaits_load(s, r) and starts_over(s, r)}
 
     def after_step(self, s: Any) -> None:
-        """It was: an offer that is gone was taken."""
+        """It was: an offer that is gone was taken. Raises AssertionError, as vLLM does, where that
+        was for a session in whose blocks nothing is computed any more: a step took it back.
+        """
         self.loaded -= {r for r in self.empty if not awaits_load(s, r)}
         taken = {r for r in self.offers if not s.remote[r]}
+        if taken & self.bare:
+            raise AssertionError(f"{min(taken & self.bare)!r} has blocks that are not loaded into")
         self.matched.update(dict.fromkeys(taken, 0))
         self.loaded |= taken
 
@@ -146,6 +154,7 @@ class RemoteKV:
         self.order, self.failed = [], []
         if self.report is None or not self.report[2]:
             return
+        _check_lost(s, set(self.report[2]))
         queued = [r for r in s.skip if s.skip[r]]
         if s.k.priority:
             queued.sort(key=s.k.order)
@@ -204,6 +213,22 @@ class RemoteKV:
 
 def _applies(whom: bool | Collection[str], r: str) -> bool:
     return whom if isinstance(whom, bool) else r in whom
+
+
+def _check_lost(s: Any, blocks: set[int]) -> None:
+    """Raise OutOfScope where a session that waits for its turn or a chunk counts on blocks that
+    were not loaded, and has to be looked at for that: no rule says what becomes of its turn.
+    """
+    if not s.k.sem.failed_loads_start_over:
+        return
+    for r in s.k.requests:
+        if not (s.k.resumable(r) and s.stage[r] < RUNNING) or awaits_load(s, r):
+            continue
+        held = range(min(s.tlen[r], s.k.blocks(s.comp[r])))
+        if any(s.tab[r, i] in blocks for i in held):
+            raise refused(
+                f"a block that was not loaded, on which the waiting session {r!r} counts,"
+            )
 
 
 def check_connector(config: Config, semantics: Semantics) -> None:

@@ -16,12 +16,9 @@ def has_sessions(config: facts.Config) -> bool:
 
 def _beside(config: facts.Config) -> str:
     """What sessions are out of scope beside; empty: nothing."""
-    if config.policy == "priority":
-        # vLLM changes the arrival of a request that stands in a heap.
-        return "the PRIORITY policy"
-    if config.semantics.resumes_await_output or config.semantics.freed_unhashed_first:
-        # No rule says to which places in front the blocks of a session go that waits.
-        return "the rules of a later line"
+    if config.policy == "priority" and config.semantics.resumes_await_output:
+        # Where a chunk moves its session in the one queue of that line is not written down.
+        return "the PRIORITY policy in a later line"
     return ""
 
 
@@ -36,12 +33,23 @@ def check_session(config: facts.Config, request: NewRequest) -> None:
         raise OutOfScope(f"a session beside {beside} is out of scope", "the reference has it")
 
 
-def check_chunk(config: facts.Config, chunk: NewRequest) -> None:
-    """The same of a later chunk: it has tokens alone."""
-    check_session(config, chunk)
-    if chunk.mm_features:
-        what = "encoder inputs in a later chunk of a session are out of scope"
-        raise OutOfScope(what, "the reference has it")
+def check_place(s: Any, r: str, arrival: float) -> None:
+    """Raise OutOfScope where a session that stands in the skipped queue takes a chunk, under
+    PRIORITY, whose arrival moves it past others there: vLLM changes the arrival of a request
+    inside a heap, and leaves the heap as it is. While the order of those that stand there is the
+    same, so is whatever a heap does.
+    """
+    if not s.k.priority:
+        return
+    before = s.k.order(r)
+    after = (before[0], arrival, before[2])
+    others = (s.k.order(q) for q in s.skip if s.skip[q] and q != r)
+    if any((other < before) != (other < after) for other in others):
+        raise OutOfScope(
+            f"a chunk of {r!r} that moves it past others in the skipped queue is out of scope "
+            "under PRIORITY",
+            "give it an arrival that does not, or see the reference",
+        )
 
 
 def check_stop_of_session(s: Any, r: str, why: Any) -> None:

@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from nullblock.conformance.adapters.spec_drafts import Drafts
-from nullblock.conformance.adapters.spec_encoder import Items
+from nullblock.conformance.adapters.spec_encoder import Items, refused
+from nullblock.conformance.adapters.spec_ends import PromptEnds
 from nullblock.conformance.adapters.spec_events import told
 from nullblock.conformance.adapters.spec_remote import RemoteKV
 from nullblock.conformance.adapters.spec_sessions import check_stop_of_session
@@ -14,13 +15,14 @@ from nullblock.conformance.played.encoder import Embeds
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
 from nullblock.spec.drafts import placeholders
+from nullblock.spec.encoder import encodable
 from nullblock.spec.fields import EOS, ERROR, PLAIN, REJECTED, STOP_ID, STOPPED_BY_ID
 from nullblock.spec.indexed import IndexedEnv
-from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in
+from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in, num_hashes
 from nullblock.spec.later import discarded
 from nullblock.spec.names import FINISH
 from nullblock.spec.rejection import why_refused
-from nullblock.spec.sessions import kept, num_output, prompt
+from nullblock.spec.sessions import kept, prompt
 from nullblock.spec.turns import is_refused
 
 Refusal = tuple[int, str, str]
@@ -70,6 +72,9 @@ class Tokens(IndexedEnv):
         """What the update tells, each with whose it is."""
         self.listening = listening
         self.events: list[Fields] = []
+        has_ends = self.several and self.sem.prompt_ends_cached
+        self.ends = PromptEnds(self) if has_ends else None
+        """What is known of blocks besides their hashes."""
         self.null_refs = 0
         """What vLLM makes of the null block's reference count: it only ever changes it."""
 
@@ -143,7 +148,15 @@ class Tokens(IndexedEnv):
         del self.chains[r][full:], self.content[r][kept:]
         self.content[r] += chunk.prompt
         self.added[r] = replace(self.added[r], stop=chunk.stop, eos=chunk.eos)
-        self.requests[r] = replace(self.requests[r], min_tokens=chunk.min_tokens)
+        self.requests[r] = replace(
+            self.requests[r],
+            min_tokens=chunk.min_tokens,
+            # Under PRIORITY it stands where its last chunk's arrival puts it.
+            arrival=chunk.arrival,
+            items=self.items.extended(self.requests[r].items, chunk, kept),
+        )
+        if self.sem.reject_unservable and not encodable(self.state, r):
+            raise refused("an item of a later chunk that can never be computed")
         return past + 1
 
     def want(self, t: Any, i: int) -> Any:
@@ -165,7 +178,7 @@ class Tokens(IndexedEnv):
         the first of these.
         """
         n, group = self.spelled(h)
-        for _ in range(self.sizes[group] // self.hash_size - 1):
+        for _ in range(num_hashes(self.sem, self.sizes[group] // self.hash_size) - 1):
             n = self.parents[n]
         return f"{n:012x}:{group}"
 
@@ -199,7 +212,7 @@ class Tokens(IndexedEnv):
         token = self.incoming[r][taken]
         self.content[r].append(token)
         self.taken[r] = taken + 1
-        self.played.took(s, r, token, num_output(s, r))
+        self.played.took(s, r, token)
 
     def on_null(self, s: State, change: int) -> None:
         self.null_refs += change
@@ -211,17 +224,20 @@ class Tokens(IndexedEnv):
 
     def last_token(self, s: State, r: Any) -> int:
         token, added = self.content[r][-1], self.added[r]
-        if r in self.played.rejected:
+        if self.played.rejects(s, r):
             return REJECTED
         if added.eos is not None and token == added.eos:
             return EOS
         return STOP_ID if token in (added.stop or ()) else PLAIN
 
     def tell(self, reading: Any, s: State, *args: Any) -> None:
-        if self.listening:
-            event = reading(s, *args)
-            if event is not None:
-                self.events.append(told(self, s, event))
+        event = reading(s, *args)
+        if self.listening and event is not None:
+            self.events.append(told(self, s, event))
+        if self.ends is not None:
+            further = self.ends.follows(s, reading, event, args)
+            if self.listening and further is not None:
+                self.events.append(further)
 
     def take_events(self) -> list[Fields]:
         """The events since the last call."""

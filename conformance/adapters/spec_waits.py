@@ -7,12 +7,11 @@ from typing import Any
 from nullblock.conformance.engine import Feature, Fields, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.played.grammar import PlayedGrammar
-from nullblock.conformance.scenario_format import Config
 from nullblock.spec.concrete import State
 from nullblock.spec.remote import loads_later
-from nullblock.spec.sessions import awaits_grammar
+from nullblock.spec.sessions import awaits_grammar, num_output
 from nullblock.spec.state import check_stop, is_waiting, live
-from nullblock.spec.waiting import is_masked, masked_later
+from nullblock.spec.waiting import has_come_whole, is_masked, masked_later
 
 
 def adapter_number(request: NewRequest) -> int:
@@ -28,34 +27,51 @@ def adapter_number(request: NewRequest) -> int:
 class Grammars:
     """The grammars of requests, and which tokens they rejected."""
 
-    config: Config
     played: dict[str, PlayedGrammar] = field(default_factory=dict)
+    unseen: dict[str, list[int]] = field(default_factory=dict)
+    """What a request has taken of an output that its grammar has not seen."""
     rejected: set[str] = field(default_factory=set)
-    """Whose last token its grammar rejects."""
+    """Whose last output its grammar rejects."""
     told: Fields = field(default_factory=dict)
     """What the step scheduled last says."""
 
     def introduce(self, request: NewRequest) -> None:
-        """A request arrives, with a grammar or without. Raises OutOfScope for one that drafts are
-        proposed for.
-        """
+        """A request arrives, with a grammar or without."""
         self.rejected.discard(request.id)
+        self.unseen.pop(request.id, None)
         self.played.pop(request.id, None)
         if request.grammar is not None:
-            if self.config.num_spec_tokens:
-                raise beside(Feature.drafts, Feature.structured_output)
             self.played[request.id] = request.grammar
 
-    def took(self, s: State, r: str, token: int, num_output: int) -> None:
+    def took(self, s: State, r: str, token: int) -> None:
         """A request took a token. Raises AttributeError, as vLLM does, where the grammar that is
         to see it is not compiled yet: the token was sampled for an earlier owner of the id.
         """
+        if self.sees(s, r) is not None:
+            self.unseen.setdefault(r, []).append(token)
+
+    def sees(self, s: State, r: str) -> PlayedGrammar | None:
+        """The grammar of r, if it has one. Raises AttributeError where that is not compiled."""
         if awaits_grammar(s, r):
-            raise AttributeError(f"{r} takes a token, and has no grammar yet that sees it")
-        grammar = self.played.get(r)
-        if grammar is not None and num_output > grammar.after:
-            if not grammar.accept_tokens(r, [token]):
+            raise AttributeError(f"{r} has no grammar yet that could see a token")
+        return self.played.get(r)
+
+    def rejects(self, s: State, r: str) -> bool:
+        """Whether its grammar rejects what r took of its last output: it sees that as a whole."""
+        if r in self.unseen and has_come_whole(s, r):
+            tokens, grammar = self.unseen.pop(r), self.played[r]
+            if num_output(s, r) > grammar.after and not grammar.accept_tokens(r, tokens):
                 self.rejected.add(r)
+        return r in self.rejected
+
+    def allowed(self, s: State, r: str, drafts: list[int]) -> list[int]:
+        """The drafts of r up to the first that its grammar, if it has one, rejects. Raises
+        AttributeError where that is not compiled.
+        """
+        grammar = self.sees(s, r)
+        if grammar is None or num_output(s, r) <= grammar.after:
+            return drafts
+        return grammar.validate_tokens(drafts)
 
     def verdict(self, s: State, r: str) -> Any:
         """Why r would stop without its grammar."""

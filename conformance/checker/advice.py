@@ -17,6 +17,18 @@ from nullblock.spec.profiles import PROFILES, Semantics, meaning
 FEW_STEPS, SOME_STEPS = 300, 5000
 """Steps up to which a trace is judged again by every other semantics, and by those whose switch
 has to do with the rule."""
+FEW = 2
+"""Known departures that are told at length."""
+HOW = (
+    "a vLLM: tests/oracle/README.md of this project; a scheduler of one's own: pytest "
+    "--nullblock-scheduler; nullblock run tells what the rules decide"
+)
+"""How an engine is given a scenario."""
+NAMES = (
+    "requests have numbers here, in order of arrival: to find them in the server's log, record "
+    "with NULLBLOCK_TRACE_NAMES=1"
+)
+"""What a story says that cannot name its requests."""
 _ID = re.compile(r"\b[A-Z]+-[1-9][0-9]*\b")
 
 BUDGET = ("max_num_scheduled_tokens", "long_prefill_token_threshold", "enable_chunked_prefill")
@@ -68,21 +80,26 @@ LOOKS: dict[str, tuple[str, ...]] = {
 """Departures that show as a mismatch of a rule which is not the one that they break."""
 
 
-def settings(header: Header, rule: str) -> dict[str, Any]:
+def settings(header: Header, rule: str | None) -> dict[str, Any]:
     """The settings in the header that a rule depends on."""
     config = msgspec.to_builtins(header.config)
-    names = dict.fromkeys(SETTINGS.get(rule.partition("-")[0], ()))
+    names = dict.fromkeys(SETTINGS.get(family(rule), ()))
     return {name: config[name] for name in names if name in config}
 
 
-def like(rule: str, semantics: Semantics) -> tuple[Like, ...]:
+def family(rule: str | None) -> str:
+    """The family of a rule; of none, nothing."""
+    return rule.partition("-")[0] if rule is not None else ""
+
+
+def like(rule: str | None, semantics: Semantics) -> tuple[Like, ...]:
     """The known departures that would look like this, among those that the semantics is not told
     to follow.
     """
     return tuple(
         Like(d.name, d.upstream, d.story, f"{d.switch}={str(d.value).lower()}")
         for d in DEPARTURES
-        if getattr(semantics, d.switch) != d.value and _looks(d, rule)
+        if rule is not None and getattr(semantics, d.switch) != d.value and _looks(d, rule)
     )
 
 
@@ -128,15 +145,24 @@ def _others(semantics: Semantics, label: str, rule: str | None) -> Iterator[tupl
             yield name, other
 
 
-def after_raise(error: str, step: int) -> Iterator[str]:
-    """What to do where the engine raised: a server's log has what a trace does not tell."""
+def after_raise(error: str, step: int, found: tuple[str, ...]) -> Iterator[str]:
+    """What to do where the engine raised: a server's log has what a trace does not tell.
+
+    `found`: profiles and switches with which the rules raise there, too.
+    """
+    if found:
+        yield (
+            f"with any of these the rules raise there, too: {'; '.join(found)}. It may be a known "
+            "defect of that release (nullblock defects)"
+        )
     yield (
         f"look for the traceback of {error} in the server's log: the engine raised it in step "
         f"{step} of the recording, and it names the line at fault"
     )
     yield (
-        "run the minimal scenario (nullblock check --scenario FILE) on the engine: if it does not "
-        "raise there, what raised hangs on something that the trace does not tell"
+        "run the scenario of the whole run (nullblock check --scenario FILE) on the engine "
+        f"({HOW}): if it does not raise there, what raised hangs on something that the trace does "
+        "not tell"
     )
 
 
@@ -148,7 +174,7 @@ def steps(
     alike: tuple[Like, ...],
 ) -> Iterator[str]:
     """What to do, first things first."""
-    family = m.rule.partition("-")[0]
+    kind = family(m.rule)
     engine = f"{header.engine.name} {header.engine.version}"
     if found:
         yield (
@@ -160,16 +186,18 @@ def steps(
         yield f"no other profile, and no {tried}, explains it: the semantics is not to blame"
     else:
         yield f"judge it by another profile if {engine} is not what the profile stands for"
-    for d in alike:
+    for d in alike[:FEW]:
         yield f"it looks like the known departure {d.name} (upstream {d.upstream}): {d.story}"
+    if more := [d.name for d in alike[FEW:]]:
+        yield f"or like {', '.join(more)} (nullblock explore --departures NAME tells each)"
     if told := settings(header, m.rule):
         values = ", ".join(f"{name}={value}" for name, value in told.items())
         yield f"compare with the settings that the server really ran with: {values}"
-    if family in INPUTS:
-        yield INPUTS[family]
+    if kind in INPUTS:
+        yield INPUTS[kind]
     yield (
-        "run the minimal scenario (nullblock check --scenario FILE) on the engine: if it decides "
-        "there as the rules do, the fault hangs on something that the trace does not tell"
+        f"run the minimal scenario (nullblock check --scenario FILE) on the engine ({HOW}): if it "
+        "decides there as the rules do, the fault hangs on something that the trace does not tell"
     )
     yield (
         "if it decides there as it was recorded, it is a defect of the engine: report it with "

@@ -20,7 +20,9 @@ RAISED = "it raised "
 class Mismatch:
     """A decision that the rules make otherwise."""
 
-    rule: str
+    rule: str | None
+    """The rule that decides otherwise; None where the engine raised in place of a decision, which
+    breaks no rule that could be named."""
     what: str
     expected: Any
     actual: Any
@@ -29,8 +31,12 @@ class Mismatch:
     @property
     def raised(self) -> str:
         """The exception that the engine raised in place of a decision; mostly none."""
-        told = str(self.actual) if self.what.endswith(" raises") else ""
-        return told.removeprefix(RAISED)
+        return "" if self.rule is not None else str(self.actual).removeprefix(RAISED)
+
+    @property
+    def told(self) -> str:
+        """What is wrong, in words."""
+        return f"{self.what}: the engine raised {self.raised}" if self.raised else self.what
 
 
 def schedule(out: SchedulerOutput, seen: Schedule, s: Any, same: Same) -> Iterator[Mismatch]:

@@ -16,6 +16,8 @@ from nullblock.spec.fields import CONTINUE, EOS, PLAIN, STOP_ID
 from nullblock.spec.machine.drafts import offer
 from nullblock.spec.state import live
 
+NONE = "`num_spec_tokens` is 0"
+
 
 class WithDrafts(Recorded):
     """An environment in which an output may have several tokens of a request."""
@@ -66,10 +68,17 @@ class WithDrafts(Recorded):
         return [self.took[r] for r in self.taken]
 
 
+def configured(k: Recorded, seen: object) -> None:
+    """Raise NotRecorded where a record tells of drafts, and none are configured: the header is at
+    fault, or whoever proposed them.
+    """
+    if seen and not k.drafts:
+        raise NotRecorded(f"drafts that nobody configured: {NONE}")
+
+
 def propose(k: Recorded, s: Any, record: Draft) -> None:
     """Take the drafts that are proposed. Raises NotRecorded where none are configured."""
-    if not k.drafts:
-        raise NotRecorded("drafts that nobody configured: `num_spec_tokens` is 0")
+    configured(k, record.ids)
     for r, n in zip(record.ids, record.counts, strict=True):
         if r in k.requests and live(s, r):
             offer(s, r, n)
@@ -94,8 +103,10 @@ def of_request(s: Any, seen: RequestState) -> Iterator[tuple[str, str, Any, Any]
 def restore(s: Any, requests: Sequence[RequestState], steps: Sequence[StepInFlight]) -> None:
     """Put the drafts that a state tells of into one that has everything else.
 
-    Raises NotRecorded for what decides under these rules and no state tells.
+    Raises NotRecorded for what decides under these rules and no state tells, and for drafts that
+    are not configured.
     """
+    configured(s.k, any(q.drafts for q in requests) or any(step.drafts for step in steps))
     if not s.k.drafts:
         return
     drafts = {(step.step, r): n for step in steps for r, n in step.drafts}
@@ -115,6 +126,16 @@ def restore(s: Any, requests: Sequence[RequestState], steps: Sequence[StepInFlig
         if q.placeholders:
             s.pd[r] = sum(drafts.get((step, r), 0) for step in awaited)
             s.ph[r] -= s.pd[r]
+
+
+def may_be_ahead(s: Any, r: int, excess: int) -> None:
+    """Raise NotRecorded where so many more tokens of a request are computed than are known, and as
+    many of those in flight may be drafts: an engine takes some though none are configured, and its
+    recorder does not count them in a step.
+    """
+    granted = sum(s.grant[i] for i in range(s.cur, s.nframe) if s.frame[i] == r)
+    if not s.k.drafts and 0 < excess < granted:
+        raise NotRecorded(f"how many of the tokens in flight of request {r} are drafts: {NONE}")
 
 
 def most_computed(s: Any, r: int) -> int:

@@ -10,6 +10,8 @@ class RequestView:
 
     id: int
     text: str
+    name: str | None = None
+    """What the engine calls it; None: the trace does not tell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ def _ends(k: Any, refused: Refused, lost: list[int], seen: list[Finish]) -> Iter
         r = (ought or told or (None,))[0]
         words = (*(ought or ()), *(told or ()))
         rejects = "error" in words and r in k.requests and k.requests[r].grammar
-        rule = "LIFE-2" if "rejected" in words else "UPD-41" if rejects else "UPD-4"
+        rule = "LIFE-2" if "rejected" in words else "UPD-54" if rejects else "UPD-4"
         yield Mismatch(rule, f"the end of request {r}", _said(ought), _said(told), r)
     for (r, why), f in zip(refused, seen, strict=False):
         if f.why is not UNSET and f.why != why:

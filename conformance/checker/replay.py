@@ -265,6 +265,7 @@ class Replay:
             items.forget(self.s, record.evicted_items)
 
     def _departures(self, out: SchedulerOutput, record: Schedule) -> Iterator[Mismatch]:
+        drafts.configured(self.k, record.drafts)
         yield from remote.step(self.k, self.names.same)
         yield from decisions.schedule(out, record, self.s, self.names.same)
         yield from items.schedule(out, record)
@@ -377,9 +378,8 @@ class Replay:
         s, most = self.s, self.k.max_len
         if not self.k.listening and any(s.ntok[s.run[i]] > most for i in range(s.nr)):
             raise NotRecorded(f"whether KV events are told, where {record.type} was raised")
-        rule = FIRST_RULE[record.during]
         what = f"{record.during} raises"
-        raise Unexplained(Mismatch(rule, what, does, f"{RAISED}{record.type}"))
+        raise Unexplained(Mismatch(None, what, does, f"{RAISED}{record.type}"))
 
 
 def _contradiction(error: BaseException, during: str, told: Any) -> Mismatch:

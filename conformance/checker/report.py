@@ -7,9 +7,10 @@ from msgspec import UNSET
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from nullblock.conformance.checker.verdict import Verdict
+from nullblock.conformance.checker.explanation import when
+from nullblock.conformance.checker.verdict import First, Verdict
 from nullblock.conformance.minimal.document import written
-from nullblock.conformance.verdicts import STYLE, Case, junit_report
+from nullblock.conformance.verdicts import STYLE, Case, first_of, junit_report, one_line
 from nullblock.spec.catalogue import catalogue
 
 
@@ -20,6 +21,7 @@ def document(v: Verdict) -> dict[str, Any]:
         "line": v.first.line,
         "step": v.first.step,
         "rule": v.first.rule,
+        "raised": (v.first.mismatch.raised or None) if v.first.mismatch else None,
         "what": v.first.what,
         "expected": v.first.expected,
         "actual": v.first.actual,
@@ -51,20 +53,29 @@ def rests_on(v: Verdict) -> str:
 
 def screen(v: Verdict) -> RenderableType:
     """A verdict with its evidence, or with the reason why there is none."""
-    head = Text.assemble((v.verdict, STYLE[v.verdict]), f"  {v.trace}")
+    head = Text.assemble((v.verdict, STYLE[v.verdict]), f"  {one_line(v.trace)}")
     parts: list[RenderableType] = [head]
     if v.profile:
-        parts.append(Text(f"  profile {v.profile}: {rests_on(v)}"))
+        parts.append(_line(f"profile {v.profile}: {rests_on(v)}"))
     if v.first is not None and v.verdict == "VIOLATION":
-        parts.append(Text(f"  line {v.first.line} of {v.first.file}", style="bold"))
+        parts.append(_line(f"line {v.first.line} of {v.first.file}", style="bold"))
     if v.first is not None:
-        parts += [Text(f"  {line}") for line in v.first.story]
+        parts += [_line(line) for line in v.first.story]
     if v.scenario is not None:
-        parts.append(Text(f"  scenario: {v.scenario.note}"))
-    parts += [Text(f"  not known: {what}") for what in v.missing]
+        parts.append(_line(f"scenario: {v.scenario.note}"))
+    parts += [_line(what) for what in _not_known(v)]
     if v.verdict == "CONFORMS":
         parts.append(_exercised(v))
     return Group(*parts)
+
+
+def _line(text: str, style: str = "") -> Text:
+    """A line below the head: a trace's own strings are shown, and not obeyed."""
+    return Text(f"  {one_line(text)}", style=style)
+
+
+def _not_known(v: Verdict) -> list[str]:
+    return [f"not known: {what}" for what in first_of(v.missing)]
 
 
 def _exercised(v: Verdict) -> RenderableType:
@@ -100,20 +111,44 @@ def junit(verdicts: Sequence[Verdict]) -> bytes:
     return junit_report("nullblock check", [_case(v) for v in verdicts])
 
 
+def _message(v: Verdict) -> str:
+    """What is wrong or missing, where nothing else is shown."""
+    first = v.first
+    if first is None:
+        more = f", and {len(v.missing) - 1:,} more" if len(v.missing) > 1 else ""
+        return f"not known: {v.missing[0]}{more}" if v.missing else ""
+    if first.mismatch is None:
+        return "\n".join(first.story)
+    scheduled = v.replay.steps if v.replay is not None else first.step
+    message = f"{when(first.step, scheduled)}: {first.mismatch.told}"
+    return message if first.rule is None else message + _both_sides(first)
+
+
+def _both_sides(first: First) -> str:
+    e = first.explanation
+    ours, theirs = (e.expected, e.recorded) if e else (first.expected, first.actual)
+    return f": the rules say {ours}, the trace says {theirs} ({first.rule})"
+
+
 def _case(v: Verdict) -> Case:
-    out = f"{v.verdict}: {rests_on(v)}"
+    profile = f"profile {v.profile}: " if v.profile else ""
+    out = f"{v.verdict}: {profile}{rests_on(v)}"
+    text = list(v.first.story) if v.first else _not_known(v)
+    if v.first is not None and v.verdict == "VIOLATION":
+        text.insert(0, f"line {v.first.line} of {v.first.file}")
     if v.scenario is not None:
         out += f"\nscenario: {v.scenario.note}"
         if v.scenario.document is not None:
             out += f"\n{written(v.scenario.document)}"
     return Case(
-        classname=f"nullblock.{v.profile or 'check'}",
+        classname="nullblock.check",
         name=v.trace,
         verdict=v.verdict,
-        message=v.first.what if v.first else "; ".join(v.missing),
-        text="\n".join(v.first.story if v.first else v.missing),
+        message=_message(v),
+        text="\n".join(map(one_line, text)),
         out=out,
         place={"file": v.first.file, "line": str(v.first.line)}
         if v.first is not None and v.first.line
         else {},
+        seconds=v.seconds,
     )

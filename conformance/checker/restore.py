@@ -88,7 +88,9 @@ def restore(k: Recorded, seen: State, names: Names) -> Any:
 
 
 def contradictions(s: Any, seen: State) -> Iterator[Mismatch]:
-    """What a recorded state says that no state can be."""
+    """What a recorded state says that no state can be. Raises NotRecorded where it cannot be said
+    whether it can.
+    """
     tables = [t for r in s.k.requests for t in s.k.tables(r)]
     held = Counter(b for t in tables for i in range(s.tlen[t]) if (b := s.tab[t, i]))
     counted = {b: n for b, n in s.ref.items() if n}
@@ -112,6 +114,7 @@ def contradictions(s: Any, seen: State) -> Iterator[Mismatch]:
     for r in s.k.requests:
         most = drafts.most_computed(s, r) + sessions.cut_drafts(s, r)
         if not 0 <= s.comp[r] <= most:
+            drafts.may_be_ahead(s, r, s.comp[r] - most)
             what = f"the computed tokens of request {r}"
             yield Mismatch("RUN-16", what, f"0 to {most}", s.comp[r], r)
         yield from _impossible_tables(s, r)

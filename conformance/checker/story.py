@@ -57,21 +57,21 @@ class Case:
 def explain(case: Case, *, deep: bool = True) -> Explanation:
     """Why, whom it concerns, what to do. `deep`: read the trace once more for what decided."""
     m, replay = case.mismatch, case.replay
-    # An exception breaks no rule that could be named: the rules only do not raise there.
-    statement = next((s for s in catalogue() if s.id == m.rule and not m.raised), None)
+    statement = next((s for s in catalogue() if s.id == m.rule), None)
     moments: list[Moment] = []
+    names: dict[int, str] = {}
     found: tuple[str, ...] = ()
     tried = ""
     if deep and case.path is not None:
         at = (case.path, case.line, case.file, case.semantics)
-        moments = trail.follow(*at)
+        moments = trail.follow(*at, names)
         if replay.steps <= advice.FEW_STEPS:
             tried = "single switch of this one"
             found = advice.variants(*at, case.label)
-        elif replay.steps <= advice.SOME_STEPS:
+        elif replay.steps <= advice.SOME_STEPS and m.rule is not None:
             tried = "switch of this one that has to do with the rule"
             found = advice.variants(*at, case.label, m.rule)
-    alike = () if m.raised else advice.like(m.rule, case.semantics)
+    alike = advice.like(m.rule, case.semantics)
     return Explanation(
         expected=short(m.expected),
         recorded=short(m.actual),
@@ -80,16 +80,16 @@ def explain(case: Case, *, deep: bool = True) -> Explanation:
         source=statement.source if statement else "",
         because=tuple(_because(m, moments)),
         totals=views.totals(replay),
-        requests=tuple(views.request(replay, r) for r in _requests(m, moments)),
+        requests=tuple(views.request(replay, r, names.get(r)) for r in _requests(m, moments)),
         blocks=tuple(views.blocks(replay, _blocks(m, replay))),
         before=tuple((at.line, summary(at.record)) for at in case.before),
         variants=found,
         tried=tried,
         like=alike,
-        settings={} if m.raised else advice.settings(replay.header, m.rule),
+        settings=advice.settings(replay.header, m.rule),
         next=tuple(
-            advice.after_raise(m.raised, case.step)
-            if m.raised
+            advice.after_raise(m.raised, case.step, found)
+            if m.rule is None
             else advice.steps(m, replay.header, found, tried, alike)
         ),
     )
@@ -104,8 +104,7 @@ def tell(case: Case, e: Explanation) -> tuple[str, ...]:
 
 def _lines(case: Case, e: Explanation) -> Iterator[str]:
     m = case.mismatch
-    raised = f": the engine raised {m.raised}" if m.raised else ""
-    yield f"{when(case.step, case.replay.steps)}: {m.what}{raised}"
+    yield f"{when(case.step, case.replay.steps)}: {m.told}"
     yield f"the rules of {case.label} say: {e.expected}"
     yield f"the trace says: {e.recorded}"
     if e.sentence:
@@ -113,6 +112,8 @@ def _lines(case: Case, e: Explanation) -> Iterator[str]:
     yield from (f"because: {line}" for line in e.because)
     yield e.totals
     yield from (q.text for q in e.requests)
+    if case.path is not None and e.requests and not any(q.name for q in e.requests):
+        yield advice.NAMES
     yield from (describe(b) for b in e.blocks)
     yield from (f"before, line {line}: {what}" for line, what in e.before)
     yield from (f"next: {line}" for line in e.next)

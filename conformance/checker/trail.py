@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET
+
 from nullblock.conformance.checker.facts import NotRecorded
 from nullblock.conformance.checker.replay import Replay, Unexplained
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.reader import TraceReader
-from nullblock.conformance.trace.records import Header
+from nullblock.conformance.trace.records import Add, Header
 from nullblock.spec.hybrid import lacking
 from nullblock.spec.kernel import Engines
 from nullblock.spec.profiles import Semantics
@@ -44,8 +46,17 @@ class Trail:
             self.moments.append(Moment(rule, *tell(s)))
 
 
-def follow(path: Path, line: int, file: str, semantics: Semantics) -> list[Moment]:
-    """The moments of the decision on a line of a trace. Raises ``OSError``."""
+def follow(
+    path: Path,
+    line: int,
+    file: str,
+    semantics: Semantics,
+    names: dict[int, str] | None = None,
+) -> list[Moment]:
+    """The moments of the decision on a line of a trace. Raises ``OSError``.
+
+    `names`: gets what the engine calls each request, where the trace tells it.
+    """
     trail, outer = Trail(), Engines.after_rule
     replay: Replay | None = None
     try:
@@ -56,6 +67,8 @@ def follow(path: Path, line: int, file: str, semantics: Semantics) -> list[Momen
                 Engines.after_rule = replay.after_rule
                 continue
             assert replay is not None
+            if names is not None and isinstance(record, Add) and record.name is not UNSET:
+                names[record.id] = record.name
             last = located.line == line and located.file == file
             if last:
                 replay.machine.as_written()  # erased text does not tell which rules fire

@@ -19,7 +19,7 @@ class First:
     step: int
     """The step scheduled or updated, or the last one scheduled before; 0 before any."""
     rule: str | None
-    """ID of the rule that decides otherwise; None for damage."""
+    """ID of the rule that decides otherwise; None for damage, and where the engine raised."""
     what: str
     """Which decision, in words."""
     expected: Any
@@ -62,6 +62,8 @@ class Verdict:
     first: First | None = None
     missing: list[str] = field(default_factory=list)
     """What was not recorded, or is out of scope, and may have decided."""
+    seconds: float = 0.0
+    """How long the check took."""
     scenario: Scenario | None = None
     """Of a VIOLATION, if it was asked for: one that shows the same, or why there is none."""
     last: tuple[Located, ...] = field(default=(), repr=False)

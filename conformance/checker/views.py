@@ -21,9 +21,10 @@ def totals(replay: Replay) -> str:
     )
 
 
-def request(replay: Replay, r: int) -> RequestView:
-    """One request."""
-    return RequestView(r, _request(replay.s, r))
+def request(replay: Replay, r: int, name: str | None = None) -> RequestView:
+    """One request; `name`: what the engine calls it."""
+    called = f", in the engine {name}" if name is not None else ""
+    return RequestView(r, _request(replay.s, r) + called, name)
 
 
 def _request(s: Any, r: int) -> str:

@@ -23,6 +23,7 @@ from nullblock.conformance.console import (
 )
 from nullblock.conformance.options import Settings
 from nullblock.conformance.strength.measure import Asked, Notice
+from nullblock.conformance.trace.records import Error
 from nullblock.conformance.trace.source import recordings
 from nullblock.conformance.verdicts import worst
 from nullblock.spec.profiles import Semantics
@@ -98,14 +99,15 @@ def command(
         begun = time.monotonic()
         verdict = _judge(name, semantics, label, WINDOW if page else 0)
         verdicts.append(verdict)
-        seconds = time.monotonic() - begun
+        verdict.seconds = time.monotonic() - begun
         if scenario is not None or page is not None:
             verdict.scenario = _scenario(name, verdict)
         if not as_json:
             _show(verdict)
         if strength:
-            asked = Asked(Path(name), profile_name, tuple(settings or ()))
-            notices.append(_measured(asked, verdict, seconds, as_json))
+            raised = any(isinstance(located.record, Error) for located in verdict.last)
+            asked = Asked(Path(name), profile_name, tuple(settings or ()), raised)
+            notices.append(_measured(asked, verdict, as_json))
     if as_json:
         found = _documents(verdicts, notices)
         print(json.dumps(found[0] if len(found) == 1 else found, indent=2))
@@ -241,7 +243,7 @@ def _write(
             sink.write(written(found[0]).encode())
 
 
-def _measured(asked: Asked, verdict: Verdict, seconds: float, as_json: bool) -> list[Notice]:
+def _measured(asked: Asked, verdict: Verdict, as_json: bool) -> list[Notice]:
     """What a trace says about each mutant; nothing for one that does not conform."""
     from nullblock.conformance.strength.measure import measure, mutants_for
     from nullblock.conformance.strength.report import screen
@@ -262,7 +264,7 @@ def _measured(asked: Asked, verdict: Verdict, seconds: float, as_json: bool) -> 
             if say is not None:
                 say(f"{done} of {len(mutants)} mutants")
 
-        notices = measure(asked, verdict.rules, seconds, progress, mutants)
+        notices = measure(asked, verdict.rules, verdict.seconds, progress, mutants)
     if not as_json:
         out.print(screen(notices))
     return notices

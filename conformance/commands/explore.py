@@ -134,7 +134,7 @@ def _scopes(
     if save is not None and story is None:
         print(f"{save} is not written: there is no counterexample", file=sys.stderr)
     if as_json:
-        print(json.dumps(_document(name, results, story), indent=2))
+        print(json.dumps(_document(name, results, search.read, story), indent=2))
     else:
         _table(name, results, story)
     return 0 if all(result.passed for _, result in results) else 1
@@ -147,6 +147,8 @@ class Searcher:
 
     def __init__(self, compiled: bool) -> None:
         self.compiled = compiled
+        self.read: set[str] = set()
+        """Names of the scopes that the readable form searched."""
 
     def __call__(self, scope: Scope, semantics: Semantics, progress: Progress | None) -> Result:
         if self.compiled:
@@ -157,10 +159,13 @@ class Searcher:
                 print(f"searched by the readable form: {error}", file=sys.stderr)
             except Untranslatable as error:
                 print(f"{scope.name} is searched by the readable form: {error}", file=sys.stderr)
+        self.read.add(scope.name)
         return explore(scope, semantics, progress=progress)
 
 
-def _document(name: str, results: list[tuple[Scope, Result]], story: Story | None) -> Json:
+def _document(
+    name: str, results: list[tuple[Scope, Result]], read: set[str], story: Story | None
+) -> Json:
     scope, last = results[-1]
     found = last.counterexample
     return {
@@ -169,6 +174,7 @@ def _document(name: str, results: list[tuple[Scope, Result]], story: Story | Non
             {
                 "name": scope.name,
                 "purpose": scope.purpose,
+                "form": "readable" if scope.name in read else "compiled",
                 "states": r.states,
                 "transitions": r.transitions,
                 "seconds": round(r.seconds, 2),

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -107,7 +108,7 @@ def _judge(name: str, options: Options, as_json: bool) -> Verdict:
     """One verdict, printed as soon as it is known."""
     from nullblock.conformance.kv_events import report
 
-    errors = Screen(stderr=True)
+    errors, begun = Screen(stderr=True), time.monotonic()
     try:
         with errors.status(f"{name}: reading") as status:
 
@@ -123,6 +124,7 @@ def _judge(name: str, options: Options, as_json: bool) -> Verdict:
                     verdict = check(name, stream, options, shown)
     except OSError as error:
         raise usage_error(f"{name}: {error.strerror or error}", "FILE") from None
+    verdict.seconds = time.monotonic() - begun
     if not as_json:
         Screen(highlight=False, soft_wrap=True).print(report.screen(verdict))
     return verdict

@@ -94,10 +94,14 @@ class Publisher:
         self._digests.clear()
         self.history.clear()
 
+    def lose(self) -> None:
+        """What is cached is not known any more."""
+        forget(self.cache, known=False)
+
     def go_on(self, frame: Frame) -> None:
         """Go on after a gap: what is cached is not known any more."""
         assert frame.seq is not None
-        forget(self.cache, known=False)
+        self.lose()
         self.last = frame.seq - 1 if frame.seq else None
 
     def accept(self, frame: Frame, ts: float | None) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from nullblock.conformance.kv_events.verdict import Evidence, Verdict
-from nullblock.conformance.verdicts import STYLE, Case, junit_report
+from nullblock.conformance.kv_events.verdict import Evidence, First, Verdict
+from nullblock.conformance.verdicts import STYLE, Case, junit_report, one_line
 from nullblock.spec.catalogue import order
 from nullblock.spec.kv_events import NEVER_TOLD
 
@@ -21,7 +21,7 @@ _ABSENT = (
 def document(v: Verdict) -> dict[str, Any]:
     """A verdict as JSON."""
     evidence = asdict(v.evidence)
-    for name in ("media", "fields"):
+    for name in ("media", "fields", "unknown"):
         evidence[name] = dict(sorted(evidence[name].items()))
     laws = v.evidence.judged
     evidence["judged"] = {id: laws[id] for id in sorted(laws, key=order)}
@@ -39,7 +39,7 @@ def document(v: Verdict) -> dict[str, Any]:
 def screen(v: Verdict) -> RenderableType:
     """A verdict with its evidence, and what it cannot rest on."""
     parts: list[RenderableType] = [
-        Text.assemble((v.verdict, STYLE[v.verdict]), f"  {v.stream}"),
+        Text.assemble((v.verdict, STYLE[v.verdict]), f"  {one_line(v.stream)}"),
     ]
     if v.first is not None:
         if v.verdict == "VIOLATION":
@@ -89,6 +89,8 @@ def counts(e: Evidence) -> list[str]:
         lines.append(f"not judged, events of other media: {_listed(e.media)}")
     if e.fields:
         lines.append(f"not judged, fields: {_listed(e.fields)}")
+    if e.unknown:
+        lines.append(f"not judged, unknown events: {_listed(e.unknown)}")
     return lines
 
 
@@ -111,13 +113,24 @@ def _case(v: Verdict) -> Case:
         classname="nullblock.kv-events",
         name=v.stream,
         verdict=v.verdict,
-        message=v.first.what if v.first else "nothing in it is against the law",
+        message=_message(v.first) if v.first else "nothing in it is against the law",
         text="\n".join(_said(v)),
         out="\n".join([v.verdict, *counts(v.evidence)]),
+        seconds=v.seconds,
     )
+
+
+def _message(first: First) -> str:
+    """What is wrong and where, where nothing else is shown."""
+    place = f"{first.place}: " if first.place else ""
+    if first.rule is None:
+        return f"{place}{first.what}"
+    sides = f"the law says {first.expected}, the stream says {first.actual} ({first.rule})"
+    return f"{place}{first.what}: {sides}"
 
 
 def _said(v: Verdict) -> list[str]:
     if v.first is None:
-        return v.missing
-    return [*v.first.story, *(f"next: {line}" for line in v.first.next)]
+        return [f"not known: {what}" for what in v.missing]
+    place = [v.first.place] if v.first.place and v.verdict == "VIOLATION" else []
+    return [*place, *v.first.story, *(f"next: {line}" for line in v.first.next)]

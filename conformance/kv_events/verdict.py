@@ -54,6 +54,8 @@ class Evidence:
     """With full attention: blocks that lost their parent while they were cached."""
     media: Counter[str] = field(default_factory=Counter)
     fields: Counter[str] = field(default_factory=Counter)
+    unknown: Counter[str] = field(default_factory=Counter)
+    """Events that no release up to 0.32 has, by name."""
     judged: Counter[str] = field(default_factory=Counter)
     """How often each law was judged."""
 
@@ -93,6 +95,8 @@ class Verdict:
     first: First | None = None
     missing: list[str] = field(default_factory=list)
     """What would let more be judged."""
+    seconds: float = 0.0
+    """How long the check took."""
 
     @property
     def exit_code(self) -> int:

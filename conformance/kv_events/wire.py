@@ -1,22 +1,12 @@
 """KV events as vLLM's releases write them, read as the events of the law.
 
-=====================  ==========================================================================
-seen in                an event
-=====================  ==========================================================================
-0.9.2                  an array: name, hashes, parent, tokens, block size, ``lora_id``
-0.10.2, 0.12.0         and ``medium``
-0.14.1                 and ``lora_name``
-0.17.1, 0.19.1         and ``extra_keys``
-0.20.2, 0.21.0         and ``group_idx``
-0.22.1, 0.23.0         and ``kv_cache_spec_kind``, ``kv_cache_spec_sliding_window``
-0.24.0 to 0.32.0       a map of the same names, its ``type`` the event's; what has its default is
-                       left out. Later ``locality``, ``ownership``, ``session_id`` as well
-=====================  ==========================================================================
-
-A removal has a name, hashes, then medium and group in the same releases. A batch is an array of
+``FORMAT.md`` beside this file has a table of the releases. Up to 0.23 an event is an array: its
+name, then fields to which later ones were added at the end; from 0.24.0 on a map of the same
+names, its ``type`` the event's, in which what has its default is left out. A batch is an array of
 time, events and data-parallel rank; newer sources have a map of the same. Hashes are whole numbers
-or bytes, in JSON also strings. What is behind the known fields of an array, and unknown names of a
-map, are passed over and counted; anything else that does not fit is :class:`Damaged`.
+or bytes, in JSON also strings. What is behind the known fields of an array, unknown names of a map
+and unknown events are passed over and counted; anything else that does not fit is
+:class:`Damaged`.
 """
 
 from collections import Counter
@@ -55,12 +45,12 @@ class Batch:
         ts: seconds since the epoch, by the server's clock; None in a line of ``nullblock run``.
         rank: of data parallelism; None where it is not told.
         events: one list for each event as written: a removal of several hashes is several here,
-            an event of another medium none.
+            an event of another medium none; None for one that no release up to 0.32 has.
     """
 
     ts: float | None
     rank: int | None
-    events: list[list[Event]] = field(default_factory=list)
+    events: list[list[Event] | None] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -71,6 +61,14 @@ class Passed:
     """Events of other media than the block pool, by medium."""
     fields: Counter[str] = field(default_factory=Counter)
     """Fields that the law does not know, by name."""
+    unknown: Counter[str] = field(default_factory=Counter)
+    """Events that the law does not know, by name."""
+
+    def count_unknown(self, name: str) -> None:
+        """Count an event that no release up to 0.32 has; only so many names are kept apart."""
+        name = plain(name[:40])
+        known = name in self.unknown or len(self.unknown) < _MOST_NAMES
+        self.unknown[name if known else "other events"] += 1
 
     def count_medium(self, name: str) -> None:
         """Count an event of another medium; only so many are kept apart."""
@@ -136,7 +134,7 @@ def _named(
     return found
 
 
-def _event(value: Any, passed: Passed) -> list[Event]:
+def _event(value: Any, passed: Passed) -> list[Event] | None:
     match value:
         case [str(name), *rest]:
             value, partial = rest, False
@@ -149,7 +147,8 @@ def _event(value: Any, passed: Passed) -> list[Event]:
             raise _Wrong("no event: neither [name, …] nor a map with its name under type")
     names = _FIELDS.get(name)
     if names is None:
-        raise _Wrong(f"no event is called {name[:40]!r}; known: {', '.join(_FIELDS)}")
+        passed.count_unknown(name)
+        return None
     fields = _named(value, name, names, _NEEDED[name], passed)
     medium = fields.get("medium", _ABSENT)
     if medium is not _ABSENT and medium != POOL:

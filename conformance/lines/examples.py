@@ -4,29 +4,9 @@ Golden scenarios lie in `conformance/vectors`; what vLLM 0.32.0 prints for those
 beside them, in a folder of its own.
 """
 
-from dataclasses import dataclass
-from pathlib import Path
-
 from nullblock.conformance.engine import Feature
-
-VECTORS = Path(__file__).parents[1] / "vectors"
-SECOND = VECTORS / "vllm-0.32.0"
-"""What the later release prints."""
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A switch at work."""
-
-    scenario: str
-    """A golden scenario whose lines are other with the switch flipped."""
-    upstream: str
-    """Where vLLM does it, or the report about it."""
-    why: str
-    """Why the normative value is what it is."""
-    feature: Feature | None = None
-    """What it decides about. A line that is not followed in it has no value to tell."""
-
+from nullblock.conformance.lines.example import Example
+from nullblock.conformance.lines.state_examples import STATE_EXAMPLES
 
 EXAMPLES: dict[str, Example] = {
     "reject_unservable": Example(
@@ -116,6 +96,7 @@ EXAMPLES: dict[str, Example] = {
         "be in its place.",
         Feature.windows,
     ),
+    **STATE_EXAMPLES,
     "adapters_keep_places": Example(
         "defect-adapter-loses-its-place",
         "Scheduler.schedule, waiting phase: scheduled_loras; no report known",
@@ -223,12 +204,73 @@ EXAMPLES: dict[str, Example] = {
         "BlockStored.locality, ownership, session_id",
         "Without a connector nobody knows them: fields that are always empty say nothing.",
     ),
+    "holders_wait_apart": Example(
+        "session-waits-before-others",
+        "Scheduler.kv_holding_waiting",
+        "Everybody stands in one queue in the order of arrival there, and a pause of admissions "
+        "is one for whoever does not run. It leaves blocks with sessions for longer.",
+        Feature.streaming,
+    ),
+    "pausing_sessions_keep_seats": Example(
+        "session-gives-its-seat-up",
+        "Scheduler.schedule, waiting phase: num_waiting_for_streaming_input",
+        "Whoever computes nothing keeps nobody from running. That workers keep a place for it is "
+        "their own matter.",
+        Feature.streaming,
+    ),
+    "second_runner_keeps_tokens": Example(
+        "second-runner-sat-out-a-step",
+        "Scheduler._make_cached_request_data: use_v2_model_runner",
+        "Whoever was not in the step before is told as a whole, whichever runner it is.",
+        Feature.v2_model_runner,
+    ),
     "freed_unhashed_first": Example(
         "prompt-in-chunks",
         "BlockPool.free_blocks",
         "One queue in one order is the smaller rule, and evicts nothing too early that is proved "
         "of it. Which blocks are reused first is a matter of speed; every invariant that does not "
         "name the order holds either way.",
+    ),
+    "windows_await_outputs": Example(
+        "window-awaits-what-is-in-flight",
+        "KVCacheManager.allocate_slots: num_in_flight_tokens; issues 47728, 47282",
+        "Workers compute the steps in their order: what one in flight still reads is written by a "
+        "later one. Only drafts may be taken back, and those are waited for "
+        "(windows_await_verdicts).",
+        Feature.windows,
+    ),
+    "caps_count_flight": Example(
+        "window-gate-counts-one-step",
+        "VllmConfig.max_in_flight_tokens, max_admission_blocks_per_request",
+        "Blocks go back when the next step is decided, so that no more are held at once than a "
+        "window and a step need.",
+        Feature.windows,
+    ),
+    "narrow_windows_uncached": Example(
+        "window-of-one-token",
+        "SlidingWindowManager.reachable_block_mask",
+        "A window of one token is no case of its own, and its blocks are hit like others.",
+        Feature.windows,
+    ),
+    "last_hash_stands": Example(
+        "groups-of-unequal-blocks",
+        "BlockHashListWithBlockSize",
+        "Either tells the whole prefix, and no two groups share keys.",
+        Feature.block_sizes,
+    ),
+    "prompt_ends_cached": Example(
+        "prompt-ends-within-a-block",
+        "FullAttentionManager._cache_partial_tail_block, BlockPool.cache_partial_block",
+        "Only Mamba, aligned, looks a block up by such a key. Elsewhere it is told, and taken "
+        "back for nothing.",
+        Feature.block_sizes,
+    ),
+    "dropped_hits_reach_on": Example(
+        "dropped-hit-ends-before-the-last-token",
+        "HybridKVCacheCoordinator.find_longest_cache_hit",
+        "One limit holds for whatever is looked up, and a single group has the same one. It costs "
+        "a block of a prompt of whole blocks that comes again.",
+        Feature.hybrid,
     ),
     "lone_prefill_uncut": Example(
         "lone-prompt-beyond-the-threshold",

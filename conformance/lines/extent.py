@@ -1,11 +1,15 @@
 """How much of what an engine does it does on a line."""
 
 from nullblock.conformance.engine import CORE_FEATURES, Feature
+from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.scenario_format import Config
 from nullblock.spec.profiles import Semantics
 
 FOLLOWED = CORE_FEATURES | {
     *(Feature.drafts, Feature.lora_cap, Feature.structured_output),
-    Feature.encoder_inputs,
+    *(Feature.encoder_inputs, Feature.windows, Feature.hybrid, Feature.block_sizes),
+    *(Feature.v2_model_runner, Feature.counts, Feature.clients),
+    *(Feature.prompt_embeds, Feature.pooling, Feature.streaming),
 }
 """What is written down of a line after vllm-0.22.1."""
 
@@ -16,3 +20,12 @@ def extent(features: frozenset[Feature], semantics: Semantics) -> frozenset[Feat
     Of whatever is not among FOLLOWED it is not written down what a line after vllm-0.22.1 does.
     """
     return features & FOLLOWED if semantics.resumes_await_output else features
+
+
+def check_followed(config: Config, semantics: Semantics) -> None:
+    """Raise OutOfScope for features that are followed each by itself, and not together."""
+    ahead = config.async_scheduling and config.pipeline_parallel_size > 1
+    if semantics.resumes_await_output and config.use_v2_model_runner and ahead:
+        # A request then decodes in one of so many steps: next_decode_eligible_step.
+        what = "the v2 model runner beside a pipeline that is scheduled ahead is out of scope"
+        raise OutOfScope(what, "vllm-0.22.1 is followed in it", "config.use_v2_model_runner")

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 from nullblock.conformance.engine import ALL_FEATURES
-from nullblock.conformance.lines.examples import EXAMPLES, VECTORS
+from nullblock.conformance.lines.example import VECTORS
+from nullblock.conformance.lines.examples import EXAMPLES
 from nullblock.conformance.lines.extent import extent
 from nullblock.spec.profiles import PROFILES, differences, meaning, switches
 

@@ -86,14 +86,15 @@ BY_EVENT = {
     "evict_blocks": "HASH-13",
     "draft": "DRAFT-7",
 }
-"""The first rule of what an engine was asked for when it raised."""
+"""The first rule of what an engine was asked for, where nothing else places a difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
     """The rule that an engine does not follow, and the story."""
 
-    rule: str
+    rule: str | None
+    """None: the engine raised, which breaks no rule that could be named."""
     what: str
     """Which decision."""
     step: int
@@ -118,10 +119,12 @@ def explain(
         verdict = check(path, semantics, label, deep=False) if path.exists() else None
         if verdict is not None and verdict.verdict == "VIOLATION":
             return _of_a_trace(verdict, path, _entered(ran, difference), semantics, label)
+    step = int(difference.event.rpartition(" ")[2]) if " " in difference.event else 0
+    if not difference.path:
+        return Why(None, f"{difference.event} raises", step, "")
     rule = _by_path(difference)
     statement = next(s for s in catalogue() if s.id == rule)
-    step = int(difference.event.rpartition(" ")[2]) if " " in difference.event else 0
-    return Why(rule, difference.path or f"{difference.event} raises", step, statement.sentence)
+    return Why(rule, difference.path, step, statement.sentence)
 
 
 def record(

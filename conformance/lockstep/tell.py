@@ -20,7 +20,7 @@ def tell(
         commands: that show it again.
     """
     why = departure.why
-    yield f"{subject.name} departs from {label} at {why.rule}"
+    yield f"{subject.name} departs from {label}" + (f" at {why.rule}" if why.rule else "")
     yield ""
     yield f"  step {why.step}: {why.what}"
     if why.explanation is not None:
@@ -28,7 +28,8 @@ def tell(
         yield f"  {subject.short} says: {why.recorded}"
     if departure.raised:
         yield f"  {subject.short} raises {departure.raised}"
-    yield f"  {why.rule}: {why.sentence} (nullblock rules {why.rule})"
+    if why.rule is not None:
+        yield f"  {why.rule}: {why.sentence} (nullblock rules {why.rule})"
     if why.source:
         yield f"  source: {why.source}"
     if why.explanation is not None:

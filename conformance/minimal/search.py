@@ -55,11 +55,7 @@ def minimal(
 
     Raises :class:`Impossible` where there is none, ``OSError``.
     """
-    history = read(path, line, file, step)
-    if history.header.config.eagle_group:
-        raise Impossible(
-            "a trace of a scenario has no words for a group whose last hit is dropped"
-        )
+    history = _history(path, line, file, step)
     if mismatch.rule == "HASH-12" and isinstance(history.fault, State):
         raise Impossible("the fault is in which block carries which hash, not in a decision")
     search = _Search(history, mismatch, semantics, progress)
@@ -76,6 +72,45 @@ def minimal(
         f"in {_many(search.tries, 'run')} of the rules; {rest}"
     )
     return Minimal(search.builder.build(best), note)
+
+
+def whole(
+    path: Path,
+    line: int,
+    file: str,
+    step: int,
+    mismatch: Mismatch,
+    semantics: Semantics,
+    progress: Progress | None = None,
+) -> Minimal:
+    """All that a trace tells before the engine raised, as a scenario. The rules go on there, so
+    that they cannot say what the exception would come without.
+
+    Raises :class:`Impossible` where there is none, ``OSError``.
+    """
+    search = _Search(_history(path, line, file, step), mismatch, semantics, progress)
+    everything = search.everything()
+    if everything is None:
+        raise Impossible(
+            "what the rules do without what the trace leaves out is something else, or it takes "
+            "too long to run"
+        )
+    told = _size(everything)
+    note = (
+        f"all {told} that the trace has before the engine raised: the rules go on there, and "
+        "cannot say what may be left out"
+    )
+    return Minimal(search.builder.build(everything), note)
+
+
+def _history(path: Path, line: int, file: str, step: int) -> History:
+    """What stands before a decision. Raises :class:`Impossible`, ``OSError``."""
+    history = read(path, line, file, step)
+    if history.header.config.eagle_group:
+        raise Impossible(
+            "a trace of a scenario has no words for a group whose last hit is dropped"
+        )
+    return history
 
 
 def _size(selection: Selection) -> str:
@@ -155,10 +190,10 @@ class _Search:
                         return selection
         except _Spent:
             self.why = "the search for it took too long"
-            return self._everything()
+            return self.everything()
         return None
 
-    def _everything(self) -> Selection | None:
+    def everything(self) -> Selection | None:
         """All there was, if that is not too much to run, with the effort begun anew."""
         self.same.work = 0
         whole = _everything(self.history)

@@ -29,7 +29,7 @@ WINDOW_MUTANTS: tuple[Mutant, ...] = (
         (
             (
                 READINGS,
-                "    return both(in_table(s, t, i), i < passed(s, t, computed))\n",
+                "    return is_behind(s, t, i)\n",
                 "    return False\n",
             ),
         ),

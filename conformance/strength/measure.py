@@ -37,7 +37,7 @@ class Notice:
     line: int = 0
     rule: str = ""
     """The statement that the trace showed to be broken: where the mutant first decides otherwise,
-    which need not be the statement that it changes."""
+    which need not be the statement that it changes. Empty where the engine raised."""
     what: str = ""
     """The decision that it would have made otherwise; or why there was none."""
 
@@ -50,6 +50,9 @@ class Asked:
     profile: str | None
     """None: the one in its header."""
     settings: tuple[str, ...] = ()
+    raised: bool = False
+    """It ends with an exception that the rules explain: a rule is tried there, and does not
+    fire."""
 
     def arguments(self) -> str:
         """What the worker is told."""
@@ -77,7 +80,8 @@ def measure(
     progress: Callable[[Notice], None] | None = None,
     mutants: Sequence[Mutant] = MUTANTS,
 ) -> list[Notice]:
-    """What a trace that conforms says about each mutant, in the order of the catalogue.
+    """What a trace that conforms says about each mutant, in the order of the catalogue. One whose
+    text decides nothing in it is not asked.
 
     Args:
         fired: how often each rule fired while the trace was judged.
@@ -87,13 +91,20 @@ def measure(
     limit = max(LEAST_SECONDS, PATIENCE * seconds)
 
     def one(mutant: Mutant) -> Notice:
-        found = _judge(mutant, asked, fired, limit)
+        found = _without_asking(mutant, asked, fired) or _judge(mutant, asked, fired, limit)
         if progress is not None:
             progress(found)
         return found
 
     with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
         return list(pool.map(one, mutants))
+
+
+def _without_asking(mutant: Mutant, asked: Asked, fired: Mapping[str, int]) -> Notice | None:
+    """What is said of a mutant that cannot show; None: it may."""
+    if not mutant.needs or fired.get(mutant.needs) or asked.raised:
+        return None
+    return Notice(mutant, "not noticed", what="; ".join(_why(mutant, fired)))
 
 
 def _judge(mutant: Mutant, asked: Asked, fired: Mapping[str, int], limit: float) -> Notice:

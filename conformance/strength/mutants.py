@@ -23,6 +23,9 @@ class Mutant:
     """The statement that it breaks."""
     takes: str = ""
     """What has to be in a trace for the defect to show."""
+    needs: str = ""
+    """A rule that fires wherever the text that it changes decides anything, if there is one: where
+    that never fires, nothing can come out otherwise."""
 
 
 POOL, STATE, FLIGHT, QUEUES, LOOKUP, STEPS = (
@@ -47,6 +50,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ((POOL, "        _dequeue(s, b)\n        s.nevict -= 1", "        s.nevict -= 1"),),
         rule="POOL-11",
         takes="a hit on a block that stands in the free queue",
+        needs="POOL-11",
     ),
     Mutant(
         "free-forward",
@@ -80,9 +84,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "admit-after-preemption",
         "waiting requests are admitted in a step that preempted",
-        ((STATE, "        s.turned == 0,\n        s.pause", "        s.pause"),),
+        ((STATE, "        s.turned == 0,\n        later.is_open", "        later.is_open"),),
         rule="WAIT-5",
         takes="a preemption that leaves budget, seats and blocks for somebody who waits",
+        needs="PREEMPT-2",
     ),
     Mutant(
         "budget-off-by-one",
@@ -132,6 +137,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         rule="PREEMPT-1",
         takes="a preemption under FCFS while several run",
+        needs="PREEMPT-2",
     ),
     Mutant(
         "victim-to-back",
@@ -139,6 +145,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ((QUEUES, "    s.rank[v] = s.lo\n    s.lo -= 1", "    s.rank[v] = s.hi\n    s.hi += 1"),),
         rule="PREEMPT-4",
         takes="a preemption under FCFS while somebody waits",
+        needs="PREEMPT-4",
     ),
     Mutant(
         "withdrawn-tokens-lost",
@@ -146,6 +153,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ((QUEUES, "    s.budget += s.sched[v]\n", ""),),
         rule="PREEMPT-2",
         takes="a victim that was already scheduled in the step, and a budget that then matters",
+        needs="PREEMPT-2",
     ),
     Mutant(
         "withdrawn-hashes-stay",
@@ -190,7 +198,7 @@ MUTANTS: tuple[Mutant, ...] = (
             (
                 "slots.py",
                 "    return cached_of(s, t, filled(s, s.k.owner(t)))",
-                "    return blocks_of(s, t, filled(s, s.k.owner(t)))",
+                "    return needed(s, t, filled(s, s.k.owner(t)))",
             ),
         ),
         rule="HASH-12",
@@ -253,6 +261,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ((QUEUES, "s.drop[r] = gone + (s.drop[r] if", "s.drop[r] = 0 * (s.drop[r] if"),),
         rule="LIFE-3",
         takes="asynchronous scheduling, and a reset of running requests with outputs in flight",
+        needs="LIFE-3",
     ),
     Mutant(
         "placeholder-cached",

@@ -42,7 +42,8 @@ def screen(notices: Sequence[Notice]) -> RenderableType:
     for n in notices:
         if n.said == "rejected":
             where = f"step {n.step:,}, line {n.line:,}" if n.line else "at once"
-            said = Text(f"rejected at {where}, by {n.rule}: ", style="green")
+            by = f", by {n.rule}" if n.rule else ""
+            said = Text(f"rejected at {where}{by}: ", style="green")
         else:
             said = Text(f"{n.said}: ", style="yellow")
         lines.append(Text(f"  {n.mutant.name}: {n.mutant.defect}"))

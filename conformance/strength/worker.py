@@ -25,7 +25,8 @@ def main() -> int:
     first = verdict.first
     found = None
     if first is not None:
-        found = {"step": first.step, "line": first.line, "rule": first.rule, "what": first.what}
+        found = {"step": first.step, "line": first.line, "what": first.what}
+        found["rule"] = first.rule or ""
     print(json.dumps({"verdict": verdict.verdict, "first": found}))
     return 0
 

@@ -8,6 +8,8 @@ from nullblock.reference.kv_cache_interface import (
     ChunkedLocalAttentionSpec,
     FullAttentionSpec,
     KVCacheSpec,
+    MambaSpec,
+    SinkFullAttentionSpec,
     SlidingWindowSpec,
 )
 from nullblock.reference.request import Request
@@ -15,7 +17,7 @@ from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.utils import cdiv
 from nullblock.spec.facts import blocks_held
 
-_WINDOWED = SlidingWindowSpec | ChunkedLocalAttentionSpec
+_WINDOWED = SlidingWindowSpec | ChunkedLocalAttentionSpec | MambaSpec
 
 NOBODY = ""
 """No request has this id: all blocks count, though a session holds some of them already."""
@@ -56,7 +58,7 @@ class Admission(EncoderInputs):
                 num_tokens_main_model=reach,
                 apply_admission_cap=True,
             )
-        usable = manager.block_pool.num_gpu_blocks - 1
+        usable = manager.block_pool.num_gpu_blocks - 1 - self._num_sink_blocks()
         if num_blocks > usable:
             return f"{reach} tokens may need {num_blocks} blocks, the pool has {usable}"
         budget = self.max_num_scheduled_tokens
@@ -68,8 +70,8 @@ class Admission(EncoderInputs):
         return None
 
     def _most_blocks_held(self, num_slots: int) -> int | None:
-        """What a request of so many slots holds at once at most, or is taken to hold, of groups of
-        attention some of which see only a part of the past.
+        """What a request of so many slots holds at once at most, or is taken to hold, of groups
+        some of which see only a part of the past.
 
         None where the cap that vLLM admits by has to do: it knows no drafts.
         """
@@ -83,6 +85,8 @@ class Admission(EncoderInputs):
     def _most_blocks_of(self, layer: KVCacheSpec, num_slots: int) -> int:
         """The same of one group."""
         whole = cdiv(num_slots, layer.block_size)
+        if isinstance(layer, MambaSpec):
+            return self._most_states_of(layer, whole)
         if self.num_spec_tokens and self.async_scheduling:
             # How much is kept for drafts in flight depends on how many steps are.
             return whole
@@ -98,6 +102,26 @@ class Admission(EncoderInputs):
         batched = self.scheduler_config.max_num_batched_tokens
         cap = layer.max_admission_blocks_per_request(batched, self.max_model_len)
         return min(whole, max(blocks_held(seen, num_computed, layer.block_size), cap))
+
+    def _num_sink_blocks(self) -> int:
+        """Blocks that no request ever gets."""
+        layers = [group.kv_cache_spec for group in self.kv_cache_config.kv_cache_groups]
+        sinks = [layer for layer in layers if isinstance(layer, SinkFullAttentionSpec)]
+        return sum((layer.sink_len or 0) // layer.block_size for layer in sinks)
+
+    def _most_states_of(self, layer: MambaSpec, whole: int) -> int:
+        """The same of Mamba layers: the state at hand and the one before, those that a step makes,
+        and those beside, which are given back as much later.
+        """
+        beside, aligns = layer.num_speculative_blocks, layer.mamba_cache_mode == "align"
+        if aligns and not beside and not self.num_spec_tokens:
+            return min(whole, 2)
+        if aligns or (self.num_spec_tokens and self.async_scheduling):
+            return whole + beside
+        num_computed = (
+            self.max_num_scheduled_tokens + self.num_spec_tokens + self.num_lookahead_tokens
+        )
+        return beside + min(whole, blocks_held(2 + beside, num_computed, layer.block_size))
 
     def _with_drafts(self, num_slots: int) -> int:
         """How many slots a request may need that computes so many tokens, its drafts included.

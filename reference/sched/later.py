@@ -50,6 +50,15 @@ def is_owed_output(request: Request) -> bool:
     return request.num_stale_output_tokens != 0 and not request.drop_stale_output
 
 
+def num_reckoned_with(vllm_config: Any, semantics: Semantics) -> int:
+    """Tokens that a request may have in flight, as the gate for whole sequences takes it: those of
+    a step, or of all steps that may be in flight at once.
+    """
+    if semantics.caps_count_flight:
+        return int(vllm_config.max_in_flight_tokens)
+    return int(vllm_config.scheduler_config.max_num_batched_tokens)
+
+
 def draft_slots(speculative_config: Any, semantics: Semantics) -> int:
     """Places of the workers' buffers that drafting takes for each request of a step besides its
     tokens: one where a draft model makes them.

@@ -78,6 +78,7 @@ class OutputPhase(StructuredOutput, Drafts):
         requests = [*step.running.values(), *resumed]
         req_ids = [request.request_id for request in requests]
         previous = self.prev_step_scheduled_req_ids
+        keeps = self.use_v2_model_runner and self.semantics.second_runner_keeps_tokens
         none = self.kv_cache_manager.empty_kv_cache_blocks
         new_blocks = [step.new_blocks[req_id] for req_id in req_ids]
         return CachedRequestData(
@@ -87,7 +88,7 @@ class OutputPhase(StructuredOutput, Drafts):
             all_token_ids={
                 request.request_id: request._all_token_ids.copy()
                 for request in requests
-                if request.request_id not in previous
+                if request.request_id not in previous and not keeps
             },
             new_block_ids=[
                 None if blocks is none else blocks.get_block_ids() for blocks in new_blocks
@@ -138,7 +139,7 @@ class OutputPhase(StructuredOutput, Drafts):
                 self._note_structured_output(request, scheduler_output)
             if counts_placeholders:
                 request.num_output_placeholders += 1
-        if self._awaits_output:
+        if self._counts_flight:
             later.take_off(requests, scheduler_output.num_scheduled_tokens)
         if self._has_drafts:
             self._count_drafts(scheduler_output)

@@ -140,6 +140,9 @@ class Scheduler(
             case PauseState.PAUSED_ALL:
                 return 0
             case PauseState.PAUSED_NEW:
+                if self.semantics.holders_wait_apart:
+                    num_held = len(self.skipped_waiting) - self.num_waiting_for_streaming_input
+                    return len(self.running) + num_held
                 return len(self.running)
             case PauseState.UNPAUSED:
                 return sum(self.get_request_counts()) - self.num_waiting_for_streaming_input

@@ -37,6 +37,8 @@ class SkippedQueue(LoRACap, RemoteKV):
     def _enqueue_waiting_request(self, request: Request) -> None:
         """Queue a request where its status belongs."""
         queue = self._aside if request.status in BLOCKED else self.waiting
+        if self.semantics.holders_wait_apart and request.num_computed_tokens > 0:
+            queue = self.skipped_waiting
         queue.add_request(request)
 
     def _select_waiting_queue_for_scheduling(self) -> RequestQueue:
@@ -49,6 +51,8 @@ class SkippedQueue(LoRACap, RemoteKV):
         if not skipped:
             return waiting
         if self.policy == SchedulingPolicy.FCFS or not waiting:
+            return skipped
+        if self.semantics.holders_wait_apart:
             return skipped
         return waiting if waiting.peek_request() < skipped.peek_request() else skipped
 
@@ -78,6 +82,9 @@ class SkippedQueue(LoRACap, RemoteKV):
 
     def _skip(self, queue: RequestQueue, step: Step) -> None:
         """Pass over the head of a queue, for this step."""
+        if self.semantics.holders_wait_apart and queue is self.skipped_waiting:
+            step.skipped_holders.append(queue.pop_request())
+            return
         if step.skipped is None:
             step.skipped = create_request_queue(self.policy)
         step.skipped.prepend_request(queue.pop_request())
@@ -90,3 +97,5 @@ class SkippedQueue(LoRACap, RemoteKV):
         """
         if step.skipped is not None:
             self._aside.prepend_requests(step.skipped)
+        for request in reversed(step.skipped_holders):
+            self.skipped_waiting.prepend_request(request)

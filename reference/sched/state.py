@@ -50,6 +50,8 @@ class Step:
     """Requests that lost their blocks in this step."""
     loras: set[int] = field(default_factory=set)
     """Numbers of the adapters that this step computes; only where they are capped."""
+    skipped_holders: list[Request] = field(default_factory=list)
+    """Those passed over that wait with blocks, where these stand apart."""
     skipped: RequestQueue | None = None
     """Requests that were passed over in this step; None for none."""
     encoder_budget: int = 0
@@ -176,6 +178,8 @@ class SchedulerState:
             config.max_num_batched_tokens, config.max_num_scheduled_tokens, self.semantics
         )
         self._awaits_output = self.semantics.resumes_await_output
+        self._counts_flight = self._awaits_output or self.semantics.windows_await_outputs
+        """Whether requests count their tokens of the steps in flight."""
         self._long_prefill_token_threshold: int = config.long_prefill_token_threshold
         self._preempted_by_reset: set[str] = set()
         """Since the last step."""
@@ -232,7 +236,7 @@ class SchedulerState:
         self.kv_cache_manager = KVCacheManager(
             kv_cache_config=self.kv_cache_config,
             max_model_len=self.max_model_len,
-            max_num_batched_tokens=self.scheduler_config.max_num_batched_tokens,
+            max_num_batched_tokens=later.num_reckoned_with(self.vllm_config, self.semantics),
             enable_caching=self.cache_config.enable_prefix_caching,
             use_eagle=self.use_eagle,
             log_stats=self.log_stats,

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from nullblock.reference.engine import EngineCoreEventType
 from nullblock.reference.request import Request, RequestStatus, StreamingUpdate
+from nullblock.reference.sched import later
 from nullblock.reference.sched.finishing import Finishing
 from nullblock.reference.sched.skipped_queue import SkippedQueue
 
@@ -110,6 +111,12 @@ class Streaming(SkippedQueue, Finishing):
 
         vLLM takes their outputs for the next turn's (upstream pull request 52765).
         """
+        if self._awaits_output:
+            session.num_computed_tokens -= session.num_output_placeholders
+            assert session.num_computed_tokens >= 0, session.request_id
+            later.outdate(session, drop_stale_output=True)
+            session.spec_token_ids = []
+            return
         session.discard_outputs_in_flight()
         session.spec_token_ids = []
         most = session.num_tokens - 1

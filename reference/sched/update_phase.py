@@ -42,7 +42,7 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         requests = self.requests
         # vLLM goes by the id alone: a request that reuses it gets the old one's token.
         by_request = self.semantics.frames_match_request
-        awaits_output = self._awaits_output
+        counts_flight = self._counts_flight
         drafts = scheduler_output.scheduled_spec_decode_tokens
         sampled_token_ids = model_runner_output.sampled_token_ids
         pooler_output = model_runner_output.pooler_output
@@ -60,7 +60,7 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 continue
             if by_request and scheduler_output.scheduled_requests[request_id] is not request:
                 continue
-            is_stale = awaits_output and later.land(request, num_tokens)
+            is_stale = counts_flight and later.land(request, num_tokens)
             if is_stale and request.drop_stale_output:
                 continue
             index = req_id_to_index[request_id]

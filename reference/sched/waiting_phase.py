@@ -21,14 +21,18 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
         """Admit requests, unless something was preempted in this step or admission is paused."""
         if self.lora_config is not None:
             self._note_running_loras(step)
-        if step.preempted or self._pause_state != PauseState.UNPAUSED:
+        if step.preempted or self._pause_state == PauseState.PAUSED_ALL:
+            return
+        apart = self.semantics.holders_wait_apart
+        if self._pause_state == PauseState.PAUSED_NEW and not apart:
             return
         self._admit_waiting(step)
 
     def _admit_waiting(self, step: Step) -> None:
         """Admit from the head."""
-        while (self.waiting or self.skipped_waiting) and step.left > 0:
-            if len(self.running) == self.max_num_running_reqs:
+        admits_new = self._pause_state == PauseState.UNPAUSED
+        while (self.skipped_waiting or (admits_new and self.waiting)) and step.left > 0:
+            if self._num_seats_taken() >= self.max_num_running_reqs:
                 break
             queue = self._select_waiting_queue_for_scheduling()
             request = queue.peek_request()
@@ -80,6 +84,12 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
             queue.pop_request()
             self._admit(request, num_new_tokens, prefix, step)
         self._requeue_skipped(step)
+
+    def _num_seats_taken(self) -> int:
+        """How many run, or keep their places all the same."""
+        if self.semantics.pausing_sessions_keep_seats:
+            return len(self.running) + self.num_waiting_for_streaming_input
+        return len(self.running)
 
     def _computed_prefix(self, request: Request) -> Prefix | None:
         """What a waiting request need not compute; None if its connector does not know yet.

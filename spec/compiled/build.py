@@ -14,7 +14,9 @@ from nullblock.spec.cache_folder import cache as cache
 from nullblock.spec.cache_folder import forget_old
 from nullblock.spec.compiled.values import Untranslatable
 
-FLAGS = ("-std=gnu11", "-O2", "-w")
+FLAGS = ("-std=gnu11", "-w")
+OPTIMIZED = "-O2"
+"""Searches three times as fast, and takes two seconds more to compile: some 100,000 states."""
 
 
 class NoCompiler(Exception):
@@ -35,11 +37,11 @@ def compiler() -> list[str]:
 
 
 @contextmanager
-def program(text: str) -> Iterator[Path]:
+def program(text: str, optimized: bool = False) -> Iterator[Path]:
     """The program whose C text this is: from the cache, or compiled now. Raises NoCompiler, and
     Untranslatable for a text that the compiler refuses.
     """
-    command = [*compiler(), *FLAGS]
+    command = [*compiler(), *FLAGS, *([OPTIMIZED] if optimized else [])]
     digest = hashlib.sha256("\0".join((*command, text)).encode()).hexdigest()[:32]
     folder = cache()
     made = None if folder is None else folder / f"explorer-{digest}"

@@ -31,10 +31,23 @@ class Groups(Context):
         return Num(f"group_of({n.c})", fails=n.fails)
 
     def _e_window_of(self, node: ast.Call, scope: Scope) -> Value:
-        return self._by_group([g.sliding_window for g in self.env.groups], node, scope)
+        return self._by_group(self.env.window_sizes, node, scope)
 
     def _e_chunk_of(self, node: ast.Call, scope: Scope) -> Value:
         return self._by_group([g.attention_chunk_size for g in self.env.groups], node, scope)
+
+    def _e_mamba_of(self, node: ast.Call, scope: Scope) -> Value:
+        return self._by_group([int(g.mamba) for g in self.env.groups], node, scope)
+
+    def _e_zeroed_of(self, node: ast.Call, scope: Scope) -> Value:
+        plain = [int(not (g.is_windowed or g.sink_len)) for g in self.env.groups]
+        return self._by_group(plain, node, scope)
+
+    def _e_aligned_of(self, node: ast.Call, scope: Scope) -> Value:
+        return self._by_group([int(g.aligned) for g in self.env.groups], node, scope)
+
+    def _e_beside_of(self, node: ast.Call, scope: Scope) -> Value:
+        return self._by_group(self.env.kept_beside, node, scope)
 
     def _e_size_of(self, node: ast.Call, scope: Scope) -> Value:
         return self._by_group(list(self.env.sizes), node, scope)

@@ -37,12 +37,13 @@ def explore(
     progress: Progress | None = None,
     checked: bool = True,
     canonical: bool = True,
+    optimized: bool = False,
 ) -> Result:
     """What `nullblock.spec.explorer.explore` finds; `seconds` are those of the search alone.
 
     Without `checked` no statement is checked, for measuring what that costs; without `canonical`
-    blocks keep their names. Raises build.NoCompiler and Untranslatable: then only the readable
-    form can say.
+    blocks keep their names; `optimized` is worth it for scopes larger than the standard ones.
+    Raises build.NoCompiler and Untranslatable: then only the readable form can say.
     """
     first = beginning(scope, semantics)
     flights = len(scope.templates) * (scope.depth + 1) + 1
@@ -51,7 +52,7 @@ def explore(
     for _ in range(ATTEMPTS):
         search = Search(scope, semantics, claims, canonical)
         text, translated = program(search, beginning(scope, semantics), sizes, checked)
-        with build.program(text) as path:
+        with build.program(text, optimized) as path:
             said = _run(path, limit, progress)
         if said["outcome"] != "no-room":
             return _result(search, translated, said)

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from nullblock.spec.drafts import relied_on, tokens_ahead
+from nullblock.spec.fields import ERROR
 from nullblock.spec.kernel import State
 from nullblock.spec.sizes import blocks_of
-from nullblock.spec.state import is_hit
+from nullblock.spec.state import check_stop, is_hit
 
 DRAFT_WITNESSES: dict[str, str] = {
     "drafts-taken": "a draft is taken, and does not end its request",
@@ -15,6 +16,7 @@ DRAFT_WITNESSES: dict[str, str] = {
     "drafts-lost": "a request is preempted that has drafts",
     "drafts-dropped": "an output with drafts in it is dropped after a reset",
     "stops-on-draft": "a request stops on a draft",
+    "rejected-on-draft": "a request stops on a draft, and its grammar rejects the output",
     "looks-ahead": "a running request gets a block for what is drafted next alone",
     "last-hit-dropped": "a lookup leaves the last hit out, for an EAGLE-like method",
     "earlier-run-rejected": "drafts are rejected that were scheduled before a preemption",
@@ -77,6 +79,8 @@ class DraftWatch:
     def stopped_on_draft(self, s: State) -> None:
         """DRAFT-10: a request stops on a draft."""
         self.reached.add("stops-on-draft")
+        if check_stop(s, s.taker) == ERROR:
+            self.reached.add("rejected-on-draft")
 
     def lookup_ended(self, s: State) -> None:
         """HASH-16: a lookup ends."""

@@ -62,7 +62,7 @@ def _connector(scope: Scope) -> dict[str, Any]:
 
 def _config(c: Config, connector: dict[str, Any]) -> dict[str, Any]:
     return {
-        "num_blocks": c.num_blocks,
+        "num_blocks": c.num_blocks + sum(g.sink_len // c.size_of(g) for g in c.groups),
         "block_size": c.block_size,
         "max_num_batched_tokens": c.max_num_scheduled_tokens,
         "max_num_seqs": c.max_num_seqs,
@@ -99,6 +99,17 @@ def _group(group: Group, c: Config) -> dict[str, Any]:
 
 def _layers(group: Group, c: Config) -> dict[str, Any]:
     size = {} if c.size_of(group) == c.block_size else {"block_size": group.block_size}
+    if group.sink_len:
+        return {"type": "sink", "sink_len": group.sink_len, **size}
+    if group.mamba:
+        beside = group.num_speculative_blocks
+        mode = "align" if group.aligned else "none"
+        return {
+            "type": "mamba",
+            "mamba_cache_mode": mode,
+            "num_speculative_blocks": beside,
+            **size,
+        }
     if group.attention_chunk_size:
         return {"type": "chunked_local", "chunk": group.attention_chunk_size, **size}
     if group.sliding_window:
@@ -154,7 +165,7 @@ def _event(
     match action:
         case Send(id):
             sent[id] += 1
-            return _chunk(templates[id], sent[id])
+            return _chunk(templates[id], sent[id], c.policy)
         case End(id):
             return {"op": "add", "id": id, "prompt": [1]}
         case Add(id):
@@ -184,12 +195,13 @@ def _event(
             assert_never(action)
 
 
-def _chunk(t: Template, n: int) -> dict[str, Any]:
-    """The n-th chunk of a session."""
+def _chunk(t: Template, n: int, policy: str) -> dict[str, Any]:
+    """The n-th chunk of a session; it keeps the session's place under PRIORITY."""
     assert t.chunks is not None, "only sessions are sent chunks"
     limit = t.limits[n - 1] if t.limits else t.max_tokens
     chunk = {"op": "add", "id": t.id, "prompt": list(t.chunks[n - 1]), "max_tokens": limit}
-    return {**chunk, "resumable": True, **_eos(t)}
+    place = {"arrival": t.arrival} if policy == "priority" else {}
+    return {**chunk, **place, "resumable": True, **_eos(t)}
 
 
 def _eos(t: Template) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from nullblock.spec.hybrid import awaits_state
 from nullblock.spec.kernel import State, both
 from nullblock.spec.sizes import full_of, is_left_out
 
@@ -13,6 +14,12 @@ GROUP_WITNESSES: dict[str, str] = {
     "nulls-dropped": "a table with null blocks is released",
     "left-out": "a request is admitted with blocks that count as cached and that no hit can need",
     "hit-of-sizes": "a prefix hit has different numbers of blocks in two groups",
+    "state-awaited": "a request is turned away because the step computes the state that it hit",
+    "gap-left": "null blocks are left before the state that a step ends with",
+    "state-moved": "a state beside the one at hand moves along",
+    "cut-to-blocks": "a step is cut to whole blocks, because states are kept at its end alone",
+    "cut-to-nothing": "nothing of a step is left once it is cut to whole blocks",
+    "zeroed": "workers are told to zero blocks",
     "capped-by-window": "a request whose whole sequence would not fit at once is admitted",
 }
 
@@ -45,7 +52,14 @@ class GroupWatch:
 
     def group_handlers(self) -> dict[str, Callable[[State], None]]:
         """What is called after which rule of groups."""
-        return {"GROUP-6": self.let_go, "GROUP-7": self.null_dropped}
+        return {
+            "GROUP-6": self.let_go,
+            "GROUP-7": self.null_dropped,
+            "WAIT-7": self.asked_in_group,
+            "GROUP-31": self.gap_left,
+            "GROUP-32": self.state_moved,
+            "WAIT-11": self.decided_in_group,
+        }
 
     def let_go(self, s: State) -> None:
         """GROUP-6: a block is given back."""
@@ -69,6 +83,26 @@ class GroupWatch:
             self.reached.add("capped-by-window")
         if has_left_out(s, r):
             self.reached.add("left-out")
+
+    def asked_in_group(self, s: State) -> None:
+        """WAIT-7: a request asks for slots."""
+        if awaits_state(s):
+            self.reached.add("state-awaited")
+        if both(s.k.split > 0, s.goal < s.ntok[s.actor], s.asked < s.budget):
+            self.reached.add("cut-to-blocks")
+
+    def gap_left(self, s: State) -> None:
+        """GROUP-31: a place is passed over."""
+        self.reached.add("gap-left")
+
+    def state_moved(self, s: State) -> None:
+        """GROUP-32: a state beside is moved."""
+        self.reached.add("state-moved")
+
+    def decided_in_group(self, s: State) -> None:
+        """WAIT-11: the step is decided."""
+        if s.nzero > 0:
+            self.reached.add("zeroed")
 
     def preempted_in_group(self, s: State) -> None:
         """PREEMPT-2: a victim leaves."""

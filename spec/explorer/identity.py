@@ -27,7 +27,7 @@ PAST = (
     *("gate", "nrej", "upto", "ebudget", "pfrom", "ptokens", "pitem", "pcost", "pbudget"),
 )
 """Of the step before: the next step starts by setting them."""
-BY_TABLE = ("tlen", "ncached", "told")
+BY_TABLE = ("tlen", "ncached", "told", "before", "swept")
 BY_REQUEST = (
     *("stage", "comp", "ntok", "sched", "ph", "drop", "fresh"),
     *("spec", "drafted", "pd", "old", "chunk", "awaits", "came"),
@@ -125,7 +125,8 @@ def rename(s: Any) -> None:
     if all(b == i for b, i in name.items()):
         return
     of = name.get
-    for f in ("ref", "stamp", "hsh", "hstamp", "own", "done", "invalid", "claimed", "evict"):
+    by_block = ("ref", "stamp", "hsh", "hstamp", "own", "done", "anew")
+    for f in (*by_block, "invalid", "claimed", "evict"):
         whole = getattr(s, f)
         setattr(s, f, whole.__class__((of(b, b), v) for b, v in whole.items()))
     s.pw = Nothing((of(b, b), of(p, p)) for b, p in s.pw.items())

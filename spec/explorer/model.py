@@ -11,6 +11,7 @@ from nullblock.spec.fields import EOS, FIELDS, PLAIN, REJECTED, STOP_ID
 from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.sessions import num_output
+from nullblock.spec.waiting import has_come_whole
 
 EOS_TOKEN = 7
 """The token that ends a sequence: the only one that outputs of different requests share."""
@@ -46,7 +47,7 @@ class Template:
     grammar: bool = False
     """Whether it has a grammar, compiled some time after it arrives."""
     reject_at: int | None = None
-    """The output that the grammar rejects; None: none."""
+    """The token that the grammar rejects, by its place among the outputs; None: none."""
     items: tuple[Item, ...] = ()
     """Its encoder inputs."""
     chunks: tuple[tuple[int, ...], ...] | None = None
@@ -299,7 +300,7 @@ class ModelEnv(Env):
         """What r's last token is to it."""
         t = self.templates[r]
         output = num_output(s, r) - 1
-        if t.reject_at == output:
+        if t.reject_at is not None and output >= t.reject_at and has_come_whole(s, r):
             return REJECTED
         if t.eos_at is not None and output >= t.eos_at:
             return EOS

@@ -17,7 +17,7 @@ from nullblock.spec.explorer.model import SCALARS
 
 VECTOR = (*MAPS, *SCALARS)
 """The order in which `Identity.key` numbers the parts of a state."""
-OF_ENVIRONMENT = {"last_token": {"ntok"}}
+OF_ENVIRONMENT = {"last_token": {"ntok", "cur", "upto", "frame"}}
 """What answers of the environment read of the state."""
 
 

@@ -4,11 +4,13 @@ Where a request never holds more than two blocks, or a block holds one token, wh
 faults cannot show; so each scope says what it must reach, and no scope is all there is.
 """
 
+from nullblock.spec.explorer.beside_scopes import BESIDE_SCOPES
 from nullblock.spec.explorer.contract_scopes import CONTRACT_SCOPES
 from nullblock.spec.explorer.draft_scopes import DRAFT_SCOPES
 from nullblock.spec.explorer.encoder_scopes import ENCODER_SCOPES
 from nullblock.spec.explorer.group_scopes import GROUP_SCOPES
 from nullblock.spec.explorer.hybrid_scopes import HYBRID_SCOPES
+from nullblock.spec.explorer.mamba_scopes import MAMBA_SCOPES
 from nullblock.spec.explorer.model import Scope, Template
 from nullblock.spec.explorer.remote_scopes import REMOTE_SCOPES
 from nullblock.spec.explorer.session_scopes import SESSION_SCOPES
@@ -288,10 +290,12 @@ STANDARD: dict[str, Scope] = {
         *WAIT_SCOPES,
         *GROUP_SCOPES,
         *HYBRID_SCOPES,
+        *MAMBA_SCOPES,
         *ENCODER_SCOPES,
         *SESSION_SCOPES,
         *REMOTE_SCOPES,
         *CONTRACT_SCOPES,
+        *BESIDE_SCOPES,
     )
 }
 """Searched by default: every witness and every reachable rule is in some of them."""

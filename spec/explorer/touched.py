@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from nullblock.spec.hybrid import hits_of
 from nullblock.spec.kernel import State, both, either, neg
-from nullblock.spec.sizes import full_of, tokens_of
+from nullblock.spec.sizes import tokens_of
 
 
 def grown(s: State, r: Any) -> Any:
@@ -13,7 +14,7 @@ def grown(s: State, r: Any) -> Any:
 
     def has_grown(g: int) -> Any:
         t = s.k.table(r, g)
-        return s.tlen[t] > (full_of(s, t, s.span) if s.looking == 2 else s.told[t])
+        return s.tlen[t] > (hits_of(s, t) if s.looking == 2 else s.told[t])
 
     return s.k.table(r, s.k.first("G", lambda g: either(g == 0, has_grown(g)), lambda g: -g))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from nullblock.spec.catalogue import register
 from nullblock.spec.drafts import relied_on
-from nullblock.spec.explorer.actions import Action, Schedule, Sent, Update
+from nullblock.spec.explorer.actions import Action, Reset, Schedule, Sent, Update
 from nullblock.spec.fields import KEPT, PAUSED_ALL, RUNNING, TOKEN, UNPAUSED, WAITING
 from nullblock.spec.flight import begins, in_flight
 from nullblock.spec.groups import is_null, stands_still
@@ -309,6 +309,21 @@ def sent_before_they_go(was: State, s: State, done: Action) -> Value:
     if not s.k.connector or isinstance(done, Sent):
         return True
     return s.k.forall("R", lambda r: implies(is_sent(was, r), s.stage[r] == KEPT))
+
+
+@transition("GROUP-35")
+def reset_waits_for_nobody(was: State, s: State, done: Action) -> Value:
+    """Beside sinks too, a reset of the prefix cache is done wherever no request holds a block.
+    Upstream: 53696.
+    """
+    if either(not s.k.sinks, not isinstance(done, Reset)):
+        return True
+    return s.k.forall(
+        "B",
+        lambda b: either(
+            s.hsh[b] == s.k.NOHASH, s.k.exists("B", lambda c: s.ref[c] > 0, by="held")
+        ),
+    )
 
 
 @claim("HASH-18")

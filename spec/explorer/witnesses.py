@@ -28,7 +28,7 @@ from nullblock.spec.fields import (
     UPDATE,
 )
 from nullblock.spec.flight import answers, in_flight
-from nullblock.spec.kernel import State
+from nullblock.spec.kernel import State, both, neg
 from nullblock.spec.pooling import pools
 from nullblock.spec.sessions import num_output
 from nullblock.spec.state import check_stop, last_in_flight, live
@@ -198,10 +198,11 @@ class Watch(
             self.reached.add("full-house")
 
     def held(self, s: State) -> None:
-        """WAIT-8: the head is held back; which of two reasons it was shows where only one can
-        be.
-        """
-        if not s.k.reserve:
+        """WAIT-8: the head is held back; which reason it was shows where only one can be."""
+        if s.k.split:
+            if both(s.k.chunked, neg(s.k.reserve)):
+                self.reached.add("cut-to-nothing")
+        elif not s.k.reserve:
             self.reached.add("held-uncut")
         elif s.k.chunked:
             self.reached.add("held-by-reserve")

@@ -1,10 +1,12 @@
 """Tables of layers that see only a part of the past. Of others there is nothing to say here."""
 
+from nullblock.spec.aligned import is_aligned
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.groups import chunk, in_table, is_null, most_held, passed
 from nullblock.spec.hybrid import hit_place, hit_table, hit_tokens, wanted
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, neg
+from nullblock.spec.mamba import beside
 from nullblock.spec.sizes import full_of, tokens_of
 from nullblock.spec.state import turn
 
@@ -29,7 +31,10 @@ def seen_is_held(s: State) -> Value:
     return s.k.forall(
         "TI",
         lambda t, i: implies(
-            both(s.stage[s.k.owner(t)] == RUNNING, within(0, i, s.tlen[t]), is_null(s, t, i)),
+            both(
+                both(s.stage[s.k.owner(t)] == RUNNING, neg(is_aligned(s, t))),
+                both(within(0, i, s.tlen[t]), is_null(s, t, i)),
+            ),
             i < seen_from(s, t, s.comp[s.k.owner(t)]),
         ),
     )
@@ -38,14 +43,17 @@ def seen_is_held(s: State) -> Value:
 @invariant("GROUP-9")
 def nulls_come_first(s: State) -> Value:
     """In a table no block stands before the null block, unless its request gives blocks back at
-    this moment.
+    this moment, or it keeps the states at ends of steps alone.
     """
     if not s.k.windowed:
         return True
     return s.k.forall(
         "TI",
         lambda t, i: implies(
-            both(within(1, i, s.tlen[t]), is_null(s, t, i), neg(turn(s, s.k.owner(t)))),
+            both(
+                both(within(1, i, s.tlen[t]), is_null(s, t, i)),
+                neg(either(is_aligned(s, t), turn(s, s.k.owner(t)))),
+            ),
             is_null(s, t, i - 1),
         ),
     )
@@ -97,5 +105,25 @@ def holds_what_it_may(s: State) -> Value:
         lambda t: either(
             s.tlen[t] == 0,
             s.k.count("I", lambda i: in_table(s, t, i)) <= most_held(s, t, s.tlen[t]),
+        ),
+    )
+
+
+@invariant("GROUP-33")
+def states_are_held(s: State) -> Value:
+    """A table that keeps the states at ends of steps alone ends with that of the last step and
+    those beside, unless its request gets slots, or leaves, at this moment.
+    """
+    if not s.k.aligns:
+        return True
+
+    def is_kept(t: Value, i: Value) -> Value:
+        return both(is_aligned(s, t), within(s.tlen[t] - 1 - beside(s, t), i, s.tlen[t]), 0 <= i)
+
+    return s.k.forall(
+        "TI",
+        lambda t, i: implies(
+            both(is_kept(t, i), s.stage[s.k.owner(t)] == RUNNING, neg(turn(s, s.k.owner(t)))),
+            neg(is_null(s, t, i)),
         ),
     )

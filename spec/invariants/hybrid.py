@@ -4,6 +4,7 @@ from nullblock.spec.fields import LEAVING
 from nullblock.spec.hybrid import all_hits
 from nullblock.spec.invariants.ledger import invariant
 from nullblock.spec.kernel import State, Value, both, either, implies
+from nullblock.spec.mamba import for_tokens
 from nullblock.spec.sizes import tokens_of
 from nullblock.spec.state import turn
 
@@ -16,7 +17,7 @@ def hit_covers_every_group(s: State) -> Value:
     if not s.k.several:
         return True
     return both(
-        implies(s.looking == 0, s.span == 0),
+        both(implies(s.looking == 0, s.span == 0), s.overshot == 0),
         implies(s.looking == 2, s.nhit == all_hits(s, s.lr)),
         implies(
             s.looking != 0,
@@ -35,7 +36,8 @@ def tables_grow_together(s: State) -> Value:
         return True
 
     def reaches(t: Value, u: Value) -> Value:
-        return tokens_of(s, t, s.tlen[t] - 1) < tokens_of(s, u, s.tlen[u])
+        ahead = s.k.lookahead if s.k.aligns else 0
+        return tokens_of(s, t, for_tokens(s, t) - 1) < tokens_of(s, u, for_tokens(s, u)) + ahead
 
     def alike(t: Value) -> Value:
         first = s.k.table(s.k.owner(t), 0)

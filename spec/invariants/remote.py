@@ -16,6 +16,7 @@ from nullblock.spec.fields import (
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, ite
 from nullblock.spec.remote import is_received
+from nullblock.spec.sessions import may_hold
 from nullblock.spec.waiting import is_skipped
 
 
@@ -49,10 +50,11 @@ def unloaded_is_not_hit(s: State) -> Value:
     return s.k.forall("B", lambda b: implies(s.invalid[b] != 0, s.hsh[b] == s.k.NOHASH))
 
 
-@invariant("REMOTE-32")
+@invariant("REMOTE-39")
 def loaded_waits(s: State) -> Value:
-    """Of those that wait only whoever is loaded, or was, has computed tokens and holds blocks, as
-    many as its tokens fill or more; and it stands in the skipped queue.
+    """Of those that wait only sessions, and whoever is loaded, or was, have computed tokens and
+    hold blocks, as many as their tokens fill or more; who is no session stands in the skipped
+    queue then.
     """
     if not s.k.connector:
         return True
@@ -64,7 +66,11 @@ def loaded_waits(s: State) -> Value:
         return both(
             implies(
                 both(waiting, away, has),
-                both(is_skipped(s, r), s.k.blocks(s.comp[r]) <= s.tlen[r], s.comp[r] <= s.ntok[r]),
+                both(
+                    either(may_hold(s, r), is_skipped(s, r)),
+                    s.k.blocks(s.comp[r]) <= s.tlen[r],
+                    s.comp[r] <= s.ntok[r],
+                ),
             ),
             implies(s.awaits[r] == REMOTE, either(waiting, s.stage[r] == LEAVING)),
             within(0, s.failed[r], WHOLLY + 1),

@@ -3,6 +3,7 @@
 from nullblock.spec.fields import UNBORN, WAITING
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, neg
+from nullblock.spec.remote import awaits_load
 from nullblock.spec.sessions import (
     awaits_input,
     has_chunk,
@@ -59,10 +60,10 @@ def keeps_its_prompt(s: State) -> Value:
     )
 
 
-@invariant("SESS-23")
+@invariant("SESS-26")
 def waits_with_what_it_computed(s: State) -> Value:
-    """A session that waits with blocks has computed some of its tokens, not the last, and holds
-    the blocks of those that it has. Upstream: 44526.
+    """A session that waits with blocks has computed some of its tokens, not the last unless it
+    waits for a load, and holds the blocks of those that it has. Upstream: 44526.
     """
     if not s.k.sessions:
         return True
@@ -71,7 +72,7 @@ def waits_with_what_it_computed(s: State) -> Value:
         lambda r: implies(
             both(holds_while_waiting(s, r), neg(both(s.looking > 0, r == s.lr))),
             both(
-                within(1, s.comp[r], s.ntok[r]),
+                either(awaits_load(s, r), within(1, s.comp[r], s.ntok[r])),
                 s.tlen[s.k.table(r, 0)] >= s.k.blocks(s.comp[r]),
             ),
         ),

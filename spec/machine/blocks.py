@@ -1,10 +1,12 @@
 """Taking and releasing blocks: `allocate_slots` and `free`."""
 
+from nullblock.spec.aligned import is_aligned
 from nullblock.spec.cache_events import stored
 from nullblock.spec.fields import HANDED
 from nullblock.spec.groups import is_null, is_padding
 from nullblock.spec.hybrid import hit_table
 from nullblock.spec.kernel import State, Value, both, loop
+from nullblock.spec.machine.aligned import grow
 from nullblock.spec.machine.groups import let_outlived_go
 from nullblock.spec.remote import caches_at_once
 from nullblock.spec.rules.groups import drop_null, pad
@@ -46,6 +48,9 @@ def allocate_slots(s: State, r: Value) -> Value:
 
 def take_missing(s: State, t: Value) -> None:
     """Take new blocks until the actor's table t has room (POOL-10)."""
+    if is_aligned(s, t):
+        grow(s, t)
+        return
     for _ in loop(
         s,
         until=lambda: s.tlen[t] >= room(s, t),
@@ -63,7 +68,7 @@ def publish_filled(s: State, t: Value) -> None:
         s,
         until=lambda: s.ncached[t] >= hashable(s, t),
         decreases=lambda: hashable(s, t) - s.ncached[t],
-        changes=frozenset({"hsh", "hstamp", "hclock", "ncached"}),
+        changes=frozenset({"hsh", "hstamp", "hclock", "ncached", "anew"}),
     ):
         publish(s, t)
     s.k.tell(stored, s, t, first)

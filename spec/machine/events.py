@@ -2,7 +2,9 @@
 
 from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import HANDED, MOVED, PAUSED_ALL, RUNNING, UNPAUSED
+from nullblock.spec.groups import sinks_are_held
 from nullblock.spec.kernel import State, Value, either, ite, loop, neg
+from nullblock.spec.later import num_with_work
 from nullblock.spec.machine.blocks import free, withdraw
 from nullblock.spec.machine.encoder import let_inputs_go
 from nullblock.spec.machine.remote import part
@@ -100,6 +102,8 @@ def may_wipe(s: State) -> Value:
 
     Source: BlockPool.reset_prefix_cache.
     """
+    if sinks_are_held(s):
+        return False
     if s.k.exists("B", lambda b: s.ref[b] > 0, by="held"):
         return False
     wipe(s)
@@ -134,6 +138,8 @@ def unfinished(s: State) -> Value:
 
 def num_unfinished(s: State) -> Value:
     """How many requests there is work for (LIFE-16)."""
+    if s.k.sem.holders_wait_apart:
+        return num_with_work(s)
     waiting = ite(s.pause == UNPAUSED, num_waiting(s), 0)
     return ite(s.pause == PAUSED_ALL, 0, s.nr + waiting)
 

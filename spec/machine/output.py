@@ -59,6 +59,8 @@ class SchedulerOutput:
     """Items to compute: whose, and their places in the prompts, from 0."""
     evicted_items: tuple[int, ...]
     """Numbers of items whose embeddings workers forget before the step."""
+    to_zero: tuple[int, ...]
+    """Blocks that workers zero before the step."""
 
     @property
     def common_prefixes(self) -> list[int]:
@@ -116,6 +118,20 @@ def evicted_items(s: State) -> tuple[int, ...]:
     return tuple(told)
 
 
+@clause("GROUP-26")
+def to_zero(s: State) -> tuple[int, ...]:
+    """Beside Mamba layers workers are told which blocks full attention took in the step, group by
+    group, in the order in which they were taken, to zero them.
+
+    A block that a victim gave up again is among them, and one that was taken twice is so twice.
+    Source: Scheduler.schedule, new_block_ids_to_zero; KVCacheManager.take_new_block_ids.
+    """
+    if not s.k.mamba:
+        return ()
+    taken = range(s.nzero)
+    return tuple(s.zero[i] for i in sorted(taken, key=lambda i: s.zerofor[i]))
+
+
 @clause("OUT-2")
 def table(s: State, t: Value, first: int = 0) -> tuple[int, ...]:
     """A new or resumed request is reported with all its blocks, a running one with those appended
@@ -138,8 +154,12 @@ def blocks(s: State, r: Value, known: Value = False) -> Blocks:
 def tokens_again(s: State, r: Value) -> int | None:
     """All tokens are sent again for a known request that was not scheduled in the previous step.
 
-    Source: CachedRequestData.all_token_ids.
+    Source: CachedRequestData.all_token_ids. In vllm-0.32.0 the second model runner, which keeps
+    them, is sent none.
     """
+    if s.k.sem.second_runner_keeps_tokens:
+        if s.k.second_runner:
+            return None
     return None if s.k.mem(s.prev, r) else s.ntok[r]
 
 
@@ -239,6 +259,7 @@ def scheduler_output(s: State) -> SchedulerOutput:
         num_draft_tokens=drafts(s),
         encoder_inputs=encoder_inputs(s),
         evicted_items=evicted_items(s),
+        to_zero=to_zero(s),
     )
 
 

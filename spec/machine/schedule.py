@@ -1,6 +1,5 @@
 """`schedule()`: running requests first, then, if nobody was preempted, waiting ones."""
 
-from nullblock.spec.encoder import gets_nothing
 from nullblock.spec.fields import HANDED, LOOKUP, MOVED
 from nullblock.spec.hybrid import is_passed_over, scannable, wanted
 from nullblock.spec.kernel import State, Value, both, either, loop, neg
@@ -42,6 +41,7 @@ from nullblock.spec.state import (
     at_rest,
     cached,
     fits_whole,
+    has_no_tokens,
     head,
     lookup_over,
     may_admit,
@@ -150,7 +150,7 @@ def admit_or_stay(s: State, r: Value) -> None:
             look(s, r, cached(s, wanted(s, r, s.nhit)))
     end_lookup(s, r)
     plan_to_enter(s, r, tokens_to_admit(s, r))
-    if not both(may_chunk(s, r), fits_whole(s, r), neg(gets_nothing(s, r))):
+    if not both(may_chunk(s, r), fits_whole(s, r), neg(has_no_tokens(s, r))):
         hold_back(s, r)
         return
     ask_to_enter(s, r, tokens_to_admit(s, r))

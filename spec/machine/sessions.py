@@ -3,7 +3,9 @@
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.kernel import State, Value, neg
 from nullblock.spec.machine.blocks import free
+from nullblock.spec.machine.remote import part
 from nullblock.spec.rules.queues import abort_waiting, forget
+from nullblock.spec.rules.remote import quit_for_good
 from nullblock.spec.rules.sessions import (
     end_running_turn,
     end_waiting_turn,
@@ -45,8 +47,11 @@ def leave_with_blocks(s: State, r: Value) -> None:
 
 
 def leave(s: State, r: Value) -> None:
-    """A session that waits is gone, with blocks or without."""
-    if holds_while_waiting(s, r):
+    """A session that waits is gone, with blocks or without; a connector may keep them."""
+    if s.k.connector:
+        quit_for_good(s, r)
+        part(s, r)
+    elif holds_while_waiting(s, r):
         leave_with_blocks(s, r)
     else:
         abort_waiting(s, r)

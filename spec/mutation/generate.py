@@ -37,8 +37,8 @@ DECISIONS = (
     "rules/clients.py",
     *("state.py", "flight.py", "drafts.py", "later.py", "groups.py", "waiting.py"),
     *("hybrid.py", "encoder.py", "planning.py", "pooling.py", "sessions.py", "turns.py"),
-    "sizes.py",
-    "slots.py",
+    *("sizes.py", "slots.py", "mamba.py", "aligned.py"),
+    *("rules/mamba.py", "rules/aligned.py", "machine/aligned.py"),
     *(
         f"machine/{name}.py"
         for name in ("blocks", "schedule", "update", "drafts", "events", "output")

@@ -84,7 +84,6 @@ LEFT_TO_EAGLE = Reason(
 
 FEATURES: dict[str, Reason] = {
     # several groups -----
-    "rules.steps.advance.constant-3": ALIKE,
     "groups.window.condition-1": ONE_GROUP,
     "groups.chunk.condition-1": ONE_GROUP,
     "groups.sees_part.condition-1": ONE_GROUP,
@@ -117,9 +116,7 @@ FEATURES: dict[str, Reason] = {
     "hybrid.pending.sign-2": OF_SEVERAL,
     "hybrid.lacking.condition-2": ONE_GROUP,
     "hybrid.lacking.sign-3": NONE_HELD,
-    "hybrid.lacking.condition-3": ALIKE,
     "hybrid.lacking.boundary-1": NOUGHT,
-    "hybrid.lacking.constant-2": ALIKE,
     "hybrid.lacking_whole.condition-2": ONE_GROUP,
     "hybrid.lacking_whole.sign-1": NONE_HELD,
     "hybrid.held_at_most.condition-2": ONE_GROUP,

@@ -23,6 +23,7 @@ DEAD: dict[tuple[str, str], str] = {
     ("finish", "guard: it stops"): "the check says that it goes on",
     ("finish_waiting", "guard: it stops"): "the check says that it goes on",
     ("cut_off", "guard: it stops"): "the check says that it goes on",
+    ("cut_off", "if waiting.is_rejected(s, r): yes"): "a grammar sees what has come as a whole",
     ("go_on", "guard: it does not stop"): "the check says that it stops",
     ("read_on", "guard: it does not stop"): "the check says that it stops",
     ("look", "guard: the scan is not over"): "without caching it is over at once",

@@ -78,7 +78,7 @@ def begin_plan(s: State, r: Value, n: Value) -> None:
     require(
         either(
             both(runs_next(s, r), n == tokens_to_run(s, r)),
-            both(enters_next(s, r), n == tokens_to_admit(s, r)),
+            both(enters_next(s, r), n == tokens_to_admit(s, r), n >= 1),
         ),
         "it is its turn, and it would get so many tokens",
     )

@@ -10,6 +10,7 @@ from nullblock.spec.groups import (
     is_null,
     is_padding,
     last_outlived,
+    outlived,
     passed,
 )
 from nullblock.spec.hybrid import (
@@ -20,7 +21,8 @@ from nullblock.spec.hybrid import (
     is_passed_over,
 )
 from nullblock.spec.kernel import State, Value, least, neg, require, rule
-from nullblock.spec.rules.pool import release
+from nullblock.spec.rules.aligned import forget_before, sweep
+from nullblock.spec.rules.pool import open_front, open_next, release
 from nullblock.spec.state import turn
 
 
@@ -76,7 +78,10 @@ def let_go(s: State, t: Value, b: Value) -> None:
     require(comes_next(s, t, lambda u: neg(holds_outlived(s, u))), "tables before it hold none")
     i = last_outlived(s, t)
     require(b == s.tab[t, i], "the last such block goes first")
+    if i == least(outlived(s, t), s.tlen[t]) - 1:
+        open_front(s, i + 1)
     s.tab[t, i] = s.k.NULL
+    sweep(s, t, i, outlived(s, t))
     release(s, t, b, i)
 
 
@@ -95,6 +100,8 @@ def drop_null(s: State, t: Value) -> None:
     s.tlen[t] = n - 1
     s.ncached[t] = least(s.ncached[t], n - 1)
     s.told[t] = least(s.told[t], n - 1)
+    forget_before(s, t)
+    open_next(s, t)
 
 
 @rule("GROUP-20", "T")

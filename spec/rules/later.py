@@ -6,12 +6,12 @@ they are delivered when they come, or dropped after a reset, but are placeholder
 
 from nullblock.spec.fields import UNBORN
 from nullblock.spec.kernel import State, Value, both, either, ensure, ite
-from nullblock.spec.later import is_stale, padding
+from nullblock.spec.later import counts_flight, is_stale, padding
 
 
 def take_off(s: State, r: Value, n: Value) -> None:
     """Tokens of r are in flight from now on. Source: Scheduler._update_after_schedule."""
-    if s.k.sem.resumes_await_output:
+    if counts_flight(s):
         s.aloft[r] += n
 
 
@@ -21,7 +21,7 @@ def land(s: State) -> None:
     Source: Scheduler.update_from_output. The numbers of a later owner of the id may go below
     nothing.
     """
-    if s.k.sem.resumes_await_output:
+    if counts_flight(s):
         r = s.frame[s.cur]
         if s.stage[r] != UNBORN:
             n = s.grant[s.cur]
@@ -47,7 +47,7 @@ def outdate(s: State, r: Value, worthless: int) -> None:
 
 def leave_flight(s: State, r: Value) -> None:
     """Whoever has the id next begins with nothing in flight."""
-    if s.k.sem.resumes_await_output:
+    if counts_flight(s):
         s.aloft[r] = 0
         s.stale[r] = 0
         s.tossed[r] = 0

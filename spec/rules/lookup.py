@@ -1,6 +1,7 @@
 """Looking a waiting request's prefix up, and being given slots or not."""
 
-from nullblock.spec.encoder import gets_nothing, is_planned, is_taken, refers_to_any
+from nullblock.spec.aligned import would_shrink
+from nullblock.spec.encoder import is_planned, is_taken, refers_to_any
 from nullblock.spec.fields import NEW, PREEMPTED, RESUMED, RUN_PHASE, RUNNING, WAIT_PHASE
 from nullblock.spec.hybrid import (
     agreed,
@@ -8,11 +9,13 @@ from nullblock.spec.hybrid import (
     has_cached,
     holds_nothing,
     is_passed_over,
+    overshoot,
     wanted,
 )
 from nullblock.spec.kernel import State, Value, both, either, least, neg, require, rule
 from nullblock.spec.later import left
 from nullblock.spec.remote import goes_on, keeps_what_it_has, loads_later
+from nullblock.spec.rules.aligned import begin_sweep
 from nullblock.spec.rules.drafts import grant_drafts
 from nullblock.spec.rules.encoder import forget_plan
 from nullblock.spec.rules.later import meet, pad_drafts, take_slot
@@ -23,6 +26,7 @@ from nullblock.spec.slots import filled, slots
 from nullblock.spec.state import (
     fits,
     fits_whole,
+    has_no_tokens,
     is_cached,
     is_head,
     lookup_over,
@@ -40,6 +44,7 @@ def _forget_lookup(s: State) -> None:
     s.looking = 0
     s.nhit = 0
     s.span = 0
+    s.overshot = 0
     s.na = 0
     s.nevict = 0
     s.evset = s.k.empty("B")
@@ -71,6 +76,7 @@ def begin_lookup(s: State, r: Value) -> None:
     s.lr = r
     if s.k.several:
         s.span = agreed(s, r)
+        s.overshot = overshoot(s, r)
 
 
 @rule("HASH-15", "RB")
@@ -123,9 +129,12 @@ def ask_to_run(s: State, r: Value, n: Value) -> None:
         require(is_planned(s, r), "its encoder inputs are planned")
     require(n == tokens_to_run(s, r), "the number of tokens is the one decided")
     require(n != 0, "there is something to do")
+    if s.k.aligns:
+        require(neg(would_shrink(s, r, n)), "no table has places too many")
     s.actor = r
     s.asked = n
     s.goal = least(s.comp[r], s.k.max_len) + n
+    begin_sweep(s)
 
 
 @rule("WAIT-7", "RI")
@@ -169,11 +178,13 @@ def hold_back(s: State, r: Value) -> None:
     require(s.asked == 0, "it has not asked for slots")
     require(s.na == 0, "no hit is adopted")
     require(
-        neg(both(may_chunk(s, r), fits_whole(s, r), neg(gets_nothing(s, r)))), "it may not enter"
+        neg(both(may_chunk(s, r), fits_whole(s, r), neg(has_no_tokens(s, r)))), "it may not enter"
     )
     if s.k.encodes:
         require(either(neg(may_chunk(s, r)), is_planned(s, r)), "its encoder inputs are planned")
-        require(either(gets_nothing(s, r), neg(refers_to_any(s, r))), "it refers to no embeddings")
+        require(
+            either(has_no_tokens(s, r), neg(refers_to_any(s, r))), "it refers to no embeddings"
+        )
     _stay(s)
 
 

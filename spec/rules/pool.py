@@ -1,5 +1,6 @@
 """Blocks: taking, sharing, hashing and releasing them, one block at a time."""
 
+from nullblock.spec.aligned import grows_otherwise
 from nullblock.spec.cache_events import cleared, removed
 from nullblock.spec.fields import IDLE, LEAVING, RESETTING, RUNNING
 from nullblock.spec.flight import computed_for_sure
@@ -17,6 +18,8 @@ from nullblock.spec.kernel import (
     require,
     rule,
 )
+from nullblock.spec.rules.aligned import forget_before
+from nullblock.spec.rules.mamba import note_state, note_taken
 from nullblock.spec.sessions import chain
 from nullblock.spec.sizes import cached_of, full_of, is_left_out
 from nullblock.spec.slots import hashable, room, slots
@@ -39,6 +42,20 @@ def _enqueue(s: State, b: Value) -> None:
         s.back += 1
     s.nfree += 1
     s.freeset = s.k.add(s.freeset, b)
+
+
+def open_front(s: State, n: Value) -> None:
+    """Places at the front for n blocks, so that those which go there keep their order."""
+    if s.k.sem.freed_unhashed_first:
+        s.gate = s.front - n
+        s.front = s.gate - 1
+
+
+def open_next(s: State, t: Value) -> None:
+    """Tables are released one after the other: a later one's blocks go before an earlier one's."""
+    if s.k.several:
+        if both(s.tlen[t] == 0, s.k.group(t) < s.k.last_group):
+            open_front(s, s.tlen[s.k.table(s.k.owner(t), s.k.group(t) + 1)])
 
 
 def _append(s: State, t: Value, b: Value) -> None:
@@ -90,10 +107,12 @@ def push_new(s: State, t: Value, b: Value) -> None:
     require(s.na == s.nhit, "hits are adopted before new blocks are taken")
     require(s.tlen[t] < room(s, t), "a block is still missing")
     require(comes_next(s, t, lambda u: s.tlen[u] >= room(s, u)), "none is in tables before it")
+    require(neg(grows_otherwise(s, t)), "there is no other way to get longer")
     require(is_lru(s, b), "the block is at the front of the free queue")
     _dequeue(s, b)
     ensure(s.ref[b] == 0, "a block from the free queue is unreferenced")
     _unhash(s, b)
+    note_taken(s, t, b)
     s.ref[b] = 1
     _append(s, t, b)
 
@@ -140,6 +159,7 @@ def publish(s: State, t: Value) -> None:
         comes_next(s, t, lambda u: s.ncached[u] >= hashable(s, u)), "tables before it are done"
     )
     _publish(s, t)
+    note_state(s, t, i)
 
 
 @rule("HASH-20", "T")
@@ -202,7 +222,9 @@ def pop_block(s: State, t: Value, b: Value) -> None:
     s.tlen[t] = n - 1
     s.ncached[t] = least(s.ncached[t], n - 1)
     s.told[t] = least(s.told[t], n - 1)
+    forget_before(s, t)
     release(s, t, b, n - 1)
+    open_next(s, t)
 
 
 @rule("HASH-13", "B")

@@ -22,6 +22,7 @@ from nullblock.spec.rules.drafts import drop_drafts, forget_drafts, lose_drafts
 from nullblock.spec.rules.encoder import forget_plan
 from nullblock.spec.rules.later import give_slot_back, leave_flight, outdate, report_reset
 from nullblock.spec.rules.loads import forget_load, stop_loading
+from nullblock.spec.rules.pool import open_front
 from nullblock.spec.rules.waiting import await_grammar, forget_waits, join_line, leave_line
 from nullblock.spec.sessions import holds_while_waiting, is_lost
 from nullblock.spec.state import check_stop, fits, is_victim, is_waiting, servable
@@ -49,10 +50,7 @@ def leave_running(s: State, i: Value, whither: Value) -> None:
     """The request at index i is on its way out, its blocks still its own."""
     r = s.run[i]
     s.stage[r] = LEAVING
-    if s.k.sem.freed_unhashed_first:
-        # Places for all its blocks, so that those which go there keep their order.
-        s.gate = s.front - s.tlen[r]
-        s.front = s.gate - 1
+    open_front(s, s.tlen[s.k.table(r, 0)])
     s.leaving = whither
     s.leaver = r
     quit_running(s, i)

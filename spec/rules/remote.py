@@ -156,6 +156,9 @@ def quit_for_good(s: State, r: Value) -> None:
     s.open = 0
     if neg(stuck):
         quit_queue(s, r)
+    if s.awaits[r] != REMOTE:
+        s.awaits[r] = 0
+        s.came[r] = 0
     s.stage[r] = LEAVING
     s.leaving = AWAY
     s.leaver = r

@@ -4,11 +4,14 @@ The rules of the core call `forget_waits` where a request is gone, which forgets
 all else is here and in `nullblock.spec.sessions`.
 """
 
+from nullblock.spec.drafts import tokens_ahead
 from nullblock.spec.fields import AWAY, CONTINUE, IDLE, INPUT, LEAVING, UPDATE, WAITING
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg, require, rule
 from nullblock.spec.rules.drafts import drop_drafts
+from nullblock.spec.rules.later import outdate
+from nullblock.spec.rules.pool import open_front
 from nullblock.spec.rules.queues import enter_queue, quit_queue, quit_running
-from nullblock.spec.rules.waiting import enter_skipped
+from nullblock.spec.rules.waiting import enter_skipped, wait_apart
 from nullblock.spec.sessions import (
     awaits_input,
     has_chunk,
@@ -41,7 +44,11 @@ def _let_late_outputs_go(s: State, r: Value) -> None:
     """r takes no output of this turn any more, and what steps in flight compute for it beyond its
     tokens does not count.
     """
-    if s.k.sem.late_outputs_dropped:
+    if both(s.k.sem.late_outputs_dropped, s.k.sem.resumes_await_output):
+        s.comp[r] -= tokens_ahead(s, r)
+        s.spec[r] = 0
+        outdate(s, r, worthless=1)
+    elif s.k.sem.late_outputs_dropped:
         s.comp[r] = least(s.comp[r], s.ntok[r] - 1)
         s.drop[r] += late_outputs(s, r)
         s.ph[r] = 0
@@ -58,6 +65,7 @@ def _next_turn(s: State, r: Value) -> None:
     s.rank[r] = s.hi
     s.hi += 1
     enter_queue(s, r)
+    wait_apart(s, r)
     if has_chunk(s, r):
         _take_next(s, r)
     else:
@@ -183,6 +191,7 @@ def leave_queue(s: State, r: Value) -> None:
     quit_queue(s, r)
     s.awaits[r] = 0
     s.stage[r] = LEAVING
+    open_front(s, s.tlen[s.k.table(r, 0)])
     s.leaving = AWAY
     s.leaver = r
 

@@ -28,6 +28,7 @@ from nullblock.spec.rules.drafts import launch_drafts, mark_chunk, settle_run
 from nullblock.spec.rules.encoder import forget_inputs, forget_plan, open_encoder
 from nullblock.spec.rules.later import forget_reported, land, open_slots, report_anew, take_off
 from nullblock.spec.rules.loads import arrive, forget_report, forgive
+from nullblock.spec.rules.mamba import forget_states, forget_taken
 from nullblock.spec.rules.waiting import count_adapters, forget_passed
 from nullblock.spec.state import at_rest, check_stop, may_admit, tokens_to_run
 
@@ -97,6 +98,7 @@ def end_waiting(s: State) -> None:
     require(neg(may_admit(s)), "nobody may be admitted")
     s.phase = DECIDED
     forget_passed(s)
+    forget_states(s)
 
 
 @rule("UPD-7")
@@ -112,6 +114,7 @@ def begin_advance(s: State) -> None:
     s.finished = s.k.empty("R")
     s.prev = s.k.empty("R")
     forget_inputs(s)
+    forget_taken(s)
     forget_reported(s)
 
 

@@ -19,6 +19,17 @@ def enter_skipped(s: State, r: Value) -> None:
         s.sback += 1
 
 
+def wait_apart(s: State, r: Value) -> None:
+    """r waits with what it has computed, at the back of the queue of those who do (WAIT-60).
+
+    Source: Scheduler._enqueue_waiting_request, _holds_kv_blocks.
+    """
+    if s.k.sem.holders_wait_apart:
+        if s.comp[r] > 0:
+            s.skip[r] = s.sback
+            s.sback += 1
+
+
 def await_grammar(s: State, r: Value) -> None:
     """A request with a grammar joins the skipped queue, even if that is compiled already."""
     if s.k.grammar(r):

@@ -1,20 +1,14 @@
-"""Defects of layers that the specification does not have: listed, so that none is forgotten when a
-layer is added. Where a layer that there is can slip in the same way, that is shown.
+"""Defects of which the specification lacks the layer, or something of it: listed, so that none is
+forgotten when that is added. Where a layer that there is can slip in the same way, that is shown.
 """
 
 from nullblock.spec.zoo.entry import Entry
 
-SIZES = "blocks of several sizes"
-LATE = "blocks that are freed late"
-MAMBA = "mamba state"
-REMOTE = "KV connectors"
 OFFLOAD = "offloading"
-SESSIONS = "resumable sessions"
 WORKER = "the worker"
 RADIX = "a radix tree"
 TIERS = "tiers of memory"
 EXTERNAL = "keys of external caches"
-CONSUMER = "a consumer of KV events"
 
 BEYOND: tuple[Entry, ...] = (
     Entry(
@@ -22,7 +16,13 @@ BEYOND: tuple[Entry, ...] = (
         "36708",
         "block hash",
         "an image's place within a block is not in its key",
-        missing="multimodal inputs",
+        specimen="hash-collides",
+        changes="HASH-1",
+        falls="HASH-18",
+        missing="another reading of an item's place than that of the key",
+        note="the scopes read what identifies a block by the same function: a key "
+        "without the place would go unseen there; the specimen leaves out the "
+        "tokens",
     ),
     Entry(
         "B04",
@@ -35,16 +35,6 @@ BEYOND: tuple[Entry, ...] = (
         missing=EXTERNAL,
     ),
     Entry(
-        "B05",
-        "42119",
-        "external key",
-        "embeddings given as prompts all hash as the same placeholder",
-        specimen="hash-collides",
-        falls="HASH-18",
-        changes="HASH-1",
-        missing="prompt embeddings",
-    ),
-    Entry(
         "B06",
         "54342, 51748",
         "external key",
@@ -55,36 +45,16 @@ BEYOND: tuple[Entry, ...] = (
         missing=EXTERNAL,
     ),
     Entry(
-        "B09",
-        "kvcached 451, 446",
-        "block hash",
-        "groups with blocks of different sizes are hashed with one size",
-        missing=SIZES,
-    ),
-    Entry(
         "B10",
         "kvcached 398",
         "block pool",
         "the null block is whichever the allocator gives first, workers take it to be block 0",
+        mutant="groups.is_padding.negate-1",
+        changes="GROUP-5",
+        falls="GROUP-8",
         missing="a null block that is chosen",
-        note="here block 0 is no member of the pool",
-    ),
-    Entry(
-        "B12",
-        "29387",
-        "mamba",
-        "a second request of the step hits a state that the first is only about to write",
-        missing=MAMBA,
-    ),
-    Entry(
-        "B13",
-        "57580, 56525",
-        "mamba",
-        "a checkpoint is published as it is scheduled, and its producer is withdrawn",
-        departure="uncomputed-hit",
-        changes="PREEMPT-3",
-        falls="HASH-6",
-        missing=MAMBA,
+        note="here it is no member of the pool; the slip takes a real block for it, as "
+        "those workers did",
     ),
     Entry(
         "B20",
@@ -94,7 +64,9 @@ BEYOND: tuple[Entry, ...] = (
         specimen="parents-first",
         changes="POOL-12",
         falls="HASH-4",
-        missing=LATE,
+        missing="blocks of several groups that are freed late",
+        note="blocks that a connector keeps are freed late, of one group, and in the "
+        "order of POOL-12",
     ),
     Entry(
         "B21",
@@ -102,7 +74,9 @@ BEYOND: tuple[Entry, ...] = (
         "coordinator",
         "groups of very different block sizes share a pool, and "
         "one's evictions undo the hits of all",
-        missing=SIZES,
+        missing="a statement of how often a prefix is hit",
+        note="the specification does so too: all groups share one queue, and a hit is "
+        "what all of them accept (GROUP-14)",
     ),
     Entry(
         "B25",
@@ -133,71 +107,67 @@ BEYOND: tuple[Entry, ...] = (
         "37076",
         "block pool",
         "a block is said to be used after it was freed, under pressure",
+        mutant="rules.pool.release.condition-1",
+        changes="POOL-12",
+        falls="POOL-3",
         missing="a confirmed report",
-        note="TABLE-11 is what it would break",
-    ),
-    Entry(
-        "B34",
-        "48375, 57128, 43559",
-        "mamba",
-        "a state that holds rejected drafts is reused",
-        missing=MAMBA,
-    ),
-    Entry(
-        "B35",
-        "54076, 55600",
-        "mamba",
-        "the least block size of all groups is taken for the state's own",
-        missing=MAMBA,
+        note="the slip frees a block that others hold; of steps in flight TABLE-11 speaks",
     ),
     Entry(
         "B36",
         "57605",
         "mamba",
         "lookahead tokens are dropped, and a stale table entry is written through",
-        missing=MAMBA,
+        mutant="rules.aligned.move_state.skip-2",
+        changes="GROUP-32",
+        falls="TABLE-2",
+        missing=WORKER,
+        note="the slip leaves a stale entry; an aligned table has no places for drafts "
+        "to come here either, and what is written through it is the worker's",
     ),
     Entry(
         "B37",
         "46453",
         "coordinator",
         "groups disagree on a hit once external tokens count",
-        missing=REMOTE,
+        mutant="hybrid.hits_of.constant-1",
+        changes="GROUP-14",
+        falls="GROUP-15",
+        missing="KV connectors beside several groups",
+        note="the slip makes groups disagree on a hit without any",
     ),
     Entry(
         "B38",
         "47574, 48481",
         "worker",
         "a page that is used again is read before it is written, or zeroed while it is loaded",
+        mutant="rules.pool.push_new.skip-3",
+        changes="GROUP-26",
         missing=WORKER,
-    ),
-    Entry(
-        "B41",
-        "vllm-ascend 13330",
-        "coordinator",
-        "a hit's length leaves out the compression: no hit at all",
-        missing=SIZES,
+        note="beside Mamba layers it is told which blocks are zeroed, and the slip "
+        "tells of none; when they are read is the worker's",
     ),
     Entry(
         "B42",
         "vllm-ascend 16270",
         "configuration",
         "a group of tiny blocks makes hits so coarse that short prompts have none",
-        missing=SIZES,
+        missing="a statement of how often a prefix is hit",
+        note="the specification does so too: a hit is a multiple of the sizes of all "
+        "blocks (GROUP-14)",
     ),
     Entry(
         "B51",
         "45387, 45388, 40968",
         "connector",
         "two requests hold what they have loaded, neither fits whole, nobody runs",
-        missing=REMOTE,
-    ),
-    Entry(
-        "B53",
-        "45414",
-        "mamba",
-        "rounding down to whole blocks leaves nothing to schedule, for ever",
-        missing=MAMBA,
+        mutant="groups.missing.sign-2",
+        changes="WAIT-3",
+        falls="RUN-20",
+        missing="a way out for a head that lacks what others hold",
+        note="the specification does so too, and RUN-20 does not hold there: a head that has "
+        "loaded a part keeps those behind it waiting, who hold what it lacks; no scope is of that "
+        "kind. The slip counts what a request holds as lacking",
     ),
     Entry(
         "B55",
@@ -207,20 +177,8 @@ BEYOND: tuple[Entry, ...] = (
         mutant="rules.pool._enqueue.skip-5",
         changes="POOL-12",
         falls="QUEUE-4",
-        missing="deferred frees",
-    ),
-    Entry(
-        "B57",
-        "49439, 52693",
-        "sessions",
-        "sessions that wait to go on hold every block",
-        missing=SESSIONS,
-    ),
-    Entry(
-        "B58",
-        "49377, 49449, 53156",
-        "sessions",
-        "a token is cut off and the hashes are not: blocks are known by what they no longer hold",
-        missing=SESSIONS,
+        missing="preemptions whose blocks come back late",
+        note="the slip is a preemption that gives nothing; late are here only the "
+        "blocks of those that have ended",
     ),
 )

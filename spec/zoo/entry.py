@@ -26,8 +26,8 @@ class Entry:
     specimen: str = ""
     """The change of `specimens.py` that plants it: `nullblock mutate zoo.NAME`."""
     missing: str = ""
-    """The layer that the specification lacks. With one of the three above: the nearest slip in a
-    layer that it has.
+    """What the specification lacks: the layer, or that part of it of which the defect is. With one
+    of the three above: the nearest slip in what it has.
     """
     note: str = ""
 

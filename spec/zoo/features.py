@@ -1,4 +1,4 @@
-"""Defects of windows, of several KV-cache groups and of encoder inputs."""
+"""Defects of windows, of several KV-cache groups and sizes, of Mamba layers, of encoder inputs."""
 
 from nullblock.spec.zoo.entry import Entry
 
@@ -17,9 +17,9 @@ FEATURES: tuple[Entry, ...] = (
         "45856, 41282",
         "coordinator",
         "fewer blocks are foreseen than are taken, and the engine dies half-way",
+        mutant="hybrid.lacks.condition-4",
         changes="ALLOC-1",
         falls="guard",
-        mutant="hybrid.lacking.condition-4",
     ),
     Entry(
         "B33",
@@ -53,8 +53,101 @@ FEATURES: tuple[Entry, ...] = (
         "38551, 45347, 39544",
         "encoder",
         "an encoder's output is freed by what is only expected, and then needed",
+        mutant="encoder.has_passed.conjunct-4",
         changes="ENC-14",
-        mutant="encoder.has_passed.conjunct-2",
         note="here whatever is computed, at the next output",
+    ),
+    Entry(
+        "B05",
+        "42119",
+        "external key",
+        "embeddings given as prompts all hash as the same placeholder",
+        specimen="hash-collides",
+        changes="HASH-23",
+        falls="HASH-18",
+        note="no mutant changes what a key is made of: the specimen leaves out the "
+        "tokens, and so nearly what the embeddings are here",
+    ),
+    Entry(
+        "B09",
+        "kvcached 451, 446",
+        "block hash",
+        "groups with blocks of different sizes are hashed with one size",
+        mutant="sizes.full_of.condition-2",
+        changes="GROUP-18",
+        falls="GROUP-16",
+        note="one size for all decides here how many blocks of each group are hashed; "
+        "what a hash is made of is given",
+    ),
+    Entry(
+        "B12",
+        "29387",
+        "mamba",
+        "a second request of the step hits a state that the first is only about to write",
+        mutant="hybrid.awaits_state.condition-1",
+        changes="GROUP-25",
+        note="no statement forbids it: what a scope is for no longer comes about, that "
+        "somebody waits for a state",
+    ),
+    Entry(
+        "B13",
+        "57580, 56525",
+        "mamba",
+        "a checkpoint is published as it is scheduled, and its producer is withdrawn",
+        departure="uncomputed-hit",
+        changes="PREEMPT-3",
+        falls="HASH-6",
+        note="one text withdraws the hashes of layers of every kind; the scope has full attention",
+    ),
+    Entry(
+        "B34",
+        "48375, 57128, 43559",
+        "mamba",
+        "a state that holds rejected drafts is reused",
+        departure="state-without-its-past",
+        changes="GROUP-36",
+        falls="GROUP-15",
+        note="of 43559; that a state may hold drafts which are taken back is GROUP-24, "
+        "where the lockstep notices mutants",
+    ),
+    Entry(
+        "B35",
+        "54076, 55600",
+        "mamba",
+        "the least block size of all groups is taken for the state's own",
+        mutant="sizes.blocks_of.condition-2",
+        changes="GROUP-23",
+        falls="GROUP-16",
+        note="the text is one for all layers, and the table in the scope is a window's; "
+        "the size at whose ends steps end (GROUP-29) is given",
+    ),
+    Entry(
+        "B41",
+        "vllm-ascend 13330",
+        "coordinator",
+        "a hit's length leaves out the compression: no hit at all",
+        mutant="hybrid.agreed.condition-1",
+        changes="GROUP-14",
+        note="no statement asks for hits: the scopes no longer reach any; a compressed "
+        "group is here one of larger blocks",
+    ),
+    Entry(
+        "B53",
+        "45414",
+        "mamba",
+        "rounding down to whole blocks leaves nothing to schedule, for ever",
+        departure="less-than-a-block",
+        changes="GROUP-29",
+        falls="RUN-20",
+    ),
+    Entry(
+        "B93",
+        "32789",
+        "encoder",
+        "one step tells the worker to keep and to free one thing",
+        mutant="machine.output.evicted_items.condition-4",
+        changes="OUT-15",
+        note="in normative and 0.22.1 it is told so, and workers forget before they compute; a "
+        "line after leaves out what is in the cache again, and with the slip does not",
     ),
 )

@@ -66,15 +66,15 @@ def markdown() -> str:
     gone = [e for e in ZOO if e.missing and e.how == "nothing"]
     lines = [
         HEAD,
-        f"{len(ZOO)} entries: {len(here)} in layers that the specification has, {len(near)} in "
-        f"others, with the\nnearest slip that it can show, and {len(gone)} out of reach until "
-        "their layer is there.",
+        f"{len(ZOO)} entries: {len(here)} in layers that the specification has, {len(near)} of "
+        f"which it lacks\nsomething, with the nearest slip that it can show, and {len(gone)} out "
+        "of reach until that is there.",
         "",
         "## In layers that the specification has",
         "",
         *_table(here),
         "",
-        "## In other layers: the nearest slip",
+        "## Where something is missing: the nearest slip",
         "",
         *_table(near),
         "",

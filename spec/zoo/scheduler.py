@@ -98,9 +98,10 @@ SCHEDULER: tuple[Entry, ...] = (
         "prefix cache",
         "the last hit is dropped for the drafter, and the run that is left is shorter than the "
         "window",
+        mutant="groups.ends_run.sign-1",
         changes="GROUP-2",
-        mutant="groups.ends_run.condition-4",
-        note="no scope has windows and an EAGLE-like method",
+        note="the run is shorter instead of longer by the block that is dropped; no "
+        "scope tells it, the lockstep does",
     ),
     Entry(
         "B43",
@@ -210,8 +211,8 @@ SCHEDULER: tuple[Entry, ...] = (
         "26385",
         "worker",
         "a resumed request's tokens are not sent to the worker again",
+        mutant="machine.output.tokens_again.condition-5",
         changes="OUT-3",
-        mutant="machine.output.tokens_again.condition-1",
         note="what is told is read from the state and changes nothing in it: other engines notice",
     ),
     Entry(
@@ -269,9 +270,20 @@ SCHEDULER: tuple[Entry, ...] = (
         "local-inference-lab/vllm 191",
         "engine loop",
         "a request that waits again does not wake an engine that has gone idle",
+        mutant="machine.events.num_unfinished.condition-4",
         changes="LIFE-16",
-        mutant="machine.events.num_unfinished.condition-2",
         note="the loop that asks is not modelled: only the answer is",
+    ),
+    Entry(
+        "B106",
+        "sglang 23006",
+        "admission",
+        "with pipelining the formula for admission gives zero for ever",
+        mutant="state.may_admit.negate-4",
+        changes="WAIT-5",
+        falls="RUN-20",
+        note="here how many may run does not depend on the steps in flight: the slip "
+        "admits nobody while a place is free",
     ),
     Entry(
         "B109",

@@ -18,7 +18,7 @@ from fuzz.families import FAMILIES
 from record_again import record
 from traces import trace_of, unsealed
 
-from nullblock.conformance.adapters.spec import FEATURES as OF_SPEC
+from nullblock.conformance.adapters.spec_constants import FEATURES as OF_SPEC
 from nullblock.conformance.checker import Verdict, check
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.groups import are_mixed

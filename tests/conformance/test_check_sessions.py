@@ -23,10 +23,12 @@ VECTORS = HERE.parents[1] / "conformance" / "vectors"
 
 
 def golden() -> dict[str, Any]:
-    """The golden scenarios with sessions, by name."""
+    """The golden scenarios with sessions, by name, without counts, of which no trace tells."""
     found = {}
     for path in sorted(VECTORS.glob("*.json")):
         document = json.loads(path.read_text())
+        if path.stem != "index":
+            document["events"] = [e for e in document["events"] if e["op"] != "counts"]
         if path.stem != "index" and any(e.get("resumable") for e in document["events"]):
             found[path.stem] = document
     return found

@@ -183,7 +183,7 @@ def test_an_exception_is_explained_if_the_rules_contradict_themselves_there() ->
     honest[at:] = [{"ev": "error", "during": "schedule", "type": "AssertionError"}]
     verdict = judge(unsealed(honest))
     assert verdict.first is not None
-    assert (verdict.verdict, verdict.first.rule) == ("VIOLATION", "RUN-5")
+    assert (verdict.verdict, verdict.first.rule) == ("VIOLATION", None)
 
 
 def test_an_arrival_of_a_request_that_is_alive_is_damage(lines: Lines) -> None:

@@ -106,6 +106,10 @@ def test_junit_says_the_same(folder: Path, tmp_path: Path) -> None:
     assert [suite.get(k) for k in ("tests", "failures", "errors", "skipped")] == list("3111")
     assert [case[0].tag for case in suite] == ["failure", "error", "skipped"]
     assert "EVENT-2" in (suite[0][0].text or "")
+    message = str(suite[0][0].get("message"))
+    assert message.startswith("byte ") and "BlockRemoved" in message
+    assert "the law says" in message and "(EVENT-2)" in message
+    assert str(suite[1][0].get("message")).startswith("byte ")
     odd = judged(b"\x92\x01\x91\x92\xacBlockRemoved\x91\xa3\x00\x1b\xff")
     assert ElementTree.fromstring(junit([odd]))
 

@@ -179,7 +179,6 @@ BAD: list[tuple[bytes, str, str]] = [
     (b"[1, []]\n[1, []]", "line 2", "the last line has no end: the file was cut"),
     (b"7\n", "byte 1", "neither MessagePack nor JSON lines"),
     (b' "x"\n', "line 1", "neither a batch nor a line of nullblock run"),
-    (b'[1, [["Moved"]]]\n', "line 1, event 1 of the batch", "no event is called 'Moved'"),
     (b"[1, [[]]]\n", "line 1, event 1 of the batch", "no event: neither [name"),
     (b'[1, [["BlockRemoved"]]]\n', "line 1, event 1 of the batch", "block_hashes is missing"),
     (b'[1, [["BlockRemoved", [true]]]]\n', "line 1, event 1 of the batch", "a truth value"),

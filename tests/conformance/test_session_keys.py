@@ -29,10 +29,22 @@ def play(semantics: Semantics, *events: dict[str, Any], **config: Any) -> list[s
     return list(driver.run(scenario, create(scenario.config, semantics), dump="none"))
 
 
-def test_sessions_are_out_of_scope_under_priority() -> None:
-    """It is named, when a session arrives."""
-    with pytest.raises(OutOfScope, match="beside the PRIORITY policy"):
-        play(VLLM_0_22_1, policy="priority")
+@pytest.mark.parametrize(("arrival", "is_played"), [(3, True), (0, False)])
+def test_a_chunk_moves_nobody_inside_a_heap(arrival: float, is_played: bool) -> None:
+    """Under PRIORITY a session that waits for a chunk takes its arrival; one that moves it past
+    another session there is refused, as vLLM leaves the heap as it was.
+    """
+    early = {**SESSION, "id": "early", "max_tokens": 1, "arrival": 1}
+    events = [{**SESSION, "max_tokens": 1, "arrival": 2}, early, {"op": "step", "n": 3}]
+    events += [{**SESSION, "arrival": arrival}, {"op": "run"}]
+    scenario = from_dict({"config": {"block_size": 4, "policy": "priority"}, "events": events})
+    theirs = list(driver.run(scenario, reference.create(scenario.config, VLLM_0_22_1)))
+    ours = driver.run(scenario, create(scenario.config, VLLM_0_22_1))
+    if is_played:
+        assert first_difference(list(ours), theirs) is None
+    else:
+        with pytest.raises(OutOfScope, match="a chunk of 's' that moves it past others"):
+            list(ours)
 
 
 BESIDE: dict[str, dict[str, Any]] = {
@@ -57,10 +69,44 @@ def test_sessions_are_played_beside(what: str) -> None:
     assert first_difference(ours, theirs) is None
 
 
-def test_a_later_chunk_with_items_is_refused_by_name() -> None:
-    """It has tokens alone."""
-    with pytest.raises(OutOfScope, match="encoder inputs in a later chunk"):
-        play(VLLM_0_22_1, CHUNK | {"mm_features": [ITEM]}, **BESIDE["encoder inputs"])
+@pytest.mark.parametrize("semantics", [VLLM_0_22_1, NORMATIVE], ids=["vllm-0.22.1", "normative"])
+def test_items_of_a_later_chunk_stand_behind_what_its_session_keeps(semantics: Semantics) -> None:
+    """As the reference has them: the chunk's item is its session's second, and is computed."""
+    first, later = {"mm_features": [ITEM]}, {"mm_features": [{**ITEM, "hash": "y"}]}
+    events = [{**SESSION, **first, "max_tokens": 2}, CHUNK | later, {"op": "run"}]
+    document = {"config": {"block_size": 4, **BESIDE["encoder inputs"]}, "events": events}
+    scenario = from_dict(document)
+    ours, theirs = (
+        list(driver.run(scenario, make(scenario.config, semantics)))
+        for make in (create, reference.create)
+    )
+    assert sum('"scheduled_encoder_inputs":{"s":[1]}' in line for line in ours) == 1
+    assert first_difference(ours, theirs) is None
+
+
+@pytest.mark.parametrize(
+    ("semantics", "items", "why"),
+    [
+        (VLLM_0_22_1, [{**ITEM, "hash": str(n), "offset": n, "length": 1} for n in range(8)], "8"),
+        (NORMATIVE, [{**ITEM, "hash": "y", "length": 8}], "never be computed"),
+    ],
+)
+def test_items_that_a_session_cannot_have_are_refused(
+    semantics: Semantics, items: list[dict[str, Any]], why: str
+) -> None:
+    """More than eight with those before; and in normative, one that no step can compute, which the
+    reference lets wait for ever.
+    """
+    document = {"encoder": {"encoder_cache_size": 4, "max_num_encoder_input_tokens": 4}}
+    first = {**SESSION, "mm_features": [ITEM], "id": "t", "max_tokens": 1}
+    with pytest.raises(OutOfScope, match=why):
+        play(
+            semantics,
+            first,
+            {"op": "step", "n": 2},
+            {**CHUNK, "id": "t", "mm_features": items},
+            **document,
+        )
 
 
 def test_a_session_that_vllm_queues_twice_is_refused() -> None:
@@ -70,6 +116,47 @@ def test_a_session_that_vllm_queues_twice_is_refused() -> None:
     with pytest.raises(OutOfScope, match="the session 't' stops while it stands"):
         play(VLLM_0_22_1, *events, async_scheduling=True)
     assert not any("EXCEPTION" in line for line in play(NORMATIVE, *events, async_scheduling=True))
+
+
+def test_an_empty_chunk_beside_items_raises_when_its_session_is_to_go_on() -> None:
+    """ENC-5: as in vLLM nothing is planned for no token, and nobody enters for it."""
+    first = {**SESSION, "mm_features": [ITEM], "id": "t", "max_tokens": 1}
+    empty = {**SESSION, "id": "t", "prompt": []}
+    events = (first, {"op": "step", "n": 2}, empty, {"op": "run"})
+    lines = play(VLLM_0_22_1, *events, **BESIDE["encoder inputs"])
+    assert any('"ev":"EXCEPTION"' in line for line in lines)
+
+
+LOADS = {"connector": {"matched": {"s": 5}, "async": True, "delay_free": True}}
+NO_LOADS = {"matched": {"x": 1}}
+
+
+@pytest.mark.parametrize("semantics", [VLLM_0_22_1, NORMATIVE], ids=["vllm-0.22.1", "normative"])
+def test_sessions_are_played_beside_a_connector(semantics: Semantics) -> None:
+    """As the reference has them: the first prompt is loaded, a turn ends and the next begins; at
+    the end of the session its blocks are kept, and a chunk that comes then is nobody's.
+    """
+    events = [{**SESSION, "max_tokens": 1}, {"op": "step"}, {"op": "kv_done", "recv": ["s"]}]
+    events += [{"op": "step", "n": 3}, CHUNK, {"op": "step", "n": 9}, CHUNK | {"resumable": False}]
+    events += [{"op": "step"}, CHUNK, {"op": "step"}, {"op": "kv_done", "send": ["s"]}]
+    events += [{"op": "step"}]
+    scenario = from_dict({"config": {"block_size": 4, **LOADS}, "events": events})
+    ours, theirs = (
+        list(driver.run(scenario, make(scenario.config, semantics)))
+        for make in (create, reference.create)
+    )
+    for status in ("WAITING_FOR_REMOTE_KVS", "WAITING_FOR_STREAMING_REQ", "FINISHED_ABORTED"):
+        assert any(f'"status":"{status}"' in line for line in ours), status
+    assert first_difference(ours, theirs) is None
+
+
+def test_a_lost_block_of_a_session_that_waits_is_refused_where_it_is_looked_at() -> None:
+    """In vllm-0.22.1 nobody looks at such a session."""
+    events = ({"op": "step", "n": 9}, {"op": "kv_done", "invalid": [1]}, {"op": "step"})
+    session = {**SESSION, "id": "t", "max_tokens": 1}
+    with pytest.raises(OutOfScope, match="on which the waiting session .s. counts"):
+        play(NORMATIVE, session, *events, connector=NO_LOADS)
+    play(VLLM_0_22_1, session, *events, connector=NO_LOADS)
 
 
 def test_a_chunk_that_leaves_no_room_is_refused_with_the_next_update() -> None:

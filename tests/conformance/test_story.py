@@ -110,6 +110,38 @@ def test_where_no_profile_explains_it_that_is_said(tmp_path: Path) -> None:
     assert "it is a defect of the engine" in found.next[-1]
 
 
+def test_the_engine_s_own_names_are_told(tmp_path: Path) -> None:
+    """Whoever recorded with names finds a request in the server's log; others are told how."""
+    path, _ = altered(tmp_path, "a hit is longer")
+    number = explained(path).requests[0].id
+    first = check(path).first
+    assert first is not None and "NULLBLOCK_TRACE_NAMES=1" in "\n".join(first.story)
+    lines = documents(path.read_bytes())
+    add = next(line for line in lines if line["ev"] == "add" and line["id"] == number)
+    add["name"] = "chatcmpl-7"
+    path.write_bytes(unsealed(lines))
+    first = check(path).first
+    assert first is not None
+    told = "\n".join(first.story)
+    assert f"request {number}: " in told and ", in the engine chatcmpl-7" in told
+    assert "NULLBLOCK_TRACE_NAMES" not in told
+
+
+def test_many_known_departures_take_few_lines(tmp_path: Path) -> None:
+    """Two are told at length, the others by name, so that what to do stays in sight."""
+    told = explained(departing(tmp_path), "normative").next
+    assert sum("looks like the known departure" in line for line in told) == 2
+    (more,) = (line for line in told if line.startswith("or like "))
+    assert "start-over" in more and "nullblock explore --departures NAME" in more
+
+
+def test_the_scenario_comes_with_how_to_run_it(tmp_path: Path) -> None:
+    """Nobody has to guess how an engine is given a scenario."""
+    told = "\n".join(explained(altered(tmp_path, "a hit is longer")[0]).next)
+    for words in ("tests/oracle/README.md", "--nullblock-scheduler", "nullblock run"):
+        assert words in told
+
+
 def test_a_departure_is_offered_only_where_the_profile_lacks_it() -> None:
     """What the profile follows already is no explanation."""
     assert like("HASH-11", VLLM_0_22_1) == ()

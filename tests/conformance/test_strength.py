@@ -1,7 +1,9 @@
 """``nullblock check --strength``: which known defects a trace would have shown."""
 
+import ast
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,37 @@ def test_a_rule_that_never_fires_is_named(trace: Path) -> None:
     """If the rule that a mutant changes has no part in the trace, that is the reason."""
     (notice,) = said(trace, BY_NAME["withdrawn-hashes-stay"])
     assert notice.what.startswith("this trace never exercises PREEMPT-3; ")
+
+
+def text_at(mutant: Mutant) -> list[ast.FunctionDef]:
+    """The functions whose text a mutant changes."""
+    found = []
+    for file, old, _ in mutant.edits:
+        text = (plant.SPEC / file).read_text()
+        line = text.count("\n", 0, text.index(old)) + 1
+        functions = [n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
+        found.append(next(f for f in functions if f.lineno <= line <= (f.end_lineno or 0)))
+    return found
+
+
+@pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.needs], ids=lambda m: m.name)
+def test_a_mutant_whose_text_decides_nothing_is_not_asked(mutant: Mutant, trace: Path) -> None:
+    """Where the rule that it needs never fires, the answer is the one that asking gives. The rule
+    is its own text's, or the only one that asks whom the policy names, or counts preemptions.
+    """
+    texts = text_at(mutant)
+    asked_by = {"is_victim", "victim", "may_admit"}
+    for function in texts:
+        named = any(mutant.needs in ast.unparse(d) for d in function.decorator_list)
+        assert named or (mutant.needs == "PREEMPT-2" and function.name in asked_by)
+    broken = replace(mutant, edits=(("state.py", "def in_queue(", "def in queue("),))
+    asked = Asked(trace, None)
+    (told,) = measure(asked, {}, mutants=(broken,))
+    assert told.said == "not noticed"
+    assert told.what.endswith(f"this trace never shows {mutant.takes}")
+    for seen, fired in ((asked, {mutant.needs: 1}), (replace(asked, raised=True), {})):
+        (told,) = measure(seen, fired, mutants=(broken,))
+        assert told.said == "rejected"
 
 
 def test_a_text_that_comes_apart_is_rejected(trace: Path) -> None:

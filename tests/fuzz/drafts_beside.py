@@ -1,9 +1,10 @@
-"""Random scenarios with drafts beside another feature: hybrid models, requests that wait."""
+"""Random scenarios with drafts beside another feature: hybrid models, grammars, whoever waits."""
 
 from fuzz import drafts
-from fuzz.groups import Groups, first_built, give_each, num_slots
+from fuzz.groups import Groups, first_built, give_each, num_slots, with_hybrid
 from fuzz.waits import Scenario, Waits
 
+from nullblock.conformance.engine import ALL_FEATURES, Feature
 from nullblock.conformance.lockstep.choices import Seeded
 
 
@@ -20,8 +21,28 @@ def hybrid(key: str, size: int) -> Scenario:
     return first_built(key, draw)
 
 
-def waiting(key: str, size: int) -> Scenario:
-    """The scenario of a key with requests that wait for something else than their turn."""
+def waiting(key: str, size: int, features: frozenset[Feature] = ALL_FEATURES) -> Scenario:
+    """The scenario of a key with requests that wait for something else than their turn, for
+    engines that do all of these features.
+    """
     ask = Seeded(key)
-    base = hybrid(key, size) if ask.chance(20) else drafts.make(ask, size)
-    return Waits(ask, base).scenario()
+    if features == ALL_FEATURES:
+        base = hybrid(key, size) if ask.chance(20) else drafts.make(ask, size)
+    elif ask.chance(20) and Feature.hybrid in features:
+        base = with_hybrid(key, size)
+    else:
+        base = drafts.make(ask, size, features)
+    return Waits(ask, base, features).scenario()
+
+
+def grammars(key: str, size: int, features: frozenset[Feature] = ALL_FEATURES) -> Scenario:
+    """The scenario of a key in which drafts are proposed for requests with a grammar, for engines
+    that do all of these features.
+    """
+    ask = Seeded(f"grammars:{key}")
+    base = drafts.make(ask, size, features - {Feature.groups})
+    if base["config"].get("async_scheduling") and ask.chance(60):
+        base["config"].setdefault("drafts", {})["fill_in"] = True
+    waits = Waits(ask, base, frozenset({Feature.structured_output, Feature.lora_cap}))
+    waits.kinds.add("grammar")
+    return waits.scenario()

@@ -20,11 +20,11 @@ from fuzz import (
 )
 from fuzz.contract import with_contract
 from fuzz.encoder_scenarios import encoder_scenario, items_scenario
-from fuzz.encoder_waits import encoder_waits
-from fuzz.groups import with_groups, with_hybrid, with_window
+from fuzz.encoder_waits import encoder_waits, later_items
+from fuzz.groups import MAMBA, with_groups, with_hybrid, with_mamba, with_window
 from fuzz.lockstep import Scenario
 
-from nullblock.conformance.engine import ALL_FEATURES, CORE_FEATURES, Feature
+from nullblock.conformance.engine import ALL_FEATURES, CORE_FEATURES, WAITS, Feature
 from nullblock.conformance.lockstep.generator import seeded
 
 Features = frozenset[Feature]
@@ -113,10 +113,20 @@ def _of_one_kind() -> Iterable[Family]:
         watching=reach_groups.watching,
     )
     yield Family(
+        "mamba",
+        "Mamba layers or sinks, alone or beside other layers",
+        lambda key, size, features: with_mamba(key, size),
+        reach_groups.told,
+        MAMBA,
+        every=3,
+        watching=reach_groups.watching,
+    )
+    yield Family(
         "groups",
         "hybrid models",
-        lambda key, size, features: with_groups(key, size),
+        with_groups,
         reach_groups.told,
+        MAMBA,
         ALL_FEATURES,
         every=1,
         watching=reach_groups.watching,
@@ -177,6 +187,34 @@ def _of_sessions() -> Iterable[Family]:
         every=1,
     )
 
+    yield Family(
+        "sessions-priority",
+        "streaming sessions under PRIORITY",
+        lambda key, size, features: waits.with_sessions(key, size, "priority"),
+        _of_waits,
+        CORE_FEATURES
+        | {Feature.streaming, Feature.drafts, Feature.lora_cap, Feature.structured_output},
+        every=4,
+    )
+
+    yield Family(
+        "sessions-items",
+        "streaming sessions whose later chunks have encoder inputs",
+        lambda key, size, features: later_items(key, size),
+        lambda document, lines: _of_encoder(document, lines) | _of_waits(document, lines),
+        CORE_FEATURES | {Feature.streaming, Feature.lora_cap, Feature.encoder_inputs},
+        every=4,
+    )
+
+    yield Family(
+        "sessions-remote",
+        "streaming sessions beside a KV connector",
+        lambda key, size, features: waits.with_loaded_sessions(key, size),
+        _of_waits,
+        CORE_FEATURES | WAITS | {Feature.drafts},
+        every=4,
+    )
+
 
 def _of_two() -> Iterable[Family]:
     yield Family(
@@ -189,15 +227,25 @@ def _of_two() -> Iterable[Family]:
     yield Family(
         "drafts-waits",
         "speculative decoding while requests wait",
-        lambda key, size, features: drafts_beside.waiting(key, size),
+        drafts_beside.waiting,
         lambda document, lines: drafts_reach.reached(document),
+        CORE_FEATURES | {Feature.drafts, Feature.lora_cap, Feature.structured_output},
         ALL_FEATURES,
+    )
+    yield Family(
+        "drafts-grammars",
+        "speculative decoding of requests with a grammar",
+        drafts_beside.grammars,
+        lambda document, lines: drafts_reach.reached(document) | _of_waits(document, lines),
+        CORE_FEATURES | {Feature.drafts, Feature.lora_cap, Feature.structured_output},
+        every=4,
     )
     yield Family(
         "encoder-waits",
         "encoder inputs of requests that wait",
-        lambda key, size, features: encoder_waits(_number(key), size),
+        lambda key, size, features: encoder_waits(_number(key), size, features),
         _of_encoder,
+        CORE_FEATURES | WAITS | {Feature.drafts, Feature.encoder_inputs},
         ALL_FEATURES,
     )
 

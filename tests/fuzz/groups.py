@@ -9,10 +9,11 @@ from typing import Any
 
 from fuzz.encoder_scenarios import encoder_scenario
 
-from nullblock.conformance.engine import CORE_FEATURES
+from nullblock.conformance.engine import ALL_FEATURES, CORE_FEATURES, Feature
 from nullblock.conformance.errors import InputError
 from nullblock.conformance.lockstep.generator import seeded
 from nullblock.conformance.scenario import from_dict
+from nullblock.conformance.scope import used
 
 Group = dict[str, Any]
 ATTEMPTS = 100
@@ -34,6 +35,22 @@ HYBRIDS = (
     ("full", "full"),
 )
 """Without prefix caching several groups may be of one kind."""
+MAMBA = CORE_FEATURES | {
+    *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes, Feature.mamba),
+    Feature.sinks,
+}
+"""What engines do that play models with Mamba layers."""
+WITH_MAMBA = (
+    *(("mamba",),) * 3,
+    *(("full", "mamba"),) * 5,
+    ("full", "mamba", "mamba"),
+    *(("full", "sliding_window", "mamba"),) * 2,
+    ("sliding_window", "mamba"),
+    ("chunked_local", "mamba"),
+    ("full", "chunked_local", "mamba"),
+    *(("sink",), ("sink", "mamba"), ("sink", "sliding_window"), ("full", "sink")),
+    ("sink", "sliding_window", "mamba"),
+)
 KINDS = ("full", "sliding_window", "sliding_window", "mamba", "chunked_local", "sink")
 
 
@@ -114,8 +131,12 @@ class Groups:
         return max(1, tokens + self.r.choice((0, 0, 1, 1, -1, 2, size // 2)))
 
 
-def with_groups(key: str, size: int) -> dict[str, Any]:
-    """The scenario of that key: its own events, on a hybrid model that can be built."""
+def with_groups(
+    key: str, size: int, features: frozenset[Feature] = ALL_FEATURES
+) -> dict[str, Any]:
+    """The scenario of that key: its own events, on a hybrid model that can be built, and that
+    asks for these features alone.
+    """
     small = random.Random(f"small {key}").random() < 0.6
 
     def draw(attempt: str) -> dict[str, Any]:
@@ -133,7 +154,7 @@ def with_groups(key: str, size: int) -> dict[str, Any]:
             config["hash_block_size"] = drawn.r.choice((1, drawn.size))
         return scenario
 
-    return first_built(key, draw)
+    return first_built(key, draw, features)
 
 
 def with_window(key: str, size: int) -> dict[str, Any]:
@@ -188,6 +209,35 @@ def with_hybrid(key: str, size: int, *, eagle: float = 0.4) -> dict[str, Any]:
     return first_built(key, draw)
 
 
+def with_mamba(key: str, size: int) -> dict[str, Any]:
+    """The scenario of that key: its own events, Mamba layers or sinks, alone or beside others."""
+
+    def draw(attempt: str) -> dict[str, Any]:
+        scenario = seeded(attempt, size, CORE_FEATURES)
+        config = scenario["config"]
+        drawn = Groups(attempt, config)
+        r = drawn.r
+        if r.random() < 0.7:
+            config["block_size"] = drawn.size = min(drawn.size, 3)
+        slots = num_slots(config)
+        drawn.eagle = r.random() < 0.25
+        kinds = r.choice(WITH_MAMBA)
+        drawn.mixes = len(kinds) > 1 and "chunked_local" not in kinds and r.random() < 0.3
+        groups = [drawn.group(kind) for kind in kinds]
+        for group in groups:
+            if "chunk" in group:
+                group["chunk"] = -(-group["chunk"] // drawn.size) * drawn.size
+            if group["type"] == "mamba" and len(kinds) > 2 and r.random() < 0.3:
+                group["num_speculative_blocks"] = r.randrange(3)
+        r.shuffle(groups)
+        config |= {"groups": groups, **drawn.drafts()}
+        if r.random() < 0.8:
+            give_each(config, slots)
+        return scenario
+
+    return first_built(key, draw, MAMBA)
+
+
 def num_slots(config: dict[str, Any]) -> int:
     """Tokens for which one group of the usual blocks has room."""
     return int((config["num_blocks"] - 1) * config["block_size"])
@@ -199,15 +249,22 @@ def give_each(config: dict[str, Any], slots: int) -> None:
     config["num_blocks"] = 1 + sum(-(-slots // size) for size in sizes)
 
 
-def first_built(key: str, draw: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
-    """The first scenario drawn for a key of which an engine can be built."""
+def first_built(
+    key: str,
+    draw: Callable[[str], dict[str, Any]],
+    features: frozenset[Feature] = ALL_FEATURES,
+) -> dict[str, Any]:
+    """The first scenario drawn for a key of which an engine can be built that has but these
+    features.
+    """
     for attempt in range(ATTEMPTS):
         scenario = draw(f"{key}:{attempt}")
         try:
-            from_dict(scenario)
+            built = from_dict(scenario)
         except InputError:
             continue
-        return scenario
+        if features >= {feature for feature, _ in used(built)}:
+            return scenario
     raise AssertionError(f"no hybrid model for {key}")
 
 

@@ -205,7 +205,7 @@ CONTRACT_DEFECTS: tuple[tuple[Any, str, str, str], ...] = (
     (UpdatePhase, "update_from_output", "outputs[request.client_index]", "outputs[0]"),
     (UpdatePhase, "update_from_output", "token_ids or pooled is not None", "token_ids"),
     (Scheduler, "has_finished_requests", "self.finished_req_ids or ", ""),
-    (Scheduler, "get_num_unfinished_requests", "return len(self.running)", "return 0"),
+    (Scheduler, "get_num_unfinished_requests", "return len(self.running)\n", "return 0\n"),
     (Scheduler, "get_num_unfinished_requests", "return sum(", "return max("),
     (Scheduler, "get_request_counts", "len(self.running), len", "len(self.waiting), len"),
 )

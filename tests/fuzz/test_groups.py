@@ -348,9 +348,9 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
     ),
     "a prefill ends anywhere": (
         MambaSplit,
-        "_mamba_block_aligned_split",
-        "num_new_tokens // block_size * block_size",
-        "num_new_tokens",
+        "_whole_blocks",
+        "return num_new_tokens // size * size",
+        "return num_new_tokens",
     ),
     "the last block's end is stepped over": (
         MambaSplit,

@@ -96,8 +96,8 @@ QUEUE_DEFECTS: tuple[Defect, ...] = (
     (
         WaitingPhase,
         "_admit_waiting",
-        "self.waiting or self.skipped_waiting) and",
-        "self.waiting) and",
+        "(self.skipped_waiting or (admits_new and self.waiting))",
+        "admits_new and self.waiting",
     ),
     (Scheduler, "get_request_counts", " + len(self.skipped_waiting)", ""),
 )
@@ -160,7 +160,12 @@ SESSION_DEFECTS: tuple[Defect, ...] = (
     (Streaming, "_update_request_as_session", "session.arrival_time = ", "_ = "),
     (Streaming, "_update_request_as_session", "input -= 1", "input -= 0"),
     (Finishing, "finish_requests", "input -= 1", "input -= 0"),
-    (Scheduler, "get_num_unfinished_requests", " - self.num_waiting_for_streaming_input", ""),
+    (
+        Scheduler,
+        "get_num_unfinished_requests",
+        "get_request_counts()) - self.num_waiting_for_streaming_input",
+        "get_request_counts())",
+    ),
     (UpdatePhase, "_stop", "if has_ended else None", "if True else None"),
     (UpdatePhase, "_let_go", "self.waiting.remove", "self.skipped_waiting.remove"),
 )

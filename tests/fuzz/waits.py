@@ -175,7 +175,7 @@ class Waits:
 
 class EncoderWaits(Waits):
     """Adds waiting to a scenario with encoder inputs; in a few, later chunks of sessions have some
-    too, which the reference alone has.
+    too.
     """
 
     def settle(self) -> None:
@@ -215,13 +215,14 @@ def give_clients(ask: Choices, base: Scenario) -> None:
             event["client_index"] = ask.integer(0, 2)
 
 
-def with_sessions(seed: str, size: int = 30) -> Scenario:
-    """The scenario of a seed with sessions, FCFS, with drafts or without, with groups, windows or
-    encoder inputs; at times with adapters that are capped, or with grammars where there are no
-    drafts.
+def with_sessions(seed: str, size: int = 30, policy: str = "fcfs") -> Scenario:
+    """The scenario of a seed with sessions, with drafts or without, with groups, windows or
+    encoder inputs; at times with adapters that are capped, or with grammars.
     """
     ask = Seeded(f"sessions:{seed}")
     features = CORE_FEATURES - {Feature.priority} | {Feature.streaming}
+    if policy == "priority":
+        features |= {Feature.priority}
     match ask.integer(0, 99):
         case n if n < 25:
             base = drafts.seeded(seed, size, features | {Feature.drafts})
@@ -234,12 +235,11 @@ def with_sessions(seed: str, size: int = 30) -> Scenario:
         case _:
             base = make(ask, size, features)
     config = base["config"]
-    config["policy"] = "fcfs"
+    config["policy"] = policy
     if ask.chance(20):
         config["use_v2_model_runner"] = True
     waits = _kind_of(base)(ask, base, frozenset({Feature.streaming}))
-    others = ("lora",) if config.get("num_spec_tokens") else ("lora", "grammar")
-    waits.kinds |= {kind for kind in others if ask.chance(15)}
+    waits.kinds |= {kind for kind in ("lora", "grammar") if ask.chance(15)}
     return waits.scenario()
 
 
@@ -263,6 +263,19 @@ def seeded(seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURE
     return Waits(ask, base, features).scenario()
 
 
+def with_loaded_sessions(seed: str, size: int = 30) -> Scenario:
+    """The scenario of a seed with streaming sessions beside a connector."""
+    ask = Seeded(f"loaded sessions:{seed}")
+    if ask.chance(25):
+        base = drafts.seeded(seed, size, CORE_FEATURES | {Feature.drafts})
+    else:
+        base = make(ask, size, CORE_FEATURES)
+    kinds = frozenset({Feature.kv_connector, Feature.streaming, Feature.lora_cap})
+    made = Waits(ask, base, kinds)
+    made.kinds |= {"connector", "streaming"}
+    return made.scenario()
+
+
 def with_connector(
     seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURES
 ) -> Scenario:
@@ -274,7 +287,6 @@ def with_connector(
     match ask.integer(0, 99):
         case n if n < 25 and Feature.drafts in features:
             base = drafts.seeded(seed, size, CORE_FEATURES | {Feature.drafts})
-            kinds = kinds - {Feature.structured_output}
         case n if 25 <= n < 40 and Feature.encoder_inputs in features:
             base = items_scenario(zlib.crc32(seed.encode()), size)
         case _:

@@ -47,7 +47,7 @@ def test_no_rule_is_without_a_mutant() -> None:
     assert set(RULES) <= have
     some = [f for file in DECISIONS for f in source(file).functions()]
     some += [f for file in STATEMENTS for f in source(file).functions() if f.decorator_list]
-    bare = {"cached_of", "granted_now", "hashable", "looked_at", "num_adapters", "room"}
+    bare = {"cached_of", "granted_now", "hashable", "num_adapters", "sinks_are_held"}
     bare |= {"scheduler_output", "table"}
     assert {f.name for f in some} - have == bare
 
@@ -213,7 +213,7 @@ def test_a_mutant_names_its_functions() -> None:
         ("rules.drafts.reject_drafts.skip-2", False),
         ("state.last_in_flight.sign-3", True),  # after it has returned
         ("state.last_in_flight.sign-2", False),
-        ("rules.later.take_off.skip-1", True),  # a switch that is off
+        ("rules.later.outdate.skip-1", True),  # a switch that is off
         ("rules.pool._enqueue.constant-1", False),  # a switch that is off in all scopes but some
     ],
 )

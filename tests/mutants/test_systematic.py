@@ -23,6 +23,7 @@ from nullblock.spec.mutation.under_way import UNDER_WAY
 from nullblock.spec.zoo import ZOO
 from nullblock.spec.zoo.entry import Entry
 from nullblock.spec.zoo.page import shown
+from nullblock.spec.zoo.slips import SLIPS
 from nullblock.spec.zoo.specimens import SPECIMENS, Specimen
 
 KEPT: dict[str, Results] = {e: load(e) for e in (*ENGINES, "statements")}
@@ -205,6 +206,12 @@ def test_every_entry_of_the_zoo_is_shown_or_says_what_is_missing() -> None:
         assert bool(name) or e.missing, e.id
         assert not name or name in departures | set(by_id()) | {s.id for s in SPECIMENS}, e.id
         assert set(re.findall(r"[A-Z]+-\d+", f"{e.changes} {e.falls}")) <= KNOWN, e.id
+
+
+def test_a_mutant_of_the_zoo_is_still_the_slip_that_it_was() -> None:
+    """An ID that has come to name another place of its function stands for nothing."""
+    assert SLIPS.keys() == {e.mutant for e in ZOO if e.mutant}
+    assert {id: by_id()[id].what for id in SLIPS} == SLIPS
 
 
 @pytest.mark.parametrize("e", [e for e in ZOO if e.how != "nothing"], ids=lambda e: e.id)

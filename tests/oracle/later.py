@@ -11,10 +11,7 @@ SCHEDULER: dict[str, Any] = {
     "long_prefill_token_threshold_adaptive": False,
     "max_num_active_seqs": None,
 }
-CACHE: dict[str, Any] = {
-    "enable_mamba_shared_prefix_checkpoint": False,
-    "prefix_match_unit": None,
-}
+CACHE: dict[str, Any] = {"enable_mamba_shared_prefix_checkpoint": False}
 MODEL: dict[str, Any] = {
     "supports_multimodal_inputs": False,
     "uses_mrope": False,
@@ -26,6 +23,13 @@ OBSERVABILITY: dict[str, Any] = {
     "enable_logging_iteration_details": False,
     "per_request_spec_decode_metrics": "none",
 }
+
+
+def unit_of_hashes(config: dict[str, Any]) -> int | None:
+    """Tokens that one hash covers: what the older release calls hash_block_size, and ignores where
+    there is one group.
+    """
+    return config["hash_block_size"] if len(config["groups"]) > 1 else None
 
 
 def top(config: dict[str, Any]) -> dict[str, Any]:

@@ -163,6 +163,7 @@ def _vllm_config(config: Config, mamba_cache_mode: str) -> SimpleNamespace:
             enable_prefix_caching=config["enable_prefix_caching"],
             mamba_cache_mode=mamba_cache_mode,
             hash_block_size=config["hash_block_size"],
+            prefix_match_unit=later.unit_of_hashes(config),
             **later.CACHE,
         ),
         model_config=SimpleNamespace(

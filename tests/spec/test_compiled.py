@@ -171,7 +171,8 @@ def test_without_a_compiler_the_readable_form_searches(
     assert main(["explore", "--compiled", "--json"]) == 0
     said = capsys.readouterr()
     assert said.err.count("\n") == 1 and "no-such-compiler" in said.err
-    assert [s["states"] for s in json.loads(said.out)["scopes"]] == [30, 30]
+    scopes = json.loads(said.out)["scopes"]
+    assert [(s["states"], s["form"]) for s in scopes] == [(30, "readable")] * 2
 
 
 @needs_compiler
@@ -183,11 +184,14 @@ def test_a_counterexample_is_told_by_the_readable_form(
 
     scope = next(d.scope for d in DEPARTURES if d.name == "next-owner")
     monkeypatch.setattr(command, "STANDARD", {scope.name: scope})
-    told = []
+    told, forms = [], []
     for more in ([], ["--compiled"]):
         assert main(["explore", "--profile", "vllm-0.22.1", "--json", *more]) == 1
-        told.append(json.loads(capsys.readouterr().out)["counterexample"])
+        document = json.loads(capsys.readouterr().out)
+        told.append(document["counterexample"])
+        forms.append(document["scopes"][0]["form"])
     assert told[0] == told[1] and told[0]["story"]
+    assert forms == ["readable", "compiled"]
 
 
 @needs_compiler

@@ -117,6 +117,9 @@ SHORTEST = {
         "add a; add b; schedule; update, a received; schedule",
     ),
     "sent-after-its-end": ("REMOTE-38", "add a; schedule; abort a; update, a received"),
+    "sinks-are-held": ("GROUP-35", "add a; schedule; update; reset_prefix_cache"),
+    "less-than-a-block": ("RUN-20", "add a; schedule"),
+    "state-without-its-past": ("GROUP-15", "add a; schedule; update; add a; schedule"),
 }
 """What breaks, and the actions of a shortest counterexample."""
 EACH = pytest.mark.parametrize("defect", DEPARTURES, ids=lambda d: d.name)

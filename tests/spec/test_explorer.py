@@ -93,6 +93,12 @@ PINNED = {
     "hybrid-eagle": (146, 584, 16),
     "hybrid-sizes": (1_480, 7_400, 16),
     "rules-hybrid-sizes": (308, 924, 14),
+    "mamba": (2_258, 6_774, 21),
+    "mamba-hybrid": (2_792, 13_960, 18),
+    "mamba-ahead": (592, 1_172, 37),
+    "rules-mamba": (67, 113, 13),
+    "mamba-align": (133, 399, 14),
+    "rules-mamba-align": (580, 961, 18),
     "sessions-window": (1_199, 2_554, 20),
     "sessions-hybrid": (1_155, 2_439, 27),
     "sessions-items": (730, 2_694, 16),
@@ -100,13 +106,17 @@ PINNED = {
     "remote-items": (933, 2_960, 20),
     "remote-clients": (416, 1_307, 16),
     "rules-remote": (2_378, 7_241, 22),
+    "drafts-grammars": (1_936, 9_025, 22),
+    "rules-drafts-grammars": (1_427, 4_149, 22),
+    "sessions-priority": (1_003, 2_611, 24),
+    "sessions-loads": (1_709, 3_785, 25),
 }
 """States, transitions and depth of each scope. A change of the rules changes them: say why."""
 REACHED_BY = (
     *("priority", "uncut", "inflight", "orphans", "pauses", "ahead", "resets"),
     *("sessions", "sessions-ahead", "sessions-hybrid", "clients"),
     *("drafts", "drafts-ahead", "chunks", "rules-waiting", "items-whole", "items-ahead"),
-    *("pooling", "loads", "sends", "lossy", "lossy-now", "lossy-now-ends"),
+    *("pooling", "rules-mamba-align", "loads", "sends", "lossy", "lossy-now", "lossy-now-ends"),
 )
 """Scopes that together fire every rule that can fire."""
 TINY = Scope("tiny", "for tests", Config(3, 2, 4, 2, 8), (Template("a", (1, 2, 3), 2),))

@@ -234,6 +234,7 @@ def test_what_a_rule_changes_it_is_known_to_write() -> None:
             "items-ahead",
             "hybrid-chunks",
             "hybrid-ahead",
+            "rules-mamba-align",
             "pooling",
             "sessions",
             "sessions-ahead",

@@ -80,6 +80,15 @@ def windowed() -> Any:
     return s
 
 
+def at_ends_of_steps() -> Any:
+    """A request runs whose layers keep the states at ends of steps alone."""
+    layers = Group(mamba=True, aligned=True)
+    s = new_state(replace(CONFIG, groups=(layers,), mamba_split=2))
+    arrive(s, "a0", 7, 4)
+    step(s)
+    return s
+
+
 def mixed() -> Any:
     """The same where other layers see all; another one like it waits."""
     s = new_state(replace(CONFIG, num_blocks=24, groups=(Group(), Group(sliding_window=3))))
@@ -296,6 +305,7 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "GROUP-15": (mixed, put(looking=2, lr="a1", span=2)),
     "GROUP-16": (mixed, put(tlen={("a0", 1): 3})),
     "GROUP-17": (mixed, lambda s: s.pos.update({(("a0", 0), s.tab[("a0", 1), 2]): 0})),
+    "GROUP-33": (at_ends_of_steps, lambda s: s.tab.update({("a0", s.tlen["a0"] - 1): 0})),
     "WAIT-46": (awaiting, lambda s: s.skip.update({"a0": s.skip["b1"]})),
     "WAIT-47": (awaiting, put(skip={"a0": 0})),
     "WAIT-48": (awaiting, put(passed=frozenset({"a0"}))),
@@ -329,12 +339,12 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "SESS-20": (between_turns, put(turns={"a0": 1})),
     "SESS-21": (between_turns, put(ended={"a0": 1})),
     "SESS-22": (between_turns, put(lost={"a0": 1})),
-    "SESS-23": (between_turns, put(comp={"a0": 5})),
+    "SESS-26": (between_turns, put(comp={"a0": 5})),
     "SESS-24": (between_turns, put(ph={"a0": 1})),
     "SESS-25": (between_turns, put(ntok={"a0": 6})),
     "REMOTE-30": (loading, shared_load),
     "REMOTE-31": (loading, lambda s: put(invalid={s.tab["b1", 0]: 1})(s)),
-    "REMOTE-32": (loading, put(tlen={"a0": 1})),
+    "REMOTE-39": (loading, put(tlen={"a0": 1})),
     "REMOTE-33": (kept, put(kept_for={"a0": 0})),
     "REMOTE-37": (loaded_step, put(missing=frozenset({"b1"}))),
 }

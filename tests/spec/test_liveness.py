@@ -36,6 +36,7 @@ from nullblock.spec.remote_departures import REMOTE_DEFECTS
 from nullblock.spec.rules import lookup, queues
 from nullblock.spec.session_departures import SESSION_DEFECTS
 from nullblock.spec.state import live
+from nullblock.spec.state_departures import STATE_DEFECTS
 from nullblock.spec.wait_departures import WAIT_DEFECTS
 
 PINNED = {
@@ -102,6 +103,7 @@ LASSOS = {
     "waits-between-items": ("LIVE-3", "add a; schedule; update", "schedule; update"),
     "session-forgets": OVER,
     "session-in-no-queue": OVER,
+    "less-than-a-block": ("LIVE-4", "add a", "schedule; update"),
 }
 """Of each departure that starves somebody: the statement, the way into the cycle, the cycle."""
 
@@ -131,7 +133,10 @@ def test_departures_that_starve_somebody_are_found(name: str) -> None:
 
 BESIDE = {
     d.switch
-    for some in (DRAFT_DEFECTS, WAIT_DEFECTS, ENCODER_DEFECTS, SESSION_DEFECTS, REMOTE_DEFECTS)
+    for some in (
+        *(DRAFT_DEFECTS, WAIT_DEFECTS, ENCODER_DEFECTS),
+        *(SESSION_DEFECTS, REMOTE_DEFECTS, STATE_DEFECTS),
+    )
     for d in some
 }
 """Switches of what is beside the core."""

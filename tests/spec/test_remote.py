@@ -1,4 +1,4 @@
-"""KV that other engines have computed: REMOTE-1 to REMOTE-38."""
+"""KV that other engines have computed: REMOTE-1 to REMOTE-39."""
 
 import sys
 from dataclasses import replace
@@ -50,7 +50,7 @@ def test_a_load_within_the_step_counts_as_a_hit() -> None:
 
 
 def test_a_load_over_several_steps_waits_outside_of_the_running_list() -> None:
-    """REMOTE-3, REMOTE-12 to REMOTE-15, REMOTE-8, REMOTE-30, REMOTE-32: it computes nothing, its
+    """REMOTE-3, REMOTE-12 to REMOTE-15, REMOTE-8, REMOTE-30, REMOTE-39: it computes nothing, its
     blocks are not cached, and it goes on when its turn finds that the load has ended.
     """
     s = holding(REMOTE_KV, 6, 99, loads_over_steps=True)
@@ -181,7 +181,6 @@ def test_a_load_ends_only_for_who_waits_for_it() -> None:
         ({"groups": [{"type": "sliding_window", "sliding_window": 4}]}, {}, "groups"),
         ({"max_model_len": 8}, {}, "longer than max_model_len"),
         ({}, {"prompt": []}, "an empty prompt"),
-        ({}, {"resumable": True}, "a session"),
         ({}, {"pooling": True}, "a vector"),
     ],
 )

@@ -56,9 +56,10 @@ RARE = {
 SCOPES = (
     *("sessions", "sessions-ahead", "rules-sessions", "sessions-hybrid", "clients"),
     *("loads", "sends", "lossy", "lossy-now", "lossy-now-ends", "rules-remote"),
+    *("mamba-hybrid", "mamba-align", "rules-mamba-align"),
 )
 """Scopes whose random ways fire what the random runs have no world for: a client that sends
-chunks, a remote side.
+chunks, a remote side, Mamba layers.
 """
 
 

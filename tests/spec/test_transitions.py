@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from nullblock.spec.explorer.actions import Action, Add, Schedule, Update, perform
+from nullblock.spec.departures import DEPARTURES
+from nullblock.spec.explorer.actions import Action, Add, Reset, Schedule, Update, perform
 from nullblock.spec.explorer.model import beginning
 from nullblock.spec.explorer.scopes import STANDARD
 from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS
@@ -71,6 +72,17 @@ def to_be_sent() -> Scene:
     return was, s, Schedule()
 
 
+def emptied() -> Scene:
+    """The prefix cache of layers with a sink was reset while nobody held a block."""
+    (scope,) = (d.scope for d in DEPARTURES if d.name == "sinks-are-held")
+    s = beginning(scope, NORMATIVE)
+    for action in (Add("a"), Schedule(), Update()):
+        perform(s, action)
+    was = s.copy()
+    perform(s, Reset(False))
+    return was, s, Reset(False)
+
+
 def put(**fields: Any) -> Damage:
     """Set fields: a plain value, or a dict of entries for a map."""
 
@@ -116,6 +128,7 @@ BREAKS: dict[str, tuple[Callable[[], Scene], Damage]] = {
     "UPD-15": (updated, lambda s: put(ntok={s.run[0]: s.ntok[s.run[0]] + 1})(s)),
     "UPD-23": (updated, lambda s: put(ntok={s.run[0]: s.ntok[s.run[0]] + 1})(s)),
     "REMOTE-38": (to_be_sent, put(stage={"b": UNBORN})),
+    "GROUP-35": (emptied, lambda s: s.hsh.update({1: 1})),
     "HASH-18": (scheduled, lambda s: put(tab={("b", 1): s.tab["a", 0]})(s)),
     "HASH-19": (freed, orphan),
 }

@@ -1,5 +1,5 @@
 """Requests that wait for something else than their turn: WAIT-40 to WAIT-51, OUT-12, OUT-13,
-UPD-41.
+UPD-54.
 """
 
 import sys
@@ -15,6 +15,7 @@ from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.profiles import NORMATIVE
+from nullblock.spec.rules.drafts import propose
 from nullblock.spec.rules.lookup import begin_lookup
 from nullblock.spec.rules.steps import begin_step, end_running
 from nullblock.spec.rules.waiting import come, pass_by, promote
@@ -203,7 +204,7 @@ class Refusing(World):
 
 
 def test_a_rejected_token_ends_its_request() -> None:
-    """UPD-41: whatever is left to compute, and whatever min_tokens says."""
+    """UPD-54: whatever is left to compute, and whatever min_tokens says."""
     s = new_state(GRAMMARS)
     s.k = Refusing(GRAMMARS, checks=True)
     arrive(s, "a0", 2, 9, min_tokens=5, grammar=True)
@@ -213,6 +214,30 @@ def test_a_rejected_token_ends_its_request() -> None:
     step(s)
     step(s)
     assert noted == [0, 4] and s.nr == 0
+
+
+class RefusingOnwards(World):
+    """A grammar rejects the second output of a request, and what is behind it."""
+
+    def last_token(self, s: Any, r: str) -> int:
+        return REJECTED if s.ntok[r] >= self.prompt_len(r) + 2 else super().last_token(s, r)
+
+
+def test_a_grammar_sees_an_output_as_a_whole() -> None:
+    """UPD-54: what it rejects among drafts is taken, and so is what is behind it in the output, up
+    to where the request stops; then it ends with an error.
+    """
+    for max_tokens, outputs in ((9, 4), (3, 3), (2, 2)):
+        s = new_state(replace(GRAMMARS, num_spec_tokens=2))
+        s.k = RefusingOnwards(s.k.config, checks=True)
+        arrive(s, "a0", 2, max_tokens, grammar=True)
+        events.compiled(s, "a0")
+        noted: list[tuple[int, int]] = []
+        s.k.note = lambda s, r, why, told=noted: told.append((why, s.ntok[r] - 2))
+        step(s)
+        propose(s, "a0", 2)
+        step(s)
+        assert noted == [(0, 1), (4, outputs)] and s.nr == 0
 
 
 def test_masks_are_told_of_those_who_sample() -> None:

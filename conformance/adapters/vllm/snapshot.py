@@ -108,11 +108,10 @@ def _request(observer: Observer, request: Any, managers: Any) -> Fields:
         value = getattr(request, attribute, 0)
         if value:
             fields[name] = value
-    if observer.drafts:
-        if request.spec_token_ids:
-            fields["drafts"] = len(request.spec_token_ids)
-        if request.is_prefill_chunk:
-            fields["chunk"] = True
+    if request.spec_token_ids:  # somebody may have proposed some that were not configured
+        fields["drafts"] = len(request.spec_token_ids)
+    if observer.drafts and request.is_prefill_chunk:
+        fields["chunk"] = True
     cached = [manager.num_cached_block.get(id) for manager in managers]
     if None not in cached:
         fields["num_cached"] = cached

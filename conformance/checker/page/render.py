@@ -69,7 +69,8 @@ def _basis(v: Verdict) -> str:
 
 def _fault(first: First, e: Explanation, v: Verdict) -> Iterator[Child]:
     step = when(first.step, v.replay.steps) if v.replay is not None else f"step {first.step}"
-    yield el("h2", f"The first wrong decision: {step}, {first.what}")
+    what = first.mismatch.told if first.mismatch is not None else first.what
+    yield el("h2", f"The first wrong decision: {step}, {what}")
     yield el("p", f"line {first.line} of {first.file}", class_="dim")
     sides = (("rules", f"The rules of {v.profile} say", e.expected),) + (
         ("trace", "The trace says", e.recorded),

@@ -1,0 +1,27 @@
+"""Examples of the switches that decide about Mamba layers and sinks."""
+
+from nullblock.conformance.engine import Feature
+from nullblock.conformance.lines.example import Example
+
+STATE_EXAMPLES: dict[str, Example] = {
+    "sinks_are_nobodys": Example(
+        "defect-sink-blocks-never-come-back",
+        "SinkFullAttentionManager.__init__; issue 53696",
+        "The blocks of a sink are nobody's from the start: a pool in which nobody holds any other "
+        "is idle, and can be reset.",
+        Feature.sinks,
+    ),
+    "short_chunks_go_on": Example(
+        "defect-aligned-chunk-is-nothing",
+        "Scheduler._mamba_block_aligned_split; issue 45414, repaired in 0.32.0",
+        "A chunk of nothing is waited for by everybody behind it, for ever: one that ends within "
+        "a block leaves no state to hit, and no more.",
+        Feature.mamba,
+    ),
+    "states_stay_within": Example(
+        "defect-mamba-hit-outruns-full-attention",
+        "MambaManager.find_longest_cache_hit; issue 43559, repaired in 0.32.0",
+        "Full attention would read a block of tokens that nobody computed for this request.",
+        Feature.mamba,
+    ),
+}

@@ -1,0 +1,140 @@
+"""The readings of Mamba layers in the mode `align`: of a step only the state at its end is kept.
+
+A table has the state that a step ends with and, behind it, those beside for drafts; before it
+null blocks, among them the state that the step began with. When a step needs more places, nulls
+fill them, the states beside move along, and one block is taken. A state can be hit only if a step
+ended with its block, so that prefills are cut to whole blocks.
+
+Each reading asks `s.k.aligns` first, and where that is off says what the core says; whoever has no
+such layers need not read on.
+"""
+
+from nullblock.spec.catalogue import clause
+from nullblock.spec.fields import RUNNING
+from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
+from nullblock.spec.mamba import beside
+from nullblock.spec.sessions import prompt
+from nullblock.spec.sizes import needed
+
+
+def is_aligned(s: State, t: Value) -> Value:
+    """Whether table t keeps the states at ends of steps alone."""
+    return s.k.aligned_of(t) if s.k.aligns else False
+
+
+def runs(s: State, t: Value) -> Value:
+    """Whether the request of table t runs: it has had a state of its own."""
+    return s.stage[s.k.owner(t)] == RUNNING
+
+
+@clause("GROUP-27")
+def lacking_states(s: State, t: Value, tokens: Value, hits: Value) -> Value:
+    """However many tokens a step computes, an aligned table that gets longer takes one block, and
+    at its first time those beside.
+
+    Source: MambaManager.get_num_blocks_to_allocate.
+    """
+    n = needed(s, t, tokens) - s.tlen[t] - hits
+    most = ite(runs(s, t), 1, 1 + beside(s, t))
+    return ite(n > 0, least(n, most), 0)
+
+
+def state_before(s: State, t: Value, hits: Value) -> Value:
+    """One after the place of the state that the step at hand begins with; 0: it begins with
+    none.
+    """
+    return ite(runs(s, t), s.told[t] - beside(s, t), hits)
+
+
+def is_gap(s: State, t: Value) -> Value:
+    """Whether the next place of an aligned table, which gets longer, lies before its state."""
+    return s.tlen[t] < needed(s, t, s.goal) - beside(s, t) - 1
+
+
+def next_to_move(s: State, t: Value) -> Value:
+    """The place of the next state beside that may have to move along."""
+    first = needed(s, t, s.goal) - beside(s, t) - 1
+    end = ite(s.told[t] > first, s.told[t], first)
+    return s.told[t] - beside(s, t) + s.tlen[t] - end
+
+
+def moves_along(s: State, t: Value) -> Value:
+    """Whether it lies before the new state, so that it has to."""
+    first = needed(s, t, s.goal) - beside(s, t) - 1
+    return both(runs(s, t), next_to_move(s, t) < least(s.told[t], first))
+
+
+def grows_otherwise(s: State, t: Value) -> Value:
+    """Whether something comes before a block is taken for an aligned table."""
+    return either(is_gap(s, t), moves_along(s, t)) if is_aligned(s, t) else False
+
+
+def next_swept(s: State, t: Value, passed: Value) -> Value:
+    """The place right before those whose states the actor has given back of an aligned table, from
+    the place of the last settled one on; negative: there is none.
+    """
+    return least(passed, s.tlen[t]) - 1 - s.swept[t]
+
+
+@clause("GROUP-28")
+def goes_back(s: State, t: Value, i: Value, passed: Value) -> Value:
+    """Of an aligned table the states go back that stand right before the place of the last settled
+    one, as far as no null block comes between, and then the one that its last growth began with.
+
+    Source: MambaManager.remove_skipped_blocks. Another one stays until its request leaves: that
+    takes steps of more than one block, and more states beside than a block has tokens.
+    """
+    nearest = next_swept(s, t, passed)
+    sweeps = both(nearest >= 0, s.tab[t, nearest] != s.k.NULL)
+    return ite(sweeps, i == nearest, both(i == s.before[t] - 1, i < passed))
+
+
+def would_shrink(s: State, r: Value, n: Value) -> Value:
+    """Whether an aligned table of r has more places than n more tokens need: where drafts that
+    spanned a block's end were rejected, and fewer are scheduled. vLLM raises there.
+    """
+    if not s.k.aligns:
+        return False
+    tokens = least(s.comp[r], s.k.max_len) + n
+    return neg(
+        s.k.forall(
+            "G",
+            lambda g: implies(
+                is_aligned(s, s.k.table(r, g)),
+                needed(s, s.k.table(r, g), tokens) >= s.tlen[s.k.table(r, g)],
+            ),
+        )
+    )
+
+
+def blocks_within(s: State, done: Value, n: Value) -> Value:
+    """Of n tokens those up to the last end of a block."""
+    size = s.k.split
+    if not s.k.sem.short_chunks_go_on:
+        return n // size * size
+    most = s.k.budget
+    if s.k.threshold > 0:
+        most = least(most, s.k.threshold)
+    whole = (done + n) // size * size - done
+    return ite(whole > 0, whole, ite(size <= most, 0, n))
+
+
+@clause("GROUP-29")
+def whole_blocks(s: State, r: Value, done: Value, n: Value) -> Value:
+    """A prefill ends its steps with a block, and one of them with the last that may be hit; where
+    no block fits it waits for another step, unless none ever has room for one.
+
+    What is behind that block is computed as it comes, and so is a decode. Under an EAGLE-like
+    method it is the block before. Source: Scheduler._mamba_block_aligned_split. In vllm-0.22.1 it
+    waits in any case (upstream 45414).
+    """
+    if not s.k.split:
+        return n
+    ntok, size = s.ntok[r], s.k.split
+    last = ntok // size * size
+    if s.k.looks_ahead:
+        last = ite(last > size, last - size, 0)
+    end = done + n
+    cut = ite(both(done < last, last < end), last - done, n)
+    whole = ite(end < last, blocks_within(s, done, n), cut)
+    return ite(either(done < prompt(s, r), done < ntok - 1), whole, n)

@@ -1,0 +1,85 @@
+"""Tables of Mamba layers in the mode `align`: how they grow. Of others there is nothing here."""
+
+from nullblock.spec.aligned import (
+    is_aligned,
+    is_gap,
+    moves_along,
+    next_swept,
+    next_to_move,
+    state_before,
+)
+from nullblock.spec.hybrid import adopted
+from nullblock.spec.kernel import State, Value, both, neg, require, rule
+from nullblock.spec.slots import lacks_place
+from nullblock.spec.state import turn
+
+
+@rule("GROUP-30", "T")
+def note_before(s: State, t: Value) -> None:
+    """When an aligned table gets longer, the place of the state that the step begins with is
+    noted.
+
+    Source: MambaManager.allocate_new_blocks.
+    """
+    require(turn(s, s.k.owner(t)), "the request is being given slots")
+    require(both(is_aligned(s, t), lacks_place(s, t)), "the aligned table lacks a place")
+    before = state_before(s, t, adopted(s, t))
+    require(s.before[t] != before, "it is not noted yet")
+    s.before[t] = before
+
+
+@rule("GROUP-31", "T")
+def leave_gap(s: State, t: Value) -> None:
+    """The null block takes each place before the state that the step ends with.
+
+    Source: MambaManager.allocate_new_blocks.
+    """
+    require(turn(s, s.k.owner(t)), "the request is being given slots")
+    require(both(is_aligned(s, t), lacks_place(s, t)), "the aligned table lacks a place")
+    require(s.before[t] == state_before(s, t, adopted(s, t)), "the state before is noted")
+    require(is_gap(s, t), "the place lies before the state")
+    s.tab[t, s.tlen[t]] = s.k.NULL
+    s.tlen[t] += 1
+
+
+@rule("GROUP-32", "TB")
+def move_state(s: State, t: Value, b: Value) -> None:
+    """The states beside that would stand before the state that the step ends with move behind the
+    others, in their order; the null block takes their places.
+
+    Source: MambaManager.allocate_new_blocks.
+    """
+    require(turn(s, s.k.owner(t)), "the request is being given slots")
+    require(both(is_aligned(s, t), lacks_place(s, t)), "the aligned table lacks a place")
+    require(s.before[t] == state_before(s, t, adopted(s, t)), "the state before is noted")
+    require(neg(is_gap(s, t)), "no gap is left")
+    require(moves_along(s, t), "a state beside has to move")
+    i, n = next_to_move(s, t), s.tlen[t]
+    require(b == s.tab[t, i], "it is the next one")
+    s.tab[t, i] = s.k.NULL
+    s.tab[t, n] = b
+    s.pos[t, b] = n
+    s.tlen[t] = n + 1
+
+
+def forget_before(s: State, t: Value) -> None:
+    """A table that is empty has had no state."""
+    if s.k.aligns:
+        if s.tlen[t] == 0:
+            s.before[t] = 0
+            s.swept[t] = 0
+
+
+def begin_sweep(s: State) -> None:
+    """Whoever asks for slots has given nothing back yet."""
+    if s.k.aligns:
+        s.swept = s.k.blank("swept")
+
+
+def sweep(s: State, t: Value, i: Value, passed: Value) -> None:
+    """The block at place i of table t is given back: it is swept if it stood next in the row, be
+    it the one that the last growth began with or not.
+    """
+    if is_aligned(s, t):
+        if i == next_swept(s, t, passed):
+            s.swept[t] += 1

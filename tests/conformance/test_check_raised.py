@@ -1,0 +1,128 @@
+"""What is said of an engine that raised: no rule is broken, and every output says so alike."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from alterations import first
+from traces import BUSY, documents, trace_of, unsealed
+
+from nullblock.conformance.checker import check
+from nullblock.conformance.cli import main
+from nullblock.spec.profiles import NORMATIVE
+
+HALVES = ("schedule", "update")
+RULE = re.compile(r"\b[A-Z]+-[1-9][0-9]*\b")
+
+
+@pytest.fixture(params=HALVES)
+def raised(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A recording that ends with an exception of the engine, where the rules go on."""
+    lines = documents(trace_of(BUSY))
+    at = first(lines, request.param, lambda line: line["step"] == 5)
+    error = {"ev": "error", "during": request.param, "type": "ValueError"}
+    path = tmp_path / request.param
+    path.write_bytes(unsealed([*lines[:at], error]))
+    return path
+
+
+def without_evidence(found: Any) -> str:
+    """A document's text but for the counts of the rules that fired."""
+    return json.dumps({k: v for k, v in found.items() if k != "rules"})
+
+
+def test_json_names_the_exception_and_no_rule(
+    raised: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`rule` is null, `raised` the exception; nothing else names a rule."""
+    assert main(["check", "--json", str(raised)]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["verdict"] == "VIOLATION"
+    assert (found["first"]["rule"], found["first"]["raised"]) == (None, "ValueError")
+    assert not RULE.search(without_evidence(found))
+
+
+def test_a_decision_has_no_exception(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A wrong decision has a rule and no exception."""
+    lines = documents(trace_of(BUSY))
+    lines[first(lines, "schedule")]["tokens"][0] += 1
+    (tmp_path / "wrong").write_bytes(unsealed(lines))
+    assert main(["check", "--json", str(tmp_path / "wrong")]) == 1
+    told = json.loads(capsys.readouterr().out)["first"]
+    assert (told["rule"], told["raised"]) == ("RUN-1", None)
+
+
+def test_junit_names_the_exception_and_no_rule(raised: Path, tmp_path: Path) -> None:
+    """The message says which half of which step raised what; nothing names a rule."""
+    report = tmp_path / "report.xml"
+    assert main(["check", "--junit", str(report), str(raised)]) == 1
+    assert not RULE.search(report.read_text())
+    failure = ElementTree.parse(report).getroot().find(".//failure")
+    assert failure is not None
+    for words in ("step 5", f"{raised.name} raises", "ValueError"):
+        assert words in str(failure.get("message"))
+
+
+def test_text_and_page_name_the_exception_and_no_rule(
+    raised: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So do what people read; the page's evidence, at its end, has the rules that fired."""
+    page = tmp_path / "page.html"
+    assert main(["check", "--page", str(page), str(raised)]) == 1
+    out = capsys.readouterr().out
+    assert f"{raised.name} raises: the engine raised ValueError" in out and not RULE.search(out)
+    fault = page.read_text().partition("What the verdict rests on")[0]
+    assert f"{raised.name} raises: the engine raised ValueError</h2>" in fault
+    assert not RULE.search(fault.partition("</style>")[2])
+
+
+def test_the_scenario_is_the_whole_run(
+    raised: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rules do not raise, so that nothing says what may be left out: all is there that was
+    asked before, up to the half that raised, and the note says so.
+    """
+    target = tmp_path / "fault.json"
+    assert main(["check", "--json", "--scenario", str(target), str(raised)]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert not RULE.search(without_evidence(found))
+    note = found["scenario"]["note"]
+    steps = 4 if raised.name == "schedule" else 5
+    assert f"all 3 requests and {steps} steps" in note and "nothing more" not in note
+    events = json.loads(target.read_text())["events"]
+    assert sum(event["op"] == "add" for event in events) == 3
+    halves = [event for event in events if event["op"] in ("step", *HALVES)]
+    assert halves[-1]["op"] == ("schedule" if raised.name == "schedule" else "step")
+    assert main(["run", "--profile", "vllm-0.22.1", "--dump", "none", str(target)]) == 0
+    last = json.loads(capsys.readouterr().out.splitlines()[-2])
+    assert last["ev"] == raised.name
+
+
+def test_advice_is_true_of_the_scenario(raised: Path) -> None:
+    """What to do next speaks of the scenario of the whole run, and of the traceback."""
+    found = check(raised).first
+    assert found is not None and found.rule is None and found.explanation is not None
+    told = found.explanation.next
+    assert told[0].startswith("look for the traceback of ValueError in the server's log")
+    assert "scenario of the whole run" in told[1] and "minimal" not in " ".join(told)
+
+
+def test_a_profile_that_raises_there_is_told(tmp_path: Path) -> None:
+    """vLLM raises for an empty prompt, and by its own profile that is explained; whoever judges it
+    by the normative rules, which refuse such a request, is told that profile and that switch.
+    """
+    empty: dict[str, Any] = {
+        "config": {"block_size": 4, "num_blocks": 12},
+        "events": [{"op": "add", "id": "a", "prompt": [], "max_tokens": 4}, {"op": "step"}],
+    }
+    path = tmp_path / "empty"
+    path.write_bytes(trace_of(empty))
+    assert check(path).verdict == "CONFORMS"
+    found = check(path, NORMATIVE, "normative").first
+    assert found is not None and found.rule is None and found.explanation is not None
+    told = found.explanation.next
+    assert told[0].startswith("with any of these the rules raise there, too: ")
+    assert "--profile vllm-0.22.1" in told[0] and "reject_unservable=false" in told[0]

@@ -1,0 +1,74 @@
+"""What a later line does with windows and groups: GROUP-40, GROUP-41, and what breaks nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+from nullblock.conformance.adapters.spec import create
+from nullblock.conformance.driver import run
+from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.scenario import from_dict
+from nullblock.spec.explorer.group_scopes import RULES_WINDOW, WINDOW, WINDOW_AHEAD
+from nullblock.spec.explorer.hybrid_scopes import (
+    HYBRID_AHEAD,
+    HYBRID_CHUNKS,
+    HYBRID_EAGLE,
+    RULES_HYBRID,
+    RULES_HYBRID_SIZES,
+)
+from nullblock.spec.explorer.model import Scope
+from nullblock.spec.explorer.search import explore
+from nullblock.spec.keys import num_hashes, prompt_end
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0
+
+
+@pytest.mark.parametrize(
+    ("switch", "scope"),
+    [
+        *(("freed_unhashed_first", s) for s in (WINDOW, RULES_WINDOW, HYBRID_CHUNKS)),
+        *(("freed_unhashed_first", s) for s in (RULES_HYBRID, HYBRID_EAGLE, RULES_HYBRID_SIZES)),
+        *(("windows_await_outputs", s) for s in (WINDOW_AHEAD, HYBRID_AHEAD)),
+        ("narrow_windows_uncached", WINDOW),
+        ("dropped_hits_reach_on", HYBRID_EAGLE),
+    ],
+    ids=lambda x: getattr(x, "name", x),
+)
+def test_what_later_lines_do_with_windows_and_groups_breaks_nothing(
+    switch: str, scope: Scope
+) -> None:
+    """With that switch alone as in a later line every statement holds."""
+    result = explore(scope, replace(NORMATIVE, **{switch: True}))
+    assert result.passed and result.complete
+
+
+def test_a_larger_block_is_known_by_its_hashes_or_by_the_last() -> None:
+    """GROUP-40: by as many as cover it, in the later line by one."""
+    assert [num_hashes(s, 3) for s in (NORMATIVE, VLLM_0_22_1, VLLM_0_32_0)] == [3, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "end"), [(22, 20), (21, 20), (20, 0), (24, 20), (17, 0), (25, 0), (1, 0), (5, 4)]
+)
+def test_a_prompt_ends_within_a_block_or_not(prompt: int, end: int) -> None:
+    """GROUP-41: hashes of 4 tokens, blocks of 8, and the last token is no part of it."""
+    assert prompt_end(prompt, 4, 8) == end
+
+
+SIZES = {
+    "block_size": 4,
+    "num_blocks": 30,
+    "groups": [{"type": "full", "block_size": 8}, {"type": "sliding_window", "sliding_window": 6}],
+}
+
+
+def test_the_end_of_a_prompt_in_an_evicted_block_is_refused_by_name() -> None:
+    """GROUP-41: the real engine gives the block that key for its only one."""
+    events = [
+        {"op": "add", "id": "a", "prompt": {"range": [0, 22]}, "max_tokens": 9},
+        {"op": "step", "n": 3},
+        {"op": "evict_blocks", "ids": list(range(1, 30))},
+        {"op": "step"},
+    ]
+    taken = from_dict({"config": SIZES, "events": events})
+    with pytest.raises(OutOfScope, match="the end of a prompt in block"):
+        list(run(taken, create(taken.config, VLLM_0_32_0)))
