@@ -4,7 +4,7 @@ from pathlib import Path
 
 from nullblock.conformance.checker.verdict import Scenario, Verdict
 from nullblock.conformance.minimal.history import Impossible
-from nullblock.conformance.minimal.search import Progress, minimal, whole
+from nullblock.conformance.minimal.search import Progress, minimal
 from nullblock.spec.profiles import Semantics
 
 
@@ -24,9 +24,8 @@ def ask(verdict: Verdict, path: Path | None, progress: Progress | None = None) -
         return Scenario(None, "none: the trace is read again for it; save it to a file")
     assert replay is not None
     semantics: Semantics = replay.k.sem
-    search = whole if first.mismatch.raised else minimal
     try:
-        found = search(
+        found = minimal(
             path, first.line, first.file, first.step, first.mismatch, semantics, progress
         )
     except Impossible as reason:

@@ -51,14 +51,17 @@ def minimal(
     semantics: Semantics,
     progress: Progress | None = None,
 ) -> Minimal:
-    """A small scenario for the decision on a line of a trace.
+    """A small scenario for the decision on a line of a trace; where the engine raised, the whole
+    run.
 
     Raises :class:`Impossible` where there is none, ``OSError``.
     """
     history = _history(path, line, file, step)
+    search = _Search(history, mismatch, semantics, progress)
+    if mismatch.raised:
+        return _whole_run(search)
     if mismatch.rule == "HASH-12" and isinstance(history.fault, State):
         raise Impossible("the fault is in which block carries which hash, not in a decision")
-    search = _Search(history, mismatch, semantics, progress)
     first = None
     if pressure.applies(history.fault, mismatch):
         first = search.short_pool(pressure.askers(path, line, file, semantics))
@@ -74,31 +77,19 @@ def minimal(
     return Minimal(search.builder.build(best), note)
 
 
-def whole(
-    path: Path,
-    line: int,
-    file: str,
-    step: int,
-    mismatch: Mismatch,
-    semantics: Semantics,
-    progress: Progress | None = None,
-) -> Minimal:
-    """All that a trace tells before the engine raised, as a scenario. The rules go on there, so
-    that they cannot say what the exception would come without.
-
-    Raises :class:`Impossible` where there is none, ``OSError``.
+def _whole_run(search: "_Search") -> Minimal:
+    """All that a trace tells before the engine raised: the rules go on there, so that they cannot
+    say what the exception would come without. Raises :class:`Impossible`.
     """
-    search = _Search(_history(path, line, file, step), mismatch, semantics, progress)
     everything = search.everything()
     if everything is None:
         raise Impossible(
             "what the rules do without what the trace leaves out is something else, or it takes "
             "too long to run"
         )
-    told = _size(everything)
     note = (
-        f"all {told} that the trace has before the engine raised: the rules go on there, and "
-        "cannot say what may be left out"
+        f"all {_size(everything)} that the trace has before the engine raised: the rules go on "
+        "there, and cannot say what may be left out"
     )
     return Minimal(search.builder.build(everything), note)
 
