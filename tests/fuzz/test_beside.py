@@ -79,6 +79,7 @@ TAKEN_BACK = {
         "connector": {"matched": {"a": 0}, "async": True},
     },
     "events": [
+        {"op": "schedule"},
         {"op": "add", "id": "a", "prompt": [2], "max_tokens": 2, "resumable": True},
         {"op": "step"},
         {"op": "step"},
