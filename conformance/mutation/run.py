@@ -28,7 +28,7 @@ before them do not notice.
 UNTRACED = frozenset(
     {
         *("groups", "hybrid", "waiting", "encoder", "planning"),
-        *("pooling", "sessions", "turns", "clients", "loads", "remote"),
+        *("pooling", "sessions", "turns", "clients", "loads", "remote", "cross"),
     }
 )
 """Parts that no trace comes to: the checker refuses traces of such models."""

@@ -36,6 +36,8 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         A pooling request gets no token, and ends with what the pooler made of it.
         """
         _refuse_out_of_scope(model_runner_output)
+        if self.defer_block_free and scheduler_output.num_scheduled_tokens:
+            self.deferred_frees.came_back()
         report = model_runner_output.kv_connector_output
         unloaded = self._take_back_unloaded(model_runner_output, scheduler_output)
         keeps_ended = self.connector is not None
@@ -53,14 +55,14 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         stopped_preempted: set[Request] = set()
         for request_id, num_tokens in scheduler_output.num_scheduled_tokens.items():
             assert num_tokens > 0, f"{num_tokens} tokens were scheduled for {request_id!r}"
-            if unloaded and request_id in unloaded:
-                continue
             request = requests.get(request_id)
-            if request is None or (keeps_ended and request.is_finished()):
+            if request is None:
                 continue
             if by_request and scheduler_output.scheduled_requests[request_id] is not request:
                 continue
             is_stale = counts_flight and later.land(request, num_tokens)
+            if (unloaded and request_id in unloaded) or (keeps_ended and request.is_finished()):
+                continue
             if is_stale and request.drop_stale_output:
                 continue
             index = req_id_to_index[request_id]

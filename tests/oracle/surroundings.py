@@ -32,6 +32,11 @@ class Surroundings:
             scheduler.connector = make_connector(scripted)
             policy = scripted.get("failure_policy", "recompute")
             scheduler.recompute_kv_load_failures = policy == "recompute"
+            # Later releases ask whether it loads while several steps are in flight.
+            overlap = config["async_scheduling"] and config["queue_depth"] > 1
+            overlap = overlap or config["pipeline_parallel_size"] > 1
+            role = scripted.get("kv_role", "kv_both")
+            scheduler.defer_block_free = overlap and role != "kv_producer"
 
     def take(self, event: Event) -> None:
         """One event of theirs."""

@@ -91,6 +91,7 @@ SHORTEST = {
         "add a; schedule; add b; update; schedule; update; schedule",
     ),
     "waits-between-items": ("LIFE-15", "add a; schedule; update; schedule; update"),
+    "room-grows": ("ENC-53", "add a; schedule; update; schedule; update"),
     "first-limit-holds": (
         "SESS-25",
         "add a; schedule; update; schedule; update; chunk for a; schedule; update; schedule; "

@@ -37,6 +37,7 @@ ELSEWHERE |= {"HASH-13", "HASH-14", "WAIT-43", "ENC-15"}
 ELSEWHERE |= {"GROUP-4", "GROUP-5", "GROUP-6", "GROUP-7", "GROUP-20"}
 ELSEWHERE |= {"GROUP-30", "GROUP-31", "GROUP-32"}
 # Here there is one group, whose layers see all of the past.
+ELSEWHERE |= {"ENC-52", "ENC-54"}  # of encoder-decoder models, which no trace is of
 ELSEWHERE |= {"UPD-53"}  # and one client, that hears of no ends
 ELSEWHERE |= {rule.id for rule in RULES.values() if rule.id.startswith(("SESS-", "REMOTE-"))}
 # What judges traces is erased, and no trace has a session or a connector.

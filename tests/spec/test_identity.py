@@ -235,6 +235,7 @@ def test_what_a_rule_changes_it_is_known_to_write() -> None:
             "hybrid-chunks",
             "hybrid-ahead",
             "rules-mamba-align",
+            "rules-cross",
             "pooling",
             "sessions",
             "sessions-ahead",

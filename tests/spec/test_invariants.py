@@ -89,6 +89,16 @@ def at_ends_of_steps() -> Any:
     return s
 
 
+def attending() -> Any:
+    """A request of an encoder-decoder model runs, which attends to two embeddings."""
+    encoder = Encoder(4, 4, is_encoder_decoder=True)
+    settings = {"enable_prefix_caching": False, "groups": (Group(), Group(cross=True))}
+    s = new_state(replace(CONFIG, encoder=encoder, **settings))  # type: ignore[arg-type]
+    arrive(s, "a0", 3, 4, items=(Item(1, 0, 2),))
+    step(s)
+    return s
+
+
 def mixed() -> Any:
     """The same where other layers see all; another one like it waits."""
     s = new_state(replace(CONFIG, num_blocks=24, groups=(Group(), Group(sliding_window=3))))
@@ -336,6 +346,9 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "ENC-27": (encoding, put(inputs={0: 0})),
     "ENC-28": (encoding, put(planning=2, planner="a0", nplan=1)),
     "ENC-29": (encoding, put(gone={0: 1}, ngone=1, newly={1: 0})),
+    "ENC-53": (attending, put(eroom=5, efree=5)),
+    "ENC-55": (attending, put(phase=RUN_PHASE, sched={"a0": 1}, comp={"a0": 0})),
+    "GROUP-51": (attending, lambda s: s.tlen.update({("a0", 1): 2})),
     "SESS-20": (between_turns, put(turns={"a0": 1})),
     "SESS-21": (between_turns, put(ended={"a0": 1})),
     "SESS-22": (between_turns, put(lost={"a0": 1})),
