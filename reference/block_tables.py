@@ -216,6 +216,16 @@ class SingleTypeKVCacheManager(ABC):
             table[index] = self._null_block
         self.block_pool.free_blocks(removed)
 
+    def uncache_behind(self, request_id: str, num_computed_tokens: int) -> int:
+        """Uncache every block of a request that is not wholly computed, last first.
+
+        The number of those that are is returned.
+        """
+        num_computed_blocks = num_computed_tokens // self.block_size
+        for block in reversed(self.req_to_blocks.get(request_id, [])[num_computed_blocks:]):
+            self.block_pool._maybe_evict_cached_block(block)
+        return num_computed_blocks
+
     def get_num_skipped_tokens(self, num_computed_tokens: int) -> int:
         """How many leading tokens nobody needs once so many are computed."""
         return 0

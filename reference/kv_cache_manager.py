@@ -215,13 +215,11 @@ class KVCacheManager:
             coordinator.allocate_new_computed_blocks(
                 request_id, hits, local, num_external_computed_tokens, known
             )
-        new_blocks = coordinator.allocate_new_blocks(
-            request_id, slots, scheduled, num_encoder_tokens
-        )
+        taken = coordinator.allocate_new_blocks(request_id, slots, scheduled, num_encoder_tokens)
         if self.enable_caching and not delay_cache_blocks:
             # Lookahead slots hold drafts, which may be rejected: only real tokens are cached.
             coordinator.cache_blocks(request, min(scheduled, request.num_tokens))
-        return self.create_kv_cache_blocks(new_blocks)
+        return self.create_kv_cache_blocks(taken)
 
     def _known(self, request: Request, tokens: int, num_external: int) -> int:
         """Tokens before the one computed next, the last one of a prompt that is loaded whole."""
@@ -299,10 +297,7 @@ class KVCacheManager:
         if not self.semantics.withdraw_uncaches:
             return
         for manager in self.coordinator.single_type_managers:
-            num_computed_blocks = request.num_computed_tokens // manager.block_size
-            table = manager.req_to_blocks.get(request.request_id, [])
-            for block in reversed(table[num_computed_blocks:]):
-                self.block_pool._maybe_evict_cached_block(block)
+            manager.uncache_behind(request.request_id, request.num_computed_tokens)
 
     def num_cached_blocks(self, request: Request) -> int:
         """Leading blocks of a request that were cached, or hit, where there is one group."""
@@ -322,13 +317,10 @@ class KVCacheManager:
         It is cached again when it is.
         """
         (manager,) = self.coordinator.single_type_managers
-        num_computed_blocks = request.num_computed_tokens // manager.block_size
-        num_cached = manager.num_cached_block.get(request.request_id, 0)
-        table = manager.req_to_blocks.get(request.request_id, [])
-        for block in reversed(table[num_computed_blocks:num_cached]):
-            self.block_pool._maybe_evict_cached_block(block)
-        if num_cached > num_computed_blocks:
-            manager.num_cached_block[request.request_id] = num_computed_blocks
+        request_id = request.request_id
+        num_computed_blocks = manager.uncache_behind(request_id, request.num_computed_tokens)
+        if manager.num_cached_block.get(request_id, 0) > num_computed_blocks:
+            manager.num_cached_block[request_id] = num_computed_blocks
 
     def remove_skipped_blocks(self, request_id: str, total_computed_tokens: int) -> None:
         """Give back the blocks that no later token needs."""

@@ -168,6 +168,8 @@ class Request:
     """Of the placeholders, those for drafts."""
     num_earlier_outputs = 0
     """Outputs to come of the time before a preemption, where a profile tells runs apart."""
+    last_sched_seq = 0
+    """The last step that computes it, where frees wait for steps: see sched/deferred_frees.py."""
 
     def __init__(
         self,
@@ -233,7 +235,6 @@ class Request:
         # Outputs in flight: those to append when they come, and those that a reset made worthless.
         self.num_output_placeholders = self.async_tokens_to_discard = 0
         self.num_in_flight_tokens = self.num_stale_output_tokens = 0  # see sched/later.py
-        self.last_sched_seq = 0  # see sched/deferred_frees.py
         self.drop_stale_output = False
         self.spec_token_ids: list[int] = []
 

@@ -14,7 +14,8 @@ from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.reader import Located, TraceReader
 from nullblock.conformance.trace.records import Error, Header, Update
 from nullblock.spec.kernel import Engines
-from nullblock.spec.profiles import Semantics, UnknownSwitch, profile, with_switches
+from nullblock.spec.profiles import Semantics, UnknownSwitch, profile
+from nullblock.spec.switches import with_switches
 
 YOUNG = 20_000
 """Objects made before the collector of cycles looks for some: a check makes next to none."""

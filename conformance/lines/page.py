@@ -7,7 +7,8 @@ from nullblock.conformance.engine import ALL_FEATURES
 from nullblock.conformance.lines.example import VECTORS
 from nullblock.conformance.lines.examples import EXAMPLES
 from nullblock.conformance.lines.extent import extent
-from nullblock.spec.profiles import PROFILES, differences, meaning, switches
+from nullblock.spec.profiles import PROFILES
+from nullblock.spec.switches import differences, meaning, switches
 
 PAGE = Path(__file__).with_name("LINES.md")
 RELEASES = tuple(name for name in PROFILES if name != "normative")

@@ -38,7 +38,6 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         _refuse_out_of_scope(model_runner_output)
         if self.defer_block_free and scheduler_output.num_scheduled_tokens:
             self.deferred_frees.came_back()
-        report = model_runner_output.kv_connector_output
         unloaded = self._take_back_unloaded(model_runner_output, scheduler_output)
         keeps_ended = self.connector is not None
         requests = self.requests
@@ -76,7 +75,7 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
             pooled = pooler_output[index] if pooler_output else None
             if not token_ids and pooled is None:
                 continue
-            status_before, stopped = request.status, False
+            was_running, stopped = request.status == RequestStatus.RUNNING, False
             if token_ids:
                 token_ids, stopped = self._update_request_with_output(request, token_ids, is_stale)
                 if request.structured_output_request is not None and token_ids:
@@ -87,14 +86,13 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
             reason = params = None
             if stopped:
                 reason, params = self._stop(request)
-                was_running = status_before == RequestStatus.RUNNING
                 (stopped_running if was_running else stopped_preempted).add(request)
             if token_ids or pooled is not None:
                 output = _engine_core_output(request, token_ids, pooled)
                 output.finish_reason, output.kv_transfer_params = reason, params
                 outputs[request.client_index].append(output)
         self._let_go(stopped_running, stopped_preempted)
-        if report is not None:
+        if (report := model_runner_output.kv_connector_output) is not None:
             self._finish_transfers(report, unloaded, outputs)
         self._publish_kv_cache_events()
         return self._by_client(outputs)

@@ -23,14 +23,8 @@ from nullblock.spec.explorer.result import Counterexample, Lasso
 from nullblock.spec.explorer.search import explore
 from nullblock.spec.explorer.story import Untold, tell
 from nullblock.spec.fields import PAUSED_ALL
-from nullblock.spec.profiles import (
-    NORMATIVE,
-    VLLM_0_22_1,
-    departures,
-    differences,
-    meaning,
-    switches,
-)
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, departures
+from nullblock.spec.switches import differences, meaning, switches
 
 SHORTEST = {
     "unfit-prompt": ("RUN-20", "add a; step"),

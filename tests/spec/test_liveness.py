@@ -31,12 +31,13 @@ from nullblock.spec.liveness.scopes import (
     TRIO,
 )
 from nullblock.spec.machine import schedule
-from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics, switches
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics
 from nullblock.spec.remote_departures import REMOTE_DEFECTS
 from nullblock.spec.rules import lookup, queues
 from nullblock.spec.session_departures import SESSION_DEFECTS
 from nullblock.spec.state import live
 from nullblock.spec.state_departures import STATE_DEFECTS
+from nullblock.spec.switches import switches
 from nullblock.spec.wait_departures import WAIT_DEFECTS
 
 PINNED = {
