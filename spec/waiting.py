@@ -22,6 +22,11 @@ def is_skipped(s: State, r: Value) -> Value:
     return s.skip[r] != 0
 
 
+def num_skipped(s: State) -> Value:
+    """How many stand in the skipped queue."""
+    return s.k.count("R", lambda r: is_skipped(s, r), by="skip")
+
+
 def is_put_aside(s: State, r: Value) -> Value:
     """Whether r stands where those stand who wait for something else than their turn: in the
     skipped queue, where there is one.
@@ -65,7 +70,7 @@ def next_in_line(s: State) -> Value:
     if s.k.priority:
         if holders_first(s):
             return s.k.first(
-                "R", lambda r: skipped_in_line(s, r), lambda r: s.k.order(r), by="held"
+                "R", lambda r: skipped_in_line(s, r), lambda r: s.k.order(r), by="holders"
             )
         return s.k.first("R", lambda r: in_line(s, r), lambda r: s.k.order(r), by="line")
     if both(two_queues(s), anybody_skipped(s)):
@@ -78,7 +83,7 @@ def is_next(s: State, r: Value) -> Value:
     if s.k.priority:
         if holders_first(s):
             return s.k.is_first(
-                "R", r, lambda q: skipped_in_line(s, q), lambda q: s.k.order(q), by="held"
+                "R", r, lambda q: skipped_in_line(s, q), lambda q: s.k.order(q), by="holders"
             )
         return s.k.is_first("R", r, lambda q: in_line(s, q), lambda q: s.k.order(q), by="line")
     if neg(two_queues(s)):

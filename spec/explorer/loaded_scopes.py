@@ -49,11 +49,10 @@ REMOTE_CHUNKS = Scope(
     _config(3, Group(attention_chunk_size=4)),
     (
         Template("a", (A, A, A, A), 2, remote=4, loads_over_steps=True),
-        Template("b", (A, A, A, A, A), 1, remote=4),
+        Template("b", (A, A, A, A, A, A), 1, remote=6),
     ),
     frozenset("load-begins load-ended load-within-a-step nulls-dropped left-behind".split()),
     halves=True,
-    aborts=False,
     lossy=True,
     every_rule=True,
 )

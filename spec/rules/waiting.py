@@ -9,7 +9,14 @@ from nullblock.spec.fields import GRAMMAR, IDLE, REMOTE
 from nullblock.spec.kernel import State, Value, both, ensure, neg, require, rule
 from nullblock.spec.sessions import awaits_grammar
 from nullblock.spec.state import is_tried
-from nullblock.spec.waiting import has_come, has_to_wait, is_skipped, num_adapters, two_queues
+from nullblock.spec.waiting import (
+    has_come,
+    has_to_wait,
+    is_skipped,
+    num_adapters,
+    num_skipped,
+    two_queues,
+)
 
 
 def enter_skipped(s: State, r: Value) -> None:
@@ -58,7 +65,7 @@ def leave_holders(s: State, r: Value) -> None:
 def open_gap(s: State) -> None:
     """Places in the queue, before all others, for those who leave the other one in this step."""
     if s.k.sem.holders_wait_apart:
-        s.gap = s.lo - s.k.count("R", lambda r: is_skipped(s, r), by="held")
+        s.gap = s.lo - num_skipped(s)
         s.lo = s.gap - 1
 
 

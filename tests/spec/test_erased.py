@@ -40,6 +40,7 @@ ELSEWHERE |= {"GROUP-30", "GROUP-31", "GROUP-32"}
 ELSEWHERE |= {"ENC-52", "ENC-54"}  # of encoder-decoder models, which no trace is of
 ELSEWHERE |= {"UPD-53"}  # and one client, that hears of no ends
 ELSEWHERE |= {rule.id for rule in RULES.values() if rule.id.startswith(("SESS-", "REMOTE-"))}
+ELSEWHERE |= {"PREEMPT-8"}
 # What judges traces is erased, and no trace has a session or a connector.
 
 RARE = {"PREEMPT-3", "ENC-13"}
