@@ -49,7 +49,7 @@ REMOTE_DEFECTS: tuple[DraftDefect, ...] = (
         "block that its window shows: the null block stands there",
         replace(_CONFIG, groups=(Group(sliding_window=3),)),
         (Template("a", (A,) * 4, 1, remote=4, loads_over_steps=True),),
-        "load-begins load-ended null-for-load",
+        "load-begins load-ended left-behind",
         {"every_rule": True},
     ),
     DraftDefect(
