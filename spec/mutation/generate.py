@@ -35,6 +35,7 @@ DECISIONS = (
     *(f"rules/{name}.py" for name in ("groups", "waiting", "encoder", "pooling", "sessions")),
     *("rules/loads.py", "rules/remote.py", "machine/remote.py", "remote.py"),
     *("loaded.py", "rules/loaded.py", "machine/loaded.py"),
+    *("deferred.py", "rules/deferred.py"),
     "rules/clients.py",
     *("state.py", "flight.py", "drafts.py", "later.py", "groups.py", "waiting.py"),
     *("hybrid.py", "encoder.py", "planning.py", "pooling.py", "sessions.py", "turns.py"),

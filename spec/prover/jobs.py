@@ -191,7 +191,7 @@ UNPROVED: dict[str, str] = {
             *("give_back", "wait_anew", "quit_for_good", "keep", "end_one_way", "let_kept_go"),
             *("forget_kept", "report_unloaded", "find_short", "claim", "lose_load", "lack"),
             *("start_over", "give_up_on", "mark_lacking", "uncache_lacking", "evict_lacking"),
-            *("take_to_load", "let_left_behind_go"),
+            *("take_to_load", "let_left_behind_go", "put_off", "take_back", "hold_off"),
             *(f"REMOTE-{n}" for n in (30, 31, 33, 37, 39, 53)),
         ),
         "the proofs are of engines without a KV connector; of those with one the explorer speaks",
