@@ -137,8 +137,18 @@ def loading() -> Any:
     return s
 
 
+def loadable() -> Any:
+    """A request runs on two groups beside a KV connector; two blocks of each are cached."""
+    settings = {"connector": True, "groups": (Group(), Group(sliding_window=9))}
+    s = new_state(replace(CONFIG, num_blocks=12, **settings))  # type: ignore[arg-type]
+    arrive(s, "a0", 5, 4)
+    step(s)
+    assert s.ncached[("a0", 0)] == s.ncached[("a0", 1)] == 2
+    return s
+
+
 def kept() -> Any:
-    """The same after an abort: the blocks are kept for the load, and to be sent."""
+    """The load of several steps after an abort: the blocks are kept for the load, and to be sent."""
     s = loading()
     events.abort(s, "a0")
     return s
@@ -359,6 +369,7 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "REMOTE-31": (loading, lambda s: put(invalid={s.tab["b1", 0]: 1})(s)),
     "REMOTE-39": (loading, put(tlen={"a0": 1})),
     "REMOTE-33": (kept, put(kept_for={"a0": 0})),
+    "REMOTE-53": (loadable, lambda s: s.ncached.update({("a0", 1): 1})),
     "REMOTE-37": (loaded_step, put(missing=frozenset({"b1"}))),
 }
 
