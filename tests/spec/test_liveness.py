@@ -123,6 +123,8 @@ def test_departures_that_starve_somebody_are_found(name: str) -> None:
     """
     if name == "sampled-twice":
         pytest.skip("30,000 states that starve nobody: nullblock explore --liveness takes them")
+    if name == "room-grows":
+        pytest.skip("it starves nobody, and grows for ever: there is a state for each size")
     (defect,) = (d for d in DEPARTURES if d.name == name)
     result = check(defect.scope, VLLM_0_22_1)
     assert (told(result.lasso) if result.lasso else None) == LASSOS.get(name)
