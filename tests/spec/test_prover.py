@@ -28,6 +28,7 @@ OPERATIONS = {
     *("evict_blocks", "pause"),
 }
 SEARCHED = ("GROUP-", "ENC-", "UPD-51", "UPD-52", "UPD-53", "OUT-20", "SESS-", "REMOTE-")
+SEARCHED += ("PREEMPT-8",)
 """What the explorer speaks of, and not the prover, by how it begins."""
 Change = Callable[[str, Any], None]
 OBLIGATIONS = 10_000
