@@ -148,7 +148,7 @@ def loadable() -> Any:
 
 
 def kept() -> Any:
-    """The load of several steps after an abort: the blocks are kept for the load, and to be sent."""
+    """The same load of several steps after an abort: blocks are kept for it, and to be sent."""
     s = loading()
     events.abort(s, "a0")
     return s
