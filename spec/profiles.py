@@ -147,6 +147,10 @@ class Semantics:
     """REMOTE-18: blocks that are kept for a load and to be sent go when both have ended; if False,
     when the first has, and the other report raises.
     """
+    loaded_blocks_come_back: bool = True
+    """REMOTE-46: where nobody runs who could be preempted, whoever waits with loaded blocks gives
+    them back; if False, it keeps them, and nobody goes on who lacks them.
+    """
     min_tokens_hold_stops: bool = True
     """UPD-4: below `min_tokens` neither eos nor a stop id stops a request; if False, that is left
     to the sampler.
@@ -289,6 +293,7 @@ VLLM_0_22_1 = Semantics(
     last_token_sees_back=False,
     hits_precede_loads=False,
     transfers_end_apart=False,
+    loaded_blocks_come_back=False,
 )
 VLLM_0_32_0 = Semantics(
     reject_unservable=False,
@@ -316,6 +321,7 @@ VLLM_0_32_0 = Semantics(
     last_block_cached_last=False,
     last_token_sees_back=False,
     transfers_end_apart=False,
+    loaded_blocks_come_back=False,
     min_tokens_hold_stops=False,
     tells_common_prefix=False,
     loads_leave_room=True,

@@ -4,6 +4,14 @@ from nullblock.conformance.engine import Feature
 from nullblock.conformance.lines.example import Example
 
 REMOTE_EXAMPLES: dict[str, Example] = {
+    "loaded_blocks_come_back": Example(
+        "defect-loads-hold-the-whole-pool",
+        "no block is taken from who waits; issue 45387, repaired in 0.32.0 by `loads_leave_room` "
+        "and `holders_wait_apart`",
+        "Nobody waits for ever. Whether what is promised to loads is always to be had depends on "
+        "who else is tried, and who first; that blocks come back does not.",
+        Feature.kv_connector,
+    ),
     "loads_leave_room": Example(
         "load-finds-no-room-beside-a-prompt",
         "Scheduler._inflight_prefill_reserved_blocks, _request_remaining_blocks",
