@@ -280,7 +280,7 @@ def _servable_there(
         ),
         _num_tokens_to_attend_to=lambda request: 0,
         _with_drafts=lambda num_slots: num_slots,
-        _most_blocks_held=lambda num_slots: None,
+        _most_blocks_held=lambda num_slots, attended: None,
         _num_sink_blocks=lambda: 0,
         max_num_scheduled_tokens=budget,
         scheduler_config=SimpleNamespace(
