@@ -5,6 +5,7 @@
     python tests/mutants/systematic.py [ENGINE…] --new   those of which nothing is known
     python tests/mutants/systematic.py --scopes SCOPE…   what nothing notices, in new scopes
     python tests/mutants/systematic.py --pages     only the pages, from what is kept
+    python tests/mutants/systematic.py --under-way   and the list of what is not looked at yet
 
 What was said of this text before is kept: a run that was broken off goes on. What was said of an
 earlier text is kept where the mutant's functions are as they were, and asked anew after what is
@@ -28,6 +29,7 @@ from nullblock.spec.zoo import page as zoo
 
 ROOT = Path(__file__).resolve().parents[2]
 MUTATION, ZOO = ROOT / "spec" / "MUTATION.md", ROOT / "spec" / "ZOO.md"
+UNDER_WAY = ROOT / "spec" / "mutation" / "under_way.py"
 
 
 def pages() -> dict[Path, str]:
@@ -44,6 +46,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--new", action="store_true")
     parser.add_argument("--scopes", nargs="+", metavar="SCOPE", default=[])
     parser.add_argument("--pages", action="store_true")
+    parser.add_argument("--under-way", action="store_true")
     args = parser.parse_args()
     unknown = [e for e in args.engines if e not in what]
     unknown += [s for s in args.scopes if s not in scopes()]
@@ -70,7 +73,9 @@ def main() -> int:
 
     if args.scopes:
         record_scopes(args.scopes, progress)
-    for engine in () if args.pages or args.scopes else wanted:
+    if args.under_way:
+        UNDER_WAY.write_text(page.under_way())
+    for engine in () if args.pages or args.scopes or args.under_way else wanted:
         if engine == "statements":
             record_statements(progress, only, args.new)
         else:
