@@ -90,8 +90,12 @@ class Grouped:
         return self.groups[self.group(t)].mamba
 
     def zeroed_of(self, t: Table) -> bool:
-        """Whether workers zero its blocks, beside Mamba layers: of plain full attention."""
+        """Whether workers zero its blocks, beside Mamba layers: of plain full attention, or of any
+        attention.
+        """
         group = self.groups[self.group(t)]
+        if self.config.semantics.windows_zeroed:
+            return not group.mamba
         return not (group.is_windowed or group.sink_len or group.cross)
 
     def cross_of(self, t: Table) -> bool:
