@@ -46,6 +46,7 @@ class Grouped:
         self.mamba = any(group.mamba for group in self.groups)
         self.aligns = any(group.aligned for group in self.groups)
         self.split = config.mamba_split
+        self.zeroes_windows = config.semantics.windows_zeroed
         self.sinks = config.has_sinks
         self.crosses = any(group.cross for group in self.groups)
         self.kept_beside = [group.num_speculative_blocks for group in self.groups]
@@ -94,7 +95,7 @@ class Grouped:
         attention.
         """
         group = self.groups[self.group(t)]
-        if self.config.semantics.windows_zeroed:
+        if self.zeroes_windows:
             return not group.mamba
         return not (group.is_windowed or group.sink_len or group.cross)
 
