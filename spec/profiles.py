@@ -167,6 +167,10 @@ class Semantics:
     """REMOTE-42: where a connector loads, blocks of a request that a step in flight computes are
     free when the output of that step has come, and nobody is preempted before for want of them.
     """
+    windows_zeroed: bool = False
+    """GROUP-26: beside Mamba layers workers zero what any attention takes; if False, what full
+    attention does.
+    """
     events_tell_origin: bool = False
     """OUT-8: events have fields for where a block lies, who owns it and whose session stored it;
     without a connector they are empty.
@@ -306,10 +310,9 @@ VLLM_0_32_0 = Semantics(
     drafts_for_running_only=False,
     adapters_keep_places=False,
     skipped_wait_apart=False,
-    # Sinks and Mamba layers are not followed in this line.
+    # Sinks and the Mamba mode align are not followed in this line.
     sinks_are_nobodys=False,
     short_chunks_go_on=False,
-    states_stay_within=False,
     sessions_keep_tokens=False,
     sessions_stay_queued=False,
     inputs_taken_back=False,
@@ -327,6 +330,7 @@ VLLM_0_32_0 = Semantics(
     loads_leave_room=True,
     unread_unloaded=True,
     freed_blocks_await_steps=True,
+    windows_zeroed=True,
     events_tell_origin=True,
     holders_wait_apart=True,
     pausing_sessions_keep_seats=True,

@@ -16,14 +16,15 @@ from nullblock.spec.profiles import Semantics
 
 FEATURES = CORE_FEATURES | {
     *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes),
-    *(Feature.mamba, Feature.sinks, Feature.cross_attention, Feature.encoder_decoder),
+    *(Feature.mamba, Feature.aligned_mamba, Feature.sinks),
+    *(Feature.cross_attention, Feature.encoder_decoder),
     *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
     *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts, Feature.pooling),
     Feature.clients,
     *(Feature.streaming, Feature.kv_connector),
 }
 """What the rules have."""
-KINDS_LET_GO_IN_PLACE = frozenset({"mamba", "sink"})
+KINDS_LET_GO_IN_PLACE = frozenset({"sink"})
 """Types of groups of which no rule says to which places in front they give blocks back."""
 
 
@@ -37,7 +38,7 @@ def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
         raise OutOfScope(what, "the reference has them", "config.groups")
     kinds = {group.type for group in config.groups}
     if semantics.freed_unhashed_first and kinds & KINDS_LET_GO_IN_PLACE:
-        what = "Mamba layers and sinks are out of scope with freed_unhashed_first"
+        what = "sinks are out of scope with freed_unhashed_first"
         raise OutOfScope(what, "the reference has them", "config.groups")
 
 

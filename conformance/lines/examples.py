@@ -7,7 +7,7 @@ beside them, in a folder of its own.
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.lines.example import Example
 from nullblock.conformance.lines.remote_examples import REMOTE_EXAMPLES
-from nullblock.conformance.lines.state_examples import STATE_EXAMPLES
+from nullblock.conformance.lines.state_examples import LATER_STATE_EXAMPLES, STATE_EXAMPLES
 
 EXAMPLES: dict[str, Example] = {
     "reject_unservable": Example(
@@ -221,6 +221,7 @@ EXAMPLES: dict[str, Example] = {
         "The number is right and cheap, and cascade attention has nothing else to go by.",
     ),
     **REMOTE_EXAMPLES,
+    **LATER_STATE_EXAMPLES,
     "events_tell_origin": Example(
         "events-of-every-kind",
         "BlockStored.locality, ownership, session_id",

@@ -180,7 +180,13 @@ def test_a_defect_of_the_later_line_is_noticed(
     [
         ({"encoder": {"is_encoder_decoder": True}}, "encoder-decoder"),
         ({"encoder": {"external": []}}, "an encoder connector"),
-        ({"groups": [{"type": "full"}, {"type": "mamba"}]}, "Mamba layers"),
+        (
+            {"groups": [{"type": "full"}, {"type": "mamba", "mamba_cache_mode": "align"}]},
+            "the Mamba mode align",
+        ),
+        ({"groups": [{"type": "sink", "sink_len": 16}]}, "attention sinks"),
+        ({"groups": [{"type": "full", "block_size": 8}, {"type": "mamba"}]}, "another size"),
+        ({"connector": LOADS, "groups": [{"type": "mamba"}]}, "a KV connector beside"),
         (
             {"connector": LOADS, "groups": [{"type": "sliding_window", "sliding_window": 4}]},
             "a KV connector beside several groups, or windows",
