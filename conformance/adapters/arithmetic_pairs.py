@@ -2,7 +2,6 @@
 
 Of two functions of one signature CrossHair is asked whether they agree, exceptions included; what
 they do not take they refuse in the same way.
-
 PYTEST_DONT_REWRITE: an assertion that pytest rewrites has paths of its own.
 """
 
