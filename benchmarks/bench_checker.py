@@ -1,12 +1,13 @@
 """The trace checker beside the real vLLM 0.22.1 that made the steps: one table, with ratios.
 
-    python benchmarks/bench_checker.py [--rounds N] [--quick | --million]
+    python benchmarks/bench_checker.py [--rounds N] [--quick | --million | --connector]
 
 The real one plays decodes in a subprocess (``decodes.py``), under the interpreter named by
 NULLBLOCK_ORACLE_PYTHON or else ``.oracle/bin/python``: once to be timed, once more with the
 recorder. ``nullblock check`` then judges that recording, reading and all preparation included,
 in a process of its own. The two take turns; a figure is the best of the rounds, in seconds of CPU
-time, so that other programs on the machine count little. Compare ratios, not microseconds.
+time, so that other programs on the machine count little. Compare ratios, not microseconds. Rows
+with a connector are of an engine whose requests are loaded from a remote side, and sent there.
 """
 
 import argparse
@@ -24,15 +25,19 @@ from bench_reference import HERE, oracle_python
 from rich.console import Console
 from rich.table import Table
 
-MILLION = ((256, 4_000, 1),)
-"""Requests running side by side, steps, steps in flight: a million request-steps."""
-BATCHES = (
-    *((32, 1_000, 1), (32, 1_000, 2), (32, 16_000, 1)),
-    *((256, 1_000, 1), (256, 1_000, 2), *MILLION, (1024, 1_000, 1)),
+MILLION = ((256, 4_000, 1, ""),)
+"""Requests running side by side, steps, steps in flight, option: a million request-steps."""
+CONNECTOR = tuple(
+    (running, 1_000, depth, "--connector") for running in (64, 256) for depth in (1, 2)
 )
-WIDTH = 132
+BATCHES = (
+    *((32, 1_000, 1, ""), (32, 1_000, 2, ""), (32, 16_000, 1, "")),
+    *((256, 1_000, 1, ""), (256, 1_000, 2, ""), *MILLION, (1024, 1_000, 1, "")),
+    *CONNECTOR,
+)
+WIDTH = 144
 """Columns of text that the table needs."""
-QUICK = ((32, 1_000, 1), (256, 200, 1), (256, 200, 2))
+QUICK = ((32, 1_000, 1, ""), (256, 200, 1, ""), (256, 200, 2, ""), (64, 200, 1, "--connector"))
 
 
 def measured(command: list[Any]) -> dict[str, Any]:
@@ -69,9 +74,10 @@ def peak_mib() -> float:
     return kib / (2**20 if sys.platform == "darwin" else 2**10)
 
 
-def row(python: Path, running: int, steps: int, depth: int, rounds: int) -> list[str]:
+def row(python: Path, rounds: int, running: int, steps: int, depth: int, option: str) -> list[str]:
     """One batch: play it, record it, check the recording."""
     play = [python, "-B", HERE / "decodes.py", running, steps, depth]
+    play += [option] if option else []
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.jsonl"
         measured([*play, trace])
@@ -86,7 +92,7 @@ def row(python: Path, running: int, steps: int, depth: int, rounds: int) -> list
     return [
         str(running),
         f"{steps:,}",
-        "ahead" if depth > 1 else "in step",
+        ("ahead" if depth > 1 else "in step") + (", connector" if option else ""),
         f"{many:,.0f}",
         f"{real / many * 1e6:.2f}",
         f"{mine / many * 1e6:.2f}",
@@ -105,6 +111,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="short runs: a look, no figures")
     parser.add_argument("--million", action="store_true", help="one run of so many request-steps")
+    parser.add_argument("--connector", action="store_true", help="only those rows")
     parser.add_argument("--judge", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.judge is not None:
@@ -130,8 +137,8 @@ def main() -> None:
     ):
         table.add_column(column, justify="right")
     batches = QUICK if arguments.quick else MILLION if arguments.million else BATCHES
-    for running, steps, depth in batches:
-        table.add_row(*row(python, running, steps, depth, arguments.rounds))
+    for batch in CONNECTOR if arguments.connector else batches:
+        table.add_row(*row(python, arguments.rounds, *batch))
     console = Console()
     console.width = max(console.width, WIDTH)
     console.print(table)

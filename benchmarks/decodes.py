@@ -1,13 +1,18 @@
 """Plays decodes on the real vLLM 0.22.1 and prints how long its scheduler took, in seconds.
 
-    python benchmarks/decodes.py RUNNING STEPS DEPTH [TRACE]
+    python benchmarks/decodes.py RUNNING STEPS DEPTH [TRACE] [--connector]
 
 Runs where vLLM is. RUNNING requests decode side by side; one that ends is followed by a new one
 at once, as in a service that is kept busy. DEPTH steps are in flight: scheduling is in step with
 one, ahead with more. With TRACE the recorder writes along. The engine's own calls are timed,
 nothing else: no arrivals, no sampling.
+
+With --connector the engine has a KV connector, as where prefills and decodes are apart: of every
+four requests two are loaded over some steps, one within its first, and the fourth computes its
+prompt; the blocks of every second one are kept after its end, until they are sent.
 """
 
+import argparse
 import json
 import os
 import sys
@@ -21,13 +26,65 @@ BLOCK_SIZE = 16
 PROMPT_TOKENS = 100
 OUTPUTS = (64, 1024)
 """The shortest and the longest answer, in tokens."""
+TRANSFER = 3
+"""Steps that a load takes, or a send."""
+
+
+class Remote:
+    """A KV connector and the workers behind it."""
+
+    def __init__(self) -> None:
+        from played import make_connector
+
+        self.connector = make_connector({"async": [], "delay_free": []})
+        self.connector.loads_async, self.connector.delays_free = set(), set()
+        self.ends: dict[int, tuple[set[str], set[str]]] = {}
+        """By step, whose loads end then, and whose sends."""
+        self.step = 0
+        begun, ended = self.connector.update_state_after_alloc, self.connector.request_finished
+        self.connector.update_state_after_alloc = lambda *call: begun(*self.loads(*call))
+        self.connector.request_finished = lambda *call: ended(*self.sends(*call))
+
+    def arrives(self, name: str, number: int, length: int) -> None:
+        """What the remote side holds of a request, and what becomes of its blocks."""
+        if number % 4:
+            self.connector.matched[name] = length
+        if number % 4 > 1:
+            self.connector.loads_async.add(name)
+        if number % 2:
+            self.connector.delays_free.add(name)
+
+    def loads(self, request: Any, blocks: Any, num_external: int) -> tuple[Any, Any, int]:
+        """A load begins, if there is anything to load; if it takes steps, its end is noted."""
+        if num_external and request.request_id in self.connector.loads_async:
+            self.end(0, request.request_id)
+        return request, blocks, num_external
+
+    def sends(self, request: Any, block_ids: Any) -> tuple[Any, Any]:
+        """A request has ended."""
+        if request.request_id in self.connector.delays_free:
+            self.end(1, request.request_id)
+        return request, block_ids
+
+    def end(self, way: int, name: str) -> None:
+        """Note when a transfer ends."""
+        self.ends.setdefault(self.step + TRANSFER, (set(), set()))[way].add(name)
+
+    def report(self) -> Any:
+        """What workers report with the output of a step."""
+        from vllm.v1.outputs import KVConnectorOutput
+
+        self.step += 1
+        received, sent = self.ends.pop(self.step, (None, None))
+        return KVConnectorOutput(finished_recving=received, finished_sending=sent)
 
 
 class Service:
     """Clients and a model around a scheduler, all of them deterministic."""
 
-    def __init__(self, scheduler: Any, hasher: Any, depth: int) -> None:
+    def __init__(self, scheduler: Any, hasher: Any, depth: int, remote: Remote | None) -> None:
         self.scheduler, self.hasher, self.depth = scheduler, hasher, depth
+        self.remote = remote
         self.in_flight: deque[tuple[Any, Any]] = deque()
         self.count = 0
         self.seconds = self.request_steps = 0.0
@@ -43,6 +100,8 @@ class Service:
         shortest, longest = OUTPUTS
         answer = shortest + number * 2654435761 % (longest - shortest)
         parameters = SamplingParams(max_tokens=answer, ignore_eos=True)
+        if self.remote is not None:
+            self.remote.arrives(f"request-{number}", number, length)
         self.scheduler.add_request(
             Request(
                 request_id=f"request-{number}",
@@ -76,45 +135,74 @@ class Service:
     def update(self) -> None:
         """The output of the oldest step in flight, timed."""
         decided, sampled = self.in_flight.popleft()
+        if self.remote is not None:
+            sampled.kv_connector_output = self.remote.report()
         start = time.process_time()
         self.scheduler.update_from_output(decided, sampled)
         self.seconds += time.process_time() - start
 
 
-def main() -> None:
-    """Play, and print the figures as JSON."""
-    running, steps, depth = map(int, sys.argv[1:4])
-    sys.path[:0] = [str(ROOT / "tests" / "oracle"), str(ROOT / ".src")]
+def connected(kind: type, remote: Remote | None) -> type:
+    """A scheduler of that kind which has that connector from the start, so that a recorder sees
+    it.
+    """
+    if remote is None:
+        return kind
+
+    def make(self: Any, *args: Any, **kwargs: Any) -> None:
+        kind.__init__(self, *args, **kwargs)  # type: ignore[misc]
+        self.connector = remote.connector
+
+    return type(kind.__name__, (kind,), {"__init__": make, "__module__": kind.__module__})
+
+
+def play(options: argparse.Namespace) -> Service:
+    """Play to the end."""
     import setup_engine
-    import torchless
+    from vllm.v1.core.sched import async_scheduler, scheduler
 
-    torchless.install()
-    if len(sys.argv) > 4:
-        os.environ["NULLBLOCK_TRACE"] = sys.argv[4]
-        from vllm.v1.core.sched import async_scheduler
-        from vllm.v1.core.sched import scheduler as vllm_scheduler
+    remote = Remote() if options.connector else None
+    kind = async_scheduler.AsyncScheduler if options.depth > 1 else scheduler.Scheduler
+    kind = connected(kind, remote)
+    if options.trace is not None:
+        os.environ["NULLBLOCK_TRACE"] = options.trace
+        from nullblock.conformance.adapters.vllm import recorder
 
-        from nullblock.conformance.adapters import vllm as recorders
-
-        vllm_scheduler.Scheduler = recorders.RecordingScheduler
-        async_scheduler.AsyncScheduler = recorders.RecordingAsyncScheduler
+        kind = recorder.recording(kind)
+    scheduler.Scheduler = async_scheduler.AsyncScheduler = kind
     config = {
         "block_size": BLOCK_SIZE,
-        "num_blocks": 1 + running * (1 + (PROMPT_TOKENS + OUTPUTS[1]) // BLOCK_SIZE),
-        "max_num_batched_tokens": max(2048, 2 * running),
-        "max_num_seqs": running,
+        "num_blocks": 1 + options.running * (2 + (PROMPT_TOKENS + OUTPUTS[1]) // BLOCK_SIZE),
+        "max_num_batched_tokens": max(2048, 2 * options.running),
+        "max_num_seqs": options.running,
         "max_model_len": 8192,
-        "async_scheduling": depth > 1,
+        "async_scheduling": options.depth > 1,
     }
-    scheduler, hasher = setup_engine.build({**setup_engine.DEFAULTS, **config})
-    service = Service(scheduler, hasher, depth)
-    for _ in range(steps):
-        while len(scheduler.running) + len(scheduler.waiting) < running:
+    made, hasher = setup_engine.build({**setup_engine.DEFAULTS, **config})
+    service = Service(made, hasher, options.depth, remote)
+    for _ in range(options.steps):
+        while made.get_num_unfinished_requests() < options.running:
             service.add()
         service.step()
     while service.in_flight:
         service.update()
-    scheduler.shutdown()
+    made.shutdown()
+    return service
+
+
+def main() -> None:
+    """Play, and print the figures as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name in ("running", "steps", "depth"):
+        parser.add_argument(name, type=int)
+    parser.add_argument("trace", nargs="?")
+    parser.add_argument("--connector", action="store_true")
+    options = parser.parse_intermixed_args()
+    sys.path[:0] = [str(ROOT / "tests" / "oracle"), str(ROOT / ".src")]
+    import torchless
+
+    torchless.install()
+    service = play(options)
     json.dump({"seconds": service.seconds, "request_steps": service.request_steps}, sys.stdout)
 
 

@@ -26,6 +26,7 @@ class Feature(enum.StrEnum):
     block_sizes = "KV cache groups with blocks of several sizes, or of several hashes"
     mamba = "Mamba layers"
     sinks = "attention sinks"
+    cross_attention = "cross-attention"
     groups = (
         "KV cache groups beyond attention, sinks and Mamba layers, or an EAGLE-like method beside "
         "other groups than full attention and one kind more, with blocks of one size"
@@ -41,6 +42,7 @@ class Feature(enum.StrEnum):
     evict = "evicting named blocks"
     unchecked_input = "input that a front end refuses"
     encoder_inputs = "encoder inputs"
+    encoder_decoder = "an encoder-decoder model"
     prompt_embeds = "prompts that are embeddings"
     pooling = "pooling requests"
     clients = "several clients"
@@ -75,6 +77,7 @@ CORE_FEATURES = (
     - WAITS
     - {Feature.drafts, Feature.silence, Feature.windows, Feature.hybrid}
     - {Feature.block_sizes, Feature.mamba, Feature.sinks, Feature.groups}
+    - {Feature.cross_attention, Feature.encoder_decoder}
 )
 """Those that concern one full-attention group and nothing beside it."""
 

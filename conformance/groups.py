@@ -10,7 +10,8 @@ from nullblock.spec.machine.output import Blocks
 
 _NEEDS = {"sliding_window": "sliding_window", "chunked_local": "chunk", "sink": "sink_len"}
 """The key that a group of that type cannot do without."""
-KNOWN = ("full", "sink", "sliding_window", "chunked_local", "mamba")
+CROSS = "cross_attention"
+KNOWN = ("full", "sink", "sliding_window", "chunked_local", "mamba", CROSS)
 FULL = ("full", "sink")
 """Those in which a token sees all that is before it."""
 """The types of groups that may be beside each other: in which a token sees what is before it, the
@@ -56,6 +57,7 @@ def are_alone(config: Config) -> bool:
 def are_hybrid(config: Config) -> bool:
     """Whether there are several groups, of attention or Mamba layers, with blocks of one size, and
     no chunk ends within a block; beside an EAGLE-like method, full attention and one kind more.
+    Cross-attention is among them without prefix caching: vLLM raises at the first lookup.
     """
     return _are_known(config) and not _are_sized(config)
 
@@ -73,6 +75,8 @@ def _are_sized(config: Config) -> bool:
 def _are_known(config: Config) -> bool:
     return (
         len(config.groups) > 1
+        and not (config.enable_prefix_caching and has(config, CROSS))
+        and any(group.type != CROSS for group in config.groups)
         and all(group.type in KNOWN for group in config.groups)
         and not _are_surprising(config)
         and _agree_in_turn(config)

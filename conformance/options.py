@@ -10,7 +10,8 @@ import typer
 
 from nullblock.conformance.console import usage_error
 from nullblock.conformance.engines import DeviceName, EngineName
-from nullblock.spec.profiles import PROFILES, Semantics, UnknownSwitch, profile, with_switches
+from nullblock.spec.profiles import PROFILES, Semantics, UnknownSwitch, profile
+from nullblock.spec.switches import with_switches
 
 NORMATIVE = "normative"
 """What a command follows unless it is told otherwise."""

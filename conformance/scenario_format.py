@@ -90,6 +90,8 @@ class Connector(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether it takes the blocks of several cache groups."""
     failure_policy: Literal["recompute", "fail"] = "recompute"
     """What becomes of requests whose blocks were not loaded."""
+    kv_role: Literal["kv_producer", "kv_consumer", "kv_both"] | UnsetType = UNSET
+    """What it is there for; unset: both. Lines after 0.22.1 ask whether it loads."""
 
 
 class Grammar(Struct, frozen=True, forbid_unknown_fields=True):
@@ -161,6 +163,13 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def max_concurrent_batches(self) -> int:
         """Steps that may be in flight at once."""
         return self.queue_depth if self.async_scheduling else 1
+
+    @property
+    def loads_beside_steps(self) -> bool:
+        """Whether a connector loads while several steps may be in flight."""
+        overlap = self.max_concurrent_batches > 1 or self.pipeline_parallel_size > 1
+        loads = self.connector is not None and self.connector.kv_role != "kv_producer"
+        return overlap and loads
 
     @property
     def has_clients(self) -> bool:

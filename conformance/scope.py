@@ -81,6 +81,7 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.block_sizes, "groups", groups.are_mixed(config)),
         (Feature.mamba, "groups", groups.has(config, "mamba")),
         (Feature.sinks, "groups", groups.has(config, "sink")),
+        (Feature.cross_attention, "groups", groups.has(config, "cross_attention")),
         (Feature.groups, "groups", groups.are_other(config)),
         (Feature.priority, "policy", config.policy == "priority"),
         (Feature.prefix_caching, "enable_prefix_caching", config.enable_prefix_caching),
@@ -89,6 +90,7 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.lora_cap, "max_loras", config.max_loras is not None),
         (Feature.kv_connector, "connector", config.connector is not None),
         (Feature.encoder_inputs, "encoder", bool(config.encoder)),
+        (Feature.encoder_decoder, "encoder", _is_encoder_decoder(config)),
         (Feature.clients, "include_finished_set", config.has_clients),
         (Feature.v2_model_runner, "use_v2_model_runner", config.use_v2_model_runner),
         (Feature.drafts, "num_spec_tokens", config.num_spec_tokens > 0),
@@ -98,6 +100,10 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
     for feature, key, is_used in switches:
         if is_used:
             yield feature, f"config.{key}"
+
+
+def _is_encoder_decoder(config: Config) -> bool:
+    return bool(config.encoder and config.encoder.is_encoder_decoder)
 
 
 def _asked(event: Event, config: Config, ids: Collection[str]) -> Iterator[Feature]:

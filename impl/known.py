@@ -1,6 +1,7 @@
 """Which decision switches the fast engine knows both values of; the others it refuses by name."""
 
-from nullblock.spec.profiles import NORMATIVE, PROFILES, Semantics, switches
+from nullblock.spec.profiles import NORMATIVE, PROFILES, Semantics
+from nullblock.spec.switches import switches
 
 ONE_VALUE = (
     "min_tokens_hold_stops",

@@ -86,27 +86,22 @@ class SingleTypeKVCacheManager(ABC):
         kept = new_computed_blocks[max(0, num_skipped - num_owned) :]
         return max(num_required - there, 0) + _num_free(kept)
 
-    def allocate_new_computed_blocks(
-        self,
-        request_id: str,
-        new_computed_blocks: Sequence[KVCacheBlock],
-        num_local_computed_tokens: int,
-        num_external_computed_tokens: int,
-    ) -> None:
-        """Start the request's table: nulls for what is skipped, the hits, what will be loaded."""
+    def adopt_hits(
+        self, request_id: str, new_computed_blocks: Sequence[KVCacheBlock], num_known: int
+    ) -> bool:
+        """Start the request's table: nulls for what is skipped, the hits; whether it had none yet.
+
+        Args:
+            num_known: tokens before the one that is computed next.
+        """
         if request_id in self.num_cached_block:
             assert not new_computed_blocks
-            return
+            return False
         table = self.req_to_blocks[request_id]
         assert not table
-        num_tokens = num_local_computed_tokens + num_external_computed_tokens
-        num_skipped_tokens = self.get_num_skipped_tokens(num_tokens)
-        num_skipped = num_skipped_tokens // self.block_size
+        num_skipped = self.get_num_skipped_tokens(num_known) // self.block_size
         if num_skipped > 0:
             new_computed_blocks = new_computed_blocks[num_skipped:]
-            num_external_computed_tokens = min(
-                num_tokens - num_skipped_tokens, num_external_computed_tokens
-            )
             table.extend([self._null_block] * num_skipped)
         if self.enable_caching:
             self.block_pool.touch(new_computed_blocks)
@@ -114,7 +109,14 @@ class SingleTypeKVCacheManager(ABC):
             assert not new_computed_blocks
         table.extend(new_computed_blocks)
         self.num_cached_block[request_id] = len(table)
-        if num_external_computed_tokens > 0:
+        return True
+
+    def take_to_load(self, request_id: str, num_tokens: int, num_known: int) -> None:
+        """Take blocks for the tokens that a connector loads, up to the last of ``num_tokens``, if
+        any of them is seen.
+        """
+        if num_tokens > self.get_num_skipped_tokens(num_known):
+            table = self.req_to_blocks[request_id]
             self._extend(table, cdiv(num_tokens, self.block_size) - len(table))
 
     def allocate_new_blocks(
@@ -213,6 +215,16 @@ class SingleTypeKVCacheManager(ABC):
             removed.append(table[index])
             table[index] = self._null_block
         self.block_pool.free_blocks(removed)
+
+    def uncache_behind(self, request_id: str, num_computed_tokens: int) -> int:
+        """Uncache every block of a request that is not wholly computed, last first.
+
+        The number of those that are is returned.
+        """
+        num_computed_blocks = num_computed_tokens // self.block_size
+        for block in reversed(self.req_to_blocks.get(request_id, [])[num_computed_blocks:]):
+            self.block_pool._maybe_evict_cached_block(block)
+        return num_computed_blocks
 
     def get_num_skipped_tokens(self, num_computed_tokens: int) -> int:
         """How many leading tokens nobody needs once so many are computed."""

@@ -15,15 +15,12 @@ class CrossAttentionManager(SingleTypeKVCacheManager):
     Prefix caching does not go with it: vLLM switches it off for such models, and raises here.
     """
 
-    def allocate_new_computed_blocks(
-        self,
-        request_id: str,
-        new_computed_blocks: Sequence[KVCacheBlock],
-        num_local_computed_tokens: int,
-        num_external_computed_tokens: int,
-    ) -> None:
-        """Nothing: no hit concerns this group."""
+    def adopt_hits(
+        self, request_id: str, new_computed_blocks: Sequence[KVCacheBlock], num_known: int
+    ) -> bool:
+        """False: no hit concerns this group."""
         assert not new_computed_blocks
+        return False
 
     def cache_blocks(
         self, request: Request, num_tokens: int, alignment_tokens: int | None = None

@@ -169,8 +169,8 @@ class EncoderDecoderCacheManager(EncoderCacheManager):
         to_free: those of the step before.
     """
 
-    def __init__(self, cache_size: int) -> None:
-        super().__init__(cache_size)
+    def __init__(self, cache_size: int, semantics: Semantics = VLLM_0_22_1) -> None:
+        super().__init__(cache_size, semantics)
         self.allocated: list[str] = []
         self.to_free: list[str] = []
 
@@ -207,15 +207,18 @@ class EncoderDecoderCacheManager(EncoderCacheManager):
         return set(range(len(request.mm_features)))
 
     def free_encoder_input(self, request: Request, input_id: int) -> None:
-        """Give the item's room back.
+        """Nothing: the next step has all the room.
 
-        Inherited from vLLM: it is given back at every call, whether or not it was taken, and
+        In vLLM the item's room is given back at every call, whether or not it was taken, and
         callers call in every step of a request. The room grows without end (upstream issue 55733).
         """
-        self.num_free_slots += request.get_num_encoder_embeds(input_id)
+        if not self.semantics.item_room_returns_once:
+            self.num_free_slots += request.get_num_encoder_embeds(input_id)
 
     def get_freed_mm_hashes(self) -> list[str]:
         """What the step before the last one had computed."""
+        if self.semantics.item_room_returns_once:
+            self.num_free_slots = self.cache_size
         to_free, self.to_free, self.allocated = self.to_free, self.allocated, []
         return to_free
 

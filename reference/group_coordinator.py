@@ -8,7 +8,10 @@ from nullblock.reference.cross_attention import CrossAttentionManager
 from nullblock.reference.kv_cache_interface import KVCacheConfig
 from nullblock.reference.kv_cache_utils import BlockHash, KVCacheBlock
 from nullblock.reference.request import Request
-from nullblock.reference.single_type_kv_cache_manager import get_manager_for_kv_cache_spec
+from nullblock.reference.single_type_kv_cache_manager import (
+    SingleTypeKVCacheManager,
+    get_manager_for_kv_cache_spec,
+)
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 GroupBlocks = tuple[Sequence[KVCacheBlock], ...]
@@ -99,12 +102,27 @@ class KVCacheCoordinator(ABC):
         new_computed_blocks: GroupBlocks,
         num_local_computed_tokens: int,
         num_external_computed_tokens: int,
+        num_known: int,
     ) -> None:
-        """Start the request's tables with the blocks that were hit."""
+        """Start the request's tables with the blocks that were hit, and those to load into.
+
+        vLLM 0.22.1 does both group by group: a group may be given a block that a later one hits
+        (upstream 33775).
+
+        Args:
+            num_known: tokens before the one that is computed next.
+        """
+        num_tokens = num_local_computed_tokens + num_external_computed_tokens
+        apart = self.block_pool.semantics.hits_precede_loads
+        fresh: list[SingleTypeKVCacheManager] = []
         for manager, hits in zip(self.single_type_managers, new_computed_blocks, strict=True):
-            manager.allocate_new_computed_blocks(
-                request_id, hits, num_local_computed_tokens, num_external_computed_tokens
-            )
+            if manager.adopt_hits(request_id, hits, num_known) and num_external_computed_tokens:
+                if apart:
+                    fresh.append(manager)
+                else:
+                    manager.take_to_load(request_id, num_tokens, num_known)
+        for manager in fresh:
+            manager.take_to_load(request_id, num_tokens, num_known)
 
     def allocate_new_blocks(
         self,

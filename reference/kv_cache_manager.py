@@ -162,6 +162,7 @@ class KVCacheManager:
         num_encoder_tokens: int = 0,
         full_sequence_must_fit: bool = False,
         has_scheduled_reqs: bool = True,
+        reserved_blocks: int = 0,
     ) -> KVCacheBlocks | None:
         """New blocks for the tokens of this step, the hits left out; None if they are not there.
 
@@ -178,6 +179,7 @@ class KVCacheManager:
             num_encoder_tokens: what cross-attention layers need slots for.
             full_sequence_must_fit: also refuse if all the request's tokens would not fit.
             has_scheduled_reqs: others run, so that whoever waits leaves the watermark free.
+            reserved_blocks: what has to stay free besides, once the slots are given.
 
         Raises:
             ValueError: there is nothing to compute, and nothing to load.
@@ -190,36 +192,40 @@ class KVCacheManager:
         scheduled = computed + num_new_tokens
         slots = min(scheduled + num_lookahead_tokens, self.max_model_len)
         verified = self._verified(request, uncapped)
+        known = self._known(request, uncapped, num_external_computed_tokens)
         if new_computed_blocks is None and not full_sequence_must_fit:
             if self._is_covered(request, verified, slots, scheduled):
                 return self.empty_kv_cache_blocks
 
-        request_id = request.request_id
-        coordinator, pool = self.coordinator, self.block_pool
+        request_id, coordinator, pool = request.request_id, self.coordinator, self.block_pool
         headroom = self._headroom(request, has_scheduled_reqs) if self.watermark_blocks else 0
         hits = (new_computed_blocks or self.empty_kv_cache_blocks).blocks
         if full_sequence_must_fit:
-            needed = self._needed_whole(request, hits, num_encoder_tokens, computed)
+            needed = self._needed_whole(request, hits, num_encoder_tokens, known)
             if needed + headroom > pool.get_num_free_blocks():
                 return None
         coordinator.remove_skipped_blocks(request_id, verified)
         needed = coordinator.get_num_blocks_to_allocate(
-            request_id, slots, hits, num_encoder_tokens, uncapped, scheduled
+            request_id, slots, hits, num_encoder_tokens, known, scheduled
         )
-        if needed + headroom > pool.get_num_free_blocks():
+        if needed + headroom + reserved_blocks > pool.get_num_free_blocks():
             return None
 
         if hits is not self.empty_kv_cache_blocks.blocks or num_external_computed_tokens > 0:
             coordinator.allocate_new_computed_blocks(
-                request_id, hits, local, num_external_computed_tokens
+                request_id, hits, local, num_external_computed_tokens, known
             )
-        new_blocks = coordinator.allocate_new_blocks(
-            request_id, slots, scheduled, num_encoder_tokens
-        )
+        taken = coordinator.allocate_new_blocks(request_id, slots, scheduled, num_encoder_tokens)
         if self.enable_caching and not delay_cache_blocks:
             # Lookahead slots hold drafts, which may be rejected: only real tokens are cached.
             coordinator.cache_blocks(request, min(scheduled, request.num_tokens))
-        return self.create_kv_cache_blocks(new_blocks)
+        return self.create_kv_cache_blocks(taken)
+
+    def _known(self, request: Request, tokens: int, num_external: int) -> int:
+        """Tokens before the one computed next, the last one of a prompt that is loaded whole."""
+        if num_external and self.semantics.last_token_sees_back:  # not so in vLLM
+            return min(tokens, request.num_tokens - 1)
+        return tokens
 
     def _verified(self, request: Request, computed: int) -> int:
         """Of so many computed tokens those that stay so, whatever becomes of drafts in flight.
@@ -238,12 +244,12 @@ class KVCacheManager:
         request: Request,
         hits: tuple[Sequence[KVCacheBlock], ...],
         num_encoder_tokens: int,
-        computed: int,
+        known: int,
     ) -> int:
         """Free blocks that all the request's tokens would take."""
-        whole = min(request.num_tokens, self.max_model_len)
+        whole, known = (min(n, self.max_model_len) for n in (request.num_tokens, known))
         return self.coordinator.get_num_blocks_to_allocate(
-            request.request_id, whole, hits, num_encoder_tokens, computed, whole, True
+            request.request_id, whole, hits, num_encoder_tokens, known, whole, True
         )
 
     def _headroom(self, request: Request, has_scheduled_reqs: bool) -> int:
@@ -276,6 +282,12 @@ class KVCacheManager:
         """Give the request's blocks back, last first."""
         self.coordinator.free(request.request_id)
 
+    def pop_blocks_for_free(self, request: Request) -> list[KVCacheBlock]:
+        """Take the request's table, which the caller gives back, last block first."""
+        (tables,) = self.coordinator.single_type_managers
+        tables.num_cached_block.pop(request.request_id, None)
+        return tables.req_to_blocks.pop(request.request_id, [])
+
     def withdraw(self, request: Request) -> None:
         """Uncache what this step would have filled for a request that is taken out of it.
 
@@ -285,15 +297,19 @@ class KVCacheManager:
         if not self.semantics.withdraw_uncaches:
             return
         for manager in self.coordinator.single_type_managers:
-            num_computed_blocks = request.num_computed_tokens // manager.block_size
-            table = manager.req_to_blocks.get(request.request_id, [])
-            for block in reversed(table[num_computed_blocks:]):
-                self.block_pool._maybe_evict_cached_block(block)
+            manager.uncache_behind(request.request_id, request.num_computed_tokens)
 
     def num_cached_blocks(self, request: Request) -> int:
         """Leading blocks of a request that were cached, or hit, where there is one group."""
         (manager,) = self.coordinator.single_type_managers
         return manager.num_cached_block.get(request.request_id, 0)
+
+    def lacks_window(self, request: Request, num_known: int) -> bool:
+        """Whether a block is null that the token behind so many sees, where there is one group."""
+        (manager,) = self.coordinator.single_type_managers
+        first = manager.get_num_skipped_tokens(num_known) // manager.block_size
+        table = manager.req_to_blocks.get(request.request_id, [])
+        return first < len(table) and table[first].is_null
 
     def uncache(self, request: Request) -> None:
         """Uncache all that was not computed, last block first, where there is one group.
@@ -301,13 +317,10 @@ class KVCacheManager:
         It is cached again when it is.
         """
         (manager,) = self.coordinator.single_type_managers
-        num_computed_blocks = request.num_computed_tokens // manager.block_size
-        num_cached = manager.num_cached_block.get(request.request_id, 0)
-        table = manager.req_to_blocks.get(request.request_id, [])
-        for block in reversed(table[num_computed_blocks:num_cached]):
-            self.block_pool._maybe_evict_cached_block(block)
-        if num_cached > num_computed_blocks:
-            manager.num_cached_block[request.request_id] = num_computed_blocks
+        request_id = request.request_id
+        num_computed_blocks = manager.uncache_behind(request_id, request.num_computed_tokens)
+        if manager.num_cached_block.get(request_id, 0) > num_computed_blocks:
+            manager.num_cached_block[request_id] = num_computed_blocks
 
     def remove_skipped_blocks(self, request_id: str, total_computed_tokens: int) -> None:
         """Give back the blocks that no later token needs."""

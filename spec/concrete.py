@@ -94,6 +94,7 @@ class Env(Collections, Grouped, Prompts):
         self.wants_vectors = config.pooling
         self.tells_ends = config.include_finished_set
         self.connector = config.connector
+        self.defers = config.steps_overlap
         self.fails_loads = config.fail_failed_loads
         self.skips = config.may_skip
         self.sessions = config.sessions

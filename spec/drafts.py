@@ -8,7 +8,7 @@ model agrees with: these are taken, the others rejected, and one token is sample
 from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import RUN_PHASE, RUNNING
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
-from nullblock.spec.remote import keeps_what_it_has
+from nullblock.spec.remote import keeps_what_it_has, loads_later
 from nullblock.spec.sessions import continues
 
 
@@ -73,10 +73,11 @@ def lookahead(s: State) -> Value:
     what was loaded for it.
 
     Source: Scheduler.schedule, num_lookahead_tokens: as many as drafts for EAGLE-like methods and
-    draft models, none for ngram. In vllm-0.32.0 whoever is admitted gets them too.
+    draft models, none for ngram. In vllm-0.32.0 whoever is admitted gets them too, but for whom
+    something is to be loaded.
     """
     if s.k.sem.admissions_look_ahead:
-        return s.k.lookahead
+        return ite(loads_later(s, s.actor), 0, s.k.lookahead)
     goes_on = either(continues(s, s.actor), keeps_what_it_has(s, s.actor))
     return ite(either(s.phase == RUN_PHASE, goes_on), s.k.lookahead, 0)
 

@@ -10,6 +10,7 @@ whoever cares for text alone need not read on. What is written is in
 """
 
 from nullblock.spec.catalogue import clause
+from nullblock.spec.cross import encodable_at_once, has_begun
 from nullblock.spec.drafts import placeholders
 from nullblock.spec.flight import answers
 from nullblock.spec.kernel import State, Value, both, either, ite, neg
@@ -24,7 +25,7 @@ def has_inputs(s: State, r: Value) -> Value:
 
 def size(s: State, r: Value, i: Value) -> Value:
     """Embeddings of r's i-th item."""
-    return s.k.embedded(r, s.k.item_end(r, i)) - s.k.embedded(r, s.k.item_start(r, i))
+    return s.k.item_size(r, i)
 
 
 def looked_at(s: State) -> Value:
@@ -59,11 +60,15 @@ def looks_at(s: State) -> Value:
 
 def is_passed(s: State) -> Value:
     """Whether the item is wholly computed: the KV cache has what came of it."""
+    if s.k.encoder_decoder:
+        return has_begun(s)
     return s.k.item_end(s.planner, s.pitem) <= s.pfrom
 
 
 def is_planned_already(s: State) -> Value:
-    """Whether an earlier item of the plan is the same."""
+    """Whether an earlier item of the plan is the same, and will be there for this one too."""
+    if s.k.encoder_decoder:
+        return False
     n = looked_at(s)
     return neg(
         s.k.forall("I", lambda i: s.k.item(s.planner, s.plan[i]) != n, span=lambda: (0, s.nplan))
@@ -135,6 +140,8 @@ def is_unneeded(s: State) -> Value:
     It is looked for after room was made for the item. Source:
     Scheduler._try_schedule_encoder_inputs, PlaceholderRange.get_embeds_indices_in_range.
     """
+    if s.k.encoder_decoder:
+        return False
     r, i = s.planner, s.pitem
     beyond = shift(s) if s.k.sem.items_behind_counted else 0
     return embeds_between(s, r, i, s.pfrom, s.pfrom + s.ptokens + beyond) == 0
@@ -309,6 +316,8 @@ def encodable(s: State, r: Value) -> Value:
     """
     if not s.k.encodes:
         return True
+    if s.k.encoder_decoder:
+        return encodable_at_once(s, r)
     most = ite(both(0 < s.k.threshold, s.k.threshold < s.k.budget), s.k.threshold, s.k.budget)
 
     def fits(i: Value) -> Value:

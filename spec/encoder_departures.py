@@ -5,7 +5,7 @@
 
 from nullblock.spec.draft_departures import DraftDefect
 from nullblock.spec.explorer.model import Template
-from nullblock.spec.facts import Config, Encoder, Item
+from nullblock.spec.facts import Config, Encoder, Group, Item
 
 A, B, P = 1001, 1002, 1009
 """Prompt tokens; P stands for items. The tokens that are sampled in a replay are below 1000."""
@@ -57,6 +57,23 @@ ENCODER_DEFECTS: tuple[DraftDefect, ...] = (
         ),
         (Template("a", (A, P, P, P, P, P, P, B), 1, items=(Item(1, 1, 3), Item(2, 4, 3))),),
         "no-room-for-item item-evicted",
+    ),
+    DraftDefect(
+        "room-grows",
+        "item_room_returns_once",
+        "51228, 55733",
+        "ENC-53",
+        "an encoder-decoder model gives an item's room back with every output of its request, so "
+        "that there is soon more room than there is",
+        Config(
+            *(6, 2, 4, 2, 8),
+            enable_prefix_caching=False,
+            encoder=Encoder(4, 4, is_encoder_decoder=True),
+            groups=(Group(), Group(cross=True)),
+        ),
+        (Template("a", (A, A), 3, items=(Item(1, 0, 3),)),),
+        "stop-length",
+        {"depth": 1},
     ),
 )
 """In the order of a request's way through the engine."""

@@ -27,6 +27,8 @@ class Group:
     """Of Mamba layers: states beside the one at hand, for drafts."""
     sink_len: int = 0
     """Tokens of nobody's that its layers see too, in blocks of their own; 0: none."""
+    cross: bool = False
+    """Whether they are cross-attention layers: blocks for what an encoder makes of the items."""
     aligned: bool = False
     """Of Mamba layers: whether only the state that a step ends with is kept (the mode `align`)."""
 
@@ -60,6 +62,8 @@ class Encoder:
     """Embeddings that may be kept."""
     disable_chunked_mm_input: bool = False
     """No step ends within an item that it enters."""
+    is_encoder_decoder: bool = False
+    """Whether items stand before the prompt, and are computed with its first token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,8 @@ class Config:
     """Whether a KV connector loads what other engines have computed, and sends it."""
     fail_failed_loads: bool = False
     """Whether requests whose blocks were not loaded end; if not, they compute what they lack."""
+    steps_overlap: bool = False
+    """Whether steps may be in flight together while a connector loads, and not only sends."""
     groups: tuple[Group, ...] = (Group(),)
     """The kinds of the layers, in the order in which vLLM has them."""
     max_num_batched_tokens: int | None = None
@@ -139,6 +145,11 @@ class Config:
         """Whether some layers see only a part of the past."""
         return any(group.is_windowed for group in self.groups)
 
+    @property
+    def is_encoder_decoder(self) -> bool:
+        """Whether the model is an encoder-decoder model."""
+        return self.encoder is not None and self.encoder.is_encoder_decoder
+
     def size_of(self, group: Group) -> int:
         """Tokens in a block of a group."""
         return group.block_size or self.block_size
@@ -151,6 +162,13 @@ class Config:
     def sizes(self) -> tuple[int, ...]:
         """Tokens in a block of each group."""
         return tuple(map(self.size_of, self.groups))
+
+    def most_attended(self, group: Group) -> int:
+        """Blocks of a group of cross-attention layers that a request holds at most: what a step
+        may compute of embeddings needs no more.
+        """
+        most = self.encoder.max_num_encoder_input_tokens if self.encoder else 0
+        return self.blocks_in(group, most)
 
     def admission_cap(self, group: Group) -> int:
         """Blocks that a request is taken to hold at once at most, if the group's layers see a part

@@ -178,6 +178,16 @@ REMOTE_KV = {
     "unsure": "R>I",  # 1: the remote side does not know yet how many
     "ext": "I",  # tokens that are loaded for the request that is looked up
     "failed": "R>I",  # of a load: PARTLY or WHOLLY, if blocks did not arrive; 0: none is missing
+    # Only lines after 0.22.1 have these nine, see rules/later.py and rules/deferred.py.
+    "filling": "R>I",  # 1: r is loaded, or computes its prompt
+    "gap": "I",  # the next place in the queue before all who wait without blocks
+    "off": "I>B",  # blocks that were given up, and are free when a step has come back
+    "offuntil": "I>I",  # one after the number of that step
+    "offlen": "I>I",  # how many there are from there on of the request that gave them up
+    "offfrom": "I",  # the place of the first
+    "offto": "I",  # one after the place of the last
+    "lastin": "R>I",  # one after the number of the last step that computes a request
+    "lastfull": "I",  # one after the number of the last step that computes anything
     "kept_for": "R>I",  # what the blocks of a request that has ended are kept for: LOAD, SEND
     "invalid": "B>I",  # 1: reported with the update that comes, as not loaded
     "claimed": "B>I",  # who computes it again: somebody that waits (1) or runs (2); 0: nobody yet
@@ -188,8 +198,8 @@ REMOTE_KV = {
     "evict": "B>I",  # 1: a block that is to
 }
 REMOTE_GHOST = {
-    "loadfrom": "R>I",  # first block of a request that a load writes to
-    "loadto": "R>I",  # one after the last; 0: no load is under way
+    "loadfrom": "R>I",  # tokens of a request before those that are loaded
+    "loadto": "R>I",  # tokens up to the last that is; 0: no load is under way
 }
 REPORT = {
     "fresh": "R>I",  # NEW or RESUMED in the open step, 0 otherwise

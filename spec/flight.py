@@ -3,7 +3,7 @@
 from nullblock.spec import later
 from nullblock.spec.catalogue import clause
 from nullblock.spec.drafts import placeholders
-from nullblock.spec.fields import RUNNING, TOKEN
+from nullblock.spec.fields import RUNNING, TOKEN, UPDATE
 from nullblock.spec.kernel import State, Value, both, either, ite, neg
 from nullblock.spec.remote import goes_on, lacks_blocks
 
@@ -58,3 +58,18 @@ def caches_what_is_known(s: State, r: Value) -> Value:
     scheduled (HASH-20).
     """
     return both(s.k.asynchronous, s.k.caching, s.stage[r] == RUNNING)
+
+
+def room_grows(s: State, r: Value) -> Value:
+    """Whether r gives room back that it may not have (ENC-54)."""
+    if not s.k.encoder_decoder:
+        return False
+    return both(neg(s.k.sem.item_room_returns_once), s.k.num_items(r) > 0)
+
+
+def has_answer(s: State, r: Value) -> Value:
+    """Whether the output that is applied next is one of r, that has computed something."""
+    return both(
+        both(s.phase == UPDATE, s.cur < s.upto, r == s.frame[s.cur]),
+        both(answers(s, s.cur), neg(later.is_worthless(s, r)), s.comp[r] > 0),
+    )

@@ -12,8 +12,8 @@ Table = Any
 class OneGroup:
     """One group: a table is its request."""
 
-    several = False
-    mamba = aligns = sinks = outruns = False
+    several = spans = False
+    mamba = aligns = sinks = outruns = crosses = False
     """Mamba layers are searched, not proved."""
     split = 0
 
@@ -38,6 +38,8 @@ class Grouped:
         self.last_group = len(config.groups) - 1
         self.several = self.last_group > 0
         self.windowed = config.is_windowed
+        self.spans = self.several or (self.windowed and config.connector)
+        """Whether it is known how far a hit reaches before its blocks are looked up."""
         only = config.groups[0]
         self.window_sizes = [group.window for group in self.groups]
         self.window, self.chunk = only.window, only.attention_chunk_size
@@ -45,9 +47,13 @@ class Grouped:
         self.aligns = any(group.aligned for group in self.groups)
         self.split = config.mamba_split
         self.sinks = config.has_sinks
+        self.crosses = any(group.cross for group in self.groups)
         self.kept_beside = [group.num_speculative_blocks for group in self.groups]
         self.admission_cap, self.most_held = config.admission_cap(only), config.most_held(only)
-        whole = [config.blocks_in(g, config.max_model_len) for g in self.groups]
+        whole = [
+            config.most_attended(g) if g.cross else config.blocks_in(g, config.max_model_len)
+            for g in self.groups
+        ]
         pairs = list(zip(self.groups, whole, strict=True))
         self.caps = [config.admission_cap(g) if g.is_windowed else n for g, n in pairs]
         self.holds = [config.most_held(g) if g.is_windowed else n for g, n in pairs]
@@ -86,7 +92,11 @@ class Grouped:
     def zeroed_of(self, t: Table) -> bool:
         """Whether workers zero its blocks, beside Mamba layers: of plain full attention."""
         group = self.groups[self.group(t)]
-        return not (group.is_windowed or group.sink_len)
+        return not (group.is_windowed or group.sink_len or group.cross)
+
+    def cross_of(self, t: Table) -> bool:
+        """Whether they are cross-attention layers."""
+        return self.groups[self.group(t)].cross
 
     def aligned_of(self, t: Table) -> bool:
         """Whether such a table keeps the states at ends of steps alone."""

@@ -104,16 +104,37 @@ def unseen(s: State, r: Value) -> Value:
     Source: SlidingWindowManager.find_longest_cache_hit,
     ChunkedLocalAttentionManager.find_longest_cache_hit.
     """
-    last = s.ntok[r] - 1
     if s.k.chunk:
-        return passed(s, r, last)
+        return passed(s, r, s.ntok[r] - 1)
+    return passed(s, r, s.k.tokens(longest_run(s, r)))
+
+
+def longest_run(s: State, r: Value) -> Value:
+    """How many blocks a lookup hits with a window, those before it included."""
     run = s.k.first(
         "I",
-        lambda n: both(0 <= n, n <= s.k.full(last), ends_run(s, r, n)),
+        lambda n: both(0 <= n, n <= s.k.full(s.ntok[r] - 1), ends_run(s, r, n)),
         lambda n: -n,
         by="window",
     )
-    return passed(s, r, s.k.tokens(ite(both(s.k.eagle, run > 0), run - 1, run)))
+    return ite(both(s.k.eagle, run > 0), run - 1, run)
+
+
+def hits_alone(s: State, r: Value) -> Value:
+    """How many blocks a lookup hits where there is one group of such layers."""
+    if not s.k.chunk:
+        return longest_run(s, r)
+    last = s.ntok[r] - 1
+
+    def ends(n: Value) -> Value:
+        return either(n == s.k.full(last), neg(is_cached_block(s, r, n)))
+
+    return s.k.first(
+        "I",
+        lambda n: both(passed(s, r, last) <= n, n <= s.k.full(last), ends(n)),
+        lambda n: n,
+        by="chunk",
+    )
 
 
 def passes_over(s: State, r: Value) -> Value:

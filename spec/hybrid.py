@@ -11,8 +11,10 @@ from collections.abc import Callable
 
 from nullblock.spec.aligned import is_aligned, lacking_states
 from nullblock.spec.catalogue import clause
+from nullblock.spec.cross import is_cross
 from nullblock.spec.groups import (
     ends_run,
+    hits_alone,
     is_cached_block,
     is_pending,
     missing,
@@ -23,8 +25,9 @@ from nullblock.spec.groups import (
 )
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
 from nullblock.spec.mamba import is_made_now
+from nullblock.spec.remote import was_loaded
 from nullblock.spec.sessions import chain, continues
-from nullblock.spec.sizes import blocks_of, cached_of, full_of, needed
+from nullblock.spec.sizes import blocks_of, cached_of, full_of, hit_tokens, needed
 
 
 def of_all(s: State, r: Value, holds: Callable[[Value], Value]) -> Value:
@@ -39,8 +42,10 @@ def has_blocks(s: State, r: Value, tokens: Value) -> Value:
 
 def places_for(s: State, t: Value, tokens: Value) -> Value:
     """Blocks that table t has for so many tokens at least: an aligned one has none for drafts to
-    come.
+    come, one of cross-attention layers those for what it attends to.
     """
+    if is_cross(s, t):
+        return needed(s, t, tokens)
     if is_aligned(s, t):
         return blocks_of(s, t, ite(s.asked != 0, least(tokens, s.goal), tokens))
     return blocks_of(s, t, tokens)
@@ -87,8 +92,10 @@ def agreed(s: State, r: Value) -> Value:
     Source: HybridKVCacheCoordinator.find_longest_cache_hit, which finds it as a fixed point: one
     kind of layers after the other shortens what the others have left, until none does.
     """
-    if either(neg(s.k.caching), s.k.skip_read(r), continues(s, r)):
+    if either(neg(s.k.caching), s.k.skip_read(r), continues(s, r), was_loaded(s, r)):
         return 0
+    if not s.k.several:
+        return s.k.tokens(hits_alone(s, r))
     if s.k.drops_any:
         return agreed_in_turn(s, r)
     last, unit = (s.ntok[r] - 1) // s.k.span_unit, s.k.span_unit
@@ -165,14 +172,28 @@ def overshoot(s: State, r: Value) -> Value:
     return ite(n > 0, n, 0)
 
 
+@clause("REMOTE-50")
+def next_token(s: State) -> Value:
+    """Where something is loaded, what the next token sees is reckoned from behind the load: the
+    null block stands for what lies before that, hit or to be loaded, and counts as a hit.
+
+    Of a prompt that is loaded as a whole the next token is its last one, which is computed again.
+    Source: SingleTypeKVCacheManager.allocate_new_computed_blocks, get_num_blocks_to_allocate. In
+    vllm-0.22.1 it is reckoned from behind the prompt, and the last token lacks what it sees.
+    """
+    if not s.k.connector:
+        return hit_tokens(s)
+    n = hit_tokens(s) + s.ext
+    return least(n, s.ntok[s.lr] - 1) if s.k.sem.last_token_sees_back else n
+
+
 def hits_of(s: State, t: Value) -> Value:
     """How many blocks of table t the lookup hits, nulls included."""
-    return full_of(s, t, s.span) - ite(sees_part(s, t), 0, s.overshot)
-
-
-def hit_tokens(s: State) -> Value:
-    """Tokens that the hits of a lookup cover."""
-    return s.span if s.k.several else s.k.tokens(s.nhit)
+    hits = full_of(s, t, s.span) - ite(sees_part(s, t), 0, s.overshot)
+    if not s.k.connector:
+        return hits
+    nulls = passed(s, t, next_token(s))
+    return ite(nulls > hits, nulls, hits)
 
 
 def covered(s: State) -> Value:
@@ -180,7 +201,7 @@ def covered(s: State) -> Value:
     hits.
     """
     if not s.k.several:
-        return s.k.tokens(s.na)
+        return least(s.k.tokens(s.na), s.span) if s.k.spans else s.k.tokens(s.na)
     return ite(both(s.na > 0, s.na == s.nhit), s.span, 0)
 
 
@@ -223,21 +244,28 @@ def wanted(s: State, r: Value, i: Value) -> Value:
 
 def all_hits(s: State, r: Value) -> Value:
     """How many hits the groups have together."""
+    if not s.k.several:
+        return hits_of(s, r)
     return hits_before(s, r, s.k.last_group + 1)
 
 
 def scannable(s: State, r: Value) -> Value:
     """How many blocks a lookup may hit: all full ones of all tokens but the last."""
-    return all_hits(s, r) if s.k.several else s.k.full(s.ntok[r] - 1)
+    return all_hits(s, r) if s.k.spans else s.k.full(s.ntok[r] - 1)
 
 
 def is_passed_over(s: State, r: Value) -> Value:
     """Whether the next token of r does not see the block that its lookup comes to next."""
     if not s.k.several:
-        return passes_over(s, r)
+        return either(passes_over(s, r), is_before_load(s, r))
     if s.nhit >= all_hits(s, r):
         return False
-    return hit_place(s, r, s.nhit) < passed(s, hit_table(s, r, s.nhit), s.span)
+    return hit_place(s, r, s.nhit) < passed(s, hit_table(s, r, s.nhit), next_token(s))
+
+
+def is_before_load(s: State, r: Value) -> Value:
+    """The same of one group, where something is loaded."""
+    return s.nhit < passed(s, r, next_token(s)) if s.k.spans else False
 
 
 def adopted(s: State, t: Value) -> Value:
@@ -320,8 +348,11 @@ def held_at_most(s: State, r: Value, tokens: Value) -> Value:
     if not s.k.several:
         return most_held(s, r, needed(s, r, tokens))
 
-    def held(g: Value) -> Value:
-        t = s.k.table(r, g)
-        return most_held(s, t, needed(s, t, tokens))
+    return s.k.sum_over("G", lambda g: table_at_most(s, s.k.table(r, g), tokens))
 
-    return s.k.sum_over("G", held)
+
+def table_at_most(s: State, t: Value, tokens: Value) -> Value:
+    """The same of one table, where there are several."""
+    if is_cross(s, t):
+        return blocks_of(s, t, s.k.encoder_tokens(s.k.owner(t)))
+    return most_held(s, t, needed(s, t, tokens))

@@ -217,6 +217,8 @@ class IndexedEnv(Env):
             )
         if by == "skip":
             return next(filter(test, s.skip), None)
+        if by == "holders":
+            return min(filter(test, s.skip), key=key, default=None)
         if by == "unused":
             return next(iter(s.unused), None)
         if by in ("ready", "line"):
@@ -293,6 +295,8 @@ class IndexedEnv(Env):
         s: Any = self.state
         if by == "line":
             return sum(map(bool, map(test, s.rank)))
+        if by == "skip":
+            return sum(map(bool, map(test, s.skip)))
         return len(s.tlen) if by == "tlen" else super().count(sort, test, by)
 
     def variety(self, sort: str, test: Test, key: Key, by: Any = None) -> int:

@@ -5,6 +5,7 @@ says. Whoever cares for one line that has them all off need not read on. What la
 in `nullblock.spec.rules.later`.
 """
 
+from nullblock.spec import remote
 from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import INPUT, PAUSED_ALL, PAUSED_NEW, UNPAUSED, WAIT_PHASE
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
@@ -181,3 +182,31 @@ def headroom(s: State) -> Value:
     if s.k.sem.admission_watermark:
         return ite(both(s.phase == WAIT_PHASE, s.nr > 0), s.k.watermark, 0)
     return 0
+
+
+def still_lacks(s: State, r: Value) -> Value:
+    """Blocks that r lacks of all its tokens, and of a step with drafts, while it is loaded or
+    computes its prompt.
+
+    Source: Scheduler._request_remaining_blocks.
+    """
+    whole = least(s.ntok[r], s.k.max_len)
+    drafts = 1 + s.k.num_spec + s.k.lookahead if s.k.num_spec > 0 else 0
+    n = s.k.blocks(whole + drafts) - s.tlen[r]
+    return ite(both(s.filling[r] != 0, n > 0), n, 0)
+
+
+@clause("REMOTE-40")
+def set_aside(s: State, r: Value) -> Value:
+    """A load over several steps begins only if beside its blocks those stay free that everybody
+    lacks who is loaded or computes its prompt, and those of one step with drafts.
+
+    Source: Scheduler.schedule, waiting phase: reserved_blocks. Only in vllm-0.32.0.
+    """
+    if not s.k.sem.loads_leave_room:
+        return 0
+    if not s.k.connector:
+        return 0
+    drafts = s.k.blocks(1 + s.k.num_spec + s.k.lookahead) if s.k.num_spec > 0 else 0
+    others = s.k.sum_over("R", lambda q: still_lacks(s, q))
+    return ite(remote.loads_later(s, r), others + drafts, 0)

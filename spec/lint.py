@@ -49,12 +49,17 @@ MACHINE = (
     *("machine/blocks.py", "machine/schedule.py", "machine/update.py", "machine/events.py"),
     *("machine/drafts.py", "machine/groups.py", "machine/waiting.py", "machine/sessions.py"),
     *("machine/encoder.py", "machine/remote.py", "machine/aligned.py"),
+    "machine/cross.py",
+    "machine/loaded.py",
 )
 RULES = (
     *("rules/pool.py", "rules/lookup.py", "rules/queues.py", "rules/steps.py", "rules/later.py"),
     *("rules/drafts.py", "rules/groups.py", "rules/waiting.py"),
     *("rules/encoder.py", "rules/sessions.py", "rules/pooling.py", "rules/clients.py"),
     *("rules/loads.py", "rules/remote.py", "rules/mamba.py", "rules/aligned.py"),
+    "rules/cross.py",
+    "rules/loaded.py",
+    "rules/deferred.py",
 )
 PARTS = (
     "rules/queues.py",
@@ -69,11 +74,14 @@ PARTS = (
     "rules/loads.py",
     "rules/mamba.py",
     "rules/aligned.py",
+    "rules/cross.py",
 )
 READINGS = (
     *("state.py", "flight.py", "later.py", "drafts.py", "waiting.py"),
     *("groups.py", "hybrid.py", "encoder.py", "planning.py", "sessions.py", "turns.py"),
-    *("pooling.py", "remote.py", "sizes.py", "slots.py", "mamba.py", "aligned.py"),
+    *("pooling.py", "remote.py", "loaded.py", "sizes.py", "slots.py", "mamba.py", "aligned.py"),
+    "cross.py",
+    "deferred.py",
     *("machine/output.py", "cache_events.py"),
 )
 

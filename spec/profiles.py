@@ -5,7 +5,7 @@ for; `vllm-0.22.1` does what that release does, decision for decision. A switch 
 is a *departure*.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,10 @@ class Semantics:
     """ENC-4: a step may end right before an item; if False, under an EAGLE-like method, it ends
     one token sooner.
     """
+    item_room_returns_once: bool = True
+    """ENC-53: each step of an encoder-decoder model has the whole encoder cache; if False, what an
+    item takes of it comes back with every output of its request, and again when that leaves.
+    """
     failed_loads_start_over: bool = True
     """REMOTE-20: whoever runs and lacks blocks that were not loaded gives all back and starts
     over, and what it computed from them leaves the prefix cache; if False, it computes them again
@@ -130,6 +134,14 @@ class Semantics:
     last_block_cached_last: bool = True
     """REMOTE-12: where all tokens were loaded the block of the last one, which is computed again,
     is cached when that is done; if False, as soon as it is loaded.
+    """
+    last_token_sees_back: bool = True
+    """REMOTE-50: where all tokens of a prompt were loaded, its last one has what it sees of them;
+    if False, what the token after it would see.
+    """
+    hits_precede_loads: bool = True
+    """REMOTE-51: of several groups all adopt their hits before any takes blocks to load into; if
+    False, it is done group by group, and a hit of a later group may be taken.
     """
     transfers_end_apart: bool = True
     """REMOTE-18: blocks that are kept for a load and to be sent go when both have ended; if False,
@@ -141,13 +153,23 @@ class Semantics:
     """
     tells_common_prefix: bool = True
     """OUT-4: workers are told how many leading blocks everybody shares."""
+    loads_leave_room: bool = False
+    """REMOTE-40: a load over several steps begins only if those who load or compute their prompts
+    find room for all of these beside it.
+    """
+    unread_unloaded: bool = False
+    """REMOTE-41: for whoever refuses prefix hits nothing is loaded."""
+    freed_blocks_await_steps: bool = False
+    """REMOTE-42: where a connector loads, blocks of a request that a step in flight computes are
+    free when the output of that step has come, and nobody is preempted before for want of them.
+    """
     events_tell_origin: bool = False
     """OUT-8: events have fields for where a block lies, who owns it and whose session stored it;
     without a connector they are empty.
     """
     holders_wait_apart: bool = False
-    """WAIT-60: a session that waits with blocks stands in a queue of its own, which is served
-    first, and alone while no new requests are admitted.
+    """WAIT-60: whoever waits with blocks, a session or one that is loaded, stands in a queue of
+    its own, which is served first, and alone while no new requests are admitted.
     """
     pausing_sessions_keep_seats: bool = False
     """WAIT-61: a session that waits for its next chunk keeps one of max_num_seqs places."""
@@ -261,8 +283,11 @@ VLLM_0_22_1 = Semantics(
     inputs_taken_back=False,
     encoder_budget_comes_back=False,
     chunks_end_at_items=False,
+    item_room_returns_once=False,
     failed_loads_start_over=False,
     last_block_cached_last=False,
+    last_token_sees_back=False,
+    hits_precede_loads=False,
     transfers_end_apart=False,
 )
 VLLM_0_32_0 = Semantics(
@@ -285,11 +310,17 @@ VLLM_0_32_0 = Semantics(
     inputs_taken_back=False,
     encoder_budget_comes_back=False,
     chunks_end_at_items=False,
+    # Encoder-decoder models are not followed in this line.
+    item_room_returns_once=False,
     failed_loads_start_over=False,
     last_block_cached_last=False,
+    last_token_sees_back=False,
     transfers_end_apart=False,
     min_tokens_hold_stops=False,
     tells_common_prefix=False,
+    loads_leave_room=True,
+    unread_unloaded=True,
+    freed_blocks_await_steps=True,
     events_tell_origin=True,
     holders_wait_apart=True,
     pausing_sessions_keep_seats=True,
@@ -334,47 +365,6 @@ def profile(name: str) -> Semantics:
         return PROFILES[name]
     except KeyError:
         raise UnknownSwitch(f"no profile {name!r}: choose from {', '.join(PROFILES)}") from None
-
-
-def with_switches(base: Semantics, settings: list[str]) -> Semantics:
-    """`base` with `SWITCH=VALUE` settings applied, each value true or false. Raises
-    UnknownSwitch.
-    """
-    known = {f.name for f in fields(Semantics)}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals or name not in known or value.lower() not in ("true", "false"):
-            raise UnknownSwitch(
-                f"{setting!r} is not SWITCH=true or SWITCH=false; the switches are "
-                + ", ".join(sorted(known))
-            )
-        base = replace(base, **{name: value.lower() == "true"})
-    return base
-
-
-def switches(semantics: Semantics) -> dict[str, bool]:
-    """Every switch and its value."""
-    return {f.name: getattr(semantics, f.name) for f in fields(Semantics)}
-
-
-def differences(a: Semantics, b: Semantics) -> list[str]:
-    """The switches whose values differ."""
-    left, right = switches(a), switches(b)
-    return [name for name in left if left[name] != right[name]]
-
-
-def meaning(switch: str) -> str:
-    """What a switch decides: the string under its field in `Semantics`."""
-    import ast
-    import inspect
-
-    body = ast.parse(inspect.getsource(Semantics)).body[0]
-    assert isinstance(body, ast.ClassDef)
-    for field, text in zip(body.body, body.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and ast.unparse(field.target) == switch:
-            assert isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
-            return str(text.value.value)
-    raise UnknownSwitch(f"no switch {switch!r}")
 
 
 def departures() -> list[Departure]:

@@ -22,6 +22,8 @@ class Prompts:
         self.encoder_slots = encoder.encoder_cache_size
         self.whole_items = encoder.disable_chunked_mm_input
         self.looks_ahead = config.looks_ahead
+        self.encoder_decoder = config.is_encoder_decoder
+        self.keeps_embeddings = self.encodes and not self.encoder_decoder
 
     def _items(self, r: Any) -> tuple[Item, ...]:
         return self.requests[r].items if r in self.requests else ()
@@ -49,6 +51,15 @@ class Prompts:
     def embedded(self, r: Any, tokens: int) -> int:
         """Embeddings that the first `tokens` tokens of r stand for."""
         return sum(item.embedded(tokens) for item in self._items(r))
+
+    def item_size(self, r: Any, i: int) -> int:
+        """Embeddings of r's i-th encoder input."""
+        item = self._item(r, i)
+        return item.embedded(item.end)
+
+    def encoder_tokens(self, r: Any) -> int:
+        """Embeddings of all encoder inputs of r; 0 of nobody."""
+        return sum(item.embedded(item.end) for item in self._items(r))
 
     def client(self, r: Any) -> int:
         """Which front end r is from."""

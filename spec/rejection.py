@@ -27,7 +27,11 @@ def why_unservable(
     slots = min(prompt_len + max_tokens, config.max_model_len) - 1
     reach = _with_drafts(config, slots)
     usable = config.num_blocks - 1
-    needed = ((g, config.blocks_in(g, reach) + g.num_speculative_blocks) for g in config.groups)
+    attended = sum(item.embedded(item.end) for item in items)
+    needed = (
+        (g, config.blocks_in(g, attended if g.cross else reach) + g.num_speculative_blocks)
+        for g in config.groups
+    )
     blocks = sum(min(n, config.most_held(g)) if g.is_windowed else n for g, n in needed)
     if blocks > usable:
         return f"{reach} tokens may need {blocks} blocks, the pool has {usable}"
@@ -50,8 +54,16 @@ def _why_unencodable(config: Config, items: tuple[Item, ...]) -> str | None:
     """Why one of the items can never be computed; None if each can, by itself (ENC-16)."""
     encoder = config.encoder
     assert encoder is not None, "items are for models with an encoder"
-    largest = max(item.embedded(item.end) for item in items)
+    sizes = [item.embedded(item.end) for item in items]
+    largest = max(sizes)
     budget, room = encoder.max_num_encoder_input_tokens, encoder.encoder_cache_size
+    if encoder.is_encoder_decoder:
+        if sum(sizes) <= min(budget, room):
+            return None
+        return (
+            f"items of {sum(sizes)} embeddings, all for one step: it computes {budget}, "
+            f"and {room} are kept"
+        )
     if largest > min(budget, room):
         return f"an item of {largest} embeddings: a step computes {budget}, and {room} are kept"
     longest = max(item.length for item in items)

@@ -29,6 +29,7 @@ from nullblock.spec.fields import (
     WHOLLY,
 )
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
+from nullblock.spec.sizes import cached_of, hit_tokens
 
 
 def goes_on(s: State, r: Value) -> Value:
@@ -47,8 +48,18 @@ def offered(s: State, r: Value) -> Value:
     KVConnectorBase_V1.get_num_new_matched_tokens, Scheduler.schedule, waiting phase.
     """
     most = s.ntok[r] - ite(s.k.loads_over_steps(r), 0, 1)
-    n = least(s.remote[r], most) - s.k.tokens(s.nhit)
-    return ite(both(s.comp[r] == 0, n > 0), n, 0)
+    n = least(s.remote[r], most) - hit_tokens(s)
+    return ite(both(s.comp[r] == 0, n > 0, neg(is_offered_nothing(s, r))), n, 0)
+
+
+@clause("REMOTE-41")
+def is_offered_nothing(s: State, r: Value) -> Value:
+    """For whoever refuses prefix hits nothing is loaded, whatever the remote side holds or does
+    not know yet.
+
+    Source: Scheduler.schedule, waiting phase: skip_reading_prefix_cache. Only in vllm-0.32.0.
+    """
+    return s.k.skip_read(r) if s.k.sem.unread_unloaded else False
 
 
 @clause("REMOTE-2")
@@ -60,7 +71,7 @@ def is_unsure(s: State, r: Value) -> Value:
     """
     if not s.k.connector:
         return False
-    return both(s.comp[r] == 0, s.unsure[r] != 0)
+    return both(s.comp[r] == 0, s.unsure[r] != 0, neg(is_offered_nothing(s, r)))
 
 
 def keeps_what_it_has(s: State, r: Value) -> Value:
@@ -324,15 +335,16 @@ def counted_on(s: State, r: Value) -> Value:
     return least(s.comp[r], s.ntok[r] - 1)
 
 
-def cached_when_loaded(s: State, r: Value) -> Value:
-    """Blocks of r that are cached when its load has ended.
+def cached_when_loaded(s: State, t: Value) -> Value:
+    """Blocks of table t that are cached when the load of its request has ended.
 
     Source: Scheduler._update_waiting_for_remote_kv. In vllm-0.22.1 the block of the last token is
     among them, though that is computed again.
     """
+    r = s.k.owner(t)
     if s.k.sem.last_block_cached_last:
-        return s.k.full(counted_on(s, r))
-    return s.k.full(s.comp[r])
+        return cached_of(s, t, counted_on(s, r))
+    return cached_of(s, t, s.comp[r])
 
 
 def computes_no_more(s: State, r: Value) -> Value:
@@ -365,22 +377,6 @@ def is_transferring(s: State) -> Value:
     return s.k.exists(
         "R", lambda r: either(is_received(s, r), is_sent(s, r), s.unsure[r] != 0), by="transfers"
     )
-
-
-def is_written_to(s: State, r: Value, b: Value) -> Value:
-    """Whether a load writes to block b for r: one over several steps, or one within the step whose
-    output comes next.
-    """
-    inside = both(s.loadfrom[r] <= s.pos[r, b], s.pos[r, b] < s.loadto[r])
-    now = s.k.among(s.frame, s.cur, s.fend[s.oldest], r)
-    return both(
-        inside, s.pos[r, b] >= 0, either(is_received(s, r), both(s.stage[r] == RUNNING, now))
-    )
-
-
-def may_be_lost(s: State, b: Value) -> Value:
-    """Whether block b is among those that are loaded, so that it may be reported as not loaded."""
-    return s.k.exists("R", lambda r: is_written_to(s, r, b))
 
 
 def next_lost(s: State) -> Value:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from nullblock.spec.draft_departures import DraftDefect
 from nullblock.spec.explorer.model import Template
-from nullblock.spec.facts import Config
+from nullblock.spec.facts import Config, Group
 
 A = 1001
 """A prompt token. The tokens that are sampled in a replay are below 1000."""
@@ -39,6 +39,34 @@ REMOTE_DEFECTS: tuple[DraftDefect, ...] = (
             Template("b", (A,), 2, adapter=2),
         ),
         "load-begins load-ended no-place",
+    ),
+    DraftDefect(
+        "window-behind-the-prompt",
+        "last_token_sees_back",
+        "none known",
+        "GROUP-8",
+        "of a prompt that is loaded as a whole the last token, which is computed again, lacks a "
+        "block that its window shows: the null block stands there",
+        replace(_CONFIG, groups=(Group(sliding_window=3),)),
+        (Template("a", (A,) * 4, 1, remote=4, loads_over_steps=True),),
+        "load-begins load-ended left-behind",
+        {"every_rule": True},
+    ),
+    DraftDefect(
+        "hit-given-away",
+        "hits_precede_loads",
+        "33775",
+        "GROUP-17",
+        "a group takes a block to load into that a later group hits, so that one block is in "
+        "tables of two groups",
+        Config(
+            *(7, 2, 5, 3, 8),
+            scheduler_reserve_full_isl=False,
+            connector=True,
+            groups=(Group(), Group(sliding_window=3)),
+        ),
+        (Template("a", (A,) * 4, 1, remote=3), Template("b", (A, A), 1)),
+        "load-within-a-step loads-apart free-hit",
     ),
     DraftDefect(
         "sent-after-its-end",

@@ -7,6 +7,7 @@ at a multiple of all sizes, and so does what is cached.
 """
 
 from nullblock.spec.catalogue import clause
+from nullblock.spec.cross import attended, is_cross
 from nullblock.spec.kernel import State, Value, both, either, neg
 from nullblock.spec.mamba import beside, is_mamba
 
@@ -17,7 +18,11 @@ def blocks_of(s: State, t: Value, tokens: Value) -> Value:
 
 
 def needed(s: State, t: Value, tokens: Value) -> Value:
-    """Blocks that table t needs for so many tokens, those beside included (GROUP-23)."""
+    """Blocks that table t needs for so many tokens, those beside included (GROUP-23); of
+    cross-attention layers for what it attends to (GROUP-50).
+    """
+    if is_cross(s, t):
+        return blocks_of(s, t, attended(s, t))
     n = blocks_of(s, t, tokens)
     return n + beside(s, t) if s.k.mamba else n
 
@@ -30,6 +35,11 @@ def full_of(s: State, t: Value, tokens: Value) -> Value:
 def tokens_of(s: State, t: Value, blocks: Value) -> Value:
     """Tokens in so many blocks of table t."""
     return blocks * s.k.size_of(t) if s.k.several else s.k.tokens(blocks)
+
+
+def hit_tokens(s: State) -> Value:
+    """Tokens that the hits of a lookup cover."""
+    return s.span if s.k.spans else s.k.tokens(s.nhit)
 
 
 @clause("GROUP-18")

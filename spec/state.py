@@ -19,7 +19,6 @@ from nullblock.spec.hybrid import (
     all_hits,
     awaits_state,
     held_at_most,
-    hit_tokens,
     is_passed_over,
     lacking,
     lacking_whole,
@@ -30,6 +29,7 @@ from nullblock.spec.later import is_ready
 from nullblock.spec.pooling import pools
 from nullblock.spec.remote import goes_on, keeps_what_it_has, loaded_at_once, loads_later
 from nullblock.spec.sessions import chain, continues, max_tokens, num_output, prompt
+from nullblock.spec.sizes import hit_tokens
 from nullblock.spec.slots import slots
 
 
@@ -245,7 +245,8 @@ def fits(s: State, r: Value) -> Value:
     """
     if awaits_state(s):
         return False
-    return lacking(s, r, slots(s)) + s.nevict + later.headroom(s) <= s.nfree
+    kept_free = later.headroom(s) + later.set_aside(s, r)
+    return lacking(s, r, slots(s)) + s.nevict + kept_free <= s.nfree
 
 
 @clause("WAIT-3")
@@ -299,14 +300,14 @@ def lookup_over(s: State, r: Value) -> Value:
     Source: FullAttentionManager.find_longest_cache_hit, get_computed_blocks; the last token must
     be computed to sample.
     """
+    if s.k.spans:
+        return s.nhit >= all_hits(s, r)
     if not s.k.caching:
         return True
     if keeps_what_it_has(s, r):
         return True
     if is_passed_over(s, r):
         return False
-    if s.k.several:
-        return s.nhit >= all_hits(s, r)
     return either(
         continues(s, r),
         s.k.skip_read(r),

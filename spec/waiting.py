@@ -22,6 +22,11 @@ def is_skipped(s: State, r: Value) -> Value:
     return s.skip[r] != 0
 
 
+def num_skipped(s: State) -> Value:
+    """How many stand in the skipped queue."""
+    return s.k.count("R", lambda r: is_skipped(s, r), by="skip")
+
+
 def is_put_aside(s: State, r: Value) -> Value:
     """Whether r stands where those stand who wait for something else than their turn: in the
     skipped queue, where there is one.
@@ -49,6 +54,11 @@ def anybody_skipped(s: State) -> Value:
     return s.k.exists("R", lambda r: skipped_in_line(s, r), by="skip")
 
 
+def holders_first(s: State) -> Value:
+    """Whether somebody who waits with blocks is tried, whoever is first by priority (WAIT-60)."""
+    return both(s.k.sem.holders_wait_apart, anybody_skipped(s))
+
+
 @clause("WAIT-40")
 def next_in_line(s: State) -> Value:
     """Of two queues the skipped one is served first (FCFS), or the one whose head comes first
@@ -58,6 +68,10 @@ def next_in_line(s: State) -> Value:
     Scheduler._select_waiting_queue_for_scheduling. In vllm-0.32.0 there is one queue.
     """
     if s.k.priority:
+        if holders_first(s):
+            return s.k.first(
+                "R", lambda r: skipped_in_line(s, r), lambda r: s.k.order(r), by="holders"
+            )
         return s.k.first("R", lambda r: in_line(s, r), lambda r: s.k.order(r), by="line")
     if both(two_queues(s), anybody_skipped(s)):
         return s.k.first("R", lambda r: skipped_in_line(s, r), lambda r: s.skip[r], by="skip")
@@ -67,6 +81,10 @@ def next_in_line(s: State) -> Value:
 def is_next(s: State, r: Value) -> Value:
     """Whether r is `next_in_line(s)`."""
     if s.k.priority:
+        if holders_first(s):
+            return s.k.is_first(
+                "R", r, lambda q: skipped_in_line(s, q), lambda q: s.k.order(q), by="holders"
+            )
         return s.k.is_first("R", r, lambda q: in_line(s, q), lambda q: s.k.order(q), by="line")
     if neg(two_queues(s)):
         return s.k.is_first("R", r, lambda q: in_line(s, q), lambda q: s.rank[q], by="line")

@@ -2,7 +2,6 @@
 
 Of two functions of one signature CrossHair is asked whether they agree, exceptions included; what
 they do not take they refuse in the same way.
-
 PYTEST_DONT_REWRITE: an assertion that pytest rewrites has paths of its own.
 """
 
@@ -32,7 +31,8 @@ def environment(size: int, **constants: Any) -> Any:
     """An environment with a block size and no more than what a helper reads."""
     always: dict[str, Any] = {"sem": NORMATIVE, "lookahead": 0}
     always |= dict.fromkeys(("windowed", "several", "encodes", "mamba", "aligns", "split"), False)
-    always |= dict.fromkeys(("sessions", "wants_vectors", "connector"), False)
+    always |= dict.fromkeys(("sessions", "wants_vectors", "connector", "spans", "defers"), False)
+    always |= dict.fromkeys(("crosses", "encoder_decoder", "keeps_embeddings"), False)
     k = SimpleNamespace(block_size=size, **always, **constants)
     k.blocks = lambda tokens: Env.blocks(k, tokens)  # type: ignore[arg-type]
     k.full = lambda tokens: Env.full(k, tokens)  # type: ignore[arg-type]
@@ -279,7 +279,7 @@ def _servable_there(
         ),
         _num_tokens_to_attend_to=lambda request: 0,
         _with_drafts=lambda num_slots: num_slots,
-        _most_blocks_held=lambda num_slots: None,
+        _most_blocks_held=lambda num_slots, attended: None,
         _num_sink_blocks=lambda: 0,
         max_num_scheduled_tokens=budget,
         scheduler_config=SimpleNamespace(

@@ -3,7 +3,7 @@
 from msgspec import UNSET
 
 from nullblock.conformance import groups
-from nullblock.conformance.adapters.spec_encoder import refused
+from nullblock.conformance.adapters.spec_encoder import check_encoder_decoder, refused
 from nullblock.conformance.adapters.spec_remote import fails_loads
 from nullblock.conformance.adapters.spec_waits import beside
 from nullblock.conformance.engine import CORE_FEATURES, Feature, NewRequest
@@ -16,7 +16,7 @@ from nullblock.spec.profiles import Semantics
 
 FEATURES = CORE_FEATURES | {
     *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes),
-    *(Feature.mamba, Feature.sinks),
+    *(Feature.mamba, Feature.sinks, Feature.cross_attention, Feature.encoder_decoder),
     *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
     *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts, Feature.pooling),
     Feature.clients,
@@ -92,6 +92,7 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
         max_loras=config.max_loras or 0,
         connector=config.connector is not None,
         fail_failed_loads=fails_loads(config),
+        steps_overlap=config.loads_beside_steps,
         encoder=_encoder(config),
         mamba_split=config.block_size if groups.mamba_cache_mode(config) == "align" else 0,
         use_v2_model_runner=config.use_v2_model_runner,
@@ -108,11 +109,13 @@ def _encoder(config: Config) -> facts.Encoder | None:
     if not encoder:
         return None
     if encoder.is_encoder_decoder:
-        raise refused("an encoder-decoder model", "config.encoder.is_encoder_decoder")
+        check_encoder_decoder(config)
     if encoder.external is not None:
         raise refused("an encoder connector", "config.encoder.external")
     compute, kept = encoder.sizes(config.max_num_batched_tokens)
-    return facts.Encoder(compute, kept, encoder.disable_chunked_mm_input)
+    return facts.Encoder(
+        compute, kept, encoder.disable_chunked_mm_input, encoder.is_encoder_decoder
+    )
 
 
 def _group(group: Group, config: Config) -> facts.Group:
@@ -126,5 +129,6 @@ def _group(group: Group, config: Config) -> facts.Group:
         mamba=group.type == "mamba",
         num_speculative_blocks=group.num_speculative_blocks if group.type == "mamba" else 0,
         sink_len=group.sink_len if group.type == "sink" else 0,  # type: ignore[arg-type]
+        cross=group.type == "cross_attention",
         aligned=group.type == "mamba" and group.mamba_cache_mode == "align",
     )

@@ -6,6 +6,7 @@ from typing import Any
 from nullblock.conformance.encoder_format import MOST_ITEMS, Item
 from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.scenario_format import Config
 from nullblock.spec import facts
 from nullblock.spec.machine.output import SchedulerOutput
 
@@ -15,11 +16,23 @@ def refused(what: str, place: str = "") -> OutOfScope:
     return OutOfScope(f"{what} is out of scope", "the reference has it", place)
 
 
+def check_encoder_decoder(config: Config) -> None:
+    """Raise OutOfScope for what an encoder-decoder model has no rules beside."""
+    place = "config.encoder.is_encoder_decoder"
+    if config.enable_prefix_caching:
+        what = "an encoder-decoder model with prefix caching is out of scope"
+        raise OutOfScope(what, "vLLM switches that off", place)
+    if config.connector is not None:
+        what = "an encoder-decoder model with a KV connector is out of scope"
+        raise OutOfScope(what, "vLLM refuses it", place)
+
+
 @dataclass(slots=True)
 class Items:
     """Numbers for what items are known by."""
 
     has_encoder: bool
+    is_encoder_decoder: bool = False
     numbers: dict[str, int] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
@@ -28,6 +41,8 @@ class Items:
         """The items of a request. Raises OutOfScope for those that no front end makes."""
         if len(request.mm_features) > MOST_ITEMS:
             raise refused(f"a request with more than {MOST_ITEMS} encoder inputs")
+        if self.is_encoder_decoder:
+            return tuple(map(self._before_prompt, request.mm_features))
         end, found = 0, []
         for item in request.mm_features:
             if item.offset < end:
@@ -37,6 +52,14 @@ class Items:
                 raise refused("an encoder input without tokens, or beyond its prompt,")
             found.append(self._item(item))
         return tuple(found)
+
+    def _before_prompt(self, item: Item) -> facts.Item:
+        """An item of an encoder-decoder model, of whose tokens the prompt has none."""
+        if item.offset:
+            raise refused("an encoder-decoder model's input that is not at the beginning")
+        if not item.length or item.is_embed is not None:
+            raise refused("an encoder-decoder model's input without tokens, or with a mask,")
+        return self._item(item)
 
     def extended(
         self, before: tuple[facts.Item, ...], chunk: NewRequest, kept: int
@@ -83,6 +106,9 @@ class Items:
         if not self.has_encoder:
             return {}
         names = self.names
+        if self.is_encoder_decoder:
+            told = [names[s.gone[i]] for i in range(s.ngone)]
+            return {"encoder_cache": {"num_free_slots": s.eroom, "allocated": [], "to_free": told}}
         cache = {
             "num_free_slots": s.eroom,
             "num_freeable_slots": s.efree,

@@ -7,6 +7,7 @@ from nullblock.conformance.adapters.spec_remote import RemoteKV
 from nullblock.conformance.engine import Fields
 from nullblock.spec.carriers import Zero
 from nullblock.spec.fields import REMOTE, RUNNING, WAIT_PHASE
+from nullblock.spec.sizes import hit_tokens
 from nullblock.spec.waiting import has_no_place, lacks
 
 
@@ -23,9 +24,9 @@ class Heard:
     def looked_up(self, r: str, held: int) -> None:
         """What is held of r was read: it is asked for, now that its local hit is known."""
         s = self.s
-        if s.looking == 2 and r == s.lr and s.comp[r] == 0:
+        if s.looking == (1 if s.k.spans else 2) and r == s.lr and s.comp[r] == 0:
             over_steps = s.k.loads_over_steps(r)
-            local, most = s.k.tokens(s.nhit), s.ntok[r] - (0 if over_steps else 1)
+            local, most = hit_tokens(s), s.ntok[r] - (0 if over_steps else 1)
             tokens = max(min(held, most) - local, 0)
             told: Fields = {"id": r, "local": local, "tokens": tokens}
             self.asked[r] = told | ({"over_steps": True} if over_steps and tokens else {})

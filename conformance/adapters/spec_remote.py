@@ -7,9 +7,9 @@ from typing import Any
 from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.errors import OutOfScope
-from nullblock.conformance.groups import are_windowed
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec.fields import CONTINUE, ERROR, KEPT, LENGTH, RUNNING, STOPPED, STOPPED_BY_ID
+from nullblock.spec.later import counts_flight, discarded
 from nullblock.spec.machine import events
 from nullblock.spec.machine.remote import (
     received,
@@ -89,6 +89,10 @@ class RemoteKV:
             ("a prompt longer than max_model_len", len(request.prompt) > longest),
             ("an empty prompt", not request.prompt),
             ("a request that wants a vector", request.pooling),
+            (
+                "a session with windows or several groups",
+                request.resumable and has_more(self.scenario),
+            ),
         ):
             if is_it:
                 raise refused(f"{what} beside a KV connector")
@@ -125,7 +129,7 @@ class RemoteKV:
 
     def before_step(self, s: Any) -> None:
         """A step is about to be scheduled."""
-        self.loaded = {r for r in self.loaded if s.tlen[r]}
+        self.loaded = {r for r in self.loaded if _holds(s, r)}
         self.offers = {r for r, n in s.remote.items() if n}
         self.bare = {
             r for r in self.offers if s.tlen[r] and not s.ncached[r] and r not in self.loaded
@@ -147,13 +151,14 @@ class RemoteKV:
         """Whether tokens were loaded into the blocks that r holds: then vLLM has noted how many of
         them are cached, even if none is.
         """
-        return r in self.loaded and s.tlen[r] > 0
+        return r in self.loaded and _holds(s, r)
 
     def before(self, s: Any) -> None:
         """An output is about to be applied: blocks that were not loaded are looked for."""
         self.order, self.failed = [], []
         if self.report is None or not self.report[2]:
             return
+        _check_reported(s, set(self.report[2]))
         _check_lost(s, set(self.report[2]))
         queued = [r for r in s.skip if s.skip[r]]
         if s.k.priority:
@@ -204,7 +209,10 @@ class RemoteKV:
 
     def owed(self, s: Any, r: str) -> Fields:
         """Outputs in flight of a request whose blocks are kept; nothing of others."""
-        return self.kept[r] if s.stage[r] == KEPT else {}
+        if s.stage[r] != KEPT:
+            return {}
+        # Lines that tell tokens that are stale go on counting them.
+        return self.kept[r] | ({"discard": discarded(s, r)} if counts_flight(s) else {})
 
     def status(self, s: Any, r: str) -> str | None:
         """The status of a request whose blocks are kept; None of others."""
@@ -213,6 +221,18 @@ class RemoteKV:
 
 def _applies(whom: bool | Collection[str], r: str) -> bool:
     return whom if isinstance(whom, bool) else r in whom
+
+
+def _holds(s: Any, r: str) -> bool:
+    return any(s.tlen[t] for t in s.k.tables(r))
+
+
+def _check_reported(s: Any, blocks: set[int]) -> None:
+    """Raise OutOfScope for a report of which no rule says what becomes."""
+    if s.k.several:
+        raise refused("a report of blocks of several groups that were not loaded")
+    if s.k.windowed and s.k.NULL in blocks:
+        raise refused("the null block among those that were not loaded")
 
 
 def _check_lost(s: Any, blocks: set[int]) -> None:
@@ -231,23 +251,28 @@ def _check_lost(s: Any, blocks: set[int]) -> None:
             )
 
 
+def has_more(config: Config) -> bool:
+    """Whether there is more than one group of full attention."""
+    return len(config.groups) > 1 or config.groups[0].type != "full"
+
+
 def check_connector(config: Config, semantics: Semantics) -> None:
     """Raise OutOfScope for what nobody has shown beside a connector, or a profile has no rules
     for.
     """
     if config.connector is None:
         return
-    beside = (
-        ("several groups, or windows", "groups", len(config.groups) > 1 or are_windowed(config)),
-    )
-    for what, key, is_used in beside:
-        if is_used:
-            raise OutOfScope(
-                f"a KV connector beside {what} is out of scope",
-                "the reference has it",
-                f"config.{key}",
-            )
-    if semantics.freed_unhashed_first:
-        # No rule says to which places in front blocks go once a transfer is over.
-        what = "a KV connector is out of scope with freed_unhashed_first"
-        raise OutOfScope(what, "the reference has it", "config.connector")
+    if any(group.type in ("mamba", "sink") for group in config.groups):
+        what = "a KV connector beside Mamba layers, or sinks, is out of scope"
+        raise OutOfScope(what, "the reference has it", "config.groups")
+    if config.encoder and has_more(config):
+        what = (
+            "a KV connector beside encoder inputs and windows, or several groups, is out of scope"
+        )
+        raise OutOfScope(what, "the reference has it", "config.encoder")
+    if len(config.groups) > 1 and not config.connector.all_groups:
+        what = "a KV connector that takes the blocks of one group, beside several, is out of scope"
+        raise OutOfScope(what, "vLLM raises at the first end", "config.connector.all_groups")
+    if semantics.freed_unhashed_first and has_more(config):
+        what = "a KV connector beside several groups, or windows, in a later line is out of scope"
+        raise OutOfScope(what, "the reference has it", "config.groups")

@@ -19,12 +19,17 @@ def _beside(config: facts.Config) -> str:
     if config.policy == "priority" and config.semantics.resumes_await_output:
         # Where a chunk moves its session in the one queue of that line is not written down.
         return "the PRIORITY policy in a later line"
+    if config.connector and config.semantics.freed_blocks_await_steps:
+        # What waits with blocks there, and may lose what was loaded, nobody has compared.
+        return "a KV connector in a later line"
     return ""
 
 
 def check_session(config: facts.Config, request: NewRequest) -> None:
     """Raise OutOfScope for a session, or a chunk of one, that there are no rules for."""
     beside = _beside(config)
+    if request.resumable and config.is_encoder_decoder:
+        beside = "an encoder-decoder model"
     if request.prompt_embeds is not None:
         beside = "a prompt that is embeddings"
     if request.pooling:

@@ -49,7 +49,7 @@ class Tokens(IndexedEnv):
         super().__init__(config)
         self.hash_size = covered if self.several else self.block_size
         self.told_drafts, self.played, self.remote_kv = drafts, grammars, remote
-        self.items = Items(self.encodes)
+        self.items = Items(self.encodes, self.encoder_decoder)
         self.taken: dict[str, int] = {}
         self.added: dict[str, NewRequest] = {}
         self.content: dict[str, list[int]] = {}

@@ -12,7 +12,8 @@ from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.explanation import Like
 from nullblock.conformance.trace.records import Header
 from nullblock.spec.departures import DEPARTURES, Defect
-from nullblock.spec.profiles import PROFILES, Semantics, meaning
+from nullblock.spec.profiles import PROFILES, Semantics
+from nullblock.spec.switches import meaning
 
 FEW_STEPS, SOME_STEPS = 300, 5000
 """Steps up to which a trace is judged again by every other semantics, and by those whose switch

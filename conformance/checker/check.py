@@ -2,11 +2,12 @@
 
 import gc
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
+from nullblock.conformance.checker import hidden
 from nullblock.conformance.checker.facts import NotRecorded
 from nullblock.conformance.checker.replay import Replay, Unexplained
 from nullblock.conformance.checker.verdict import First, Verdict
@@ -14,7 +15,8 @@ from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.reader import Located, TraceReader
 from nullblock.conformance.trace.records import Error, Header, Update
 from nullblock.spec.kernel import Engines
-from nullblock.spec.profiles import Semantics, UnknownSwitch, profile, with_switches
+from nullblock.spec.profiles import Semantics, UnknownSwitch, profile
+from nullblock.spec.switches import with_switches
 
 YOUNG = 20_000
 """Objects made before the collector of cycles looks for some: a check makes next to none."""
@@ -55,11 +57,13 @@ def check(
     gc.set_threshold(max(thresholds[0], YOUNG) if thresholds[0] else 0, *thresholds[1:])
     try:
         reader = TraceReader(path, stream=stream)
-        for number, located in enumerate(reader, start=1):
+        records = iter(reader)
+        for number, located in enumerate(records, start=1):
             if progress is not None:
                 progress(number)
             judge.take(located)
             if verdict.verdict == "VIOLATION":
+                judge.doubt(records)
                 reader.drain()
                 break
             if until is not None and until == (located.line, located.file):
@@ -86,6 +90,8 @@ class _Judge:
         self.replay: Replay | None = None
         self.last: deque[Located] = deque(maxlen=max(window, BEFORE) + 1)
         self.unseen: list[str] = []
+        self.adopted = 0
+        """Blocks of hits that were adopted before the record at hand."""
         self.silent = False
         """Nothing can be said about decisions any more."""
 
@@ -104,6 +110,7 @@ class _Judge:
             if isinstance(record, Header):
                 self.begin(record)
             elif self.replay is not None:
+                self.adopted = self.replay.fired.get("POOL-11", 0)
                 self.replay.take(record)
         except NotRecorded as unknown:
             self.silent = True
@@ -151,6 +158,17 @@ class _Judge:
             file=located.file,
             mismatch=m,
         )
+
+    def doubt(self, rest: Iterable[Located]) -> None:
+        """Take a violation back where the header hides what it may come from."""
+        first, replay = self.verdict.first, self.replay
+        if first is None or first.mismatch is None or replay is None:
+            return
+        if hidden.may_be_eagle(first.mismatch, replay.header, self.adopted):
+            unsaid = hidden.missing(first.mismatch, replay.header, rest)
+            if unsaid is not None:
+                self.verdict.verdict, self.verdict.first = "INCONCLUSIVE", None
+                self.verdict.missing.append(unsaid)
 
     def explain(self) -> None:
         """Tell the story of a violation."""

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from nullblock.conformance.checker import decisions
 from nullblock.conformance.checker.facts import Recorded
 from nullblock.conformance.checker.names import Same
-from nullblock.conformance.checker.remote import asks, lost
+from nullblock.conformance.checker.remote import in_doubt, lost
 from nullblock.conformance.trace.records import (
     CachedRequests,
     Groups,
@@ -25,6 +25,7 @@ from nullblock.conformance.trace.records import (
     Update,
 )
 from nullblock.spec.erased.kept import kept
+from nullblock.spec.erased.program import Erased
 from nullblock.spec.erased.rows import Rows
 from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.machine.output import CachedRequest, SchedulerOutput
@@ -51,17 +52,20 @@ class Machine:
         self.erased = False
         """Whether the erased form is what runs."""
         self.left: float = math.inf if plain else AFTER
+        self._update: Erased | None = None
 
     def erase(self) -> None:
         """From now on the erased form, if the text has one."""
         self.left = math.inf
         try:
             self._schedule = kept(schedule, self.k)
-            # With a connector the text asks a ghost field there, which is not kept.
-            self._update = None if self.k.connector else kept(update_from_output, self.k)
         except Unsupported:
             return
         self.erased = True
+        try:
+            self._update = kept(update_from_output, self.k)
+        except Unsupported:
+            pass
 
     def as_written(self) -> None:
         """From now on the text as it is."""
@@ -76,8 +80,10 @@ class Machine:
                 return out
             self.erase()
             return self.schedule(s, fired)
-        if asks(self.k, s):
-            return schedule(s)
+        if in_doubt(self.k):
+            out = schedule(s)
+            self.k.make_room(s)
+            return out
         held_back = fired.get("WAIT-8", 0)
         try:
             return self._schedule(s, fired)

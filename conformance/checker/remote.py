@@ -97,6 +97,9 @@ class WithRemote(Recorded):
         return 1
 
     def loads_over_steps(self, r: Any) -> bool:
+        # The erased form tells the state where it stands before it calls what looks at that: here,
+        # so that whoever reads next what the remote side holds of r finds it there.
+        self.asked_for(r)
         answer = self.answers.get(r)
         return answer is not None and answer.over_steps
 
@@ -161,13 +164,16 @@ def unknown(k: Recorded, request: Add | RequestState) -> Iterator[str]:
         yield f"a prompt of {prompt} tokens beside a KV connector,"
 
 
-def asks(k: Recorded, s: Any) -> bool:
-    """Whether the step that comes may ask the connector for somebody: then the text runs as it is,
-    since the erased form does not say where it stands while it runs.
+def in_doubt(k: Recorded) -> bool:
+    """Whether the remote side does not know yet of somebody in the step that comes: then the text
+    runs as it is, since the erased form does not say in which phase it is when it comes to that.
     """
-    if not isinstance(k, WithRemote):
-        return False
-    return bool(k.answers) or any(s.comp[r] == 0 and not lacks(s, r) for r in s.rank)
+    return isinstance(k, WithRemote) and any(a.tokens is None for a in k.answers.values())
+
+
+def is_silent(k: Recorded) -> bool:
+    """Whether nobody was asked for in the step, by the rules or in the trace."""
+    return not isinstance(k, WithRemote) or not (k.asked or k.whom)
 
 
 def begin_step(k: Recorded) -> None:

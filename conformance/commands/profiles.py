@@ -6,16 +6,8 @@ from typing import Annotated
 import typer
 
 from nullblock.conformance.console import usage_error
-from nullblock.spec.profiles import (
-    PROFILES,
-    Semantics,
-    UnknownSwitch,
-    departures,
-    differences,
-    meaning,
-    profile,
-    switches,
-)
+from nullblock.spec.profiles import PROFILES, Semantics, UnknownSwitch, departures, profile
+from nullblock.spec.switches import differences, meaning, switches
 
 
 def command(

@@ -17,16 +17,10 @@ import typer
 from nullblock.conformance.console import usage_error
 from nullblock.conformance.theorems import Shown, check, documents, known, unshown
 from nullblock.spec.lint import lint
-from nullblock.spec.profiles import (
-    NORMATIVE,
-    PROFILES,
-    Semantics,
-    UnknownSwitch,
-    profile,
-    with_switches,
-)
+from nullblock.spec.profiles import NORMATIVE, PROFILES, Semantics, UnknownSwitch, profile
 from nullblock.spec.prover import Checked, JobReport, Report, UnknownJob, prove
 from nullblock.spec.prover.claims import UNREACHED, broken, proved_invariants
+from nullblock.spec.switches import with_switches
 
 if TYPE_CHECKING:  # it loads Z3, which --help need not wait for
     from nullblock.spec.prover.vacuity import Vacuity

@@ -13,8 +13,8 @@ TEXT = (
     *(f"spec/{name}.py" for name in ("keys", "profiles", "flight", "drafts", "groups", "waiting")),
     *(f"spec/{name}.py" for name in ("hybrid", "grouped", "encoder", "planning", "prompts")),
     *(f"spec/{name}.py" for name in ("pooling", "sessions", "turns", "remote", "sizes", "slots")),
-    *(f"spec/{name}.py" for name in ("mamba", "aligned", "concrete", "carriers")),
-    *(f"spec/{name}.py" for name in ("rejection", "cache_events")),
+    *(f"spec/{name}.py" for name in ("mamba", "aligned", "cross", "concrete", "carriers")),
+    *(f"spec/{name}.py" for name in ("rejection", "cache_events", "loaded", "deferred")),
 )
 """The rule text, and what it is written in."""
 

@@ -6,6 +6,7 @@ beside them, in a folder of its own.
 
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.lines.example import Example
+from nullblock.conformance.lines.remote_examples import REMOTE_EXAMPLES
 from nullblock.conformance.lines.state_examples import STATE_EXAMPLES
 
 EXAMPLES: dict[str, Example] = {
@@ -167,6 +168,13 @@ EXAMPLES: dict[str, Example] = {
         "rejected, and no more.",
         Feature.encoder_inputs,
     ),
+    "item_room_returns_once": Example(
+        "defect-encoder-decoder-room-grows",
+        "EncoderDecoderCacheManager.free_encoder_input; issues 51228, 55733",
+        "Workers forget an item before the step after the one that computed it, so each step has "
+        "all the room there is, and never more.",
+        Feature.encoder_decoder,
+    ),
     "failed_loads_start_over": Example(
         "defect-hashes-of-a-failed-load-stay",
         "Scheduler._handle_invalid_blocks; issue 49250",
@@ -180,6 +188,19 @@ EXAMPLES: dict[str, Example] = {
         "Scheduler._update_waiting_for_remote_kv; no report known",
         "A block that can be hit is not written to. The last token is computed again, into its "
         "block.",
+        Feature.kv_connector,
+    ),
+    "last_token_sees_back": Example(
+        "defect-last-token-lacks-its-window",
+        "SingleTypeKVCacheManager.allocate_new_computed_blocks, called with all tokens of a "
+        "prompt that is loaded as a whole; no report known",
+        "The last token is computed again, and sees what its window shows.",
+        Feature.kv_connector,
+    ),
+    "hits_precede_loads": Example(
+        "defect-hit-given-to-a-load",
+        "KVCacheCoordinator.allocate_new_computed_blocks; issue 33775, repaired in 0.32.0",
+        "A hit is what it was when it was looked up: nobody is given it before it is adopted.",
         Feature.kv_connector,
     ),
     "transfers_end_apart": Example(
@@ -199,6 +220,7 @@ EXAMPLES: dict[str, Example] = {
         "SchedulerOutput.num_common_prefix_blocks, which 0.32.0 leaves empty",
         "The number is right and cheap, and cascade attention has nothing else to go by.",
     ),
+    **REMOTE_EXAMPLES,
     "events_tell_origin": Example(
         "events-of-every-kind",
         "BlockStored.locality, ownership, session_id",

@@ -1,5 +1,6 @@
 """How much of what an engine does it does on a line."""
 
+from nullblock.conformance import groups
 from nullblock.conformance.engine import CORE_FEATURES, Feature
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario_format import Config
@@ -9,7 +10,7 @@ FOLLOWED = CORE_FEATURES | {
     *(Feature.drafts, Feature.lora_cap, Feature.structured_output),
     *(Feature.encoder_inputs, Feature.windows, Feature.hybrid, Feature.block_sizes),
     *(Feature.v2_model_runner, Feature.counts, Feature.clients),
-    *(Feature.prompt_embeds, Feature.pooling, Feature.streaming),
+    *(Feature.prompt_embeds, Feature.pooling, Feature.streaming, Feature.kv_connector),
 }
 """What is written down of a line after vllm-0.22.1."""
 
@@ -29,3 +30,8 @@ def check_followed(config: Config, semantics: Semantics) -> None:
         # A request then decodes in one of so many steps: next_decode_eligible_step.
         what = "the v2 model runner beside a pipeline that is scheduled ahead is out of scope"
         raise OutOfScope(what, "vllm-0.22.1 is followed in it", "config.use_v2_model_runner")
+    several = len(config.groups) > 1 or groups.are_windowed(config)
+    if semantics.freed_blocks_await_steps and config.connector is not None and several:
+        # A load then asks each group what is still to come, and failures are told by request.
+        what = "a KV connector beside several groups, or windows, in a later line is out of scope"
+        raise OutOfScope(what, "vllm-0.22.1 is followed in it", "config.connector")

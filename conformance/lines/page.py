@@ -1,13 +1,17 @@
 """The page of what differs between the lines, made from the switches and their examples."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 from nullblock.conformance.engine import ALL_FEATURES
+from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.lines.example import VECTORS
 from nullblock.conformance.lines.examples import EXAMPLES
-from nullblock.conformance.lines.extent import extent
-from nullblock.spec.profiles import PROFILES, differences, meaning, switches
+from nullblock.conformance.lines.extent import check_followed, extent
+from nullblock.conformance.scenario import load
+from nullblock.spec.profiles import PROFILES, Semantics
+from nullblock.spec.switches import differences, meaning, switches
 
 PAGE = Path(__file__).with_name("LINES.md")
 RELEASES = tuple(name for name in PROFILES if name != "normative")
@@ -52,10 +56,23 @@ def between(a: str, b: str) -> list[str]:
 
 def value(line: str, switch: str) -> bool | None:
     """A switch's value in a line; None where the line is not followed in what it decides about."""
-    feature = EXAMPLES[switch].feature
-    if feature is not None and feature not in extent(ALL_FEATURES, PROFILES[line]):
-        return None
-    return switches(PROFILES[line])[switch]
+    example, semantics = EXAMPLES[switch], PROFILES[line]
+    if example.feature is not None:
+        if example.feature not in extent(ALL_FEATURES, semantics):
+            return None
+        if not _is_followed(example.scenario, semantics):
+            return None
+    return switches(semantics)[switch]
+
+
+@cache
+def _is_followed(scenario: str, semantics: Semantics) -> bool:
+    """Whether a line is followed in what an example uses together."""
+    try:
+        check_followed(load(VECTORS / f"{scenario}.json").config, semantics)
+    except OutOfScope:
+        return False
+    return True
 
 
 def markdown() -> str:

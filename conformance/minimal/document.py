@@ -7,7 +7,7 @@ from typing import Any, assert_never, get_args
 
 from msgspec import UNSET
 
-from nullblock.conformance.minimal import drafts
+from nullblock.conformance.minimal import drafts, remote
 from nullblock.conformance.minimal.content import EOS, Content
 from nullblock.conformance.minimal.history import Arrival, Event, Half, History, Life
 from nullblock.conformance.scenario_format import Status
@@ -73,9 +73,12 @@ class Builder:
         )
         there = {life.number for life in lives}
         events = [e for event in selection.events for e in self._event(event, content, there)]
-        events += self._decision(self.history.fault, there)
+        history = self.history
+        events += remote.events(history.said, history.news, self.names, there)
+        events += self._decision(history.fault, there)
         outputs = [e.right for e in selection.events if isinstance(e, Half)]
-        drafted = drafts.config(self.config, [*outputs, self.history.right], there)
+        drafted = drafts.config(self.config, [*outputs, history.right], there)
+        drafted |= history.remote.config(self.config, self.names, there)
         config = _config(self.config) | drafted | {"seed": content.seed, "vocab": content.vocab}
         if selection.num_blocks is not None:
             config["num_blocks"] = selection.num_blocks
@@ -86,6 +89,7 @@ class Builder:
             case Arrival():
                 yield self._add(event.life, content)
             case Half():
+                yield from remote.events(event.said, event.news, self.names, there)
                 yield {"op": "update" if event.update else "schedule"}
             case Draft():
                 yield drafts.event(event, self.names, there)

@@ -19,6 +19,7 @@ from nullblock.conformance.checker.facts import NotRecorded
 from nullblock.conformance.checker.replay import Replay, Unexplained
 from nullblock.conformance.engines import make_engine
 from nullblock.conformance.errors import InputError
+from nullblock.conformance.minimal import remote
 from nullblock.conformance.minimal.document import Document, Selection
 from nullblock.conformance.minimal.history import History
 from nullblock.conformance.trace.configured import has_grammars, header
@@ -27,11 +28,13 @@ from nullblock.conformance.trace.records import (
     Abort,
     Error,
     Header,
+    Matched,
     PostState,
     Record,
     Reset,
     Schedule,
     State,
+    Transfers,
     Update,
 )
 from nullblock.conformance.trace.tape import Tape
@@ -52,6 +55,8 @@ KIND_OF = {
     "reset_prefix_cache": "reset",
     "evict_blocks": "evict",
 }
+REMOTE_EVENTS = ("kv_match", "kv_done")
+"""Events that make no record of their own."""
 """Event of a scenario to kind of record."""
 KINDS = frozenset(KIND_OF.values())
 
@@ -61,6 +66,9 @@ class Same:
 
     def __init__(self, history: History, mismatch: Mismatch, semantics: Semantics) -> None:
         self.recorded, self.fault = history.header, history.fault
+        self.said = history.said
+        if isinstance(history.fault, Schedule) and history.header.config.connector is not UNSET:
+            self.said = history.said or Matched(answers=[])  # nobody was asked for
         self.mismatch, self.semantics = mismatch, semantics
         self.everybody = {life.number for life in history.lives}
         self.work = 0
@@ -85,7 +93,9 @@ class Same:
             # Every event made its record, the last one included: nothing was out of its turn.
             if follower.seen != _events(document):
                 return False
-            found = follower.meet(self.restricted(kept), about_steps=self.mismatch.rule == "UPD-7")
+            said = remote.before(self.said, follower.said, self.mismatch, kept)
+            about_steps = self.mismatch.rule == "UPD-7"
+            found = follower.meet(self.restricted(kept), said, about_steps=about_steps)
         except (InputError, Malformed, NotRecorded, Unexplained):
             return False
         return found is not None and self.agrees(found, kept)
@@ -141,10 +151,9 @@ class Same:
                 return replace(fault, state=self._post(fault.state, kept))
             case State() as fault:
                 return replace(
-                    fault,
+                    remote.state(fault, self.mismatch, kept),
                     running=_of(fault.running, kept),
                     waiting=_of(fault.waiting, kept),
-                    requests=[q for q in fault.requests if q.id in kept],
                     chains=UNSET,
                 )
             case fault:
@@ -208,6 +217,8 @@ class _Follower:
     def __init__(self, header: Header, semantics: Semantics) -> None:
         self.replay = Replay(header, semantics)
         self.pending: Record | None = None
+        self.said: remote.Said = None
+        """What stands right before it of a KV connector."""
         self.work = 0
         self.seen: Counter[str] = Counter()
         """Records of each kind; an exception of the engine counts as what it raised in."""
@@ -221,10 +232,12 @@ class _Follower:
         if kind in KINDS:
             self.seen[kind] += 1
         self._replayed(self.pending)
+        self.said = self.pending if isinstance(self.pending, Matched | Transfers) else None
         self.pending = record
 
-    def meet(self, decision: Record, *, about_steps: bool) -> Mismatch | None:
-        """How the rules differ from a decision that stands at the end; None: they do not.
+    def meet(self, decision: Record, said: remote.Said, *, about_steps: bool) -> Mismatch | None:
+        """How the rules differ from a decision that stands at the end, and from what is `said`
+        right before; None: they do not.
 
         Unless it is `about_steps`, their number may be another than was recorded.
         """
@@ -233,6 +246,7 @@ class _Follower:
             if not about_steps:
                 decision = replace(decision, step=self.replay.steps)
         try:
+            self._replayed(said)
             self._replayed(decision)
         except Unexplained as error:
             return error.mismatch
@@ -252,6 +266,8 @@ def _events(document: Document) -> Counter[str]:
     """How many records of each kind the events of a scenario make."""
     found: Counter[str] = Counter()
     for event in document["events"]:
+        if event["op"] in REMOTE_EVENTS:
+            continue
         if event["op"] == "step":
             found.update(dict.fromkeys(("schedule", "update"), event.get("n", 1)))
         else:

@@ -7,6 +7,7 @@ from pathlib import Path
 from msgspec import UNSET
 
 from nullblock.conformance.minimal.drafts import Right, right
+from nullblock.conformance.minimal.remote import Holds, Remote, Said, asked
 from nullblock.conformance.trace.decode import Passed, Shown, Unknown
 from nullblock.conformance.trace.reader import Located, TraceReader
 from nullblock.conformance.trace.records import (
@@ -21,6 +22,7 @@ from nullblock.conformance.trace.records import (
     Evict,
     Header,
     Lost,
+    Matched,
     Output,
     Part,
     Pause,
@@ -30,6 +32,7 @@ from nullblock.conformance.trace.records import (
     Schedule,
     SessionEnd,
     State,
+    Transfers,
     Update,
 )
 
@@ -81,6 +84,10 @@ class Half:
     update: bool
     right: Right = ()
     """Of an update: how many drafts the model finds right."""
+    said: Said = None
+    """What stands right before it of a KV connector."""
+    news: Holds = ()
+    """What that knows of which it knew something else."""
 
 
 Event = Arrival | Half | Draft | Abort | Pause | Reset | Evict
@@ -101,6 +108,12 @@ class History:
     """Who was scheduled in each step."""
     right: Right = ()
     """If the decision is an update: how many drafts the model finds right."""
+    said: Said = None
+    """What stands right before the decision of a KV connector."""
+    news: Holds = ()
+    """What that knows of which it knew something else."""
+    remote: Remote = field(default_factory=Remote)
+    """What it says of each request."""
 
     @property
     def steps(self) -> int:
@@ -118,8 +131,6 @@ def read(path: Path, line: int, file: str, step: int) -> History:
     assert isinstance(header, Header)
     if header.start != "empty":
         raise Impossible("the recording begins in the middle of a run")
-    if header.config.connector is not UNSET:
-        raise Impossible("what a KV connector answers is not made into a scenario")
     reading = _Reading(step - HORIZON)
     last: Shown = header
     for located in records:
@@ -132,10 +143,28 @@ def read(path: Path, line: int, file: str, step: int) -> History:
         reading.sampled()
     drafts = reading.drafts.get(last.step, []) if isinstance(last, Update) else []
     told = right(drafts, reading.output)
-    history = History(header, last, reading.events, reading.lives, reading.scheduled, told)
-    if header.block_ids != "exact" and any(isinstance(e, Evict) for e in history.events):
-        raise Impossible("blocks were evicted whose ids in the engine the trace does not tell")
+    said = reading.remote_says(last)
+    history = History(
+        *(header, last, reading.events, reading.lives, reading.scheduled, told),
+        *(*said, reading.remote),
+    )
+    if header.block_ids != "exact":
+        _without_ids(history)
     return history
+
+
+def _without_ids(history: History) -> None:
+    """Raise Impossible where blocks are named whose ids in the engine are not told."""
+    said = [e.said for e in history.events if isinstance(e, Half)]
+    for what, named in (
+        ("evicted", any(isinstance(e, Evict) for e in history.events)),
+        (
+            "not loaded",
+            any(isinstance(one, Transfers) and one.invalid for one in (*said, history.said)),
+        ),
+    ):
+        if named:
+            raise Impossible(f"blocks were {what} whose ids in the engine the trace does not tell")
 
 
 def _until(path: Path, line: int, file: str) -> Iterator[Located]:
@@ -159,6 +188,9 @@ class _Reading:
         self.scheduled: dict[int, list[int]] = {}
         self.chains = 0
         """Chain numbers given so far: 0 up to this one."""
+        self.remote = Remote()
+        self.said: Said = None
+        """What stands right before the record that comes."""
 
     def take(self, record: Shown) -> None:
         """The next record."""
@@ -174,16 +206,22 @@ class _Reading:
             case Schedule():
                 if record.step == self.oldest:
                     self.forget()
-                self.events.append(Half(record.step, update=False))
-                self.scheduled[record.step] = record.ids
+                said, news = self.remote_says(record)
+                self.events.append(Half(record.step, update=False, said=said, news=news))
+                self.scheduled[record.step] = [*record.ids, *asked(said)]
                 self.drafts[record.step] = record.drafts
             case Output():
                 self.output = record
             case Update():
                 found = right(self.drafts.pop(record.step, []), self.output)
-                self.events.append(Half(record.step, update=True, right=found))
+                said, _ = self.remote_says(record)
+                self.events.append(Half(record.step, update=True, right=found, said=said))
+                self.transferred(record.step, said)
                 self.update(record)
+            case Matched() | Transfers():
+                self.said = record
             case Abort():
+                self.remote_says(record)
                 self.events.append(record)
                 for r in record.asked or () if record.aborted is UNSET else record.aborted:
                     self.end(r)
@@ -193,6 +231,17 @@ class _Reading:
                 raise Impossible(NO_SCENARIO)
             case Header() | Part() | State() | Error() | Lost() | End() | Unknown() | Passed():
                 pass
+
+    def remote_says(self, record: Shown) -> tuple[Said, Holds]:
+        """What stands right before a record of a KV connector, and what that knows anew."""
+        said, self.said = self.said, None
+        self.remote.reported(said)
+        return said, self.remote.answered(said)
+
+    def transferred(self, step: int, said: Said) -> None:
+        """Transfers have ended: the step matters to those they are of."""
+        if isinstance(said, Transfers):
+            self.scheduled.get(step, []).extend((*said.received, *said.sent))
 
     def update(self, record: Update) -> None:
         """What a step's output did to the requests it was for."""

@@ -17,6 +17,7 @@ from types import FrameType
 from nullblock.conformance import compare, driver, scenario
 from nullblock.conformance.engines import make_engine
 from nullblock.conformance.errors import InputError
+from nullblock.conformance.mutation.cross_scenarios import MORE_CROSS
 from nullblock.conformance.mutation.draft_scenarios import MORE_DRAFTS
 from nullblock.conformance.mutation.encoder_scenarios import MORE_ITEMS
 from nullblock.conformance.mutation.group_scenarios import MORE_GROUPS
@@ -28,7 +29,7 @@ from nullblock.spec.mutation.generate import Defect
 from nullblock.spec.profiles import PROFILES, VLLM_0_22_1, Semantics
 
 VECTORS = Path(__file__).parents[1] / "vectors"
-ADDED = MORE | MORE_DRAFTS | MORE_GROUPS | MORE_WAITS | MORE_ITEMS
+ADDED = MORE | MORE_DRAFTS | MORE_GROUPS | MORE_WAITS | MORE_ITEMS | MORE_CROSS
 """Scenarios for what no golden scenario notices."""
 SECONDS = 20.0
 """Of processor time: forty times as much as the specification takes."""

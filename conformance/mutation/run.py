@@ -28,7 +28,7 @@ before them do not notice.
 UNTRACED = frozenset(
     {
         *("groups", "hybrid", "waiting", "encoder", "planning"),
-        *("pooling", "sessions", "turns", "clients", "loads", "remote"),
+        *("pooling", "sessions", "turns", "clients", "loads", "remote", "cross"),
     }
 )
 """Parts that no trace comes to: the checker refuses traces of such models."""
@@ -199,7 +199,7 @@ def record_statements(
     if some:
         forms = [m for m in mutants() if m.is_statement]
         caught = (m for id in statements.silenced() for m in statements.caught(explored, id))
-        with explorer([*forms, *dict.fromkeys(caught)]) as found:
+        with explorer([*forms, *dict.fromkeys(caught)], level="-O0" if new else "-O1") as found:
             found.prepare()
             _record_statements(found, explored, kept, some, progress, new)
     return kept

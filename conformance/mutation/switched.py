@@ -9,7 +9,8 @@ from functools import cache
 from nullblock.spec.mutation.exploring import LATER
 from nullblock.spec.mutation.generate import Mutant, source
 from nullblock.spec.mutation.operators import Change
-from nullblock.spec.profiles import NORMATIVE, switches
+from nullblock.spec.profiles import NORMATIVE
+from nullblock.spec.switches import switches
 
 SETTLED = {
     name: bool(on) for name, on in switches(NORMATIVE).items() if switches(LATER)[name] == on

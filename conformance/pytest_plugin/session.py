@@ -10,7 +10,8 @@ import pytest
 from nullblock.conformance.errors import InputError
 from nullblock.conformance.pytest_plugin import loading
 from nullblock.conformance.pytest_plugin.items import PROPERTY, Collected
-from nullblock.spec.profiles import UnknownSwitch, profile, with_switches
+from nullblock.spec.profiles import UnknownSwitch, profile
+from nullblock.spec.switches import with_switches
 
 ENDS = ("passed", "failed", "skipped")
 

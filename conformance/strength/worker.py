@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from nullblock.conformance.checker import check
-from nullblock.spec.profiles import profile, with_switches
+from nullblock.spec.profiles import profile
+from nullblock.spec.switches import with_switches
 
 
 def main() -> int:

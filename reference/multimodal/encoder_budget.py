@@ -69,4 +69,5 @@ def make_encoder_cache(
         return cache, budget.encoder_compute_budget
     refuse("encoder-decoder models in this line", semantics.items_held_by_place)
     assert len(budget.mm_max_toks_per_item) <= 1, "an encoder-decoder model has one modality"
-    return EncoderDecoderCacheManager(budget.encoder_cache_size), budget.encoder_compute_budget
+    room = EncoderDecoderCacheManager(budget.encoder_cache_size, semantics)
+    return room, budget.encoder_compute_budget

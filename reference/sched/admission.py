@@ -6,6 +6,7 @@ FCFS everything behind it waits too (upstream issue 39734).
 
 from nullblock.reference.kv_cache_interface import (
     ChunkedLocalAttentionSpec,
+    CrossAttentionSpec,
     FullAttentionSpec,
     KVCacheSpec,
     MambaSpec,
@@ -18,6 +19,7 @@ from nullblock.reference.utils import cdiv
 from nullblock.spec.facts import blocks_held
 
 _WINDOWED = SlidingWindowSpec | ChunkedLocalAttentionSpec | MambaSpec
+_KNOWN = FullAttentionSpec | CrossAttentionSpec | _WINDOWED
 
 NOBODY = ""
 """No request has this id: all blocks count, though a session holds some of them already."""
@@ -47,13 +49,14 @@ class Admission(EncoderInputs):
         # The last token that is sampled ends the request and is never computed.
         num_slots = min(num_prompt_tokens + max_tokens, self.max_model_len) - 1
         manager, reach = self.kv_cache_manager, self._with_drafts(num_slots)
-        num_blocks = self._most_blocks_held(reach)
+        attended = self._num_tokens_to_attend_to(request)
+        num_blocks = self._most_blocks_held(reach, attended)
         if num_blocks is None:
             num_blocks = manager.coordinator.get_num_blocks_to_allocate(
                 NOBODY,
                 reach,
                 manager.empty_kv_cache_blocks.blocks,
-                num_encoder_tokens=self._num_tokens_to_attend_to(request),
+                num_encoder_tokens=attended,
                 total_computed_tokens=0,
                 num_tokens_main_model=reach,
                 apply_admission_cap=True,
@@ -69,18 +72,23 @@ class Admission(EncoderInputs):
             return f"{num_slots} tokens may have to be computed in one step of at most {budget}"
         return None
 
-    def _most_blocks_held(self, num_slots: int) -> int | None:
-        """What a request of so many slots holds at once at most, or is taken to hold, of groups
-        some of which see only a part of the past.
+    def _most_blocks_held(self, num_slots: int, attended: int) -> int | None:
+        """What a request of so many slots, that attends to so many tokens of an encoder, holds at
+        once at most, or is taken to hold, of groups some of which see only a part of the past.
 
         None where the cap that vLLM admits by has to do: it knows no drafts.
         """
         layers = [group.kv_cache_spec for group in self.kv_cache_config.kv_cache_groups]
         if not any(isinstance(layer, _WINDOWED) for layer in layers):
             return None
-        if not all(isinstance(layer, FullAttentionSpec | _WINDOWED) for layer in layers):
+        if not all(isinstance(layer, _KNOWN) for layer in layers):
             return None
-        return sum(self._most_blocks_of(layer, num_slots) for layer in layers)
+        return sum(
+            cdiv(attended, layer.block_size)
+            if isinstance(layer, CrossAttentionSpec)
+            else self._most_blocks_of(layer, num_slots)
+            for layer in layers
+        )
 
     def _most_blocks_of(self, layer: KVCacheSpec, num_slots: int) -> int:
         """The same of one group."""

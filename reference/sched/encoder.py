@@ -137,8 +137,16 @@ class EncoderInputs(SchedulerState):
 
     def _unencodable_reason(self, request: Request) -> str | None:
         """Why one of the request's items can never be computed; None if each can, by itself."""
-        largest = max(map(request.get_num_encoder_embeds, range(len(request.mm_features))))
+        sizes = [request.get_num_encoder_embeds(i) for i in range(len(request.mm_features))]
+        largest = max(sizes)
         budget, room = self.max_num_encoder_input_tokens, self.encoder_cache_manager.cache_size
+        if self.is_encoder_decoder:
+            if sum(sizes) <= min(budget, room):
+                return None
+            return (
+                f"items of {sum(sizes)} embeddings, all for one step: it computes {budget}, "
+                f"and {room} are kept"
+            )
         if largest > min(budget, room):
             return (
                 f"an item of {largest} embeddings: a step computes {budget}, and {room} are kept"

@@ -61,6 +61,8 @@ class Finishing(RemoteKV):
             What the client is to be told of a transfer.
         """
         assert request.is_finished()
+        if self._filling is not None:
+            self._filling.discard(request)
         kv_transfer_params = None
         if self.connector is not None:
             is_kept, kv_transfer_params = self._connector_finished(request)

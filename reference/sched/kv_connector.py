@@ -44,6 +44,8 @@ class RemoteKV(SchedulerState):
         num_external, load_async = self.connector.get_num_new_matched_tokens(
             request, prefix.num_local
         )
+        if request.skip_reading_prefix_cache and self.semantics.unread_unloaded:
+            num_external, load_async = 0, False
         if num_external is None:
             return False
         prefix.num_external, prefix.load_async = num_external, load_async
@@ -73,6 +75,8 @@ class RemoteKV(SchedulerState):
         """The load has begun. Its tokens count as computed already; a failure takes them back."""
         request.status = RequestStatus.WAITING_FOR_REMOTE_KVS
         request.num_computed_tokens = prefix.num_computed_tokens
+        if self._filling is not None:
+            self._filling.add(request)
 
     def _promote_loaded(self, request: Request) -> bool:
         """Let a request go on whose load has ended; whether it has."""

@@ -97,13 +97,15 @@ class KVLoadFailures(Finishing):
 
     def _lose_load(self, request: Request, num_left: int) -> None:
         """A request that waits keeps what was loaded before that; but nothing if it lacks a block
-        that is not its own, or had gone on already.
+        that is not its own, or what its window then shows, or had gone on already.
         """
         request_id = request.request_id
         self.failed_recving_kv_req_ids.add(request_id)
         num_cached = self.kv_cache_manager.num_cached_blocks(request)
         is_loading = request.status == RequestStatus.WAITING_FOR_REMOTE_KVS
-        if num_left < num_cached * self.block_size or not num_left or not is_loading:
+        shares = num_left < num_cached * self.block_size
+        lacks = not num_left or self.kv_cache_manager.lacks_window(request, num_left)
+        if shares or lacks or not is_loading:
             self.lost_recving_kv_req_ids.add(request_id)
         if not is_loading:
             request.status = RequestStatus.WAITING_FOR_REMOTE_KVS

@@ -8,6 +8,7 @@ resumed; or, after a reset, it is dropped and the request may be resumed at once
 from typing import TYPE_CHECKING, Any
 
 from nullblock.reference.request import Request
+from nullblock.reference.utils import cdiv
 from nullblock.spec.profiles import Semantics
 
 if TYPE_CHECKING:
@@ -82,3 +83,21 @@ def num_padding(
     # The token that is sampled needs room as well.
     is_too_long = num_computed_tokens + 1 + num_drafts + 1 > scheduler.max_model_len
     return 0 if is_alone or is_too_long else num_drafts
+
+
+def num_set_aside(scheduler: "SchedulerState") -> int:
+    """Blocks that a load over several steps leaves free: what those lack who load or compute their
+    prompts, and what one step with drafts may need.
+    """
+    if scheduler._filling is None:
+        return 0
+    num_drafts, size = 0, scheduler.block_size
+    if scheduler.num_spec_tokens:
+        num_drafts = 1 + scheduler.num_spec_tokens + scheduler.num_lookahead_tokens
+    manager = scheduler.kv_cache_manager
+    num_lacking = 0
+    for request in scheduler._filling:
+        whole = min(request.num_tokens, scheduler.max_model_len) + num_drafts
+        (blocks,) = manager.coordinator.get_blocks(request.request_id)
+        num_lacking += max(0, cdiv(whole, size) - len(blocks))
+    return num_lacking + cdiv(num_drafts, size)

@@ -135,10 +135,14 @@ class OutputPhase(StructuredOutput, Drafts):
             request.is_prefill_chunk = is_chunk = request.num_computed_tokens < num_to_come
             if is_chunk:
                 continue
+            if self._filling is not None:
+                self._filling.discard(request)
             if request.structured_output_request is not None:
                 self._note_structured_output(request, scheduler_output)
             if counts_placeholders:
                 request.num_output_placeholders += 1
+        if self.defer_block_free:
+            self.deferred_frees.scheduled(requests, scheduler_output.num_scheduled_tokens)
         if self._counts_flight:
             later.take_off(requests, scheduler_output.num_scheduled_tokens)
         if self._has_drafts:

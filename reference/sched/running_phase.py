@@ -97,8 +97,12 @@ class RunningPhase(Drafts, EncoderInputs, MambaSplit):
     def _preempt_for(
         self, request: Request, num_new_tokens: int, step: Step
     ) -> KVCacheBlocks | None:
-        """Preempt until the request's slots fit; None once the request itself was preempted."""
+        """Preempt until the request's slots fit; None once the request itself was preempted, or
+        where the victim's blocks would not be free at once.
+        """
         while True:
+            if self.defer_block_free and self.deferred_frees.must_wait(self._victim()[1]):
+                return None
             victim = self._pop_victim(step)
             self._preempt_request(victim, step.timestamp)
             if step.encoder_inputs:
@@ -122,6 +126,12 @@ class RunningPhase(Drafts, EncoderInputs, MambaSplit):
         by_id = request.request_id if self.semantics.victim_by_id else ""
         return request.priority, request.arrival_time, by_id
 
+    def _victim(self) -> tuple[int, Request]:
+        """Who is preempted next, and where it stands in ``running``."""
+        if self.policy == SchedulingPolicy.FCFS:
+            return len(self.running) - 1, self.running[-1]
+        return max(enumerate(self.running), key=self._comes_late)
+
     def _pop_victim(self, step: Step) -> Request:
         """Take the next victim off ``running``, and out of the step if it was in.
 
@@ -130,7 +140,7 @@ class RunningPhase(Drafts, EncoderInputs, MambaSplit):
         """
         if self.policy == SchedulingPolicy.FCFS:
             return self.running.pop()
-        index, victim = max(enumerate(self.running), key=self._comes_late)
+        index, victim = self._victim()
         del self.running[index]
         was_scheduled = step.withdraw(victim)
         if was_scheduled:

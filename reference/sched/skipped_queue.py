@@ -82,12 +82,13 @@ class SkippedQueue(LoRACap, RemoteKV):
 
     def _skip(self, queue: RequestQueue, step: Step) -> None:
         """Pass over the head of a queue, for this step."""
-        if self.semantics.holders_wait_apart and queue is self.skipped_waiting:
-            step.skipped_holders.append(queue.pop_request())
+        request = queue.pop_request()
+        if self.semantics.holders_wait_apart and _holds_blocks(request):
+            step.skipped_holders.append(request)
             return
         if step.skipped is None:
             step.skipped = create_request_queue(self.policy)
-        step.skipped.prepend_request(queue.pop_request())
+        step.skipped.prepend_request(request)
 
     def _requeue_skipped(self, step: Step) -> None:
         """Put those that were passed over before the ones that nobody came to, in their order.
@@ -99,3 +100,9 @@ class SkippedQueue(LoRACap, RemoteKV):
             self._aside.prepend_requests(step.skipped)
         for request in reversed(step.skipped_holders):
             self.skipped_waiting.prepend_request(request)
+
+
+def _holds_blocks(request: Request) -> bool:
+    """Whether a request that waits has blocks; one whose load failed keeps them until its turn."""
+    is_loading = request.status == RequestStatus.WAITING_FOR_REMOTE_KVS
+    return is_loading or request.num_computed_tokens > 0

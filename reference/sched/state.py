@@ -13,6 +13,7 @@ from nullblock.reference.kv_events import EventPublisherFactory
 from nullblock.reference.multimodal.encoder_budget import make_encoder_cache
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched import later
+from nullblock.reference.sched.deferred_frees import DeferredFrees
 from nullblock.reference.sched.encoder_plan import EncoderPlan
 from nullblock.reference.sched.interface import PauseState
 from nullblock.reference.sched.request_queue import (
@@ -181,6 +182,8 @@ class SchedulerState:
         self._counts_flight = self._awaits_output or self.semantics.windows_await_outputs
         """Whether requests count their tokens of the steps in flight."""
         self._long_prefill_token_threshold: int = config.long_prefill_token_threshold
+        self._filling: set[Request] | None = set() if self.semantics.loads_leave_room else None
+        """Requests that load, or compute their prompts, where loads leave room for them."""
         self._preempted_by_reset: set[str] = set()
         """Since the last step."""
         self._draft_slots = later.draft_slots(self.vllm_config.speculative_config, self.semantics)
@@ -211,9 +214,14 @@ class SchedulerState:
         """Of those, the ones that are to give all back; in a profile that tells them apart."""
         self.half_kept_req_ids: set[str] = set()
         """Ended requests whose blocks stay for two reports; in a profile that tells them apart."""
+        self.defer_block_free = False
+        """Whether freed blocks wait for steps in flight that compute their request."""
         transfer = self.vllm_config.kv_transfer_config
         if transfer is None:
             return
+        if self.semantics.freed_blocks_await_steps:
+            overlap = self.vllm_config.max_concurrent_batches > 1
+            self.defer_block_free = overlap and transfer.is_kv_consumer
         self.connector = KVConnectorFactory.create_connector(
             self.vllm_config, KVConnectorRole.SCHEDULER, self.kv_cache_config
         )
@@ -246,6 +254,7 @@ class SchedulerState:
             watermark=getattr(self.scheduler_config, "watermark", None) or 0.0,
             semantics=self.semantics,
         )
+        self.deferred_frees = DeferredFrees(self.kv_cache_manager)
         if not self.needs_kv_cache_zeroing:
             self.kv_cache_manager.tell_no_new_blocks()
         if hasattr(self.connector, "bind_gpu_block_pool"):
@@ -261,7 +270,7 @@ class SchedulerState:
         be appended.
         """
         assert request.status == RequestStatus.RUNNING, f"{request.request_id} is not running"
-        self.kv_cache_manager.free(request)
+        self._free_request_blocks(request)
         if request.mm_features:
             self.encoder_cache_manager.free(request)
         request.status = RequestStatus.PREEMPTED
@@ -271,6 +280,8 @@ class SchedulerState:
             num_drafts = request.num_draft_placeholders
             request.num_earlier_outputs = request.num_output_placeholders - num_drafts
         request.num_preemptions += 1
+        if self._filling is not None:
+            self._filling.discard(request)
         if self._awaits_output:
             later.outdate(request, drop_stale_output)
         if self.log_stats:
@@ -280,8 +291,15 @@ class SchedulerState:
     def _free_blocks(self, request: Request) -> None:
         """Give a finished request's blocks back, and forget it."""
         assert request.is_finished()
-        self.kv_cache_manager.free(request)
+        self._free_request_blocks(request)
         del self.requests[request.request_id]
+
+    def _free_request_blocks(self, request: Request) -> None:
+        """Give a request's blocks back, or once the steps in flight have come that compute it."""
+        if self.defer_block_free:
+            self.deferred_frees.free(request)
+        else:
+            self.kv_cache_manager.free(request)
 
 
 def _refuse_out_of_scope(vllm_config: Any) -> None:

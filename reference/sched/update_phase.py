@@ -36,7 +36,8 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         A pooling request gets no token, and ends with what the pooler made of it.
         """
         _refuse_out_of_scope(model_runner_output)
-        report = model_runner_output.kv_connector_output
+        if self.defer_block_free and scheduler_output.num_scheduled_tokens:
+            self.deferred_frees.came_back()
         unloaded = self._take_back_unloaded(model_runner_output, scheduler_output)
         keeps_ended = self.connector is not None
         requests = self.requests
@@ -53,14 +54,14 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         stopped_preempted: set[Request] = set()
         for request_id, num_tokens in scheduler_output.num_scheduled_tokens.items():
             assert num_tokens > 0, f"{num_tokens} tokens were scheduled for {request_id!r}"
-            if unloaded and request_id in unloaded:
-                continue
             request = requests.get(request_id)
-            if request is None or (keeps_ended and request.is_finished()):
+            if request is None:
                 continue
             if by_request and scheduler_output.scheduled_requests[request_id] is not request:
                 continue
             is_stale = counts_flight and later.land(request, num_tokens)
+            if (unloaded and request_id in unloaded) or (keeps_ended and request.is_finished()):
+                continue
             if is_stale and request.drop_stale_output:
                 continue
             index = req_id_to_index[request_id]
@@ -74,7 +75,7 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
             pooled = pooler_output[index] if pooler_output else None
             if not token_ids and pooled is None:
                 continue
-            status_before, stopped = request.status, False
+            was_running, stopped = request.status == RequestStatus.RUNNING, False
             if token_ids:
                 token_ids, stopped = self._update_request_with_output(request, token_ids, is_stale)
                 if request.structured_output_request is not None and token_ids:
@@ -85,14 +86,13 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
             reason = params = None
             if stopped:
                 reason, params = self._stop(request)
-                was_running = status_before == RequestStatus.RUNNING
                 (stopped_running if was_running else stopped_preempted).add(request)
             if token_ids or pooled is not None:
                 output = _engine_core_output(request, token_ids, pooled)
                 output.finish_reason, output.kv_transfer_params = reason, params
                 outputs[request.client_index].append(output)
         self._let_go(stopped_running, stopped_preempted)
-        if report is not None:
+        if (report := model_runner_output.kv_connector_output) is not None:
             self._finish_transfers(report, unloaded, outputs)
         self._publish_kv_cache_events()
         return self._by_client(outputs)

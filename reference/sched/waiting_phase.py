@@ -67,9 +67,10 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
                 num_external_computed_tokens=prefix.num_external,
                 delay_cache_blocks=prefix.load_async,
                 num_encoder_tokens=num_encoder_tokens,
-                num_lookahead_tokens=self._num_slots_ahead(request),
+                num_lookahead_tokens=self._num_slots_ahead(request, prefix),
                 full_sequence_must_fit=self.scheduler_reserve_full_isl,
                 has_scheduled_reqs=bool(self.running),
+                reserved_blocks=later.num_set_aside(self) if prefix.load_async else 0,
             )
             if new_blocks is None:
                 if request.mm_features:
@@ -108,13 +109,16 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
             request.prefill_stats.set(request.num_prompt_tokens, num_hits, prefix.num_external)
         return prefix
 
-    def _num_slots_ahead(self, request: Request) -> int:
+    def _num_slots_ahead(self, request: Request, prefix: Prefix) -> int:
         """Slots for drafts, of a request that is admitted.
 
         In 0.22.1 none if it has nothing computed: not even the first time, or after a preemption,
-        since its hits are not counted in here.
+        since its hits are not counted in here. In lines that have them at an admission none for a
+        load that takes more than this step.
         """
         looks_ahead = request.num_computed_tokens or self.semantics.admissions_look_ahead
+        if prefix.load_async:
+            return 0
         return self.num_lookahead_tokens if looks_ahead else 0
 
     def _num_tokens_to_admit(self, request: Request, prefix: Prefix, step: Step) -> int | None:
@@ -167,6 +171,9 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
         self.running.append(request)
         request.status = RequestStatus.RUNNING
         request.num_computed_tokens = prefix.num_computed_tokens
+        if self._filling is not None:
+            if prefix.num_computed_tokens + num_new_tokens < request.num_tokens:
+                self._filling.add(request)
         request_id = request.request_id
         step.new_blocks[request_id] = self.kv_cache_manager.get_blocks(request_id)
         step.num_scheduled_tokens[request_id] = num_new_tokens

@@ -40,8 +40,11 @@ class Groups(Context):
         return self._by_group([int(g.mamba) for g in self.env.groups], node, scope)
 
     def _e_zeroed_of(self, node: ast.Call, scope: Scope) -> Value:
-        plain = [int(not (g.is_windowed or g.sink_len)) for g in self.env.groups]
+        plain = [int(not (g.is_windowed or g.sink_len or g.cross)) for g in self.env.groups]
         return self._by_group(plain, node, scope)
+
+    def _e_cross_of(self, node: ast.Call, scope: Scope) -> Value:
+        return self._by_group([int(g.cross) for g in self.env.groups], node, scope)
 
     def _e_aligned_of(self, node: ast.Call, scope: Scope) -> Value:
         return self._by_group([int(g.aligned) for g in self.env.groups], node, scope)

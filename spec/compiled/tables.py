@@ -27,6 +27,8 @@ TABLED = {
     "item_start": "RP",
     "item_end": "RP",
     "embedded": "RP",
+    "item_size": "RP",
+    "encoder_tokens": "R",
     "chunk_len": "RP",
     "chunk_limit": "RP",
     "extended": "RNPP",

@@ -55,8 +55,8 @@ OPERATORS = {
     ast.FloorDiv: "//",
     ast.Mod: "%",
 }
-READ_ONLY = frozenset({"get", "values", "items", "keys", "index", "count"})
-"""Methods of carriers that change nothing."""
+READ_ONLY = frozenset({"get", "values", "items", "keys", "index", "count", "embedded"})
+"""Methods of carriers, and of an item, that change nothing."""
 BUILT_IN = frozenset({"next", "iter", "len", "min", "max", "list", "tuple", "sorted", "frozenset"})
 CLEARED: dict[type, tuple[Any, str]] = {
     Stamps: (0, "{0}.pop({1}, 0)"),

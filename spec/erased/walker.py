@@ -33,7 +33,7 @@ class Walker(Calls):
                     if frame.breaks is not None:
                         frame.breaks.append(self.path)
                         return False
-                case ast.If():
+                case ast.If() if not self.haunted(s, frame):
                     if not self.branch(s, frame):
                         return False
                 case ast.For():
@@ -56,7 +56,7 @@ class Walker(Calls):
                     raise Dead
                 case ast.FunctionDef():
                     self.path.locals[s.name] = Known(s)
-                case ast.Pass() | ast.Assign(targets=[_]) | ast.AugAssign():
+                case ast.Pass() | ast.Assign(targets=[_]) | ast.AugAssign() | ast.If():
                     pass
                 case _:
                     raise Unsupported(f"line {s.lineno}: {ast.unparse(s)}")
@@ -107,6 +107,16 @@ class Walker(Calls):
         """Whether a ghost field is written, which decides nothing."""
         inner = target.value if isinstance(target, ast.Subscript) else target
         return self.field_of(inner, frame) in GHOSTS
+
+    def haunted(self, s: ast.If, frame: Frame) -> bool:
+        """Whether a branch writes ghost fields and does nothing else: then it does not matter what
+        decides it, which may be a ghost as well.
+        """
+        written = [t for inner in (*s.body, *s.orelse) for t in _targets(inner)]
+        if not all(t is not None and self.ghostly(t, frame) for t in written):
+            return False
+        named = (frame.globals.get(n.id) for n in ast.walk(s.test) if isinstance(n, ast.Name))
+        return not any(isinstance(f, FunctionType) and text.changes_state(f) for f in named)
 
     def augment(self, s: ast.AugAssign, frame: Frame) -> None:
         """`x += e`."""
@@ -309,6 +319,16 @@ class Walker(Calls):
         self.path.block.append(Set(again))
         start.block += [Set(enter), loop]
         self.path = start
+
+
+def _targets(s: ast.stmt) -> list[ast.expr | None]:
+    """What a statement assigns to; of any other, nothing that has a name."""
+    match s:
+        case ast.Assign(targets=targets):
+            return list(targets)
+        case ast.AugAssign(target=target):
+            return [target]
+    return [None]
 
 
 def _loads(n: ast.Name) -> bool:

@@ -8,6 +8,7 @@ from nullblock.spec.explorer.model import Scope
 from nullblock.spec.fields import UNBORN
 from nullblock.spec.flight import in_flight
 from nullblock.spec.kernel import State
+from nullblock.spec.loaded import may_be_lost
 from nullblock.spec.machine import events, sessions
 from nullblock.spec.machine.remote import (
     received,
@@ -19,7 +20,7 @@ from nullblock.spec.machine.remote import (
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.names import PAUSE_NAME
-from nullblock.spec.remote import is_received, is_sent, may_be_lost
+from nullblock.spec.remote import is_received, is_sent
 from nullblock.spec.sessions import awaits_grammar
 from nullblock.spec.state import live
 

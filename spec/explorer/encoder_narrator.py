@@ -25,6 +25,7 @@ class EncoderNarrator:
             "ENC-12": self.took_item,
             "ENC-13": self.withdrew,
             "ENC-15": self.wiped_embeddings,
+            "ENC-54": self.gave_room,
         }
 
     def planned(self, s: State) -> None:
@@ -51,6 +52,10 @@ class EncoderNarrator:
     def withdrew(self, s: State) -> None:
         """ENC-13: an input is taken out of the step."""
         self.say(f"an item of {s.leaver} is taken out of the step, and stays in the cache")
+
+    def gave_room(self, s: State) -> None:
+        """ENC-54: the room of a request's items comes back, be it taken or not."""
+        self.say(f"the room of its items comes back: {s.eroom} of {s.k.encoder_slots}")
 
     def wiped_embeddings(self, s: State) -> None:
         """ENC-15: every embedding is forgotten."""

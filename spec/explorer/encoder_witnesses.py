@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nullblock.spec.encoder import has_no_budget, has_no_room
+from nullblock.spec.explorer.cross_witnesses import CROSS_WITNESSES, CrossWatch
 from nullblock.spec.fields import BACK, RUN_PHASE, UPDATE
 from nullblock.spec.kernel import State
 
@@ -25,10 +26,11 @@ ENCODER_WITNESSES: dict[str, str] = {
     "input-kept-for-another": "it is computed all the same, for somebody else refers to it",
     "item-computed-again": "an item is computed again for a request that was inside it when the "
     "encoder cache was reset",
+    **CROSS_WITNESSES,
 }
 
 
-class EncoderWatch:
+class EncoderWatch(CrossWatch):
     """Notes them."""
 
     reached: set[str]
@@ -93,6 +95,9 @@ class EncoderWatch:
 
     def input_taken(self, s: State) -> None:
         """ENC-12: an item has its room."""
+        if s.k.encoder_decoder:
+            self.taken_before_prompt(s)
+            return
         n = s.k.item(s.planner, s.plan[s.ntaken - 1])
         if any(s.gone[i] == n for i in range(s.ngone)):
             self.reached.add("evicted-and-computed")

@@ -53,7 +53,9 @@ def scenario(scope: Scope, actions: Iterable[Action]) -> dict[str, Any]:
 
 def _connector(scope: Scope) -> dict[str, Any]:
     """What the remote side holds is told when requests arrive."""
+    several = len(scope.config.groups) > 1
     return {
+        **({"all_groups": True} if several else {}),
         "async": [t.id for t in scope.templates if t.loads_over_steps],
         "delay_free": [t.id for t in scope.templates if t.delays_free],
         "failure_policy": "fail" if scope.config.fail_failed_loads else "recompute",
@@ -85,6 +87,7 @@ def _encoder(e: Encoder) -> dict[str, Any]:
         "max_num_encoder_input_tokens": e.max_num_encoder_input_tokens,
         "encoder_cache_size": e.encoder_cache_size,
         "disable_chunked_mm_input": e.disable_chunked_mm_input,
+        **({"is_encoder_decoder": True} if e.is_encoder_decoder else {}),
     }
 
 
@@ -99,6 +102,8 @@ def _group(group: Group, c: Config) -> dict[str, Any]:
 
 def _layers(group: Group, c: Config) -> dict[str, Any]:
     size = {} if c.size_of(group) == c.block_size else {"block_size": group.block_size}
+    if group.cross:
+        return {"type": "cross_attention", **size}
     if group.sink_len:
         return {"type": "sink", "sink_len": group.sink_len, **size}
     if group.mamba:

@@ -39,7 +39,7 @@ class Narrator(EncoderNarrator, SessionNarrator, RemoteNarrator):
             "WAIT-8": self.held,
             "WAIT-9": self.admitted,
             "WAIT-10": self.gave_up,
-            "POOL-10": self.took,
+            **dict.fromkeys(("POOL-10", "REMOTE-51"), self.took),
             "POOL-11": self.adopted,
             "POOL-12": self.popped,
             "HASH-12": self.cached,
@@ -130,7 +130,7 @@ class Narrator(EncoderNarrator, SessionNarrator, RemoteNarrator):
 
     # blocks -----
     def took(self, s: State) -> None:
-        """POOL-10: a block from the free queue."""
+        """POOL-10, REMOTE-51: a block from the free queue."""
         t = grown(s, s.actor)
         self.taken.append(s.tab[t, s.tlen[t] - 1])
 

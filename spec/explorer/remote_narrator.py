@@ -1,6 +1,7 @@
 """Says in words what rules do with KV that is loaded from elsewhere, or sent there."""
 
 from collections.abc import Callable
+from typing import Any
 
 from nullblock.spec.fields import LOAD, SEND
 from nullblock.spec.kernel import State
@@ -16,6 +17,7 @@ class RemoteNarrator:
     _moved: Callable[[], list[str]]
     _let_go: Callable[[], None]
     gone: str
+    released: list[Any]
 
     def remote_handlers(self) -> dict[str, Callable[[State], None]]:
         """What is called after which rule of remote KV."""
@@ -35,7 +37,12 @@ class RemoteNarrator:
             "REMOTE-26": self.load_shortened,
             "REMOTE-27": self.lacks,
             "REMOTE-28": self.started_over,
+            "REMOTE-52": self.let_left_behind_go,
         }
+
+    def let_left_behind_go(self, s: State) -> None:
+        """REMOTE-52: a block goes before the others; it is the last in the free queue."""
+        self.released.append(max(s.stamp, key=s.stamp.__getitem__))
 
     def learnt(self, s: State) -> None:
         """REMOTE-10: the remote side knows what it holds."""

@@ -4,7 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from nullblock.spec.fields import BOTH_WAYS, REMOTE, WHOLLY
+from nullblock.spec.groups import passed
+from nullblock.spec.hybrid import hit_table
 from nullblock.spec.kernel import State
+from nullblock.spec.loaded import lacks_window
+from nullblock.spec.sizes import full_of, hit_tokens
 
 REMOTE_WITNESSES: dict[str, str] = {
     "load-begins": "a request waits for a load",
@@ -19,6 +23,11 @@ REMOTE_WITNESSES: dict[str, str] = {
     "loses-all": "a request that waits gives back what was loaded",
     "starts-over": "a running request starts over because it lacks blocks",
     "ends-lacking": "a request ends because it lacks blocks",
+    "null-for-load": "the null block stands for one that would be loaded, did a token see it",
+    "hit-left": "and for a hit that the next token would see, were nothing loaded",
+    "left-behind": "a request that ends gives back first what no token would see",
+    "loses-window": "a request gives back what was loaded, as a part of it lacks its window",
+    "loads-apart": "blocks to load into are taken, of several groups",
 }
 
 
@@ -38,6 +47,9 @@ class RemoteWatch:
             "REMOTE-26": self.lost_load,
             "REMOTE-28": self.started_over,
             "REMOTE-29": self.ended_lacking,
+            "REMOTE-51": self.took_to_load,
+            "REMOTE-52": self.let_left_behind_go,
+            "GROUP-5": self.padded_for_load,
         }
 
     def awaits_load(self, s: State) -> None:
@@ -72,6 +84,27 @@ class RemoteWatch:
         """REMOTE-26: a request that waits lacks blocks."""
         if any(s.failed[r] not in (0, WHOLLY) for r in s.k.requests):
             self.reached.add("loses-part")
+
+        if any(s.failed[r] == WHOLLY and lacks_window(s, r) for r in s.k.requests):
+            self.reached.add("loses-window")
+
+    def took_to_load(self, s: State) -> None:
+        """REMOTE-51: a block to load into is taken."""
+        self.reached.add("loads-apart")
+
+    def let_left_behind_go(self, s: State) -> None:
+        """REMOTE-52: a block goes before the others."""
+        self.reached.add("left-behind")
+
+    def padded_for_load(self, s: State) -> None:
+        """GROUP-5: the null block takes its place."""
+        t = hit_table(s, s.lr, s.na - 1)
+        i = s.tlen[t] - 1
+        if i >= full_of(s, t, hit_tokens(s)):
+            self.reached.add("null-for-load")
+        elif s.ext > 0:
+            if i >= passed(s, t, hit_tokens(s)):
+                self.reached.add("hit-left")
 
     def started_over(self, s: State) -> None:
         """REMOTE-28: a running request starts over."""

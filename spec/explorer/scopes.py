@@ -6,10 +6,12 @@ faults cannot show; so each scope says what it must reach, and no scope is all t
 
 from nullblock.spec.explorer.beside_scopes import BESIDE_SCOPES
 from nullblock.spec.explorer.contract_scopes import CONTRACT_SCOPES
+from nullblock.spec.explorer.cross_scopes import CROSS_SCOPES
 from nullblock.spec.explorer.draft_scopes import DRAFT_SCOPES
 from nullblock.spec.explorer.encoder_scopes import ENCODER_SCOPES
 from nullblock.spec.explorer.group_scopes import GROUP_SCOPES
 from nullblock.spec.explorer.hybrid_scopes import HYBRID_SCOPES
+from nullblock.spec.explorer.loaded_scopes import LOADED_SCOPES
 from nullblock.spec.explorer.mamba_scopes import MAMBA_SCOPES
 from nullblock.spec.explorer.model import Scope, Template
 from nullblock.spec.explorer.remote_scopes import REMOTE_SCOPES
@@ -292,8 +294,10 @@ STANDARD: dict[str, Scope] = {
         *HYBRID_SCOPES,
         *MAMBA_SCOPES,
         *ENCODER_SCOPES,
+        *CROSS_SCOPES,
         *SESSION_SCOPES,
         *REMOTE_SCOPES,
+        *LOADED_SCOPES,
         *CONTRACT_SCOPES,
         *BESIDE_SCOPES,
     )

@@ -8,6 +8,7 @@ requests, others carry their project's name.
 
 from nullblock.spec.invariants import (
     clients,
+    cross,
     drafts,
     encoder,
     flight,
@@ -28,6 +29,7 @@ __all__ = [
     "INVARIANTS",
     "Invariant",
     "clients",
+    "cross",
     "drafts",
     "encoder",
     "flight",

@@ -47,7 +47,7 @@ def slots_add_up(s: State) -> Value:
     """What is kept and what is free are the whole cache; what is free once everything unused is
     evicted is counted as well.
     """
-    if not s.k.encodes:
+    if not s.k.keeps_embeddings:
         return True
     kept = s.k.sum_over("I", lambda n: s.kept[n])
     unused = s.k.sum_over("I", lambda n: ite(s.unused[n] != 0, s.kept[n], 0))
@@ -90,7 +90,7 @@ def needed_is_at_hand(s: State) -> Value:
 
     Upstream: 38551, 43569.
     """
-    if not s.k.encodes:
+    if not s.k.keeps_embeddings:
         return True
     return s.k.forall(
         "RI",
@@ -112,7 +112,7 @@ def kept_is_computed(s: State) -> Value:
 @invariant("ENC-26")
 def budget_adds_up(s: State) -> Value:
     """What the open step computes of embeddings, and what it may still, are its budget."""
-    if not s.k.encodes:
+    if not s.k.keeps_embeddings:
         return True
     computed = s.k.sum_over("I", lambda n: ite(s.newly[n] != 0, s.kept[n], 0))
     is_open = either(s.phase == RUN_PHASE, s.phase == WAIT_PHASE, s.phase == DECIDED)
@@ -124,7 +124,7 @@ def inputs_are_items(s: State) -> Value:
     """Each input of the open step names an item that is in the cache since then; no item is named
     twice, and between steps none is.
     """
-    if not s.k.encodes:
+    if not s.k.keeps_embeddings:
         return True
 
     def names(i: Value) -> Value:
@@ -176,7 +176,7 @@ def told_is_evicted(s: State) -> Value:
     """Workers are told to forget only what is not in the cache, or what this step computes again;
     and nothing twice.
     """
-    if not s.k.encodes:
+    if not s.k.keeps_embeddings:
         return True
     return both(
         s.k.forall(

@@ -1,9 +1,9 @@
 """Tables of layers that see only a part of the past. Of others there is nothing to say here."""
 
 from nullblock.spec.aligned import is_aligned
-from nullblock.spec.fields import RUNNING
+from nullblock.spec.fields import AWAY, RUNNING
 from nullblock.spec.groups import chunk, in_table, is_null, most_held, passed
-from nullblock.spec.hybrid import hit_place, hit_table, hit_tokens, wanted
+from nullblock.spec.hybrid import hit_place, hit_table, next_token, wanted
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, neg
 from nullblock.spec.mamba import beside
@@ -40,6 +40,13 @@ def seen_is_held(s: State) -> Value:
     )
 
 
+def parts_with(s: State, t: Value) -> Value:
+    """Whether the request of table t ends at this moment, and gives back what no token would see
+    (REMOTE-52).
+    """
+    return both(s.leaving == AWAY, s.k.owner(t) == s.leaver) if s.k.connector else False
+
+
 @invariant("GROUP-9")
 def nulls_come_first(s: State) -> Value:
     """In a table no block stands before the null block, unless its request gives blocks back at
@@ -52,7 +59,7 @@ def nulls_come_first(s: State) -> Value:
         lambda t, i: implies(
             both(
                 both(within(1, i, s.tlen[t]), is_null(s, t, i)),
-                neg(either(is_aligned(s, t), turn(s, s.k.owner(t)))),
+                neg(either(is_aligned(s, t), turn(s, s.k.owner(t)), parts_with(s, t))),
             ),
             is_null(s, t, i - 1),
         ),
@@ -76,7 +83,7 @@ def hit_is_seen(s: State, i: Value) -> Value:
     """Whether the next token sees hit i."""
     if s.nhit == 0:
         return False
-    return seen_from(s, hit_table(s, s.lr, i), hit_tokens(s)) <= hit_place(s, s.lr, i)
+    return seen_from(s, hit_table(s, s.lr, i), next_token(s)) <= hit_place(s, s.lr, i)
 
 
 @invariant("GROUP-11")

@@ -1,12 +1,14 @@
 """Tables of several KV-cache groups. Of one group there is nothing to say here."""
 
-from nullblock.spec.fields import LEAVING
+from nullblock.spec.cross import is_cross
+from nullblock.spec.fields import LEAVING, REMOTE
+from nullblock.spec.groups import is_null
 from nullblock.spec.hybrid import all_hits
 from nullblock.spec.invariants.ledger import invariant
 from nullblock.spec.kernel import State, Value, both, either, implies
 from nullblock.spec.mamba import for_tokens
 from nullblock.spec.sizes import tokens_of
-from nullblock.spec.state import turn
+from nullblock.spec.state import is_tried, turn
 
 
 @invariant("GROUP-15")
@@ -28,9 +30,10 @@ def hit_covers_every_group(s: State) -> Value:
 
 @invariant("GROUP-16")
 def tables_grow_together(s: State) -> Value:
-    """The tables of a request reach equally far: none has a block beyond the end of another, and
-    as many tokens are cached of each, unless it is being given slots, or leaves, at this moment.
-    Upstream: 45856.
+    """The tables that a request has for its tokens reach equally far: none has a block beyond the
+    end of another, and as many tokens are cached of each, unless it is being given slots, or
+    leaves, at this moment. Upstream: 45856. What is cached where something may be loaded REMOTE-53
+    says.
     """
     if not s.k.several:
         return True
@@ -41,16 +44,48 @@ def tables_grow_together(s: State) -> Value:
 
     def alike(t: Value) -> Value:
         first = s.k.table(s.k.owner(t), 0)
-        return both(
-            either(s.tlen[t] == 0, reaches(t, first)),
-            either(s.tlen[first] == 0, reaches(first, t)),
-            tokens_of(s, t, s.ncached[t]) == tokens_of(s, first, s.ncached[first]),
+        return either(
+            both(
+                either(s.tlen[t] == 0, reaches(t, first)),
+                either(s.tlen[first] == 0, reaches(first, t)),
+                either(s.k.connector, cached_tokens(s, t) == cached_tokens(s, first)),
+            ),
+            either(is_cross(s, t), is_cross(s, first)),
         )
 
-    def is_busy(r: Value) -> Value:
-        return either(turn(s, r), s.stage[r] == LEAVING, both(s.open != 0, r == s.taker))
+    return s.k.forall("T", lambda t: either(is_busy(s, s.k.owner(t)), alike(t)))
 
-    return s.k.forall("T", lambda t: either(is_busy(s.k.owner(t)), alike(t)))
+
+def is_busy(s: State, r: Value) -> Value:
+    """Whether r is being given slots, leaves, or takes a token at this moment."""
+    return either(turn(s, r), s.stage[r] == LEAVING, both(s.open != 0, r == s.taker))
+
+
+def cached_tokens(s: State, t: Value) -> Value:
+    """Tokens in the blocks that count as cached of table t."""
+    return tokens_of(s, t, s.ncached[t])
+
+
+@invariant("REMOTE-53")
+def more_is_cached_of_nulls(s: State) -> Value:
+    """Where something may be loaded, more tokens count as cached of one table of a request than of
+    another only where the null block stands for them, unless they are being cached, or taken back,
+    at this moment.
+    """
+    if not (s.k.several and s.k.connector):
+        return True
+
+    def moves(r: Value) -> Value:
+        return either(is_busy(s, r), both(is_tried(s, r), s.awaits[r] == REMOTE))
+
+    def alike(t: Value, u: Value) -> Value:
+        fewer = cached_tokens(s, t) <= cached_tokens(s, u)
+        return either(fewer, is_null(s, t, s.ncached[t] - 1))
+
+    return s.k.forall(
+        "TT",
+        lambda t, u: either(s.k.owner(t) != s.k.owner(u), moves(s.k.owner(t)), alike(t, u)),
+    )
 
 
 @invariant("GROUP-17")

@@ -13,10 +13,14 @@ from nullblock.spec.fields import (
     WAITING,
     WHOLLY,
 )
+from nullblock.spec.groups import is_null
+from nullblock.spec.hybrid import has_blocks, holds_nothing
 from nullblock.spec.invariants.ledger import invariant, within
-from nullblock.spec.kernel import State, Value, both, either, implies, ite
+from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
+from nullblock.spec.loaded import loaded_to
 from nullblock.spec.remote import is_received
 from nullblock.spec.sessions import may_hold
+from nullblock.spec.sizes import full_of
 from nullblock.spec.waiting import is_skipped
 
 
@@ -29,14 +33,14 @@ def loaded_into_is_owned(s: State) -> Value:
     if not s.k.connector:
         return True
 
-    def owned(r: Value, i: Value) -> Value:
-        b = s.tab[r, i]
-        return both(i < s.tlen[r], s.k.card(s.own[b]) == 1, s.hsh[b] == s.k.NOHASH)
+    def owned(t: Value, i: Value) -> Value:
+        b = s.tab[t, i]
+        return both(i < s.tlen[t], s.k.card(s.own[b]) == 1, s.hsh[b] == s.k.NOHASH)
 
     return s.k.forall(
-        "RI",
-        lambda r, i: implies(is_received(s, r), owned(r, i)),
-        span=lambda r: (s.loadfrom[r], s.loadto[r]),
+        "TI",
+        lambda t, i: implies(is_received(s, s.k.owner(t)), either(is_null(s, t, i), owned(t, i))),
+        span=lambda t: (full_of(s, t, s.loadfrom[s.k.owner(t)]), loaded_to(s, t)),
     )
 
 
@@ -62,20 +66,22 @@ def loaded_waits(s: State) -> Value:
     def waits(r: Value) -> Value:
         waiting = either(s.stage[r] == WAITING, s.stage[r] == PREEMPTED)
         away = either(s.looking == 0, r != s.lr)
-        has = either(s.comp[r] != 0, s.tlen[r] != 0, s.awaits[r] == REMOTE)
+        has = either(s.comp[r] != 0, neg(holds_nothing(s, r)), s.awaits[r] == REMOTE)
         return both(
             implies(
                 both(waiting, away, has),
                 both(
                     either(may_hold(s, r), is_skipped(s, r)),
-                    s.k.blocks(s.comp[r]) <= s.tlen[r],
+                    has_blocks(s, r, s.comp[r]),
                     s.comp[r] <= s.ntok[r],
                 ),
             ),
             implies(s.awaits[r] == REMOTE, either(waiting, s.stage[r] == LEAVING)),
             within(0, s.failed[r], WHOLLY + 1),
             implies(s.failed[r] != 0, s.awaits[r] == REMOTE),
-            implies(both(waiting, away, s.comp[r] == 0, s.awaits[r] != REMOTE), s.tlen[r] == 0),
+            implies(
+                both(waiting, away, s.comp[r] == 0, s.awaits[r] != REMOTE), holds_nothing(s, r)
+            ),
         )
 
     return s.k.forall("R", waits)

@@ -2,13 +2,16 @@
 
 from nullblock.spec.aligned import is_aligned
 from nullblock.spec.cache_events import stored
+from nullblock.spec.deferred import awaits_steps
 from nullblock.spec.fields import HANDED
 from nullblock.spec.groups import is_null, is_padding
 from nullblock.spec.hybrid import hit_table
 from nullblock.spec.kernel import State, Value, both, loop
 from nullblock.spec.machine.aligned import grow
 from nullblock.spec.machine.groups import let_outlived_go
+from nullblock.spec.machine.loaded import adopt_and_load, take_to_be_loaded
 from nullblock.spec.remote import caches_at_once
+from nullblock.spec.rules.deferred import put_off
 from nullblock.spec.rules.groups import drop_null, pad
 from nullblock.spec.rules.pool import adopt, pop_block, publish, push_new, uncache
 from nullblock.spec.sizes import full_of
@@ -27,6 +30,8 @@ def allocate_slots(s: State, r: Value) -> Value:
         let_outlived_go(s, t)
     if not fits(s, r):
         return False
+    for t in s.k.tables(r):
+        adopt_and_load(s, t)
     for _ in loop(
         s,
         until=lambda: s.na >= s.nhit,
@@ -38,6 +43,8 @@ def allocate_slots(s: State, r: Value) -> Value:
             pad(s, hit_table(s, r, s.na))
         else:
             adopt(s, hit_table(s, r, s.na), s.hit[s.na])
+    for t in s.k.tables(r):
+        take_to_be_loaded(s, t)
     for t in s.k.tables(r):
         take_missing(s, t)
     if caches_at_once(s, r):
@@ -91,6 +98,8 @@ def free_table(s: State, t: Value) -> None:
     ):
         if is_null(s, t, s.tlen[t] - 1):
             drop_null(s, t)
+        elif awaits_steps(s, s.k.owner(t)):
+            put_off(s, t, s.tab[t, s.tlen[t] - 1])
         else:
             pop_block(s, t, s.tab[t, s.tlen[t] - 1])
 

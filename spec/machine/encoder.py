@@ -23,6 +23,7 @@ from nullblock.spec.encoder import (
 )
 from nullblock.spec.fields import ENCODER, ENCODER_GHOST, PLAN
 from nullblock.spec.kernel import State, Value, both, loop, neg
+from nullblock.spec.machine.cross import give_room_back, give_room_with_output
 from nullblock.spec.remote import loads_later
 from nullblock.spec.rules.encoder import (
     begin_plan,
@@ -102,6 +103,7 @@ def hold_repeated(s: State, r: Value) -> None:
 
 def let_inputs_go(s: State, r: Value) -> None:
     """r, who leaves or does not enter, refers to no embeddings any more."""
+    give_room_back(s, r)
     if s.k.encodes:
         for _ in loop(
             s,
@@ -145,6 +147,7 @@ def let_passed_go(s: State, r: Value) -> None:
     """An output of r shows which of its items are wholly computed: the KV cache has what came of
     them (ENC-14).
     """
+    give_room_with_output(s, r)
     if s.k.encodes:
         for _ in loop(
             s,

@@ -1,10 +1,12 @@
 """Loops over the rules of remote KV."""
 
 from nullblock.spec.cache_events import stored
+from nullblock.spec.deferred import is_due
 from nullblock.spec.fields import HANDED, KEPT, LOAD, MOVED, REMOTE, SEND, UNBORN
 from nullblock.spec.kernel import State, Value, both, loop, neg
 from nullblock.spec.machine.blocks import free
 from nullblock.spec.machine.encoder import ENCODER_LOOP, let_inputs_go
+from nullblock.spec.machine.loaded import let_all_left_behind_go
 from nullblock.spec.remote import (
     anybody_running_short,
     anybody_waiting_short,
@@ -21,6 +23,7 @@ from nullblock.spec.remote import (
     starts_over,
     stays,
 )
+from nullblock.spec.rules.deferred import take_back
 from nullblock.spec.rules.loads import (
     claim,
     doubt,
@@ -70,18 +73,18 @@ def let_loaded_go_on(s: State, r: Value) -> None:
         wait_anew(s, r)
     else:
         if s.k.caching:
-            publish_what_came(s, r)
+            for t in s.k.tables(r):
+                publish_what_came(s, t)
         go_on_loaded(s, r)
 
 
 def publish_what_came(s: State, t: Value) -> None:
     """Cache what was loaded (REMOTE-14)."""
-    r = s.k.owner(t)
     first = s.ncached[t]
     for _ in loop(
         s,
-        until=lambda: s.ncached[t] >= cached_when_loaded(s, r),
-        decreases=lambda: cached_when_loaded(s, r) - s.ncached[t],
+        until=lambda: s.ncached[t] >= cached_when_loaded(s, t),
+        decreases=lambda: cached_when_loaded(s, t) - s.ncached[t],
         changes=frozenset({"hsh", "hstamp", "hclock", "ncached"}),
     ):
         publish_loaded(s, t)
@@ -90,6 +93,8 @@ def publish_what_came(s: State, t: Value) -> None:
 
 def part(s: State, r: Value) -> None:
     """r, who is leaving for good, gives its blocks back, or they are kept (REMOTE-4)."""
+    for t in s.k.tables(r):
+        let_all_left_behind_go(s, t)
     if stays(s, r):
         keep(s, r)
     else:
@@ -136,10 +141,22 @@ def remote_looks(s: State, r: Value) -> None:
     doubt(s, r)
 
 
+def take_due_back(s: State) -> None:
+    """Release what waited for the step whose output comes (REMOTE-44)."""
+    for _ in loop(
+        s,
+        until=lambda: neg(is_due(s)),
+        decreases=lambda: s.offto - s.offfrom,
+        changes=HANDED | {"off", "offuntil", "offlen", "offfrom", "offto"},
+    ):
+        take_back(s, s.off[s.offfrom])
+
+
 def report_failed(s: State, blocks: list[Value]) -> None:
     """With the output that comes it is reported that blocks were not loaded: whoever counts on
     them does so no longer (REMOTE-6, REMOTE-7).
     """
+    take_due_back(s)
     for b in blocks:
         report_unloaded(s, b)
     for _ in loop(

@@ -1,10 +1,12 @@
 """`schedule()`: running requests first, then, if nobody was preempted, waiting ones."""
 
+from nullblock.spec.deferred import awaits_steps
 from nullblock.spec.fields import HANDED, LOOKUP, MOVED
 from nullblock.spec.hybrid import is_passed_over, scannable, wanted
 from nullblock.spec.kernel import State, Value, both, either, loop, neg
 from nullblock.spec.later import left
 from nullblock.spec.machine.blocks import allocate_slots, free, withdraw
+from nullblock.spec.machine.cross import note_inputs
 from nullblock.spec.machine.encoder import (
     let_inputs_go,
     plan_inputs,
@@ -16,6 +18,7 @@ from nullblock.spec.machine.groups import tell_tables
 from nullblock.spec.machine.output import scheduler_output
 from nullblock.spec.machine.remote import admit_or_load
 from nullblock.spec.machine.waiting import passed_over
+from nullblock.spec.rules.deferred import hold_off
 from nullblock.spec.rules.groups import pass_over_block
 from nullblock.spec.rules.lookup import (
     ask_to_enter,
@@ -109,7 +112,10 @@ def schedule_or_preempt(s: State, r: Value) -> None:
             take_inputs(s, r)
             schedule_running(s, r)
             return
-        preempt_one(s)
+        if awaits_steps(s, s.run[victim(s)]):
+            hold_off(s, r)
+        else:
+            preempt_one(s)
 
 
 def schedule_running_requests(s: State) -> None:
@@ -188,6 +194,7 @@ def decide(s: State) -> None:
 def commit(s: State) -> None:
     """Count what was decided as computed and put the step in flight (UPD-1)."""
     begin_advance(s)
+    note_inputs(s)
     for _ in loop(
         s, until=lambda: s.at >= s.nr, decreases=lambda: s.nr - s.at, changes=ADVANCE_LOOP
     ):

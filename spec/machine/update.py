@@ -8,7 +8,7 @@ from nullblock.spec.machine.drafts import DRAFTS_LOOP, hear, take_drafts, verify
 from nullblock.spec.machine.encoder import let_inputs_go, let_passed_go
 from nullblock.spec.machine.events import abort
 from nullblock.spec.machine.output import ends_told
-from nullblock.spec.machine.remote import part
+from nullblock.spec.machine.remote import part, take_due_back
 from nullblock.spec.machine.sessions import end_turn, leave_with_blocks, refuse_next
 from nullblock.spec.pooling import pools
 from nullblock.spec.remote import anybody_lost, next_lost
@@ -137,6 +137,7 @@ def update_from_output(s: State) -> Value:
     """Apply the output of the oldest step in flight, request by request in schedule order (UPD-2
     to UPD-10, UPD-18). Returns whose ends clients are told, by client (None where none is).
     """
+    take_due_back(s)
     begin_update(s)
     for _ in loop(
         s,

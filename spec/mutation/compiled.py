@@ -240,13 +240,15 @@ class Compiled:
         return ""
 
 
-def programs(some: Iterable[Mutant], scopes: Iterable[Bounds], folder: Path) -> list[Compiled]:
-    """Scopes, compiled with these mutants in them, as programs in a folder. Raises
-    build.NoCompiler and Untranslatable.
+def programs(
+    some: Iterable[Mutant], scopes: Iterable[Bounds], folder: Path, level: str = "-O1"
+) -> list[Compiled]:
+    """Scopes, compiled with these mutants in them, as programs in a folder, optimized that much.
+    Raises build.NoCompiler and Untranslatable.
     """
-    texts, compiler = schema.texts(some), build.compiler()
+    texts, compiler = schema.texts(some), [*build.compiler(), level]
     wanted = list(scopes)
-    made = folder / f"{_key(texts, wanted)}.json"
+    made = folder / f"{_key(texts, wanted, level)}.json"
 
     def work() -> Json:
         transplant(texts, {schema.ASKED: mutated})
@@ -264,11 +266,11 @@ def programs(some: Iterable[Mutant], scopes: Iterable[Bounds], folder: Path) -> 
     return [Compiled(**p) for p in said["programs"]]
 
 
-def _key(texts: dict[str, str], wanted: list[Bounds]) -> str:
+def _key(texts: dict[str, str], wanted: list[Bounds], level: str) -> str:
     """What the programs are made of: the text, the scopes, and all that translates them."""
     spec = Path(build.__file__).parents[1]
     made_by = [p.read_text() for p in sorted(spec.rglob("*")) if p.suffix in (".py", ".c")]
-    parts = [*sorted(texts.values()), *map(repr, wanted), *made_by]
+    parts = [*sorted(texts.values()), *map(repr, wanted), level, *made_by]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
@@ -287,7 +289,7 @@ def _program(
     if not path.exists() or not source.exists() or source.read_text() != text:
         path.unlink(missing_ok=True)
         source.write_text(text)
-        command = [*compiler, "-std=gnu11", "-O1", "-w", "-o", str(path), str(source)]
+        command = [*compiler, "-std=gnu11", "-w", "-o", str(path), str(source)]
         done = pool.submit(subprocess.run, command, check=True)
     promised = {w: p.watched[w] for w in sorted(b.scope.witnesses)}
     return Compiled(b.name, str(path), p.statements, promised), done

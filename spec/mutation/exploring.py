@@ -62,8 +62,10 @@ class Explorer:
     searched from the smallest on.
     """
 
-    def __init__(self, some: Iterable[Mutant], names: Sequence[str], folder: Path) -> None:
-        self.some, self.folder = tuple(some), folder
+    def __init__(
+        self, some: Iterable[Mutant], names: Sequence[str], folder: Path, level: str
+    ) -> None:
+        self.some, self.folder, self.level = tuple(some), folder, level
         self.batches = [[n for n in names if n in FIRST], [n for n in names if n not in FIRST]]
         self.ready: list[Compiled] = []
         self.clean: dict[str, Found] = {}
@@ -79,7 +81,7 @@ class Explorer:
         while self.batches:
             batch = [scopes()[name] for name in self.batches.pop(0)]
             compared = [numbers()[m.id] for m in self.some if not m.is_statement]
-            made = programs(self.some, batch, self.folder)
+            made = programs(self.some, batch, self.folder, self.level)
             for c in made:
                 self.clean[c.name] = c(0)
                 assert self.clean[c.name].complete, f"the specification does not pass {c.name}"
@@ -172,10 +174,13 @@ def told(defect: Defect, scope: str, breaks: str) -> str:
 
 @contextmanager
 def explorer(
-    some: Iterable[Mutant] | None = None, names: Iterable[str] | None = None
+    some: Iterable[Mutant] | None = None,
+    names: Iterable[str] | None = None,
+    level: str = "-O1",
 ) -> Iterator[Explorer]:
     """Scopes, by default all of them, with some mutants in them, by default all: those are kept
-    for the next time. Raises build.NoCompiler.
+    for the next time. `level`: how much the compiler optimizes; "-O0" takes a third of the time,
+    and is for few searches. Raises build.NoCompiler.
     """
     with ExitStack() as stack:
         kept = build.cache() if some is None else None
@@ -183,4 +188,4 @@ def explorer(
             kept = Path(stack.enter_context(TemporaryDirectory(prefix="mutants-")))
         folder = kept / "mutants"
         folder.mkdir(exist_ok=True)
-        yield Explorer(mutants() if some is None else some, list(names or scopes()), folder)
+        yield Explorer(mutants() if some is None else some, list(names or scopes()), folder, level)

@@ -34,10 +34,13 @@ DECISIONS = (
     *(f"rules/{name}.py" for name in ("pool", "lookup", "queues", "steps", "drafts", "later")),
     *(f"rules/{name}.py" for name in ("groups", "waiting", "encoder", "pooling", "sessions")),
     *("rules/loads.py", "rules/remote.py", "machine/remote.py", "remote.py"),
+    *("loaded.py", "rules/loaded.py", "machine/loaded.py"),
+    *("deferred.py", "rules/deferred.py"),
     "rules/clients.py",
     *("state.py", "flight.py", "drafts.py", "later.py", "groups.py", "waiting.py"),
     *("hybrid.py", "encoder.py", "planning.py", "pooling.py", "sessions.py", "turns.py"),
     *("sizes.py", "slots.py", "mamba.py", "aligned.py"),
+    *("cross.py", "rules/cross.py", "machine/cross.py"),
     *("rules/mamba.py", "rules/aligned.py", "machine/aligned.py"),
     *(
         f"machine/{name}.py"
@@ -64,6 +67,7 @@ STATEMENTS = (
             "clients",
             "sessions",
             "remote",
+            "cross",
         )
     ),
     "explorer/transitions.py",

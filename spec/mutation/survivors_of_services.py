@@ -49,7 +49,7 @@ SERVICES: dict[str, Reason] = {
     "rules.loads.forget_load.constant-9": WORLD,
     "rules.loads.forget_load.constant-10": WORLD,
     "rules.remote.keep.condition-5": WORLD,
-    "remote.is_written_to.*": WORLD,
+    "loaded.is_written_to.*": WORLD,
     "rules.steps.pass_over.skip-2": WORLD,
     "rules.steps.pass_over.order-2": WORLD,
     "rules.steps.drop_token.skip-1": WORLD,

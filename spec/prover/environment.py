@@ -67,7 +67,7 @@ class SymbolicEnv(OneGroup):
     NOHASH, ROOT = z3.IntVal(-1), z3.IntVal(0)
     windowed = False
     """The layers see all of the past; others, and several groups, are searched, not proved."""
-    encodes = False
+    encodes = keeps_embeddings = encoder_decoder = False
     """No model has an encoder; those that have one are searched, not proved."""
     sessions = False
     """Nobody is a session; where some are, states are searched, not proved."""

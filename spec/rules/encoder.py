@@ -49,12 +49,15 @@ def forget_plan(s: State) -> None:
 
 
 def forget_inputs(s: State) -> None:
-    """What the step computes and what it forgets is told: the next one begins anew."""
-    if s.k.encodes:
+    """What the step computes and what it forgets is told: the next one begins anew. An
+    encoder-decoder model has still to note what it computes (ENC-52).
+    """
+    if s.k.keeps_embeddings:
         s.inputs = s.k.blank("inputs")
         s.inputof = s.k.blank("inputof")
         s.ninput = 0
         s.newly = s.k.blank("newly")
+    if s.k.encodes:
         s.gone = s.k.blank("gone")
         s.ngone = 0
 
@@ -204,8 +207,6 @@ def take_input(s: State, r: Value) -> None:
     i = s.plan[s.ntaken]
     n = s.k.item(r, i)
     embeds = size(s, r, i)
-    s.kept[n] = embeds
-    s.users[n] = s.k.add(s.k.empty("R"), r)
     s.eroom -= embeds
     s.efree -= embeds
     s.ebudget -= embeds
@@ -214,9 +215,12 @@ def take_input(s: State, r: Value) -> None:
     s.inputs[s.ninput] = i + 1
     s.inputof[s.ninput] = r
     s.ninput += 1
-    s.newly[n] = s.ninput
-    s.made[n] = 1
-    hold_place(s, r, i)
+    if s.k.keeps_embeddings:
+        s.kept[n] = embeds
+        s.users[n] = s.k.add(s.k.empty("R"), r)
+        s.newly[n] = s.ninput
+        s.made[n] = 1
+        hold_place(s, r, i)
     s.ntaken += 1
 
 
@@ -305,5 +309,7 @@ def wipe_embeddings(s: State) -> None:
     s.holds = s.k.blank("holds")
     s.unused = s.k.blank("unused")
     s.made = s.k.blank("made")
+    s.gone = s.k.blank("gone")
+    s.ngone = 0
     s.eroom = s.k.encoder_slots
     s.efree = s.k.encoder_slots

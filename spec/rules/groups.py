@@ -16,9 +16,9 @@ from nullblock.spec.groups import (
 from nullblock.spec.hybrid import (
     comes_next,
     covered,
-    hit_tokens,
     is_for,
     is_passed_over,
+    next_token,
 )
 from nullblock.spec.kernel import State, Value, least, neg, require, rule
 from nullblock.spec.rules.aligned import forget_before, sweep
@@ -55,7 +55,7 @@ def pad(s: State, t: Value) -> None:
     require(is_for(s, t), "it is for this table")
     require(is_padding(s), "it is the null block")
     i = s.tlen[t]
-    if i >= passed(s, t, hit_tokens(s)):
+    if i >= passed(s, t, next_token(s)):
         s.k.on_null(s, 1)
     s.tab[t, i] = s.k.NULL
     s.tlen[t] = i + 1

@@ -13,6 +13,9 @@ def take_off(s: State, r: Value, n: Value) -> None:
     """Tokens of r are in flight from now on. Source: Scheduler._update_after_schedule."""
     if counts_flight(s):
         s.aloft[r] += n
+    if s.k.sem.freed_blocks_await_steps:
+        s.lastin[r] = s.steps + 1
+        s.lastfull = s.steps + 1
 
 
 def land(s: State) -> None:
@@ -51,6 +54,8 @@ def leave_flight(s: State, r: Value) -> None:
         s.aloft[r] = 0
         s.stale[r] = 0
         s.tossed[r] = 0
+    if s.k.sem.freed_blocks_await_steps:
+        s.lastin[r] = 0
 
 
 def report_reset(s: State, r: Value) -> None:
@@ -109,3 +114,27 @@ def pad_drafts(s: State, r: Value) -> None:
         n = padding(s, r, s.comp[r])
         ensure(either(n == 0, s.asked == 1 + n), "nothing has cut the placeholders")
         s.drafted[r] = n
+
+
+def begin_filling(s: State, r: Value) -> None:
+    """r has its blocks for what is loaded, or for a part of what it is to compute (REMOTE-40).
+
+    Source: Scheduler._inflight_prefills.
+    """
+    if s.k.sem.loads_leave_room:
+        s.filling[r] = 1
+
+
+def fill_on(s: State, r: Value) -> None:
+    """r is admitted, and this step leaves it short of a token. Source: Scheduler.schedule."""
+    if s.k.sem.loads_leave_room:
+        if s.comp[r] + s.asked < s.ntok[r]:
+            s.filling[r] = 1
+
+
+def end_filling(s: State, r: Value) -> None:
+    """r has computed its prompt, or waits with nothing. Source: Scheduler._preempt_request,
+    _free_request, _update_after_schedule.
+    """
+    if s.k.sem.loads_leave_room:
+        s.filling[r] = 0

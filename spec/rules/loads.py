@@ -7,6 +7,7 @@ and an update ends. Rules that move requests are in `nullblock.spec.rules.remote
 
 from nullblock.spec.fields import IDLE, KEPT, PARTLY, REMOTE, RUNNING, TOKEN, WHOLLY
 from nullblock.spec.kernel import State, Value, both, either, ite, neg, require, rule
+from nullblock.spec.loaded import lacks_window
 from nullblock.spec.remote import (
     claim_of,
     first_cutoff,
@@ -16,6 +17,8 @@ from nullblock.spec.remote import (
     offered,
 )
 from nullblock.spec.rules.drafts import forgive_drafts
+from nullblock.spec.rules.later import end_filling
+from nullblock.spec.sizes import hit_tokens
 from nullblock.spec.state import is_waiting
 
 
@@ -31,8 +34,8 @@ def take_loaded(s: State, r: Value) -> None:
         s.comp[r] += s.ext
         if s.ext > 0:
             s.remote[r] = 0
-            s.loadfrom[r] = s.nhit
-            s.loadto[r] = s.k.blocks(s.comp[r])
+            s.loadfrom[r] = hit_tokens(s)
+            s.loadto[r] = s.comp[r]
 
 
 def arrive(s: State) -> None:
@@ -60,6 +63,7 @@ def stop_loading(s: State, r: Value) -> None:
     """No load writes to the blocks of r, who gives them back."""
     if s.k.connector:
         s.loadto[r] = 0
+        end_filling(s, r)
 
 
 def forget_offer(s: State) -> None:
@@ -74,6 +78,7 @@ def forget_load(s: State, r: Value) -> None:
         s.failed[r] = 0
         s.kept_for[r] = 0
         s.loadto[r] = 0
+        end_filling(s, r)
         forget_answer(s, r)
 
 
@@ -174,7 +179,8 @@ def lose_load(s: State, r: Value) -> None:
     require(s.phase == IDLE, "between steps")
     require(s.k.mem(s.seen, r), "it was found")
     require(s.stage[r] != RUNNING, "it does not run")
-    whole = both(s.k.sem.failed_loads_start_over, either(s.cutoff < s.ncached[r], s.left == 0))
+    lacks_all = either(s.cutoff < s.ncached[r], s.left == 0, lacks_window(s, r))
+    whole = both(s.k.sem.failed_loads_start_over, lacks_all)
     s.comp[r] = s.left
     if s.stage[r] != KEPT:
         s.failed[r] = ite(either(whole, s.awaits[r] != REMOTE), WHOLLY, PARTLY)

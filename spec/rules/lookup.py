@@ -18,7 +18,7 @@ from nullblock.spec.remote import goes_on, keeps_what_it_has, loads_later
 from nullblock.spec.rules.aligned import begin_sweep
 from nullblock.spec.rules.drafts import grant_drafts
 from nullblock.spec.rules.encoder import forget_plan
-from nullblock.spec.rules.later import meet, pad_drafts, take_slot
+from nullblock.spec.rules.later import fill_on, meet, pad_drafts, take_slot
 from nullblock.spec.rules.loads import ask_remote, forget_offer, take_loaded
 from nullblock.spec.rules.waiting import leave_line
 from nullblock.spec.sessions import continues
@@ -74,9 +74,10 @@ def begin_lookup(s: State, r: Value) -> None:
     require(neg(either(has_to_wait(s, r), s.awaits[r] != 0)), "it waits for nothing but its turn")
     s.looking = 1
     s.lr = r
-    if s.k.several:
+    if s.k.spans:
         s.span = agreed(s, r)
         s.overshot = overshoot(s, r)
+        ask_remote(s, r)
 
 
 @rule("HASH-15", "RB")
@@ -108,7 +109,8 @@ def end_lookup(s: State, r: Value) -> None:
     require(r == s.lr, "for this request")
     require(lookup_over(s, r), "the scan is over")
     s.looking = 2
-    ask_remote(s, r)
+    if not s.k.spans:
+        ask_remote(s, r)
 
 
 @rule("RUN-3", "RI")
@@ -257,7 +259,8 @@ def admit(s: State, r: Value) -> None:
     s.nr += 1
     s.adm += 1
     s.since[r] = s.nframe
-    pad_drafts(s, r)
     take_loaded(s, r)
+    pad_drafts(s, r)
+    fill_on(s, r)
     _grant(s, r)
     _forget_lookup(s)

@@ -66,6 +66,15 @@ def _append(s: State, t: Value, b: Value) -> None:
     s.own[b] = s.k.add(s.own[b], t)
 
 
+def _take(s: State, t: Value, b: Value) -> None:
+    _dequeue(s, b)
+    ensure(s.ref[b] == 0, "a block from the free queue is unreferenced")
+    _unhash(s, b)
+    note_taken(s, t, b)
+    s.ref[b] = 1
+    _append(s, t, b)
+
+
 def _unhash(s: State, b: Value) -> None:
     s.k.tell(removed, s, b)
     s.hsh[b] = s.k.NOHASH
@@ -109,12 +118,7 @@ def push_new(s: State, t: Value, b: Value) -> None:
     require(comes_next(s, t, lambda u: s.tlen[u] >= room(s, u)), "none is in tables before it")
     require(neg(grows_otherwise(s, t)), "there is no other way to get longer")
     require(is_lru(s, b), "the block is at the front of the free queue")
-    _dequeue(s, b)
-    ensure(s.ref[b] == 0, "a block from the free queue is unreferenced")
-    _unhash(s, b)
-    note_taken(s, t, b)
-    s.ref[b] = 1
-    _append(s, t, b)
+    _take(s, t, b)
 
 
 @rule("POOL-11", "TB")

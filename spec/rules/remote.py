@@ -19,7 +19,7 @@ from nullblock.spec.fields import (
     WAITING,
 )
 from nullblock.spec.flight import counts_outputs, in_flight
-from nullblock.spec.hybrid import has_blocks, holds_nothing
+from nullblock.spec.hybrid import comes_next, has_blocks, holds_nothing, of_all
 from nullblock.spec.kernel import State, Value, both, either, ite, neg, require, rule
 from nullblock.spec.remote import (
     cached_when_loaded,
@@ -32,11 +32,13 @@ from nullblock.spec.remote import (
 )
 from nullblock.spec.rules.clients import note_end
 from nullblock.spec.rules.drafts import drop_drafts
+from nullblock.spec.rules.later import begin_filling, end_filling
 from nullblock.spec.rules.loads import forget_answer
 from nullblock.spec.rules.lookup import _forget_lookup
-from nullblock.spec.rules.pool import _publish, _unhash
+from nullblock.spec.rules.pool import _publish, _unhash, open_front
 from nullblock.spec.rules.queues import _erase, leave_running, quit_queue
-from nullblock.spec.rules.waiting import enter_skipped
+from nullblock.spec.rules.waiting import stand_apart
+from nullblock.spec.sizes import hit_tokens
 from nullblock.spec.slots import slots
 from nullblock.spec.state import check_stop, is_tried, is_waiting, turn
 from nullblock.spec.waiting import is_skipped
@@ -59,14 +61,14 @@ def await_load(s: State, r: Value) -> None:
     require(has_blocks(s, r, slots(s)), "it has room")
     s.comp[r] = s.goal
     s.remote[r] = 0
-    s.loadfrom[r] = s.nhit
-    s.loadto[r] = s.k.blocks(s.goal)
+    s.loadfrom[r] = hit_tokens(s)
+    s.loadto[r] = s.goal
     s.asked = 0
     s.awaits[r] = REMOTE
     s.came[r] = 0
     _forget_lookup(s)
-    if neg(is_skipped(s, r)):
-        enter_skipped(s, r)
+    stand_apart(s, r)
+    begin_filling(s, r)
     s.passed = s.k.add(s.passed, r)
     s.nline -= 1
     s.lineset = s.k.remove(s.lineset, r)
@@ -83,7 +85,11 @@ def publish_loaded(s: State, t: Value) -> None:
     require(is_tried(s, r), "it is the request that the waiting phase tries next")
     require(both(s.awaits[r] == REMOTE, s.came[r] == 1), "its load has ended")
     require(neg(starts_over(s, r)), "it does not start over")
-    require(s.ncached[t] < cached_when_loaded(s, r), "the block was loaded")
+    require(s.ncached[t] < cached_when_loaded(s, t), "the block was loaded")
+    require(
+        comes_next(s, t, lambda u: s.ncached[u] >= cached_when_loaded(s, u)),
+        "tables before it are done",
+    )
     _publish(s, t)
 
 
@@ -97,7 +103,10 @@ def go_on_loaded(s: State, r: Value) -> None:
     require(both(s.awaits[r] == REMOTE, s.came[r] == 1), "its load has ended")
     require(neg(starts_over(s, r)), "it does not start over")
     if s.k.caching:
-        require(s.ncached[r] >= cached_when_loaded(s, r), "what was loaded is cached")
+        require(
+            of_all(s, r, lambda t: s.ncached[t] >= cached_when_loaded(s, t)),
+            "what was loaded is cached",
+        )
     s.awaits[r] = 0
     s.came[r] = 0
     s.failed[r] = 0
@@ -115,6 +124,7 @@ def give_back(s: State, r: Value) -> None:
     require(both(s.awaits[r] == REMOTE, s.came[r] == 1), "its load has ended")
     require(starts_over(s, r), "and brought nothing")
     s.stage[r] = LEAVING
+    open_front(s, s.tlen[r])
     s.leaving = ANEW
     s.leaver = r
 
@@ -160,6 +170,7 @@ def quit_for_good(s: State, r: Value) -> None:
         s.awaits[r] = 0
         s.came[r] = 0
     s.stage[r] = LEAVING
+    open_front(s, s.tlen[r])
     s.leaving = AWAY
     s.leaver = r
 
@@ -187,6 +198,7 @@ def keep(s: State, r: Value) -> None:
     s.awaits[r] = 0
     s.came[r] = 0
     s.failed[r] = 0
+    end_filling(s, r)
     s.finished = s.k.add(s.finished, r)
     note_end(s, r)
 
@@ -217,6 +229,7 @@ def let_kept_go(s: State, r: Value, way: Value) -> None:
     require(ends_all(s, r, way), "for nothing else")
     s.loadto[r] = 0
     s.stage[r] = LEAVING
+    open_front(s, s.tlen[r])
     s.leaving = AWAY
     s.leaver = r
 

@@ -1,5 +1,6 @@
 """One step: its phases, the advance of what is scheduled, and the output that comes back."""
 
+from nullblock.spec.cross import is_told_to_forget
 from nullblock.spec.drafts import may_take, placeholders
 from nullblock.spec.encoder import has_let_go, is_planned
 from nullblock.spec.fields import (
@@ -24,12 +25,20 @@ from nullblock.spec.flight import (
 from nullblock.spec.hybrid import has_cached
 from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, require, rule
 from nullblock.spec.later import is_stale, left
+from nullblock.spec.rules.cross import close_encoder
 from nullblock.spec.rules.drafts import launch_drafts, mark_chunk, settle_run
 from nullblock.spec.rules.encoder import forget_inputs, forget_plan, open_encoder
-from nullblock.spec.rules.later import forget_reported, land, open_slots, report_anew, take_off
+from nullblock.spec.rules.later import (
+    end_filling,
+    forget_reported,
+    land,
+    open_slots,
+    report_anew,
+    take_off,
+)
 from nullblock.spec.rules.loads import arrive, forget_report, forgive
 from nullblock.spec.rules.mamba import forget_states, forget_taken
-from nullblock.spec.rules.waiting import count_adapters, forget_passed
+from nullblock.spec.rules.waiting import count_adapters, forget_passed, open_gap
 from nullblock.spec.state import at_rest, check_stop, may_admit, tokens_to_run
 
 
@@ -85,6 +94,7 @@ def end_running(s: State) -> None:
     require(either(s.at >= s.nr, left(s) == 0, s.halted == 1), "there is nothing left to do in it")
     s.phase = WAIT_PHASE
     count_adapters(s)
+    open_gap(s)
 
 
 @rule("WAIT-11")
@@ -151,6 +161,7 @@ def advance(s: State, r: Value) -> None:
         else:
             s.due[i] = TOKEN
             mark_chunk(s, r, 0)
+            end_filling(s, r)
             place = s.base[r] + s.drop[r] + s.ph[r]
             if counts_outputs(s):
                 s.nth[i] = place
@@ -169,6 +180,8 @@ def end_advance(s: State) -> None:
     """
     require(s.phase == ADVANCE, "the step is decided")
     require(s.at >= s.nr, "every scheduled request is advanced")
+    require(is_told_to_forget(s), "its encoder inputs are noted")
+    close_encoder(s)
     s.phase = IDLE
     s.fend[s.steps] = s.nframe
     s.steps += 1

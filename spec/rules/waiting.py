@@ -5,11 +5,18 @@ The rules of the core call `join_line`, `await_grammar`, `leave_line`, `forget_w
 gone, and where the phases of a step end; all else is here and in `nullblock.spec.waiting`.
 """
 
-from nullblock.spec.fields import GRAMMAR, IDLE
-from nullblock.spec.kernel import State, Value, ensure, neg, require, rule
+from nullblock.spec.fields import GRAMMAR, IDLE, REMOTE
+from nullblock.spec.kernel import State, Value, both, ensure, neg, require, rule
 from nullblock.spec.sessions import awaits_grammar
 from nullblock.spec.state import is_tried
-from nullblock.spec.waiting import has_come, has_to_wait, is_skipped, num_adapters
+from nullblock.spec.waiting import (
+    has_come,
+    has_to_wait,
+    is_skipped,
+    num_adapters,
+    num_skipped,
+    two_queues,
+)
 
 
 def enter_skipped(s: State, r: Value) -> None:
@@ -28,6 +35,38 @@ def wait_apart(s: State, r: Value) -> None:
         if s.comp[r] > 0:
             s.skip[r] = s.sback
             s.sback += 1
+
+
+def stand_apart(s: State, r: Value) -> None:
+    """r, which is to be loaded, goes to the back of the queue of those who wait with blocks, or of
+    the skipped one, unless it stands there.
+
+    Source: Scheduler.schedule, waiting phase: skip_request.
+    """
+    if neg(is_skipped(s, r)):
+        if two_queues(s):
+            s.skip[r] = s.sback
+            s.sback += 1
+
+
+def leave_holders(s: State, r: Value) -> None:
+    """r, which stands among those who wait with blocks and has none any more, is passed over, and
+    stands from then on before all that have none, behind those that came there in this step.
+
+    Source: Scheduler.schedule, waiting phase: step_skipped_waiting.
+    """
+    if s.k.sem.holders_wait_apart:
+        if both(is_skipped(s, r), s.comp[r] == 0, s.awaits[r] != REMOTE):
+            s.skip[r] = 0
+            s.rank[r] = s.gap
+            s.gap += 1
+
+
+def open_gap(s: State) -> None:
+    """Places in the queue, before all others, for those who leave the other one in this step."""
+    if s.k.sem.holders_wait_apart:
+        s.gap = s.lo - num_skipped(s)
+        s.lo = s.gap - 1
 
 
 def await_grammar(s: State, r: Value) -> None:
@@ -123,6 +162,7 @@ def pass_by(s: State, r: Value) -> None:
     require(neg(has_come(s, r)), "and what it awaits is not there")
     if neg(is_skipped(s, r)):
         enter_skipped(s, r)
+    leave_holders(s, r)
     s.passed = s.k.add(s.passed, r)
     s.nline -= 1
     s.lineset = s.k.remove(s.lineset, r)

@@ -141,7 +141,7 @@ BEYOND: tuple[Entry, ...] = (
         "47574, 48481",
         "worker",
         "a page that is used again is read before it is written, or zeroed while it is loaded",
-        mutant="rules.pool.push_new.skip-3",
+        mutant="rules.pool._take.skip-3",
         changes="GROUP-26",
         missing=WORKER,
         note="beside Mamba layers it is told which blocks are zeroed, and the slip "

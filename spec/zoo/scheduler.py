@@ -30,7 +30,7 @@ SCHEDULER: tuple[Entry, ...] = (
         "a free block is given out and filled anew while the old hash still leads to it",
         changes="POOL-10",
         falls="TABLE-5",
-        mutant="rules.pool.push_new.skip-2",
+        mutant="rules.pool._take.skip-2",
     ),
     Entry(
         "B11",
@@ -148,7 +148,7 @@ SCHEDULER: tuple[Entry, ...] = (
         "waiting queue",
         "a scheduler of one's own forgets the requests that wait for a grammar",
         changes="WAIT-40",
-        mutant="waiting.next_in_line.condition-4",
+        mutant="waiting.next_in_line.condition-6",
     ),
     Entry(
         "B50",

@@ -13,7 +13,7 @@ SLIPS: dict[str, str] = {
     "groups.is_padding.negate-1": "`s.hit[s.na] == s.k.NULL` becomes `s.hit[s.na] != s.k.NULL`",
     "groups.missing.sign-2": "`blocks - s.tlen[t]` becomes `blocks + (s.tlen[t])`",
     "hybrid.agreed.condition-1": (
-        "`either(neg(s.k.caching), s.k.skip_read(r), continues(s, r))` holds always"
+        "`either(neg(s.k.caching), s.k.skip_read(r), continues(s, r), was_loa…` holds always"
     ),
     "hybrid.awaits_state.condition-1": "`not s.k.mamba` holds always",
     "hybrid.hits_of.constant-1": "a 0 becomes 1",
@@ -38,8 +38,8 @@ SLIPS: dict[str, str] = {
     "rules.pool.adopt.skip-5": "`_append(s, t, b)` is left out",
     "rules.pool.pop_block.skip-1": "`s.tlen[t] = n - 1` is left out",
     "rules.pool.pop_block.skip-3": "`s.told[t] = least(s.told[t], n - 1)` is left out",
-    "rules.pool.push_new.skip-2": "`_unhash(s, b)` is left out",
-    "rules.pool.push_new.skip-3": "`note_taken(s, t, b)` is left out",
+    "rules.pool._take.skip-2": "`_unhash(s, b)` is left out",
+    "rules.pool._take.skip-3": "`note_taken(s, t, b)` is left out",
     "rules.pool.release.condition-1": "`s.ref[b] == 0` holds always",
     "rules.pool.wipe.skip-2": "`s.hsh = s.k.blank('hsh')` is left out",
     "rules.queues.add_request.guard-3": "the guard 'the id is not in use' is dropped",
@@ -57,5 +57,5 @@ SLIPS: dict[str, str] = {
         "`later.seats(s) < s.k.max_seqs` becomes `later.seats(s) >= s.k.max_seqs`"
     ),
     "waiting.has_come.conjunct-2": "`s.came[r] != 0` is dropped",
-    "waiting.next_in_line.condition-4": "`both(two_queues(s), anybody_skipped(s))` never holds",
+    "waiting.next_in_line.condition-6": "`both(two_queues(s), anybody_skipped(s))` never holds",
 }

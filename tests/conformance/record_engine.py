@@ -24,7 +24,8 @@ import torchless  # noqa: E402  (found from here on)
 torchless.install()
 
 import drive  # noqa: E402
-import played  # noqa: E402
+from setup_engine import DEFAULTS  # noqa: E402
+from surroundings import connect  # noqa: E402
 from vllm.v1.core.sched import async_scheduler, scheduler  # noqa: E402
 
 from nullblock.conformance.adapters.vllm import recorder  # noqa: E402
@@ -33,14 +34,12 @@ PLAIN = scheduler.Scheduler, async_scheduler.AsyncScheduler
 RECORDED = recorder.RecordingScheduler, recorder.RecordingAsyncScheduler
 
 
-def connected(kind: Any, scripted: dict[str, Any]) -> Any:
+def connected(kind: Any, config: dict[str, Any]) -> Any:
     """A scheduler of that kind, recorded, which makes itself a scenario's connector."""
 
     def make(self: Any, *args: Any, **kwargs: Any) -> None:
         kind.__init__(self, *args, **kwargs)
-        scheduler.SupportsHMA = played.AllGroupsConnector
-        self.connector = played.make_connector(scripted)
-        self.recompute_kv_load_failures = scripted.get("failure_policy", "recompute") != "fail"
+        connect(self, config)
 
     body = {"__init__": make, "__module__": kind.__module__}
     return recorder.recording(type(kind.__name__, (kind,), body))
@@ -55,8 +54,9 @@ def main() -> None:
         os.environ["NULLBLOCK_TRACE_STATE_EVERY"] = every
         called = hashlib.sha256(name.encode()).hexdigest()
         secrets.token_hex = lambda many, called=called: called[: 2 * many]
-        scripted = scenario.get("config", {}).get("connector")
-        kinds_recorded = tuple(connected(k, scripted) for k in PLAIN) if scripted else RECORDED
+        config = {**DEFAULTS, **scenario.get("config", {})}
+        connects = config["connector"] is not None
+        kinds_recorded = tuple(connected(k, config) for k in PLAIN) if connects else RECORDED
         for suffix, kinds in (("plain", PLAIN), ("recorded", kinds_recorded)):
             scheduler.Scheduler, async_scheduler.AsyncScheduler = kinds
             os.environ["NULLBLOCK_TRACE"] = str(folder / f"{name}.jsonl")

@@ -21,7 +21,7 @@ from traces import trace_of, unsealed
 from nullblock.conformance.adapters.spec_constants import FEATURES as OF_SPEC
 from nullblock.conformance.checker import Verdict, check
 from nullblock.conformance.engine import Feature
-from nullblock.conformance.groups import are_mixed
+from nullblock.conformance.groups import are_mixed, are_plain
 from nullblock.conformance.scenario import from_dict
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import State
@@ -87,6 +87,8 @@ def is_told(document: dict[str, Any]) -> bool:
     config = from_dict(document).config
     eagle = config.spec_method == "eagle" or any(group.eagle for group in config.groups)
     marked = len(config.groups) > 1 and eagle
+    if config.connector is not None and not are_plain(config):
+        return False
     if config.connector is not None and (config.encoder or config.num_spec_tokens):
         if config.max_loras or len(config.groups) > 1:
             return False

@@ -13,6 +13,8 @@ import pytest
 from altered import judge
 from bases import Lines, bases, begun_later, midway, whole
 from record_again import record
+from traces import trace_of
+from violations import drafted
 
 WORDS = "`num_spec_tokens` is 0"
 SCENARIO: dict[str, Any] = {
@@ -96,3 +98,83 @@ def test_a_state_tells_who_waits_with_drafts() -> None:
     state["requests"][0]["drafts"] = 2
     verdict = judge(lines)
     assert verdict.verdict == "INCONCLUSIVE" and WORDS in verdict.missing[0]
+
+
+def without(*names: str) -> Lines:
+    """A recording of the real engine with an EAGLE-like method, without some of its constants. In
+    its first step a hit lacks its last block, before anything is drafted.
+    """
+    lines = drafted()
+    assert lines[0]["config"]["spec_method"] == "eagle"
+    lines[0].pop("config_sha256", None)
+    for name in names:
+        del lines[0]["config"][name]
+    return lines
+
+
+EVERYTHING = ("num_spec_tokens", "spec_method")
+
+
+def test_a_hidden_method_is_named() -> None:
+    """A header that says nothing of drafts, or nothing of their method, is at fault and not the
+    engine: INCONCLUSIVE, and the missing constant is named.
+    """
+    for names, words in ((EVERYTHING, WORDS), (("spec_method",), "`spec_method` is 'ngram'")):
+        verdict = judge(without(*names))
+        assert (verdict.verdict, verdict.first) == ("INCONCLUSIVE", None)
+        (missing,) = verdict.missing
+        assert words in missing and "the hit of request 2 lacks its last block" in missing
+
+
+def test_a_hit_that_is_lost_where_nothing_drafts_is_a_violation() -> None:
+    """The rest of the trace tells of no drafts: nothing is hidden, and the engine lost the block.
+    What is damaged behind it changes nothing.
+    """
+    lines = without(*EVERYTHING)
+    lines[0]["sealed"] = False
+    at = next(i for i, x in enumerate(lines) if 2 in (new["id"] for new in x.get("new", ())))
+    for rest in ([], [{"ev": "update", "step": 77, "ids": [], "tokens": []}]):
+        verdict = judge([*lines[: at + 1], *rest])
+        assert verdict.first is not None
+        assert (verdict.verdict, verdict.first.rule) == ("VIOLATION", "HASH-11")
+        assert verdict.first.line == at + 1
+
+
+HITS: dict[str, Any] = {
+    "config": {"block_size": 4, "num_blocks": 40, "num_spec_tokens": 2},
+    "events": [
+        event
+        for id in ("a", "b", "c")
+        for event in (
+            {"op": "add", "id": id, "prompt": {"range": [0, 13]}, "max_tokens": 9},
+            {"op": "step", "n": 2},
+        )
+    ],
+}
+"""Drafts of an n-gram method, and two hits of three blocks."""
+
+
+@pytest.mark.parametrize(
+    ("which", "less", "said"),
+    [(0, 4, "INCONCLUSIVE"), (0, 8, "VIOLATION"), (1, 4, "VIOLATION")],
+    ids=["the last block", "a longer loss", "a later loss"],
+)
+def test_a_later_or_a_longer_loss_is_a_violation(which: int, less: int, said: str) -> None:
+    """Once a whole hit was explained, the method is none that computes the last block again; and
+    none computes two again.
+    """
+    lines = [json.loads(line) for line in trace_of(HITS, "spec").splitlines()]
+    lines[0]["sealed"] = False
+    lines[0].pop("config_sha256")
+    hits = [
+        (at, new)
+        for at, line in enumerate(lines)
+        for new in line.get("new", ())
+        if new["computed"] == 12
+    ]
+    assert len(hits) == 2
+    at, new = hits[which]
+    new["computed"] -= less
+    verdict = judge(lines[: at + 1])
+    assert verdict.verdict == said, verdict
+    assert said != "VIOLATION" or (verdict.first and verdict.first.rule) == "HASH-11"

@@ -83,9 +83,35 @@ def test_an_engine_without_a_feature_refuses_it_by_name(feature: str) -> None:
     assert all(json.loads(line)["ev"] != "EXCEPTION" for line in ours)
 
 
+BEFORE_PROMPT: dict[str, Any] = {
+    "enable_prefix_caching": False,
+    "encoder": {"is_encoder_decoder": True},
+}
+AT_FIRST = ITEM | {"offset": 0}
+
+
+def decoding(*items: dict[str, Any]) -> dict[str, Any]:
+    """A scenario of an encoder-decoder model with one request that has those items."""
+    return with_items(*items) | {"config": BEFORE_PROMPT}
+
+
 BEYOND: dict[str, dict[str, Any]] = {
     "an encoder-decoder model": {
         "config": {"encoder": {"is_encoder_decoder": True}},
+        "events": [],
+    },
+    "an encoder-decoder model with a KV connector": {
+        "config": BEFORE_PROMPT | {"connector": {"async": True}},
+        "events": [],
+    },
+    "an encoder-decoder model's input with": decoding(AT_FIRST | {"is_embed": [True, False]}),
+    "an encoder-decoder model's input that is not at the beginning": decoding(ITEM),
+    "a session beside an encoder-decoder model": {
+        "config": BEFORE_PROMPT,
+        "events": [ADD | {"resumable": True}],
+    },
+    "KV cache groups beyond attention": {
+        "config": {"groups": [{"type": "full"}, {"type": "cross_attention"}]},
         "events": [],
     },
     "an encoder connector": {"config": {"encoder": {"external": ["x"]}}, "events": []},
@@ -109,9 +135,10 @@ def test_what_the_rules_do_not_say_of_encoder_inputs_is_refused_by_name(what: st
         taken = scenario.from_dict(BEYOND[what])
         list(driver.run(taken, make_engine("spec", taken.config, VLLM_0_22_1)))
     assert "\n" not in str(caught.value)
-    taken = scenario.from_dict(with_items(ITEM))
-    lines = list(driver.run(taken, make_engine("spec", taken.config, VLLM_0_22_1)))
-    assert all(json.loads(line)["ev"] != "EXCEPTION" for line in lines)
+    for document in (with_items(ITEM), decoding(AT_FIRST)):
+        taken = scenario.from_dict(document)
+        lines = list(driver.run(taken, make_engine("spec", taken.config, VLLM_0_22_1)))
+        assert all(json.loads(line)["ev"] != "EXCEPTION" for line in lines)
 
 
 def ends(
@@ -136,7 +163,8 @@ def test_an_item_that_can_never_be_computed_is_refused_on_arrival(engine: str) -
     assert ends(sizes, ITEM | {"length": 3}, engine)[0][0] == "rejected"
 
 
-def test_blocks_for_cross_attention_count_when_a_request_is_refused() -> None:
+@pytest.mark.parametrize("engine", ["spec", "reference"])
+def test_blocks_for_cross_attention_count_when_a_request_is_refused(engine: str) -> None:
     """The decoder's tokens take five blocks, the encoder's two more."""
     config: dict[str, Any] = {
         "enable_prefix_caching": False,
@@ -144,8 +172,27 @@ def test_blocks_for_cross_attention_count_when_a_request_is_refused() -> None:
     }
     item, model = {"hash": "x", "offset": 0, "length": 8}, {"is_encoder_decoder": True}
     told = "19 tokens may need 7 blocks, the pool has 6"
-    assert ends(model, item, num_blocks=7, **config) == [("rejected", told)]
-    assert ends(model, item, num_blocks=8, **config) == [("length", None)]
+    assert ends(model, item, engine, num_blocks=7, **config) == [("rejected", told)]
+    assert ends(model, item, engine, num_blocks=8, **config) == [("length", None)]
+
+
+@pytest.mark.parametrize("engine", ["spec", "reference"])
+def test_items_that_one_step_has_no_room_for_are_refused_together(engine: str) -> None:
+    """ENC-51: each alone would fit; vLLM 0.22.1 lets the request wait for ever."""
+    config: dict[str, Any] = {
+        "enable_prefix_caching": False,
+        "encoder": {"is_encoder_decoder": True, "max_num_encoder_input_tokens": 3},
+    }
+    items = [AT_FIRST, AT_FIRST | {"hash": "y"}]
+    events = [ADD | {"mm_features": items}, {"op": "run", "max_steps": 5}]
+    taken = scenario.from_dict({"config": config, "events": events})
+    finished = {}
+    for semantics in (NORMATIVE, VLLM_0_22_1):
+        lines = map(json.loads, driver.run(taken, make_engine(engine, taken.config, semantics)))
+        outputs = [out for line in lines for out in line.get("outputs", ())]
+        finished[semantics] = [(out["finish"], out["stop_reason"]) for out in outputs]
+    told = "items of 4 embeddings, all for one step: it computes 3, and 64 are kept"
+    assert finished == {NORMATIVE: [("rejected", told)], VLLM_0_22_1: []}
 
 
 def test_every_feature_has_a_document() -> None:

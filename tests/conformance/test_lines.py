@@ -24,13 +24,8 @@ from nullblock.conformance.lines.examples import EXAMPLES
 from nullblock.conformance.lines.page import PAGE, between, document, markdown, value
 from nullblock.conformance.scenario import from_dict
 from nullblock.conformance.scope import used
-from nullblock.spec.profiles import (
-    NORMATIVE,
-    PROFILES,
-    VLLM_0_22_1,
-    VLLM_0_32_0,
-    switches,
-)
+from nullblock.spec.profiles import NORMATIVE, PROFILES, VLLM_0_22_1, VLLM_0_32_0
+from nullblock.spec.switches import switches
 
 SCENARIOS = sorted(path.stem for path in SECOND.glob("*.jsonl"))
 

@@ -10,7 +10,7 @@ from nullblock.spec.mutation.generate import mutants
 from nullblock.spec.mutation.results import ENGINES, Results, load
 from nullblock.spec.zoo.specimens import SPECIMENS
 
-NOTICED = "rules.pool.push_new.skip-2"
+NOTICED = "rules.pool._take.skip-2"
 """A reused block keeps its hash."""
 
 

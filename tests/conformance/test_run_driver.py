@@ -188,9 +188,11 @@ NEEDS: dict[str, dict[str, Any]] = {
     "async_scheduling": {"async_scheduling": True},
     "pipeline": {"pipeline_parallel_size": 2},
     "kv_events": {"kv_events": True},
-    "groups": {"groups": [{"type": "cross_attention"}]},
+    "groups": {"groups": [{"type": "full"}, {"type": "chunked_local", "chunk": 3}]},
     "mamba": {"groups": [{"type": "mamba"}]},
     "sinks": {"groups": [{"type": "sink", "sink_len": 16}]},
+    "cross_attention": {"groups": [{"type": "full"}, {"type": "cross_attention"}]},
+    "encoder_decoder": {"encoder": {"is_encoder_decoder": True}},
     "hybrid": {"groups": [{"type": "full"}, {"type": "sliding_window", "sliding_window": 8}]},
     "windows": {"groups": [{"type": "sliding_window", "sliding_window": 8}]},
     "block_sizes": {"groups": [{"type": "full", "block_size": 8}, {"type": "full"}]},
@@ -221,6 +223,10 @@ ASKS: dict[str, dict[str, Any]] = {
 }
 
 
+WITH = {"cross_attention": {Feature.hybrid}, "encoder_decoder": {Feature.encoder_inputs}}
+"""What a configuration that needs a feature cannot but need as well."""
+
+
 @pytest.mark.parametrize("name", NEEDS)
 def test_an_engine_may_do_without_a_feature(name: str) -> None:
     """A configuration that needs it is refused before anything runs, by name and place."""
@@ -232,7 +238,8 @@ def test_an_engine_may_do_without_a_feature(name: str) -> None:
     assert caught.value.place == f"config.{key}"
     assert not engine.calls
     least = {"enable_prefix_caching": False, **NEEDS[name]}
-    assert kinds(run(FakeEngine(features=frozenset({feature})), ADD, **least))
+    features = frozenset({feature, *WITH.get(name, ())})
+    assert kinds(run(FakeEngine(features=features), ADD, **least))
 
 
 @pytest.mark.parametrize("name", ASKS)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fuzz import (
     contract,
+    cross,
     drafts,
     drafts_beside,
     drafts_reach,
@@ -19,6 +20,7 @@ from fuzz import (
     waits_reach,
 )
 from fuzz.contract import with_contract
+from fuzz.cross import with_cross
 from fuzz.encoder_scenarios import encoder_scenario, items_scenario
 from fuzz.encoder_waits import encoder_waits, later_items
 from fuzz.groups import MAMBA, with_groups, with_hybrid, with_mamba, with_window
@@ -122,6 +124,14 @@ def _of_one_kind() -> Iterable[Family]:
         watching=reach_groups.watching,
     )
     yield Family(
+        "cross",
+        "encoder-decoder models, mostly with cross-attention",
+        lambda key, size, features: with_cross(key, size),
+        cross.reached,
+        cross.CROSS,
+        every=1,
+    )
+    yield Family(
         "groups",
         "hybrid models",
         with_groups,
@@ -168,7 +178,7 @@ def _beside_the_core() -> Iterable[Family]:
 
     yield Family(
         "remote",
-        "KV connectors, and one full-attention group",
+        "KV connectors, beside windows and groups too",
         waits.with_connector,
         _of_waits,
         CORE_FEATURES | {Feature.kv_connector},

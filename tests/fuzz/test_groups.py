@@ -106,7 +106,7 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
     ),
     "skipped hits are held": (
         SingleTypeKVCacheManager,
-        "allocate_new_computed_blocks",
+        "adopt_hits",
         "new_computed_blocks = new_computed_blocks[num_skipped:]",
         "table.clear()",
     ),

@@ -139,7 +139,7 @@ def test_spec_and_reference_agree_where_there_is_no_real_engine(name: str) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "family", ["waits", "remote", "sessions", "windows", "items", "hybrid", "mamba"]
+    "family", ["waits", "remote", "sessions", "windows", "items", "hybrid", "mamba", "cross"]
 )
 def test_they_agree_on_what_is_right_beside_the_core(family: str) -> None:
     """In the normative profile, where some scenario comes out otherwise than in the release; and
@@ -164,7 +164,7 @@ def test_they_agree_on_what_is_right_beside_the_core(family: str) -> None:
 @as_vllm_walks
 @pytest.mark.oracle
 @pytest.mark.parametrize(
-    "family", ["waits", "remote", "sessions", "windows", "items", "hybrid", "mamba"]
+    "family", ["waits", "remote", "sessions", "windows", "items", "hybrid", "mamba", "cross"]
 )
 def test_beside_the_core_they_agree_with_the_live_engine(oracle: Oracle, family: str) -> None:
     """No line differs, and less than half of the scenarios are refused."""

@@ -12,6 +12,7 @@ from fuzz.lockstep import ENGINES, difference, features, lines_of
 from fuzz.second_line import made
 from oracle.client import Oracle
 
+from nullblock.conformance.driver import run
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.engines import make_engine
 from nullblock.conformance.errors import OutOfScope
@@ -31,8 +32,11 @@ OF = {
     "hybrid": Feature.hybrid,
     "contract": Feature.v2_model_runner,
     "sessions": Feature.streaming,
+    "remote": Feature.kv_connector,
 }
 """The families beside the line's own, and the feature that each is about."""
+LOADS = {"matched": {"a": 1}}
+"""A connector."""
 SEEDS = [
     *(("later", f"second {n}") for n in range(24)),
     *((family, f"second {n}") for family in OF for n in range(12)),
@@ -178,6 +182,10 @@ def test_a_defect_of_the_later_line_is_noticed(
         ({"encoder": {"external": []}}, "an encoder connector"),
         ({"groups": [{"type": "full"}, {"type": "mamba"}]}, "Mamba layers"),
         (
+            {"connector": LOADS, "groups": [{"type": "sliding_window", "sliding_window": 4}]},
+            "a KV connector beside several groups, or windows",
+        ),
+        (
             {
                 "use_v2_model_runner": True,
                 "async_scheduling": True,
@@ -202,3 +210,13 @@ def test_the_fast_engine_refuses_the_line() -> None:
     taken = from_dict({"config": {}, "events": []})
     with pytest.raises(OutOfScope, match=r"the switch \w+=\w+ is not known"):
         make_engine("impl", taken.config, VLLM_0_32_0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_session_beside_a_connector_is_refused_by_name(engine: str) -> None:
+    """When it arrives: nobody has compared what becomes of it in this line."""
+    session = {"op": "add", "id": "s", "prompt": [1, 2], "resumable": True}
+    taken = from_dict({"config": {"connector": LOADS}, "events": [session]})
+    made = make_engine(engine, taken.config, VLLM_0_32_0)
+    with pytest.raises(OutOfScope, match="a session beside a KV connector in a later line"):
+        list(run(taken, made))

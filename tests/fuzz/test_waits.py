@@ -92,7 +92,7 @@ QUEUE_DEFECTS: tuple[Defect, ...] = (
     (SkippedQueue, "_select_waiting_queue_for_scheduling", "() < skipped", "() > skipped"),
     (SkippedQueue, "_try_promote_blocked_waiting_request", "structured.grammar is None", "False"),
     (SkippedQueue, "_requeue_skipped", "self._aside.prepend", "self.waiting.prepend"),
-    (SkippedQueue, "_skip", "prepend_request(queue", "add_request(queue"),
+    (SkippedQueue, "_skip", "skipped.prepend_request", "skipped.add_request"),
     (
         WaitingPhase,
         "_admit_waiting",
@@ -129,7 +129,7 @@ LOAD_DEFECTS: tuple[Defect, ...] = (
         "delay_cache_blocks=False",
     ),
     (WaitingPhase, "_admit_waiting", "if prefix.load_async:", "if False:"),
-    (SingleTypeKVCacheManager, "allocate_new_computed_blocks", "cdiv(", "1 + cdiv("),
+    (SingleTypeKVCacheManager, "take_to_load", "cdiv(", "1 + cdiv("),
     (Finishing, "_free_request", "delay_free_blocks |= is_kept", "pass"),
     (Finishing, "finish_requests", "if not request.is_finished()", "if True"),
     (Finishing, "finish_requests", "self.skipped_waiting.remove_requests(waiting)", "pass"),

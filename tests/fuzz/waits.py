@@ -146,12 +146,13 @@ class Waits:
             event["recv"] = recv
         if send:
             event["send"] = send
-        tables = [table for table in play.tables() if table]
+        # The null block is nobody's, and is never loaded.
+        tables = [table for table in play.tables() if any(table)]
         # Of several groups vLLM takes no such report.
         several = len(self.config.get("groups", ())) > 1
         if tables and ask.chance(3 if several else 35):
             picked = [ask.pick(ask.pick(tables)) for _ in range(ask.pick((1, 1, 2, 4)))]
-            event["invalid"] = sorted(set(picked))
+            event["invalid"] = sorted(set(picked) - {0})
         if ask.chance(0.5) and play.known():
             event["recv"] = [ask.pick(play.known())]
         return event
@@ -280,7 +281,7 @@ def with_connector(
     seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURES
 ) -> Scenario:
     """The scenario of a seed in which there is a connector: beside a cap or grammars, drafts,
-    encoder inputs, or several clients.
+    encoder inputs, a window, chunks, several groups, or several clients.
     """
     ask = Seeded(f"remote:{seed}")
     kinds = {Feature.kv_connector} | ({Feature.lora_cap, Feature.structured_output} & features)
@@ -289,6 +290,10 @@ def with_connector(
             base = drafts.seeded(seed, size, CORE_FEATURES | {Feature.drafts})
         case n if 25 <= n < 40 and Feature.encoder_inputs in features:
             base = items_scenario(zlib.crc32(seed.encode()), size)
+        case n if 70 <= n < 85 and Feature.windows in features:
+            base = with_window(seed, size)
+        case n if n >= 85 and {Feature.hybrid, Feature.block_sizes} <= features:
+            base = with_hybrid(seed, size, eagle=0.1)
         case _:
             base = make(ask, size, CORE_FEATURES)
     if Feature.clients in features and ask.chance(25):
@@ -296,4 +301,8 @@ def with_connector(
     only = CORE_FEATURES | ({Feature.kv_connector} if ask.chance(70) else kinds)
     made = _kind_of(base)(ask, base, frozenset(only))
     made.kinds.add("connector")
-    return made.scenario()
+    scenario = made.scenario()
+    if zlib.crc32(f"role:{seed}".encode()) % 5 == 0:
+        # Later lines ask whether it loads while steps overlap.
+        scenario["config"]["connector"]["kv_role"] = "kv_producer"
+    return scenario

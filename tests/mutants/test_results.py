@@ -9,7 +9,7 @@ from nullblock.spec.mutation import results
 from nullblock.spec.mutation.generate import written
 from nullblock.spec.mutation.results import Results, load
 
-ADOPT, PUSH = "rules.pool.adopt.guard-1", "rules.pool.push_new.skip-2"
+ADOPT, PUSH = "rules.pool.adopt.guard-1", "rules.pool._take.skip-2"
 GONE = "rules.pool.adopt.guard-99"
 SAID = {"by": "POOL-3", "scope": "rules", "states": 7, "actions": 2, "seconds": 0.1}
 
@@ -51,7 +51,7 @@ def test_another_function_forgets_what_was_said_of_its_mutants(
 ) -> None:
     """An ID counts the defects of a function: of another text of it, it may be another defect."""
     monkeypatch.setattr(results, "digest", lambda statements: "another")
-    monkeypatch.setattr(results, "written", lambda: written() | {"push_new": "other"})
+    monkeypatch.setattr(results, "written", lambda: written() | {"_take": "other"})
     kept = load("explorer", folder)
     assert kept.earlier.keys() == {ADOPT, "departure.lone"}
 

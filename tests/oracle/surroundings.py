@@ -7,6 +7,23 @@ from played import AllGroupsConnector, PlayedGrammar, make_connector
 Event = dict[str, Any]
 
 
+def connect(scheduler: Any, config: dict[str, Any]) -> None:
+    """Give a scheduler the connector of a scenario's complete configuration, and all that follows
+    from it: a scheduler that makes its own from vLLM's configuration works out the same.
+    """
+    from vllm.v1.core.sched import scheduler as module
+
+    scripted = config["connector"]
+    # The scheduler asks for this class, which here is a stand-in.
+    module.SupportsHMA = AllGroupsConnector
+    scheduler.connector = make_connector(scripted)
+    scheduler.recompute_kv_load_failures = scripted.get("failure_policy", "recompute") != "fail"
+    # Later releases ask whether it loads while several steps are in flight.
+    overlap = config["async_scheduling"] and config["queue_depth"] > 1
+    overlap = overlap or config["pipeline_parallel_size"] > 1
+    scheduler.defer_block_free = overlap and scripted.get("kv_role", "kv_both") != "kv_producer"
+
+
 class Surroundings:
     """Plays what a scenario says of them.
 
@@ -23,15 +40,8 @@ class Surroundings:
         """By request id, compiled or not."""
         self.has_grammars = any(event.get("grammar") is not None for event in events)
         """Whether lines tell of grammars."""
-        scripted = config["connector"]
-        if scripted and scheduler.connector is None:
-            from vllm.v1.core.sched import scheduler as module
-
-            # The scheduler asks for this class, which here is a stand-in.
-            module.SupportsHMA = AllGroupsConnector
-            scheduler.connector = make_connector(scripted)
-            policy = scripted.get("failure_policy", "recompute")
-            scheduler.recompute_kv_load_failures = policy == "recompute"
+        if config["connector"] and scheduler.connector is None:
+            connect(scheduler, config)
 
     def take(self, event: Event) -> None:
         """One event of theirs."""

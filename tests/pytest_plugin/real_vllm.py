@@ -4,8 +4,14 @@ import torchless
 
 torchless.install()
 
+from vllm.v1.core.sched import scheduler  # noqa: E402
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler  # noqa: E402
 from vllm.v1.core.sched.scheduler import Scheduler as RealScheduler  # noqa: E402
+
+from nullblock.conformance.played.connector import AllGroupsConnector  # noqa: E402
+
+scheduler.SupportsHMA = AllGroupsConnector
+"""The scheduler asks for this class, which in that environment is a stand-in."""
 
 
 class Scheduler(RealScheduler):  # type: ignore[misc]

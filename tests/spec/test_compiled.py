@@ -27,7 +27,7 @@ from test_explorer import PINNED  # noqa: E402  (a module beside this one)
 
 SMALL = (
     *("keys", "nocache", "pauses", "resets", "rules-ahead", "rules-priority"),
-    *("items-whole", "hybrid-chunks"),
+    *("items-whole", "hybrid-chunks", "rules-cross"),
 )
 LOOKED_AT = ("keys", "resets", "rules-priority")
 PLANTED = (

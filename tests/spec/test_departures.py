@@ -23,14 +23,8 @@ from nullblock.spec.explorer.result import Counterexample, Lasso
 from nullblock.spec.explorer.search import explore
 from nullblock.spec.explorer.story import Untold, tell
 from nullblock.spec.fields import PAUSED_ALL
-from nullblock.spec.profiles import (
-    NORMATIVE,
-    VLLM_0_22_1,
-    departures,
-    differences,
-    meaning,
-    switches,
-)
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, departures
+from nullblock.spec.switches import differences, meaning, switches
 
 SHORTEST = {
     "unfit-prompt": ("RUN-20", "add a; step"),
@@ -91,6 +85,7 @@ SHORTEST = {
         "add a; schedule; add b; update; schedule; update; schedule",
     ),
     "waits-between-items": ("LIFE-15", "add a; schedule; update; schedule; update"),
+    "room-grows": ("ENC-53", "add a; schedule; update; schedule; update"),
     "first-limit-holds": (
         "SESS-25",
         "add a; schedule; update; schedule; update; chunk for a; schedule; update; schedule; "
@@ -116,6 +111,11 @@ SHORTEST = {
         "HASH-5",
         "add a; add b; schedule; update, a received; schedule",
     ),
+    "window-behind-the-prompt": (
+        "GROUP-8",
+        "add a; schedule; update, a received; schedule",
+    ),
+    "hit-given-away": ("GROUP-17", "add a; add b; schedule; update; add a; schedule"),
     "sent-after-its-end": ("REMOTE-38", "add a; schedule; abort a; update, a received"),
     "sinks-are-held": ("GROUP-35", "add a; schedule; update; reset_prefix_cache"),
     "less-than-a-block": ("RUN-20", "add a; schedule"),

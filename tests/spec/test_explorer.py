@@ -99,6 +99,10 @@ PINNED = {
     "rules-mamba": (67, 113, 13),
     "mamba-align": (133, 399, 14),
     "rules-mamba-align": (580, 961, 18),
+    "cross": (285, 1_140, 12),
+    "cross-ahead": (98, 261, 9),
+    "cross-less": (23, 115, 5),
+    "rules-cross": (35, 105, 10),
     "sessions-window": (1_199, 2_554, 20),
     "sessions-hybrid": (1_155, 2_439, 27),
     "sessions-items": (730, 2_694, 16),
@@ -106,6 +110,11 @@ PINNED = {
     "remote-items": (933, 2_960, 20),
     "remote-clients": (416, 1_307, 16),
     "rules-remote": (2_378, 7_241, 22),
+    "remote-window": (5_115, 14_246, 26),
+    "rules-remote-window": (211, 401, 15),
+    "remote-chunks": (1_276, 4_053, 22),
+    "remote-hybrid": (1_216, 3_435, 28),
+    "remote-sizes": (146, 441, 13),
     "drafts-grammars": (1_936, 9_025, 22),
     "rules-drafts-grammars": (1_427, 4_149, 22),
     "sessions-priority": (1_003, 2_611, 24),
@@ -116,7 +125,9 @@ REACHED_BY = (
     *("priority", "uncut", "inflight", "orphans", "pauses", "ahead", "resets"),
     *("sessions", "sessions-ahead", "sessions-hybrid", "clients"),
     *("drafts", "drafts-ahead", "chunks", "rules-waiting", "items-whole", "items-ahead"),
+    "rules-cross",
     *("pooling", "rules-mamba-align", "loads", "sends", "lossy", "lossy-now", "lossy-now-ends"),
+    *("remote-window", "remote-hybrid"),
 )
 """Scopes that together fire every rule that can fire."""
 TINY = Scope("tiny", "for tests", Config(3, 2, 4, 2, 8), (Template("a", (1, 2, 3), 2),))

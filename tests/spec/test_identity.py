@@ -235,6 +235,7 @@ def test_what_a_rule_changes_it_is_known_to_write() -> None:
             "hybrid-chunks",
             "hybrid-ahead",
             "rules-mamba-align",
+            "rules-cross",
             "pooling",
             "sessions",
             "sessions-ahead",
@@ -245,6 +246,8 @@ def test_what_a_rule_changes_it_is_known_to_write() -> None:
             "lossy",
             "lossy-now",
             "lossy-now-ends",
+            "remote-window",
+            "remote-hybrid",
         ):
             last[:] = [beginning(STANDARD[name], NORMATIVE)]
             for _ in random_states(STANDARD[name], 8, 400):

@@ -14,7 +14,8 @@ from nullblock.spec.indexed import IndexedEnv
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
-from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0, Semantics, with_switches
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0, Semantics
+from nullblock.spec.switches import with_switches
 
 DECIDING = (
     "stamp rank hsh tab tlen ncached ref stage run nr nwait nfree comp ntok due told npre "

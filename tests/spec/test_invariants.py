@@ -89,6 +89,16 @@ def at_ends_of_steps() -> Any:
     return s
 
 
+def attending() -> Any:
+    """A request of an encoder-decoder model runs, which attends to two embeddings."""
+    encoder = Encoder(4, 4, is_encoder_decoder=True)
+    settings = {"enable_prefix_caching": False, "groups": (Group(), Group(cross=True))}
+    s = new_state(replace(CONFIG, encoder=encoder, **settings))  # type: ignore[arg-type]
+    arrive(s, "a0", 3, 4, items=(Item(1, 0, 2),))
+    step(s)
+    return s
+
+
 def mixed() -> Any:
     """The same where other layers see all; another one like it waits."""
     s = new_state(replace(CONFIG, num_blocks=24, groups=(Group(), Group(sliding_window=3))))
@@ -127,8 +137,18 @@ def loading() -> Any:
     return s
 
 
+def loadable() -> Any:
+    """A request runs on two groups beside a KV connector; two blocks of each are cached."""
+    settings = {"connector": True, "groups": (Group(), Group(sliding_window=9))}
+    s = new_state(replace(CONFIG, num_blocks=12, **settings))  # type: ignore[arg-type]
+    arrive(s, "a0", 5, 4)
+    step(s)
+    assert s.ncached[("a0", 0)] == s.ncached[("a0", 1)] == 2
+    return s
+
+
 def kept() -> Any:
-    """The same after an abort: the blocks are kept for the load, and to be sent."""
+    """The same load of several steps after an abort: blocks are kept for it, and to be sent."""
     s = loading()
     events.abort(s, "a0")
     return s
@@ -336,6 +356,9 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "ENC-27": (encoding, put(inputs={0: 0})),
     "ENC-28": (encoding, put(planning=2, planner="a0", nplan=1)),
     "ENC-29": (encoding, put(gone={0: 1}, ngone=1, newly={1: 0})),
+    "ENC-53": (attending, put(eroom=5, efree=5)),
+    "ENC-55": (attending, put(phase=RUN_PHASE, sched={"a0": 1}, comp={"a0": 0})),
+    "GROUP-51": (attending, lambda s: s.tlen.update({("a0", 1): 2})),
     "SESS-20": (between_turns, put(turns={"a0": 1})),
     "SESS-21": (between_turns, put(ended={"a0": 1})),
     "SESS-22": (between_turns, put(lost={"a0": 1})),
@@ -346,6 +369,7 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "REMOTE-31": (loading, lambda s: put(invalid={s.tab["b1", 0]: 1})(s)),
     "REMOTE-39": (loading, put(tlen={"a0": 1})),
     "REMOTE-33": (kept, put(kept_for={"a0": 0})),
+    "REMOTE-53": (loadable, lambda s: s.ncached.update({("a0", 1): 1})),
     "REMOTE-37": (loaded_step, put(missing=frozenset({"b1"}))),
 }
 

@@ -31,12 +31,13 @@ from nullblock.spec.liveness.scopes import (
     TRIO,
 )
 from nullblock.spec.machine import schedule
-from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics, switches
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics
 from nullblock.spec.remote_departures import REMOTE_DEFECTS
 from nullblock.spec.rules import lookup, queues
 from nullblock.spec.session_departures import SESSION_DEFECTS
 from nullblock.spec.state import live
 from nullblock.spec.state_departures import STATE_DEFECTS
+from nullblock.spec.switches import switches
 from nullblock.spec.wait_departures import WAIT_DEFECTS
 
 PINNED = {
@@ -122,6 +123,8 @@ def test_departures_that_starve_somebody_are_found(name: str) -> None:
     """
     if name == "sampled-twice":
         pytest.skip("30,000 states that starve nobody: nullblock explore --liveness takes them")
+    if name == "room-grows":
+        pytest.skip("it starves nobody, and grows for ever: there is a state for each size")
     (defect,) = (d for d in DEPARTURES if d.name == name)
     result = check(defect.scope, VLLM_0_22_1)
     assert (told(result.lasso) if result.lasso else None) == LASSOS.get(name)

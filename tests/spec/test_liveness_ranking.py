@@ -43,11 +43,12 @@ from nullblock.spec.liveness.ranking import (
     mark,
 )
 from nullblock.spec.liveness.scopes import CONTENDED
-from nullblock.spec.profiles import NORMATIVE, with_switches
+from nullblock.spec.profiles import NORMATIVE
 from nullblock.spec.prover import obligations
 from nullblock.spec.prover.claims import proved_rules
 from nullblock.spec.prover.finite.refuter import Refuter
 from nullblock.spec.rules import queues
+from nullblock.spec.switches import with_switches
 
 
 def test_the_ranking_argument_is_proved() -> None:

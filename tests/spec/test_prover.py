@@ -11,7 +11,7 @@ import pytest
 from nullblock.conformance.cli import main
 from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import RULES
-from nullblock.spec.profiles import NORMATIVE, with_switches
+from nullblock.spec.profiles import NORMATIVE
 from nullblock.spec.prover import UnknownJob, names, prove
 from nullblock.spec.prover.claims import (
     UNPROVED,
@@ -20,6 +20,7 @@ from nullblock.spec.prover.claims import (
     proved_invariants,
     proved_rules,
 )
+from nullblock.spec.switches import with_switches
 
 OPERATIONS = {
     *("initial", "schedule_running_requests", "schedule_waiting_requests", "schedule"),
@@ -27,6 +28,7 @@ OPERATIONS = {
     *("evict_blocks", "pause"),
 }
 SEARCHED = ("GROUP-", "ENC-", "UPD-51", "UPD-52", "UPD-53", "OUT-20", "SESS-", "REMOTE-")
+SEARCHED += ("PREEMPT-8",)
 """What the explorer speaks of, and not the prover, by how it begins."""
 Change = Callable[[str, Any], None]
 OBLIGATIONS = 10_000

@@ -9,12 +9,13 @@ import pytest
 
 from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import RULES, Engines
-from nullblock.spec.profiles import NORMATIVE, with_switches
+from nullblock.spec.profiles import NORMATIVE
 from nullblock.spec.prover import prove
 from nullblock.spec.prover.claims import broken, proved_rules
 from nullblock.spec.prover.finite.refuter import Refuter
 from nullblock.spec.prover.finite.search import INSTANCES, Seeker
 from nullblock.spec.prover.jobs import jobs
+from nullblock.spec.switches import with_switches
 
 JOBS = {job.name: job for job in jobs()}
 Change = Callable[[str, Any], None]

@@ -16,7 +16,7 @@ from nullblock.spec.machine import events
 from nullblock.spec.machine.remote import received, remote_holds, remote_looks, report_failed, sent
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
-from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
 from nullblock.spec.rules.loads import end_load
 from nullblock.spec.rules.remote import await_load, give_back, start_over
 
@@ -178,7 +178,13 @@ def test_a_load_ends_only_for_who_waits_for_it() -> None:
 @pytest.mark.parametrize(
     ("more", "add", "said"),
     [
-        ({"groups": [{"type": "sliding_window", "sliding_window": 4}]}, {}, "groups"),
+        ({"groups": [{"type": "mamba"}]}, {}, "Mamba layers, or sinks"),
+        ({"groups": [{"type": "sink", "sink_len": 16}]}, {}, "Mamba layers, or sinks"),
+        (
+            {"groups": [{"type": "full"}, {"type": "sliding_window", "sliding_window": 4}]},
+            {},
+            "takes the blocks of one group",
+        ),
         ({"max_model_len": 8}, {}, "longer than max_model_len"),
         ({}, {"prompt": []}, "an empty prompt"),
         ({}, {"pooling": True}, "a vector"),
@@ -187,14 +193,33 @@ def test_a_load_ends_only_for_who_waits_for_it() -> None:
 def test_what_nobody_has_shown_beside_a_connector_is_refused_by_name(
     more: dict[str, Any], add: dict[str, Any], said: str
 ) -> None:
-    """And a connector in the line 0.32.0, whose free queue no rule of transfers speaks of."""
+    """One line says what, and why."""
     events_ = [{"op": "add", "id": "a", "prompt": list(range(9)), "max_tokens": 2, **add}]
     document = {"config": {"connector": {"async": True}, **more}, "events": events_}
     with pytest.raises(OutOfScope, match=said):
         play(document, VLLM_0_22_1)
-    plain = {"config": {"connector": {"async": True}}, "events": []}
-    with pytest.raises(OutOfScope, match="a KV connector"):
-        play(plain, VLLM_0_32_0)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "block", "said"),
+    [(("sliding_window",), 0, "the null block"), (("full", "sliding_window"), 1, "of several")],
+)
+def test_reports_that_no_rule_takes_are_refused_by_name(
+    kinds: tuple[str, ...], block: int, said: str
+) -> None:
+    """Of several groups vLLM raises; and nobody loads into the null block."""
+    sizes = {"sliding_window": {"sliding_window": 4}}
+    config = {
+        "groups": [{"type": kind, **sizes.get(kind, {})} for kind in kinds],
+        "connector": {"matched": {"a": 8}, "all_groups": True},
+    }
+    events_ = [
+        {"op": "add", "id": "a", "prompt": list(range(9)), "max_tokens": 2},
+        {"op": "kv_done", "invalid": [block]},
+        {"op": "step"},
+    ]
+    with pytest.raises(OutOfScope, match=said):
+        play({"config": config, "events": events_}, VLLM_0_22_1)
 
 
 def play(document: dict[str, Any], semantics: Any) -> None:

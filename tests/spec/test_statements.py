@@ -49,6 +49,8 @@ RARE = {
     "uncache": "the explorer's PRIORITY scope has it as a witness",
     "withdraw_input": "vllm-0.22.1 has it, where ENC-25 does not hold: a test of the erased form",
     "hold_again": "vllm-0.32.0 has it: its recordings in tests/oracle",
+    **dict.fromkeys(("put_off", "take_back", "hold_off"), "vllm-0.32.0 has it: its recordings"),
+    "give_room_again": "vllm-0.22.1 has it: tests/spec/test_cross.py",
     "claim": "vllm-0.22.1 has it: below",
     "mark_lacking": "vllm-0.22.1 has it: below",
     "evict_lacking": "vllm-0.22.1 has it: below",
@@ -57,6 +59,7 @@ SCOPES = (
     *("sessions", "sessions-ahead", "rules-sessions", "sessions-hybrid", "clients"),
     *("loads", "sends", "lossy", "lossy-now", "lossy-now-ends", "rules-remote"),
     *("mamba-hybrid", "mamba-align", "rules-mamba-align"),
+    *("remote-window", "remote-hybrid", "rules-cross"),
 )
 """Scopes whose random ways fire what the random runs have no world for: a client that sends
 chunks, a remote side, Mamba layers.

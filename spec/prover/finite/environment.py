@@ -62,6 +62,7 @@ class FiniteEnv(OneGroup):
     concrete = False
     checks = True
     drafts = skips = True
+    keeps_embeddings = encoder_decoder = False
     windowed = encodes = sessions = wants_vectors = tells_ends = connector = False
     max_loras = 0
     NOHASH, ROOT = z3.BitVecVal(-1, BITS), z3.BitVecVal(0, BITS)

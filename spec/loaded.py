@@ -1,0 +1,80 @@
+"""Remote KV in tables: which blocks a load writes to, and what is taken, kept and given back for
+it where there are several groups, or layers that see only a part of the past.
+
+With a window what a load brings begins with what the next token sees (`next_token`). Each reading
+says of one group of full attention what `nullblock.spec.remote` says.
+"""
+
+from nullblock.spec.fields import RUNNING
+from nullblock.spec.groups import in_table, is_null, passed, window
+from nullblock.spec.hybrid import comes_next, next_token, pending
+from nullblock.spec.kernel import State, Value, both, either, ite
+from nullblock.spec.remote import is_received
+from nullblock.spec.sizes import blocks_of, full_of, hit_tokens
+
+
+def loaded_to(s: State, t: Value) -> Value:
+    """One after the last place of table t that a load writes to; 0: no load is under way."""
+    return blocks_of(s, t, s.loadto[s.k.owner(t)])
+
+
+def is_written_to(s: State, t: Value, b: Value) -> Value:
+    """Whether a load writes to block b of table t: one over several steps, or one within the step
+    whose output comes next.
+    """
+    r = s.k.owner(t)
+    first = full_of(s, t, s.loadfrom[r])
+    inside = both(s.pos[t, b] >= 0, first <= s.pos[t, b], s.pos[t, b] < loaded_to(s, t))
+    now = s.k.among(s.frame, s.cur, s.fend[s.oldest], r)
+    return both(inside, either(is_received(s, r), both(s.stage[r] == RUNNING, now)))
+
+
+def may_be_lost(s: State, b: Value) -> Value:
+    """Whether block b is among those that are loaded, so that it may be reported as not loaded."""
+    return s.k.exists("T", lambda t: is_written_to(s, t, b))
+
+
+def lacks_window(s: State, r: Value) -> Value:
+    """Whether r, of whose load so much is left, lacks what its next token sees: it was not to be
+    loaded.
+    """
+    if not s.k.windowed:
+        return False
+    i = passed(s, r, s.left)
+    return both(i < s.tlen[r], is_null(s, r, i))
+
+
+def to_load(s: State, t: Value) -> Value:
+    """Blocks that table t of the actor has for what is hit and loaded, before it gets others.
+
+    None where nothing that is loaded is seen there. Source:
+    SingleTypeKVCacheManager.allocate_new_computed_blocks.
+    """
+    n = hit_tokens(s) + s.ext
+    return ite(both(window(s, t) == 1, next_token(s) == n), 0, blocks_of(s, t, n))
+
+
+def lacks_to_load(s: State, t: Value) -> Value:
+    """Whether the next block that is loaded into is for table t of the actor.
+
+    Source: KVCacheCoordinator.allocate_new_computed_blocks. In vllm-0.22.1 the tables behind it
+    may have hits to adopt.
+    """
+    before = comes_next(s, t, lambda u: s.tlen[u] >= to_load(s, u))
+    adopted = pending(s, t) == 0 if not s.k.sem.hits_precede_loads else s.na == s.nhit
+    return both(adopted, before, s.tlen[t] < to_load(s, t))
+
+
+def is_left_behind(s: State, t: Value, i: Value) -> Value:
+    """Whether table t of a request that ends holds a block at place i that no token would see."""
+    return both(in_table(s, t, i), i < passed(s, t, s.comp[s.k.owner(t)]))
+
+
+def holds_left_behind(s: State, t: Value) -> Value:
+    """Whether it holds such a block."""
+    return s.k.exists("I", lambda i: is_left_behind(s, t, i))
+
+
+def last_left_behind(s: State, t: Value) -> Value:
+    """The last place of one."""
+    return s.k.first("I", lambda i: is_left_behind(s, t, i), lambda i: -i)
