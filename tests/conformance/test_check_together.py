@@ -1,0 +1,50 @@
+"""Traces of features that are on together, each of which is judged by itself too."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from traces import trace_of
+
+from nullblock.conformance.checker.check import check
+
+FULL, WINDOW = {"type": "full"}, {"type": "sliding_window", "sliding_window": 5}
+ITEM = {"hash": "m", "offset": 2, "length": 3}
+ENCODER = {"max_num_encoder_input_tokens": 8, "encoder_cache_size": 8}
+BESIDE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "adapters and drafts": ({"max_loras": 1, "num_spec_tokens": 2}, {"lora": "x"}),
+    "adapters and a window": ({"max_loras": 1, "groups": [WINDOW]}, {"lora": "x"}),
+    "adapters and two groups": ({"max_loras": 1, "groups": [FULL, WINDOW]}, {"lora": "x"}),
+    "an encoder and adapters": (
+        {"max_loras": 1, "encoder": ENCODER},
+        {"lora": "x", "mm_features": [ITEM]},
+    ),
+    "an encoder and a window": ({"encoder": ENCODER, "groups": [WINDOW]}, {"mm_features": [ITEM]}),
+    "a grammar and an encoder": (
+        {"encoder": ENCODER},
+        {"mm_features": [ITEM], "grammar": {"ready": False}},
+    ),
+    "a grammar and a window": ({"groups": [WINDOW]}, {"grammar": {"ready": False}}),
+}
+
+
+@pytest.mark.parametrize("engine", ["spec", "reference"])
+@pytest.mark.parametrize("name", BESIDE)
+def test_features_together_are_judged(name: str, engine: str) -> None:
+    """One machine has them all: what waits for one of them is explained beside the other."""
+    config, asked = BESIDE[name]
+    others = {"lora": "y"} if "lora" in asked else {}
+    document = {
+        "config": {"block_size": 4, "num_blocks": 12, "max_num_batched_tokens": 16} | config,
+        "events": [
+            {"op": "add", "id": "a", "prompt": {"range": [0, 9]}, "max_tokens": 6} | asked,
+            {"op": "add", "id": "b", "prompt": {"range": [0, 13]}, "max_tokens": 4} | others,
+            {"op": "step", "n": 2},
+            {"op": "grammar_ready", "ids": ["a"]},
+            {"op": "run"},
+        ],
+    }
+    data = trace_of(document, engine, "vllm-0.22.1")
+    verdict = check(Path("t"), stream=io.BytesIO(data), deep=False)
+    assert (verdict.verdict, verdict.missing) == ("CONFORMS", []), verdict.first
