@@ -88,6 +88,7 @@ STATEMENTS = {
     "REMOTE-52": "rules.loaded.let_left_behind_go",
     "REMOTE-53": "invariants.hybrid.more_is_cached_of_nulls",
     "GROUP-36": "hybrid.beyond",
+    "GROUP-37": "invariants.groups.admitted_has_room",
     "GROUP-35": "explorer.transitions.reset_waits_for_nobody",
     "ALLOC-1": "state.fits",
     "ALLOC-2": "invariants.tables.looked_up_is_head",
