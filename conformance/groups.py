@@ -156,11 +156,6 @@ def mamba_cache_mode(config: Config) -> str:
     return modes[-1] if modes else "none"
 
 
-def aligns(config: Config) -> bool:
-    """Whether any Mamba group keeps only the state that a step ends with."""
-    return any(g.type == "mamba" and g.mamba_cache_mode == "align" for g in config.groups)
-
-
 def check(config: Config) -> None:
     """Raise :class:`ScenarioError` for groups that no engine could be built with."""
     num_left = config.num_blocks - 1

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from nullblock.reference.block_pool import BlockPool
 from nullblock.reference.errors import refuse
 from nullblock.reference.kv_cache_interface import (
-    AttentionSpec,
     FullAttentionSpec,
     KVCacheSpec,
     TQFullAttentionSpec,
@@ -52,12 +51,8 @@ class SingleTypeKVCacheManager(ABC):
         self.drops_hit = False
         """Whether a look-up drops the last block that it hits: its coordinator knows."""
         self.new_block_ids: list[int] = []
-        # vLLM 0.22.1 asks for the exact kind: blocks of kinds derived from these are not zeroed.
-        self.tells_new_blocks = (
-            isinstance(kv_cache_spec, AttentionSpec)
-            if block_pool.semantics.windows_zeroed
-            else type(kv_cache_spec) in (FullAttentionSpec, TQFullAttentionSpec)
-        )
+        # vLLM asks for the exact kind: blocks of kinds derived from these are not zeroed.
+        self.tells_new_blocks = type(kv_cache_spec) in (FullAttentionSpec, TQFullAttentionSpec)
         """Whether somebody wants to know which blocks were taken, to zero them."""
         self._null_block = block_pool.null_block
 

@@ -334,9 +334,6 @@ class Env(Collections, Grouped, Prompts):
     def note_kept(self, s: State, r: Any) -> None:
         """Called when r has ended and its blocks are kept."""
 
-    def note_reclaimed(self, s: State, r: Any) -> None:
-        """Called when r gives loaded blocks back."""
-
     def evicting(self, s: State, b: Any) -> int:
         """Place of b among the blocks that leave the prefix cache together, least first."""
         return int(b)

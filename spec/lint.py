@@ -51,7 +51,6 @@ MACHINE = (
     *("machine/encoder.py", "machine/remote.py", "machine/aligned.py"),
     "machine/cross.py",
     "machine/loaded.py",
-    "machine/reclaim.py",
 )
 RULES = (
     *("rules/pool.py", "rules/lookup.py", "rules/queues.py", "rules/steps.py", "rules/later.py"),
@@ -61,7 +60,6 @@ RULES = (
     "rules/cross.py",
     "rules/loaded.py",
     "rules/deferred.py",
-    "rules/reclaim.py",
 )
 PARTS = (
     "rules/queues.py",
@@ -84,7 +82,6 @@ READINGS = (
     *("pooling.py", "remote.py", "loaded.py", "sizes.py", "slots.py", "mamba.py", "aligned.py"),
     "cross.py",
     "deferred.py",
-    "reclaim.py",
     *("machine/output.py", "cache_events.py"),
 )
 

@@ -147,10 +147,6 @@ class Semantics:
     """REMOTE-18: blocks that are kept for a load and to be sent go when both have ended; if False,
     when the first has, and the other report raises.
     """
-    loaded_blocks_come_back: bool = True
-    """REMOTE-46: where nobody runs who could be preempted, whoever waits with loaded blocks gives
-    them back; if False, it keeps them, and nobody goes on who lacks them.
-    """
     min_tokens_hold_stops: bool = True
     """UPD-4: below `min_tokens` neither eos nor a stop id stops a request; if False, that is left
     to the sampler.
@@ -166,10 +162,6 @@ class Semantics:
     freed_blocks_await_steps: bool = False
     """REMOTE-42: where a connector loads, blocks of a request that a step in flight computes are
     free when the output of that step has come, and nobody is preempted before for want of them.
-    """
-    windows_zeroed: bool = False
-    """GROUP-26: beside Mamba layers workers zero what any attention takes; if False, what full
-    attention does.
     """
     events_tell_origin: bool = False
     """OUT-8: events have fields for where a block lies, who owns it and whose session stored it;
@@ -297,7 +289,6 @@ VLLM_0_22_1 = Semantics(
     last_token_sees_back=False,
     hits_precede_loads=False,
     transfers_end_apart=False,
-    loaded_blocks_come_back=False,
 )
 VLLM_0_32_0 = Semantics(
     reject_unservable=False,
@@ -310,9 +301,10 @@ VLLM_0_32_0 = Semantics(
     drafts_for_running_only=False,
     adapters_keep_places=False,
     skipped_wait_apart=False,
-    # Sinks and the Mamba mode align are not followed in this line.
+    # Sinks and Mamba layers are not followed in this line.
     sinks_are_nobodys=False,
     short_chunks_go_on=False,
+    states_stay_within=False,
     sessions_keep_tokens=False,
     sessions_stay_queued=False,
     inputs_taken_back=False,
@@ -324,13 +316,11 @@ VLLM_0_32_0 = Semantics(
     last_block_cached_last=False,
     last_token_sees_back=False,
     transfers_end_apart=False,
-    loaded_blocks_come_back=False,
     min_tokens_hold_stops=False,
     tells_common_prefix=False,
     loads_leave_room=True,
     unread_unloaded=True,
     freed_blocks_await_steps=True,
-    windows_zeroed=True,
     events_tell_origin=True,
     holders_wait_apart=True,
     pausing_sessions_keep_seats=True,

@@ -16,15 +16,14 @@ from nullblock.spec.profiles import Semantics
 
 FEATURES = CORE_FEATURES | {
     *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes),
-    *(Feature.mamba, Feature.aligned_mamba, Feature.sinks),
-    *(Feature.cross_attention, Feature.encoder_decoder),
+    *(Feature.mamba, Feature.sinks, Feature.cross_attention, Feature.encoder_decoder),
     *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
     *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts, Feature.pooling),
     Feature.clients,
     *(Feature.streaming, Feature.kv_connector),
 }
 """What the rules have."""
-KINDS_LET_GO_IN_PLACE = frozenset({"sink"})
+KINDS_LET_GO_IN_PLACE = frozenset({"mamba", "sink"})
 """Types of groups of which no rule says to which places in front they give blocks back."""
 
 
@@ -38,7 +37,7 @@ def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
         raise OutOfScope(what, "the reference has them", "config.groups")
     kinds = {group.type for group in config.groups}
     if semantics.freed_unhashed_first and kinds & KINDS_LET_GO_IN_PLACE:
-        what = "sinks are out of scope with freed_unhashed_first"
+        what = "Mamba layers and sinks are out of scope with freed_unhashed_first"
         raise OutOfScope(what, "the reference has them", "config.groups")
 
 
@@ -57,16 +56,13 @@ def check_vector(config: facts.Config, request: NewRequest) -> None:
 
 
 def check_length(config: facts.Config, prompt_len: int) -> None:
-    """Raise OutOfScope for an empty prompt where there are several groups, and none is of full
-    attention or, in vllm-0.32.0, full attention drops its last hit: vLLM finds a hit of less than
-    nothing, and computes a token that there is not.
+    """Raise OutOfScope for an empty prompt where no group is of full attention and there are
+    several: vLLM 0.22.1 finds a hit of less than nothing, and computes a token that there is not.
     """
     if prompt_len or not config.enable_prefix_caching or len(config.groups) < 2:
         return
     if all(group.is_windowed for group in config.groups):
         raise refused("an empty prompt in several groups, none of which is full attention")
-    if config.semantics.dropped_hits_reach_on and any(map(config.is_marked, config.groups)):
-        raise refused("an empty prompt in several groups under an EAGLE-like method")
 
 
 def constants(config: Config, semantics: Semantics) -> facts.Config:

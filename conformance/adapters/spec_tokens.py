@@ -250,9 +250,6 @@ class Tokens(IndexedEnv):
     def note_kept(self, s: State, r: Any) -> None:
         self.remote_kv.kept[r] = {"placeholders": placeholders(s, r), "discard": discarded(s, r)}
 
-    def note_reclaimed(self, s: State, r: Any) -> None:
-        self.remote_kv.loaded.discard(r)
-
     def evicting(self, s: State, b: Any) -> int:
         # As the set of numbers is iterated in which vLLM collects them.
         return list(set(s.evict)).index(b)  # type: ignore[attr-defined]

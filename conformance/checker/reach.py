@@ -58,6 +58,10 @@ def why_not(header: Header, semantics: Semantics, feature: str) -> str | None:
         return None
     if config.num_spec_tokens:
         return "a grammar beside speculative decoding,"
+    if config.encoder is not UNSET:
+        return "a grammar beside an encoder,"
+    if config.groups:
+        return f"a grammar beside {GROUPS}"
     return None
 
 
@@ -81,6 +85,14 @@ def _together(config: TraceConfig) -> Iterator[str]:
         yield "an EAGLE-like method with chunked local attention, where vLLM raises"
     elif eagle and len(groups) > 1:
         yield "an EAGLE-like method beside several KV cache groups"
+    if config.max_loras and config.num_spec_tokens:
+        yield "a cap on adapters beside speculative decoding"
+    if config.max_loras and groups:
+        yield f"a cap on adapters beside {GROUPS.rstrip(',')}"
+    if config.encoder is not UNSET and groups:
+        yield f"an encoder beside {GROUPS.rstrip(',')}"
+    if config.encoder is not UNSET and config.max_loras:
+        yield "an encoder beside a cap on adapters"
     if config.connector is not UNSET and groups:
         yield f"{CONNECTOR} beside {GROUPS.rstrip(',')}"
     if len(groups) < 2:

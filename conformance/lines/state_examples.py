@@ -16,7 +16,7 @@ STATE_EXAMPLES: dict[str, Example] = {
         "Scheduler._mamba_block_aligned_split; issue 45414, repaired in 0.32.0",
         "A chunk of nothing is waited for by everybody behind it, for ever: one that ends within "
         "a block leaves no state to hit, and no more.",
-        Feature.aligned_mamba,
+        Feature.mamba,
     ),
     "states_stay_within": Example(
         "defect-mamba-hit-outruns-full-attention",
@@ -25,13 +25,3 @@ STATE_EXAMPLES: dict[str, Example] = {
         Feature.mamba,
     ),
 }
-LATER_STATE_EXAMPLES: dict[str, Example] = {
-    "windows_zeroed": Example(
-        "zeroed-beside-states",
-        "SingleTypeKVCacheManager.__init__: needs_kv_cache_zeroing; AttentionSpec",
-        "What layers with a window read was written for the request, and what was not is masked: "
-        "zeros in front of it change nothing.",
-        Feature.mamba,
-    ),
-}
-"""Of the switches that no line before vllm-0.32.0 has."""

@@ -266,7 +266,21 @@ TOGETHER: dict[str, tuple[Lines, str]] = {
         "chunks that end within a block",
     ),
     "equal groups": (changed("hybrid", groups=[{}, {}]), "several KV cache groups of one kind"),
+    "adapters and drafts": (
+        changed("waits", num_spec_tokens=1),
+        "a cap on adapters beside speculative decoding",
+    ),
+    "adapters and a window": (
+        changed("waits", groups=[{"sliding_window": 6}]),
+        "a cap on adapters beside several KV cache groups, or one of layers",
+    ),
+    "an encoder and a window": (
+        changed("items", groups=[{"sliding_window": 6}]),
+        "an encoder beside several KV cache groups, or one of layers",
+    ),
+    "an encoder and adapters": (changed("items", max_loras=1), "an encoder beside a cap"),
     "a grammar and drafts": (of_request("drafted", **GRAMMAR), "the feature structured_output"),
+    "a grammar and an encoder": (of_request("items", **GRAMMAR), "the feature structured_output"),
     "items without an encoder": (
         of_request("busy", items=[{"item": 1, "offset": 0, "length": 2}]),
         "the encoder inputs of request 0",
@@ -314,9 +328,10 @@ def test_what_nobody_has_shown_is_refused_by_name(name: str) -> None:
     assert words in "\n".join(verdict.missing)
 
 
-def test_a_grammar_beside_drafts_is_refused_by_name() -> None:
+@pytest.mark.parametrize("grammar", ["drafted", "windows", "items"])
+def test_a_grammar_beside_others_is_refused_by_name(grammar: str) -> None:
     """Also where the trace tells when it was compiled."""
-    lines = of_request("drafted", features=["structured_output"], items=[])
+    lines = of_request(grammar, features=["structured_output"], items=[])
     lines[0]["observed"]["compiled"] = "complete"
     verdict = check(Path("t"), stream=io.BytesIO(unsealed(lines)), deep=False)
     assert (verdict.verdict, verdict.first) == ("INCONCLUSIVE", None)

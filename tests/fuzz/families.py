@@ -117,10 +117,9 @@ def _of_one_kind() -> Iterable[Family]:
     yield Family(
         "mamba",
         "Mamba layers or sinks, alone or beside other layers",
-        with_mamba,
+        lambda key, size, features: with_mamba(key, size),
         reach_groups.told,
-        MAMBA - {Feature.aligned_mamba, Feature.sinks},
-        ALL_FEATURES,
+        MAMBA,
         every=3,
         watching=reach_groups.watching,
     )

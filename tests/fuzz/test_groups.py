@@ -336,9 +336,9 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
     "an outlived state stays": (MambaManager, "_outlived_state", "index is None or", "True or"),
     "a state goes back while drafts may be rejected": (
         MambaManager,
-        "_settled",
-        "num_computed - self.num_speculative_blocks",
-        "num_computed",
+        "remove_skipped_blocks",
+        "total_computed_tokens - self.num_speculative_blocks",
+        "total_computed_tokens",
     ),
     "Mamba keeps its last two states": (
         MambaManager,

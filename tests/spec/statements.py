@@ -391,10 +391,10 @@ STATEMENTS = {
     "REMOTE-42": "deferred.awaits_steps",
     "REMOTE-43": "rules.deferred.put_off",
     "REMOTE-44": "rules.deferred.take_back",
-    "REMOTE-45": "reclaim.last_loaded",
-    "REMOTE-46": "rules.reclaim.reclaim",
 }
-"""ID to definition. The ID of one that goes stays in `RETIRED`; a new one gets a new number."""
+"""ID to definition. A statement that goes leaves its ID behind in `RETIRED`; a new one gets a
+new number.
+"""
 GONE = (("UPD", 41), ("SESS", 23), ("REMOTE", 32))
 RETIRED = frozenset(f"{family}-{number}" for family, number in GONE)
 # Not written out: whoever mentions an ID means one that exists (tests/tidy).

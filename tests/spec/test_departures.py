@@ -116,10 +116,6 @@ SHORTEST = {
         "add a; schedule; update, a received; schedule",
     ),
     "hit-given-away": ("GROUP-17", "add a; add b; schedule; update; add a; schedule"),
-    "loads-hold-the-pool": (
-        "RUN-20",
-        "add a; add b; schedule; update, a received; schedule; update, b received; schedule",
-    ),
     "sent-after-its-end": ("REMOTE-38", "add a; schedule; abort a; update, a received"),
     "sinks-are-held": ("GROUP-35", "add a; schedule; update; reset_prefix_cache"),
     "less-than-a-block": ("RUN-20", "add a; schedule"),

@@ -90,8 +90,6 @@ PINNED = {
     "lossy-ahead": (2_553, 8_345, 21),
     "lossy-now-ends": (2_875, 8_593, 28),
     "loads-priority": (1_552, 4_677, 23),
-    "two-loads": (413, 1_244, 19),
-    "loads-before-one": (258, 452, 21),
     "hybrid-eagle": (146, 584, 16),
     "hybrid-sizes": (1_480, 7_400, 16),
     "rules-hybrid-sizes": (308, 924, 14),
@@ -129,7 +127,7 @@ REACHED_BY = (
     *("drafts", "drafts-ahead", "chunks", "rules-waiting", "items-whole", "items-ahead"),
     "rules-cross",
     *("pooling", "rules-mamba-align", "loads", "sends", "lossy", "lossy-now", "lossy-now-ends"),
-    *("remote-window", "remote-hybrid", "two-loads"),
+    *("remote-window", "remote-hybrid"),
 )
 """Scopes that together fire every rule that can fire."""
 TINY = Scope("tiny", "for tests", Config(3, 2, 4, 2, 8), (Template("a", (1, 2, 3), 2),))
