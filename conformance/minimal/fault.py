@@ -55,10 +55,10 @@ KIND_OF = {
     "reset_prefix_cache": "reset",
     "evict_blocks": "evict",
 }
-REMOTE_EVENTS = ("kv_match", "kv_done")
-"""Events that make no record of their own."""
 """Event of a scenario to kind of record."""
 KINDS = frozenset(KIND_OF.values())
+REMOTE_EVENTS = ("kv_match", "kv_done")
+"""Events that make no record of their own."""
 
 
 class Same:

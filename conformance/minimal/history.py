@@ -155,16 +155,13 @@ def read(path: Path, line: int, file: str, step: int) -> History:
 
 def _without_ids(history: History) -> None:
     """Raise Impossible where blocks are named whose ids in the engine are not told."""
-    said = [e.said for e in history.events if isinstance(e, Half)]
-    for what, named in (
-        ("evicted", any(isinstance(e, Evict) for e in history.events)),
-        (
-            "not loaded",
-            any(isinstance(one, Transfers) and one.invalid for one in (*said, history.said)),
-        ),
-    ):
-        if named:
-            raise Impossible(f"blocks were {what} whose ids in the engine the trace does not tell")
+    said = [history.said, *(e.said for e in history.events if isinstance(e, Half))]
+    named = {
+        "evicted": any(isinstance(e, Evict) for e in history.events),
+        "not loaded": any(isinstance(one, Transfers) and one.invalid for one in said),
+    }
+    for what in (what for what, found in named.items() if found):
+        raise Impossible(f"blocks were {what} whose ids in the engine the trace does not tell")
 
 
 def _until(path: Path, line: int, file: str) -> Iterator[Located]:

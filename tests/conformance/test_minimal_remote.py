@@ -28,6 +28,7 @@ from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import (
     Answer,
     Matched,
+    Output,
     Record,
     Schedule,
     Transfers,
@@ -99,14 +100,18 @@ def test_the_whole_history_comes_to_what_was_recorded(name: str, tmp_path: Path)
     assert told(made, blocks=blocks) == expected
     assert sum(isinstance(record, (Matched, Transfers)) for record in expected) >= 5
     # Steps matter to whom they are about, scheduled or not.
-    for said, then in pairwise(records[: last + 1]):
-        if isinstance(said, Matched) and isinstance(then, Schedule):
-            assert {a.id for a in said.answers} <= set(history.scheduled[then.step])
-    ends = [u.step for u in records[:last] if isinstance(u, Update)]
-    reports = [r for r in records[: last - 1] if isinstance(r, Transfers) and r.received]
-    assert ends and reports
-    of_step = [set(history.scheduled[step]) for step in ends]
-    assert all(any(set(r.received) <= about for about in of_step) for r in reports)
+    about = {Matched: 0, Transfers: 0}
+    for said, then in pairwise(r for r in records[:last] if not isinstance(r, Output)):
+        match said, then:
+            case Matched(), Schedule():
+                whom = {a.id for a in said.answers}
+            case Transfers(), Update():
+                whom = {*said.received, *said.sent}
+            case _:
+                continue
+        assert whom <= set(history.scheduled[then.step])
+        about[type(said)] += len(whom)
+    assert all(about.values())
 
 
 @pytest.mark.parametrize("field", SAID, ids=".".join)
@@ -200,3 +205,14 @@ def test_blocks_without_ids_cannot_be_named(tmp_path: Path) -> None:
     answer = ask(verdict, path)
     assert answer is not None and answer.document is None
     assert "blocks were not loaded whose ids" in answer.note
+
+
+def test_who_was_not_asked_for_gets_a_scenario(tmp_path: Path) -> None:
+    """A trace in which nobody is asked for before a decision says so: by the rules somebody is."""
+    lines = whole(KEPT / "remote.jsonl")
+    at = next(i for i, line in enumerate(lines) if line["ev"] == "matched")
+    verdict = check(path := written([*lines[:at], *lines[at + 1 :]], tmp_path), deep=False)
+    assert verdict.first is not None and verdict.first.rule == "REMOTE-1"
+    answer = ask(verdict, path)
+    assert answer is not None and answer.document is not None, answer
+    assert sum(event["op"] == "add" for event in answer.document["events"]) == 1
