@@ -240,8 +240,9 @@ class Env(Collections, Grouped, Prompts):
 
     def extended(self, r: Any, past: int, kept: int, known: int) -> int:
         """The number of what r has had once its next chunk stands behind the first `kept` tokens
-        of what it had (`past`); its blocks keep the hashes of the first `known` of these. Supplied
-        by a subclass.
+        of what it had (`past`); its blocks keep the hashes of the first `known` of these, and
+        where none is hashed again (`chunks_rehash`) those that were kept before. Supplied by a
+        subclass.
         """
         raise NotImplementedError
 

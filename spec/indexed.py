@@ -225,7 +225,8 @@ class IndexedEnv(Env):
             ready = filter(test, s.rank)
             return min(ready, key=key, default=None) if self.priority else next(ready, None)
         if by == "places":
-            return min(filter(test, range(self.usable + 1)), key=key, default=None)
+            places = range(max(s.tlen.values(), default=0))
+            return min(filter(test, places), key=key, default=None)
         if by == "seats":
             return min(filter(test, range(s.nr)), key=key, default=None)
         if by == "victim":

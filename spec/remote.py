@@ -170,10 +170,15 @@ def ends_all(s: State, r: Value, way: Value) -> Value:
 
 
 def keeps_blocks(s: State) -> Value:
-    """Whether blocks of some request are kept after its end."""
+    """Whether more requests are known than run or stand in a queue: blocks of some are kept after
+    their end.
+
+    Source: Scheduler.has_finished_requests. In vllm-0.22.1 a session that waits in no queue counts
+    as well, and each who has ended and stands in the skipped queue makes up for one.
+    """
     if not s.k.connector:
         return False
-    return s.k.exists("R", lambda r: s.stage[r] == KEPT, by="kept")
+    return s.k.count("R", lambda r: s.stage[r] != UNBORN, by="known") > s.nr + s.nwait
 
 
 def lacks_blocks(s: State, r: Value) -> Value:

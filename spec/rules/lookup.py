@@ -12,7 +12,7 @@ from nullblock.spec.hybrid import (
     overshoot,
     wanted,
 )
-from nullblock.spec.kernel import State, Value, both, either, least, neg, require, rule
+from nullblock.spec.kernel import State, Value, both, either, ensure, least, neg, require, rule
 from nullblock.spec.later import left
 from nullblock.spec.remote import goes_on, keeps_what_it_has, loads_later
 from nullblock.spec.rules.aligned import begin_sweep
@@ -139,6 +139,16 @@ def ask_to_run(s: State, r: Value, n: Value) -> None:
     begin_sweep(s)
 
 
+def _hold_or_hit(s: State, r: Value) -> None:
+    """What r holds and what it hits would be in its table twice.
+
+    Source: SingleTypeKVCacheManager.get_num_blocks_to_allocate, which asserts it. In vllm-0.22.1 a
+    session that lacks all that was loaded waits with its blocks, and may hit them.
+    """
+    if s.k.connector:
+        ensure(either(s.nhit == 0, holds_nothing(s, r)), "whoever holds blocks hits none")
+
+
 @rule("WAIT-7", "RI")
 def ask_to_enter(s: State, r: Value, n: Value) -> None:
     """A waiting request asks for its tokens once its prefix is looked up.
@@ -155,6 +165,7 @@ def ask_to_enter(s: State, r: Value, n: Value) -> None:
         require(is_planned(s, r), "its encoder inputs are planned")
     require(n == tokens_to_admit(s, r), "the number of tokens is the one decided")
     require(n >= 1, "there is something to do")
+    _hold_or_hit(s, r)
     s.actor = r
     s.asked = n
     s.goal = least(start(s, r), s.k.max_len) + n
@@ -187,6 +198,8 @@ def hold_back(s: State, r: Value) -> None:
         require(
             either(has_no_tokens(s, r), neg(refers_to_any(s, r))), "it refers to no embeddings"
         )
+    if both(may_chunk(s, r), neg(has_no_tokens(s, r))):
+        _hold_or_hit(s, r)
     _stay(s)
 
 
