@@ -118,9 +118,12 @@ class SingleTypeKVCacheManager(ABC):
 
     def take_to_load(self, request_id: str, num_tokens: int, num_known: int) -> None:
         """Take blocks for the tokens that a connector loads, up to the last of ``num_tokens``, if
-        any of them is seen.
+        any of them is seen. vLLM 0.22.1 does too where no whole block is unseen.
         """
-        if num_tokens > self.get_num_skipped_tokens(num_known):
+        num_skipped = self.get_num_skipped_tokens(num_known)
+        if not self.block_pool.semantics.hits_precede_loads and num_skipped < self.block_size:
+            num_skipped = 0
+        if num_tokens > num_skipped:
             table = self.req_to_blocks[request_id]
             self._extend(table, cdiv(num_tokens, self.block_size) - len(table))
 

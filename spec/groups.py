@@ -41,10 +41,15 @@ def passed(s: State, t: Value, tokens: Value) -> Value:
     Source: SlidingWindowManager.get_num_skipped_tokens,
     ChunkedLocalAttentionManager.get_num_skipped_tokens.
     """
+    return full_of(s, t, tokens_passed(s, t, tokens))
+
+
+def tokens_passed(s: State, t: Value, tokens: Value) -> Value:
+    """The leading tokens that no token sees any more once so many are computed."""
     if chunk(s, t):
-        return full_of(s, t, tokens // chunk(s, t) * chunk(s, t))
+        return tokens // chunk(s, t) * chunk(s, t)
     unseen = tokens - window(s, t) + 1
-    return full_of(s, t, ite(both(window(s, t) > 0, unseen > 0), unseen, 0))
+    return ite(both(window(s, t) > 0, unseen > 0), unseen, 0)
 
 
 def is_null(s: State, t: Value, i: Value) -> Value:

@@ -192,8 +192,13 @@ def hits_of(s: State, t: Value) -> Value:
     hits = full_of(s, t, s.span) - ite(sees_part(s, t), 0, s.overshot)
     if not s.k.connector:
         return hits
-    nulls = passed(s, t, next_token(s))
+    nulls = nulls_before_load(s, t)
     return ite(nulls > hits, nulls, hits)
+
+
+def nulls_before_load(s: State, t: Value) -> Value:
+    """The null blocks that table t begins with: none where it has begun already."""
+    return ite(s.holds_some == 1, 0, passed(s, t, next_token(s)))
 
 
 def covered(s: State) -> Value:
@@ -260,12 +265,14 @@ def is_passed_over(s: State, r: Value) -> Value:
         return either(passes_over(s, r), is_before_load(s, r))
     if s.nhit >= all_hits(s, r):
         return False
-    return hit_place(s, r, s.nhit) < passed(s, hit_table(s, r, s.nhit), next_token(s))
+    t = hit_table(s, r, s.nhit)
+    nulls = nulls_before_load(s, t) if s.k.connector else passed(s, t, next_token(s))
+    return hit_place(s, r, s.nhit) < nulls
 
 
 def is_before_load(s: State, r: Value) -> Value:
     """The same of one group, where something is loaded."""
-    return s.nhit < passed(s, r, next_token(s)) if s.k.spans else False
+    return s.nhit < nulls_before_load(s, r) if s.k.spans else False
 
 
 def adopted(s: State, t: Value) -> Value:

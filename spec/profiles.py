@@ -135,13 +135,18 @@ class Semantics:
     """REMOTE-12: where all tokens were loaded the block of the last one, which is computed again,
     is cached when that is done; if False, as soon as it is loaded.
     """
+    failed_loads_leave_a_token: bool = True
+    """REMOTE-8: the last token is computed again, whatever came of the load; if False, of a load
+    that failed all that is left counts as computed.
+    """
     last_token_sees_back: bool = True
     """REMOTE-50: where all tokens of a prompt were loaded, its last one has what it sees of them;
     if False, what the token after it would see.
     """
     hits_precede_loads: bool = True
-    """REMOTE-51: of several groups all adopt their hits before any takes blocks to load into; if
-    False, it is done group by group, and a hit of a later group may be taken.
+    """REMOTE-51: of several groups all adopt their hits before any takes blocks to load into, and
+    none does of whose load no token is seen; if False, it is done group by group, so that a hit of
+    a later group may be taken, and for a block of which a part would be seen all the same.
     """
     transfers_end_apart: bool = True
     """REMOTE-18: blocks that are kept for a load and to be sent go when both have ended; if False,
@@ -294,6 +299,7 @@ VLLM_0_22_1 = Semantics(
     item_room_returns_once=False,
     failed_loads_start_over=False,
     last_block_cached_last=False,
+    failed_loads_leave_a_token=False,
     last_token_sees_back=False,
     hits_precede_loads=False,
     transfers_end_apart=False,

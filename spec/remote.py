@@ -335,8 +335,11 @@ def counted_on(s: State, r: Value) -> Value:
     """What was loaded counts as computed, but for the last token: it is computed again, to sample
     from it.
 
-    Source: Scheduler._update_waiting_for_remote_kv.
+    Source: Scheduler._update_waiting_for_remote_kv. In vllm-0.22.1 all that is left of a load that
+    failed counts: whoever lacks nothing but what others compute again has no token to compute.
     """
+    if both(s.failed[r] != 0, neg(s.k.sem.failed_loads_leave_a_token)):
+        return s.comp[r]
     return least(s.comp[r], s.ntok[r] - 1)
 
 

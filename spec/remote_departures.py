@@ -21,6 +21,7 @@ from dataclasses import replace
 
 from nullblock.spec.draft_departures import DraftDefect
 from nullblock.spec.explorer.model import Template
+from nullblock.spec.explorer.search import GUARD
 from nullblock.spec.facts import Config, Group
 
 A, B = 1001, 1002
@@ -53,6 +54,23 @@ REMOTE_DEFECTS: tuple[DraftDefect, ...] = (
             Template("b", (A,), 2, adapter=2),
         ),
         "load-begins load-ended no-place",
+    ),
+    DraftDefect(
+        "nothing-left-to-compute",
+        "failed_loads_leave_a_token",
+        "37827",
+        GUARD,
+        "two requests wait for loads, and share a block that was not loaded: one computes it "
+        "again, the other has no token to compute, and the step that would admit it raises",
+        _CONFIG,
+        (
+            Template("a", (A, A, A), 1, remote=2),
+            Template("b", (A, A, B, B), 1, remote=4, loads_over_steps=True),
+            Template("c", (A, A, B, B), 1, remote=4, loads_over_steps=True),
+        ),
+        "load-within-a-step load-begins load-ended starts-over",
+        {"lossy": True},
+        ("failed_loads_start_over", "withdraw_uncaches"),
     ),
     DraftDefect(
         "window-behind-the-prompt",

@@ -19,6 +19,14 @@ REMOTE_EXAMPLES: dict[str, Example] = {
         "block.",
         Feature.kv_connector,
     ),
+    "failed_loads_leave_a_token": Example(
+        "defect-nothing-left-to-compute",
+        "Scheduler._update_waiting_for_remote_kv; the sharing of blocks: pull request 37827, not "
+        "taken; repaired in 0.32.0",
+        "Who shares a block that was not loaded is found like any other, and has at least its "
+        "last token to compute: it samples from that.",
+        Feature.kv_connector,
+    ),
     "last_token_sees_back": Example(
         "defect-last-token-lacks-its-window",
         "SingleTypeKVCacheManager.allocate_new_computed_blocks, called with all tokens of a "

@@ -12,7 +12,7 @@ from nullblock.spec.hybrid import (
     overshoot,
     wanted,
 )
-from nullblock.spec.kernel import State, Value, both, either, ensure, least, neg, require, rule
+from nullblock.spec.kernel import State, Value, both, either, ensure, ite, least, neg, require, rule
 from nullblock.spec.later import left
 from nullblock.spec.remote import goes_on, keeps_what_it_has, loads_later
 from nullblock.spec.rules.aligned import begin_sweep
@@ -45,6 +45,7 @@ def _forget_lookup(s: State) -> None:
     s.nhit = 0
     s.span = 0
     s.overshot = 0
+    s.holds_some = 0
     s.na = 0
     s.nevict = 0
     s.evset = s.k.empty("B")
@@ -74,6 +75,8 @@ def begin_lookup(s: State, r: Value) -> None:
     require(neg(either(has_to_wait(s, r), s.awaits[r] != 0)), "it waits for nothing but its turn")
     s.looking = 1
     s.lr = r
+    if s.k.connector:
+        s.holds_some = ite(holds_nothing(s, r), 0, 1)
     if s.k.spans:
         s.span = agreed(s, r)
         s.overshot = overshoot(s, r)
@@ -146,7 +149,7 @@ def _hold_or_hit(s: State, r: Value) -> None:
     session that lacks all that was loaded waits with its blocks, and may hit them.
     """
     if s.k.connector:
-        ensure(either(s.nhit == 0, holds_nothing(s, r)), "whoever holds blocks hits none")
+        ensure(either(s.nhit == 0, s.holds_some == 0), "whoever holds blocks hits none")
 
 
 @rule("WAIT-7", "RI")

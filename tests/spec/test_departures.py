@@ -111,6 +111,11 @@ SHORTEST = {
         "HASH-5",
         "add a; add b; schedule; update, a received; schedule",
     ),
+    "nothing-left-to-compute": (
+        "guard",
+        "add a; add b; add c; schedule; update, block 1 not loaded; schedule; "
+        "update, c received; schedule",
+    ),
     "window-behind-the-prompt": (
         "GROUP-8",
         "add a; schedule; update, a received; schedule",
