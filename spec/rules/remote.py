@@ -96,7 +96,8 @@ def publish_loaded(s: State, t: Value) -> None:
 
 @rule("REMOTE-15", "R")
 def go_on_loaded(s: State, r: Value) -> None:
-    """A request whose load has ended waits for nothing but its turn from then on.
+    """A request whose load has ended waits for nothing but its turn from then on: a session that
+    was preempted in an earlier turn like one that was in this.
 
     Source: Scheduler._update_waiting_for_remote_kv, _try_promote_blocked_waiting_request.
     """
@@ -109,6 +110,7 @@ def go_on_loaded(s: State, r: Value) -> None:
             "what was loaded is cached",
         )
     s.comp[r] = counted_on(s, r)
+    s.stage[r] = ite(s.npre[r] > 0, PREEMPTED, WAITING)
     s.awaits[r] = 0
     s.came[r] = 0
     s.failed[r] = 0
