@@ -74,22 +74,30 @@ class SingleTypeKVCacheManager(ABC):
 
         A hit block that nobody holds is free now and will not be: it counts, if it is kept.
 
-        With the cap, and a long prefix that is hit or skipped, the answer is too small: those
-        blocks are taken off the cap as if it still counted them. vLLM admits by it all the same.
+        The cap bounds what is taken besides what the request has alone. In vLLM a long prefix that
+        is hit or skipped is taken off the cap instead, and the answer is too small.
         """
         num_required = cdiv(num_tokens, self.block_size)
-        cap = self._max_admission_blocks_per_request
-        if apply_admission_cap and cap is not None:
-            num_required = min(num_required, cap)
-        num_owned = len(self.req_to_blocks.get(request_id, ()))
+        cap = self._max_admission_blocks_per_request if apply_admission_cap else None
+        behind = self.block_pool.semantics.gate_asks_behind_hits
+        if cap is not None and not behind:
+            num_required, cap = min(num_required, cap), None
+        table = self.req_to_blocks.get(request_id, ())
+        num_owned = len(table)
+        if cap is not None:
+            cap = max(cap - sum(b.ref_cnt == 1 and not b.is_null for b in table), 0)
         if request_id in self.num_cached_block:
             # Only a request that the cache was never offered anything of is looked up.
             assert not new_computed_blocks
-            return max(num_required - num_owned, 0)
+            num_new = max(num_required - num_owned, 0)
+            return num_new if cap is None else min(num_new, cap)
         num_skipped = self.get_num_skipped_tokens(total_computed_tokens) // self.block_size
         there = max(num_skipped, num_owned + len(new_computed_blocks))
         kept = new_computed_blocks[max(0, num_skipped - num_owned) :]
-        return max(num_required - there, 0) + _num_free(kept)
+        num_new, num_free = max(num_required - there, 0), _num_free(kept)
+        return (
+            num_new + num_free if cap is None else min(num_new, max(cap - num_free, 0)) + num_free
+        )
 
     def adopt_hits(
         self, request_id: str, new_computed_blocks: Sequence[KVCacheBlock], num_known: int

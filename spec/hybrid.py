@@ -14,6 +14,7 @@ from nullblock.spec.catalogue import clause
 from nullblock.spec.cross import is_cross
 from nullblock.spec.groups import (
     ends_run,
+    held_alone,
     hits_alone,
     is_cached_block,
     is_pending,
@@ -322,7 +323,7 @@ def lacking_whole(s: State, r: Value, tokens: Value) -> Value:
     if not s.k.several:
         if s.k.aligns:
             return lacking_states(s, r, tokens, s.nhit - s.na)
-        return missing(s, r, needed(s, r, tokens), s.nhit - s.na)
+        return missing(s, r, needed(s, r, tokens), s.nhit - s.na, taken_alone(s, r))
 
     return s.k.sum_over("G", lambda g: lacks_whole(s, s.k.table(r, g), tokens))
 
@@ -331,7 +332,21 @@ def lacks_whole(s: State, t: Value, tokens: Value) -> Value:
     """The same of one table, where there are several."""
     if is_aligned(s, t):
         return lacking_states(s, t, tokens, pending(s, t))
-    return missing(s, t, needed(s, t, tokens), pending(s, t))
+    return missing(s, t, needed(s, t, tokens), pending(s, t), taken_alone(s, t))
+
+
+def taken_alone(s: State, t: Value) -> Value:
+    """How many blocks table t holds, or would hold with its hits, that nobody else does."""
+    if either(not s.k.windowed, not s.k.sem.gate_asks_behind_hits):
+        return 0
+    if not s.k.several:
+        return held_alone(s, t) + s.nevict
+    r = s.k.owner(t)
+    free = s.k.count(
+        "I",
+        lambda i: both(is_pending(s, i), s.ref[s.hit[i]] == 0, hit_table(s, r, i) == t),
+    )
+    return held_alone(s, t) + free
 
 
 @clause("GROUP-25")

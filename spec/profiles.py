@@ -68,6 +68,10 @@ class Semantics:
     """GROUP-6: a block goes back when no token will see it, whatever becomes of the drafts in
     flight; if False, when none will if all of them are taken.
     """
+    gate_asks_behind_hits: bool = True
+    """GROUP-3: of layers that see a part of the past the gate asks for what a request takes at
+    once behind its hits; if False, hits are taken off what it ever holds at once.
+    """
     sinks_are_nobodys: bool = True
     """GROUP-34: a reset of the prefix cache does not wait for the blocks of a sink; if False, it
     does, for ever.
@@ -283,6 +287,7 @@ VLLM_0_22_1 = Semantics(
     discards_count_outputs=False,
     drafts_for_running_only=False,
     windows_await_verdicts=False,
+    gate_asks_behind_hits=False,
     sinks_are_nobodys=False,
     short_chunks_go_on=False,
     states_stay_within=False,
@@ -316,6 +321,7 @@ VLLM_0_32_0 = Semantics(
     drafts_for_running_only=False,
     adapters_keep_places=False,
     skipped_wait_apart=False,
+    gate_asks_behind_hits=False,
     # Sinks and the Mamba mode align are not followed in this line.
     sinks_are_nobodys=False,
     short_chunks_go_on=False,

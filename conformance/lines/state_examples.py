@@ -4,6 +4,13 @@ from nullblock.conformance.engine import Feature
 from nullblock.conformance.lines.example import Example
 
 STATE_EXAMPLES: dict[str, Example] = {
+    "gate_asks_behind_hits": Example(
+        "defect-window-gate-forgets-its-hits",
+        "SingleTypeKVCacheManager.get_num_blocks_to_allocate; no report known",
+        "A hit lies before what the cap counts: taken off it, it lets in who cannot stay. "
+        "What others hold too does not come free either when it is given back.",
+        Feature.windows,
+    ),
     "sinks_are_nobodys": Example(
         "defect-sink-blocks-never-come-back",
         "SinkFullAttentionManager.__init__; issue 53696",

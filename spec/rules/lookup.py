@@ -12,7 +12,18 @@ from nullblock.spec.hybrid import (
     overshoot,
     wanted,
 )
-from nullblock.spec.kernel import State, Value, both, either, ensure, ite, least, neg, require, rule
+from nullblock.spec.kernel import (
+    State,
+    Value,
+    both,
+    either,
+    ensure,
+    ite,
+    least,
+    neg,
+    require,
+    rule,
+)
 from nullblock.spec.later import left
 from nullblock.spec.remote import goes_on, keeps_what_it_has, loads_later
 from nullblock.spec.rules.aligned import begin_sweep

@@ -126,6 +126,7 @@ SHORTEST = {
         "add a; add b; schedule; update, a received; schedule; update, b received; schedule",
     ),
     "sent-after-its-end": ("REMOTE-38", "add a; schedule; abort a; update, a received"),
+    "gate-forgets-hits": ("GROUP-37", "add a; add b; schedule; update; schedule"),
     "sinks-are-held": ("GROUP-35", "add a; schedule; update; reset_prefix_cache"),
     "less-than-a-block": ("RUN-20", "add a; schedule"),
     "state-without-its-past": ("GROUP-15", "add a; schedule; update; add a; schedule"),

@@ -64,7 +64,7 @@ PINNED = {
     "rules-pauses": (159, 579, 9),
     "window": (835, 1_506, 15),
     "chunks": (1_128, 3_384, 17),
-    "window-gate": (535, 2_675, 15),
+    "window-gate": (554, 2_770, 15),
     "window-ahead": (576, 1_117, 24),
     "rules-window": (791, 3_164, 19),
     "hybrid": (12_536, 50_144, 24),
