@@ -114,7 +114,7 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
         async_scheduling=c.async_scheduling,
         num_spec_tokens=c.num_spec_tokens,
         spec_method=c.spec_method,
-        eagle_group=c.eagle_group,
+        eagle_group=c.eagle_group or any(group.eagle for group in c.groups),
         groups=tuple(map(_group, c.groups)) or (facts.Group(),),
         max_num_batched_tokens=c.max_num_batched_tokens or None,
         max_loras=c.max_loras,
@@ -134,7 +134,7 @@ def _encoder(encoder: Encoder) -> facts.Encoder:
 
 
 def _group(group: CacheGroup) -> facts.Group:
-    return facts.Group(group.sliding_window, group.attention_chunk_size)
+    return facts.Group(group.sliding_window, group.attention_chunk_size, eagle=group.eagle)
 
 
 class Recorded(RecordEnv):

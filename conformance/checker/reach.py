@@ -76,11 +76,7 @@ def _beside_the_core(config: TraceConfig) -> list[str]:
 def _together(config: TraceConfig) -> Iterator[str]:
     """What no rules are shown to say of features that are on together."""
     groups, size = config.groups, config.block_size
-    eagle = config.eagle_group or (config.num_spec_tokens > 0 and config.spec_method == "eagle")
-    if eagle and any(group.attention_chunk_size for group in groups):
-        yield "an EAGLE-like method with chunked local attention, where vLLM raises"
-    elif eagle and len(groups) > 1:
-        yield "an EAGLE-like method beside several KV cache groups"
+    yield from _under_eagle(config)
     if config.connector is not UNSET and groups:
         yield f"{CONNECTOR} beside {GROUPS.rstrip(',')}"
     if len(groups) < 2:
@@ -89,3 +85,17 @@ def _together(config: TraceConfig) -> Iterator[str]:
         yield "chunks that end within a block, beside other KV cache groups"
     if config.enable_prefix_caching and all(group == groups[0] for group in groups):
         yield "several KV cache groups of one kind, with prefix caching"
+
+
+def _under_eagle(config: TraceConfig) -> Iterator[str]:
+    """The same of an EAGLE-like method beside layers that are not all alike."""
+    proposes = config.num_spec_tokens > 0 and config.spec_method == "eagle"
+    marked = [group for group in config.groups if group.eagle]
+    if not (proposes or marked or config.eagle_group):
+        return
+    kinds = {(group.sliding_window, group.attention_chunk_size) for group in config.groups}
+    dropping = {(g.sliding_window, g.attention_chunk_size) for g in marked} or kinds
+    if any(chunk for _, chunk in dropping):
+        yield "an EAGLE-like method with chunked local attention, where vLLM raises"
+    elif len(config.groups) > 1 and (len(kinds) != 2 or (0, 0) not in kinds):
+        yield "an EAGLE-like method beside other layers than full attention and one kind more"

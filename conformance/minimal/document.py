@@ -185,8 +185,9 @@ def _config(c: TraceConfig) -> Document:
         config["async_scheduling"] = True
     if c.groups:
         config["groups"] = [_group(group) for group in c.groups]
-    if c.groups and c.eagle_group:
-        config["groups"][0]["eagle"] = True
+    for group, told in zip(config.get("groups", ()), c.groups, strict=True):
+        if told.eagle or c.eagle_group:
+            group["eagle"] = True
     if c.max_num_batched_tokens:
         config["max_num_scheduled_tokens"] = c.max_num_scheduled_tokens
         config["max_num_batched_tokens"] = c.max_num_batched_tokens

@@ -21,7 +21,7 @@ from traces import trace_of, unsealed
 from nullblock.conformance.adapters.spec_constants import FEATURES as OF_SPEC
 from nullblock.conformance.checker import Verdict, check
 from nullblock.conformance.engine import Feature
-from nullblock.conformance.groups import are_mixed, are_plain
+from nullblock.conformance.groups import are_hybrid, are_mixed, are_plain
 from nullblock.conformance.scenario import from_dict
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import State
@@ -81,12 +81,13 @@ def drawn(family: str) -> dict[str, dict[str, Any]]:
 
 
 def is_told(document: dict[str, Any]) -> bool:
-    """Whether its groups have blocks of one size, none of several is of an EAGLE-like method, and
-    workers run the first model runner: of others a trace is refused by name.
+    """Whether its groups have blocks of one size, an EAGLE-like method is beside full attention
+    and at most one kind more, and workers run the first model runner: of others a trace is refused
+    by name.
     """
     config = from_dict(document).config
     eagle = config.spec_method == "eagle" or any(group.eagle for group in config.groups)
-    marked = len(config.groups) > 1 and eagle
+    marked = len(config.groups) > 1 and eagle and not are_hybrid(config)
     if config.connector is not None and not are_plain(config):
         return False
     if config.connector is not None and (config.encoder or config.num_spec_tokens):
@@ -257,9 +258,9 @@ TOGETHER: dict[str, tuple[Lines, str]] = {
         changed("hybrid", num_spec_tokens=1, spec_method="eagle"),
         "an EAGLE-like method with chunked local attention",
     ),
-    "EAGLE beside two groups": (
-        changed("windows", groups=[{}, {"sliding_window": 6}], eagle_group=True),
-        "an EAGLE-like method beside several KV cache groups",
+    "EAGLE beside two windows": (
+        changed("windows", groups=[{"sliding_window": 4}, {"sliding_window": 6, "eagle": True}]),
+        "an EAGLE-like method beside other layers than full attention and one kind more",
     ),
     "chunks within blocks": (
         changed("hybrid", groups=[{}, {"attention_chunk_size": 9}]),

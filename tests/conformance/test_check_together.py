@@ -1,6 +1,7 @@
 """Traces of features that are on together, each of which is judged by itself too."""
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,10 @@ BESIDE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"mm_features": [ITEM], "grammar": {"ready": False}},
     ),
     "a grammar and a window": ({"groups": [WINDOW]}, {"grammar": {"ready": False}}),
+    "EAGLE drafts and two groups": (
+        {"groups": [FULL, WINDOW], "num_spec_tokens": 2, "spec_method": "eagle"},
+        {},
+    ),
 }
 
 
@@ -48,3 +53,35 @@ def test_features_together_are_judged(name: str, engine: str) -> None:
     data = trace_of(document, engine, "vllm-0.22.1")
     verdict = check(Path("t"), stream=io.BytesIO(data), deep=False)
     assert (verdict.verdict, verdict.missing) == ("CONFORMS", []), verdict.first
+
+
+EAGLE: dict[str, Any] = {"eagle": True}
+
+
+@pytest.mark.parametrize("engine", ["spec", "reference"])
+def test_whose_layers_an_eagle_like_method_has_decides(engine: str) -> None:
+    """Of two kinds of layers only those with some of it drop their last hit: where the window
+    lacks the second block it needs that only if it drops one. A header that marks the others says
+    otherwise.
+    """
+    document = {
+        "config": {"block_size": 4, "num_blocks": 16, "groups": [FULL | EAGLE, WINDOW]},
+        "events": [
+            {"op": "add", "id": "a", "prompt": {"range": [0, 9]}, "max_tokens": 1},
+            {"op": "run"},
+            {"op": "evict_blocks", "ids": [5]},
+            {"op": "add", "id": "b", "prompt": {"range": [0, 13]}, "max_tokens": 1},
+            {"op": "run"},
+        ],
+    }
+    data = trace_of(document, engine, "vllm-0.22.1")
+    verdict = check(Path("t"), stream=io.BytesIO(data), deep=False)
+    assert (verdict.verdict, verdict.missing) == ("CONFORMS", []), verdict.first
+    header, *lines = data.splitlines(keepends=True)
+    told = json.loads(header)
+    assert told["config"]["groups"][0].pop("eagle") and "eagle_group" in told["features"]
+    told["config"]["groups"][1]["eagle"] = True
+    told["config"].pop("config_sha256", None)
+    told.pop("config_sha256", None)
+    other = b"".join([json.dumps(told).encode() + b"\n", *lines])
+    assert check(Path("t"), stream=io.BytesIO(other), deep=False).verdict == "VIOLATION"
