@@ -297,6 +297,8 @@ class Recorded(RecordEnv):
 
     def chain(self, r: Any, i: int) -> int:
         """The chain number of the i-th block of a request; NO_CHAIN while it is not full."""
+        if not self.caching:
+            return NO_CHAIN  # no block carries any, and none is recorded
         chain = self.chains[r]
         state: Any = self.state
         if self.sessions and (i + 1) * self.block_size > state.ntok[r]:

@@ -77,8 +77,6 @@ def _together(config: TraceConfig) -> Iterator[str]:
     """What no rules are shown to say of features that are on together."""
     groups, size = config.groups, config.block_size
     yield from _under_eagle(config)
-    if config.connector is not UNSET and groups:
-        yield f"{CONNECTOR} beside {GROUPS.rstrip(',')}"
     if len(groups) < 2:
         return
     if any(group.attention_chunk_size % size for group in groups):

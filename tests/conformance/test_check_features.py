@@ -21,7 +21,7 @@ from traces import trace_of, unsealed
 from nullblock.conformance.adapters.spec_constants import FEATURES as OF_SPEC
 from nullblock.conformance.checker import Verdict, check
 from nullblock.conformance.engine import Feature
-from nullblock.conformance.groups import are_hybrid, are_mixed, are_plain
+from nullblock.conformance.groups import are_hybrid, are_mixed
 from nullblock.conformance.scenario import from_dict
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import State
@@ -88,11 +88,6 @@ def is_told(document: dict[str, Any]) -> bool:
     config = from_dict(document).config
     eagle = config.spec_method == "eagle" or any(group.eagle for group in config.groups)
     marked = len(config.groups) > 1 and eagle and not are_hybrid(config)
-    if config.connector is not None and not are_plain(config):
-        return False
-    if config.connector is not None and (config.encoder or config.num_spec_tokens):
-        if config.max_loras or len(config.groups) > 1:
-            return False
     drafts = any(event["op"] == "draft" for event in document["events"])
     untold = drafts and not config.num_spec_tokens
     return not (are_mixed(config) or marked or config.use_v2_model_runner or untold)
@@ -271,10 +266,6 @@ TOGETHER: dict[str, tuple[Lines, str]] = {
     "items without an encoder": (
         of_request("busy", items=[{"item": 1, "offset": 0, "length": 2}]),
         "the encoder inputs of request 0",
-    ),
-    "a connector and a window": (
-        changed("remote", groups=[{"sliding_window": 6}]),
-        "a KV connector beside several KV cache groups, or one of layers",
     ),
     "a connector of a later line": (
         of_line("remote", "vllm-0.32.0"),
