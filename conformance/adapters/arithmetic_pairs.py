@@ -167,6 +167,7 @@ def stop_by_the_reference(
     """The same."""
     assert prompt >= 0 and output >= 1
     request: Any = SimpleNamespace(max_tokens=max_tokens, status=RequestStatus.RUNNING)
+    request.pooling_params = None
     request.sampling_params = SimpleNamespace(
         min_tokens=min_tokens, _eos_token_id=1, stop_token_ids=[2], repetition_detection=None
     )

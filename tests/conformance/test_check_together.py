@@ -124,17 +124,14 @@ def test_a_report_that_no_rule_has_is_named(name: str) -> None:
         "config": {"block_size": 4, "num_blocks": 12, "groups": groups, "connector": connector},
         "events": [
             {"op": "add", "id": "a", "prompt": {"range": [0, 9]}, "max_tokens": 2},
-            {"op": "schedule"},
-            {"op": "kv_done", "recv": []},
-            {"op": "update"},
             {"op": "run"},
         ],
     }
-    lines = [
-        json.loads(line) for line in trace_of(document, "reference", "vllm-0.22.1").splitlines()
-    ]
-    at = next(n for n, line in enumerate(lines) if line["ev"] == "update")
+    data = trace_of(document, "reference", "vllm-0.22.1")
+    lines = [json.loads(line) for line in data.splitlines()]
+    at = next(n for n, line in enumerate(lines) if line["ev"] == "output")
     lines.insert(at, {"ev": "transfers", "invalid": [block]})
+    lines[0]["sealed"] = False
     data = b"".join(json.dumps(line).encode() + b"\n" for line in lines if line["ev"] != "end")
     verdict = check(Path("t"), stream=io.BytesIO(data), deep=False)
     assert verdict.verdict == "INCONCLUSIVE" and why in verdict.missing[0], verdict
