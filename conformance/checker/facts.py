@@ -117,6 +117,7 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
         eagle_group=c.eagle_group or any(group.eagle for group in c.groups),
         groups=tuple(map(_group, c.groups)) or (facts.Group(),),
         max_num_batched_tokens=c.max_num_batched_tokens or None,
+        max_concurrent_batches=c.max_concurrent_batches,
         max_loras=c.max_loras,
         encoder=None if c.encoder is UNSET else _encoder(c.encoder),
         connector=c.connector is not UNSET,

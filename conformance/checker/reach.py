@@ -39,7 +39,8 @@ def out_of_reach(header: Header, semantics: Semantics) -> Iterator[str]:
         yield f"a pool of more than {MAX_BLOCKS:,} blocks: {config.num_blocks:,}"
     yield from _together(config)
     if semantics.resumes_await_output:
-        yield from (f"{name} in lines after vllm-0.22.1" for name in _beside_the_core(config))
+        if config.connector is not UNSET:
+            yield f"{CONNECTOR} in lines after vllm-0.22.1"
     elif semantics.freed_unhashed_first:
         named = {GROUPS: bool(config.groups), CONNECTOR: config.connector is not UNSET}
         yield from (f"{name} with freed_unhashed_first" for name, used in named.items() if used)
@@ -52,25 +53,11 @@ def why_not(header: Header, semantics: Semantics, feature: str) -> str | None:
         return f"the feature {feature}"
     if feature == RESUMABLE:
         return sessions.why_not(config, semantics)
-    if semantics.resumes_await_output:
-        return f"the feature {feature} in lines after vllm-0.22.1"
     if feature in ("multimodal", "kv_transfer"):
         return None
     if config.num_spec_tokens:
         return "a grammar beside speculative decoding,"
     return None
-
-
-def _beside_the_core(config: TraceConfig) -> list[str]:
-    """What is on that is no part of the core."""
-    found = {
-        "speculative decoding": config.num_spec_tokens > 0,
-        GROUPS: bool(config.groups),
-        "a cap on adapters": config.max_loras > 0,
-        "an encoder": config.encoder is not UNSET,
-        CONNECTOR: config.connector is not UNSET,
-    }
-    return [name for name, used in found.items() if used]
 
 
 def _together(config: TraceConfig) -> Iterator[str]:

@@ -191,6 +191,8 @@ def _config(c: TraceConfig) -> Document:
     if c.max_num_batched_tokens:
         config["max_num_scheduled_tokens"] = c.max_num_scheduled_tokens
         config["max_num_batched_tokens"] = c.max_num_batched_tokens
+    if c.max_concurrent_batches > 1:
+        config["queue_depth"] = c.max_concurrent_batches
     if c.max_loras:
         config["max_loras"] = c.max_loras
     return config

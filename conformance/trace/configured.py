@@ -109,6 +109,9 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
         max_num_batched_tokens=config.max_num_batched_tokens
         if see_part and config.max_num_batched_tokens != budget
         else 0,
+        max_concurrent_batches=config.max_concurrent_batches
+        if see_part and semantics.caps_count_flight
+        else 1,
     )
 
 

@@ -84,12 +84,15 @@ class TraceConfig(Piece, frozen=True, kw_only=True):
     """What the admission of windows and chunks reckons with as a step; 0: its token budget."""
     connector: Connector | UnsetType = UNSET
     """Absent: there is no KV connector."""
+    max_concurrent_batches: Positive = 1
+    """Steps in flight that the admission of windows and chunks reckons with, in lines after
+    vllm-0.22.1."""
 
 
 SINCE = {
     **dict.fromkeys(("num_spec_tokens", "spec_method", "eagle_group"), "1.2"),
     **dict.fromkeys(("groups", "max_num_batched_tokens", "max_loras", "encoder"), "1.3"),
-    "connector": "1.4",
+    **dict.fromkeys(("connector", "max_concurrent_batches"), "1.4"),
 }
 """The version of the format in which a constant is new, of those that 1.1 does not have."""
 GRAMMARS_SINCE, SESSIONS_SINCE, EAGLE_SINCE = "1.3", "1.4", "1.4"

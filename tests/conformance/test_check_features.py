@@ -291,7 +291,6 @@ TOGETHER: dict[str, tuple[Lines, str]] = {
         [*bases()["busy"][:-1], {"ev": "transfers"}],
         "a KV connector that nobody configured",
     ),
-    "a later line": (of_line("hybrid", "vllm-0.32.0"), "in lines after vllm-0.22.1"),
 }
 
 

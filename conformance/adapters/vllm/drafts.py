@@ -22,7 +22,8 @@ def constants(scheduler: Any) -> Fields | None:
     if not many:
         return found
     lookahead = scheduler.num_lookahead_tokens
-    if lookahead not in (0, many) or hasattr(scheduler, "use_eagle_block_drop"):  # 0.32.0
+    drops = getattr(scheduler, "use_eagle_block_drop", scheduler.use_eagle)  # since 0.32.0
+    if lookahead not in (0, many) or drops != scheduler.use_eagle:
         return None
     told: Fields = {"num_spec_tokens": many}
     if lookahead:  # ngram, which needs none, is the default

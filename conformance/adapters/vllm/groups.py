@@ -33,6 +33,9 @@ def constants(scheduler: Any) -> Fields | None:
     batched = scheduler.scheduler_config.max_num_batched_tokens
     if see_part and batched != scheduler.max_num_scheduled_tokens:
         found["max_num_batched_tokens"] = batched
+    if see_part and hasattr(scheduler, "use_eagle_block_drop"):  # since 0.32.0
+        flight = scheduler.vllm_config.max_concurrent_batches
+        found |= {"max_concurrent_batches": flight} if flight > 1 else {}
     return found
 
 
