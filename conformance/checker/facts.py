@@ -32,6 +32,7 @@ from nullblock.spec.fields import (
 )
 from nullblock.spec.groups import is_null
 from nullblock.spec.profiles import Semantics
+from nullblock.spec.sizes import is_left_out
 from nullblock.spec.state import check_stop
 
 GRAMMARS = "structured_output"
@@ -175,7 +176,8 @@ class Recorded(RecordEnv):
                 self.heard.append(self.numbered(s, event))
 
     def numbered(self, s: State, event: CacheEvent) -> Heard:
-        """An event in chain numbers. Of a range the null blocks have none, but tokens.
+        """An event in chain numbers. Of a range the null blocks, and those that are left out, have
+        none, but tokens.
 
         Raises IndexError for a block that the table has not, as vLLM does where it tells events of
         a request that is longer than max_model_len.
@@ -185,7 +187,9 @@ class Recorded(RecordEnv):
                 r, held = self.owner(t), s.tlen[t]  # type: ignore[attr-defined]
                 if last > held:
                     raise IndexError(f"request {r} has {held} blocks")
-                chain = tuple(self.chain(r, i) for i in range(first, last) if not is_null(s, t, i))
+                untold = [is_null(s, t, i) or is_left_out(s, t, i) for i in range(first, last)]
+                told = (i for i, without in enumerate(untold, first) if not without)
+                chain = tuple(self.chain(r, i) for i in told)
                 before = self.chain(r, first - 1) if first else None
                 window = self.window_of(t)
                 kind = kind_of_layers(window, self.chunk_of(t))

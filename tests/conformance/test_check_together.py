@@ -135,3 +135,20 @@ def test_a_report_that_no_rule_has_is_named(name: str) -> None:
     data = b"".join(json.dumps(line).encode() + b"\n" for line in lines if line["ev"] != "end")
     verdict = check(Path("t"), stream=io.BytesIO(data), deep=False)
     assert verdict.verdict == "INCONCLUSIVE" and why in verdict.missing[0], verdict
+
+
+def test_no_block_of_a_window_of_one_token_is_told() -> None:
+    """GROUP-19, in vllm-0.32.0: an event has its tokens and no chain number."""
+    narrow = {"type": "sliding_window", "sliding_window": 1}
+    document = {
+        "config": {"block_size": 4, "num_blocks": 12, "groups": [FULL, narrow], "kv_events": True},
+        "events": [
+            {"op": "add", "id": "a", "prompt": {"range": [0, 9]}, "max_tokens": 2},
+            {"op": "run"},
+        ],
+    }
+    data = trace_of(document, "reference", "vllm-0.32.0")
+    told = [e for line in map(json.loads, data.splitlines()) for e in line.get("events", ())]
+    assert [event["chain"] for event in told] == [[[0, 2]], []]
+    verdict = check(Path("t"), stream=io.BytesIO(data), deep=False)
+    assert (verdict.verdict, verdict.missing) == ("CONFORMS", []), verdict.first
