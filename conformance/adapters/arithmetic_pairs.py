@@ -255,6 +255,7 @@ def _manager() -> Any:
         num_cached_block={},
         block_size=4,
         _max_admission_blocks_per_request=None,
+        block_pool=SimpleNamespace(semantics=NORMATIVE),
         get_num_skipped_tokens=lambda num_computed_tokens: 0,
     )
 

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from nullblock.conformance.checker import sessions
 from nullblock.conformance.checker.items import items
 from nullblock.conformance.encoder_format import MOST_ITEMS
-from nullblock.conformance.groups import kind_of_layers
+from nullblock.conformance.groups import kind_of_layers, unruled_prompt
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import Add, CacheGroup, Encoder, Header, Output
 from nullblock.conformance.trace.sessions import RESUMABLE
@@ -212,6 +212,8 @@ class Recorded(RecordEnv):
             raise NotRecorded(f"the arrival time of request {add.id}, under the PRIORITY policy")
         if self.caching and add.chain is UNSET and add.prompt >= self.block_size:
             raise NotRecorded(f"the chain numbers of request {add.id}")
+        if unruled := unruled_prompt(self.config, add.prompt):
+            raise NotRecorded(f"what becomes of {unruled}, as request {add.id} has")
         self.requests[add.id] = facts.Request(
             id=(0.0 if add.tie is UNSET else add.tie, add.id),
             prompt_len=add.prompt,

@@ -78,7 +78,7 @@ class WithRemote(Recorded):
             return 0
         if not live(s, r):
             raise NotRecorded(f"what becomes of request {r}, which has ended and is tried again")
-        local = self.asked[r] = hit_tokens(s)
+        local = self.asked[r] = int(hit_tokens(s))
         answer = self.answers.get(r)
         if answer is None or not answer.tokens:
             return 0

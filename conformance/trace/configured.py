@@ -107,12 +107,19 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
         encoder=_encoder(config),
         connector=_connector(config),
         max_num_batched_tokens=config.max_num_batched_tokens
-        if see_part and config.max_num_batched_tokens != budget
+        if (see_part or _takes_places(config, semantics))
+        and config.max_num_batched_tokens != budget
         else 0,
         max_concurrent_batches=config.max_concurrent_batches
         if see_part and semantics.caps_count_flight
         else 1,
     )
+
+
+def _takes_places(config: Config, semantics: Semantics) -> bool:
+    """Whether drafting takes places of a step's max_num_batched_tokens."""
+    drafts = config.num_spec_tokens > 0 and config.spec_method == "draft_model"
+    return drafts and semantics.drafting_takes_slots
 
 
 def _encoder(config: Config) -> Encoder | UnsetType:

@@ -81,7 +81,8 @@ class TraceConfig(Piece, frozen=True, kw_only=True):
     encoder: Encoder | UnsetType = UNSET
     """Absent: the model has none."""
     max_num_batched_tokens: Count = 0
-    """What the admission of windows and chunks reckons with as a step; 0: its token budget."""
+    """What the admission of windows and chunks reckons with as a step and, in lines after
+    vllm-0.22.1, where a draft model takes its places; 0: the token budget."""
     connector: Connector | UnsetType = UNSET
     """Absent: there is no KV connector."""
     max_concurrent_batches: Positive = 1
