@@ -6,6 +6,7 @@ from msgspec import UNSET
 
 from nullblock.conformance.errors import ScenarioError
 from nullblock.conformance.scenario_format import Config, Group
+from nullblock.spec import facts
 from nullblock.spec.machine.output import Blocks
 
 _NEEDS = {"sliding_window": "sliding_window", "chunked_local": "chunk", "sink": "sink_len"}
@@ -238,3 +239,17 @@ def num_sink_blocks(config: Config) -> int:
         for group in config.groups
         if group.type == "sink" and group.sink_len is not UNSET
     )
+
+
+def unruled_prompt(config: facts.Config, prompt_len: int) -> str | None:
+    """What no rule has of a prompt so long; None: nothing. An empty one where there are several
+    groups, and none is of full attention or, in vllm-0.32.0, full attention drops its last hit:
+    vLLM finds a hit of less than nothing, and computes a token that there is not.
+    """
+    if prompt_len or not config.enable_prefix_caching or len(config.groups) < 2:
+        return None
+    if all(group.is_windowed for group in config.groups):
+        return "an empty prompt in several groups, none of which is full attention"
+    if config.semantics.dropped_hits_reach_on and any(map(config.is_marked, config.groups)):
+        return "an empty prompt in several groups under an EAGLE-like method"
+    return None

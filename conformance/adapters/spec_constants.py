@@ -57,16 +57,9 @@ def check_vector(config: facts.Config, request: NewRequest) -> None:
 
 
 def check_length(config: facts.Config, prompt_len: int) -> None:
-    """Raise OutOfScope for an empty prompt where there are several groups, and none is of full
-    attention or, in vllm-0.32.0, full attention drops its last hit: vLLM finds a hit of less than
-    nothing, and computes a token that there is not.
-    """
-    if prompt_len or not config.enable_prefix_caching or len(config.groups) < 2:
-        return
-    if all(group.is_windowed for group in config.groups):
-        raise refused("an empty prompt in several groups, none of which is full attention")
-    if config.semantics.dropped_hits_reach_on and any(map(config.is_marked, config.groups)):
-        raise refused("an empty prompt in several groups under an EAGLE-like method")
+    """Raise OutOfScope for a prompt that no rule has."""
+    if unruled := groups.unruled_prompt(config, prompt_len):
+        raise refused(unruled)
 
 
 def constants(config: Config, semantics: Semantics) -> facts.Config:

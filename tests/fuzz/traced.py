@@ -72,12 +72,20 @@ def run(family: Family, engine: str, profile: str, seed: int, scenarios: int, si
     """Judge so many scenarios; violations are shrunk, kept and told."""
     features, total = extent(lockstep.features((engine,)), PROFILES[profile]), Sum()
     for number in range(scenarios):
-        scenario = family.make(f"{seed}:{number}", size, features)
+        scenario = from_a_front_end(family.make(f"{seed}:{number}", size, features))
         verdict = judged(scenario, engine, profile)
         total.add(verdict)
         if verdict is not None and verdict.verdict == "VIOLATION":
             report(scenario, engine, profile, f"traced-{family.name}-{seed}-{number}")
     return total
+
+
+def from_a_front_end(scenario: Scenario) -> Scenario:
+    """The same with adapters whose numbers a front end lets pass: of others no trace is judged."""
+    for event in scenario["events"]:
+        if event.get("lora_id") is not None:
+            event["lora_id"] = abs(event["lora_id"]) + 1
+    return scenario
 
 
 def report(scenario: Scenario, engine: str, profile: str, name: str) -> None:
