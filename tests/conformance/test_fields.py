@@ -69,7 +69,7 @@ TABLE: dict[str, Expected] = {
     "header.config.groups.attention_chunk_size": INPUT,
     "header.config.groups.eagle": INPUT,
     "header.config.max_num_batched_tokens": INPUT,
-    "header.config.max_concurrent_batches": Unobserved("the line of the bases takes no notice"),
+    "header.config.max_concurrent_batches": INPUT,
     "header.config.max_loras": INPUT,
     "header.config.encoder.max_num_encoder_input_tokens": INPUT,
     "header.config.encoder.encoder_cache_size": INPUT,
