@@ -112,8 +112,11 @@ def _marked(config: Config) -> frozenset[tuple[object, ...]]:
 
 def _agree_in_turn(config: Config) -> bool:
     """Whether, where some drop their last hit, all blocks are of one size, and there are but full
-    attention and one kind more, and chunks drop none: there vLLM raises.
+    attention and one kind more, and chunks drop none: there vLLM raises. Without prefix caching
+    nobody hits anything.
     """
+    if not config.enable_prefix_caching:
+        return True
     marked = _marked(config)
     kinds = {_kind(group, config) for group in config.groups}
     chunks = any(kind == "chunked_local" for kind, *_ in marked)

@@ -30,7 +30,8 @@ KINDS_LET_GO_IN_PLACE = frozenset({"sink"})
 
 def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
     """Raise OutOfScope for groups that vLLM stumbles over, or that a profile has no rules for."""
-    if use_eagle and len(config.groups) == 1 and config.groups[0].type == "chunked_local":
+    chunks = len(config.groups) == 1 and config.groups[0].type == "chunked_local"
+    if use_eagle and chunks and config.enable_prefix_caching:
         what = "chunked local attention with an EAGLE-like method is out of scope"
         raise OutOfScope(what, "vLLM raises at the first lookup", "config.groups")
     if groups.mamba_cache_mode(config) == "align" and config.encoder:

@@ -76,7 +76,7 @@ def _under_eagle(config: TraceConfig) -> Iterator[str]:
     """The same of an EAGLE-like method beside layers that are not all alike."""
     proposes = config.num_spec_tokens > 0 and config.spec_method == "eagle"
     marked = [group for group in config.groups if group.eagle]
-    if not (proposes or marked or config.eagle_group):
+    if not config.enable_prefix_caching or not (proposes or marked or config.eagle_group):
         return
     kinds = {(group.sliding_window, group.attention_chunk_size) for group in config.groups}
     dropping = {(g.sliding_window, g.attention_chunk_size) for g in marked} or kinds

@@ -26,6 +26,17 @@ BESIDE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"encoder": ENCODER},
         {"mm_features": [ITEM], "grammar": {"ready": False}},
     ),
+    "EAGLE and chunks beside two windows, without caching": (
+        {
+            "groups": [
+                WINDOW,
+                WINDOW | {"sliding_window": 3},
+                {"type": "chunked_local", "chunk": 8},
+            ],
+            **{"num_spec_tokens": 2, "spec_method": "eagle", "enable_prefix_caching": False},
+        },
+        {},
+    ),
     "a load within a step and a window": (
         {"groups": [WINDOW], "connector": {"matched": {"a": 7}}},
         {},
