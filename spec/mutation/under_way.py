@@ -41,7 +41,6 @@ UNDER_WAY: frozenset[str] = frozenset(
         "groups.outlived",
         "groups.passes_over",
         "groups.to_take",
-        "groups.tokens_passed",
         "hybrid.accepted",
         "hybrid.agreed",
         "hybrid.agreed_in_turn",
