@@ -25,6 +25,7 @@ class Feature(enum.StrEnum):
     hybrid = "several KV cache groups of attention, with blocks of one size"
     block_sizes = "KV cache groups with blocks of several sizes, or of several hashes"
     mamba = "Mamba layers"
+    aligned_mamba = "the Mamba mode align"
     sinks = "attention sinks"
     cross_attention = "cross-attention"
     groups = (
@@ -76,7 +77,8 @@ CORE_FEATURES = (
     - CONTRACT
     - WAITS
     - {Feature.drafts, Feature.silence, Feature.windows, Feature.hybrid}
-    - {Feature.block_sizes, Feature.mamba, Feature.sinks, Feature.groups}
+    - {Feature.block_sizes, Feature.mamba, Feature.aligned_mamba}
+    - {Feature.sinks, Feature.groups}
     - {Feature.cross_attention, Feature.encoder_decoder}
 )
 """Those that concern one full-attention group and nothing beside it."""

@@ -6,6 +6,7 @@ from msgspec import UNSET
 
 from nullblock.conformance.errors import ScenarioError
 from nullblock.conformance.scenario_format import Config, Group
+from nullblock.spec import facts
 from nullblock.spec.machine.output import Blocks
 
 _NEEDS = {"sliding_window": "sliding_window", "chunked_local": "chunk", "sink": "sink_len"}
@@ -111,8 +112,11 @@ def _marked(config: Config) -> frozenset[tuple[object, ...]]:
 
 def _agree_in_turn(config: Config) -> bool:
     """Whether, where some drop their last hit, all blocks are of one size, and there are but full
-    attention and one kind more, and chunks drop none: there vLLM raises.
+    attention and one kind more, and chunks drop none: there vLLM raises. Without prefix caching
+    nobody hits anything.
     """
+    if not config.enable_prefix_caching:
+        return True
     marked = _marked(config)
     kinds = {_kind(group, config) for group in config.groups}
     chunks = any(kind == "chunked_local" for kind, *_ in marked)
@@ -154,6 +158,11 @@ def mamba_cache_mode(config: Config) -> str:
     """The mode of the cache: what the last Mamba group says."""
     modes = [group.mamba_cache_mode for group in config.groups if group.type == "mamba"]
     return modes[-1] if modes else "none"
+
+
+def aligns(config: Config) -> bool:
+    """Whether any Mamba group keeps only the state that a step ends with."""
+    return any(g.type == "mamba" and g.mamba_cache_mode == "align" for g in config.groups)
 
 
 def check(config: Config) -> None:
@@ -233,3 +242,17 @@ def num_sink_blocks(config: Config) -> int:
         for group in config.groups
         if group.type == "sink" and group.sink_len is not UNSET
     )
+
+
+def unruled_prompt(config: facts.Config, prompt_len: int) -> str | None:
+    """What no rule has of a prompt so long; None: nothing. An empty one where there are several
+    groups, and none is of full attention or, in vllm-0.32.0, full attention drops its last hit:
+    vLLM finds a hit of less than nothing, and computes a token that there is not.
+    """
+    if prompt_len or not config.enable_prefix_caching or len(config.groups) < 2:
+        return None
+    if all(group.is_windowed for group in config.groups):
+        return "an empty prompt in several groups, none of which is full attention"
+    if config.semantics.dropped_hits_reach_on and any(map(config.is_marked, config.groups)):
+        return "an empty prompt in several groups under an EAGLE-like method"
+    return None

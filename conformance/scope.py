@@ -80,6 +80,7 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.hybrid, "groups", groups.are_hybrid(config)),
         (Feature.block_sizes, "groups", groups.are_mixed(config)),
         (Feature.mamba, "groups", groups.has(config, "mamba")),
+        (Feature.aligned_mamba, "groups", groups.aligns(config)),
         (Feature.sinks, "groups", groups.has(config, "sink")),
         (Feature.cross_attention, "groups", groups.has(config, "cross_attention")),
         (Feature.groups, "groups", groups.are_other(config)),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from nullblock.reference.block_pool import BlockPool
 from nullblock.reference.errors import refuse
 from nullblock.reference.kv_cache_interface import (
+    AttentionSpec,
     FullAttentionSpec,
     KVCacheSpec,
     TQFullAttentionSpec,
@@ -51,8 +52,12 @@ class SingleTypeKVCacheManager(ABC):
         self.drops_hit = False
         """Whether a look-up drops the last block that it hits: its coordinator knows."""
         self.new_block_ids: list[int] = []
-        # vLLM asks for the exact kind: blocks of kinds derived from these are not zeroed.
-        self.tells_new_blocks = type(kv_cache_spec) in (FullAttentionSpec, TQFullAttentionSpec)
+        # vLLM 0.22.1 asks for the exact kind: blocks of kinds derived from these are not zeroed.
+        self.tells_new_blocks = (
+            isinstance(kv_cache_spec, AttentionSpec)
+            if block_pool.semantics.windows_zeroed
+            else type(kv_cache_spec) in (FullAttentionSpec, TQFullAttentionSpec)
+        )
         """Whether somebody wants to know which blocks were taken, to zero them."""
         self._null_block = block_pool.null_block
 
@@ -69,22 +74,30 @@ class SingleTypeKVCacheManager(ABC):
 
         A hit block that nobody holds is free now and will not be: it counts, if it is kept.
 
-        With the cap, and a long prefix that is hit or skipped, the answer is too small: those
-        blocks are taken off the cap as if it still counted them. vLLM admits by it all the same.
+        The cap bounds what is taken besides what the request has alone. In vLLM a long prefix that
+        is hit or skipped is taken off the cap instead, and the answer is too small.
         """
         num_required = cdiv(num_tokens, self.block_size)
-        cap = self._max_admission_blocks_per_request
-        if apply_admission_cap and cap is not None:
-            num_required = min(num_required, cap)
-        num_owned = len(self.req_to_blocks.get(request_id, ()))
+        cap = self._max_admission_blocks_per_request if apply_admission_cap else None
+        behind = self.block_pool.semantics.gate_asks_behind_hits
+        if cap is not None and not behind:
+            num_required, cap = min(num_required, cap), None
+        table = self.req_to_blocks.get(request_id, ())
+        num_owned = len(table)
+        if cap is not None:
+            cap = max(cap - sum(b.ref_cnt == 1 and not b.is_null for b in table), 0)
         if request_id in self.num_cached_block:
             # Only a request that the cache was never offered anything of is looked up.
             assert not new_computed_blocks
-            return max(num_required - num_owned, 0)
+            num_new = max(num_required - num_owned, 0)
+            return num_new if cap is None else min(num_new, cap)
         num_skipped = self.get_num_skipped_tokens(total_computed_tokens) // self.block_size
         there = max(num_skipped, num_owned + len(new_computed_blocks))
         kept = new_computed_blocks[max(0, num_skipped - num_owned) :]
-        return max(num_required - there, 0) + _num_free(kept)
+        num_new, num_free = max(num_required - there, 0), _num_free(kept)
+        return (
+            num_new + num_free if cap is None else min(num_new, max(cap - num_free, 0)) + num_free
+        )
 
     def adopt_hits(
         self, request_id: str, new_computed_blocks: Sequence[KVCacheBlock], num_known: int
@@ -113,9 +126,12 @@ class SingleTypeKVCacheManager(ABC):
 
     def take_to_load(self, request_id: str, num_tokens: int, num_known: int) -> None:
         """Take blocks for the tokens that a connector loads, up to the last of ``num_tokens``, if
-        any of them is seen.
+        any of them is seen. vLLM 0.22.1 does too where no whole block is unseen.
         """
-        if num_tokens > self.get_num_skipped_tokens(num_known):
+        num_skipped = self.get_num_skipped_tokens(num_known)
+        if not self.block_pool.semantics.hits_precede_loads and num_skipped < self.block_size:
+            num_skipped = 0
+        if num_tokens > num_skipped:
             table = self.req_to_blocks[request_id]
             self._extend(table, cdiv(num_tokens, self.block_size) - len(table))
 

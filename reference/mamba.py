@@ -130,6 +130,14 @@ class MambaManager(SingleTypeKVCacheManager):
         self._allocated_block_reqs.add(request_id)
         return table[num_before:]
 
+    def _settled(self, num_computed: int) -> int:
+        """Of so many computed tokens those that no rejected draft takes back; in lines that leave
+        out what is in flight all of them.
+        """
+        if self.block_pool.semantics.windows_await_outputs:
+            return num_computed
+        return max(0, num_computed - self.num_speculative_blocks)
+
     def _with_speculative(self, num_tokens: int) -> int:
         """The tokens, and a block's worth more for each state beside the last."""
         return num_tokens + self.block_size * self.num_speculative_blocks
@@ -145,7 +153,7 @@ class MambaManager(SingleTypeKVCacheManager):
         self, request_id: str, num_computed: int, slots: int, scheduled: int, to_cache: int
     ) -> bool:
         """Whether a running request's step changes nothing here."""
-        num_computed = max(0, num_computed - self.num_speculative_blocks)
+        num_computed = self._settled(num_computed)
         if self.aligns:
             table = self.req_to_blocks.get(request_id, ())
             if self._num_aligned_blocks(scheduled) != len(table):
@@ -163,7 +171,7 @@ class MambaManager(SingleTypeKVCacheManager):
 
         Drafts that were counted as computed may be rejected yet: as many tokens are taken off.
         """
-        num_computed = max(0, total_computed_tokens - self.num_speculative_blocks)
+        num_computed = self._settled(total_computed_tokens)
         super().remove_skipped_blocks(request_id, num_computed)
         index = self._outlived_state(request_id, num_computed)
         if index is not None:

@@ -240,8 +240,9 @@ class Env(Collections, Grouped, Prompts):
 
     def extended(self, r: Any, past: int, kept: int, known: int) -> int:
         """The number of what r has had once its next chunk stands behind the first `kept` tokens
-        of what it had (`past`); its blocks keep the hashes of the first `known` of these. Supplied
-        by a subclass.
+        of what it had (`past`); its blocks keep the hashes of the first `known` of these, and
+        where none is hashed again (`chunks_rehash`) those that were kept before. Supplied by a
+        subclass.
         """
         raise NotImplementedError
 
@@ -333,6 +334,9 @@ class Env(Collections, Grouped, Prompts):
 
     def note_kept(self, s: State, r: Any) -> None:
         """Called when r has ended and its blocks are kept."""
+
+    def note_reclaimed(self, s: State, r: Any) -> None:
+        """Called when r gives loaded blocks back."""
 
     def evicting(self, s: State, b: Any) -> int:
         """Place of b among the blocks that leave the prefix cache together, least first."""

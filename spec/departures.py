@@ -111,7 +111,8 @@ def _ahead(
 def _of_its_own(d: DraftDefect) -> Defect:
     """A departure that is written down in a file of its own."""
     what = (d.switch, d.upstream, d.breaks, d.story)
-    return _ahead(what, d.name, d.config, d.templates, d.witnesses, **d.more)
+    defect = _ahead(what, d.name, d.config, d.templates, d.witnesses, **d.more)
+    return replace(defect, companions=d.companions)
 
 
 _BEFORE_INDEX = (

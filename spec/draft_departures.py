@@ -27,6 +27,8 @@ class DraftDefect:
     witnesses: str
     more: dict[str, Any] = field(default_factory=dict)
     """Of the scope: how many steps are in flight, what may be reset."""
+    companions: tuple[str, ...] = ()
+    """Other switches that must differ from normative too."""
 
 
 def _config(blocks: int, drafts: int = 2, **more: object) -> Config:

@@ -12,9 +12,8 @@ whoever cares for text alone need not read on. What is written is in
 from nullblock.spec.catalogue import clause
 from nullblock.spec.cross import encodable_at_once, has_begun
 from nullblock.spec.drafts import placeholders
-from nullblock.spec.flight import answers
+from nullblock.spec.flight import concerns
 from nullblock.spec.kernel import State, Value, both, either, ite, neg
-from nullblock.spec.later import is_worthless
 from nullblock.spec.remote import loads_later
 
 
@@ -235,10 +234,8 @@ def has_passed_any(s: State, r: Value) -> Value:
 
 
 def has_let_go(s: State, r: Value) -> Value:
-    """Whether the next output, if it is r's, finds no such item any more; one that is worthless
-    does not look.
-    """
-    found = both(answers(s, s.cur), neg(is_worthless(s, r)), has_passed_any(s, r))
+    """Whether the next output, if it concerns r, whose it is, finds no such item any more."""
+    found = both(concerns(s, s.cur), has_passed_any(s, r))
     if s.k.sem.passed_items_known:
         # With the drafts that it took, more is known than when it looked.
         return either(s.open == 2, neg(found))

@@ -44,6 +44,7 @@ LOOKUP = {
     "nhit": "I",
     "span": "I",  # tokens that the hits of every group cover, where there are several groups
     "overshot": "I",  # blocks of it that full attention lacks
+    "holds_some": "I",  # 1: whoever is looked up holds blocks already; beside loads alone
     "na": "I",  # hits already adopted
     "nevict": "I",  # pending hits that stand in the free queue
     "evset": "{B}",

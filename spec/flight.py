@@ -21,11 +21,17 @@ def answers(s: State, i: Value) -> Value:
     return goes_on(s, r)
 
 
+def concerns(s: State, i: Value) -> Value:
+    """Whether the output of entry i concerns the request that it belongs to: not if it is
+    worthless, or if that lacks blocks.
+    """
+    r = s.frame[i]
+    return both(answers(s, i), neg(either(later.is_worthless(s, r), lacks_blocks(s, r))))
+
+
 def owes_token(s: State, i: Value) -> Value:
     """Whether a request gets a token, to take or to drop, from entry i."""
-    r = s.frame[i]
-    worthless = either(later.is_worthless(s, r), lacks_blocks(s, r))
-    return both(answers(s, i), s.due[i] == TOKEN, neg(worthless))
+    return both(concerns(s, i), s.due[i] == TOKEN)
 
 
 @clause("UPD-17")
@@ -71,5 +77,5 @@ def has_answer(s: State, r: Value) -> Value:
     """Whether the output that is applied next is one of r, that has computed something."""
     return both(
         both(s.phase == UPDATE, s.cur < s.upto, r == s.frame[s.cur]),
-        both(answers(s, s.cur), neg(later.is_worthless(s, r)), s.comp[r] > 0),
+        both(concerns(s, s.cur), s.comp[r] > 0),
     )

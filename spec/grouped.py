@@ -46,6 +46,7 @@ class Grouped:
         self.mamba = any(group.mamba for group in self.groups)
         self.aligns = any(group.aligned for group in self.groups)
         self.split = config.mamba_split
+        self.zeroes_windows = config.semantics.windows_zeroed
         self.sinks = config.has_sinks
         self.crosses = any(group.cross for group in self.groups)
         self.kept_beside = [group.num_speculative_blocks for group in self.groups]
@@ -90,8 +91,12 @@ class Grouped:
         return self.groups[self.group(t)].mamba
 
     def zeroed_of(self, t: Table) -> bool:
-        """Whether workers zero its blocks, beside Mamba layers: of plain full attention."""
+        """Whether workers zero its blocks, beside Mamba layers: of plain full attention, or of any
+        attention.
+        """
         group = self.groups[self.group(t)]
+        if self.zeroes_windows:
+            return not group.mamba
         return not (group.is_windowed or group.sink_len or group.cross)
 
     def cross_of(self, t: Table) -> bool:

@@ -41,10 +41,15 @@ def passed(s: State, t: Value, tokens: Value) -> Value:
     Source: SlidingWindowManager.get_num_skipped_tokens,
     ChunkedLocalAttentionManager.get_num_skipped_tokens.
     """
+    return full_of(s, t, tokens_passed(s, t, tokens))
+
+
+def tokens_passed(s: State, t: Value, tokens: Value) -> Value:
+    """The leading tokens that no token sees any more once so many are computed."""
     if chunk(s, t):
-        return full_of(s, t, tokens // chunk(s, t) * chunk(s, t))
+        return tokens // chunk(s, t) * chunk(s, t)
     unseen = tokens - window(s, t) + 1
-    return full_of(s, t, ite(both(window(s, t) > 0, unseen > 0), unseen, 0))
+    return ite(both(window(s, t) > 0, unseen > 0), unseen, 0)
 
 
 def is_null(s: State, t: Value, i: Value) -> Value:
@@ -190,18 +195,38 @@ def last_outlived(s: State, t: Value) -> Value:
 
 
 @clause("GROUP-3")
-def missing(s: State, t: Value, blocks: Value, hits: Value) -> Value:
+def missing(s: State, t: Value, blocks: Value, hits: Value, alone: Value) -> Value:
     """Of so many blocks a waiting request lacks those that it does not hit; of layers that see a
-    part of the past it never asks for more than it holds at once, and hits are taken off that.
+    part of the past it never asks for more than it takes at once.
 
     Source: SingleTypeKVCacheManager.get_num_blocks_to_allocate, max_admission_blocks_per_request.
-    What lies before a window counts as a hit too, so that the gate asks for too little.
+    In vllm-0.22.1 hits, and what lies before a window with them, are taken off what it ever holds
+    at once, so that the gate asks for too little.
     """
     if not s.k.windowed:
         return blocks - s.tlen[t] - hits
-    cap = s.k.cap_of(t) if s.k.several else s.k.admission_cap
-    lacks = least(blocks, cap) - s.tlen[t] - hits
+    if s.k.sem.gate_asks_behind_hits:
+        return to_take(s, t, blocks - s.tlen[t] - hits, alone)
+    lacks = least(blocks, cap(s, t)) - s.tlen[t] - hits
     return ite(lacks > 0, lacks, 0)
+
+
+def cap(s: State, t: Value) -> Value:
+    """How many blocks the gate takes table t to hold at once at most."""
+    return s.k.cap_of(t) if s.k.several else s.k.admission_cap
+
+
+def to_take(s: State, t: Value, lacks: Value, alone: Value) -> Value:
+    """Of the blocks that table t lacks those that it takes at once besides what it has alone: what
+    others hold too does not come free when it is given back.
+    """
+    n = least(lacks, cap(s, t) - alone)
+    return ite(n > 0, n, 0)
+
+
+def held_alone(s: State, t: Value) -> Value:
+    """How many blocks table t holds that nobody else does."""
+    return s.k.count("I", lambda i: both(in_table(s, t, i), s.ref[s.tab[t, i]] == 1))
 
 
 @clause("GROUP-34")

@@ -14,6 +14,7 @@ from nullblock.spec.catalogue import clause
 from nullblock.spec.cross import is_cross
 from nullblock.spec.groups import (
     ends_run,
+    held_alone,
     hits_alone,
     is_cached_block,
     is_pending,
@@ -192,8 +193,13 @@ def hits_of(s: State, t: Value) -> Value:
     hits = full_of(s, t, s.span) - ite(sees_part(s, t), 0, s.overshot)
     if not s.k.connector:
         return hits
-    nulls = passed(s, t, next_token(s))
+    nulls = nulls_before_load(s, t)
     return ite(nulls > hits, nulls, hits)
+
+
+def nulls_before_load(s: State, t: Value) -> Value:
+    """The null blocks that table t begins with: none where it has begun already."""
+    return ite(s.holds_some == 1, 0, passed(s, t, next_token(s)))
 
 
 def covered(s: State) -> Value:
@@ -260,12 +266,14 @@ def is_passed_over(s: State, r: Value) -> Value:
         return either(passes_over(s, r), is_before_load(s, r))
     if s.nhit >= all_hits(s, r):
         return False
-    return hit_place(s, r, s.nhit) < passed(s, hit_table(s, r, s.nhit), next_token(s))
+    t = hit_table(s, r, s.nhit)
+    nulls = nulls_before_load(s, t) if s.k.connector else passed(s, t, next_token(s))
+    return hit_place(s, r, s.nhit) < nulls
 
 
 def is_before_load(s: State, r: Value) -> Value:
     """The same of one group, where something is loaded."""
-    return s.nhit < passed(s, r, next_token(s)) if s.k.spans else False
+    return s.nhit < nulls_before_load(s, r) if s.k.spans else False
 
 
 def adopted(s: State, t: Value) -> Value:
@@ -315,7 +323,7 @@ def lacking_whole(s: State, r: Value, tokens: Value) -> Value:
     if not s.k.several:
         if s.k.aligns:
             return lacking_states(s, r, tokens, s.nhit - s.na)
-        return missing(s, r, needed(s, r, tokens), s.nhit - s.na)
+        return missing(s, r, needed(s, r, tokens), s.nhit - s.na, taken_alone(s, r))
 
     return s.k.sum_over("G", lambda g: lacks_whole(s, s.k.table(r, g), tokens))
 
@@ -324,7 +332,21 @@ def lacks_whole(s: State, t: Value, tokens: Value) -> Value:
     """The same of one table, where there are several."""
     if is_aligned(s, t):
         return lacking_states(s, t, tokens, pending(s, t))
-    return missing(s, t, needed(s, t, tokens), pending(s, t))
+    return missing(s, t, needed(s, t, tokens), pending(s, t), taken_alone(s, t))
+
+
+def taken_alone(s: State, t: Value) -> Value:
+    """How many blocks table t holds, or would hold with its hits, that nobody else does."""
+    if either(not s.k.windowed, not s.k.sem.gate_asks_behind_hits):
+        return 0
+    if not s.k.several:
+        return held_alone(s, t) + s.nevict
+    r = s.k.owner(t)
+    free = s.k.count(
+        "I",
+        lambda i: both(is_pending(s, i), s.ref[s.hit[i]] == 0, hit_table(s, r, i) == t),
+    )
+    return held_alone(s, t) + free
 
 
 @clause("GROUP-25")

@@ -225,7 +225,7 @@ class IndexedEnv(Env):
             ready = filter(test, s.rank)
             return min(ready, key=key, default=None) if self.priority else next(ready, None)
         if by == "places":
-            return min(filter(test, range(self.usable + 1)), key=key, default=None)
+            return min(filter(test, self._any_places()), key=key, default=None)
         if by == "seats":
             return min(filter(test, range(s.nr)), key=key, default=None)
         if by == "victim":
@@ -264,6 +264,12 @@ class IndexedEnv(Env):
         """The places of the actor's longest table."""
         s: Any = self.state
         return range(max(s.tlen[t] for t in self.tables(s.actor)))
+
+    def _any_places(self) -> range:
+        """The places of the longest table of all."""
+        s: Any = self.state
+        tables = (t for r in self.requests for t in self.tables(r))
+        return range(max((s.tlen[t] for t in tables), default=0))
 
     def _item_places(self) -> range:
         """The places that an encoder input has in a prompt, or among those of a step."""

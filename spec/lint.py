@@ -51,6 +51,7 @@ MACHINE = (
     *("machine/encoder.py", "machine/remote.py", "machine/aligned.py"),
     "machine/cross.py",
     "machine/loaded.py",
+    "machine/reclaim.py",
 )
 RULES = (
     *("rules/pool.py", "rules/lookup.py", "rules/queues.py", "rules/steps.py", "rules/later.py"),
@@ -60,6 +61,7 @@ RULES = (
     "rules/cross.py",
     "rules/loaded.py",
     "rules/deferred.py",
+    "rules/reclaim.py",
 )
 PARTS = (
     "rules/queues.py",
@@ -82,6 +84,7 @@ READINGS = (
     *("pooling.py", "remote.py", "loaded.py", "sizes.py", "slots.py", "mamba.py", "aligned.py"),
     "cross.py",
     "deferred.py",
+    "reclaim.py",
     *("machine/output.py", "cache_events.py"),
 )
 

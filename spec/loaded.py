@@ -6,7 +6,7 @@ says of one group of full attention what `nullblock.spec.remote` says.
 """
 
 from nullblock.spec.fields import RUNNING
-from nullblock.spec.groups import in_table, is_null, passed, window
+from nullblock.spec.groups import in_table, is_null, passed, tokens_passed
 from nullblock.spec.hybrid import comes_next, next_token, pending
 from nullblock.spec.kernel import State, Value, both, either, ite
 from nullblock.spec.remote import is_received
@@ -48,10 +48,14 @@ def to_load(s: State, t: Value) -> Value:
     """Blocks that table t of the actor has for what is hit and loaded, before it gets others.
 
     None where nothing that is loaded is seen there. Source:
-    SingleTypeKVCacheManager.allocate_new_computed_blocks.
+    SingleTypeKVCacheManager.allocate_new_computed_blocks. In vllm-0.22.1 also where a block is not
+    wholly unseen.
     """
     n = hit_tokens(s) + s.ext
-    return ite(both(window(s, t) == 1, next_token(s) == n), 0, blocks_of(s, t, n))
+    unseen = tokens_passed(s, t, next_token(s)) == n
+    if not s.k.sem.hits_precede_loads:
+        unseen = both(unseen, passed(s, t, next_token(s)) > 0)
+    return ite(unseen, 0, blocks_of(s, t, n))
 
 
 def lacks_to_load(s: State, t: Value) -> Value:

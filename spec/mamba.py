@@ -8,7 +8,7 @@ core says; whoever has no such layers need not read on.
 """
 
 from nullblock.spec.catalogue import clause
-from nullblock.spec.kernel import State, Value, both, ite
+from nullblock.spec.kernel import State, Value, both, either, ite
 
 
 def is_mamba(s: State, t: Value) -> Value:
@@ -36,9 +36,10 @@ def settled_states(s: State, t: Value, computed: Value) -> Value:
     """Of computed tokens the states of Mamba layers count as settled but for as many as there are
     blocks beside: drafts may be taken back.
 
-    Source: MambaManager.remove_skipped_blocks.
+    Source: MambaManager.remove_skipped_blocks. In vllm-0.32.0 none has to be kept so: what is in
+    flight does not count as computed (GROUP-6).
     """
-    if not s.k.mamba:
+    if either(not s.k.mamba, s.k.sem.windows_await_outputs):
         return computed
     settled = computed - beside(s, t)
     return ite(settled > 0, settled, 0)

@@ -4,9 +4,8 @@ inputs that ask what the core is about to do.
 
 from nullblock.spec.encoder import gets_nothing
 from nullblock.spec.fields import IDLE, RUN_PHASE, UPDATE, WAIT_PHASE
-from nullblock.spec.flight import answers
+from nullblock.spec.flight import concerns
 from nullblock.spec.kernel import State, Value, both, either, neg
-from nullblock.spec.later import is_worthless
 from nullblock.spec.state import fits, fits_whole, is_waiting, may_chunk, turn
 
 
@@ -40,9 +39,9 @@ def gives_up_all(s: State, r: Value) -> Value:
 
 
 def is_settled_next(s: State, r: Value) -> Value:
-    """Whether the output that is applied next is r's."""
+    """Whether the output that is applied next is r's, and concerns it."""
     return both(
         s.phase == UPDATE,
         both(s.open == 0, s.cur < s.upto, r == s.frame[s.cur]),
-        both(answers(s, s.cur), neg(is_worthless(s, r))),
+        concerns(s, s.cur),
     )

@@ -68,6 +68,10 @@ class Semantics:
     """GROUP-6: a block goes back when no token will see it, whatever becomes of the drafts in
     flight; if False, when none will if all of them are taken.
     """
+    gate_asks_behind_hits: bool = True
+    """GROUP-3: of layers that see a part of the past the gate asks for what a request takes at
+    once behind its hits; if False, hits are taken off what it ever holds at once.
+    """
     sinks_are_nobodys: bool = True
     """GROUP-34: a reset of the prefix cache does not wait for the blocks of a sink; if False, it
     does, for ever.
@@ -135,17 +139,26 @@ class Semantics:
     """REMOTE-12: where all tokens were loaded the block of the last one, which is computed again,
     is cached when that is done; if False, as soon as it is loaded.
     """
+    failed_loads_leave_a_token: bool = True
+    """REMOTE-8: the last token is computed again, whatever came of the load; if False, of a load
+    that failed all that is left counts as computed.
+    """
     last_token_sees_back: bool = True
     """REMOTE-50: where all tokens of a prompt were loaded, its last one has what it sees of them;
     if False, what the token after it would see.
     """
     hits_precede_loads: bool = True
-    """REMOTE-51: of several groups all adopt their hits before any takes blocks to load into; if
-    False, it is done group by group, and a hit of a later group may be taken.
+    """REMOTE-51: of several groups all adopt their hits before any takes blocks to load into, and
+    none does of whose load no token is seen; if False, it is done group by group, so that a hit of
+    a later group may be taken, and for a block of which a part would be seen all the same.
     """
     transfers_end_apart: bool = True
     """REMOTE-18: blocks that are kept for a load and to be sent go when both have ended; if False,
     when the first has, and the other report raises.
+    """
+    loaded_blocks_come_back: bool = True
+    """REMOTE-46: where nobody runs who could be preempted, whoever waits with loaded blocks gives
+    them back; if False, it keeps them, and nobody goes on who lacks them.
     """
     min_tokens_hold_stops: bool = True
     """UPD-4: below `min_tokens` neither eos nor a stop id stops a request; if False, that is left
@@ -162,6 +175,10 @@ class Semantics:
     freed_blocks_await_steps: bool = False
     """REMOTE-42: where a connector loads, blocks of a request that a step in flight computes are
     free when the output of that step has come, and nobody is preempted before for want of them.
+    """
+    windows_zeroed: bool = False
+    """GROUP-26: beside Mamba layers workers zero what any attention takes; if False, what full
+    attention does.
     """
     events_tell_origin: bool = False
     """OUT-8: events have fields for where a block lies, who owns it and whose session stored it;
@@ -270,6 +287,7 @@ VLLM_0_22_1 = Semantics(
     discards_count_outputs=False,
     drafts_for_running_only=False,
     windows_await_verdicts=False,
+    gate_asks_behind_hits=False,
     sinks_are_nobodys=False,
     short_chunks_go_on=False,
     states_stay_within=False,
@@ -286,9 +304,11 @@ VLLM_0_22_1 = Semantics(
     item_room_returns_once=False,
     failed_loads_start_over=False,
     last_block_cached_last=False,
+    failed_loads_leave_a_token=False,
     last_token_sees_back=False,
     hits_precede_loads=False,
     transfers_end_apart=False,
+    loaded_blocks_come_back=False,
 )
 VLLM_0_32_0 = Semantics(
     reject_unservable=False,
@@ -301,10 +321,10 @@ VLLM_0_32_0 = Semantics(
     drafts_for_running_only=False,
     adapters_keep_places=False,
     skipped_wait_apart=False,
-    # Sinks and Mamba layers are not followed in this line.
+    gate_asks_behind_hits=False,
+    # Sinks and the Mamba mode align are not followed in this line.
     sinks_are_nobodys=False,
     short_chunks_go_on=False,
-    states_stay_within=False,
     sessions_keep_tokens=False,
     sessions_stay_queued=False,
     inputs_taken_back=False,
@@ -316,11 +336,13 @@ VLLM_0_32_0 = Semantics(
     last_block_cached_last=False,
     last_token_sees_back=False,
     transfers_end_apart=False,
+    loaded_blocks_come_back=False,
     min_tokens_hold_stops=False,
     tells_common_prefix=False,
     loads_leave_room=True,
     unread_unloaded=True,
     freed_blocks_await_steps=True,
+    windows_zeroed=True,
     events_tell_origin=True,
     holders_wait_apart=True,
     pausing_sessions_keep_seats=True,

@@ -170,10 +170,15 @@ def ends_all(s: State, r: Value, way: Value) -> Value:
 
 
 def keeps_blocks(s: State) -> Value:
-    """Whether blocks of some request are kept after its end."""
+    """Whether more requests are known than run or stand in a queue: blocks of some are kept after
+    their end.
+
+    Source: Scheduler.has_finished_requests. In vllm-0.22.1 a session that waits in no queue counts
+    as well, and each who has ended and stands in the skipped queue makes up for one.
+    """
     if not s.k.connector:
         return False
-    return s.k.exists("R", lambda r: s.stage[r] == KEPT, by="kept")
+    return s.k.count("R", lambda r: s.stage[r] != UNBORN, by="known") > s.nr + s.nwait
 
 
 def lacks_blocks(s: State, r: Value) -> Value:
@@ -330,8 +335,11 @@ def counted_on(s: State, r: Value) -> Value:
     """What was loaded counts as computed, but for the last token: it is computed again, to sample
     from it.
 
-    Source: Scheduler._update_waiting_for_remote_kv.
+    Source: Scheduler._update_waiting_for_remote_kv. In vllm-0.22.1 all that is left of a load that
+    failed counts: whoever lacks nothing but what others compute again has no token to compute.
     """
+    if both(s.failed[r] != 0, neg(s.k.sem.failed_loads_leave_a_token)):
+        return s.comp[r]
     return least(s.comp[r], s.ntok[r] - 1)
 
 

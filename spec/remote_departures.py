@@ -1,16 +1,31 @@
 """Where vllm-0.22.1 goes wrong with a KV connector.
 
 `nullblock.spec.departures` makes departures of these.
+
+Of loads that hold what others lack (`loads-hold-the-pool`) there are two ways out. A load may
+begin only where the pool can hold all that is promised to others besides, as vllm-0.32.0 has it
+(REMOTE-40). That binds loads alone: whoever needs no load, and is tried first, lacks what was
+loaded for others all the same, unless these are tried before whoever is more urgent (WAIT-60);
+and it keeps loads from beginning that would have found room. Or blocks come back: that is
+normative (REMOTE-46). Who runs takes blocks from whoever comes last of those that run; where
+nobody else runs, and no load or send is under way that may free some, the last of those who wait
+with loaded blocks gives them back, until the one who lacks them has its slots. So nobody loses a
+load as long as anybody else runs, or may soon find room. It ends: each time one fewer holds
+blocks, and at last the one who lacks them finds all the pool, which it fits (LIFE-2). And it does
+not come round: what the remote side holds of a request is offered once (REMOTE-1), so that
+whoever has given back holds no blocks again until it runs. A session is let alone: its blocks are
+its past, which no remote side has offered.
 """
 
 from dataclasses import replace
 
 from nullblock.spec.draft_departures import DraftDefect
 from nullblock.spec.explorer.model import Template
+from nullblock.spec.explorer.search import GUARD
 from nullblock.spec.facts import Config, Group
 
-A = 1001
-"""A prompt token. The tokens that are sampled in a replay are below 1000."""
+A, B = 1001, 1002
+"""Prompt tokens. The tokens that are sampled in a replay are below 1000."""
 _CONFIG = Config(5, 2, 4, 3, 8, scheduler_reserve_full_isl=False, connector=True)
 
 REMOTE_DEFECTS: tuple[DraftDefect, ...] = (
@@ -41,6 +56,23 @@ REMOTE_DEFECTS: tuple[DraftDefect, ...] = (
         "load-begins load-ended no-place",
     ),
     DraftDefect(
+        "nothing-left-to-compute",
+        "failed_loads_leave_a_token",
+        "37827",
+        GUARD,
+        "two requests wait for loads, and share a block that was not loaded: one computes it "
+        "again, the other has no token to compute, and the step that would admit it raises",
+        _CONFIG,
+        (
+            Template("a", (A, A, A), 1, remote=2),
+            Template("b", (A, A, B, B), 1, remote=4, loads_over_steps=True),
+            Template("c", (A, A, B, B), 1, remote=4, loads_over_steps=True),
+        ),
+        "load-within-a-step load-begins load-ended starts-over",
+        {"lossy": True},
+        ("failed_loads_start_over", "withdraw_uncaches"),
+    ),
+    DraftDefect(
         "window-behind-the-prompt",
         "last_token_sees_back",
         "none known",
@@ -67,6 +99,19 @@ REMOTE_DEFECTS: tuple[DraftDefect, ...] = (
         ),
         (Template("a", (A,) * 4, 1, remote=3), Template("b", (A, A), 1)),
         "load-within-a-step loads-apart free-hit",
+    ),
+    DraftDefect(
+        "loads-hold-the-pool",
+        "loaded_blocks_come_back",
+        "45387",
+        "RUN-20",
+        "two requests wait with loaded blocks, each lacks what the other holds, and nobody runs",
+        replace(_CONFIG, num_blocks=3),
+        (
+            Template("a", (A, A, A), 1, remote=2, loads_over_steps=True),
+            Template("b", (B, B, B), 1, remote=2, loads_over_steps=True),
+        ),
+        "load-begins load-ended reclaims-for-head",
     ),
     DraftDefect(
         "sent-after-its-end",

@@ -47,11 +47,13 @@ def kept(s: State, r: Value) -> Value:
     computed.
 
     Source: Scheduler._update_request_as_session. vllm-0.22.1 keeps what is computed: the last
-    output too, if a step in flight computes it, and nothing once the session is preempted.
+    output too, if a step in flight computes it, and nothing once the session is preempted. Where
+    rejections of an earlier turn have taken back more than was computed, it drops as many tokens.
     """
     if s.k.sem.sessions_keep_tokens:
         return s.ntok[r] - 1
-    return least(s.comp[r], s.ntok[r])
+    n = ite(s.comp[r] < 0, s.ntok[r] + s.comp[r], least(s.comp[r], s.ntok[r]))
+    return ite(n < 0, 0, n)
 
 
 @clause("SESS-5")
@@ -97,7 +99,7 @@ def continues(s: State, r: Value) -> Value:
     """
     if not s.k.sessions:
         return False
-    return both(s.stage[r] == WAITING, s.nhit == 0, s.comp[r] > 0)
+    return both(s.stage[r] == WAITING, s.nhit == 0, s.comp[r] != 0)
 
 
 def may_hold(s: State, r: Value) -> Value:

@@ -1,4 +1,4 @@
-"""Where vllm-0.22.1 goes wrong with the blocks of sinks, and with Mamba layers.
+"""Where vllm-0.22.1 goes wrong with the gate of windows, blocks of sinks, and Mamba layers.
 
 `nullblock.spec.departures` makes departures of these.
 """
@@ -7,10 +7,25 @@ from nullblock.spec.draft_departures import DraftDefect
 from nullblock.spec.explorer.model import Template
 from nullblock.spec.facts import Config, Group
 
-A = 1001
-"""A prompt token. The tokens that are sampled in a replay are below 1000."""
+A, B = 1001, 1002
+"""Prompt tokens. The tokens that are sampled in a replay are below 1000."""
 
 STATE_DEFECTS: tuple[DraftDefect, ...] = (
+    DraftDefect(
+        "gate-forgets-hits",
+        "gate_asks_behind_hits",
+        "none known",
+        "GROUP-37",
+        "a request that hits a long prefix behind a window is admitted with no room for its rest",
+        Config(5, 1, 2, 3, 8, groups=(Group(sliding_window=2),)),
+        (
+            Template("a", (A, A, A), 1),
+            Template("b", (A, A, A, B, B, B), 1),
+            Template("c", (B,), 2),
+        ),
+        "hit-behind-nulls",
+        {"every_rule": True},
+    ),
     DraftDefect(
         "sinks-are-held",
         "sinks_are_nobodys",

@@ -108,9 +108,7 @@ def ahead_by_the_reference(
     request: Any = SimpleNamespace(num_prompt_tokens=prompt, max_tokens=max_tokens)
     request._all_token_ids, request.num_output_placeholders = _Sized(prompt + output), placeholders
     request.num_computed_tokens, request.num_draft_placeholders = computed, 0
-    if placeholders <= 0:
-        return False
-    return bool(RunningPhase._is_served_by_steps_in_flight(phase, request))
+    return placeholders > 0 and RunningPhase._is_served_by_steps_in_flight(phase, request)
 
 
 def admitted_by_the_rules(
@@ -172,7 +170,7 @@ def stop_by_the_reference(
     )
     request._output_token_ids = _Tokens(output, kind)
     request._all_token_ids = _Tokens(prompt + output, kind)
-    request.stop_reason = None
+    request.stop_reason = request.pooling_params = None
     semantics = replace(NORMATIVE, length_before_min_tokens=limits_first)
     if not reference_check_stop(request, max_len, semantics=semantics):
         return fields.CONTINUE
@@ -254,6 +252,7 @@ def _manager() -> Any:
         num_cached_block={},
         block_size=4,
         _max_admission_blocks_per_request=None,
+        block_pool=SimpleNamespace(semantics=NORMATIVE),
         get_num_skipped_tokens=lambda num_computed_tokens: 0,
     )
 

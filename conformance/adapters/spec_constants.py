@@ -16,20 +16,22 @@ from nullblock.spec.profiles import Semantics
 
 FEATURES = CORE_FEATURES | {
     *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes),
-    *(Feature.mamba, Feature.sinks, Feature.cross_attention, Feature.encoder_decoder),
+    *(Feature.mamba, Feature.aligned_mamba, Feature.sinks),
+    *(Feature.cross_attention, Feature.encoder_decoder),
     *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
     *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts, Feature.pooling),
     Feature.clients,
     *(Feature.streaming, Feature.kv_connector),
 }
 """What the rules have."""
-KINDS_LET_GO_IN_PLACE = frozenset({"mamba", "sink"})
+KINDS_LET_GO_IN_PLACE = frozenset({"sink"})
 """Types of groups of which no rule says to which places in front they give blocks back."""
 
 
 def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
     """Raise OutOfScope for groups that vLLM stumbles over, or that a profile has no rules for."""
-    if use_eagle and len(config.groups) == 1 and config.groups[0].type == "chunked_local":
+    chunks = len(config.groups) == 1 and config.groups[0].type == "chunked_local"
+    if use_eagle and chunks and config.enable_prefix_caching:
         what = "chunked local attention with an EAGLE-like method is out of scope"
         raise OutOfScope(what, "vLLM raises at the first lookup", "config.groups")
     if groups.mamba_cache_mode(config) == "align" and config.encoder:
@@ -37,7 +39,7 @@ def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
         raise OutOfScope(what, "the reference has them", "config.groups")
     kinds = {group.type for group in config.groups}
     if semantics.freed_unhashed_first and kinds & KINDS_LET_GO_IN_PLACE:
-        what = "Mamba layers and sinks are out of scope with freed_unhashed_first"
+        what = "sinks are out of scope with freed_unhashed_first"
         raise OutOfScope(what, "the reference has them", "config.groups")
 
 
@@ -56,13 +58,9 @@ def check_vector(config: facts.Config, request: NewRequest) -> None:
 
 
 def check_length(config: facts.Config, prompt_len: int) -> None:
-    """Raise OutOfScope for an empty prompt where no group is of full attention and there are
-    several: vLLM 0.22.1 finds a hit of less than nothing, and computes a token that there is not.
-    """
-    if prompt_len or not config.enable_prefix_caching or len(config.groups) < 2:
-        return
-    if all(group.is_windowed for group in config.groups):
-        raise refused("an empty prompt in several groups, none of which is full attention")
+    """Raise OutOfScope for a prompt that no rule has."""
+    if unruled := groups.unruled_prompt(config, prompt_len):
+        raise refused(unruled)
 
 
 def constants(config: Config, semantics: Semantics) -> facts.Config:

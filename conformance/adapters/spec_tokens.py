@@ -140,12 +140,14 @@ class Tokens(IndexedEnv):
 
     def extended(self, r: Any, past: int, kept: int, known: int) -> int:
         """The next chunk of r stands behind what it keeps; blocks that were full and known keep
-        their numbers.
+        their numbers, and where none is hashed again those that had one before.
         """
         chunk, full = self.chunks[r][past + 1], known // self.hash_size
         if full:
             self.chain(r, full - 1)
-        del self.chains[r][full:], self.content[r][kept:]
+        if self.sem.chunks_rehash:
+            del self.chains[r][full:]
+        del self.content[r][kept:]
         self.content[r] += chunk.prompt
         self.added[r] = replace(self.added[r], stop=chunk.stop, eos=chunk.eos)
         self.requests[r] = replace(
@@ -249,6 +251,9 @@ class Tokens(IndexedEnv):
 
     def note_kept(self, s: State, r: Any) -> None:
         self.remote_kv.kept[r] = {"placeholders": placeholders(s, r), "discard": discarded(s, r)}
+
+    def note_reclaimed(self, s: State, r: Any) -> None:
+        self.remote_kv.loaded.discard(r)
 
     def evicting(self, s: State, b: Any) -> int:
         # As the set of numbers is iterated in which vLLM collects them.

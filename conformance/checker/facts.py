@@ -10,7 +10,7 @@ from msgspec import UNSET
 from nullblock.conformance.checker import sessions
 from nullblock.conformance.checker.items import items
 from nullblock.conformance.encoder_format import MOST_ITEMS
-from nullblock.conformance.groups import kind_of_layers
+from nullblock.conformance.groups import kind_of_layers, unruled_prompt
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import Add, CacheGroup, Encoder, Header, Output
 from nullblock.conformance.trace.sessions import RESUMABLE
@@ -32,6 +32,7 @@ from nullblock.spec.fields import (
 )
 from nullblock.spec.groups import is_null
 from nullblock.spec.profiles import Semantics
+from nullblock.spec.sizes import is_left_out
 from nullblock.spec.state import check_stop
 
 GRAMMARS = "structured_output"
@@ -114,9 +115,10 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
         async_scheduling=c.async_scheduling,
         num_spec_tokens=c.num_spec_tokens,
         spec_method=c.spec_method,
-        eagle_group=c.eagle_group,
+        eagle_group=c.eagle_group or any(group.eagle for group in c.groups),
         groups=tuple(map(_group, c.groups)) or (facts.Group(),),
         max_num_batched_tokens=c.max_num_batched_tokens or None,
+        max_concurrent_batches=c.max_concurrent_batches,
         max_loras=c.max_loras,
         encoder=None if c.encoder is UNSET else _encoder(c.encoder),
         connector=c.connector is not UNSET,
@@ -134,7 +136,7 @@ def _encoder(encoder: Encoder) -> facts.Encoder:
 
 
 def _group(group: CacheGroup) -> facts.Group:
-    return facts.Group(group.sliding_window, group.attention_chunk_size)
+    return facts.Group(group.sliding_window, group.attention_chunk_size, eagle=group.eagle)
 
 
 class Recorded(RecordEnv):
@@ -174,7 +176,8 @@ class Recorded(RecordEnv):
                 self.heard.append(self.numbered(s, event))
 
     def numbered(self, s: State, event: CacheEvent) -> Heard:
-        """An event in chain numbers. Of a range the null blocks have none, but tokens.
+        """An event in chain numbers. Of a range the null blocks, and those that are left out, have
+        none, but tokens.
 
         Raises IndexError for a block that the table has not, as vLLM does where it tells events of
         a request that is longer than max_model_len.
@@ -184,7 +187,9 @@ class Recorded(RecordEnv):
                 r, held = self.owner(t), s.tlen[t]  # type: ignore[attr-defined]
                 if last > held:
                     raise IndexError(f"request {r} has {held} blocks")
-                chain = tuple(self.chain(r, i) for i in range(first, last) if not is_null(s, t, i))
+                untold = [is_null(s, t, i) or is_left_out(s, t, i) for i in range(first, last)]
+                told = (i for i, without in enumerate(untold, first) if not without)
+                chain = tuple(self.chain(r, i) for i in told)
                 before = self.chain(r, first - 1) if first else None
                 window = self.window_of(t)
                 kind = kind_of_layers(window, self.chunk_of(t))
@@ -207,6 +212,8 @@ class Recorded(RecordEnv):
             raise NotRecorded(f"the arrival time of request {add.id}, under the PRIORITY policy")
         if self.caching and add.chain is UNSET and add.prompt >= self.block_size:
             raise NotRecorded(f"the chain numbers of request {add.id}")
+        if unruled := unruled_prompt(self.config, add.prompt):
+            raise NotRecorded(f"what becomes of {unruled}, as request {add.id} has")
         self.requests[add.id] = facts.Request(
             id=(0.0 if add.tie is UNSET else add.tie, add.id),
             prompt_len=add.prompt,
@@ -297,6 +304,8 @@ class Recorded(RecordEnv):
 
     def chain(self, r: Any, i: int) -> int:
         """The chain number of the i-th block of a request; NO_CHAIN while it is not full."""
+        if not self.caching:
+            return NO_CHAIN  # no block carries any, and none is recorded
         chain = self.chains[r]
         state: Any = self.state
         if self.sessions and (i + 1) * self.block_size > state.ntok[r]:

@@ -39,7 +39,8 @@ def out_of_reach(header: Header, semantics: Semantics) -> Iterator[str]:
         yield f"a pool of more than {MAX_BLOCKS:,} blocks: {config.num_blocks:,}"
     yield from _together(config)
     if semantics.resumes_await_output:
-        yield from (f"{name} in lines after vllm-0.22.1" for name in _beside_the_core(config))
+        if config.connector is not UNSET:
+            yield f"{CONNECTOR} in lines after vllm-0.22.1"
     elif semantics.freed_unhashed_first:
         named = {GROUPS: bool(config.groups), CONNECTOR: config.connector is not UNSET}
         yield from (f"{name} with freed_unhashed_first" for name, used in named.items() if used)
@@ -52,52 +53,34 @@ def why_not(header: Header, semantics: Semantics, feature: str) -> str | None:
         return f"the feature {feature}"
     if feature == RESUMABLE:
         return sessions.why_not(config, semantics)
-    if semantics.resumes_await_output:
-        return f"the feature {feature} in lines after vllm-0.22.1"
     if feature in ("multimodal", "kv_transfer"):
         return None
     if config.num_spec_tokens:
         return "a grammar beside speculative decoding,"
-    if config.encoder is not UNSET:
-        return "a grammar beside an encoder,"
-    if config.groups:
-        return f"a grammar beside {GROUPS}"
     return None
-
-
-def _beside_the_core(config: TraceConfig) -> list[str]:
-    """What is on that is no part of the core."""
-    found = {
-        "speculative decoding": config.num_spec_tokens > 0,
-        GROUPS: bool(config.groups),
-        "a cap on adapters": config.max_loras > 0,
-        "an encoder": config.encoder is not UNSET,
-        CONNECTOR: config.connector is not UNSET,
-    }
-    return [name for name, used in found.items() if used]
 
 
 def _together(config: TraceConfig) -> Iterator[str]:
     """What no rules are shown to say of features that are on together."""
     groups, size = config.groups, config.block_size
-    eagle = config.eagle_group or (config.num_spec_tokens > 0 and config.spec_method == "eagle")
-    if eagle and any(group.attention_chunk_size for group in groups):
-        yield "an EAGLE-like method with chunked local attention, where vLLM raises"
-    elif eagle and len(groups) > 1:
-        yield "an EAGLE-like method beside several KV cache groups"
-    if config.max_loras and config.num_spec_tokens:
-        yield "a cap on adapters beside speculative decoding"
-    if config.max_loras and groups:
-        yield f"a cap on adapters beside {GROUPS.rstrip(',')}"
-    if config.encoder is not UNSET and groups:
-        yield f"an encoder beside {GROUPS.rstrip(',')}"
-    if config.encoder is not UNSET and config.max_loras:
-        yield "an encoder beside a cap on adapters"
-    if config.connector is not UNSET and groups:
-        yield f"{CONNECTOR} beside {GROUPS.rstrip(',')}"
+    yield from _under_eagle(config)
     if len(groups) < 2:
         return
     if any(group.attention_chunk_size % size for group in groups):
         yield "chunks that end within a block, beside other KV cache groups"
     if config.enable_prefix_caching and all(group == groups[0] for group in groups):
         yield "several KV cache groups of one kind, with prefix caching"
+
+
+def _under_eagle(config: TraceConfig) -> Iterator[str]:
+    """The same of an EAGLE-like method beside layers that are not all alike."""
+    proposes = config.num_spec_tokens > 0 and config.spec_method == "eagle"
+    marked = [group for group in config.groups if group.eagle]
+    if not config.enable_prefix_caching or not (proposes or marked or config.eagle_group):
+        return
+    kinds = {(group.sliding_window, group.attention_chunk_size) for group in config.groups}
+    dropping = {(g.sliding_window, g.attention_chunk_size) for g in marked} or kinds
+    if any(chunk for _, chunk in dropping):
+        yield "an EAGLE-like method with chunked local attention, where vLLM raises"
+    elif len(config.groups) > 1 and (len(kinds) != 2 or (0, 0) not in kinds):
+        yield "an EAGLE-like method beside other layers than full attention and one kind more"

@@ -25,6 +25,7 @@ from nullblock.spec.concrete import State
 from nullblock.spec.fields import KEPT, LOAD, PARTLY, REMOTE, RUNNING, SEND, UNBORN, WAIT_PHASE
 from nullblock.spec.machine.remote import received, report_failed, sent
 from nullblock.spec.remote import ends_all
+from nullblock.spec.sizes import hit_tokens
 from nullblock.spec.state import live
 from nullblock.spec.waiting import has_no_place, lacks
 
@@ -72,11 +73,12 @@ class WithRemote(Recorded):
     def asked_for(self, r: Any) -> int:
         """The tokens of r that the remote side holds, now that its local hit is known."""
         s: Any = self.state
-        if s.looking != 2 or r != s.lr or s.comp[r] != 0:
+        # Of windows, chunks and several groups it is asked before blocks are looked up.
+        if s.looking < (1 if self.spans else 2) or r != s.lr or s.comp[r] != 0:
             return 0
         if not live(s, r):
             raise NotRecorded(f"what becomes of request {r}, which has ended and is tried again")
-        local = self.asked[r] = self.tokens(s.nhit)
+        local = self.asked[r] = int(hit_tokens(s))
         answer = self.answers.get(r)
         if answer is None or not answer.tokens:
             return 0
@@ -144,10 +146,15 @@ def answered(k: Recorded, record: Matched) -> None:
 
 def reported(k: Recorded, record: Transfers, block_ids: str) -> None:
     """What workers report with the update that comes, and the connector with that or an abort.
-    Raises NotRecorded where there is no connector, and where blocks have no ids.
+    Raises NotRecorded where there is no connector, where blocks have no ids, and for reports of
+    which no rule says what becomes.
     """
     if record.invalid and block_ids == "absent":
         raise NotRecorded("which blocks were not loaded")
+    if record.invalid and k.several:
+        raise NotRecorded("what becomes of blocks of several groups that were not loaded")
+    if k.windowed and k.NULL in record.invalid:
+        raise NotRecorded("what it means that the null block was not loaded")
     _connected(k).report = record
 
 

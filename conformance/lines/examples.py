@@ -6,8 +6,8 @@ beside them, in a folder of its own.
 
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.lines.example import Example
-from nullblock.conformance.lines.remote_examples import REMOTE_EXAMPLES
-from nullblock.conformance.lines.state_examples import STATE_EXAMPLES
+from nullblock.conformance.lines.remote_examples import LATER_REMOTE_EXAMPLES, REMOTE_EXAMPLES
+from nullblock.conformance.lines.state_examples import LATER_STATE_EXAMPLES, STATE_EXAMPLES
 
 EXAMPLES: dict[str, Example] = {
     "reject_unservable": Example(
@@ -175,40 +175,7 @@ EXAMPLES: dict[str, Example] = {
         "all the room there is, and never more.",
         Feature.encoder_decoder,
     ),
-    "failed_loads_start_over": Example(
-        "defect-hashes-of-a-failed-load-stay",
-        "Scheduler._handle_invalid_blocks; issue 49250",
-        "A hash names content that is computed, or will be by somebody who runs. Who lacks what "
-        "others share computes nothing right before it is there, and its outputs in flight are of "
-        "what was not there.",
-        Feature.kv_connector,
-    ),
-    "last_block_cached_last": Example(
-        "defect-loaded-block-is-cached-too-soon",
-        "Scheduler._update_waiting_for_remote_kv; no report known",
-        "A block that can be hit is not written to. The last token is computed again, into its "
-        "block.",
-        Feature.kv_connector,
-    ),
-    "last_token_sees_back": Example(
-        "defect-last-token-lacks-its-window",
-        "SingleTypeKVCacheManager.allocate_new_computed_blocks, called with all tokens of a "
-        "prompt that is loaded as a whole; no report known",
-        "The last token is computed again, and sees what its window shows.",
-        Feature.kv_connector,
-    ),
-    "hits_precede_loads": Example(
-        "defect-hit-given-to-a-load",
-        "KVCacheCoordinator.allocate_new_computed_blocks; issue 33775, repaired in 0.32.0",
-        "A hit is what it was when it was looked up: nobody is given it before it is adopted.",
-        Feature.kv_connector,
-    ),
-    "transfers_end_apart": Example(
-        "defect-aborted-load-is-sent-too",
-        "Scheduler._update_from_kv_xfer_finished; issues 46240, 56089",
-        "Blocks are kept for as long as a transfer needs them, and each transfer ends by itself.",
-        Feature.kv_connector,
-    ),
+    **REMOTE_EXAMPLES,
     "min_tokens_hold_stops": Example(
         "min-tokens-hold-back-every-stop",
         "check_stop; pull requests 47489, 49521, 51299",
@@ -220,7 +187,8 @@ EXAMPLES: dict[str, Example] = {
         "SchedulerOutput.num_common_prefix_blocks, which 0.32.0 leaves empty",
         "The number is right and cheap, and cascade attention has nothing else to go by.",
     ),
-    **REMOTE_EXAMPLES,
+    **LATER_REMOTE_EXAMPLES,
+    **LATER_STATE_EXAMPLES,
     "events_tell_origin": Example(
         "events-of-every-kind",
         "BlockStored.locality, ownership, session_id",

@@ -11,6 +11,7 @@ FOLLOWED = CORE_FEATURES | {
     *(Feature.encoder_inputs, Feature.windows, Feature.hybrid, Feature.block_sizes),
     *(Feature.v2_model_runner, Feature.counts, Feature.clients),
     *(Feature.prompt_embeds, Feature.pooling, Feature.streaming, Feature.kv_connector),
+    Feature.mamba,
 }
 """What is written down of a line after vllm-0.22.1."""
 
@@ -30,7 +31,13 @@ def check_followed(config: Config, semantics: Semantics) -> None:
         # A request then decodes in one of so many steps: next_decode_eligible_step.
         what = "the v2 model runner beside a pipeline that is scheduled ahead is out of scope"
         raise OutOfScope(what, "vllm-0.22.1 is followed in it", "config.use_v2_model_runner")
-    several = len(config.groups) > 1 or groups.are_windowed(config)
+    has_states = groups.has(config, "mamba")
+    caches_mixed = config.enable_prefix_caching and groups.are_mixed(config)
+    if semantics.resumes_await_output and has_states and caches_mixed:
+        # It hashes by the common multiple of all sizes, which divides none of them.
+        what = "prefix caching of Mamba layers beside blocks or hashes of another size, in a later"
+        raise OutOfScope(f"{what} line, is out of scope", "0.32.0 raises", "config.groups")
+    several = len(config.groups) > 1 or groups.are_windowed(config) or has_states
     if semantics.freed_blocks_await_steps and config.connector is not None and several:
         # A load then asks each group what is still to come, and failures are told by request.
         what = "a KV connector beside several groups, or windows, in a later line is out of scope"

@@ -4,6 +4,13 @@ from nullblock.conformance.engine import Feature
 from nullblock.conformance.lines.example import Example
 
 STATE_EXAMPLES: dict[str, Example] = {
+    "gate_asks_behind_hits": Example(
+        "defect-window-gate-forgets-its-hits",
+        "SingleTypeKVCacheManager.get_num_blocks_to_allocate; no report known",
+        "A hit lies before what the cap counts: taken off it, it lets in who cannot stay. "
+        "What others hold too does not come free either when it is given back.",
+        Feature.windows,
+    ),
     "sinks_are_nobodys": Example(
         "defect-sink-blocks-never-come-back",
         "SinkFullAttentionManager.__init__; issue 53696",
@@ -16,7 +23,7 @@ STATE_EXAMPLES: dict[str, Example] = {
         "Scheduler._mamba_block_aligned_split; issue 45414, repaired in 0.32.0",
         "A chunk of nothing is waited for by everybody behind it, for ever: one that ends within "
         "a block leaves no state to hit, and no more.",
-        Feature.mamba,
+        Feature.aligned_mamba,
     ),
     "states_stay_within": Example(
         "defect-mamba-hit-outruns-full-attention",
@@ -25,3 +32,13 @@ STATE_EXAMPLES: dict[str, Example] = {
         Feature.mamba,
     ),
 }
+LATER_STATE_EXAMPLES: dict[str, Example] = {
+    "windows_zeroed": Example(
+        "zeroed-beside-states",
+        "SingleTypeKVCacheManager.__init__: needs_kv_cache_zeroing; AttentionSpec",
+        "What layers with a window read was written for the request, and what was not is masked: "
+        "zeros in front of it change nothing.",
+        Feature.mamba,
+    ),
+}
+"""Of the switches that no line before vllm-0.32.0 has."""

@@ -185,11 +185,14 @@ def _config(c: TraceConfig) -> Document:
         config["async_scheduling"] = True
     if c.groups:
         config["groups"] = [_group(group) for group in c.groups]
-    if c.groups and c.eagle_group:
-        config["groups"][0]["eagle"] = True
+    for group, told in zip(config.get("groups", ()), c.groups, strict=True):
+        if told.eagle or c.eagle_group:
+            group["eagle"] = True
     if c.max_num_batched_tokens:
         config["max_num_scheduled_tokens"] = c.max_num_scheduled_tokens
         config["max_num_batched_tokens"] = c.max_num_batched_tokens
+    if c.max_concurrent_batches > 1:
+        config["queue_depth"] = c.max_concurrent_batches
     if c.max_loras:
         config["max_loras"] = c.max_loras
     return config

@@ -73,6 +73,8 @@ class Remote:
                 made[name] = [names[r] for r in sorted(whom & there)]
         if c.connector.failure_policy != "recompute":
             made["failure_policy"] = c.connector.failure_policy
+        if len(c.groups) > 1:
+            made["all_groups"] = True  # one that takes the blocks of one group raises
         return {"connector": made}
 
 

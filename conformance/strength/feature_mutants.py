@@ -42,7 +42,7 @@ WINDOW_MUTANTS: tuple[Mutant, ...] = (
         (
             (
                 READINGS,
-                "    lacks = least(blocks, cap) - s.tlen[t] - hits\n",
+                "    lacks = least(blocks, cap(s, t)) - s.tlen[t] - hits\n",
                 "    lacks = blocks - s.tlen[t] - hits\n",
             ),
         ),
@@ -123,7 +123,7 @@ SESSION_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "session-keeps-nothing",
         "a session that goes on keeps none of its last turn's output",
-        ((SESSIONS, "    return least(s.comp[r], s.ntok[r])\n", "    return prompt(s, r)\n"),),
+        ((SESSIONS, "    return ite(n < 0, 0, n)\n", "    return prompt(s, r)\n"),),
         rule="SESS-3",
         takes="a session that takes a chunk behind an output that was computed",
     ),
@@ -159,7 +159,7 @@ SESSION_MUTANTS: tuple[Mutant, ...] = (
         (
             (
                 SESSIONS,
-                "    return both(s.stage[r] == WAITING, s.nhit == 0, s.comp[r] > 0)\n",
+                "    return both(s.stage[r] == WAITING, s.nhit == 0, s.comp[r] != 0)\n",
                 "    return False\n",
             ),
         ),

@@ -82,8 +82,8 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
     budget = token_budget(
         config.max_num_batched_tokens, config.max_num_scheduled_tokens, semantics
     )
-    groups = [_group(group) for group in config.groups]
-    several = len(groups) > 1
+    several = len(config.groups) > 1
+    groups = [_group(group, several) for group in config.groups]
     see_part = any(group.is_windowed for group in groups)
     return TraceConfig(
         block_size=block_size_of(config.groups[0], config),
@@ -101,15 +101,25 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
         pipeline_parallel_size=config.pipeline_parallel_size,
         num_spec_tokens=config.num_spec_tokens,
         spec_method=config.spec_method if config.num_spec_tokens else "ngram",
-        eagle_group=any(group.eagle for group in config.groups),
+        eagle_group=not several and config.groups[0].eagle,
         groups=groups if several or see_part else [],
         max_loras=config.max_loras or 0,
         encoder=_encoder(config),
         connector=_connector(config),
         max_num_batched_tokens=config.max_num_batched_tokens
-        if see_part and config.max_num_batched_tokens != budget
+        if (see_part or _takes_places(config, semantics))
+        and config.max_num_batched_tokens != budget
         else 0,
+        max_concurrent_batches=config.max_concurrent_batches
+        if see_part and semantics.caps_count_flight
+        else 1,
     )
+
+
+def _takes_places(config: Config, semantics: Semantics) -> bool:
+    """Whether drafting takes places of a step's max_num_batched_tokens."""
+    drafts = config.num_spec_tokens > 0 and config.spec_method == "draft_model"
+    return drafts and semantics.drafting_takes_slots
 
 
 def _encoder(config: Config) -> Encoder | UnsetType:
@@ -130,8 +140,9 @@ def _connector(config: Config) -> Connector | UnsetType:
     return UNSET if connector is None else Connector(failure_policy=connector.failure_policy)
 
 
-def _group(group: Group) -> CacheGroup:
+def _group(group: Group, several: bool) -> CacheGroup:
     return CacheGroup(
         sliding_window=0 if group.sliding_window is UNSET else group.sliding_window,
         attention_chunk_size=0 if group.chunk is UNSET else group.chunk,
+        eagle=several and group.eagle,
     )

@@ -28,6 +28,9 @@ class CacheGroup(Piece, frozen=True, kw_only=True):
     """A token sees so many, itself among them; 0: no window."""
     attention_chunk_size: Count = 0
     """A token sees those of its chunk; 0: no chunks."""
+    eagle: bool = False
+    """Some of its layers are an EAGLE-like method's: of several kinds of layers these drop their
+    last hit. If no group says so, and such a method is configured, all do."""
 
     @property
     def is_windowed(self) -> bool:
@@ -69,7 +72,8 @@ class TraceConfig(Piece, frozen=True, kw_only=True):
     cache; ``draft_model``: something that needs one for each; ``eagle``: that too, and the last
     hit of a prefix lookup is computed again."""
     eagle_group: bool = False
-    """The last hit is computed again, whatever proposes drafts."""
+    """The last hit is computed again, whatever proposes drafts. Of one group; several have their
+    own ``eagle``."""
     groups: list[CacheGroup] = msgspec.field(default_factory=list)
     """In the engine's order; none: one of full attention. All have blocks of ``block_size``."""
     max_loras: Count = 0
@@ -77,24 +81,29 @@ class TraceConfig(Piece, frozen=True, kw_only=True):
     encoder: Encoder | UnsetType = UNSET
     """Absent: the model has none."""
     max_num_batched_tokens: Count = 0
-    """What the admission of windows and chunks reckons with as a step; 0: its token budget."""
+    """What the admission of windows and chunks reckons with as a step and, in lines after
+    vllm-0.22.1, where a draft model takes its places; 0: the token budget."""
     connector: Connector | UnsetType = UNSET
     """Absent: there is no KV connector."""
+    max_concurrent_batches: Positive = 1
+    """Steps in flight that the admission of windows and chunks reckons with, in lines after
+    vllm-0.22.1."""
 
 
 SINCE = {
     **dict.fromkeys(("num_spec_tokens", "spec_method", "eagle_group"), "1.2"),
     **dict.fromkeys(("groups", "max_num_batched_tokens", "max_loras", "encoder"), "1.3"),
-    "connector": "1.4",
+    **dict.fromkeys(("connector", "max_concurrent_batches"), "1.4"),
 }
 """The version of the format in which a constant is new, of those that 1.1 does not have."""
-GRAMMARS_SINCE, SESSIONS_SINCE = "1.3", "1.4"
+GRAMMARS_SINCE, SESSIONS_SINCE, EAGLE_SINCE = "1.3", "1.4", "1.4"
 
 
 def least_version(config: TraceConfig) -> str:
     """The version that a trace of such an engine says: readers of that version can read it."""
     told = msgspec.to_builtins(config)
-    return max((since for name, since in SINCE.items() if name in told), default="1.1")
+    marked = {EAGLE_SINCE} if any(group.eagle for group in config.groups) else set()
+    return max({since for name, since in SINCE.items() if name in told} | marked, default="1.1")
 
 
 KINDS_OF_LAYERS = {
@@ -112,6 +121,7 @@ def features_of(config: TraceConfig) -> list[str]:
     for size, feature in KINDS_OF_LAYERS.items():
         if any(getattr(group, size) for group in config.groups):
             found.append(feature)
+    found += ["eagle_group"] if any(group.eagle for group in config.groups) else []
     found += ["max_loras"] if config.max_loras else []
     return found + ([] if config.connector is UNSET else ["kv_connector"])
 

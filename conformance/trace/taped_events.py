@@ -22,10 +22,13 @@ class TapedEvents:
         self.tells_kinds = tells_kinds
         self.named: dict[Any, int] = {}
         """Chain number by hash."""
+        self.hashes: dict[int, Any] = {}
+        """Hash by chain number."""
 
     def in_numbers(self, events: list[Fields], chains: Mapping[Key, int]) -> list[Event] | None:
         """The events; ``chains`` numbers all content. None where one names what no event told: a
-        block that was given back, of layers with a window, before it was cached.
+        block that was given back, of layers with a window, before it was cached, or one with the
+        hash of other tokens, which a session has dropped since.
         """
         try:
             return [self._event(event, chains) for event in events]
@@ -53,6 +56,8 @@ class TapedEvents:
         for i, hash in enumerate(hashes):
             content = tuple(tokens[i * self.size : (i + 1) * self.size])
             number = chains[before, content, self._keys(extra[i], event["lora_name"])]
+            if self.hashes.setdefault(number, hash) != hash:
+                raise KeyError("another hash of the same content")
             self.named[hash] = before = number
             named.append(number)
         told = Stored(

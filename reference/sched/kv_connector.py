@@ -90,7 +90,8 @@ class RemoteKV(SchedulerState):
     def _update_waiting_for_remote_kv(self, request: Request) -> None:
         """Cache what was loaded. One that lacks everything gives its blocks back and starts over.
 
-        A request that lacks nothing computes its last token again, to sample from it.
+        Its last token a request computes again, to sample from it. In vLLM 0.22.1 one that lacks
+        only what others compute again counts on all, and has none to compute.
         """
         num_loaded = request.num_computed_tokens
         if self.semantics.last_block_cached_last:
@@ -101,16 +102,15 @@ class RemoteKV(SchedulerState):
         if is_lost:
             self.lost_recving_kv_req_ids.remove(request.request_id)
             num_loaded = request.num_computed_tokens = 0
-        if request.request_id in self.failed_recving_kv_req_ids:
-            self.failed_recving_kv_req_ids.remove(request.request_id)
-            if num_loaded:
-                self.kv_cache_manager.cache_blocks(request, num_loaded)
-            else:
-                self.kv_cache_manager.free(request)
+        has_failed = request.request_id in self.failed_recving_kv_req_ids
+        self.failed_recving_kv_req_ids.discard(request.request_id)
+        if has_failed and not num_loaded:
+            self.kv_cache_manager.free(request)
         else:
             self.kv_cache_manager.cache_blocks(request, num_loaded)
-            if num_loaded == request.num_tokens:
-                request.num_computed_tokens = num_loaded - 1
+        leaves_a_token = not has_failed or self.semantics.failed_loads_leave_a_token
+        if leaves_a_token and num_loaded == request.num_tokens:
+            request.num_computed_tokens = num_loaded - 1
         self.finished_recving_kv_req_ids.remove(request.request_id)
 
     def _forget_load(self, request: Request) -> bool:

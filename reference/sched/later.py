@@ -79,7 +79,7 @@ def num_padding(
     num_drafts = scheduler.num_spec_tokens
     if not num_drafts or request.num_tokens - num_computed_tokens != 1 or step.has_prefill:
         return 0
-    is_alone = not step.running and not num_computed_tokens
+    is_alone = not step.running and num_computed_tokens <= 0
     # The token that is sampled needs room as well.
     is_too_long = num_computed_tokens + 1 + num_drafts + 1 > scheduler.max_model_len
     return 0 if is_alone or is_too_long else num_drafts

@@ -5,11 +5,12 @@ from nullblock.reference.request import Request
 from nullblock.reference.sched.drafts import Drafts
 from nullblock.reference.sched.encoder import EncoderInputs
 from nullblock.reference.sched.mamba_split import MambaSplit
+from nullblock.reference.sched.reclaim import Reclaim
 from nullblock.reference.sched.request_queue import SchedulingPolicy
 from nullblock.reference.sched.state import Step
 
 
-class RunningPhase(Drafts, EncoderInputs, MambaSplit):
+class RunningPhase(Reclaim, Drafts, EncoderInputs, MambaSplit):
     """Schedules ``running`` in its order, preempting when blocks run out."""
 
     def _schedule_running(self, step: Step) -> None:
@@ -101,6 +102,12 @@ class RunningPhase(Drafts, EncoderInputs, MambaSplit):
         where the victim's blocks would not be free at once.
         """
         while True:
+            while len(self.running) == 1 and self._reclaim():
+                new_blocks = self.kv_cache_manager.allocate_slots(
+                    request, num_new_tokens, num_lookahead_tokens=self.num_lookahead_tokens
+                )
+                if new_blocks is not None:
+                    return new_blocks
             if self.defer_block_free and self.deferred_frees.must_wait(self._victim()[1]):
                 return None
             victim = self._pop_victim(step)

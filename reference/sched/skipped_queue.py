@@ -7,8 +7,8 @@ a step. The waiting phase goes through it as through ``waiting``, and first of a
 
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched import later
-from nullblock.reference.sched.kv_connector import RemoteKV
 from nullblock.reference.sched.lora_cap import LoRACap
+from nullblock.reference.sched.reclaim import Reclaim
 from nullblock.reference.sched.request_queue import (
     RequestQueue,
     SchedulingPolicy,
@@ -26,7 +26,7 @@ BLOCKED = frozenset(
 """A request with one of these cannot run, whatever is free."""
 
 
-class SkippedQueue(LoRACap, RemoteKV):
+class SkippedQueue(LoRACap, Reclaim):
     """Decides from which queue the next request is tried, and whether it has to wait."""
 
     @property
@@ -98,8 +98,10 @@ class SkippedQueue(LoRACap, RemoteKV):
         """
         if step.skipped is not None:
             self._aside.prepend_requests(step.skipped)
+            step.skipped = None
         for request in reversed(step.skipped_holders):
             self.skipped_waiting.prepend_request(request)
+        step.skipped_holders.clear()
 
 
 def _holds_blocks(request: Request) -> bool:

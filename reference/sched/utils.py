@@ -46,7 +46,7 @@ def check_stop(
     length leave it None.
     """
     params = request.sampling_params
-    assert params is not None, "a pooling request samples nothing"
+    assert params is not None and not request.pooling_params, "a pooling request samples nothing"
     outputs = request._output_token_ids
     num_outputs = len(outputs)
     at_limit = num_outputs >= request.max_tokens or len(request._all_token_ids) >= max_model_len

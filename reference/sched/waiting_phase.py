@@ -26,19 +26,23 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
         apart = self.semantics.holders_wait_apart
         if self._pause_state == PauseState.PAUSED_NEW and not apart:
             return
-        self._admit_waiting(step)
+        head = self._admit_waiting(step)
+        while head is not None and not self.running and self._reclaim(head):
+            head = self._admit_waiting(step)
 
-    def _admit_waiting(self, step: Step) -> None:
-        """Admit from the head."""
+    def _admit_waiting(self, step: Step) -> Request | None:
+        """Admit from the head; who was tried and may not enter."""
+        blocking: Request | None = None
         admits_new = self._pause_state == PauseState.UNPAUSED
         while (self.skipped_waiting or (admits_new and self.waiting)) and step.left > 0:
             if self._num_seats_taken() >= self.max_num_running_reqs:
                 break
             queue = self._select_waiting_queue_for_scheduling()
-            request = queue.peek_request()
+            blocking = request = queue.peek_request()
             prefix = None if self._has_to_wait(request, step) else self._computed_prefix(request)
             if prefix is None:
                 self._skip(queue, step)
+                blocking = None
                 continue
             num_computed_tokens = prefix.num_computed_tokens
             num_new_tokens = self._num_tokens_to_admit(request, prefix, step)
@@ -81,10 +85,13 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
             if prefix.load_async:
                 self._await_load(request, prefix)
                 self._skip(queue, step)
+                blocking = None
                 continue
             queue.pop_request()
             self._admit(request, num_new_tokens, prefix, step)
+            blocking = None
         self._requeue_skipped(step)
+        return blocking
 
     def _num_seats_taken(self) -> int:
         """How many run, or keep their places all the same."""

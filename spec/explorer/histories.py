@@ -69,8 +69,10 @@ class Histories:
 
     def extended(self, id: str, past: int, kept: int, known: int) -> int:
         """The number of a history with one chunk more. Raises KeyError for none of the scope."""
-        turns = self.all[past].turns + 1
-        return self.numbers[History(id, past, kept, known // self.size, turns)]
+        before, full = self.all[past], known // self.size
+        if not self.rehashed:
+            full = max(full, before.full)
+        return self.numbers[History(id, past, kept, full, before.turns + 1)]
 
     def start(self, past: int) -> int:
         """Where the outputs of the last turn begin."""

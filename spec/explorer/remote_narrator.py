@@ -37,6 +37,7 @@ class RemoteNarrator:
             "REMOTE-26": self.load_shortened,
             "REMOTE-27": self.lacks,
             "REMOTE-28": self.started_over,
+            "REMOTE-46": self.reclaimed,
             "REMOTE-52": self.let_left_behind_go,
         }
 
@@ -65,6 +66,10 @@ class RemoteNarrator:
     def load_lost(self, s: State) -> None:
         """REMOTE-16: nothing came of a load."""
         self.gone = f"{s.leaver}, for whom nothing was loaded, waits anew"
+
+    def reclaimed(self, s: State) -> None:
+        """REMOTE-46: loaded blocks are given back for somebody who lacks them."""
+        self.gone = f"{s.leaver}, whose loaded blocks somebody else lacks, waits anew"
 
     def waits_anew(self, s: State) -> None:
         """REMOTE-17: and its blocks are given back."""

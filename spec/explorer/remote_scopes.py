@@ -158,7 +158,33 @@ REMOTE_CLIENTS = Scope(
     halves=True,
     lossy=True,
 )
+TWO_LOADS = Scope(
+    "two-loads",
+    "two loads that have ended, in a pool that has no room for the rest of either",
+    _config(4),
+    (
+        Template("a", (A,) * 7, 1, remote=2, loads_over_steps=True),
+        Template("b", (B,) * 5, 1, remote=2, loads_over_steps=True),
+    ),
+    frozenset("load-begins load-ended reclaims-for-head abort-loading".split()),
+    halves=True,
+)
+LOADS_BEFORE_ONE = Scope(
+    "loads-before-one",
+    "one that runs alone, and comes first, lacks what others have loaded: after every rule",
+    _config(4, policy="priority", scheduler_reserve_full_isl=False),
+    (
+        Template("a", (A, A, A), 1, remote=2, loads_over_steps=True, priority=9, delays_free=True),
+        Template("b", (B,) * 6, 2),
+    ),
+    frozenset("load-begins load-ended reclaims-for-running kept".split()),
+    halves=True,
+    aborts=False,
+    lossy=True,
+    every_rule=True,
+)
 REMOTE_SCOPES = (
+    *(TWO_LOADS, LOADS_BEFORE_ONE),
     *(REMOTE_DRAFTS, REMOTE_ITEMS, REMOTE_CLIENTS),
     *(LOADS, SENDS, LOSSY, LOSSY_NOW, LOSSY_AHEAD, LOSSY_NOW_ENDS),
     *(LOADS_PRIORITY, RULES_REMOTE),

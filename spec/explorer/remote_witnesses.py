@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from nullblock.spec.fields import BOTH_WAYS, REMOTE, WHOLLY
+from nullblock.spec.fields import BOTH_WAYS, REMOTE, RUN_PHASE, WHOLLY
 from nullblock.spec.groups import passed
 from nullblock.spec.hybrid import hit_table
 from nullblock.spec.kernel import State
@@ -27,6 +27,8 @@ REMOTE_WITNESSES: dict[str, str] = {
     "hit-left": "and for a hit that the next token would see, were nothing loaded",
     "left-behind": "a request that ends gives back first what no token would see",
     "loses-window": "a request gives back what was loaded, as a part of it lacks its window",
+    "reclaims-for-head": "loaded blocks are given back for a head that lacks them",
+    "reclaims-for-running": "loaded blocks are given back for the only request that runs",
     "loads-apart": "blocks to load into are taken, of several groups",
 }
 
@@ -47,6 +49,7 @@ class RemoteWatch:
             "REMOTE-26": self.lost_load,
             "REMOTE-28": self.started_over,
             "REMOTE-29": self.ended_lacking,
+            "REMOTE-46": self.reclaimed,
             "REMOTE-51": self.took_to_load,
             "REMOTE-52": self.let_left_behind_go,
             "GROUP-5": self.padded_for_load,
@@ -87,6 +90,10 @@ class RemoteWatch:
 
         if any(s.failed[r] == WHOLLY and lacks_window(s, r) for r in s.k.requests):
             self.reached.add("loses-window")
+
+    def reclaimed(self, s: State) -> None:
+        """REMOTE-46: loaded blocks are given back."""
+        self.reached.add("reclaims-for-running" if s.phase == RUN_PHASE else "reclaims-for-head")
 
     def took_to_load(self, s: State) -> None:
         """REMOTE-51: a block to load into is taken."""

@@ -1,13 +1,21 @@
 """Tables of layers that see only a part of the past. Of others there is nothing to say here."""
 
 from nullblock.spec.aligned import is_aligned
-from nullblock.spec.fields import AWAY, RUNNING
-from nullblock.spec.groups import chunk, in_table, is_null, most_held, passed
+from nullblock.spec.fields import AWAY, RUNNING, WAIT_PHASE
+from nullblock.spec.groups import (
+    chunk,
+    held_alone,
+    in_table,
+    is_null,
+    most_held,
+    passed,
+    to_take,
+)
 from nullblock.spec.hybrid import hit_place, hit_table, next_token, wanted
 from nullblock.spec.invariants.ledger import invariant, within
-from nullblock.spec.kernel import State, Value, both, either, implies, neg
+from nullblock.spec.kernel import State, Value, both, either, implies, least, neg
 from nullblock.spec.mamba import beside
-from nullblock.spec.sizes import full_of, tokens_of
+from nullblock.spec.sizes import full_of, needed, tokens_of
 from nullblock.spec.state import turn
 
 
@@ -112,6 +120,34 @@ def holds_what_it_may(s: State) -> Value:
         lambda t: either(
             s.tlen[t] == 0,
             s.k.count("I", lambda i: in_table(s, t, i)) <= most_held(s, t, s.tlen[t]),
+        ),
+    )
+
+
+def has_room_ahead(s: State, r: Value) -> Value:
+    """Whether what r takes at once, until all its tokens are computed, is free."""
+
+    def takes(t: Value) -> Value:
+        lacks = needed(s, t, least(s.ntok[r], s.k.max_len)) - s.tlen[t]
+        return to_take(s, t, lacks, held_alone(s, t))
+
+    if not s.k.several:
+        return takes(r) <= s.nfree
+    return s.k.sum_over("G", lambda g: takes(s.k.table(r, g))) <= s.nfree
+
+
+@invariant("GROUP-37")
+def admitted_has_room(s: State) -> Value:
+    """With the gate, whoever has just been admitted finds room for all its tokens, as long as
+    nobody else takes any. Of drafts, loads and states at ends of steps the gate knows nothing.
+    """
+    if not (s.k.windowed and s.k.reserve) or s.k.aligns or s.k.connector or s.k.drafts:
+        return True
+    return s.k.forall(
+        "R",
+        lambda r: implies(
+            both(s.phase == WAIT_PHASE, s.asked == 0, s.fresh[r] != 0, s.ix[r] == s.nr - 1),
+            has_room_ahead(s, r),
         ),
     )
 

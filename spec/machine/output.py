@@ -124,7 +124,8 @@ def to_zero(s: State) -> tuple[int, ...]:
     group, in the order in which they were taken, to zero them.
 
     A block that a victim gave up again is among them, and one that was taken twice is so twice.
-    Source: Scheduler.schedule, new_block_ids_to_zero; KVCacheManager.take_new_block_ids.
+    In vllm-0.32.0 windows and chunks are told of as full attention is. Source:
+    Scheduler.schedule, new_block_ids_to_zero; KVCacheManager.take_new_block_ids.
     """
     if not s.k.mamba:
         return ()

@@ -16,8 +16,10 @@ from nullblock.spec.machine.encoder import (
 )
 from nullblock.spec.machine.groups import tell_tables
 from nullblock.spec.machine.output import scheduler_output
+from nullblock.spec.machine.reclaim import take_loaded_back
 from nullblock.spec.machine.remote import admit_or_load
 from nullblock.spec.machine.waiting import passed_over
+from nullblock.spec.reclaim import may_reclaim, num_loaded
 from nullblock.spec.rules.deferred import hold_off
 from nullblock.spec.rules.groups import pass_over_block
 from nullblock.spec.rules.lookup import (
@@ -93,6 +95,24 @@ def preempt_one(s: State) -> None:
     requeue(s, v)
 
 
+def gets_slots(s: State, r: Value) -> Value:
+    """Give the asking request r its slots, with what those who wait give back for it (REMOTE-46).
+    False, if they do not fit all the same.
+    """
+    if allocate_slots(s, r):
+        return True
+    if not s.k.connector:
+        return False
+    for _ in loop(
+        s,
+        until=lambda: neg(may_reclaim(s)),
+        decreases=lambda: num_loaded(s),
+        changes=RUNNING_LOOP,
+    ):
+        take_loaded_back(s)
+    return allocate_slots(s, r)
+
+
 def schedule_or_preempt(s: State, r: Value) -> None:
     """Schedule the asking request r, preempting until its slots are free or it is gone itself."""
     ahead = s.nr - s.at
@@ -108,7 +128,7 @@ def schedule_or_preempt(s: State, r: Value) -> None:
             either(both(s.halted == 1, s.asked == 0), both(s.halted == 0, turn(s, r))),
         ),
     ):
-        if allocate_slots(s, r):
+        if gets_slots(s, r):
             take_inputs(s, r)
             schedule_running(s, r)
             return
@@ -168,6 +188,20 @@ def admit_or_stay(s: State, r: Value) -> None:
         give_up(s, r)
 
 
+def admit_or_make_room(s: State, r: Value) -> None:
+    """Admit the head, if need be with what those behind it give back (REMOTE-46)."""
+    admit_or_stay(s, r)
+    if s.k.connector:
+        for _ in loop(
+            s,
+            until=lambda: neg(may_reclaim(s)),
+            decreases=lambda: num_loaded(s),
+            changes=WAITING_LOOP,
+        ):
+            take_loaded_back(s)
+            admit_or_stay(s, r)
+
+
 def schedule_waiting_requests(s: State) -> None:
     """The waiting phase: heads of the queue, until one cannot enter (WAIT-1 to WAIT-11)."""
     for _ in loop(
@@ -179,7 +213,7 @@ def schedule_waiting_requests(s: State) -> None:
     ):
         r = head(s)
         if not passed_over(s, r):
-            admit_or_stay(s, r)
+            admit_or_make_room(s, r)
 
 
 def decide(s: State) -> None:

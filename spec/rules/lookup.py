@@ -12,7 +12,18 @@ from nullblock.spec.hybrid import (
     overshoot,
     wanted,
 )
-from nullblock.spec.kernel import State, Value, both, either, least, neg, require, rule
+from nullblock.spec.kernel import (
+    State,
+    Value,
+    both,
+    either,
+    ensure,
+    ite,
+    least,
+    neg,
+    require,
+    rule,
+)
 from nullblock.spec.later import left
 from nullblock.spec.remote import goes_on, keeps_what_it_has, loads_later
 from nullblock.spec.rules.aligned import begin_sweep
@@ -45,6 +56,7 @@ def _forget_lookup(s: State) -> None:
     s.nhit = 0
     s.span = 0
     s.overshot = 0
+    s.holds_some = 0
     s.na = 0
     s.nevict = 0
     s.evset = s.k.empty("B")
@@ -74,6 +86,8 @@ def begin_lookup(s: State, r: Value) -> None:
     require(neg(either(has_to_wait(s, r), s.awaits[r] != 0)), "it waits for nothing but its turn")
     s.looking = 1
     s.lr = r
+    if s.k.connector:
+        s.holds_some = ite(holds_nothing(s, r), 0, 1)
     if s.k.spans:
         s.span = agreed(s, r)
         s.overshot = overshoot(s, r)
@@ -139,6 +153,16 @@ def ask_to_run(s: State, r: Value, n: Value) -> None:
     begin_sweep(s)
 
 
+def _hold_or_hit(s: State, r: Value) -> None:
+    """What r holds and what it hits would be in its table twice.
+
+    Source: SingleTypeKVCacheManager.get_num_blocks_to_allocate, which asserts it. In vllm-0.22.1 a
+    session that lacks all that was loaded waits with its blocks, and may hit them.
+    """
+    if s.k.connector:
+        ensure(either(s.nhit == 0, s.holds_some == 0), "whoever holds blocks hits none")
+
+
 @rule("WAIT-7", "RI")
 def ask_to_enter(s: State, r: Value, n: Value) -> None:
     """A waiting request asks for its tokens once its prefix is looked up.
@@ -155,6 +179,7 @@ def ask_to_enter(s: State, r: Value, n: Value) -> None:
         require(is_planned(s, r), "its encoder inputs are planned")
     require(n == tokens_to_admit(s, r), "the number of tokens is the one decided")
     require(n >= 1, "there is something to do")
+    _hold_or_hit(s, r)
     s.actor = r
     s.asked = n
     s.goal = least(start(s, r), s.k.max_len) + n
@@ -187,6 +212,8 @@ def hold_back(s: State, r: Value) -> None:
         require(
             either(has_no_tokens(s, r), neg(refers_to_any(s, r))), "it refers to no embeddings"
         )
+    if both(may_chunk(s, r), neg(has_no_tokens(s, r))):
+        _hold_or_hit(s, r)
     _stay(s)
 
 

@@ -38,6 +38,7 @@ from nullblock.spec.rules.lookup import _forget_lookup
 from nullblock.spec.rules.pool import _publish, _unhash, open_front
 from nullblock.spec.rules.queues import _erase, leave_running, quit_queue
 from nullblock.spec.rules.waiting import stand_apart
+from nullblock.spec.sessions import is_lost
 from nullblock.spec.sizes import hit_tokens
 from nullblock.spec.slots import slots
 from nullblock.spec.state import check_stop, is_tried, is_waiting, turn
@@ -95,7 +96,8 @@ def publish_loaded(s: State, t: Value) -> None:
 
 @rule("REMOTE-15", "R")
 def go_on_loaded(s: State, r: Value) -> None:
-    """A request whose load has ended waits for nothing but its turn from then on.
+    """A request whose load has ended waits for nothing but its turn from then on: a session that
+    was preempted in an earlier turn like one that was in this.
 
     Source: Scheduler._update_waiting_for_remote_kv, _try_promote_blocked_waiting_request.
     """
@@ -107,10 +109,11 @@ def go_on_loaded(s: State, r: Value) -> None:
             of_all(s, r, lambda t: s.ncached[t] >= cached_when_loaded(s, t)),
             "what was loaded is cached",
         )
+    s.comp[r] = counted_on(s, r)
+    s.stage[r] = ite(s.npre[r] > 0, PREEMPTED, WAITING)
     s.awaits[r] = 0
     s.came[r] = 0
     s.failed[r] = 0
-    s.comp[r] = counted_on(s, r)
 
 
 @rule("REMOTE-16", "R")
@@ -154,14 +157,11 @@ def quit_for_good(s: State, r: Value) -> None:
     output does not leave the skipped queue, see UPD-6.
     """
     require(s.leaving == 0, "nobody is half-way out")
-    require(is_waiting(s, r), "it stands in the queue")
-    require(
-        either(
-            s.phase == IDLE,
-            both(s.phase == UPDATE, s.open == 1, r == s.taker, check_stop(s, r) != CONTINUE),
-        ),
-        "between steps, or it has a new token and stops",
-    )
+    require(either(is_waiting(s, r), is_lost(s, r)), "it stands in the queue")
+    require(either(s.phase == IDLE, s.phase == UPDATE), "between steps, or with its last output")
+    if s.phase == UPDATE:
+        require(both(s.open == 1, r == s.taker), "it has a new token")
+        require(check_stop(s, r) != CONTINUE, "it stops")
     stuck = both(s.open == 1, is_skipped(s, r), neg(s.k.sem.stops_leave_every_queue))
     s.open = 0
     if neg(stuck):

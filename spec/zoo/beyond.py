@@ -157,19 +157,6 @@ BEYOND: tuple[Entry, ...] = (
         "blocks (GROUP-14)",
     ),
     Entry(
-        "B51",
-        "45387, 45388, 40968",
-        "connector",
-        "two requests hold what they have loaded, neither fits whole, nobody runs",
-        mutant="groups.missing.sign-2",
-        changes="WAIT-3",
-        falls="RUN-20",
-        missing="a way out for a head that lacks what others hold",
-        note="the specification does so too, and RUN-20 does not hold there: a head that has "
-        "loaded a part keeps those behind it waiting, who hold what it lacks; no scope is of that "
-        "kind. The slip counts what a request holds as lacking",
-    ),
-    Entry(
         "B55",
         "vllm-ascend 16315, 49675",
         "preemption",

@@ -64,6 +64,18 @@ SERVICES: tuple[Entry, ...] = (
         "RUN-20 waits for it for ever",
     ),
     Entry(
+        "B51",
+        "45387, 45388, 40968",
+        "connector",
+        "two requests hold what they have loaded, neither fits whole, nobody runs",
+        departure="loads-hold-the-pool",
+        changes="REMOTE-46",
+        falls="RUN-20",
+        note="a head lacks what those behind it hold, who give it back; in vllm-0.32.0 a load "
+        "begins only where it leaves the others room (REMOTE-40), and who waits with blocks comes "
+        "first",
+    ),
+    Entry(
         "B80",
         "56089, 46240",
         "connector",

@@ -11,7 +11,6 @@ SLIPS: dict[str, str] = {
         "t, seen - 1) - s.k.drops_of(t)`"
     ),
     "groups.is_padding.negate-1": "`s.hit[s.na] == s.k.NULL` becomes `s.hit[s.na] != s.k.NULL`",
-    "groups.missing.sign-2": "`blocks - s.tlen[t]` becomes `blocks + (s.tlen[t])`",
     "hybrid.agreed.condition-1": (
         "`either(neg(s.k.caching), s.k.skip_read(r), continues(s, r), was_loa…` holds always"
     ),

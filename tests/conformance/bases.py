@@ -149,6 +149,20 @@ KEPT_FREE: dict[str, Any] = {
 """A watermark lets one just in and holds the next back, in the line that has one."""
 
 
+GATE_AHEAD: dict[str, Any] = {
+    "config": {
+        **{"block_size": 2, "num_blocks": 8, "max_num_batched_tokens": 4},
+        **{"async_scheduling": True, "queue_depth": 2},
+        "groups": [{"type": "sliding_window", "sliding_window": 3}],
+    },
+    "events": [
+        {"op": "add", "id": "a", "prompt": {"range": [0, 20]}, "max_tokens": 2},
+        {"op": "run", "max_steps": 20},
+    ],
+}
+"""The gate of a window reckons with two steps in flight, in the line that does."""
+
+
 DRAFTED: dict[str, Any] = {
     "config": {
         **{"block_size": 4, "num_blocks": 14, "max_num_batched_tokens": 16, "vocab": 30},
@@ -227,6 +241,7 @@ def _traces() -> dict[str, bytes]:
         "drafted": trace_of(DRAFTED),
         "drafted ahead": trace_of(DRAFTED_AHEAD),
         "kept free": trace_of(KEPT_FREE, semantics="vllm-0.32.0"),
+        "a gate ahead": trace_of(GATE_AHEAD, semantics="vllm-0.32.0"),
         **{name: trace_of(scenarios()[name]) for name in FEATURES},
         "turns": trace_of(scenarios()["sessions"], semantics="normative"),
         "chunks": trace_of(seeing_a_part({"type": "chunked_local", "chunk": 9})),

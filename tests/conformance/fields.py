@@ -88,6 +88,7 @@ def _alter(holder: dict[str, Any], name: str) -> bool:
 PUT: dict[str, Any] = {
     "async_scheduling": True,
     "eagle_group": True,
+    "eagle": True,
     "pipeline_parallel_size": 2,
     "data_parallel_rank": 1,
     "disable_chunked_mm_input": True,

@@ -174,10 +174,6 @@ def too_many(lines: list[dict[str, Any]]) -> None:
     lines[at]["counts"][0] += 9
 
 
-def of_a_later_line(lines: list[dict[str, Any]]) -> None:
-    lines[0]["spec"] = "vllm-0.32.0"
-
-
 def raised(lines: list[dict[str, Any]]) -> None:
     at = next(i for i, x in enumerate(lines) if x["ev"] == "output" and max(x["counts"]) > 1)
     lines[at:] = [{"ev": "error", "during": "update", "type": "AssertionError"}]
@@ -187,7 +183,6 @@ UNKNOWN = {
     "drafts that nobody configured": (is_plain, "`num_spec_tokens` is 0"),
     "drafts that were not recorded": (unheard, "all draft records (absent)"),
     "more tokens than drafts": (too_many, "tokens of request 0 mean, which had"),
-    "another line": (of_a_later_line, "speculative decoding in lines after vllm-0.22.1"),
     "an exception": (raised, "how many drafts were right when update raised AssertionError"),
 }
 

@@ -21,7 +21,7 @@ from traces import trace_of, unsealed
 from nullblock.conformance.adapters.spec_constants import FEATURES as OF_SPEC
 from nullblock.conformance.checker import Verdict, check
 from nullblock.conformance.engine import Feature
-from nullblock.conformance.groups import are_mixed, are_plain
+from nullblock.conformance.groups import are_hybrid, are_mixed
 from nullblock.conformance.scenario import from_dict
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import State
@@ -81,17 +81,13 @@ def drawn(family: str) -> dict[str, dict[str, Any]]:
 
 
 def is_told(document: dict[str, Any]) -> bool:
-    """Whether its groups have blocks of one size, none of several is of an EAGLE-like method, and
-    workers run the first model runner: of others a trace is refused by name.
+    """Whether its groups have blocks of one size, an EAGLE-like method is beside full attention
+    and at most one kind more, and workers run the first model runner: of others a trace is refused
+    by name.
     """
     config = from_dict(document).config
     eagle = config.spec_method == "eagle" or any(group.eagle for group in config.groups)
-    marked = len(config.groups) > 1 and eagle
-    if config.connector is not None and not are_plain(config):
-        return False
-    if config.connector is not None and (config.encoder or config.num_spec_tokens):
-        if config.max_loras or len(config.groups) > 1:
-            return False
+    marked = len(config.groups) > 1 and eagle and not are_hybrid(config)
     drafts = any(event["op"] == "draft" for event in document["events"])
     untold = drafts and not config.num_spec_tokens
     return not (are_mixed(config) or marked or config.use_v2_model_runner or untold)
@@ -257,37 +253,19 @@ TOGETHER: dict[str, tuple[Lines, str]] = {
         changed("hybrid", num_spec_tokens=1, spec_method="eagle"),
         "an EAGLE-like method with chunked local attention",
     ),
-    "EAGLE beside two groups": (
-        changed("windows", groups=[{}, {"sliding_window": 6}], eagle_group=True),
-        "an EAGLE-like method beside several KV cache groups",
+    "EAGLE beside two windows": (
+        changed("windows", groups=[{"sliding_window": 4}, {"sliding_window": 6, "eagle": True}]),
+        "an EAGLE-like method beside other layers than full attention and one kind more",
     ),
     "chunks within blocks": (
         changed("hybrid", groups=[{}, {"attention_chunk_size": 9}]),
         "chunks that end within a block",
     ),
     "equal groups": (changed("hybrid", groups=[{}, {}]), "several KV cache groups of one kind"),
-    "adapters and drafts": (
-        changed("waits", num_spec_tokens=1),
-        "a cap on adapters beside speculative decoding",
-    ),
-    "adapters and a window": (
-        changed("waits", groups=[{"sliding_window": 6}]),
-        "a cap on adapters beside several KV cache groups, or one of layers",
-    ),
-    "an encoder and a window": (
-        changed("items", groups=[{"sliding_window": 6}]),
-        "an encoder beside several KV cache groups, or one of layers",
-    ),
-    "an encoder and adapters": (changed("items", max_loras=1), "an encoder beside a cap"),
     "a grammar and drafts": (of_request("drafted", **GRAMMAR), "the feature structured_output"),
-    "a grammar and an encoder": (of_request("items", **GRAMMAR), "the feature structured_output"),
     "items without an encoder": (
         of_request("busy", items=[{"item": 1, "offset": 0, "length": 2}]),
         "the encoder inputs of request 0",
-    ),
-    "a connector and a window": (
-        changed("remote", groups=[{"sliding_window": 6}]),
-        "a KV connector beside several KV cache groups, or one of layers",
     ),
     "a connector of a later line": (
         of_line("remote", "vllm-0.32.0"),
@@ -313,7 +291,6 @@ TOGETHER: dict[str, tuple[Lines, str]] = {
         [*bases()["busy"][:-1], {"ev": "transfers"}],
         "a KV connector that nobody configured",
     ),
-    "a later line": (of_line("hybrid", "vllm-0.32.0"), "in lines after vllm-0.22.1"),
 }
 
 
@@ -328,10 +305,9 @@ def test_what_nobody_has_shown_is_refused_by_name(name: str) -> None:
     assert words in "\n".join(verdict.missing)
 
 
-@pytest.mark.parametrize("grammar", ["drafted", "windows", "items"])
-def test_a_grammar_beside_others_is_refused_by_name(grammar: str) -> None:
+def test_a_grammar_beside_drafts_is_refused_by_name() -> None:
     """Also where the trace tells when it was compiled."""
-    lines = of_request(grammar, features=["structured_output"], items=[])
+    lines = of_request("drafted", features=["structured_output"], items=[])
     lines[0]["observed"]["compiled"] = "complete"
     verdict = check(Path("t"), stream=io.BytesIO(unsealed(lines)), deep=False)
     assert (verdict.verdict, verdict.first) == ("INCONCLUSIVE", None)

@@ -13,7 +13,7 @@ from bases import KEPT, Lines, whole
 from fields import alterations, every_field
 from msgspec import UNSET
 from msgspec.structs import replace
-from traces import unsealed
+from traces import trace_of, unsealed
 
 from nullblock.conformance import driver, scenario
 from nullblock.conformance.checker import check
@@ -176,6 +176,44 @@ def test_the_scenario_ends_where_the_load_begins(
     last = json.loads(capsys.readouterr().out.splitlines()[-2])
     (request,) = last["state"]["requests"].values()
     assert request["status"] == "WAITING_FOR_REMOTE_KVS"
+
+
+def test_a_connector_beside_two_groups_takes_the_blocks_of_all(tmp_path: Path) -> None:
+    """A load that covers less than was said is shown by a scenario that an engine can be asked:
+    with two groups, and a connector that takes the blocks of both.
+    """
+    groups = [{"type": "full"}, {"type": "sliding_window", "sliding_window": 5}]
+    connector = {"matched": {"a": 7, "b": 9}, "async": ["b"], "all_groups": True}
+    data = trace_of(
+        {
+            "config": {
+                "block_size": 4,
+                "num_blocks": 20,
+                "groups": groups,
+                "connector": connector,
+            },
+            "events": [
+                {"op": "add", "id": "a", "prompt": {"range": [0, 9]}, "max_tokens": 2},
+                {"op": "add", "id": "b", "prompt": {"range": [30, 42]}, "max_tokens": 2},
+                {"op": "step"},
+                {"op": "kv_done", "recv": ["b"]},
+                {"op": "run"},
+            ],
+        }
+    )
+    lines = [line for line in map(json.loads, data.splitlines()) if line["ev"] != "end"]
+    lines[0]["spec"] = "vllm-0.22.1"
+    enters = next(line for line in lines if line.get("new", [{}])[0].get("id") == 1)
+    enters["new"][0]["computed"] -= 4
+    enters["tokens"] = [tokens + 4 for tokens in enters["tokens"]]
+    verdict = check(path := written(lines, tmp_path), deep=False)
+    assert verdict.first is not None and verdict.first.rule == "HASH-11"
+    answer = ask(verdict, path)
+    assert answer is not None and answer.document is not None, answer
+    assert answer.document["config"]["connector"]["all_groups"]
+    for engine in ("spec", "reference"):
+        *_, last, _ = map(json.loads, run(answer.document, engine))
+        assert [new["computed"] for new in last["new"]] == [9]
 
 
 def test_a_request_whose_blocks_are_kept_is_looked_at(tmp_path: Path) -> None:

@@ -190,6 +190,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "kv_events": {"kv_events": True},
     "groups": {"groups": [{"type": "full"}, {"type": "chunked_local", "chunk": 3}]},
     "mamba": {"groups": [{"type": "mamba"}]},
+    "aligned_mamba": {"groups": [{"type": "mamba", "mamba_cache_mode": "align"}]},
     "sinks": {"groups": [{"type": "sink", "sink_len": 16}]},
     "cross_attention": {"groups": [{"type": "full"}, {"type": "cross_attention"}]},
     "encoder_decoder": {"encoder": {"is_encoder_decoder": True}},
@@ -223,7 +224,11 @@ ASKS: dict[str, dict[str, Any]] = {
 }
 
 
-WITH = {"cross_attention": {Feature.hybrid}, "encoder_decoder": {Feature.encoder_inputs}}
+WITH = {
+    "cross_attention": {Feature.hybrid},
+    "encoder_decoder": {Feature.encoder_inputs},
+    "aligned_mamba": {Feature.mamba},
+}
 """What a configuration that needs a feature cannot but need as well."""
 
 

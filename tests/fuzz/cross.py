@@ -19,7 +19,7 @@ from nullblock.conformance.lockstep.generator import seeded
 CROSS = CORE_FEATURES | {
     *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes),
     *(Feature.encoder_inputs, Feature.encoder_decoder, Feature.cross_attention),
-    *(Feature.mamba, Feature.sinks),
+    *(Feature.mamba, Feature.aligned_mamba, Feature.sinks),
 }
 """What engines do that play encoder-decoder models."""
 SIZES = (1, 2, 3, 5, 8, 13)

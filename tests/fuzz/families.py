@@ -117,9 +117,10 @@ def _of_one_kind() -> Iterable[Family]:
     yield Family(
         "mamba",
         "Mamba layers or sinks, alone or beside other layers",
-        lambda key, size, features: with_mamba(key, size),
+        with_mamba,
         reach_groups.told,
-        MAMBA,
+        MAMBA - {Feature.aligned_mamba, Feature.sinks},
+        ALL_FEATURES,
         every=3,
         watching=reach_groups.watching,
     )

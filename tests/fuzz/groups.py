@@ -37,7 +37,7 @@ HYBRIDS = (
 """Without prefix caching several groups may be of one kind."""
 MAMBA = CORE_FEATURES | {
     *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes, Feature.mamba),
-    Feature.sinks,
+    *(Feature.aligned_mamba, Feature.sinks),
 }
 """What engines do that play models with Mamba layers."""
 WITH_MAMBA = (
@@ -209,7 +209,7 @@ def with_hybrid(key: str, size: int, *, eagle: float = 0.4) -> dict[str, Any]:
     return first_built(key, draw)
 
 
-def with_mamba(key: str, size: int) -> dict[str, Any]:
+def with_mamba(key: str, size: int, features: frozenset[Feature] = ALL_FEATURES) -> dict[str, Any]:
     """The scenario of that key: its own events, Mamba layers or sinks, alone or beside others."""
 
     def draw(attempt: str) -> dict[str, Any]:
@@ -223,6 +223,8 @@ def with_mamba(key: str, size: int) -> dict[str, Any]:
         drawn.eagle = r.random() < 0.25
         kinds = r.choice(WITH_MAMBA)
         drawn.mixes = len(kinds) > 1 and "chunked_local" not in kinds and r.random() < 0.3
+        if drawn.caches and Feature.aligned_mamba not in features:
+            drawn.mixes = False  # vLLM 0.32.0 cannot be built so.
         groups = [drawn.group(kind) for kind in kinds]
         for group in groups:
             if "chunk" in group:
@@ -235,7 +237,7 @@ def with_mamba(key: str, size: int) -> dict[str, Any]:
             give_each(config, slots)
         return scenario
 
-    return first_built(key, draw, MAMBA)
+    return first_built(key, draw, MAMBA & features)
 
 
 def num_slots(config: dict[str, Any]) -> int:

@@ -201,8 +201,10 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
     "no slots in advance after a preemption": (
         RunningPhase,
         "_preempt_for",
-        "num_lookahead_tokens=self.num_lookahead_tokens",
-        "num_lookahead_tokens=0",
+        "\n        new_blocks = self.kv_cache_manager.allocate_slots(\n"
+        "            request, num_new_tokens, num_lookahead_tokens=self.num_lookahead_tokens",
+        "\n        new_blocks = self.kv_cache_manager.allocate_slots(\n"
+        "            request, num_new_tokens, num_lookahead_tokens=0",
     ),
     "slots in advance on admission": (
         WaitingPhase,

@@ -113,20 +113,22 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
     "the gate knows no cap": (
         SingleTypeKVCacheManager,
         "get_num_blocks_to_allocate",
-        "apply_admission_cap and cap is not None",
-        "False",
+        "self._max_admission_blocks_per_request if apply_admission_cap else None",
+        "None",
     ),
     "the gate takes hits off the whole demand": (
         SingleTypeKVCacheManager,
         "get_num_blocks_to_allocate",
-        "return max(num_required - there, 0)",
-        "return min(max(cdiv(num_tokens, self.block_size) - there, 0), cap or 99)",
+        "num_new, num_free = max(num_required - there, 0), _num_free(kept)",
+        "num_new = max(cdiv(num_tokens, self.block_size) - there, 0); num_free = _num_free(kept); "
+        "cap = self._max_admission_blocks_per_request if apply_admission_cap else None; "
+        "num_new = num_new if cap is None else min(num_new, cap); cap = None",
     ),
     "every step counts with the cap": (
         SingleTypeKVCacheManager,
         "get_num_blocks_to_allocate",
-        "apply_admission_cap and cap is not None",
-        "cap is not None",
+        "self._max_admission_blocks_per_request if apply_admission_cap else None",
+        "self._max_admission_blocks_per_request",
     ),
     "the shortcut forgets what is outside": (
         SingleTypeKVCacheManager,
@@ -336,9 +338,9 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
     "an outlived state stays": (MambaManager, "_outlived_state", "index is None or", "True or"),
     "a state goes back while drafts may be rejected": (
         MambaManager,
-        "remove_skipped_blocks",
-        "total_computed_tokens - self.num_speculative_blocks",
-        "total_computed_tokens",
+        "_settled",
+        "num_computed - self.num_speculative_blocks",
+        "num_computed",
     ),
     "Mamba keeps its last two states": (
         MambaManager,

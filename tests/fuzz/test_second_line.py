@@ -72,6 +72,7 @@ def test_no_random_scenario_shows_a_difference(
 
 RARE = {"withdraw_uncaches", "rejections_keep_to_their_run", "encoder_budget_comes_back"}
 RARE |= {"caps_count_flight", "narrow_windows_uncached", "prompt_ends_cached"}
+RARE |= {"loaded_blocks_come_back", "windows_zeroed", "gate_asks_behind_hits"}
 """Too rare by chance: golden scenarios show them."""
 
 
@@ -180,7 +181,13 @@ def test_a_defect_of_the_later_line_is_noticed(
     [
         ({"encoder": {"is_encoder_decoder": True}}, "encoder-decoder"),
         ({"encoder": {"external": []}}, "an encoder connector"),
-        ({"groups": [{"type": "full"}, {"type": "mamba"}]}, "Mamba layers"),
+        (
+            {"groups": [{"type": "full"}, {"type": "mamba", "mamba_cache_mode": "align"}]},
+            "the Mamba mode align",
+        ),
+        ({"groups": [{"type": "sink", "sink_len": 16}]}, "attention sinks"),
+        ({"groups": [{"type": "full", "block_size": 8}, {"type": "mamba"}]}, "another size"),
+        ({"connector": LOADS, "groups": [{"type": "mamba"}]}, "a KV connector beside"),
         (
             {"connector": LOADS, "groups": [{"type": "sliding_window", "sliding_window": 4}]},
             "a KV connector beside several groups, or windows",

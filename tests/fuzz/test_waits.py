@@ -109,7 +109,7 @@ LOAD_DEFECTS: tuple[Defect, ...] = (
     (RemoteKV, "_await_load", "= prefix.num_computed_tokens", "= prefix.num_local"),
     (RemoteKV, "_promote_loaded", "not in self.finished_recving_kv_req_ids", "in ()"),
     (RemoteKV, "_promote_loaded", "num_preemptions > 0", "num_preemptions < 0"),
-    (RemoteKV, "_update_waiting_for_remote_kv", "if num_loaded:", "if True:"),
+    (RemoteKV, "_update_waiting_for_remote_kv", "has_failed and not num_loaded", "False"),
     (RemoteKV, "_update_waiting_for_remote_kv", "self.kv_cache_manager.free(request)", "pass"),
     (RemoteKV, "_update_waiting_for_remote_kv", "num_loaded - 1", "num_loaded"),
     (RemoteKV, "_forget_load", "return still_loads", "return False"),

@@ -1,6 +1,7 @@
 """Planted defects: each is found, made small, and explained by the rule that it breaks."""
 
 import json
+import signal
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,6 +120,14 @@ def test_an_engine_that_hangs_is_told_so(kind: type, monkeypatch: pytest.MonkeyP
     assert departure.why.rule is None
     text = "\n".join(tell(departure, subject_of(kind), LABEL, None, []))
     assert "nullblock rules" not in text and f"departs from {LABEL}\n" in text
+
+
+def test_a_hang_is_told_once() -> None:
+    """The clock that goes off second does not break into the telling of the first."""
+    with beside.limited(100):
+        with pytest.raises(beside.Hangs):
+            signal.raise_signal(signal.SIGALRM)
+        signal.raise_signal(signal.SIGVTALRM)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)

@@ -111,12 +111,22 @@ SHORTEST = {
         "HASH-5",
         "add a; add b; schedule; update, a received; schedule",
     ),
+    "nothing-left-to-compute": (
+        "guard",
+        "add a; add b; add c; schedule; update, block 1 not loaded; schedule; "
+        "update, c received; schedule",
+    ),
     "window-behind-the-prompt": (
         "GROUP-8",
         "add a; schedule; update, a received; schedule",
     ),
     "hit-given-away": ("GROUP-17", "add a; add b; schedule; update; add a; schedule"),
+    "loads-hold-the-pool": (
+        "RUN-20",
+        "add a; add b; schedule; update, a received; schedule; update, b received; schedule",
+    ),
     "sent-after-its-end": ("REMOTE-38", "add a; schedule; abort a; update, a received"),
+    "gate-forgets-hits": ("GROUP-37", "add a; add b; schedule; update; schedule"),
     "sinks-are-held": ("GROUP-35", "add a; schedule; update; reset_prefix_cache"),
     "less-than-a-block": ("RUN-20", "add a; schedule"),
     "state-without-its-past": ("GROUP-15", "add a; schedule; update; add a; schedule"),

@@ -64,7 +64,7 @@ PINNED = {
     "rules-pauses": (159, 579, 9),
     "window": (835, 1_506, 15),
     "chunks": (1_128, 3_384, 17),
-    "window-gate": (535, 2_675, 15),
+    "window-gate": (554, 2_770, 15),
     "window-ahead": (576, 1_117, 24),
     "rules-window": (791, 3_164, 19),
     "hybrid": (12_536, 50_144, 24),
@@ -90,6 +90,8 @@ PINNED = {
     "lossy-ahead": (2_553, 8_345, 21),
     "lossy-now-ends": (2_875, 8_593, 28),
     "loads-priority": (1_552, 4_677, 23),
+    "two-loads": (413, 1_244, 19),
+    "loads-before-one": (258, 452, 21),
     "hybrid-eagle": (146, 584, 16),
     "hybrid-sizes": (1_480, 7_400, 16),
     "rules-hybrid-sizes": (308, 924, 14),
@@ -127,7 +129,7 @@ REACHED_BY = (
     *("drafts", "drafts-ahead", "chunks", "rules-waiting", "items-whole", "items-ahead"),
     "rules-cross",
     *("pooling", "rules-mamba-align", "loads", "sends", "lossy", "lossy-now", "lossy-now-ends"),
-    *("remote-window", "remote-hybrid"),
+    *("remote-window", "remote-hybrid", "two-loads"),
 )
 """Scopes that together fire every rule that can fire."""
 TINY = Scope("tiny", "for tests", Config(3, 2, 4, 2, 8), (Template("a", (1, 2, 3), 2),))

@@ -365,6 +365,7 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "SESS-26": (between_turns, put(comp={"a0": 5})),
     "SESS-24": (between_turns, put(ph={"a0": 1})),
     "SESS-25": (between_turns, put(ntok={"a0": 6})),
+    "GROUP-37": (windowed, put(phase=WAIT_PHASE, fresh={"a0": 1}, ntok={"a0": 12}, nfree=0)),
     "REMOTE-30": (loading, shared_load),
     "REMOTE-31": (loading, lambda s: put(invalid={s.tab["b1", 0]: 1})(s)),
     "REMOTE-39": (loading, put(tlen={"a0": 1})),

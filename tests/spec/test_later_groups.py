@@ -1,9 +1,11 @@
 """What a later line does with windows and groups: GROUP-40, GROUP-41, and what breaks nothing."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
+from nullblock.conformance.adapters.reference import create as reference
 from nullblock.conformance.adapters.spec import create
 from nullblock.conformance.driver import run
 from nullblock.conformance.errors import OutOfScope
@@ -72,3 +74,24 @@ def test_the_end_of_a_prompt_in_an_evicted_block_is_refused_by_name() -> None:
     taken = from_dict({"config": SIZES, "events": events})
     with pytest.raises(OutOfScope, match="the end of a prompt in block"):
         list(run(taken, create(taken.config, VLLM_0_32_0)))
+
+
+@pytest.mark.parametrize("num_spec_tokens", [0, 1])
+def test_less_than_no_hit_is_the_references_alone(num_spec_tokens: int) -> None:
+    """GROUP-21: of an empty prompt under an EAGLE-like method windows hit less than nothing in
+    the later line, which takes no block, and pads no step of nobody else (DRAFT-41); by name no
+    rule has it.
+    """
+    groups = [{"type": "sliding_window", "sliding_window": 9}, {"type": "full", "eagle": True}]
+    scenario = from_dict(
+        {
+            "config": {"groups": groups, "num_spec_tokens": num_spec_tokens},
+            "events": [{"op": "add", "id": "a", "prompt": [], "max_tokens": 1}, {"op": "step"}],
+        }
+    )
+    with pytest.raises(OutOfScope, match="an empty prompt in several groups under an EAGLE"):
+        list(run(scenario, create(scenario.config, VLLM_0_32_0)))
+    lines = map(json.loads, run(scenario, reference(scenario.config, VLLM_0_32_0)))
+    step = next(line for line in lines if line["ev"] == "schedule")
+    assert (step["new"][0]["computed"], step["new"][0]["blocks"]) == (-1, [[], []])
+    assert step["num_scheduled_tokens"] == {"a": 1}

@@ -59,7 +59,7 @@ SCOPES = (
     *("sessions", "sessions-ahead", "rules-sessions", "sessions-hybrid", "clients"),
     *("loads", "sends", "lossy", "lossy-now", "lossy-now-ends", "rules-remote"),
     *("mamba-hybrid", "mamba-align", "rules-mamba-align"),
-    *("remote-window", "remote-hybrid", "rules-cross"),
+    *("remote-window", "remote-hybrid", "rules-cross", "two-loads", "loads-before-one"),
 )
 """Scopes whose random ways fire what the random runs have no world for: a client that sends
 chunks, a remote side, Mamba layers.

@@ -22,6 +22,8 @@ def files() -> list[Path]:
 
 def _is_ours(path: Path) -> bool:
     parts = path.relative_to(ROOT).parts
+    if parts == (".git",):
+        return False  # a work tree beside the checkout: where that is
     hidden = [part for part in parts[:-1] if part.startswith(".")]
     return hidden in ([], [".ci"]) and not {"__pycache__", "dist", "build"} & set(parts)
 

@@ -22,11 +22,17 @@ def constants(scheduler: Any) -> Fields | None:
     if not many:
         return found
     lookahead = scheduler.num_lookahead_tokens
-    if lookahead not in (0, many) or hasattr(scheduler, "use_eagle_block_drop"):  # 0.32.0
+    drops = getattr(scheduler, "use_eagle_block_drop", scheduler.use_eagle)  # since 0.32.0
+    if lookahead not in (0, many) or drops != scheduler.use_eagle:
         return None
     told: Fields = {"num_spec_tokens": many}
     if lookahead:  # ngram, which needs none, is the default
         told["spec_method"] = "eagle" if scheduler.use_eagle else "draft_model"
+    batched = scheduler.scheduler_config.max_num_batched_tokens
+    if lookahead and not scheduler.use_eagle and hasattr(scheduler, "use_eagle_block_drop"):
+        # Since 0.32.0 a draft model takes places of it.
+        if batched != scheduler.max_num_scheduled_tokens:
+            found["max_num_batched_tokens"] = batched
     return told | found
 
 

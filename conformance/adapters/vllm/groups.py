@@ -17,20 +17,25 @@ def constants(scheduler: Any) -> Fields | None:
     specs = [group.kv_cache_spec for group in groups]
     if any(type(spec).__name__ not in SIZES for spec in specs):
         return None
-    if len(groups) > 1 and any(group.is_eagle_group for group in groups):
-        return None
     sizes = {spec.block_size for spec in specs} | {
         scheduler.kv_cache_manager.block_pool.hash_block_size
     }
     if sizes != {scheduler.block_size}:
         return None
     told = [_sizes(spec) for spec in specs]
-    if told == [{}]:
+    see_part = any(told)
+    if len(groups) > 1:
+        for group, fields in zip(groups, told, strict=True):
+            fields |= {"eagle": True} if group.is_eagle_group else {}
+    elif not see_part:
         return {}
     found: Fields = {"groups": told}
     batched = scheduler.scheduler_config.max_num_batched_tokens
-    if any(told) and batched != scheduler.max_num_scheduled_tokens:
+    if see_part and batched != scheduler.max_num_scheduled_tokens:
         found["max_num_batched_tokens"] = batched
+    if see_part and hasattr(scheduler, "use_eagle_block_drop"):  # since 0.32.0
+        flight = scheduler.vllm_config.max_concurrent_batches
+        found |= {"max_concurrent_batches": flight} if flight > 1 else {}
     return found
 
 

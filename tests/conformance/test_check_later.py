@@ -1,0 +1,80 @@
+"""Recordings of vLLM 0.32.0 with what its line has beside the core: judged, and none is blamed."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fuzz.families import FAMILIES
+from fuzz.lockstep import features
+from fuzz.traced import from_a_front_end
+from record_again import record
+
+from nullblock.conformance.checker.check import check
+from nullblock.conformance.engine import Feature
+from nullblock.conformance.lines.extent import extent
+from nullblock.conformance.scenario import from_dict
+from nullblock.conformance.scope import used
+from nullblock.spec.profiles import VLLM_0_22_1, VLLM_0_32_0
+
+pytestmark = pytest.mark.oracle
+
+DRAWN = ("core", "drafts", "windows", "hybrid", "waits", "items", "drafts-groups")
+UNTOLD = {
+    *(Feature.kv_connector, Feature.streaming, Feature.pooling, Feature.prompt_embeds),
+    *(Feature.v2_model_runner, Feature.block_sizes, Feature.mamba, Feature.sinks),
+    *(Feature.unchecked_input, Feature.groups),
+}
+"""What traces of that line are refused with, by name."""
+TOLD = extent(features(("spec",)), VLLM_0_32_0) - UNTOLD
+MANY, SIZE = 12, 14
+
+
+def drawn(family: str) -> dict[str, dict[str, Any]]:
+    """Random scenarios of a family that the real engine takes, by name."""
+    made = (FAMILIES[family].make(f"later {n}", SIZE, TOLD) for n in itertools.count())
+    taken = filter(is_taken, map(from_a_front_end, made))
+    return {f"{family} {n}": one for n, one in enumerate(itertools.islice(taken, MANY))}
+
+
+def is_taken(document: dict[str, Any]) -> bool:
+    """Whether traces have words for it, a step may compute anything, and drafts that are told are
+    configured.
+    """
+    if not {feature for feature, _ in used(from_dict(document))} <= TOLD:
+        return False
+    config = document["config"]
+    told = "drafts" in config or any(e["op"] == "draft" for e in document["events"])
+    has_budget = config.get("max_num_scheduled_tokens") != 0
+    return has_budget and (not told or bool(config.get("num_spec_tokens")))
+
+
+@pytest.fixture(scope="module")
+def recorded(oracle_0_32_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with every drawn scenario, run plain and recorded on the real engine."""
+    folder = tmp_path_factory.mktemp("later")
+    every = {name: made for family in DRAWN for name, made in drawn(family).items()}
+    (folder / "scenarios.json").write_text(json.dumps(every))
+    record(oracle_0_32_python, folder / "scenarios.json", folder)
+    return folder
+
+
+@pytest.mark.parametrize("family", DRAWN)
+def test_what_the_later_release_does_conforms(family: str, recorded: Path) -> None:
+    """Each recording does, but for those of an engine that raised; and not all of them do by the
+    rules of the line before.
+    """
+    verdicts = {}
+    for name in drawn(family):
+        verdict = check(recorded / f"{name}.jsonl", deep=False)
+        raised = '"EXCEPTION"' in (recorded / f"{name}.plain").read_text()
+        assert verdict.profile == "vllm-0.32.0"
+        assert verdict.verdict == "CONFORMS" or (raised and verdict.verdict == "INCONCLUSIVE"), (
+            name,
+            verdict,
+        )
+        verdicts[name] = verdict.verdict
+    assert list(verdicts.values()).count("CONFORMS") > MANY // 2
+    others = (check(recorded / f"{name}.jsonl", VLLM_0_22_1, deep=False) for name in verdicts)
+    assert any(other.verdict == "VIOLATION" for other in others)

@@ -1,0 +1,29 @@
+"""Traces of random scenarios: a small part of what `tests/fuzz/traced.py` does by command."""
+
+import pytest
+from fuzz import traced
+from fuzz.families import FAMILIES
+
+from nullblock.reference.block_pool import BlockPool
+
+JUDGED = ("core", "drafts", "windows", "hybrid", "items", "waits", "sessions", "drafts-waits")
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_what_an_engine_does_is_explained(name: str) -> None:
+    """No trace of the reference is a violation, and some conform."""
+    total = traced.run(FAMILIES[name], "reference", "vllm-0.22.1", 7, 25, 12)
+    assert total.verdicts["VIOLATION"] == 0
+    assert total.verdicts["CONFORMS"] >= 2 and total.steps > 20
+
+
+def test_a_defect_of_an_engine_is_not_explained(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Blocks go to the other end of the free queue, and the harness keeps a small scenario."""
+    free = BlockPool.free_blocks
+    monkeypatch.setattr(BlockPool, "free_blocks", lambda pool, blocks: free(pool, [*blocks][::-1]))
+    monkeypatch.setattr(traced.bulk, "FOUND", tmp_path_factory.mktemp("found"))
+    total = traced.run(FAMILIES["core"], "reference", "vllm-0.22.1", 7, 12, 12)
+    assert total.verdicts["VIOLATION"] > 0
+    assert list(traced.bulk.FOUND.glob("traced-core-7-*.json"))
