@@ -224,11 +224,8 @@ ASKS: dict[str, dict[str, Any]] = {
 }
 
 
-WITH = {
-    "cross_attention": {Feature.hybrid},
-    "encoder_decoder": {Feature.encoder_inputs},
-    "aligned_mamba": {Feature.mamba},
-}
+WITH = {"cross_attention": {Feature.hybrid}, "encoder_decoder": {Feature.encoder_inputs}}
+WITH |= {"aligned_mamba": {Feature.mamba}}
 """What a configuration that needs a feature cannot but need as well."""
 
 

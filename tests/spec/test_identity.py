@@ -248,6 +248,7 @@ def test_what_a_rule_changes_it_is_known_to_write() -> None:
             "lossy-now-ends",
             "remote-window",
             "remote-hybrid",
+            "loads-before-one",
         ):
             last[:] = [beginning(STANDARD[name], NORMATIVE)]
             for _ in random_states(STANDARD[name], 8, 400):
@@ -255,7 +256,7 @@ def test_what_a_rule_changes_it_is_known_to_write() -> None:
     finally:
         Engines.after_rule = outer
     idle = {rule.id for rule in RULES.values()} - fired
-    assert RELEASED <= idle and len(idle - RELEASED) <= 3, idle
+    assert RELEASED <= idle and len(idle - RELEASED) <= 3, sorted(idle - RELEASED)
 
 
 class _Watched:

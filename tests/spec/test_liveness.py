@@ -104,6 +104,11 @@ LASSOS = {
     "waits-between-items": ("LIVE-3", "add a; schedule; update", "schedule; update"),
     "session-forgets": OVER,
     "session-in-no-queue": OVER,
+    "loads-hold-the-pool": (
+        "LIVE-5",
+        "add a; add b; schedule; update, a received; schedule; update, b received",
+        "schedule; update",
+    ),
     "less-than-a-block": ("LIVE-4", "add a", "schedule; update"),
 }
 """Of each departure that starves somebody: the statement, the way into the cycle, the cycle."""
