@@ -115,7 +115,7 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
         async_scheduling=c.async_scheduling,
         num_spec_tokens=c.num_spec_tokens,
         spec_method=c.spec_method,
-        eagle_group=c.eagle_group or any(group.eagle for group in c.groups),
+        eagle_group=c.eagle_group or c.has_eagle_groups,
         groups=tuple(map(_group, c.groups)) or (facts.Group(),),
         max_num_batched_tokens=c.max_num_batched_tokens or None,
         max_concurrent_batches=c.max_concurrent_batches,
@@ -187,8 +187,8 @@ class Recorded(RecordEnv):
                 r, held = self.owner(t), s.tlen[t]  # type: ignore[attr-defined]
                 if last > held:
                     raise IndexError(f"request {r} has {held} blocks")
-                untold = [is_null(s, t, i) or is_left_out(s, t, i) for i in range(first, last)]
-                told = (i for i, without in enumerate(untold, first) if not without)
+                places = range(first, last)
+                told = (i for i in places if not (is_null(s, t, i) or is_left_out(s, t, i)))
                 chain = tuple(self.chain(r, i) for i in told)
                 before = self.chain(r, first - 1) if first else None
                 window = self.window_of(t)

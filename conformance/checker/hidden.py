@@ -22,9 +22,7 @@ def may_be_eagle(mismatch: Mismatch, header: Header, adopted: int) -> bool:
         adopted: blocks of hits that the rules and the trace had in common before.
     """
     c = header.config
-    if adopted or c.eagle_group or any(group.eagle for group in c.groups):
-        return False
-    if c.num_spec_tokens and c.spec_method == "eagle":
+    if adopted or c.is_eagle:
         return False
     ours, theirs = mismatch.expected, mismatch.actual
     if mismatch.rule != "HASH-11" or not isinstance(ours, int) or not isinstance(theirs, int):

@@ -89,6 +89,17 @@ class TraceConfig(Piece, frozen=True, kw_only=True):
     """Steps in flight that the admission of windows and chunks reckons with, in lines after
     vllm-0.22.1."""
 
+    @property
+    def has_eagle_groups(self) -> bool:
+        """Whether groups are told to have layers of an EAGLE-like method."""
+        return any(group.eagle for group in self.groups)
+
+    @property
+    def is_eagle(self) -> bool:
+        """Whether last hits are computed again, whatever tells of it."""
+        proposes = self.num_spec_tokens > 0 and self.spec_method == "eagle"
+        return proposes or self.eagle_group or self.has_eagle_groups
+
 
 SINCE = {
     **dict.fromkeys(("num_spec_tokens", "spec_method", "eagle_group"), "1.2"),
@@ -102,7 +113,7 @@ GRAMMARS_SINCE, SESSIONS_SINCE, EAGLE_SINCE = "1.3", "1.4", "1.4"
 def least_version(config: TraceConfig) -> str:
     """The version that a trace of such an engine says: readers of that version can read it."""
     told = msgspec.to_builtins(config)
-    marked = {EAGLE_SINCE} if any(group.eagle for group in config.groups) else set()
+    marked = {EAGLE_SINCE} if config.has_eagle_groups else set()
     return max({since for name, since in SINCE.items() if name in told} | marked, default="1.1")
 
 
@@ -121,7 +132,7 @@ def features_of(config: TraceConfig) -> list[str]:
     for size, feature in KINDS_OF_LAYERS.items():
         if any(getattr(group, size) for group in config.groups):
             found.append(feature)
-    found += ["eagle_group"] if any(group.eagle for group in config.groups) else []
+    found += ["eagle_group"] if config.has_eagle_groups else []
     found += ["max_loras"] if config.max_loras else []
     return found + ([] if config.connector is UNSET else ["kv_connector"])
 

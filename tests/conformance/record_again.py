@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "data" / "recorded"
@@ -32,6 +33,13 @@ def record(python: Path, scenarios: Path, folder: Path, *every: str) -> None:
         check=True,
         timeout=SECONDS,
     )
+
+
+def record_all(python: Path, documents: dict[str, Any], folder: Path, *every: str) -> None:
+    """Record scenarios, by name, in a folder: see :func:`record`."""
+    asked = folder / "scenarios.json"
+    asked.write_text(json.dumps(documents))
+    record(python, asked, folder, *every)
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -15,7 +15,8 @@ import pytest
 from altered import judge
 from bases import FEATURES, Lines, as_recorded, bases, begun_later, scenarios
 from fuzz.families import FAMILIES
-from record_again import record
+from fuzz.traced import from_a_front_end
+from record_again import record_all
 from traces import trace_of, unsealed
 
 from nullblock.conformance.adapters.spec_constants import FEATURES as OF_SPEC
@@ -72,12 +73,8 @@ def drawn(family: str) -> dict[str, dict[str, Any]]:
     keys = (f"traces {n}" for n in itertools.count())
     features = TRACED if family == "remote" else TRACED - {Feature.kv_connector}
     told = filter(is_told, (FAMILIES[family].make(key, SIZE, features) for key in keys))
-    made = {f"{family} {n}": document for n, document in enumerate(itertools.islice(told, MANY))}
-    for document in made.values():
-        for event in document["events"]:
-            if event.get("lora_id") is not None:
-                event["lora_id"] = abs(event["lora_id"]) + 1
-    return made
+    taken = map(from_a_front_end, itertools.islice(told, MANY))
+    return {f"{family} {n}": document for n, document in enumerate(taken)}
 
 
 def is_told(document: dict[str, Any]) -> bool:
@@ -98,8 +95,7 @@ def recorded(oracle_python: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     """A folder with every drawn scenario, run plain and recorded on the real engine."""
     folder = tmp_path_factory.mktemp("features")
     every = {name: made for family in DRAWN for name, made in drawn(family).items()}
-    (folder / "scenarios.json").write_text(json.dumps(every))
-    record(oracle_python, folder / "scenarios.json", folder)
+    record_all(oracle_python, every, folder)
     return folder
 
 

@@ -1,7 +1,6 @@
 """Recordings of vLLM 0.32.0 with what its line has beside the core: judged, and none is blamed."""
 
 import itertools
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from fuzz.families import FAMILIES
 from fuzz.lockstep import features
 from fuzz.traced import from_a_front_end
-from record_again import record
+from record_again import record_all
 
 from nullblock.conformance.checker.check import check
 from nullblock.conformance.engine import Feature
@@ -55,8 +54,7 @@ def recorded(oracle_0_32_python: Path, tmp_path_factory: pytest.TempPathFactory)
     """A folder with every drawn scenario, run plain and recorded on the real engine."""
     folder = tmp_path_factory.mktemp("later")
     every = {name: made for family in DRAWN for name, made in drawn(family).items()}
-    (folder / "scenarios.json").write_text(json.dumps(every))
-    record(oracle_0_32_python, folder / "scenarios.json", folder)
+    record_all(oracle_0_32_python, every, folder)
     return folder
 
 

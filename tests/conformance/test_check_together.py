@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from traces import trace_of
+from traces import documents, trace_of, unsealed
 
 from nullblock.conformance.checker.check import check
+from nullblock.conformance.checker.verdict import Verdict
 
 FULL, WINDOW = {"type": "full"}, {"type": "sliding_window", "sliding_window": 5}
+NARROW = WINDOW | {"sliding_window": 3}
 ITEM = {"hash": "m", "offset": 2, "length": 3}
 ENCODER = {"max_num_encoder_input_tokens": 8, "encoder_cache_size": 8}
 BESIDE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -30,7 +32,7 @@ BESIDE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {
             "groups": [
                 WINDOW,
-                WINDOW | {"sliding_window": 3},
+                NARROW,
                 {"type": "chunked_local", "chunk": 8},
             ],
             **{"num_spec_tokens": 2, "spec_method": "eagle", "enable_prefix_caching": False},
@@ -64,6 +66,11 @@ BESIDE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+def judged(lines: list[dict[str, Any]]) -> Verdict:
+    """The verdict on lines, none of which promises a digest."""
+    return check(Path("t"), stream=io.BytesIO(unsealed(lines)), deep=False)
+
+
 @pytest.mark.parametrize("engine", ["spec", "reference"])
 @pytest.mark.parametrize("name", BESIDE)
 def test_features_together_are_judged(name: str, engine: str) -> None:
@@ -76,7 +83,11 @@ def test_features_together_are_judged(name: str, engine: str) -> None:
             {"op": "add", "id": "a", "prompt": {"range": [0, 9]}, "max_tokens": 6} | asked,
             {"op": "add", "id": "b", "prompt": {"range": [0, 13]}, "max_tokens": 4} | others,
             {"op": "step", "n": 2},
-            *([{"op": "kv_done", "recv": ["a"]}] if "over" in name or "loads" in name else []),
+            *(
+                [{"op": "kv_done", "recv": ["a"]}]
+                if config.get("connector", {}).get("async")
+                else []
+            ),
             {"op": "grammar_ready", "ids": ["a"]},
             {"op": "run"},
         ],
@@ -108,14 +119,11 @@ def test_whose_layers_an_eagle_like_method_has_decides(engine: str) -> None:
     data = trace_of(document, engine, "vllm-0.22.1")
     verdict = check(Path("t"), stream=io.BytesIO(data), deep=False)
     assert (verdict.verdict, verdict.missing) == ("CONFORMS", []), verdict.first
-    header, *lines = data.splitlines(keepends=True)
-    told = json.loads(header)
-    assert told["config"]["groups"][0].pop("eagle") and "eagle_group" in told["features"]
-    told["config"]["groups"][1]["eagle"] = True
-    told["config"].pop("config_sha256", None)
-    told.pop("config_sha256", None)
-    other = b"".join([json.dumps(told).encode() + b"\n", *lines])
-    assert check(Path("t"), stream=io.BytesIO(other), deep=False).verdict == "VIOLATION"
+    lines = documents(data)
+    groups = lines[0]["config"]["groups"]
+    assert groups[0].pop("eagle") and "eagle_group" in lines[0]["features"]
+    groups[1]["eagle"] = True
+    assert judged(lines).verdict == "VIOLATION"
 
 
 UNLOADED = {
@@ -138,13 +146,10 @@ def test_a_report_that_no_rule_has_is_named(name: str) -> None:
             {"op": "run"},
         ],
     }
-    data = trace_of(document, "reference", "vllm-0.22.1")
-    lines = [json.loads(line) for line in data.splitlines()]
+    lines = documents(trace_of(document, "reference", "vllm-0.22.1"))
     at = next(n for n, line in enumerate(lines) if line["ev"] == "output")
     lines.insert(at, {"ev": "transfers", "invalid": [block]})
-    lines[0]["sealed"] = False
-    data = b"".join(json.dumps(line).encode() + b"\n" for line in lines if line["ev"] != "end")
-    verdict = check(Path("t"), stream=io.BytesIO(data), deep=False)
+    verdict = judged(lines)
     assert verdict.verdict == "INCONCLUSIVE" and why in verdict.missing[0], verdict
 
 
@@ -163,3 +168,39 @@ def test_no_block_of_a_window_of_one_token_is_told() -> None:
     assert [event["chain"] for event in told] == [[[0, 2]], []]
     verdict = check(Path("t"), stream=io.BytesIO(data), deep=False)
     assert (verdict.verdict, verdict.missing) == ("CONFORMS", []), verdict.first
+
+
+def test_a_prompt_that_no_rule_has_is_named() -> None:
+    """An empty one where no group is of full attention: vLLM finds less than nothing."""
+    document = {
+        "config": {"block_size": 4, "num_blocks": 12, "groups": [WINDOW, NARROW]},
+        "events": [{"op": "add", "id": "a", "prompt": {"range": [0, 9]}, "max_tokens": 2}],
+    }
+    lines = documents(trace_of(document, "reference"))
+    next(line for line in lines if line["ev"] == "add").update(prompt=0, chain=[])
+    verdict = judged(lines)
+    assert verdict.verdict == "INCONCLUSIVE"
+    assert "what becomes of an empty prompt in several groups" in verdict.missing[0]
+
+
+def test_where_a_draft_model_takes_places_a_header_tells() -> None:
+    """Of a step's max_num_batched_tokens, in vllm-0.32.0; by the token budget alone the same steps
+    are none of that line.
+    """
+    document = {
+        "config": {
+            **{"block_size": 4, "num_blocks": 40, "num_spec_tokens": 2},
+            **{"spec_method": "draft_model", "max_num_batched_tokens": 16},
+            **{"max_num_scheduled_tokens": 12, "max_num_seqs": 4},
+        },
+        "events": [
+            {"op": "add", "id": "a", "prompt": {"range": [0, 30]}, "max_tokens": 6},
+            {"op": "add", "id": "b", "prompt": {"range": [50, 80]}, "max_tokens": 6},
+            {"op": "run"},
+        ],
+    }
+    lines = documents(trace_of(document, "reference", "vllm-0.32.0"))
+    told = judged(lines)
+    assert (told.verdict, told.missing) == ("CONFORMS", [])
+    del lines[0]["config"]["max_num_batched_tokens"]
+    assert judged(lines).verdict == "VIOLATION"

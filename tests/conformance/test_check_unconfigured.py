@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from altered import judge
 from bases import Lines, bases, begun_later, midway, whole
-from record_again import record
+from record_again import record_all
 from traces import trace_of
 from violations import drafted
 
@@ -35,9 +35,7 @@ SCENARIO: dict[str, Any] = {
 def recorded(oracle_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The real engine, recorded with a whole state in every step."""
     folder = tmp_path_factory.mktemp("recorded")
-    scenarios = folder / "scenarios.json"
-    scenarios.write_text(json.dumps({"drafted": SCENARIO}))
-    record(oracle_python, scenarios, folder, "1")
+    record_all(oracle_python, {"drafted": SCENARIO}, folder, "1")
     return folder / "drafted.jsonl"
 
 

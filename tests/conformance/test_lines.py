@@ -5,8 +5,6 @@ examples are among these.
 """
 
 import json
-import os
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 from fuzz.lockstep import ENGINES, difference, lines_of
 from golden_lines import recorded
 from oracle.client import Oracle
+from record_again import record_all
 
 from nullblock.conformance.checker.check import check
 from nullblock.conformance.cli import main
@@ -121,14 +120,7 @@ def test_recordings_of_the_later_release_conform_to_its_line(
     """The recorder runs in it and changes nothing; the header names the profile by which the
     checker judges; and by the other line's rules the same recordings do not conform.
     """
-    asked = tmp_path / "asked.json"
-    asked.write_text(json.dumps({name: scenario(name) for name in SCENARIOS}))
-    subprocess.run(
-        [oracle_0_32_python, "-B", Path(__file__).with_name("record_engine.py"), asked, tmp_path],
-        env={**os.environ, "PYTHONHASHSEED": "0"},
-        check=True,
-        timeout=120,
-    )
+    record_all(oracle_0_32_python, {name: scenario(name) for name in SCENARIOS}, tmp_path)
     for name in SCENARIOS:
         verdict = check(tmp_path / f"{name}.jsonl", None)
         judged = "CONFORMS" if is_judged(name) else "INCONCLUSIVE"
