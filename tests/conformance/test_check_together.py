@@ -204,3 +204,27 @@ def test_where_a_draft_model_takes_places_a_header_tells() -> None:
     assert (told.verdict, told.missing) == ("CONFORMS", [])
     del lines[0]["config"]["max_num_batched_tokens"]
     assert judged(lines).verdict == "VIOLATION"
+
+
+def test_layers_that_drop_a_hit_hide_nothing() -> None:
+    """A hit that lacks one block more is no sign of an EAGLE-like method where the header marks
+    its layers, whatever proposes drafts.
+    """
+    document = {
+        "config": {
+            **{"block_size": 4, "num_blocks": 24, "num_spec_tokens": 2},
+            "groups": [FULL | EAGLE, WINDOW],
+        },
+        "events": [
+            {"op": "add", "id": "a", "prompt": {"range": [0, 13]}, "max_tokens": 1},
+            {"op": "run"},
+            {"op": "add", "id": "b", "prompt": {"range": [0, 13]}, "max_tokens": 1},
+            {"op": "run"},
+        ],
+    }
+    lines = documents(trace_of(document, "reference", "vllm-0.22.1"))
+    hit = next(new for line in lines for new in line.get("new", ()) if new["computed"])
+    hit["computed"] -= 4
+    verdict = judged(lines)
+    assert verdict.verdict == "VIOLATION" and verdict.first is not None
+    assert verdict.first.rule == "HASH-11"

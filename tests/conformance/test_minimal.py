@@ -25,10 +25,11 @@ from nullblock.conformance.minimal.ask import ask
 from nullblock.conformance.minimal.document import Builder, Selection
 from nullblock.conformance.minimal.fault import Same
 from nullblock.conformance.minimal.history import read
+from nullblock.conformance.trace.configured import configured
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import Add, Record, Schedule, Update
 from nullblock.conformance.trace.tape import Tape
-from nullblock.spec.profiles import VLLM_0_22_1
+from nullblock.spec.profiles import PROFILES, VLLM_0_22_1
 
 
 def found(path: Path) -> tuple[Verdict, dict[str, Any]]:
@@ -262,3 +263,42 @@ def test_equal_prompts_with_equal_outputs(tmp_path: Path) -> None:
     path.write_bytes(unsealed(lines))
     _, document = found(path)
     assert last_decision(document)["new"][0]["computed"] == 6
+
+
+FULL, WINDOW = {"type": "full"}, {"type": "sliding_window", "sliding_window": 5}
+CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "layers of an EAGLE-like method": (
+        "vllm-0.22.1",
+        {"groups": [FULL | {"eagle": True}, WINDOW]},
+    ),
+    "a window under such a method": ("vllm-0.22.1", {"groups": [WINDOW | {"eagle": True}]}),
+    "steps in flight of a gate": (
+        "vllm-0.32.0",
+        {"groups": [WINDOW], "async_scheduling": True, "queue_depth": 3},
+    ),
+    "what a gate reckons with": (
+        "vllm-0.22.1",
+        {"groups": [WINDOW], "max_num_scheduled_tokens": 9},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_scenario_has_the_constants_of_the_trace(name: str, tmp_path: Path) -> None:
+    """A trace of the scenario that is made has the header's constants."""
+    line, config = CONFIGS[name]
+    document = {
+        "config": {"block_size": 4, "num_blocks": 12, "max_num_batched_tokens": 16} | config,
+        "events": [
+            {"op": "add", "id": "a", "prompt": {"range": [0, 9]}, "max_tokens": 2},
+            {"op": "schedule"},
+        ],
+    }
+    path = tmp_path / "trace"
+    path.write_bytes(trace_of(document, "reference", line))
+    at = next(
+        i for i, record in enumerate(TraceReader(path)) if isinstance(record.record, Schedule)
+    )
+    history = read(path, at + 1, str(path), 0)
+    taken = scenario.from_dict(Builder(history).build(Selection(tuple(history.events))))
+    assert configured(taken.config, PROFILES[line]) == history.header.config
