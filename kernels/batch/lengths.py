@@ -78,7 +78,7 @@ def compute_lengths_torch(
     count = torch.where(good, count, 0)
     ends = count.cumsum(0)
     errors.report_torch(error, ends > room, Error.TOKENS)
-    inputs.query_start_loc[0] = 0
+    inputs.query_start_loc[:1].zero_()  # [0] = 0 copies from the host, which no graph captures
     inputs.query_start_loc[1:] = ends.clamp(max=room)
     computed = load(requests.num_computed_tokens, good, batch.rows)
     inputs.seq_lens[:] = torch.where(good, (computed + count).clamp(max=LONGEST), 0)
