@@ -3,12 +3,14 @@
 Nothing in here is called where no drafts are configured.
 """
 
+from itertools import compress
+from operator import and_, gt, ne
 from typing import Any
 
 from nullblock.conformance.adapters.vllm import expected
 from nullblock.conformance.adapters.vllm.numbering import RequestNumbers
 from nullblock.conformance.adapters.vllm.seen import Proposal
-from nullblock.conformance.adapters.vllm.step import Step
+from nullblock.conformance.adapters.vllm.step import Step, absent, without
 
 Fields = dict[str, Any]
 
@@ -100,6 +102,11 @@ class Rejected:
 
 def _of(ids: list[str], whose: list[str], rejected: int) -> int | None:
     """What was rejected of each, of somebody else's drafts none."""
+    places = absent(whose, ids)
+    kept = without(whose, places)
+    if ids[: len(kept)] == kept:  # mostly few have gone, and new ones are behind the others
+        rejected = expected.without(rejected, len(whose), places)
+        return expected.joined(rejected, len(kept), [(0, 0)] * (len(ids) - len(kept)))
     of = dict(zip(whose, expected.unpacked(rejected, len(whose))[0], strict=True))
     each = [of.get(r, 0) for r in ids]
     return expected.packed(each, each)
@@ -150,15 +157,13 @@ def passed_on(
     """Who sampled something and gets nothing, and who gets fewer tokens, and how many; None if
     that does not explain the outputs.
     """
-    got = dict(zip(ids, tokens, strict=True))
-    order: list[str] = []
-    gone: list[int] = []
-    cut: list[tuple[int, int]] = []
-    for r, number, count in zip(step.ids, step.numbers, counts, strict=True):
-        if count and r not in got:
-            gone.append(number)
-        elif count:
-            order.append(r)
-            if got[r] != count:
-                cut.append((number, got[r]))
-    return (gone, cut) if order == ids else None
+    numbers, due, gone = step.numbers, counts, list[int]()
+    if 0 in counts or ids != step.ids:
+        sampled, here = list(map(bool, counts)), map(set(ids).__contains__, step.ids)
+        stays = list(map(and_, sampled, here))
+        if list(compress(step.ids, stays)) != ids:
+            return None
+        gone = list(compress(numbers, map(gt, sampled, stays)))
+        numbers, due = list(compress(numbers, stays)), list(compress(counts, stays))
+    cut = list(compress(zip(numbers, tokens, strict=True), map(ne, tokens, due)))
+    return gone, cut

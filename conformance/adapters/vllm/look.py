@@ -164,8 +164,8 @@ class Look:
     def before_update(self, sampled: Any) -> None:
         """An output with drafts is about to be taken in."""
         frames = sampled.sampled_token_ids
-        ends = False in map(self._observer.end_tokens.isdisjoint, frames)
-        self._sampled = list(map(len, frames)), list(map(list, frames)) if ends else None
+        plain = self._observer.end_tokens.isdisjoint(chain.from_iterable(frames))
+        self._sampled = list(map(len, frames)), None if plain else list(map(list, frames))
 
     def update(self, decided: Any, result: Any, sampled: Any) -> Taken | None:
         """An output was taken in; None: of a step that was not seen."""

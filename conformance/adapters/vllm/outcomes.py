@@ -131,10 +131,14 @@ class Outcomes:
         fillings, known = step.fillings, self._full
         if fillings is not self._fillings:
             known = [filling.known for filling in fillings]
-        for filling, many in compress(zip(fillings, full, strict=True), map(ne, known, full)):
-            new = filling.hashes[filling.known : many]
+        for place in compress(range(len(full)), map(ne, known, full)):
+            filling = fillings[place]
+            new = filling.hashes[filling.known : full[place]]
+            if len(new) == 1:  # mostly
+                numbers.append(filling.number)
+            else:
+                numbers += [filling.number] * len(new)
             filling.known += len(new)
-            numbers += [filling.number] * len(new)
             hashes += new
         self._fillings, self._full = fillings, full
         self.observer.backlog.fill(record, numbers, hashes, fresh=False)
@@ -182,10 +186,11 @@ class Outcomes:
         self, step: Step, counts: list[int] | None, ids: list[str], tokens: list[int]
     ) -> Fields | None:
         """Who got no tokens, or fewer, than were sampled; None where that does not explain it."""
-        gone, cut = self._not_passed_on(step, counts, ids, tokens), None
-        if gone is None and counts is not None and self.observer.drafts:
+        if counts is None:
+            gone, cut = self._not_passed_on(step, ids, tokens), None
+        else:
             gone, cut = drafts.passed_on(step, counts, ids, tokens) or (None, None)
-        if gone is None:
+        if gone is None or (cut and not self.observer.drafts):
             return None
         return ({"gone": gone} if gone else {}) | ({"cut": cut} if cut else {})
 
@@ -201,27 +206,13 @@ class Outcomes:
             proposal, None if observer.ids_return else self.last, observer.numbers
         )
 
-    def _not_passed_on(
-        self, step: Step, counts: list[int] | None, ids: list[str], tokens: list[int]
-    ) -> list[int] | None:
-        """Who sampled something and gets nothing; None if that does not explain the outputs."""
-        got = set(ids)
-        if counts is None:
-            stays = list(map(got.__contains__, step.ids))
-            same = list(compress(step.ids, stays)) == ids and tokens.count(1) == len(ids)
-            return list(compress(step.numbers, map(not_, stays))) if same else None
-        expected: list[str] = []
-        due: list[int] = []
-        gone: list[int] = []
-        for r, number, count in zip(step.ids, step.numbers, counts, strict=True):
-            if not count:
-                continue
-            if r in got:
-                expected.append(r)
-                due.append(count)
-            else:
-                gone.append(number)
-        return gone if (expected, due) == (ids, tokens) else None
+    def _not_passed_on(self, step: Step, ids: list[str], tokens: list[int]) -> list[int] | None:
+        """Who sampled a token, as everybody did, and gets nothing; None if that does not explain
+        the outputs.
+        """
+        stays = list(map(set(ids).__contains__, step.ids))
+        same = list(compress(step.ids, stays)) == ids and tokens.count(1) == len(ids)
+        return list(compress(step.numbers, map(not_, stays))) if same else None
 
     def _finish(self, output: Any) -> Fields:
         number = self.observer.numbers.of[output.request_id]

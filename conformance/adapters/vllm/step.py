@@ -111,7 +111,7 @@ class Step:
         places = _places(self.ids, ended) if len(ended) <= FEW else []
         kept = self._without(places) if places else None
         if kept is None or ids[: len(kept.ids)] != kept.ids:
-            places = _absent(self.ids, seen.ids)
+            places = absent(self.ids, seen.ids)
             kept = self._without(places)
             if ids[: len(kept.ids)] != kept.ids:
                 return None
@@ -148,7 +148,7 @@ def _places(ids: list[str], ended: Collection[str]) -> list[int]:
     return sorted(places)
 
 
-def _absent(ids: list[str], scheduled: list[str]) -> list[int]:
+def absent(ids: list[str], scheduled: list[str]) -> list[int]:
     """The places of those that are not scheduled."""
     place, others = _first_difference(ids, scheduled), len(ids) - 1
     if place <= others and ids[place + 1 :] == scheduled[place:others]:
@@ -158,6 +158,14 @@ def _absent(ids: list[str], scheduled: list[str]) -> list[int]:
     for _ in range(stays.count(False)):
         places.append(stays.index(False, places[-1] + 1 if places else 0))
     return places
+
+
+def without(ids: list[str], places: list[int]) -> list[str]:
+    """The others than those at some places, in ascending order."""
+    kept = ids.copy()
+    for place in reversed(places):
+        del kept[place]
+    return kept
 
 
 def _first_difference(one: list[str], other: list[str]) -> int:
