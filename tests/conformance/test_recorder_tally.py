@@ -9,6 +9,7 @@ import pytest
 from bases import RECORDED
 from traces import read, unsealed
 
+from nullblock.conformance.adapters.vllm.drafts import told
 from nullblock.conformance.adapters.vllm.filling import Filling
 from nullblock.conformance.adapters.vllm.seen import Many, differing, lengths
 from nullblock.conformance.adapters.vllm.step import Step, absent, without
@@ -82,6 +83,22 @@ def test_many_absent_ones_are_found() -> None:
     ids = [str(n) for n in range(100)]
     assert absent(ids, ids[::2]) == list(range(1, 100, 2))
     assert absent(ids, [*ids[1:50], *ids[51:], ids[0], "new"]) == [50]
+
+
+def test_drafts_of_others_than_those_who_stay_are_told_one_by_one() -> None:
+    """A new one may have some where nobody else has any, and the other way round."""
+    for each, many, expected in (
+        ((3, 3), 2, {"drafts": 3}),
+        ((3, 3, 0), 2, {"drafts": 3}),
+        ((0, 3), 1, {"drafted": [(1, 3)]}),
+        ((3, 3, 3), 2, {"drafts": 3, "drafted": [(2, 3)]}),
+        ((2, 2, 0, 2, 0, 1), 4, {"drafts": 2, "drafted": [(2, 0), (5, 1)]}),
+        ((0, 0, 0), 2, {}),
+    ):
+        ids = [str(n) for n in range(len(each))]
+        numbers, tokens = list(range(len(each))), [n + 1 for n in each]
+        step = Step(1, None, ids, numbers, [], tokens, single=False, drafts=bytes(each))
+        assert told(step, many) == expected, each
 
 
 def lines_of(name: str) -> list[dict[str, Any]]:

@@ -131,7 +131,8 @@ def told(step: Step, many: int) -> Fields:
     staying = step.drafts[:many]
     usual = max(set(staying), key=staying.count, default=0)
     fields: Fields = {"drafts": usual} if usual else {}
-    if staying.count(usual) != many or step.drafts.count(0) != len(step.drafts) - many:
+    others = step.drafts[many:]
+    if staying.count(usual) != many or others.count(0) != len(others):
         due = [usual] * many + [0] * (len(step.drafts) - many)
         rows = zip(step.numbers, step.drafts, due, strict=True)
         found = [(number, n) for number, n, likely in rows if n != likely]
