@@ -32,18 +32,17 @@ def test_what_is_lacking_has_a_number_if_it_is_none_s_gain() -> None:
     """Byte by byte, the first and the last among them; never one byte from the next."""
     drafts = [3, 0, 126, 0, 127, 254, 5]
     came = [1, 1, 5, 0, 100, 255, 6]
-    for most in (3, 5, 7):  # without large ones, with one that samples nothing, with all
-        due, sampled = drafts[:most], came[:most]
+    # Without large ones, with one that samples nothing, with all, with large drafts only.
+    for start, stop in ((0, 3), (0, 5), (0, 7), (4, 5)):
+        due, sampled = drafts[start:stop], came[start:stop]
         expected = [d + 1 - n if n else 0 for d, n in zip(due, sampled, strict=True)]
         for one in (bytes(due), due):
             assert list(lacking(one, bytes(sampled)) or ()) == expected
-            for place in range(most):
+            for place, likely in enumerate(due):
                 for more in (1, 80, 127, 128, 200):
-                    if due[place] + 1 + more < 256:
-                        most_of_all = bytes(
-                            [*sampled[:place], due[place] + 1 + more, *sampled[place + 1 :]]
-                        )
-                        assert lacking(one, most_of_all) is None
+                    if likely + 1 + more < 256:
+                        gained = [*sampled[:place], likely + 1 + more, *sampled[place + 1 :]]
+                        assert lacking(one, bytes(gained)) is None
 
 
 def test_counts_are_packed_from_bytes_as_from_lists() -> None:
