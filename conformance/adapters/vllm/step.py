@@ -98,11 +98,11 @@ class Step:
             odd = expected.differing(lead, due, many) if lead != due else odd
         elif counts != likely:
             odd = expected.differing(lead, expected.kept(likely, many, ()), many)
-        tokens = self.tokens
+        tokens, usual = self.tokens, [1] * many
         if self.drafts is not None:
             usual = tokens if self.due is tokens else self.due[:many]
-        else:
-            usual = tokens if self.single else [1] * many
+        elif self.single:
+            usual = tokens
         if usual is not tokens and tokens[:many] != usual:
             odd.update(compress(range(many), map(ne, tokens, usual)))
         self.counts, self.at = counts, self._positions(before, odd, words, further)

@@ -215,11 +215,6 @@ class Steps:
         gets, blocks, chains, ids = seen.gets, seen.blocks, self.observer.chains, seen.known
         if opening is not None and self._gives:
             due = list(compress(range(len(opening)), opening))
-            if gets == due and not set(map(type, blocks)) - {int}:  # mostly
-                chains.given_out += len(due)
-                if due:
-                    lists["given"] = blocks
-                return
             got = dict(zip(gets, blocks, strict=True))
             given = _one_each(map(got.get, due))
             if given is not None:

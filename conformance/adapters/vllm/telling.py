@@ -6,7 +6,7 @@ from typing import Any
 from nullblock.conformance.adapters.vllm import remote
 from nullblock.conformance.adapters.vllm.alike import Alike
 from nullblock.conformance.adapters.vllm.events import EventTap, in_numbers
-from nullblock.conformance.adapters.vllm.observe import Fields, Observer
+from nullblock.conformance.adapters.vllm.observe import Observer
 from nullblock.conformance.adapters.vllm.outcomes import Outcomes
 from nullblock.conformance.adapters.vllm.seen import Arrival, Entry, Seen, Taken
 from nullblock.conformance.adapters.vllm.steps import Steps
@@ -30,12 +30,9 @@ class Teller:
         """Make records of all that waits. What follows a failure is never told."""
         if self._failed:
             return
-        self._failed, told, take = True, list[Fields](), self.waiting.popleft
-        try:
-            for _ in range(len(self.waiting)):
-                self._tell(take(), told)
-        finally:
-            self.observer.backlog.put(told)
+        self._failed = True
+        for _ in range(len(self.waiting)):
+            self._tell(self.waiting.popleft())
         self._failed = False
         self.arriving.clear()
 
@@ -50,28 +47,26 @@ class Teller:
         self.steps.forget()
         self.observer.told = self.outcomes.last = None
 
-    def _tell(self, entry: Entry, told: list[Fields]) -> None:
-        observer = self.observer
+    def _tell(self, entry: Entry) -> None:
         if isinstance(entry, Seen):
-            record = self._step(entry)
-            if entry.compiled:
-                of = observer.numbers.of
-                told.append({"ev": "compiled", "ids": [of[id] for id in entry.compiled]})
+            told: tuple[dict[str, Any], ...] = (self._step(entry),)
             if entry.asked:
+                observer = self.observer
                 blocks = observer.tells_blocks
-                told.append(remote.matched(entry.asked, observer.numbers.of, blocks=blocks))
-            told.append(record)
+                told = (remote.matched(entry.asked, observer.numbers.of, blocks=blocks), *told)
+            if entry.compiled:
+                of = self.observer.numbers.of
+                told = ({"ev": "compiled", "ids": [of[id] for id in entry.compiled]}, *told)
         elif isinstance(entry, Taken):
-            output = self._output(entry)
+            told = self._output(entry)
             if entry.remote:
-                told.append(remote.transfers(entry.remote, observer.numbers.of))
-            told += output
-            if observer.kept.ids:
-                observer.kept.settle()
+                told = (remote.transfers(entry.remote, self.observer.numbers.of), *told)
+            self.observer.kept.settle()
         elif isinstance(entry, Arrival):
-            told.append(observer.add(entry))
+            told = (self.observer.add(entry),)
         else:
-            told.append(self.outcomes.drafts(entry))
+            told = (self.outcomes.drafts(entry),)
+        self.observer.backlog.put(told)
 
     def _step(self, seen: Seen) -> dict[str, Any]:
         record = self._alike.schedule(seen)
