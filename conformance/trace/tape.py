@@ -104,11 +104,16 @@ class Tape(PassedOn):
             "max_tokens": request.max_tokens,
             "min_tokens": request.min_tokens,
             "priority": request.priority,
-            "arrival": request.arrival if self.by_priority else UNSET,
-            "tie": self.ties[request.id] if self.by_priority else UNSET,
+            **self.place(request),
             "skip_reading_prefix_cache": bool(request.skip_cache_read),
             **self.waits(request),
         }
+
+    def place(self, request: NewRequest) -> Fields:
+        """What is told of its place among others of its priority, where that counts."""
+        if not self.by_priority:
+            return {}
+        return {"arrival": request.arrival, "tie": self.ties[request.id]}
 
     def waits(self, request: NewRequest) -> Fields:
         """What is told of what it may have to wait for."""

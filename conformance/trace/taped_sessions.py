@@ -65,6 +65,7 @@ class TapedSessions:
             prompt=len(sent.prompt),
             max_tokens=sent.max_tokens,
             min_tokens=sent.min_tokens,
+            **self.tape.place(sent),
             features=[name for name, yes in brings.items() if yes],
             taken=self.take(sent) if waited and self.is_alive(id) else None,
         )
@@ -85,6 +86,7 @@ class TapedSessions:
             stop=sent.stop,
             eos=sent.eos,
             min_tokens=sent.min_tokens,
+            arrival=sent.arrival,
             max_tokens=sent.max_tokens if limits else before.max_tokens,
         )
         filled = tape.fill(id)
