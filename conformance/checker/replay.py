@@ -154,6 +154,7 @@ class Replay:
                 self._chunk(record)
             case SessionEnd():
                 self.compare(sessions.take_end(self.k, self.s, record))
+                remote.end_abort(self.k)
             case State():
                 self._state(record)
             case Passed():
@@ -243,6 +244,7 @@ class Replay:
         if missing := tuple(sessions.unknown(self.k, record)):
             raise NotRecorded(*(f"{why} of request {record.id}" for why in missing))
         self.compare(sessions.take_chunk(self.k, self.s, record))
+        remote.end_abort(self.k)
 
     def _awaits(self, r: int) -> bool:
         """Whether an entry in flight is of an owner of that number who is not known."""

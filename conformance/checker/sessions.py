@@ -86,8 +86,8 @@ def _sent(chunk: Chunk | QueuedChunk) -> Sent:
 
 def why_not(config: TraceConfig, semantics: Semantics) -> str | None:
     """Why sessions cannot be judged beside these; None if they can."""
-    if config.connector is not UNSET:
-        return "a session beside a KV connector,"
+    if config.connector is not UNSET and config.groups:
+        return "a session with layers of which some see a part of the past, beside a KV connector,"
     if semantics.resumes_await_output or semantics.freed_unhashed_first:
         return f"the feature {RESUMABLE} in lines after vllm-0.22.1"
     return None

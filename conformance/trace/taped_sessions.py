@@ -39,8 +39,8 @@ class TapedSessions:
         self.waiting.discard(id)
 
     def is_alive(self, id: str) -> bool:
-        """Whether there is a session of that id."""
-        return id in self.queues and self.tape.num_tokens(id) is not None
+        """Whether there is a session of that id, and not only its blocks."""
+        return id in self.queues and self.tape.has(id)
 
     def prompt(self, request: NewRequest) -> int:
         """The prompt tokens of a request."""
