@@ -206,6 +206,7 @@ class Recorded(RecordEnv):
             raise NotRecorded(f"the chain numbers of request {add.id}")
         if unruled := unruled_prompt(self.config, add.prompt):
             raise NotRecorded(f"what becomes of {unruled}, as request {add.id} has")
+        self.talk.forget(add.id)  # an earlier owner of the number may be reported yet
         self.requests[add.id] = facts.Request(
             id=(0.0 if add.tie is UNSET else add.tie, add.id),
             prompt_len=add.prompt,
