@@ -4,7 +4,7 @@ from typing import Any
 
 from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.errors import OutOfScope
-from nullblock.conformance.places import moves_past_others
+from nullblock.conformance.unruled import moves_past_others
 from nullblock.spec import facts
 from nullblock.spec.fields import CONTINUE
 from nullblock.spec.waiting import is_skipped

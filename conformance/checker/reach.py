@@ -53,10 +53,6 @@ def why_not(header: Header, semantics: Semantics, feature: str) -> str | None:
         return f"the feature {feature}"
     if feature == RESUMABLE:
         return sessions.why_not(config, semantics)
-    if feature in ("multimodal", "kv_transfer"):
-        return None
-    if config.num_spec_tokens:
-        return "a grammar beside speculative decoding,"
     return None
 
 

@@ -21,6 +21,7 @@ from nullblock.conformance.trace.records import (
     RequestState,
     Transfers,
 )
+from nullblock.conformance.unruled import counts_on_lost
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
 from nullblock.spec.fields import KEPT, LOAD, PARTLY, REMOTE, RUNNING, SEND, UNBORN, WAIT_PHASE
@@ -141,8 +142,18 @@ def answered(k: Recorded, record: Matched) -> None:
     connector is configured.
     """
     connected = _connected(k)
-    connected.answers = {answer.id: answer for answer in record.answers}
-    connected.whom = [answer.id for answer in record.answers]
+    connected.answers = {}
+    for answer in record.answers:
+        before = connected.answers.setdefault(answer.id, answer)
+        if _said(before) != _said(answer):
+            raise NotRecorded(f"which of several answers about request {answer.id} counts")
+        connected.answers[answer.id] = answer
+    connected.whom = list(connected.answers)
+
+
+def _said(answer: Answer) -> tuple[int, int | None, bool]:
+    """What the connector said, whatever came of it: who is tried twice is asked twice."""
+    return answer.local, answer.tokens, answer.over_steps
 
 
 def reported(k: Recorded, record: Transfers, block_ids: str) -> None:
@@ -232,7 +243,11 @@ def begin_update(k: Recorded, s: Any, names: Names) -> None:
     k.lost = []
     if k.report.invalid:
         blocks = [ours for b in k.report.invalid if (ours := names.ours(b))]
-        report_failed(s, [b for b in blocks if 1 <= b <= k.usable])
+        blocks = [b for b in blocks if 1 <= b <= k.usable]
+        if k.sessions and (r := counts_on_lost(s, blocks)) is not None:
+            what = f"the waiting session {r}, which counts on blocks that were not loaded"
+            raise NotRecorded(f"what becomes of {what}")
+        report_failed(s, blocks)
 
 
 def end_update(k: Recorded, s: Any) -> Iterator[Mismatch]:

@@ -8,7 +8,6 @@ from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.unknown import NotRecorded
-from nullblock.conformance.places import moves_past_others
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Chunk,
@@ -19,6 +18,7 @@ from nullblock.conformance.trace.records import (
     Turn,
 )
 from nullblock.conformance.trace.sessions import RESUMABLE, QueuedChunk, SessionState
+from nullblock.conformance.unruled import moves_past_others
 from nullblock.spec.fields import INPUT, STOPPED_BY_ID, WAITING
 from nullblock.spec.machine import sessions
 from nullblock.spec.names import BLOCKED

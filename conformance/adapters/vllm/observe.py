@@ -89,6 +89,8 @@ class Observer:
         """Of each live request, what its ``add`` told besides its chain."""
         self.unusual = False
         """Whether some request had a feature: it may have an end that is none."""
+        self.grammars = False
+        """Whether some request has a grammar, which may refuse drafts."""
         self.sessions = False
         """Whether some request may get more input: that fills blocks, too."""
         self.talk = Talk()

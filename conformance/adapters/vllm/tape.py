@@ -293,8 +293,10 @@ class Tape:
         to be taken in.
         """
         self.catch_up()
-        record = {"ev": "error", "during": during, "type": type(error).__name__}
-        self.write(*self.observer.with_call(sampled), record)
+        told = self.observer.with_call(sampled)
+        if during == "schedule" and (found := self._look.compiled()):
+            told = [self.teller.compiled(found), *told]
+        self.write(*told, {"ev": "error", "during": during, "type": type(error).__name__})
         self.stop()
 
     def safely(self, method: Callable[..., Any], *args: Any) -> Any:
