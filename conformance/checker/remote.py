@@ -26,7 +26,7 @@ from nullblock.spec import facts
 from nullblock.spec.concrete import State
 from nullblock.spec.fields import KEPT, LOAD, PARTLY, REMOTE, RUNNING, SEND, UNBORN, WAIT_PHASE
 from nullblock.spec.machine.remote import received, report_failed, sent
-from nullblock.spec.remote import ends_all
+from nullblock.spec.remote import ends_all, is_offered_nothing
 from nullblock.spec.sizes import hit_tokens
 from nullblock.spec.state import live
 from nullblock.spec.waiting import has_no_place, lacks
@@ -225,7 +225,8 @@ def _load(k: "WithRemote", r: int, answer: Answer, same: Any) -> Iterator[Mismat
     """Whether a load begins, and where to."""
     s: Any = k.state
     waits = s.awaits[r] == REMOTE
-    begins = bool(answer.tokens) and (waits or s.stage[r] == RUNNING)
+    asked = bool(answer.tokens) and not is_offered_nothing(s, r)
+    begins = asked and (waits or s.stage[r] == RUNNING)
     if begins != answer.begins:
         rule = "REMOTE-12" if answer.over_steps else "WAIT-9"
         yield Mismatch(rule, f"the load of request {r} begins", begins, answer.begins, r)

@@ -148,11 +148,11 @@ class Outcomes:
         backlog, chains, talk = self.observer.backlog, self.observer.chains, self.observer.talk
         backlog.settle()
         for filling in fillings:
-            full = len(filling.hashes)
+            hashes = filling.hashes
             if filling.alive:
-                filling.hashes = filling.request.block_hashes
-                full = talk.known(filling.request.request_id, len(filling.hashes))
-            new = filling.hashes[filling.known : full]
+                filling.hashes = hashes = filling.request.block_hashes
+                hashes = talk.hashes(filling.request.request_id) or hashes
+            new = hashes[filling.known :]
             if new:
                 filling.known += len(new)
                 told += zip(repeat(filling.number), chains.each(new))
