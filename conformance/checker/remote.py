@@ -142,13 +142,12 @@ def answered(k: Recorded, record: Matched) -> None:
     connector is configured.
     """
     connected = _connected(k)
-    connected.answers = {}
+    connected.answers, connected.whom = {}, []
     for answer in record.answers:
-        before = connected.answers.setdefault(answer.id, answer)
-        if _said(before) != _said(answer):
-            raise NotRecorded(f"which of several answers about request {answer.id} counts")
+        before = connected.answers.get(answer.id)
+        if before is None or _said(before) != _said(answer):
+            connected.whom.append(answer.id)
         connected.answers[answer.id] = answer
-    connected.whom = list(connected.answers)
 
 
 def _said(answer: Answer) -> tuple[int, int | None, bool]:
@@ -243,7 +242,8 @@ def begin_update(k: Recorded, s: Any, names: Names) -> None:
         return
     k.lost = []
     if k.report.invalid:
-        blocks = [ours for b in k.report.invalid if (ours := names.ours(b))]
+        # As a set of numbers is iterated, in which they come.
+        blocks = [ours for b in set(k.report.invalid) if (ours := names.ours(b))]
         blocks = [b for b in blocks if 1 <= b <= k.usable]
         if k.sessions and (r := counts_on_lost(s, blocks)) is not None:
             what = f"the waiting session {r}, which counts on blocks that were not loaded"

@@ -244,6 +244,7 @@ def _traces() -> dict[str, bytes]:
         "a gate ahead": trace_of(GATE_AHEAD, semantics="vllm-0.32.0"),
         **{name: trace_of(scenarios()[name]) for name in FEATURES},
         "turns": trace_of(scenarios()["sessions"], semantics="normative"),
+        "turns by priority": trace_of(scenarios()["sessions-by-priority"]),
         "chunks": trace_of(seeing_a_part({"type": "chunked_local", "chunk": 9})),
         "window": trace_of(seeing_a_part({"type": "sliding_window", "sliding_window": 6})),
     }
@@ -272,6 +273,7 @@ def midway() -> dict[str, Lines]:
     found |= {name: begun_later(KEPT / f"{name}.jsonl", 0) for name in FEATURES}
     found["queued end"] = begun_later(KEPT / "queued-end.jsonl", 0)
     found["stop id"] = begun_later(KEPT / "sessions.jsonl", 5)
+    found["chunks by priority"] = begun_later(KEPT / "sessions-by-priority.jsonl", 0)
     return found
 
 

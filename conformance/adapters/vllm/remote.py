@@ -97,7 +97,7 @@ class Answers:
                 told[name] = ids
         invalid = getattr(report, "invalid_block_ids", None)
         if invalid:
-            told["invalid"] = list(invalid)  # in the order of that set, too
+            told["invalid"] = sorted(invalid)
         if order:
             told["failed"] = order
         return told or None
