@@ -75,7 +75,7 @@ TABLE: dict[str, Expected] = {
     "header.config.encoder.encoder_cache_size": INPUT,
     "header.config.encoder.disable_chunked_mm_input": INPUT,
     "header.config.connector.failure_policy": INPUT,
-    "header.config.connector.loads_beside_steps": Unobserved("only lines after vllm-0.22.1 ask"),
+    "header.config.connector.loads_beside_steps": INPUT,
     "header.config.pipeline_parallel_size": Unobserved("steps in flight show by themselves"),
     "header.data_parallel_rank": NOTES,
     "header.observed.add": Unsaid(),
