@@ -4,6 +4,7 @@ from typing import Any
 
 from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.unruled import moves_past_others
 from nullblock.spec import facts
 from nullblock.spec.fields import CONTINUE
 from nullblock.spec.waiting import is_skipped
@@ -40,16 +41,10 @@ def check_session(config: facts.Config, request: NewRequest) -> None:
 
 def check_place(s: Any, r: str, arrival: float) -> None:
     """Raise OutOfScope where a session that stands in the skipped queue takes a chunk, under
-    PRIORITY, whose arrival moves it past others there: vLLM changes the arrival of a request
-    inside a heap, and leaves the heap as it is. While the order of those that stand there is the
-    same, so is whatever a heap does.
+    PRIORITY, whose arrival moves it past others there.
     """
-    if not s.k.priority:
-        return
     before = s.k.order(r)
-    after = (before[0], arrival, before[2])
-    others = (s.k.order(q) for q in s.skip if s.skip[q] and q != r)
-    if any((other < before) != (other < after) for other in others):
+    if moves_past_others(s, r, (before[0], arrival, before[2])):
         raise OutOfScope(
             f"a chunk of {r!r} that moves it past others in the skipped queue is out of scope "
             "under PRIORITY",

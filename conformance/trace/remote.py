@@ -17,6 +17,9 @@ class Connector(Piece, frozen=True, kw_only=True):
 
     failure_policy: Literal["recompute", "fail"]
     """What becomes of requests whose blocks were not loaded: they compute them, or end."""
+    loads_beside_steps: bool = False
+    """It loads, and several steps may be in flight meanwhile: in lines after vllm-0.22.1 blocks
+    that are given up are then free when the steps that compute with them have come back."""
 
 
 class Answer(Piece, frozen=True, kw_only=True):

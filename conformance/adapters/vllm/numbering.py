@@ -140,6 +140,11 @@ class ChainNumbers:
         self._extend(runs, hashes[many:])
         return runs
 
+    def changed(self, id: str, first: int) -> None:
+        """From that block on a live request has other hashes than it had."""
+        if id in self._live and first < self._live[id][1]:
+            self._live[id] = ([], 0, self._live[id][2])
+
     def _extend(self, runs: list[Run], hashes: Iterable[bytes]) -> None:
         for number in self.each(hashes):
             _append(runs, number)
@@ -211,7 +216,9 @@ class ChainNumbers:
 
 
 class Ties:
-    """Numbers that order requests of one priority and arrival as their ids do."""
+    """Numbers that order requests of one priority and arrival as their ids do. A session may have
+    several chunks of one arrival, with one number.
+    """
 
     def __init__(self) -> None:
         self._classes: dict[tuple[int, float], list[tuple[str, float]]] = {}
@@ -220,6 +227,9 @@ class Ties:
         """The place of a request among those alive; None if there is no number left for it."""
         members = self._classes.setdefault(key, [])
         at = bisect(members, (id,))
+        if at < len(members) and members[at][0] == id:
+            members.insert(at, members[at])
+            return members[at][1]
         before = members[at - 1][1] if at else None
         after = members[at][1] if at < len(members) else None
         match before, after:
@@ -237,11 +247,12 @@ class Ties:
         return tie
 
     def remove(self, key: tuple[int, float], id: str) -> None:
-        """A request ends."""
-        members = [member for member in self._classes.get(key, ()) if member[0] != id]
-        if members:
-            self._classes[key] = members
-        else:
+        """A request ends, or has a new arrival."""
+        members = self._classes.get(key, [])
+        at = bisect(members, (id,))
+        if at < len(members) and members[at][0] == id:
+            del members[at]
+        if not members:
             self._classes.pop(key, None)
 
 

@@ -89,6 +89,8 @@ class Observer:
         """Of each live request, what its ``add`` told besides its chain."""
         self.unusual = False
         """Whether some request had a feature: it may have an end that is none."""
+        self.grammars = False
+        """Whether some request has a grammar, which may refuse drafts."""
         self.sessions = False
         """Whether some request may get more input: that fills blocks, too."""
         self.talk = Talk()
@@ -136,15 +138,7 @@ class Observer:
         if request.priority:
             facts["priority"] = request.priority
         features += clamped(facts)
-        if self.by_priority:
-            if self.first_arrival is None:
-                self.first_arrival = request.arrival_time
-            facts["arrival"] = float(request.arrival_time - self.first_arrival)
-            tie = self.ties.add((facts.get("priority", 0), facts["arrival"]), request.request_id)
-            if tie is None:
-                features.append("order_of_equals")
-            elif tie:
-                facts["tie"] = tie
+        facts |= self.place(request.request_id, facts, request.arrival_time, features)
         if self.adapters is not None and request.lora_request is not None:
             adapter = request.lora_request.lora_int_id
             facts["adapter"] = self.adapters.add(request.request_id, adapter)
@@ -160,6 +154,34 @@ class Observer:
         if self.names:
             facts["name"] = request.request_id
         return facts
+
+    def place(self, id: str, facts: Fields, arrival_time: float, features: list[str]) -> Fields:
+        """The arrival of a request with these facts, or of a chunk of one, where that counts, and
+        its tie.
+        """
+        if not self.by_priority:
+            return {}
+        if self.first_arrival is None:
+            self.first_arrival = arrival_time
+        arrival = float(arrival_time - self.first_arrival)
+        tie = self.ties.add((facts.get("priority", 0), arrival), id)
+        if tie is None:
+            features.append("order_of_equals")
+        return {"arrival": arrival} | ({"tie": tie} if tie else {})
+
+    def leave(self, id: str, facts: Fields, places: Iterable[Fields]) -> None:
+        """A request with these facts, or a chunk of one, has these places no more."""
+        for place in places if self.by_priority else ():
+            self.ties.remove((facts.get("priority", 0), place["arrival"]), id)
+
+    def keeps_hashes(self, session: Any) -> int:
+        """How many blocks of a session keep their hashes when it takes a chunk. Before 0.32.0 all
+        that have one; since then those of which every token is kept.
+        """
+        many = len(session.block_hashes)
+        if not hasattr(self.scheduler, "kv_holding_waiting"):
+            return many
+        return int(min(many, session.num_computed_tokens // self.pool.hash_block_size))
 
     def watch(self, parameters: Any) -> None:
         """Somebody samples with these parameters from now on, or later."""
@@ -184,9 +206,9 @@ class Observer:
             self.items.remove(id)
         if self.answers is None or not self.kept.ended(id):
             self.chains.remove(id)
+        if facts is not None:
+            self.leave(id, facts, [facts, *self.talk.places.get(id, ())])
         self.talk.forget(id)
-        if facts is not None and self.by_priority:
-            self.ties.remove((facts.get("priority", 0), facts["arrival"]), id)
 
     def _let_go(self, id: str) -> None:
         """The blocks of a request that has ended are kept no longer."""

@@ -116,7 +116,7 @@ def _request(observer: Observer, request: Any, managers: Any) -> Fields:
     if None not in cached:
         fields["num_cached"] = cached
     if request.resumable:
-        fields["session"] = sessions.state(request)
+        fields["session"] = sessions.state(observer, request)
     return fields
 
 
@@ -151,7 +151,9 @@ def _in_flight(observer: Observer, step: Step) -> Fields:
 
 def _skipped(observer: Observer) -> Fields:
     """Who stands in the skipped queue, where somebody does."""
-    queue = getattr(observer.scheduler, "skipped_waiting", ())
+    queue: Any = ()
+    for name in ("skipped_waiting", "kv_holding_waiting"):  # the latter since 0.32.0
+        queue = getattr(observer.scheduler, name, queue)
     skipped = [observer.numbers.of[r.request_id] for r in queue]
     return {"skipped": skipped} if skipped else {}
 
