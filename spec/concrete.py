@@ -318,6 +318,12 @@ class Env(Collections, Grouped, Prompts):
         """
         raise NotImplementedError
 
+    def says_nothing(self, s: State, r: Any) -> bool:
+        """Whether the entry that is settled, which owes r a token, returns without any: never,
+        where a subclass does not say otherwise.
+        """
+        return False
+
     def proposed(self, s: State, r: Any) -> int:
         """How many drafts are proposed for r as soon as its tokens have come: none, where a
         subclass does not say otherwise.

@@ -224,6 +224,9 @@ class Tokens(IndexedEnv):
         self.told_drafts.verified(r, s.ndraft[s.cur], count)  # type: ignore[attr-defined]
         return count
 
+    def says_nothing(self, s: State, r: Any) -> bool:
+        return not self.incoming[r]
+
     def last_token(self, s: State, r: Any) -> int:
         token, added = self.content[r][-1], self.added[r]
         if self.played.rejects(s, r):

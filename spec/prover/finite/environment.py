@@ -279,6 +279,12 @@ class FiniteEnv(OneGroup):
         """How many drafts the model agrees with: any of those there are."""
         return self._up_to("accepted", s.ndraft[s.cur])
 
+    def says_nothing(self, s: Any, r: Term) -> Term:
+        """Whether a step returns without r's token: as it may be, where order does not matter."""
+        n, limit = self.const("silent", "I")
+        Engines.prover.assume(limit)
+        return both(neg(self.in_order), n == 1)
+
     def proposed(self, s: Any, r: Term) -> Term:
         """How many drafts are proposed: any number that there may be."""
         return self._up_to("proposed", self.num_spec)
