@@ -67,6 +67,8 @@ class Env(Collections, Grouped, Prompts):
     NULL = 0
     ROOT: Any = ()
     concrete = True
+    silences = False
+    """Whether a step may return without a token that it owes."""
 
     def __init__(self, config: Config, checks: bool = False) -> None:
         Grouped.__init__(self, config)

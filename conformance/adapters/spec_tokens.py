@@ -36,6 +36,8 @@ class Tokens(IndexedEnv):
     a number: an ideal hash.
     """
 
+    silences = True
+
     def __init__(
         self,
         config: facts.Config,

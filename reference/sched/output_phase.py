@@ -128,7 +128,8 @@ class OutputPhase(StructuredOutput, Drafts):
         """
         requests = self.requests
         counts_placeholders = self._counts_placeholders
-        owed = scheduler_output.owed_req_ids = set() if self.semantics.silence_starts_over else None
+        owed: set[str] | None = set() if self.semantics.silence_starts_over else None
+        scheduler_output.owed_req_ids = owed
         for request_id, num_tokens in scheduler_output.num_scheduled_tokens.items():
             request = requests[request_id]
             request.num_computed_tokens += num_tokens

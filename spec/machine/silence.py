@@ -3,16 +3,18 @@
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.kernel import State, Value, both, either
 from nullblock.spec.machine.blocks import free, withdraw
-from nullblock.spec.machine.encoder import let_inputs_go
+from nullblock.spec.machine.encoder import let_inputs_go, let_passed_go
 from nullblock.spec.rules.queues import requeue
 from nullblock.spec.rules.silence import get_nothing, start_anew
 from nullblock.spec.state import index_of
 
 
-def gets_nothing(s: State, r: Value) -> Value:
+def returns_without(s: State, r: Value) -> Value:
     """Whether the output at hand, which owes r a token, has none, and that says anything: one
     that was to be dropped is dropped, in vllm-0.22.1 it stays to be.
     """
+    if not s.k.silences:
+        return False
     matters = either(not s.k.sem.silence_starts_over, s.drop[r] == 0)
     return both(s.k.says_nothing(s, r), matters)
 
@@ -26,4 +28,5 @@ def go_without(s: State, r: Value) -> None:
         free(s, r)
         requeue(s, r)
     else:
+        let_passed_go(s, r)
         get_nothing(s, r)

@@ -10,7 +10,7 @@ from nullblock.spec.machine.events import abort
 from nullblock.spec.machine.output import ends_told
 from nullblock.spec.machine.remote import part, take_due_back
 from nullblock.spec.machine.sessions import end_turn, leave_with_blocks, refuse_next
-from nullblock.spec.machine.silence import gets_nothing, go_without
+from nullblock.spec.machine.silence import go_without, returns_without
 from nullblock.spec.pooling import pools
 from nullblock.spec.remote import anybody_lost, next_lost
 from nullblock.spec.rules.clients import tell_ends
@@ -37,7 +37,7 @@ UPDATE_LOOP = (
     | MOVED
     | DRAFTS_LOOP
     | {"ntok", "comp", "ph", "drop", "base", "cur", "finished", "ends", "open", "taker"}
-    | {"due", "prev"}
+    | {"prev"}
 )
 
 
@@ -76,10 +76,8 @@ def settle(s: State, r: Value) -> None:
         s.k.note(s, r, check_stop(s, r))
         let_stopped_go(s, r)
         return
-    if gets_nothing(s, r):
+    if returns_without(s, r):
         go_without(s, r)
-        let_passed_go(s, r)
-        pass_over(s)
         return
     if s.drop[r] > 0:
         verify_anyhow(s, r)

@@ -77,6 +77,8 @@ class SymbolicEnv(OneGroup):
     """No request wants a vector; those that do are searched, not proved."""
     connector = False
     """There is no KV connector; requests whose KV is loaded are searched, not proved."""
+    silences = False
+    """No step returns without a token that it owes; those that do are searched, not proved."""
     drafts = True
     """Drafts may come."""
     skips = True
@@ -216,10 +218,6 @@ class SymbolicEnv(OneGroup):
     def accepted(self, s: Any, r: Term) -> Term:
         """How many drafts the model agrees with: any of those there are."""
         return self._up_to("accepted", s.ndraft[s.cur])
-
-    def says_nothing(self, s: Any, r: Term) -> Term:
-        """Whether a step returns without r's token: as it may be, where order does not matter."""
-        return both(neg(self.in_order), self.const("silent", BOOL))
 
     def proposed(self, s: Any, r: Term) -> Term:
         """How many drafts are proposed: any number that there may be."""

@@ -1,16 +1,22 @@
 """A step that returns without the token that it owes a request."""
 
-from nullblock.spec.fields import BACK, CHUNK, RUNNING, UPDATE
+from nullblock.spec.encoder import has_let_go
+from nullblock.spec.fields import BACK, RUNNING, UPDATE
 from nullblock.spec.flight import counts_outputs, owes_token
-from nullblock.spec.kernel import State, Value, both, neg, require, rule
+from nullblock.spec.kernel import State, Value, both, require, rule
 from nullblock.spec.rules.drafts import drop_drafts
+from nullblock.spec.rules.later import land
+from nullblock.spec.rules.loads import arrive
 from nullblock.spec.rules.queues import leave_running
 
 
-def _owe_nothing(s: State, r: Value) -> None:
-    """The entry at hand owes r nothing any more; what else is in flight for r will be dropped."""
-    s.due[s.cur] = CHUNK
+def _settle_nothing(s: State, r: Value) -> None:
+    """The entry at hand is settled, and owes r nothing; what else is in flight for r will be
+    dropped.
+    """
+    land(s)
     s.ndraft[s.cur] = 0
+    s.cur += 1
     if s.k.sem.silence_starts_over:
         if counts_outputs(s):
             s.base[r] += 1
@@ -33,10 +39,14 @@ def get_nothing(s: State, r: Value) -> None:
     require(s.cur < s.upto, "a request of the step is left")
     require(r == s.frame[s.cur], "it is the next one")
     require(owes_token(s, s.cur), "it is owed a token")
+    require(s.k.silences, "which the step may lack")
+    if s.k.encodes:
+        require(has_let_go(s, r), "it refers to no item that it has passed")
     if s.k.sem.silence_starts_over:
         require(s.drop[r] == 0, "which is not to be dropped")
         require(s.stage[r] != RUNNING, "it does not run")
-    _owe_nothing(s, r)
+    arrive(s)
+    _settle_nothing(s, r)
 
 
 @rule("UPD-61", "I")
@@ -56,8 +66,8 @@ def start_anew(s: State, i: Value) -> None:
     require(owes_token(s, s.cur), "it is owed a token")
     require(s.drop[s.run[i]] == 0, "which is not to be dropped")
     require(s.k.sem.silence_starts_over, "it starts over")
-    require(neg(s.k.in_order), "who started over may stand behind later ones")
+    require(s.k.silences, "the step may lack it")
     r = s.run[i]
-    _owe_nothing(s, r)
+    _settle_nothing(s, r)
     s.prev = s.k.remove(s.prev, r)
     leave_running(s, i, BACK)

@@ -63,7 +63,7 @@ class FiniteEnv(OneGroup):
     checks = True
     drafts = skips = True
     keeps_embeddings = encoder_decoder = False
-    windowed = encodes = sessions = wants_vectors = tells_ends = connector = False
+    windowed = encodes = sessions = wants_vectors = tells_ends = connector = silences = False
     max_loras = 0
     NOHASH, ROOT = z3.BitVecVal(-1, BITS), z3.BitVecVal(0, BITS)
 
@@ -278,12 +278,6 @@ class FiniteEnv(OneGroup):
     def accepted(self, s: Any, r: Term) -> Term:
         """How many drafts the model agrees with: any of those there are."""
         return self._up_to("accepted", s.ndraft[s.cur])
-
-    def says_nothing(self, s: Any, r: Term) -> Term:
-        """Whether a step returns without r's token: as it may be, where order does not matter."""
-        n, limit = self.const("silent", "I")
-        Engines.prover.assume(limit)
-        return both(neg(self.in_order), n == 1)
 
     def proposed(self, s: Any, r: Term) -> Term:
         """How many drafts are proposed: any number that there may be."""
