@@ -320,7 +320,7 @@ class ModelEnv(Env):
         output: int = num_output(s, r)
         return min(drafts, t.misses - 1 - output % t.misses)
 
-    def says_nothing(self, s: Any, r: Any) -> bool:
+    def says_nothing(self, s: Any, r: Any) -> Any:
         """Whether the model samples nothing for the entry that is settled."""
         t = self.templates[r]
         if t.silent_at is None:

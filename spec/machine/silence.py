@@ -1,6 +1,7 @@
 """What becomes of a request whose step returns without the token that it owes."""
 
 from nullblock.spec.fields import RUNNING
+from nullblock.spec.flight import is_silent
 from nullblock.spec.kernel import State, Value, both, either
 from nullblock.spec.machine.blocks import free, withdraw
 from nullblock.spec.machine.encoder import let_inputs_go, let_passed_go
@@ -13,10 +14,8 @@ def returns_without(s: State, r: Value) -> Value:
     """Whether the output at hand, which owes r a token, has none, and that says anything: one
     that was to be dropped is dropped, in vllm-0.22.1 it stays to be.
     """
-    if not s.k.silences:
-        return False
     matters = either(not s.k.sem.silence_starts_over, s.drop[r] == 0)
-    return both(s.k.says_nothing(s, r), matters)
+    return both(is_silent(s, r), matters)
 
 
 def go_without(s: State, r: Value) -> None:
