@@ -67,6 +67,8 @@ class Env(Collections, Grouped, Prompts):
     NULL = 0
     ROOT: Any = ()
     concrete = True
+    silences = False
+    """Whether a step may return without a token that it owes."""
 
     def __init__(self, config: Config, checks: bool = False) -> None:
         Grouped.__init__(self, config)
@@ -317,6 +319,12 @@ class Env(Collections, Grouped, Prompts):
         subclass.
         """
         raise NotImplementedError
+
+    def says_nothing(self, s: State, r: Any) -> Any:
+        """Whether the entry that is settled, which owes r a token, returns without any: never,
+        where a subclass does not say otherwise.
+        """
+        return False
 
     def proposed(self, s: State, r: Any) -> int:
         """How many drafts are proposed for r as soon as its tokens have come: none, where a

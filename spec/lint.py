@@ -52,6 +52,7 @@ MACHINE = (
     "machine/cross.py",
     "machine/loaded.py",
     "machine/reclaim.py",
+    "machine/silence.py",
 )
 RULES = (
     *("rules/pool.py", "rules/lookup.py", "rules/queues.py", "rules/steps.py", "rules/later.py"),
@@ -62,6 +63,7 @@ RULES = (
     "rules/loaded.py",
     "rules/deferred.py",
     "rules/reclaim.py",
+    "rules/silence.py",
 )
 PARTS = (
     "rules/queues.py",

@@ -15,7 +15,7 @@ from nullblock.spec.kernel import Disabled
 from nullblock.spec.profiles import Semantics
 
 FEATURES = CORE_FEATURES | {
-    *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes),
+    *(Feature.drafts, Feature.silence, Feature.windows, Feature.hybrid, Feature.block_sizes),
     *(Feature.mamba, Feature.aligned_mamba, Feature.sinks),
     *(Feature.cross_attention, Feature.encoder_decoder),
     *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),

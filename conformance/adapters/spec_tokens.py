@@ -36,6 +36,8 @@ class Tokens(IndexedEnv):
     a number: an ideal hash.
     """
 
+    silences = True
+
     def __init__(
         self,
         config: facts.Config,
@@ -223,6 +225,9 @@ class Tokens(IndexedEnv):
         count = len(self.incoming[r]) - 1
         self.told_drafts.verified(r, s.ndraft[s.cur], count)  # type: ignore[attr-defined]
         return count
+
+    def says_nothing(self, s: State, r: Any) -> bool:
+        return not self.incoming[r]
 
     def last_token(self, s: State, r: Any) -> int:
         token, added = self.content[r][-1], self.added[r]

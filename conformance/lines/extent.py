@@ -7,7 +7,7 @@ from nullblock.conformance.scenario_format import Config
 from nullblock.spec.profiles import Semantics
 
 FOLLOWED = CORE_FEATURES | {
-    *(Feature.drafts, Feature.lora_cap, Feature.structured_output),
+    *(Feature.drafts, Feature.silence, Feature.lora_cap, Feature.structured_output),
     *(Feature.encoder_inputs, Feature.windows, Feature.hybrid, Feature.block_sizes),
     *(Feature.v2_model_runner, Feature.counts, Feature.clients),
     *(Feature.prompt_embeds, Feature.pooling, Feature.streaming, Feature.kv_connector),

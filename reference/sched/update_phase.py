@@ -48,6 +48,7 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         sampled_token_ids = model_runner_output.sampled_token_ids
         pooler_output = model_runner_output.pooler_output
         req_id_to_index = model_runner_output.req_id_to_index
+        owed = scheduler_output.owed_req_ids or ()
         outputs: defaultdict[int, list[EngineCoreOutput]] = defaultdict(list)
         self._report_rejected(outputs)
         stopped_running: set[Request] = set()
@@ -70,9 +71,11 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 self._reject_drafts(
                     request, len(drafts[request_id]), len(token_ids), scheduler_output, is_stale
                 )
+            pooled = pooler_output[index] if pooler_output else None
+            if not token_ids and pooled is None and request_id in owed:
+                self._go_without(request, len(drafts.get(request_id, ())))
             if request.mm_features:
                 self._free_encoder_inputs(request)
-            pooled = pooler_output[index] if pooler_output else None
             if not token_ids and pooled is None:
                 continue
             was_running, stopped = request.status == RequestStatus.RUNNING, False
@@ -125,6 +128,24 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
             if request.num_earlier_outputs:
                 request.num_earlier_outputs -= 1
         return new_token_ids, stopped
+
+    def _go_without(self, request: Request, num_drafts: int) -> None:
+        """A step returned without a request's token: it starts over, and what else is in flight
+        for it, computed behind a token that nobody knows, is dropped.
+
+        Not so in vLLM, where all of it stays counted (upstream issue 42722).
+        """
+        if request.async_tokens_to_discard > 0:
+            request.async_tokens_to_discard -= 1
+            return
+        if self._counts_placeholders:
+            request.num_output_placeholders -= 1 + num_drafts
+            request.num_draft_placeholders -= num_drafts
+            request.discard_outputs_in_flight()
+        if request.status == RequestStatus.RUNNING:
+            self.running.remove(request)
+            self.prev_step_scheduled_req_ids.discard(request.request_id)
+            self._preempt_request(request, time.monotonic(), drop_stale_output=True)
 
     def _report_rejected(self, outputs: dict[int, list[EngineCoreOutput]]) -> None:
         """Tell the clients of requests that were refused on arrival."""

@@ -129,10 +129,14 @@ def _drafts(scope: Scope) -> dict[str, Any]:
         return {}
     if misses not in ({None}, {1}) or any(t.proposes is not None for t in scope.templates):
         raise ValueError(f"a scenario cannot say of scope {scope.name} which drafts are right")
+    silent = {t.silent_at for t in scope.templates}
+    if silent not in ({None}, {1}):
+        raise ValueError(f"a scenario cannot say of scope {scope.name} what is not said")
+    accept = [None] if silent == {1} else "none" if misses == {1} else "all"
     return {
         "num_spec_tokens": c.num_spec_tokens,
         "spec_method": c.spec_method,
-        "accept": "none" if misses == {1} else "all",
+        "accept": accept,
     }
 
 
