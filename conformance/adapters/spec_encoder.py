@@ -48,8 +48,6 @@ class Items:
             if item.offset < end:
                 raise refused("a request whose encoder inputs overlap, or are not in order,")
             end = item.offset + item.length
-            if not item.length or end > len(request.prompt):
-                raise refused("an encoder input without tokens, or beyond its prompt,")
             found.append(self._item(item))
         return tuple(found)
 
