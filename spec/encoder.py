@@ -69,9 +69,15 @@ def is_planned_already(s: State) -> Value:
     if s.k.encoder_decoder:
         return False
     n = looked_at(s)
-    return neg(
+    computed = neg(
         s.k.forall("I", lambda i: s.k.item(s.planner, s.plan[i]) != n, span=lambda: (0, s.nplan))
     )
+    if not s.k.loads_items:
+        return computed
+    loaded = neg(
+        s.k.forall("I", lambda i: s.k.item(s.planner, s.loads[i]) != n, span=lambda: (0, s.nload))
+    )
+    return either(computed, loaded)
 
 
 def is_kept(s: State) -> Value:
@@ -98,9 +104,24 @@ def is_found(s: State) -> Value:
     return both(is_kept(s), neg(must_be_whole(s)))
 
 
+@clause("ENC-18")
+def to_compute(s: State) -> Value:
+    """What is loaded takes none of the embeddings that a step may compute; but an item that the
+    step could not compute as well is not loaded either.
+
+    Source: Scheduler._try_schedule_encoder_inputs: can_allocate comes before has_cache_item.
+    """
+    return s.pcost - s.pload if s.k.loads_items else s.pcost
+
+
+def is_loaded(s: State) -> Value:
+    """Whether an encoder connector has the item."""
+    return s.k.has_item(looked_at(s)) if s.k.loads_items else False
+
+
 def has_no_budget(s: State) -> Value:
     """Whether the step may not compute so many more embeddings."""
-    return size(s, s.planner, s.pitem) > s.pbudget - s.pcost
+    return size(s, s.planner, s.pitem) > s.pbudget - to_compute(s)
 
 
 def has_no_room(s: State) -> Value:
@@ -186,7 +207,8 @@ def is_planned(s: State, r: Value) -> Value:
 
 def is_taken(s: State, r: Value) -> Value:
     """Whether every input that is planned for r has its room."""
-    return both(is_planned(s, r), s.ntaken == s.nplan, neg(has_repeated(s, r)))
+    loaded = s.nloaded == s.nload if s.k.loads_items else True
+    return both(is_planned(s, r), s.ntaken == s.nplan, loaded, neg(has_repeated(s, r)))
 
 
 def granted(s: State, r: Value, n: Value) -> Value:

@@ -24,6 +24,8 @@ class Prompts:
         self.looks_ahead = config.looks_ahead
         self.encoder_decoder = config.is_encoder_decoder
         self.keeps_embeddings = self.encodes and not self.encoder_decoder
+        self.external = encoder.external
+        self.loads_items = encoder.external is not None
 
     def _items(self, r: Any) -> tuple[Item, ...]:
         return self.requests[r].items if r in self.requests else ()
@@ -39,6 +41,10 @@ class Prompts:
     def item(self, r: Any, i: int) -> int:
         """The number of r's i-th encoder input; 0: it has not so many."""
         return self._item(r, i).number
+
+    def has_item(self, n: int) -> bool:
+        """Whether an encoder connector has the item of that number."""
+        return n in (self.external or ())
 
     def item_start(self, r: Any, i: int) -> int:
         """The first token of r's i-th encoder input."""

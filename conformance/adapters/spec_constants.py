@@ -108,11 +108,14 @@ def _encoder(config: Config) -> facts.Encoder | None:
         return None
     if encoder.is_encoder_decoder:
         check_encoder_decoder(config)
-    if encoder.external is not None:
-        raise refused("an encoder connector", "config.encoder.external")
     compute, kept = encoder.sizes(config.max_num_batched_tokens)
     return facts.Encoder(
-        compute, kept, encoder.disable_chunked_mm_input, encoder.is_encoder_decoder
+        compute,
+        kept,
+        encoder.disable_chunked_mm_input,
+        encoder.is_encoder_decoder,
+        # Which items it has only the names say.
+        None if encoder.external is None else (),
     )
 
 

@@ -36,6 +36,8 @@ class Items:
     numbers: dict[str, int] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
+    external: frozenset[str] | None = None
+    """What an encoder connector has."""
 
     def taken(self, request: NewRequest) -> tuple[facts.Item, ...]:
         """The items of a request. Raises OutOfScope for those that no front end makes."""
@@ -94,10 +96,13 @@ class Items:
         inputs: dict[str, list[int]] = {}
         for r, place in out.encoder_inputs:
             inputs.setdefault(r, []).append(place)
-        return {
+        told = {
             "scheduled_encoder_inputs": inputs,
             "free_encoder_mm_hashes": [self.names[n] for n in out.evicted_items],
         }
+        if self.external is not None:
+            told["encoder_connector"] = [list(asked) for asked in out.connector_items]
+        return told
 
     def state(self, s: Any) -> Fields:
         """What the `state` of a line shows of the encoder cache."""

@@ -116,6 +116,9 @@ class Tokens(IndexedEnv):
                 self.without_tokens.add(r.id)
                 self.content[r.id] = [0] * len(r.prompt)
 
+    def has_item(self, n: int) -> bool:
+        return self.items.names[n] in (self.items.external or ())
+
     def num_prompt_tokens(self, s: State, r: str) -> int:
         """The tokens of its prompt that workers are sent."""
         return 0 if r in self.without_tokens else int(prompt(s, r))

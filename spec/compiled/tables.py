@@ -24,6 +24,7 @@ TABLED = {
     "looks_first": "R",
     "num_items": "R",
     "item": "RP",
+    "has_item": "P",
     "item_start": "RP",
     "item_end": "RP",
     "embedded": "RP",

@@ -12,6 +12,7 @@ from nullblock.spec.encoder import (
     is_at_hand,
     is_found,
     is_input_of,
+    is_loaded,
     is_over,
     is_repeated,
     is_unneeded,
@@ -34,8 +35,10 @@ from nullblock.spec.rules.encoder import (
     let_go_of,
     pass_item,
     plan_item,
+    plan_load,
     refer,
     take_input,
+    take_load,
     withdraw_input,
 )
 from nullblock.spec.state import fits_whole, may_chunk
@@ -45,7 +48,7 @@ ENCODER_LOOP = frozenset(ENCODER | PLAN | ENCODER_GHOST)
 
 def look_at_item(s: State) -> None:
     """The next item of a plan: nothing to do, in the cache, not to be had, or to be computed once
-    there is room (ENC-1 to ENC-3).
+    there is room, or loaded (ENC-1 to ENC-3, ENC-17).
     """
     if is_over(s):
         end_plan(s)
@@ -59,6 +62,8 @@ def look_at_item(s: State) -> None:
         evict_item(s, oldest_unused(s))
     elif is_unneeded(s):
         pass_item(s)
+    elif is_loaded(s):
+        plan_load(s)
     else:
         plan_item(s)
 
@@ -86,7 +91,20 @@ def take_inputs(s: State, r: Value) -> None:
             changes=ENCODER_LOOP,
         ):
             take_input(s, r)
+        take_loads(s, r)
         hold_repeated(s, r)
+
+
+def take_loads(s: State, r: Value) -> None:
+    """Take the room of all items that an encoder connector loads for r (ENC-19)."""
+    if s.k.loads_items:
+        for _ in loop(
+            s,
+            until=lambda: s.nloaded >= s.nload,
+            decreases=lambda: s.nload - s.nloaded,
+            changes=ENCODER_LOOP,
+        ):
+            take_load(s, r)
 
 
 def hold_repeated(s: State, r: Value) -> None:

@@ -13,6 +13,7 @@ from nullblock.spec.encoder import (
     is_at_hand,
     is_found,
     is_held_elsewhere,
+    is_loaded,
     is_oldest_unused,
     is_over,
     is_planned,
@@ -25,6 +26,7 @@ from nullblock.spec.encoder import (
     needs_eviction,
     refers,
     size,
+    to_compute,
     tokens_before,
 )
 from nullblock.spec.fields import BACK, IDLE
@@ -46,6 +48,10 @@ def forget_plan(s: State) -> None:
         s.plan = s.k.blank("plan")
         s.nplan = 0
         s.ntaken = 0
+        if s.k.loads_items:
+            s.loads = s.k.blank("loads")
+            s.nload = 0
+            s.nloaded = 0
 
 
 def forget_inputs(s: State) -> None:
@@ -57,9 +63,26 @@ def forget_inputs(s: State) -> None:
         s.inputof = s.k.blank("inputof")
         s.ninput = 0
         s.newly = s.k.blank("newly")
+        forget_asked(s)
     if s.k.encodes:
         s.gone = s.k.blank("gone")
         s.ngone = 0
+
+
+def forget_asked(s: State) -> None:
+    """What the encoder connector is told of the step is told."""
+    if s.k.loads_items:
+        s.asks = s.k.blank("asks")
+        s.asksof = s.k.blank("asksof")
+        s.nask = 0
+
+
+def _ask(s: State, r: Value, i: Value) -> None:
+    """The encoder connector is told that r's i-th item has room (OUT-21)."""
+    if s.k.loads_items:
+        s.asks[s.nask] = i + 1
+        s.asksof[s.nask] = r
+        s.nask += 1
 
 
 def hold_place(s: State, r: Value, i: Value) -> None:
@@ -91,6 +114,7 @@ def begin_plan(s: State, r: Value, n: Value) -> None:
     s.ptokens = n
     s.pitem = 0
     s.pcost = 0
+    s.pload = 0
     s.pbudget = s.ebudget
     if n == 0:
         s.planning = 2
@@ -177,9 +201,31 @@ def plan_item(s: State) -> None:
     require(
         neg(either(must_end(s), needs_eviction(s), is_unneeded(s))), "are needed, and have room"
     )
+    require(neg(is_loaded(s)), "and which no connector has")
     s.plan[s.nplan] = s.pitem
     s.nplan += 1
     s.pcost += size(s, s.planner, s.pitem)
+    s.pitem += 1
+
+
+@rule("ENC-17")
+def plan_load(s: State) -> None:
+    """An item that would be computed is loaded instead if an encoder connector has it; it needs
+    the same room.
+
+    Source: Scheduler._try_schedule_encoder_inputs, ECConnector.has_cache_item.
+    """
+    require(looks_at(s), "the plan looks at an item")
+    require(neg(either(is_at_hand(s), is_found(s))), "whose embeddings are not in the cache")
+    require(
+        neg(either(must_end(s), needs_eviction(s), is_unneeded(s))), "are needed, and have room"
+    )
+    require(is_loaded(s), "and which a connector has")
+    embeds = size(s, s.planner, s.pitem)
+    s.loads[s.nload] = s.pitem
+    s.nload += 1
+    s.pcost += embeds
+    s.pload += embeds
     s.pitem += 1
 
 
@@ -211,7 +257,7 @@ def take_input(s: State, r: Value) -> None:
     s.efree -= embeds
     s.ebudget -= embeds
     if not s.k.sem.encoder_budget_comes_back:
-        s.ebudget = s.pbudget - s.pcost
+        s.ebudget = s.pbudget - to_compute(s)
     s.inputs[s.ninput] = i + 1
     s.inputof[s.ninput] = r
     s.ninput += 1
@@ -221,7 +267,31 @@ def take_input(s: State, r: Value) -> None:
         s.newly[n] = s.ninput
         s.made[n] = 1
         hold_place(s, r, i)
+    _ask(s, r, i)
     s.ntaken += 1
+
+
+@rule("ENC-19", "R")
+def take_load(s: State, r: Value) -> None:
+    """Behind its inputs a request takes the room of each item that is loaded for it: it counts as
+    cached at once, and stays in the cache whatever becomes of the request.
+
+    Source: EncoderCacheManager.allocate; Scheduler.schedule, external_load_encoder_input.
+    """
+    require(both(turn(s, r), is_planned(s, r)), "the request is being given slots")
+    require(s.ntaken == s.nplan, "every input is taken")
+    require(s.nloaded < s.nload, "an item is to be loaded")
+    i = s.loads[s.nloaded]
+    n = s.k.item(r, i)
+    embeds = size(s, r, i)
+    s.eroom -= embeds
+    s.efree -= embeds
+    if s.k.keeps_embeddings:
+        s.kept[n] = embeds
+        s.users[n] = s.k.add(s.k.empty("R"), r)
+        s.made[n] = 1
+    _ask(s, r, i)
+    s.nloaded += 1
 
 
 @rule("ENC-40", "RI")
