@@ -64,8 +64,6 @@ class Encoder:
     """No step ends within an item that it enters."""
     is_encoder_decoder: bool = False
     """Whether items stand before the prompt, and are computed with its first token."""
-    external: tuple[int, ...] | None = None
-    """Numbers of the items that an encoder connector has; None: there is no such connector."""
 
 
 @dataclass(frozen=True, slots=True)

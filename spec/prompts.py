@@ -15,6 +15,8 @@ class Prompts:
     """Looks at the facts about the model and about requests."""
 
     requests: dict[Any, Request]
+    external: frozenset[int] = frozenset()
+    """Numbers of the items that an encoder connector has."""
 
     def __init__(self, config: Config) -> None:
         self.encodes, encoder = config.encoder is not None, config.encoder or NO_ENCODER
@@ -24,8 +26,8 @@ class Prompts:
         self.looks_ahead = config.looks_ahead
         self.encoder_decoder = config.is_encoder_decoder
         self.keeps_embeddings = self.encodes and not self.encoder_decoder
-        self.external = encoder.external
-        self.loads_items = encoder.external is not None
+        self.loads_items = False
+        """Whether there is an encoder connector."""
 
     def _items(self, r: Any) -> tuple[Item, ...]:
         return self.requests[r].items if r in self.requests else ()
@@ -44,7 +46,7 @@ class Prompts:
 
     def has_item(self, n: int) -> bool:
         """Whether an encoder connector has the item of that number."""
-        return n in (self.external or ())
+        return n in self.external
 
     def item_start(self, r: Any, i: int) -> int:
         """The first token of r's i-th encoder input."""

@@ -110,12 +110,7 @@ def _encoder(config: Config) -> facts.Encoder | None:
         check_encoder_decoder(config)
     compute, kept = encoder.sizes(config.max_num_batched_tokens)
     return facts.Encoder(
-        compute,
-        kept,
-        encoder.disable_chunked_mm_input,
-        encoder.is_encoder_decoder,
-        # Which items it has only the names say.
-        None if encoder.external is None else (),
+        compute, kept, encoder.disable_chunked_mm_input, encoder.is_encoder_decoder
     )
 
 

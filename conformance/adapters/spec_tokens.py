@@ -116,6 +116,11 @@ class Tokens(IndexedEnv):
                 self.without_tokens.add(r.id)
                 self.content[r.id] = [0] * len(r.prompt)
 
+    def know_connector(self, external: list[str] | None) -> None:
+        """Learn what an encoder connector has; None: there is none."""
+        self.loads_items = external is not None
+        self.items.external = None if external is None else frozenset(external)
+
     def has_item(self, n: int) -> bool:
         return self.items.names[n] in (self.items.external or ())
 
