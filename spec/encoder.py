@@ -64,6 +64,15 @@ def is_passed(s: State) -> Value:
     return s.k.item_end(s.planner, s.pitem) <= s.pfrom
 
 
+def stands_right(s: State) -> Value:
+    """Whether the item stands where one of an encoder-decoder model has to, once the request has
+    begun: there vLLM looks, and ends.
+    """
+    if not s.k.encoder_decoder:
+        return True
+    return either(neg(has_begun(s)), s.k.item_start(s.planner, s.pitem) == 0)
+
+
 def is_planned_already(s: State) -> Value:
     """Whether an earlier item of the plan is the same, and will be there for this one too."""
     if s.k.encoder_decoder:
@@ -82,7 +91,14 @@ def is_planned_already(s: State) -> Value:
 
 def is_kept(s: State) -> Value:
     """Whether the item's embeddings are in the cache, or will be before they are needed."""
-    return s.kept[looked_at(s)] != 0
+    return is_in_cache(s, looked_at(s))
+
+
+def is_in_cache(s: State, n: Value) -> Value:
+    """Whether somebody refers to item n, or it may be evicted: of one hash with two sizes it may
+    be in the cache without embeddings.
+    """
+    return either(s.unused[n] != 0, s.k.card(s.users[n]) > 0)
 
 
 def is_at_hand(s: State) -> Value:
@@ -160,8 +176,6 @@ def is_unneeded(s: State) -> Value:
     It is looked for after room was made for the item. Source:
     Scheduler._try_schedule_encoder_inputs, PlaceholderRange.get_embeds_indices_in_range.
     """
-    if s.k.encoder_decoder:
-        return False
     r, i = s.planner, s.pitem
     beyond = shift(s) if s.k.sem.items_behind_counted else 0
     return embeds_between(s, r, i, s.pfrom, s.pfrom + s.ptokens + beyond) == 0
@@ -172,7 +186,7 @@ def embeds_between(s: State, r: Value, i: Value, low: Value, high: Value) -> Val
     start, end = s.k.item_start(r, i), s.k.item_end(r, i)
     first = ite(start < low, low, start)
     last = ite(high < end, high, end)
-    return ite(first < last, s.k.embedded(r, last) - s.k.embedded(r, first), 0)
+    return ite(first < last, s.k.embedded(r, i, last) - s.k.embedded(r, i, first), 0)
 
 
 @clause("ENC-4")
@@ -239,7 +253,9 @@ def refers_to_any(s: State, r: Value) -> Value:
 
 def first_referred(s: State, r: Value) -> Value:
     """The first of r's items to whose embeddings it refers."""
-    return s.k.first("I", lambda i: refers(s, r, i), lambda i: i, by="items")
+    return s.k.first(
+        "I", lambda i: refers(s, r, i), lambda i: s.k.letting_go(s, r, i), by="items"
+    )
 
 
 def has_passed(s: State, r: Value, i: Value) -> Value:
@@ -266,7 +282,9 @@ def has_let_go(s: State, r: Value) -> Value:
 
 def first_passed(s: State, r: Value) -> Value:
     """The first such item."""
-    return s.k.first("I", lambda i: has_passed(s, r, i), lambda i: i, by="items")
+    return s.k.first(
+        "I", lambda i: has_passed(s, r, i), lambda i: s.k.letting_go(s, r, i), by="items"
+    )
 
 
 @clause("ENC-41")

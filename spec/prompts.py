@@ -56,9 +56,9 @@ class Prompts:
         """One after the last token of r's i-th encoder input."""
         return self._item(r, i).end
 
-    def embedded(self, r: Any, tokens: int) -> int:
-        """Embeddings that the first `tokens` tokens of r stand for."""
-        return sum(item.embedded(tokens) for item in self._items(r))
+    def embedded(self, r: Any, i: int, tokens: int) -> int:
+        """Embeddings of r's i-th encoder input that its first `tokens` tokens stand for."""
+        return self._item(r, i).embedded(tokens)
 
     def item_size(self, r: Any, i: int) -> int:
         """Embeddings of r's i-th encoder input."""

@@ -13,6 +13,7 @@ from nullblock.conformance.scenario_format import Config, Group
 from nullblock.spec import facts
 from nullblock.spec.kernel import Disabled
 from nullblock.spec.profiles import Semantics
+from nullblock.spec.rules.encoder import AT_THE_BEGINNING
 
 FEATURES = CORE_FEATURES | {
     *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes),
@@ -47,6 +48,8 @@ def check_places(refusal: Disabled) -> None:
     """Raise OutOfScope where a table of Mamba layers would have to get shorter: vLLM raises."""
     if refusal.rule == "RUN-3" and "places too many" in refusal.guard:
         raise refused("the Mamba mode align where rejected drafts spanned the end of a block")
+    if refusal.guard == AT_THE_BEGINNING:
+        raise AssertionError(refusal.guard)
 
 
 def check_vector(config: facts.Config, request: NewRequest) -> None:

@@ -10,12 +10,13 @@ from nullblock.conformance.adapters.spec_events import told
 from nullblock.conformance.adapters.spec_remote import RemoteKV
 from nullblock.conformance.adapters.spec_sessions import check_stop_of_session
 from nullblock.conformance.adapters.spec_waits import Grammars, adapter_number
+from nullblock.conformance.encoder_format import MOST_ITEMS
 from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.played.encoder import Embeds
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
 from nullblock.spec.drafts import placeholders
-from nullblock.spec.encoder import encodable
+from nullblock.spec.encoder import encodable, is_in_cache
 from nullblock.spec.fields import EOS, ERROR, PLAIN, REJECTED, STOP_ID, STOPPED_BY_ID
 from nullblock.spec.indexed import IndexedEnv
 from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in, num_hashes
@@ -49,7 +50,7 @@ class Tokens(IndexedEnv):
         super().__init__(config)
         self.hash_size = covered if self.several else self.block_size
         self.told_drafts, self.played, self.remote_kv = drafts, grammars, remote
-        self.items = Items(self.encodes, self.encoder_decoder)
+        self.items = Items(self.encodes, self.encoder_decoder, self.sem)
         self.taken: dict[str, int] = {}
         self.added: dict[str, NewRequest] = {}
         self.content: dict[str, list[int]] = {}
@@ -262,6 +263,12 @@ class Tokens(IndexedEnv):
 
     def note_reclaimed(self, s: State, r: Any) -> None:
         self.remote_kv.loaded.discard(r)
+
+    def letting_go(self, s: State, r: Any, i: int) -> int:
+        if self.num_items(r) <= MOST_ITEMS:
+            return i
+        # As the set of places is iterated in which vLLM collects them.
+        return list({j for j in range(self.num_items(r)) if is_in_cache(s, self.item(r, j))}).index(i)
 
     def evicting(self, s: State, b: Any) -> int:
         # As the set of numbers is iterated in which vLLM collects them.

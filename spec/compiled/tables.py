@@ -27,7 +27,7 @@ TABLED = {
     "has_item": "P",
     "item_start": "RP",
     "item_end": "RP",
-    "embedded": "RP",
+    "embedded": "RPP",
     "item_size": "RP",
     "encoder_tokens": "R",
     "chunk_len": "RP",

@@ -26,6 +26,7 @@ from nullblock.spec.encoder import (
     needs_eviction,
     refers,
     size,
+    stands_right,
     to_compute,
     tokens_before,
 )
@@ -33,6 +34,9 @@ from nullblock.spec.fields import BACK, IDLE
 from nullblock.spec.kernel import State, Value, both, either, neg, require, rule
 from nullblock.spec.planning import enters_next, gives_up_all, is_settled_next, runs_next
 from nullblock.spec.state import start, tokens_to_admit, tokens_to_run, turn
+
+
+AT_THE_BEGINNING = "an encoder-decoder model's items stand at the beginning"
 
 
 def open_encoder(s: State) -> None:
@@ -128,6 +132,7 @@ def pass_item(s: State) -> None:
     Source: Scheduler._try_schedule_encoder_inputs.
     """
     require(looks_at(s), "the plan looks at an item")
+    require(stands_right(s), AT_THE_BEGINNING)
     require(
         either(
             is_at_hand(s),
@@ -240,6 +245,13 @@ def end_plan(s: State) -> None:
     s.planning = 2
 
 
+def has_room(s: State, embeds: Value) -> Value:
+    """Whether so many embeddings fit beside those that somebody refers to. Where a hash comes with
+    two sizes vllm-0.22.1 counts wrong, and ends here.
+    """
+    return both(embeds <= s.eroom, embeds <= s.efree)
+
+
 @rule("ENC-12", "R")
 def take_input(s: State, r: Value) -> None:
     """Once its slots are given, a request takes the room of each input that is planned: it counts
@@ -253,6 +265,7 @@ def take_input(s: State, r: Value) -> None:
     i = s.plan[s.ntaken]
     n = s.k.item(r, i)
     embeds = size(s, r, i)
+    require(has_room(s, embeds), "there is room for it")
     s.eroom -= embeds
     s.efree -= embeds
     s.ebudget -= embeds
@@ -284,6 +297,7 @@ def take_load(s: State, r: Value) -> None:
     i = s.loads[s.nloaded]
     n = s.k.item(r, i)
     embeds = size(s, r, i)
+    require(has_room(s, embeds), "there is room for it")
     s.eroom -= embeds
     s.efree -= embeds
     if s.k.keeps_embeddings:
@@ -307,8 +321,8 @@ def hold_again(s: State, r: Value, i: Value) -> None:
     hold_place(s, r, i)
 
 
-def _withdraw(s: State, n: Value) -> None:
-    s.ebudget += s.kept[n]
+def _withdraw(s: State, n: Value, embeds: Value) -> None:
+    s.ebudget += embeds
     s.inputs[s.newly[n] - 1] = 0
     s.newly[n] = 0
     s.made[n] = 0
@@ -324,7 +338,8 @@ def withdraw_input(s: State, v: Value) -> None:
     require(neg(s.k.sem.inputs_taken_back), "victims' inputs are not taken back")
     require(both(s.leaving == BACK, v == s.leaver), "it goes back to the queue")
     require(has_scheduled(s, v), "the step computes an input of it")
-    _withdraw(s, s.k.item(v, s.inputs[last_scheduled(s, v)] - 1))
+    i = s.inputs[last_scheduled(s, v)] - 1
+    _withdraw(s, s.k.item(v, i), size(s, v, i))
 
 
 @rule("ENC-14", "RI")
@@ -333,7 +348,8 @@ def let_go_of(s: State, r: Value, i: Value) -> None:
     shows which items its request has passed. What nobody refers to may be evicted, last come last;
     but what this step was to compute is taken back: out of the step, and out of the cache.
 
-    Of several items the first in the prompt goes first. Source: EncoderCacheManager.free,
+    Of several items the first in the prompt goes first; of more than eight, in vllm-0.22.1, the
+    first in a set of their places. Source: EncoderCacheManager.free,
     Scheduler._free_encoder_inputs; nothing is taken back in vllm-0.22.1.
     """
     require(refers(s, r, i), "it refers to the embeddings")
@@ -349,15 +365,18 @@ def let_go_of(s: State, r: Value, i: Value) -> None:
         s.holds[r, i] = 0
     if neg(is_held_elsewhere(s, r, n)):
         s.users[n] = s.k.remove(s.users[n], r)
-        _leave(s, n)
+        _leave(s, n, size(s, r, i))
 
 
-def _leave(s: State, n: Value) -> None:
-    """A request refers to item n no more: perhaps nobody does."""
+def _leave(s: State, n: Value, embeds: Value) -> None:
+    """A request refers to item n, of which it has so many embeddings, no more: perhaps nobody
+    does. Of one hash with two sizes the cache then goes by that of who left last.
+    """
     if s.k.card(s.users[n]) == 0:
-        s.efree += s.kept[n]
+        s.kept[n] = embeds
+        s.efree += embeds
         if both(s.k.sem.inputs_taken_back, s.newly[n] != 0):
-            _withdraw(s, n)
+            _withdraw(s, n, embeds)
             s.eroom += s.kept[n]
             s.kept[n] = 0
         else:
