@@ -35,9 +35,6 @@ def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
     if use_eagle and chunks and config.enable_prefix_caching:
         what = "chunked local attention with an EAGLE-like method is out of scope"
         raise OutOfScope(what, "vLLM raises at the first lookup", "config.groups")
-    if groups.mamba_cache_mode(config) == "align" and config.encoder:
-        what = "encoder inputs beside the Mamba mode align are out of scope"
-        raise OutOfScope(what, "the reference has them", "config.groups")
     kinds = {group.type for group in config.groups}
     if semantics.freed_unhashed_first and kinds & KINDS_LET_GO_IN_PLACE:
         what = "sinks are out of scope with freed_unhashed_first"
