@@ -253,9 +253,7 @@ def refers_to_any(s: State, r: Value) -> Value:
 
 def first_referred(s: State, r: Value) -> Value:
     """The first of r's items to whose embeddings it refers."""
-    return s.k.first(
-        "I", lambda i: refers(s, r, i), lambda i: s.k.letting_go(s, r, i), by="items"
-    )
+    return s.k.first("I", lambda i: refers(s, r, i), lambda i: s.k.letting_go(s, r, i), by="items")
 
 
 def has_passed(s: State, r: Value, i: Value) -> Value:

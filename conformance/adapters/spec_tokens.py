@@ -276,7 +276,9 @@ class Tokens(IndexedEnv):
         if self.num_items(r) <= MOST_ITEMS:
             return i
         # As the set of places is iterated in which vLLM collects them.
-        return list({j for j in range(self.num_items(r)) if is_in_cache(s, self.item(r, j))}).index(i)
+        return list(
+            {j for j in range(self.num_items(r)) if is_in_cache(s, self.item(r, j))}
+        ).index(i)
 
     def evicting(self, s: State, b: Any) -> int:
         # As the set of numbers is iterated in which vLLM collects them.

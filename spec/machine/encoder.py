@@ -4,7 +4,6 @@ from nullblock.spec.encoder import (
     first_passed,
     first_referred,
     first_repeated,
-    gets_nothing,
     has_inputs,
     has_let_go,
     has_repeated,
@@ -41,7 +40,7 @@ from nullblock.spec.rules.encoder import (
     take_load,
     withdraw_input,
 )
-from nullblock.spec.state import fits_whole, may_chunk
+from nullblock.spec.state import fits_whole, has_no_tokens, may_chunk
 
 ENCODER_LOOP = frozenset(ENCODER | PLAN | ENCODER_GHOST)
 
@@ -157,7 +156,7 @@ def plan_to_enter(s: State, r: Value, n: Value) -> None:
         if may_chunk(s, r):
             if neg(loads_later(s, r)):
                 plan_inputs(s, r, n)
-            if both(neg(gets_nothing(s, r)), neg(fits_whole(s, r))):
+            if both(neg(has_no_tokens(s, r)), neg(fits_whole(s, r))):
                 let_inputs_go(s, r)
 
 

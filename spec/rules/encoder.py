@@ -33,7 +33,7 @@ from nullblock.spec.encoder import (
 from nullblock.spec.fields import BACK, IDLE
 from nullblock.spec.kernel import State, Value, both, either, neg, require, rule
 from nullblock.spec.planning import enters_next, gives_up_all, is_settled_next, runs_next
-from nullblock.spec.state import start, tokens_to_admit, tokens_to_run, turn
+from nullblock.spec.state import start, turn, uncut_to_admit, uncut_to_run
 
 
 AT_THE_BEGINNING = "an encoder-decoder model's items stand at the beginning"
@@ -98,7 +98,7 @@ def hold_place(s: State, r: Value, i: Value) -> None:
 @rule("ENC-5", "RI")
 def begin_plan(s: State, r: Value, n: Value) -> None:
     """Encoder inputs are planned for the tokens that a request would get without them, before
-    anybody is preempted and before it asks for slots.
+    they are cut to whole blocks, anybody is preempted, or it asks for slots.
 
     Source: Scheduler.schedule, both phases.
     """
@@ -107,8 +107,8 @@ def begin_plan(s: State, r: Value, n: Value) -> None:
     require(has_inputs(s, r), "it has encoder inputs")
     require(
         either(
-            both(runs_next(s, r), n == tokens_to_run(s, r)),
-            both(enters_next(s, r), n == tokens_to_admit(s, r), n >= 1),
+            both(runs_next(s, r), n == uncut_to_run(s, r)),
+            both(enters_next(s, r), n == uncut_to_admit(s, r), n >= 1),
         ),
         "it is its turn, and it would get so many tokens",
     )
