@@ -91,7 +91,7 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
         connector=config.connector is not None,
         fail_failed_loads=fails_loads(config),
         steps_overlap=config.loads_beside_steps,
-        encoder=_encoder(config),
+        encoder=_encoder(config, semantics),
         mamba_split=config.block_size if groups.mamba_cache_mode(config) == "align" else 0,
         use_v2_model_runner=config.use_v2_model_runner,
         include_finished_set=config.has_clients,
@@ -99,7 +99,7 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
     )
 
 
-def _encoder(config: Config) -> facts.Encoder | None:
+def _encoder(config: Config, semantics: Semantics) -> facts.Encoder | None:
     """What the encoder may do: vLLM raises both sizes to the largest item that the model has.
     Raises OutOfScope for what only the reference has.
     """
@@ -107,7 +107,7 @@ def _encoder(config: Config) -> facts.Encoder | None:
     if not encoder:
         return None
     if encoder.is_encoder_decoder:
-        check_encoder_decoder(config)
+        check_encoder_decoder(config, semantics)
     compute, kept = encoder.sizes(config.max_num_batched_tokens)
     return facts.Encoder(
         compute, kept, encoder.disable_chunked_mm_input, encoder.is_encoder_decoder

@@ -18,12 +18,17 @@ def refused(what: str, place: str = "") -> OutOfScope:
     return OutOfScope(f"{what} is out of scope", "the reference has it", place)
 
 
-def check_encoder_decoder(config: Config) -> None:
+def check_encoder_decoder(config: Config, semantics: Semantics) -> None:
     """Raise OutOfScope for what an encoder-decoder model has no rules beside."""
     place = "config.encoder.is_encoder_decoder"
     if config.enable_prefix_caching:
         what = "an encoder-decoder model with prefix caching is out of scope"
         raise OutOfScope(what, "vLLM switches that off", place)
+    crosses = any(group.type == "cross_attention" for group in config.groups)
+    loads = bool(config.encoder) and config.encoder.external is not None  # type: ignore[union-attr]
+    if crosses and loads and semantics.reject_unservable:
+        # Blocks are taken for what is computed, and not for what is loaded.
+        raise refused("cross-attention beside an encoder connector", "config.encoder.external")
     if config.connector is not None:
         what = "an encoder-decoder model with a KV connector is out of scope"
         raise OutOfScope(what, "vLLM refuses it", place)
@@ -97,8 +102,10 @@ class Items:
             raise refused(f"{whose} with more than {MOST_ITEMS} encoder inputs")
 
     def _check_made(self, what: str) -> None:
-        """Raise OutOfScope for what no front end makes where no rule says what ought to be."""
-        if self.semantics.reject_unservable:
+        """Raise OutOfScope for what no front end makes, where no rule says what ought to be, or
+        where it was not established what a line does.
+        """
+        if self.semantics.reject_unservable or self.semantics.items_held_by_place:
             raise refused(what)
 
     def named(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -112,7 +119,7 @@ class Items:
         inputs: dict[str, list[int]] = {}
         for r, place in out.encoder_inputs:
             inputs.setdefault(r, []).append(place)
-        told = {
+        told: Fields = {
             "scheduled_encoder_inputs": inputs,
             "free_encoder_mm_hashes": [self.names[n] for n in out.evicted_items],
         }

@@ -53,9 +53,9 @@ from nullblock.spec.state import (
     may_chunk,
     tokens_to_admit,
     tokens_to_run,
+    turn,
     uncut_to_admit,
     uncut_to_run,
-    turn,
     victim,
 )
 

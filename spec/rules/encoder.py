@@ -35,7 +35,6 @@ from nullblock.spec.kernel import State, Value, both, either, neg, require, rule
 from nullblock.spec.planning import enters_next, gives_up_all, is_settled_next, runs_next
 from nullblock.spec.state import start, turn, uncut_to_admit, uncut_to_run
 
-
 AT_THE_BEGINNING = "an encoder-decoder model's items stand at the beginning"
 
 
