@@ -346,6 +346,10 @@ class Env(Collections, Grouped, Prompts):
     def note_reclaimed(self, s: State, r: Any) -> None:
         """Called when r gives loaded blocks back."""
 
+    def letting_go(self, s: State, r: Any, i: int) -> int:
+        """What orders the items of which r lets go."""
+        return i
+
     def evicting(self, s: State, b: Any) -> int:
         """Place of b among the blocks that leave the prefix cache together, least first."""
         return int(b)

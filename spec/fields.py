@@ -158,6 +158,10 @@ ENCODER = {
     "newly": "I>I",  # which of them computes an item, by its number, from 1; 0: none
     "gone": "I>I",  # numbers of the items evicted in the open step, in order
     "ngone": "I",
+    # Only beside an encoder connector:
+    "asks": "I>I",  # what it is told of: places of items that took room in the open step, from 1
+    "asksof": "I>R",  # whose those are
+    "nask": "I",
 }
 PLAN = {
     "planning": "I",  # 0 nobody's encoder inputs are planned, 1 they are being, 2 they are
@@ -168,7 +172,11 @@ PLAN = {
     "plan": "I>I",  # places of the items that the step is to compute
     "nplan": "I",
     "ntaken": "I",  # of those, how many have their room
-    "pcost": "I",  # embeddings of those
+    "pcost": "I",  # embeddings of those, and of those that are loaded
+    "loads": "I>I",  # places of the items that an encoder connector is to load
+    "nload": "I",
+    "nloaded": "I",  # of those, how many have their room
+    "pload": "I",  # embeddings of those that are loaded
     "pbudget": "I",  # `ebudget` when the plan was begun
 }
 ENCODER_GHOST = {

@@ -70,6 +70,8 @@ class _Spec:
         """Blocks that no request ever gets."""
         told = self.drafts, self.grammar, self.remote
         self.k = Tokens(config, scenario.kv_events, *told, block_sizes(scenario)[1])
+        if scenario.encoder:
+            self.k.know_connector(scenario.encoder.external)
         self.s: Any = self.k.start()
         self.rejected: list[Refusal] = []
         self.ended: dict[int, frozenset[str]] | None = None

@@ -7,18 +7,20 @@ from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import Items, refused
 from nullblock.conformance.adapters.spec_ends import PromptEnds
 from nullblock.conformance.adapters.spec_events import told
+from nullblock.conformance.adapters.spec_keys import Found, ItemKeys
 from nullblock.conformance.adapters.spec_remote import RemoteKV
 from nullblock.conformance.adapters.spec_sessions import check_stop_of_session
 from nullblock.conformance.adapters.spec_waits import Grammars, adapter_number
+from nullblock.conformance.encoder_format import MOST_ITEMS
 from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.played.encoder import Embeds
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
 from nullblock.spec.drafts import placeholders
-from nullblock.spec.encoder import encodable
+from nullblock.spec.encoder import encodable, is_in_cache
 from nullblock.spec.fields import EOS, ERROR, PLAIN, REJECTED, STOP_ID, STOPPED_BY_ID
 from nullblock.spec.indexed import IndexedEnv
-from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in, num_hashes
+from nullblock.spec.keys import Keys, embeds_in, extra_keys, num_hashes
 from nullblock.spec.later import discarded
 from nullblock.spec.names import FINISH
 from nullblock.spec.rejection import why_refused
@@ -51,7 +53,8 @@ class Tokens(IndexedEnv):
         super().__init__(config)
         self.hash_size = covered if self.several else self.block_size
         self.told_drafts, self.played, self.remote_kv = drafts, grammars, remote
-        self.items = Items(self.encodes, self.encoder_decoder)
+        self.items = Items(self.encodes, self.encoder_decoder, self.sem)
+        self.item_keys = ItemKeys(self.sem)
         self.taken: dict[str, int] = {}
         self.added: dict[str, NewRequest] = {}
         self.content: dict[str, list[int]] = {}
@@ -102,6 +105,7 @@ class Tokens(IndexedEnv):
             loads_over_steps=self.remote_kv.loads_over_steps(r.id),
             delays_free=self.remote_kv.delays_free(r.id),
         )
+        self.item_keys.introduce(r.id, len(r.prompt) // self.hash_size)
         self.chunks[r.id] = [r]
         self.stop_reasons.pop(r.id, None)
         self.played.introduce(r)
@@ -117,6 +121,14 @@ class Tokens(IndexedEnv):
             if not r.prompt_embeds.with_tokens:
                 self.without_tokens.add(r.id)
                 self.content[r.id] = [0] * len(r.prompt)
+
+    def know_connector(self, external: list[str] | None) -> None:
+        """Learn what an encoder connector has; None: there is none."""
+        self.loads_items = external is not None
+        self.items.external = None if external is None else frozenset(external)
+
+    def has_item(self, n: int) -> bool:
+        return self.items.names[n] in (self.items.external or ())
 
     def num_prompt_tokens(self, s: State, r: str) -> int:
         """The tokens of its prompt that workers are sent."""
@@ -151,6 +163,7 @@ class Tokens(IndexedEnv):
             del self.chains[r][full:]
         del self.content[r][kept:]
         self.content[r] += chunk.prompt
+        self.item_keys.extend(r, len(self.chains[r]), len(self.content[r]) // self.hash_size)
         self.added[r] = replace(self.added[r], stop=chunk.stop, eos=chunk.eos)
         self.requests[r] = replace(
             self.requests[r],
@@ -196,19 +209,23 @@ class Tokens(IndexedEnv):
         while len(chain) <= i:
             n = len(chain)
             tokens = tuple(self.content[r][n * size : (n + 1) * size])
-            key = (chain[-1] if chain else 0, tokens, self.extra(r, n, size))
+            found = self.item_keys.of_hash(r, self.requests[r].items, n, size)
+            key = (chain[-1] if chain else 0, tokens, self.extra(r, n, size, found))
             if key not in self.numbers:
                 self.parents.append(key[0])
                 self.numbers[key] = len(self.numbers) + 1
             chain.append(self.numbers[key])
         return chain[i]
 
-    def extra(self, r: Any, i: int, size: int) -> Keys:
-        """What identifies r's block i, of that size, besides its tokens."""
-        added = self.added[r]
-        start, end = i * size, (i + 1) * size
-        items = self.items.named(items_in(self.requests[r].items, start, end))
-        embeds = embeds_in(self.embeds[r], start, end)
+    def extra_told(self, r: Any, blocks: list[int], size: int) -> list[Keys]:
+        """What identifies those blocks of r, of that size, as is told of them."""
+        found = self.item_keys.of_event(self.requests[r].items, blocks, size)
+        return [self.extra(r, i, size, items) for i, items in zip(blocks, found, strict=True)]
+
+    def extra(self, r: Any, i: int, size: int, found: Found) -> Keys:
+        """What identifies r's block i, of that size, besides its tokens; `found`: the items."""
+        added, items = self.added[r], self.items.named(found)
+        embeds = embeds_in(self.embeds[r], i * size, (i + 1) * size)
         return extra_keys(self.sem, added.lora, added.salt, i == 0, items, embeds)
 
     def on_token(self, s: State, r: Any) -> None:
@@ -259,6 +276,14 @@ class Tokens(IndexedEnv):
 
     def note_reclaimed(self, s: State, r: Any) -> None:
         self.remote_kv.loaded.discard(r)
+
+    def letting_go(self, s: State, r: Any, i: int) -> int:
+        if self.num_items(r) <= MOST_ITEMS:
+            return i
+        # As the set of places is iterated in which vLLM collects them.
+        return list(
+            {j for j in range(self.num_items(r)) if is_in_cache(s, self.item(r, j))}
+        ).index(i)
 
     def evicting(self, s: State, b: Any) -> int:
         # As the set of numbers is iterated in which vLLM collects them.

@@ -31,6 +31,10 @@ def check_followed(config: Config, semantics: Semantics) -> None:
         # A request then decodes in one of so many steps: next_decode_eligible_step.
         what = "the v2 model runner beside a pipeline that is scheduled ahead is out of scope"
         raise OutOfScope(what, "vllm-0.22.1 is followed in it", "config.use_v2_model_runner")
+    if semantics.resumes_await_output and config.encoder and config.encoder.external is not None:
+        # It then asks the connector whether it can be had before it admits anybody.
+        what = "an encoder connector in a later line is out of scope"
+        raise OutOfScope(what, "vllm-0.22.1 is followed in it", "config.encoder.external")
     has_states = groups.has(config, "mamba")
     caches_mixed = config.enable_prefix_caching and groups.are_mixed(config)
     if semantics.resumes_await_output and has_states and caches_mixed:

@@ -87,7 +87,7 @@ ENCODER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "items-never-shared",
         "what is in the encoder cache is computed again",
-        ((ENCODER, "    return s.kept[looked_at(s)] != 0\n", "    return False\n"),),
+        ((ENCODER, "    return is_in_cache(s, looked_at(s))\n", "    return False\n"),),
         rule="ENC-7",
         takes="two requests with one item, one after the other",
     ),

@@ -154,17 +154,24 @@ def plans_fit(s: State) -> Value:
     return both(
         within(0, s.planning, 3),
         within(0, s.ntaken, s.nplan + 1),
+        within(0, s.nloaded, s.nload + 1),
         implies(
             s.planning != 0,
             both(
                 either(s.phase == RUN_PHASE, s.phase == WAIT_PHASE),
-                s.pcost <= s.pbudget,
+                s.pcost - s.pload <= s.pbudget,
                 s.pbudget <= s.k.encoder_budget,
-                implies(s.ntaken == 0, both(s.pcost <= s.eroom, s.pcost <= s.ebudget)),
+                implies(s.ntaken == 0, s.pcost - s.pload <= s.ebudget),
+                implies(s.ntaken + s.nloaded == 0, s.pcost <= s.eroom),
                 s.k.forall(
                     "I",
                     lambda i: s.kept[s.k.item(s.planner, s.plan[i])] == 0,
                     span=lambda: (s.ntaken, s.nplan),
+                ),
+                s.k.forall(
+                    "I",
+                    lambda i: s.kept[s.k.item(s.planner, s.loads[i])] == 0,
+                    span=lambda: (s.nloaded, s.nload),
                 ),
             ),
         ),

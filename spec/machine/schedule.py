@@ -54,6 +54,8 @@ from nullblock.spec.state import (
     tokens_to_admit,
     tokens_to_run,
     turn,
+    uncut_to_admit,
+    uncut_to_run,
     victim,
 )
 
@@ -150,7 +152,7 @@ def schedule_running_requests(s: State) -> None:
         keep=lambda: at_rest(s),
     ):
         r = s.run[s.at]
-        plan_inputs(s, r, tokens_to_run(s, r))
+        plan_inputs(s, r, uncut_to_run(s, r))
         n = tokens_to_run(s, r)
         if n == 0:
             skip(s, r)
@@ -175,7 +177,7 @@ def admit_or_stay(s: State, r: Value) -> None:
         else:
             look(s, r, cached(s, wanted(s, r, s.nhit)))
     end_lookup(s, r)
-    plan_to_enter(s, r, tokens_to_admit(s, r))
+    plan_to_enter(s, r, uncut_to_admit(s, r))
     if not both(may_chunk(s, r), fits_whole(s, r), neg(has_no_tokens(s, r))):
         hold_back(s, r)
         return
