@@ -17,9 +17,6 @@ def has_sessions(config: facts.Config) -> bool:
 
 def _beside(config: facts.Config) -> str:
     """What sessions are out of scope beside; empty: nothing."""
-    if config.connector and config.semantics.freed_blocks_await_steps:
-        # What waits with blocks there, and may lose what was loaded, nobody has compared.
-        return "a KV connector in a later line"
     return ""
 
 
