@@ -8,6 +8,8 @@ says; whoever cares for full attention need not read on. Of several groups, for 
 `nullblock.spec.hybrid` is there, each table has layers of its own kind.
 """
 
+from collections.abc import Callable
+
 from nullblock.spec.aligned import goes_back, is_aligned
 from nullblock.spec.catalogue import clause
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
@@ -67,6 +69,11 @@ def in_table(s: State, t: Value, i: Value) -> Value:
     """Whether table t holds a block at place i."""
     inside = both(0 <= i, i < s.tlen[t])
     return both(inside, neg(is_null(s, t, i))) if s.k.windowed else inside
+
+
+def in_all(s: State, r: Value, of: Callable[[Value], Value]) -> Value:
+    """The sum of something of each table of r."""
+    return s.k.sum_over("G", lambda g: of(s.k.table(r, g))) if s.k.several else of(r)
 
 
 def is_pending(s: State, i: Value) -> Value:

@@ -384,7 +384,7 @@ class _Spec:
         """The block pool in the driver's words; a hash is the number of its chain."""
         s = self.s
         names = {h: self.k.name(h) for h in s.hsh.holders}
-        refs = {s.k.NULL: s.k.null_refs, **s.ref}
+        refs = {s.k.NULL: s.k.num_null_refs(s), **s.ref}
         return {
             "free_queue": self.named(s.stamp),
             "ref_cnt": {str(self.name(b)): n for b, n in sorted(refs.items()) if n},

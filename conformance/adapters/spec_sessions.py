@@ -6,6 +6,7 @@ from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.spec import facts
 from nullblock.spec.fields import CONTINUE
+from nullblock.spec.sessions import awaits_input
 from nullblock.spec.waiting import is_skipped
 
 
@@ -16,12 +17,6 @@ def has_sessions(config: facts.Config) -> bool:
 
 def _beside(config: facts.Config) -> str:
     """What sessions are out of scope beside; empty: nothing."""
-    if config.policy == "priority" and config.semantics.resumes_await_output:
-        # Where a chunk moves its session in the one queue of that line is not written down.
-        return "the PRIORITY policy in a later line"
-    if config.connector and config.semantics.freed_blocks_await_steps:
-        # What waits with blocks there, and may lose what was loaded, nobody has compared.
-        return "a KV connector in a later line"
     return ""
 
 
@@ -39,33 +34,41 @@ def check_session(config: facts.Config, request: NewRequest) -> None:
 
 
 def check_place(s: Any, r: str, arrival: float) -> None:
-    """Raise OutOfScope where a session that stands in the skipped queue takes a chunk, under
-    PRIORITY, whose arrival moves it past others there: vLLM changes the arrival of a request
-    inside a heap, and leaves the heap as it is. While the order of those that stand there is the
-    same, so is whatever a heap does.
+    """Raise OutOfScope where a session takes a chunk where it stands, under PRIORITY, whose
+    arrival moves it past others in its queue: vLLM changes the arrival of a request inside a heap,
+    and leaves the heap as it is. While the order of those that stand there is the same, so is
+    whatever a heap does.
     """
     if not s.k.priority:
         return
     before = s.k.order(r)
     after = (before[0], arrival, before[2])
-    others = (s.k.order(q) for q in s.skip if s.skip[q] and q != r)
-    if any((other < before) != (other < after) for other in others):
+    apart = is_skipped(s, r)
+    beside = (q for q in s.rank if is_skipped(s, q) == apart and q != r)
+    if any((s.k.order(q) < before) != (s.k.order(q) < after) for q in beside):
         raise OutOfScope(
-            f"a chunk of {r!r} that moves it past others in the skipped queue is out of scope "
-            "under PRIORITY",
+            f"a chunk of {r!r} that moves it past others in its queue is out of scope under "
+            "PRIORITY",
             "give it an arrival that does not, or see the reference",
         )
 
 
 def check_stop_of_session(s: Any, r: str, why: Any) -> None:
     """Raise OutOfScope where vLLM is about to queue a session twice, or to leave one that has
-    ended in a queue: it stops while it stands in the skipped queue.
+    ended in a queue, or counts one twice among those that wait for a chunk: it stops while it
+    stands in the queue of those who wait apart, or waits for a chunk.
     """
-    if why == CONTINUE or s.k.sem.stops_leave_every_queue:
+    if why == CONTINUE or not s.k.resumable(r):
         return
-    if s.k.resumable(r) and is_skipped(s, r):
+    if is_skipped(s, r) and not s.k.sem.stops_leave_every_queue:
         raise OutOfScope(
             f"the session {r!r} stops while it stands in the skipped queue, and is queued twice: "
             "that is out of scope",
+            "the reference has it",
+        )
+    again = awaits_input(s, r) or is_skipped(s, r)
+    if s.k.sem.holders_wait_apart and not s.k.sem.sessions_stay_queued and again:
+        raise OutOfScope(
+            f"the session {r!r} stops again while it waits for its next turn: that is out of scope",
             "the reference has it",
         )

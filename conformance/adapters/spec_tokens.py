@@ -16,6 +16,7 @@ from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.played.encoder import Embeds
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
+from nullblock.spec.deferred import awaits_steps
 from nullblock.spec.drafts import placeholders
 from nullblock.spec.encoder import encodable, is_in_cache
 from nullblock.spec.fields import EOS, ERROR, PLAIN, REJECTED, STOP_ID, STOPPED_BY_ID
@@ -82,6 +83,10 @@ class Tokens(IndexedEnv):
         """What is known of blocks besides their hashes."""
         self.null_refs = 0
         """What vLLM makes of the null block's reference count: it only ever changes it."""
+        self.null_later: list[int] = []
+        """For each of these references that goes later, with what is put off with it: one after
+        the number of the step that it waits for.
+        """
 
     def introduce(self, r: NewRequest) -> None:
         """Learn the facts about a request; an earlier one with its id is forgotten."""
@@ -237,6 +242,13 @@ class Tokens(IndexedEnv):
 
     def on_null(self, s: State, change: int) -> None:
         self.null_refs += change
+        if change < 0 and s.leaving and awaits_steps(s, s.leaver):
+            self.null_later.append(s.lastfull)
+
+    def num_null_refs(self, s: State) -> int:
+        """The null block's reference count."""
+        self.null_later = [until for until in self.null_later if until > s.oldest]
+        return self.null_refs + len(self.null_later)
 
     def accepted(self, s: State, r: Any) -> int:
         count = len(self.incoming[r]) - 1

@@ -41,8 +41,6 @@ def check_followed(config: Config, semantics: Semantics) -> None:
         # It hashes by the common multiple of all sizes, which divides none of them.
         what = "prefix caching of Mamba layers beside blocks or hashes of another size, in a later"
         raise OutOfScope(f"{what} line, is out of scope", "0.32.0 raises", "config.groups")
-    several = len(config.groups) > 1 or groups.are_windowed(config) or has_states
-    if semantics.freed_blocks_await_steps and config.connector is not None and several:
-        # A load then asks each group what is still to come, and failures are told by request.
-        what = "a KV connector beside several groups, or windows, in a later line is out of scope"
+    if semantics.freed_blocks_await_steps and config.connector is not None and has_states:
+        what = "a KV connector beside Mamba layers in a later line is out of scope"
         raise OutOfScope(what, "vllm-0.22.1 is followed in it", "config.connector")

@@ -82,8 +82,13 @@ def publish_filled(s: State, t: Value) -> None:
 
 
 def free(s: State, r: Value) -> None:
-    """Release every block of a request that leaves, of each table the last one first (POOL-12)."""
-    for t in s.k.tables(r):
+    """Release every block of a request that leaves, of each table the last one first (POOL-12);
+    what is put off from the last table on (REMOTE-43).
+    """
+    tables = s.k.tables(r)
+    if s.k.several and awaits_steps(s, r):
+        tables = tables[::-1]
+    for t in tables:
         free_table(s, t)
 
 

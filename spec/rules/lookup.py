@@ -25,7 +25,7 @@ from nullblock.spec.kernel import (
     rule,
 )
 from nullblock.spec.later import left
-from nullblock.spec.remote import goes_on, keeps_what_it_has, loads_later
+from nullblock.spec.remote import goes_on, keeps_what_it_has, loads_later, was_loaded_whole
 from nullblock.spec.rules.aligned import begin_sweep
 from nullblock.spec.rules.drafts import grant_drafts
 from nullblock.spec.rules.encoder import forget_plan
@@ -228,7 +228,8 @@ def give_up(s: State, r: Value) -> None:
     require(turn(s, r), "the request is being given slots")
     require(s.na == 0, "no hit is adopted")
     holds = neg(holds_nothing(s, r))
-    require(either(neg(holds), continues(s, r), keeps_what_it_has(s, r)), "it holds nothing")
+    goes_on_with_it = either(keeps_what_it_has(s, r), was_loaded_whole(s, r))
+    require(either(neg(holds), continues(s, r), goes_on_with_it), "it holds nothing")
     require(neg(fits(s, r)), "its slots are not free")
     if s.k.encodes:
         require(neg(refers_to_any(s, r)), "it refers to no embeddings")

@@ -32,7 +32,7 @@ from nullblock.spec.remote import (
 )
 from nullblock.spec.rules.clients import note_end
 from nullblock.spec.rules.drafts import drop_drafts
-from nullblock.spec.rules.later import begin_filling, end_filling
+from nullblock.spec.rules.later import begin_filling, end_filling, outdate_last_turn
 from nullblock.spec.rules.loads import forget_answer
 from nullblock.spec.rules.lookup import _forget_lookup
 from nullblock.spec.rules.pool import _publish, _unhash, open_front
@@ -186,6 +186,7 @@ def keep(s: State, r: Value) -> None:
     require(r == s.leaver, "this request")
     require(stays(s, r), "its blocks are kept")
     s.kept_for[r] = ite(is_loading(s, r), LOAD, 0) + ite(s.k.delays_free(r), SEND, 0)
+    outdate_last_turn(s, r)
     s.k.note_kept(s, r)
     s.stage[r] = KEPT
     s.leaving = 0

@@ -4,11 +4,10 @@ The rules of the core call `forget_waits` where a request is gone, which forgets
 all else is here and in `nullblock.spec.sessions`.
 """
 
-from nullblock.spec.drafts import tokens_ahead
 from nullblock.spec.fields import AWAY, CONTINUE, IDLE, INPUT, LEAVING, UPDATE, WAITING
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg, require, rule
 from nullblock.spec.rules.drafts import drop_drafts
-from nullblock.spec.rules.later import outdate
+from nullblock.spec.rules.later import outdate_turn
 from nullblock.spec.rules.pool import open_front
 from nullblock.spec.rules.queues import enter_queue, quit_queue, quit_running
 from nullblock.spec.rules.waiting import enter_skipped, wait_apart
@@ -45,9 +44,7 @@ def _let_late_outputs_go(s: State, r: Value) -> None:
     tokens does not count.
     """
     if both(s.k.sem.late_outputs_dropped, s.k.sem.resumes_await_output):
-        s.comp[r] -= tokens_ahead(s, r)
-        s.spec[r] = 0
-        outdate(s, r, worthless=1)
+        outdate_turn(s, r)
     elif s.k.sem.late_outputs_dropped:
         s.comp[r] = least(s.comp[r], s.ntok[r] - 1)
         s.drop[r] += late_outputs(s, r)
