@@ -18,8 +18,11 @@ from nullblock.conformance.adapters.spec_heard import Heard
 from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector, is_known
 from nullblock.conformance.adapters.spec_sessions import (
     check_place,
+    check_run_queued,
     check_session,
     has_sessions,
+    run_queued,
+    skipped,
 )
 from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id, check_tried
@@ -144,12 +147,15 @@ class _Spec:
         """Decide one step."""
         s = self.s
         self.remote.before_step(s)
+        twofold = run_queued(s)
         try:
             out = schedule(s)
         except Disabled as refusal:
+            check_run_queued(s, twofold)
             check_tried(s)
             check_places(refusal)
             raise
+        check_run_queued(s, twofold)
         self.remote.after_step(s)
         entries = range(begins(s, s.steps - 1), s.nframe)
         self.grammar.scheduled(s, entries)
@@ -285,7 +291,9 @@ class _Spec:
         """Forget every hash if no block is held. Raises RuntimeError, as vLLM does, where one
         still is after whoever ran was preempted: a session's, or one that is loaded or kept.
         """
+        twofold = run_queued(self.s)
         done = bool(events.reset_prefix_cache(self.s, reset_running))
+        check_run_queued(self.s, twofold)
         if reset_running and not done:
             raise RuntimeError("blocks are still held after preempting every running request")
         return done
@@ -347,7 +355,7 @@ class _Spec:
         s, k = self.s, self.k
         d: Fields = {
             "waiting": self.queue(r for r in s.rank if not is_skipped(s, r)),
-            "skipped_waiting": self.queue(s.skip),
+            "skipped_waiting": self.queue(skipped(s)),
             "running": [s.run[i] for i in range(s.nr)],
             "num_free": s.nfree,
             "finished_req_ids": sorted(s.finished),

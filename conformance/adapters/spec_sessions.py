@@ -1,11 +1,14 @@
 """Streaming sessions for the specification: which of them it has rules for."""
 
+from operator import itemgetter
 from typing import Any
 
 from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.spec import facts
-from nullblock.spec.fields import CONTINUE
+from nullblock.spec.fields import CONTINUE, PREEMPTED, RUNNING
+from nullblock.spec.sessions import may_stand_twice
+from nullblock.spec.turns import goes_on
 from nullblock.spec.waiting import is_skipped
 
 
@@ -58,14 +61,37 @@ def check_place(s: Any, r: str, arrival: float) -> None:
 
 
 def check_stop_of_session(s: Any, r: str, why: Any) -> None:
-    """Raise OutOfScope where vLLM is about to queue a session twice, or to leave one that has
-    ended in a queue: it stops while it stands in the skipped queue.
-    """
-    if why == CONTINUE or s.k.sem.stops_leave_every_queue:
+    """Raise OutOfScope where vLLM is about to queue a session in both queues."""
+    if why == CONTINUE or not s.k.resumable(r) or not is_skipped(s, r):
         return
-    if s.k.resumable(r) and is_skipped(s, r):
-        raise OutOfScope(
-            f"the session {r!r} stops while it stands in the skipped queue, and is queued twice: "
-            "that is out of scope",
-            "the reference has it",
-        )
+    if not goes_on(s, r, why) or s.k.sem.stops_leave_every_queue:
+        return
+    if s.k.sem.sessions_stay_queued:
+        raise _refused_stop(r, "stops while it stands in the skipped queue")
+    if s.stage[r] == RUNNING:
+        raise _refused_stop(r, "stops while it runs and stands in the skipped queue")
+
+
+def _refused_stop(r: str, what: str) -> OutOfScope:
+    return OutOfScope(f"the session {r!r} {what}: that is out of scope", "the reference has it")
+
+
+def run_queued(s: Any) -> set[str]:
+    """Who runs and stands in the skipped queue, as in vllm-0.22.1 a session may."""
+    if not may_stand_twice(s):
+        return set()
+    return {r for r in s.skip if s.skip[r] and s.stage[r] == RUNNING}
+
+
+def check_run_queued(s: Any, before: set[str]) -> None:
+    """Raise OutOfScope where one of those was preempted: it stands in both queues then."""
+    for r in sorted(before):
+        if s.stage[r] == PREEMPTED:
+            raise _refused_stop(r, "is preempted while it stands in the skipped queue")
+
+
+def skipped(s: Any) -> list[str]:
+    """Who stands in the skipped queue, in its order."""
+    further = ((r, s.again[r, i]) for r in s.skip for i in range(s.againfrom[r], s.againto[r]))
+    places = [*s.skip.items(), *further]
+    return [r for r, _ in sorted(places, key=itemgetter(1))]

@@ -6,8 +6,8 @@ gone, and where the phases of a step end; all else is here and in `nullblock.spe
 """
 
 from nullblock.spec.fields import GRAMMAR, IDLE, REMOTE
-from nullblock.spec.kernel import State, Value, both, ensure, neg, require, rule
-from nullblock.spec.sessions import awaits_grammar
+from nullblock.spec.kernel import State, Value, both, ensure, ite, neg, require, rule
+from nullblock.spec.sessions import awaits_grammar, awaits_input, num_further, stands_twice
 from nullblock.spec.state import is_tried
 from nullblock.spec.waiting import (
     has_come,
@@ -89,6 +89,40 @@ def leave_line(s: State, r: Value) -> None:
     s.lineset = s.k.remove(s.lineset, r)
 
 
+def stand_again(s: State, r: Value) -> None:
+    """r stands once more in the skipped queue, at its back, and waits for a chunk there."""
+    s.extra += ite(awaits_input(s, r), 1, 0)
+    s.again[r, s.againto[r]] = s.sback
+    s.againto[r] += 1
+    s.sback += 1
+    s.nwait += 1
+    s.nline += 1
+
+
+def leave_first_place(s: State, r: Value) -> None:
+    """r, which stands more than once in the skipped queue, and whose turn it is, leaves one of its
+    places there.
+    """
+    s.skip[r] = s.again[r, s.againfrom[r]]
+    s.againfrom[r] += 1
+    s.nwait -= 1
+    s.nline -= 1
+
+
+def leave_further_places(s: State, r: Value) -> None:
+    """r leaves the skipped queue, however often it stands there."""
+    if stands_twice(s, r):
+        s.nwait -= num_further(s, r)
+        s.nline -= num_further(s, r)
+        s.againfrom[r] = s.againto[r]
+
+
+def stay_ended(s: State, r: Value) -> None:
+    """r has ended, and stays in the skipped queue, where nobody counts it as gone."""
+    if s.k.sessions:
+        s.extra += ite(awaits_input(s, r), 1, 0)
+
+
 def forget_waits(s: State, r: Value) -> None:
     """A request that is gone awaits nothing."""
     s.awaits[r] = 0
@@ -164,5 +198,5 @@ def pass_by(s: State, r: Value) -> None:
         enter_skipped(s, r)
     leave_holders(s, r)
     s.passed = s.k.add(s.passed, r)
-    s.nline -= 1
+    s.nline -= 1 + num_further(s, r)
     s.lineset = s.k.remove(s.lineset, r)
