@@ -130,9 +130,14 @@ def num_further(s: State, r: Value) -> Value:
     return s.againto[r] - s.againfrom[r] if may_stand_twice(s) else 0
 
 
-def stands_twice(s: State, r: Value) -> Value:
-    """Whether r stands more than once in the skipped queue."""
-    return num_further(s, r) > 0 if may_stand_twice(s) else False
+def num_more_places(s: State, r: Value) -> Value:
+    """How many places r has in the queues besides its first."""
+    return num_further(s, r) + s.also[r] if may_stand_twice(s) else 0
+
+
+def has_more_places(s: State, r: Value) -> Value:
+    """Whether it has any."""
+    return num_more_places(s, r) > 0 if may_stand_twice(s) else False
 
 
 def stays_skipped(s: State, r: Value) -> Value:
@@ -169,7 +174,7 @@ def num_waiting(s: State) -> Value:
         return s.nwait
     n = s.k.count("R", lambda r: has_work(s, r), by="line")
     if may_stand_twice(s):
-        return n + s.k.sum_over("R", lambda r: num_further(s, r)) - s.extra
+        return n + s.k.sum_over("R", lambda r: num_more_places(s, r)) - s.extra
     return n
 
 

@@ -18,11 +18,11 @@ from nullblock.conformance.adapters.spec_heard import Heard
 from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector, is_known
 from nullblock.conformance.adapters.spec_sessions import (
     check_place,
-    check_run_queued,
     check_session,
     has_sessions,
-    run_queued,
+    minding_queued,
     skipped,
+    waiting,
 )
 from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id, check_tried
@@ -47,7 +47,6 @@ from nullblock.spec.rejection import why_unservable
 from nullblock.spec.sessions import awaits_input, num_output
 from nullblock.spec.state import live
 from nullblock.spec.turns import can_take
-from nullblock.spec.waiting import is_skipped
 
 
 def create(config: Config, semantics: Semantics) -> Engine:
@@ -147,15 +146,13 @@ class _Spec:
         """Decide one step."""
         s = self.s
         self.remote.before_step(s)
-        twofold = run_queued(s)
         try:
-            out = schedule(s)
+            with minding_queued(s):
+                out = schedule(s)
         except Disabled as refusal:
-            check_run_queued(s, twofold)
             check_tried(s)
             check_places(refusal)
             raise
-        check_run_queued(s, twofold)
         self.remote.after_step(s)
         entries = range(begins(s, s.steps - 1), s.nframe)
         self.grammar.scheduled(s, entries)
@@ -291,9 +288,8 @@ class _Spec:
         """Forget every hash if no block is held. Raises RuntimeError, as vLLM does, where one
         still is after whoever ran was preempted: a session's, or one that is loaded or kept.
         """
-        twofold = run_queued(self.s)
-        done = bool(events.reset_prefix_cache(self.s, reset_running))
-        check_run_queued(self.s, twofold)
+        with minding_queued(self.s):
+            done = bool(events.reset_prefix_cache(self.s, reset_running))
         if reset_running and not done:
             raise RuntimeError("blocks are still held after preempting every running request")
         return done
@@ -354,7 +350,7 @@ class _Spec:
             return None
         s, k = self.s, self.k
         d: Fields = {
-            "waiting": self.queue(r for r in s.rank if not is_skipped(s, r)),
+            "waiting": self.queue(waiting(s)),
             "skipped_waiting": self.queue(skipped(s)),
             "running": [s.run[i] for i in range(s.nr)],
             "num_free": s.nfree,

@@ -31,7 +31,7 @@ BY_TABLE = ("tlen", "ncached", "told", "before", "swept")
 BY_REQUEST = (
     *("stage", "comp", "ntok", "sched", "ph", "drop", "fresh"),
     *("spec", "drafted", "pd", "old", "chunk", "awaits", "came"),
-    *("turns", "sent", "ended", "grown", "lost", "past"),
+    *("turns", "sent", "ended", "grown", "lost", "past", "also"),
     *("remote", "unsure", "failed", "kept_for", "loadto"),
 )
 BY_ITEM = ("kept", "unused", "inputs", "newly", "gone", "plan", "made", "holds")
@@ -240,7 +240,9 @@ def _skipped(s: Any) -> None:
     """The places in the skipped queue, of which a session may have several."""
     first = s.againfrom
     again = {
-        (r, i - first[r]): s.again[r, i] for r in s.k.requests for i in range(first[r], s.againto[r])
+        (r, i - first[r]): s.again[r, i]
+        for r in s.k.requests
+        for i in range(first[r], s.againto[r])
     }
     s.againto = Zero((r, n - first[r]) for r, n in s.againto.items() if n > first[r])
     s.againfrom = Zero()

@@ -32,7 +32,7 @@ from nullblock.spec.rules.encoder import forget_plan
 from nullblock.spec.rules.later import fill_on, meet, pad_drafts, take_slot
 from nullblock.spec.rules.loads import ask_remote, forget_offer, take_loaded
 from nullblock.spec.rules.waiting import leave_first_place, leave_line
-from nullblock.spec.sessions import continues, may_stand_twice, runs_already, stands_twice
+from nullblock.spec.sessions import continues, has_more_places, may_stand_twice, runs_already
 from nullblock.spec.slots import filled, slots
 from nullblock.spec.state import (
     fits,
@@ -285,7 +285,7 @@ def admit(s: State, r: Value) -> None:
     require(neg(loads_later(s, r)), "it need not wait for a load")
     s.fresh[r] = RESUMED if s.stage[r] == PREEMPTED else NEW
     s.stage[r] = RUNNING
-    if stands_twice(s, r):
+    if has_more_places(s, r):
         leave_first_place(s, r)
     else:
         s.rank[r] = 0

@@ -26,9 +26,10 @@ from nullblock.spec.rules.pool import open_front
 from nullblock.spec.rules.waiting import (
     await_grammar,
     forget_waits,
+    join_both,
     join_line,
-    leave_further_places,
     leave_line,
+    leave_more_places,
     stay_ended,
 )
 from nullblock.spec.sessions import holds_while_waiting, is_lost, may_stand_twice
@@ -39,6 +40,7 @@ from nullblock.spec.waiting import is_skipped
 
 def enter_queue(s: State, r: Value) -> None:
     """r joins those that wait; its place is its own."""
+    join_both(s, r)
     s.nwait += 1
     s.waitset = s.k.add(s.waitset, r)
     join_line(s, r)
@@ -47,7 +49,7 @@ def enter_queue(s: State, r: Value) -> None:
 def quit_queue(s: State, r: Value) -> None:
     """r waits no more."""
     if neg(is_lost(s, r)):
-        leave_further_places(s, r)
+        leave_more_places(s, r)
         s.rank[r] = 0
         s.nwait -= 1
         s.waitset = s.k.remove(s.waitset, r)

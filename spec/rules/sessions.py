@@ -11,7 +11,13 @@ from nullblock.spec.rules.drafts import drop_drafts
 from nullblock.spec.rules.later import outdate
 from nullblock.spec.rules.pool import open_front
 from nullblock.spec.rules.queues import enter_queue, quit_queue, quit_running
-from nullblock.spec.rules.waiting import enter_skipped, stand_again, stay_ended, wait_apart
+from nullblock.spec.rules.waiting import (
+    enter_skipped,
+    leave_waiting,
+    stand_again,
+    stay_ended,
+    wait_apart,
+)
 from nullblock.spec.sessions import (
     awaits_input,
     has_chunk,
@@ -58,8 +64,9 @@ def _let_late_outputs_go(s: State, r: Value) -> None:
 
 
 def _stay_skipped(s: State, r: Value) -> None:
-    """r stays where it stands in the skipped queue, and stands there once more if it has no chunk."""
+    """r stays where it stands in the skipped queue, and stands there once more without a chunk."""
     s.open = 0
+    leave_waiting(s, r)
     s.stage[r] = WAITING
     if not s.k.several:
         s.told[r] = 0
@@ -146,7 +153,10 @@ def end_running_turn(s: State, i: Value) -> None:
     r = s.run[i]
     quit_running(s, i)
     _let_late_outputs_go(s, r)
-    _next_turn(s, r)
+    if both(stays_skipped(s, r), neg(has_chunk(s, r))):
+        _stay_skipped(s, r)
+    else:
+        _next_turn(s, r)
 
 
 @rule("SESS-7", "R")

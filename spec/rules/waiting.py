@@ -7,7 +7,15 @@ gone, and where the phases of a step end; all else is here and in `nullblock.spe
 
 from nullblock.spec.fields import GRAMMAR, IDLE, REMOTE
 from nullblock.spec.kernel import State, Value, both, ensure, ite, neg, require, rule
-from nullblock.spec.sessions import awaits_grammar, awaits_input, num_further, stands_twice
+from nullblock.spec.sessions import (
+    awaits_grammar,
+    awaits_input,
+    has_more_places,
+    may_stand_twice,
+    num_further,
+    num_more_places,
+    stays_skipped,
+)
 from nullblock.spec.state import is_tried
 from nullblock.spec.waiting import (
     has_come,
@@ -99,26 +107,44 @@ def stand_again(s: State, r: Value) -> None:
     s.nline += 1
 
 
+def join_both(s: State, r: Value) -> None:
+    """r joins the waiting queue, and may stand in the skipped one already."""
+    if may_stand_twice(s):
+        s.also[r] = ite(stays_skipped(s, r), 1, 0)
+
+
 def leave_first_place(s: State, r: Value) -> None:
-    """r, which stands more than once in the skipped queue, and whose turn it is, leaves one of its
-    places there.
-    """
-    s.skip[r] = s.again[r, s.againfrom[r]]
-    s.againfrom[r] += 1
+    """r, whose turn it is, leaves the first of its places, and keeps the others."""
+    if num_further(s, r) > 0:
+        s.skip[r] = s.again[r, s.againfrom[r]]
+        s.againfrom[r] += 1
+    else:
+        s.skip[r] = 0
+        s.also[r] = 0
     s.nwait -= 1
     s.nline -= 1
 
 
-def leave_further_places(s: State, r: Value) -> None:
-    """r leaves the skipped queue, however often it stands there."""
-    if stands_twice(s, r):
-        s.nwait -= num_further(s, r)
-        s.nline -= num_further(s, r)
+def leave_more_places(s: State, r: Value) -> None:
+    """r has no more than one place in the queues."""
+    if has_more_places(s, r):
+        s.nwait -= num_more_places(s, r)
+        s.nline -= num_more_places(s, r)
         s.againfrom[r] = s.againto[r]
+        s.also[r] = 0
+
+
+def leave_waiting(s: State, r: Value) -> None:
+    """r, which stops, stands in the waiting queue no more, should it stand in both."""
+    if may_stand_twice(s):
+        s.nwait -= s.also[r]
+        s.nline -= s.also[r]
+        s.also[r] = 0
 
 
 def stay_ended(s: State, r: Value) -> None:
     """r has ended, and stays in the skipped queue, where nobody counts it as gone."""
+    leave_waiting(s, r)
     if s.k.sessions:
         s.extra += ite(awaits_input(s, r), 1, 0)
 
