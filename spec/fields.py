@@ -67,6 +67,12 @@ QUEUES = {
 WAITS = {
     "skip": "R>I",  # place in the skipped queue, least first; 0: not in it
     "sback": "I",  # the next place at its back
+    # Only vllm-0.22.1 has these five, see SESS-7.
+    "again": "RI>I",  # further places there of a session that stands there more than once
+    "againfrom": "R>I",  # the first of those that it still has
+    "againto": "R>I",  # one after the last
+    "also": "R>I",  # 1: who stands there stands in the waiting queue as well
+    "extra": "I",  # sessions counted once more as waiting for a chunk than there are
     "passed": "{R}",  # passed over in this step
     "nline": "I",  # of those that wait, how many have not been
     "lineset": "{R}",  # ghost: those

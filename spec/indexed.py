@@ -33,6 +33,17 @@ class Stamps(OrderedDict[Any, int]):
                 self.move_to_end(k, last=False)
 
 
+class Places(Stamps):
+    """Stamps of which a new one may lie among the others."""
+
+    def __setitem__(self, key: Any, value: int) -> None:
+        self.pop(key, 0)
+        behind = list(takewhile(lambda k: self[k] > value, reversed(self))) if value > 0 else []
+        super().__setitem__(key, value)
+        for k in reversed(behind):
+            self.move_to_end(k)
+
+
 _PUT = OrderedDict.__setitem__
 """Past the check above."""
 
@@ -130,8 +141,10 @@ class IndexedEnv(Env):
 
     def blank(self, field: str) -> Any:
         match field:
-            case "stamp" | "rank" | "skip" | "unused":
+            case "stamp" | "rank" | "unused":
                 return Stamps()
+            case "skip":
+                return Places()
             case "hsh":
                 return Hashes()
             case "tlen":

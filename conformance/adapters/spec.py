@@ -20,6 +20,9 @@ from nullblock.conformance.adapters.spec_sessions import (
     check_place,
     check_session,
     has_sessions,
+    minding_queued,
+    skipped,
+    waiting,
 )
 from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id, check_tried
@@ -44,7 +47,6 @@ from nullblock.spec.rejection import why_unservable
 from nullblock.spec.sessions import awaits_input, num_output
 from nullblock.spec.state import live
 from nullblock.spec.turns import can_take
-from nullblock.spec.waiting import is_skipped
 
 
 def create(config: Config, semantics: Semantics) -> Engine:
@@ -147,7 +149,8 @@ class _Spec:
         s = self.s
         self.remote.before_step(s)
         try:
-            out = schedule(s)
+            with minding_queued(s):
+                out = schedule(s)
         except Disabled as refusal:
             check_tried(s)
             check_places(refusal)
@@ -287,7 +290,8 @@ class _Spec:
         """Forget every hash if no block is held. Raises RuntimeError, as vLLM does, where one
         still is after whoever ran was preempted: a session's, or one that is loaded or kept.
         """
-        done = bool(events.reset_prefix_cache(self.s, reset_running))
+        with minding_queued(self.s):
+            done = bool(events.reset_prefix_cache(self.s, reset_running))
         if reset_running and not done:
             raise RuntimeError("blocks are still held after preempting every running request")
         return done
@@ -348,8 +352,8 @@ class _Spec:
             return None
         s, k = self.s, self.k
         d: Fields = {
-            "waiting": self.queue(r for r in s.rank if not is_skipped(s, r)),
-            "skipped_waiting": self.queue(s.skip),
+            "waiting": self.queue(waiting(s)),
+            "skipped_waiting": self.queue(skipped(s)),
             "running": [s.run[i] for i in range(s.nr)],
             "num_free": s.nfree,
             "finished_req_ids": sorted(s.finished),

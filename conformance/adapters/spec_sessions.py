@@ -1,12 +1,16 @@
 """Streaming sessions for the specification: which of them it has rules for."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any
 
 from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.spec import facts
-from nullblock.spec.fields import CONTINUE
-from nullblock.spec.sessions import awaits_input
+from nullblock.spec.fields import CONTINUE, PREEMPTED, RUNNING
+from nullblock.spec.sessions import awaits_input, has_chunk, may_stand_twice
+from nullblock.spec.turns import goes_on
 from nullblock.spec.waiting import is_skipped
 
 
@@ -54,21 +58,56 @@ def check_place(s: Any, r: str, arrival: float) -> None:
 
 
 def check_stop_of_session(s: Any, r: str, why: Any) -> None:
-    """Raise OutOfScope where vLLM is about to queue a session twice, or to leave one that has
-    ended in a queue, or counts one twice among those that wait for a chunk: it stops while it
-    stands in the queue of those who wait apart, or waits for a chunk.
-    """
+    """Raise OutOfScope where vLLM is about to queue a session in ways that no rule has."""
     if why == CONTINUE or not s.k.resumable(r):
         return
-    if is_skipped(s, r) and not s.k.sem.stops_leave_every_queue:
-        raise OutOfScope(
-            f"the session {r!r} stops while it stands in the skipped queue, and is queued twice: "
-            "that is out of scope",
-            "the reference has it",
-        )
     again = awaits_input(s, r) or is_skipped(s, r)
     if s.k.sem.holders_wait_apart and not s.k.sem.sessions_stay_queued and again:
-        raise OutOfScope(
-            f"the session {r!r} stops again while it waits for its next turn: that is out of scope",
-            "the reference has it",
-        )
+        raise _refused(r, "stops again while it waits for its next turn")
+    if not goes_on(s, r, why):
+        return
+    if is_skipped(s, r) and not (may_stand_twice(s) or s.k.sem.stops_leave_every_queue):
+        raise _refused(r, "stops while it stands in the skipped queue")
+    if r in _run_queued(s) and (not is_skipped(s, r) or has_chunk(s, r) and _may_skip(s)):
+        raise _refused(r, "stops while it runs and is queued")
+
+
+def _refused(r: str, what: str) -> OutOfScope:
+    return OutOfScope(f"the session {r!r} {what}: that is out of scope", "the reference has it")
+
+
+def _may_skip(s: Any) -> bool:
+    """Whether a request may be passed over whose grammar is compiled."""
+    return s.k.max_loras > 0 or s.k.connector
+
+
+def _run_queued(s: Any) -> set[str]:
+    """Who runs and stands in a queue, as in vllm-0.22.1 a session may."""
+    if not may_stand_twice(s):
+        return set()
+    return {r for r in s.rank if s.rank[r] and s.stage[r] == RUNNING}
+
+
+@contextmanager
+def minding_queued(s: Any) -> Iterator[None]:
+    """Raises OutOfScope where one of those is preempted and may be passed over then, or stands
+    in the waiting queue twice.
+    """
+    queued = _run_queued(s)
+    try:
+        yield
+    finally:
+        for r in sorted(queued):
+            if s.stage[r] == PREEMPTED and (not is_skipped(s, r) or _may_skip(s)):
+                raise _refused(r, "is preempted while it is queued")
+
+
+def waiting(s: Any) -> Iterator[str]:
+    """Who stands in the waiting queue, in its order."""
+    return (r for r in s.rank if not is_skipped(s, r) or s.also[r])
+
+
+def skipped(s: Any) -> list[str]:
+    """Who stands in the skipped queue, in its order."""
+    further = ((r, s.again[r, i]) for r in s.skip for i in range(s.againfrom[r], s.againto[r]))
+    return [r for r, _ in sorted((*s.skip.items(), *further), key=itemgetter(1))]

@@ -31,8 +31,8 @@ from nullblock.spec.rules.drafts import grant_drafts
 from nullblock.spec.rules.encoder import forget_plan
 from nullblock.spec.rules.later import fill_on, meet, pad_drafts, take_slot
 from nullblock.spec.rules.loads import ask_remote, forget_offer, take_loaded
-from nullblock.spec.rules.waiting import leave_line
-from nullblock.spec.sessions import continues
+from nullblock.spec.rules.waiting import leave_first_place, leave_line
+from nullblock.spec.sessions import continues, has_more_places, may_stand_twice, runs_already
 from nullblock.spec.slots import filled, slots
 from nullblock.spec.state import (
     fits,
@@ -84,6 +84,9 @@ def begin_lookup(s: State, r: Value) -> None:
     require(may_admit(s), "the waiting queue is served")
     require(is_head(s, r), "the request is the head of the queue")
     require(neg(either(has_to_wait(s, r), s.awaits[r] != 0)), "it waits for nothing but its turn")
+    if may_stand_twice(s):
+        done = both(s.comp[r] != 0, s.ntok[r] <= s.comp[r])
+        require(neg(both(runs_already(s, r), done)), "there is something to do")
     s.looking = 1
     s.lr = r
     if s.k.connector:
@@ -161,6 +164,8 @@ def _hold_or_hit(s: State, r: Value) -> None:
     """
     if s.k.connector:
         ensure(either(s.nhit == 0, s.holds_some == 0), "whoever holds blocks hits none")
+    if may_stand_twice(s):
+        ensure(either(s.nhit == 0, neg(runs_already(s, r))), "nor does who runs")
 
 
 @rule("WAIT-7", "RI")
@@ -228,8 +233,9 @@ def give_up(s: State, r: Value) -> None:
     require(turn(s, r), "the request is being given slots")
     require(s.na == 0, "no hit is adopted")
     holds = neg(holds_nothing(s, r))
-    goes_on_with_it = either(keeps_what_it_has(s, r), was_loaded_whole(s, r))
-    require(either(neg(holds), continues(s, r), goes_on_with_it), "it holds nothing")
+    loaded = was_loaded_whole(s, r)
+    keeps = either(continues(s, r), runs_already(s, r), keeps_what_it_has(s, r), loaded)
+    require(either(neg(holds), keeps), "it holds nothing")
     require(neg(fits(s, r)), "its slots are not free")
     if s.k.encodes:
         require(neg(refers_to_any(s, r)), "it refers to no embeddings")
@@ -275,13 +281,18 @@ def admit(s: State, r: Value) -> None:
     if s.k.encodes:
         require(is_taken(s, r), "the encoder inputs it needs have their room")
     require(goes_on(s, r), "it has not ended")
+    if may_stand_twice(s):
+        require(neg(runs_already(s, r)), "it does not run")
     require(neg(loads_later(s, r)), "it need not wait for a load")
     s.fresh[r] = RESUMED if s.stage[r] == PREEMPTED else NEW
     s.stage[r] = RUNNING
-    s.rank[r] = 0
-    s.nwait -= 1
-    s.waitset = s.k.remove(s.waitset, r)
-    leave_line(s, r)
+    if has_more_places(s, r):
+        leave_first_place(s, r)
+    else:
+        s.rank[r] = 0
+        s.nwait -= 1
+        s.waitset = s.k.remove(s.waitset, r)
+        leave_line(s, r)
     s.run[s.nr] = r
     s.ix[r] = s.nr
     s.nr += 1

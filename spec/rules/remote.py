@@ -37,8 +37,8 @@ from nullblock.spec.rules.loads import forget_answer
 from nullblock.spec.rules.lookup import _forget_lookup
 from nullblock.spec.rules.pool import _publish, _unhash, open_front
 from nullblock.spec.rules.queues import _erase, leave_running, quit_queue
-from nullblock.spec.rules.waiting import stand_apart
-from nullblock.spec.sessions import is_lost
+from nullblock.spec.rules.waiting import stand_apart, stay_ended
+from nullblock.spec.sessions import is_lost, num_further
 from nullblock.spec.sizes import hit_tokens
 from nullblock.spec.slots import slots
 from nullblock.spec.state import check_stop, is_tried, is_waiting, turn
@@ -71,7 +71,7 @@ def await_load(s: State, r: Value) -> None:
     stand_apart(s, r)
     begin_filling(s, r)
     s.passed = s.k.add(s.passed, r)
-    s.nline -= 1
+    s.nline -= 1 + num_further(s, r)
     s.lineset = s.k.remove(s.lineset, r)
 
 
@@ -164,7 +164,9 @@ def quit_for_good(s: State, r: Value) -> None:
         require(check_stop(s, r) != CONTINUE, "it stops")
     stuck = both(s.open == 1, is_skipped(s, r), neg(s.k.sem.stops_leave_every_queue))
     s.open = 0
-    if neg(stuck):
+    if stuck:
+        stay_ended(s, r)
+    else:
         quit_queue(s, r)
     if s.awaits[r] != REMOTE:
         s.awaits[r] = 0
