@@ -57,8 +57,8 @@ def are_alone(config: Config) -> bool:
 
 def are_hybrid(config: Config) -> bool:
     """Whether there are several groups, of attention or Mamba layers, with blocks of one size, and
-    no chunk ends within a block; beside an EAGLE-like method, full attention and one kind more.
-    Cross-attention is among them without prefix caching: vLLM raises at the first lookup.
+    no chunk ends within a block, nor has an EAGLE-like method. Cross-attention is among them
+    without prefix caching: vLLM raises at the first lookup.
     """
     return _are_known(config) and not _are_sized(config)
 
@@ -80,14 +80,14 @@ def _are_known(config: Config) -> bool:
         and any(group.type != CROSS for group in config.groups)
         and all(group.type in KNOWN for group in config.groups)
         and not _are_surprising(config)
-        and _agree_in_turn(config)
+        and not _are_marked_oddly(config)
     )
 
 
 def _are_surprising(config: Config) -> bool:
     """Whether a chunk ends within a block, or chunks come beside blocks of several sizes (vLLM
-    raises at the first lookup), or full attention of two kinds beside a third kind (vLLM 0.22.1
-    cuts the hits of the first only to what the kinds agree on).
+    raises at the first lookup), or full attention of two kinds beside a third kind, of full
+    attention or not (vLLM 0.22.1 cuts the hits of the first only to what the kinds agree on).
     """
     sizes = {block_size_of(group, config) for group in config.groups}
     chunked = [group for group in config.groups if group.type == "chunked_local"]
@@ -97,36 +97,26 @@ def _are_surprising(config: Config) -> bool:
         return False
     full = {_kind(group, config) for group in config.groups if group.type in FULL}
     kinds = {_kind(group, config) for group in config.groups}
-    return (len(sizes) > 1 and bool(chunked)) or (len(full) > 1 and len(kinds) > len(full))
+    return (len(sizes) > 1 and bool(chunked)) or (len(full) > 1 and len(kinds) > 2)
 
 
-def _marked(config: Config) -> frozenset[tuple[object, ...]]:
-    """The kinds of layers that drop their last hit: those with layers of an EAGLE-like method, or
-    all where none is said to have some.
+def marked(config: Config) -> list[Group]:
+    """Groups with layers of an EAGLE-like method, or all where none is said to have some: kinds
+    with one of these drop their last hit.
     """
-    marked = frozenset(_kind(group, config) for group in config.groups if group.eagle)
-    if marked or not (config.num_spec_tokens > 0 and config.spec_method == "eagle"):
-        return marked
-    return frozenset(_kind(group, config) for group in config.groups)
+    found = [group for group in config.groups if group.eagle]
+    drafts = config.num_spec_tokens > 0 and config.spec_method == "eagle"
+    return list(config.groups) if drafts and not found else found
 
 
-def _agree_in_turn(config: Config) -> bool:
-    """Whether, where some drop their last hit, all blocks are of one size, and there are but full
-    attention and one kind more, and chunks drop none: there vLLM raises. Without prefix caching
-    nobody hits anything.
+def _are_marked_oddly(config: Config) -> bool:
+    """Whether chunks have to drop their last hit (vLLM raises at the first lookup), or Mamba
+    layers are of two modes beside an EAGLE-like method, which makes them two kinds to a lookup.
     """
-    if not config.enable_prefix_caching:
-        return True
-    marked = _marked(config)
-    kinds = {_kind(group, config) for group in config.groups}
-    chunks = any(kind == "chunked_local" for kind, *_ in marked)
-    return (
-        not marked
-        or not _are_sized(config)
-        and len(kinds) == 2
-        and sum(kind in FULL for kind, *_ in kinds) == 1
-        and not chunks
-    )
+    found = marked(config)
+    modes = {group.mamba_cache_mode for group in config.groups if group.type == "mamba"}
+    chunks = any(group.type == "chunked_local" for group in found)
+    return config.enable_prefix_caching and (chunks or (bool(found) and len(modes) > 1))
 
 
 def are_other(config: Config) -> bool:

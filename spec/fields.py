@@ -38,12 +38,16 @@ POOL_GHOST = {
     "evicted": "I",  # 1: evict_blocks has removed hashes from the middle of chains
 }
 LOOKUP = {
-    "looking": "I",  # 0 no lookup, 1 scanning, 2 scan over
+    "looking": "I",  # 0 no lookup, 3 kinds of layers are asked in turn, 1 scanning, 2 scan over
     "lr": "R",
     "hit": "I>B",
     "nhit": "I",
     "span": "I",  # tokens that the hits of every group cover, where there are several groups
-    "overshot": "I",  # blocks of it that full attention lacks
+    # Only with an EAGLE-like method these are not 0, see in_turn.py.
+    "tried": "I",  # tokens with which the round began
+    "kind": "I",  # the kind of layers that is asked next
+    "calm": "I",  # kinds asked since one that drops no hit shortened the length: so many at most
+    "reach": "I>I",  # tokens of a hit, as each kind has said last
     "holds_some": "I",  # 1: whoever is looked up holds blocks already; beside loads alone
     "na": "I",  # hits already adopted
     "nevict": "I",  # pending hits that stand in the free queue

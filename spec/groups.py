@@ -93,18 +93,28 @@ def is_cached_block(s: State, t: Value, i: Value) -> Value:
     return s.k.exists("B", lambda b: s.hsh[b] == h, by=("hsh", h))
 
 
-def ends_run(s: State, t: Value, n: Value) -> Value:
+def ends_run(s: State, t: Value, n: Value, drops: Value) -> Value:
     """Whether the blocks that are seen before block n of table t are cached, and one at least;
-    with an EAGLE-like method one more, which is dropped.
+    where the last is dropped one more.
     """
-    seen = window(s, t)
-    run = blocks_of(s, t, seen - 1) + s.k.drops_of(t)
+    run = blocks_of(s, t, window(s, t) - 1) + drops
     least_run = ite(run > 1, run, 1)
 
     def span() -> tuple[Value, Value]:
         return ite(least_run < n, n - least_run, 0), n
 
     return s.k.forall("I", lambda i: is_cached_block(s, t, i), span=span)
+
+
+def accepts(s: State, t: Value, tokens: Value, drops: Value) -> Value:
+    """Whether the blocks are cached that the token after so many hit ones sees in the layers of
+    t, and so many more as are dropped.
+    """
+    n = full_of(s, t, tokens) + drops
+    if s.k.window_of(t) > 0:
+        return ends_run(s, t, n, drops)
+    seen = passed(s, t, tokens)
+    return s.k.forall("I", lambda i: is_cached_block(s, t, i), span=lambda: (seen, n))
 
 
 @clause("GROUP-2")
@@ -125,7 +135,7 @@ def longest_run(s: State, r: Value) -> Value:
     """How many blocks a lookup hits with a window, those before it included."""
     run = s.k.first(
         "I",
-        lambda n: both(0 <= n, n <= s.k.full(s.ntok[r] - 1), ends_run(s, r, n)),
+        lambda n: both(0 <= n, n <= s.k.full(s.ntok[r] - 1), ends_run(s, r, n, s.k.drops_of(r))),
         lambda n: -n,
         by="window",
     )

@@ -62,8 +62,7 @@ RULES = (
     "rules/cross.py",
     "rules/loaded.py",
     "rules/deferred.py",
-    "rules/reclaim.py",
-    "rules/silence.py",
+    *("rules/reclaim.py", "rules/silence.py", "rules/in_turn.py"),
 )
 PARTS = (
     "rules/queues.py",
@@ -78,11 +77,12 @@ PARTS = (
     "rules/loads.py",
     "rules/mamba.py",
     "rules/aligned.py",
-    "rules/cross.py",
+    *("rules/cross.py", "rules/in_turn.py"),
 )
 READINGS = (
     *("state.py", "flight.py", "later.py", "drafts.py", "waiting.py"),
-    *("groups.py", "hybrid.py", "encoder.py", "planning.py", "sessions.py", "turns.py"),
+    *("groups.py", "hybrid.py", "in_turn.py"),
+    *("encoder.py", "planning.py", "sessions.py", "turns.py"),
     *("pooling.py", "remote.py", "loaded.py", "sizes.py", "slots.py", "mamba.py", "aligned.py"),
     "cross.py",
     "deferred.py",

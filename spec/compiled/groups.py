@@ -64,6 +64,16 @@ class Groups(Context):
     def _e_drops_of(self, node: ast.Call, scope: Scope) -> Value:
         return self._by_group(self.env.dropped, node, scope)
 
+    def _e_marked_of(self, node: ast.Call, scope: Scope) -> Value:
+        return self._by_group(self.env.marked, node, scope)
+
+    def _e_kind_of(self, node: ast.Call, scope: Scope) -> Value:
+        return self._by_group(self.env.of_kind, node, scope)
+
+    def _e_lead(self, node: ast.Call, scope: Scope) -> Value:
+        n = self.num(self.expr(node.args[0], scope), node, scope)
+        return Num(f"{self.table(self.env.leads)}[{n.c}]", fails=n.fails)
+
     def _groups(self) -> range:
         return range(len(self.env.groups))
 

@@ -9,9 +9,9 @@ from nullblock.spec.hybrid import (
     has_cached,
     holds_nothing,
     is_passed_over,
-    overshoot,
     wanted,
 )
+from nullblock.spec.in_turn import hits_nothing
 from nullblock.spec.kernel import (
     State,
     Value,
@@ -29,6 +29,7 @@ from nullblock.spec.remote import goes_on, keeps_what_it_has, loads_later, was_l
 from nullblock.spec.rules.aligned import begin_sweep
 from nullblock.spec.rules.drafts import grant_drafts
 from nullblock.spec.rules.encoder import forget_plan
+from nullblock.spec.rules.in_turn import begin_round, forget_rounds
 from nullblock.spec.rules.later import fill_on, meet, pad_drafts, take_slot
 from nullblock.spec.rules.loads import ask_remote, forget_offer, take_loaded
 from nullblock.spec.rules.waiting import leave_first_place, leave_line
@@ -55,11 +56,11 @@ def _forget_lookup(s: State) -> None:
     s.looking = 0
     s.nhit = 0
     s.span = 0
-    s.overshot = 0
     s.holds_some = 0
     s.na = 0
     s.nevict = 0
     s.evset = s.k.empty("B")
+    forget_rounds(s)
     forget_offer(s)
 
 
@@ -92,9 +93,11 @@ def begin_lookup(s: State, r: Value) -> None:
     if s.k.connector:
         s.holds_some = ite(holds_nothing(s, r), 0, 1)
     if s.k.spans:
-        s.span = agreed(s, r)
-        s.overshot = overshoot(s, r)
-        ask_remote(s, r)
+        if both(s.k.in_turn, neg(hits_nothing(s, r))):
+            begin_round(s, r)
+        else:
+            s.span = agreed(s, r)
+            ask_remote(s, r)
 
 
 @rule("HASH-15", "RB")
