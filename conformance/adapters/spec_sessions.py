@@ -7,6 +7,7 @@ from typing import Any
 
 from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.places import moves_past_others
 from nullblock.spec import facts
 from nullblock.spec.fields import CONTINUE, PREEMPTED, RUNNING
 from nullblock.spec.sessions import awaits_input, has_chunk, may_stand_twice
@@ -43,13 +44,8 @@ def check_place(s: Any, r: str, arrival: float) -> None:
     and leaves the heap as it is. While the order of those that stand there is the same, so is
     whatever a heap does.
     """
-    if not s.k.priority:
-        return
     before = s.k.order(r)
-    after = (before[0], arrival, before[2])
-    apart = is_skipped(s, r)
-    beside = (q for q in s.rank if is_skipped(s, q) == apart and q != r)
-    if any((s.k.order(q) < before) != (s.k.order(q) < after) for q in beside):
+    if moves_past_others(s, r, (before[0], arrival, before[2])):
         raise OutOfScope(
             f"a chunk of {r!r} that moves it past others in its queue is out of scope under "
             "PRIORITY",

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nullblock.conformance.checker import hidden
-from nullblock.conformance.checker.facts import NotRecorded
 from nullblock.conformance.checker.replay import Replay, Unexplained
+from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.checker.verdict import First, Verdict
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.reader import Located, TraceReader

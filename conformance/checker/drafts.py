@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nullblock.conformance.checker.facts import NotRecorded, Recorded
+from nullblock.conformance.checker.facts import Recorded
+from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.trace.records import (
     Draft,
     Output,

@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from nullblock.conformance.checker import sessions
 from nullblock.conformance.checker.items import items
+from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.encoder_format import MOST_ITEMS
 from nullblock.conformance.groups import kind_of_layers, unruled_prompt
 from nullblock.conformance.trace.errors import Malformed
@@ -46,15 +47,6 @@ OF_REQUESTS = tuple(f for f in MAPS if FIELDS[f].startswith(("R>", "T>")))
 
 Heard = tuple[Any, ...]
 """A KV event: its kind, and what it tells, in chain numbers."""
-
-
-class NotRecorded(Exception):
-    """The rules ask for something that the trace does not tell."""
-
-    def __init__(self, *missing: str) -> None:
-        super().__init__(*missing)
-        self.missing = missing
-        """What it is, each by name."""
 
 
 class Chain:
@@ -216,6 +208,7 @@ class Recorded(RecordEnv):
             raise NotRecorded(f"the chain numbers of request {add.id}")
         if unruled := unruled_prompt(self.config, add.prompt):
             raise NotRecorded(f"what becomes of {unruled}, as request {add.id} has")
+        self.talk.forget(add.id)  # an earlier owner of the number may be reported yet
         self.requests[add.id] = facts.Request(
             id=(0.0 if add.tie is UNSET else add.tie, add.id),
             prompt_len=add.prompt,
@@ -342,8 +335,14 @@ class Recorded(RecordEnv):
         return self.talk.sent[r][n].max_tokens if n else self.max_tokens(r)
 
     def extended(self, r: Any, past: int, kept: int, known: int) -> int:
-        taken, min_tokens = self.talk.take(r, past + 1)
-        self.requests[r] = replace(self.requests[r], min_tokens=min_tokens)
+        taken, chunk = self.talk.take(r, past + 1)
+        self.requests[r] = replace(
+            self.requests[r],
+            min_tokens=chunk.min_tokens,
+            # Under PRIORITY it stands where its last chunk's arrival puts it.
+            arrival=chunk.arrival,
+            id=(chunk.tie, r),
+        )
         if self.sem.chunks_rehash:
             self.chains[r].cut(known // self.block_size)
         for run in (taken.chain if taken is not None else ()) or ():

@@ -10,8 +10,9 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.checker.decisions import Mismatch, alike, shown
-from nullblock.conformance.checker.facts import Chain, NotRecorded, Recorded
+from nullblock.conformance.checker.facts import Chain, Recorded
 from nullblock.conformance.checker.names import Names
+from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.trace.records import (
     Add,
     Answer,

@@ -19,7 +19,7 @@ from nullblock.conformance.checker import (
 )
 from nullblock.conformance.checker.decisions import RAISED, Mismatch
 from nullblock.conformance.checker.environment import environment
-from nullblock.conformance.checker.facts import GRAMMARS, NotRecorded, constants
+from nullblock.conformance.checker.facts import GRAMMARS, constants
 from nullblock.conformance.checker.names import names
 from nullblock.conformance.checker.reach import out_of_reach, why_not
 from nullblock.conformance.checker.restore import (
@@ -28,6 +28,7 @@ from nullblock.conformance.checker.restore import (
     earlier_owner,
     restore,
 )
+from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.trace.base import ENDS
 from nullblock.conformance.trace.decode import Passed, Shown, Unknown
 from nullblock.conformance.trace.errors import Malformed
@@ -153,6 +154,7 @@ class Replay:
                 self._chunk(record)
             case SessionEnd():
                 self.compare(sessions.take_end(self.k, self.s, record))
+                remote.end_abort(self.k)
             case State():
                 self._state(record)
             case Passed():
@@ -239,9 +241,10 @@ class Replay:
             self.machine = fast.Machine(self.k)
 
     def _chunk(self, record: Chunk) -> None:
-        if missing := tuple(sessions.unknown(record)):
+        if missing := tuple(sessions.unknown(self.k, record)):
             raise NotRecorded(*(f"{why} of request {record.id}" for why in missing))
         self.compare(sessions.take_chunk(self.k, self.s, record))
+        remote.end_abort(self.k)
 
     def _awaits(self, r: int) -> bool:
         """Whether an entry in flight is of an owner of that number who is not known."""

@@ -13,8 +13,9 @@ from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.checker import drafts, items, remote, sessions
 from nullblock.conformance.checker.decisions import Mismatch
-from nullblock.conformance.checker.facts import GRAMMARS, Chain, NotRecorded, Recorded
+from nullblock.conformance.checker.facts import GRAMMARS, Chain, Recorded
 from nullblock.conformance.checker.names import Names
+from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.trace.records import RequestState, State, StepInFlight
 from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.spec import facts
@@ -147,7 +148,7 @@ def _complete(k: Recorded, seen: State) -> None:
     if missing:
         raise NotRecorded(*(f"`{name}` of the state at step {seen.step}" for name in missing))
     for q in seen.requests:
-        if unknown_chunks := tuple(sessions.missing(q)):
+        if unknown_chunks := tuple(sessions.missing(k, q)):
             raise NotRecorded(*unknown_chunks)
         blocked = q.status == BLOCKED[GRAMMAR] and GRAMMARS in q.features
         blocked |= q.status == BLOCKED[INPUT] and RESUMABLE in q.features

@@ -7,6 +7,8 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.checker.unknown import NotRecorded
+from nullblock.conformance.places import moves_past_others
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Chunk,
@@ -39,6 +41,9 @@ class Sent:
     length: int
     max_tokens: int
     min_tokens: int
+    arrival: float = 0.0
+    """As of an arrival; 0 where only the order of arrivals counts."""
+    tie: float = 0.0
 
 
 class Talk:
@@ -65,30 +70,35 @@ class Talk:
 
     def send(self, r: int, place: int, chunk: Chunk | QueuedChunk) -> None:
         """A chunk arrives."""
-        sent = Sent(chunk.prompt, chunk.max_tokens, chunk.min_tokens)
-        self.sent.setdefault(r, {})[place] = sent
+        self.sent.setdefault(r, {})[place] = _sent(chunk)
 
-    def take(self, r: int, n: int) -> tuple[Taken | None, int]:
-        """Session r takes its n-th chunk: what the trace tells of that, and its min_tokens."""
+    def take(self, r: int, n: int) -> tuple[Taken | None, Sent]:
+        """Session r takes its n-th chunk: what the trace tells of that, and the chunk."""
         self.sent[r].pop(n - 1, None)
-        return self.told.get(r), self.sent[r][n].min_tokens
+        return self.told.get(r), self.sent[r][n]
+
+
+def _sent(chunk: Chunk | QueuedChunk) -> Sent:
+    arrival = 0.0 if chunk.arrival is UNSET else float(chunk.arrival)
+    tie = 0.0 if chunk.tie is UNSET else chunk.tie
+    return Sent(chunk.prompt, chunk.max_tokens, chunk.min_tokens, arrival, tie)
 
 
 def why_not(config: TraceConfig, semantics: Semantics) -> str | None:
     """Why sessions cannot be judged beside these; None if they can."""
-    if config.policy == "priority":
-        return "a session under the PRIORITY policy,"
-    if config.connector is not UNSET:
-        return "a session beside a KV connector,"
+    if config.connector is not UNSET and config.groups:
+        return "a session with layers of which some see a part of the past, beside a KV connector,"
     if semantics.resumes_await_output or semantics.freed_unhashed_first:
         return f"the feature {RESUMABLE} in lines after vllm-0.22.1"
     return None
 
 
-def unknown(chunk: Chunk | QueuedChunk) -> Iterator[str]:
+def unknown(k: Any, chunk: Chunk | QueuedChunk) -> Iterator[str]:
     """Why a later chunk cannot be judged."""
     for feature in chunk.features:
         yield f"the feature {feature} of a later chunk"
+    if k.priority and chunk.arrival is UNSET:
+        yield "the arrival time of a later chunk, under the PRIORITY policy,"
 
 
 def unknown_stop(s: Any, r: int) -> str | None:
@@ -123,11 +133,22 @@ def take_chunk(k: Any, s: Any, record: Chunk) -> Iterator[Mismatch]:
         if waits and not can_take(s, r):
             waits = False
             k.refused.append((r, _why_refused(s, r)))
+        if waits:
+            _check_place(k, s, r)
     k.talk.told = {r: record.taken}
     sessions.send(s, r)
     k.talk.told = {}
     ours = s.ntok[r] if waits else None
     yield from _taken(s, r, ours, record.taken, "SESS-13")
+
+
+def _check_place(k: Any, s: Any, r: int) -> None:
+    """Raise NotRecorded where a chunk that is taken at once moves its session past others."""
+    sent = k.talk.sent[r][s.sent[r] + 1]
+    after = (k.requests[r].priority, sent.arrival, (sent.tie, r))
+    if moves_past_others(s, r, after):
+        what = f"a chunk of request {r} that moves it past others in the skipped queue"
+        raise NotRecorded(f"what becomes of {what}, under the PRIORITY policy")
 
 
 def take_end(k: Any, s: Any, record: SessionEnd) -> Iterator[Mismatch]:
@@ -204,7 +225,7 @@ def of_request(s: Any, seen: RequestState) -> Iterator[tuple[str, str, Any, Any]
 
 
 def _queue(told: SessionState) -> list[Sent]:
-    return [Sent(chunk.prompt, chunk.max_tokens, chunk.min_tokens) for chunk in told.chunks]
+    return [_sent(chunk) for chunk in told.chunks]
 
 
 def restore(s: Any, requests: Sequence[RequestState]) -> None:
@@ -226,14 +247,14 @@ def restore(s: Any, requests: Sequence[RequestState]) -> None:
             s.stage[r], s.awaits[r] = WAITING, INPUT
 
 
-def missing(q: RequestState) -> Iterator[str]:
+def missing(k: Any, q: RequestState) -> Iterator[str]:
     """What a state leaves out of a session, so that judging cannot begin there."""
     told = q.session
     if (RESUMABLE in q.features) != (told is not UNSET):
         yield f"the chunks of session {q.id}"
     if isinstance(told, SessionState):
         for chunk in told.chunks:
-            yield from (f"{why} of session {q.id}" for why in unknown(chunk))
+            yield from (f"{why} of session {q.id}" for why in unknown(k, chunk))
 
 
 def cut_drafts(s: Any, r: int) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec import UNSET
 
-from nullblock.conformance.checker.facts import NotRecorded
 from nullblock.conformance.checker.replay import Replay, Unexplained
+from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import Add, Header

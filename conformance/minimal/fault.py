@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from nullblock.conformance import driver, scenario
 from nullblock.conformance.checker.decisions import Mismatch
-from nullblock.conformance.checker.facts import NotRecorded
 from nullblock.conformance.checker.replay import Replay, Unexplained
+from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.engines import make_engine
 from nullblock.conformance.errors import InputError
 from nullblock.conformance.minimal import remote

@@ -47,7 +47,7 @@ _AFTER_OUTPUT = (Update, Error, Lost, Gap, End, Part)
 _AFTER_GAP = (State, Gap, Lost, End, Part)
 """What may stand where a state is due."""
 _ENDS = (Error, Lost, Gap, End, Part)
-_CALLS = {Matched: (Schedule, *_ENDS), Transfers: (Output, Abort, *_ENDS)}
+_CALLS = {Matched: (Schedule, *_ENDS), Transfers: (Output, Abort, SessionEnd, Chunk, *_ENDS)}
 """In which calls of the engine the inputs of a KV connector come."""
 
 

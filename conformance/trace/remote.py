@@ -54,7 +54,7 @@ class Transfers(Line, frozen=True, kw_only=True, tag="transfers"):
     sent: list[RequestNumber] = msgspec.field(default_factory=list)
     """Blocks that were sent, likewise."""
     invalid: list[BlockId] = msgspec.field(default_factory=list)
-    """Blocks that were not loaded."""
+    """Blocks that were not loaded, in the order in which the engine walks over them."""
     failed: list[RequestNumber] = msgspec.field(default_factory=list)
     """Those that end because their blocks were not loaded, in the order in which they gave them
     up."""

@@ -48,6 +48,10 @@ class Chunk(Line, frozen=True, kw_only=True, tag="chunk"):
     """Tokens."""
     max_tokens: Limit
     min_tokens: Least = 0
+    arrival: float | UnsetType = UNSET
+    """As in ``add``: whoever takes it has arrived then."""
+    tie: float | UnsetType = UNSET
+    """Likewise."""
     features: list[str] = msgspec.field(default_factory=list)
     """What decisions about its turn depend on besides."""
     taken: Taken | None = None
@@ -68,6 +72,8 @@ class QueuedChunk(Piece, frozen=True, kw_only=True):
     prompt: Count
     max_tokens: Limit
     min_tokens: Least = 0
+    arrival: float | UnsetType = UNSET
+    tie: float | UnsetType = UNSET
     features: list[str] = msgspec.field(default_factory=list)
 
 

@@ -104,11 +104,16 @@ class Tape(PassedOn):
             "max_tokens": request.max_tokens,
             "min_tokens": request.min_tokens,
             "priority": request.priority,
-            "arrival": request.arrival if self.by_priority else UNSET,
-            "tie": self.ties[request.id] if self.by_priority else UNSET,
+            **self.place(request),
             "skip_reading_prefix_cache": bool(request.skip_cache_read),
             **self.waits(request),
         }
+
+    def place(self, request: NewRequest) -> Fields:
+        """What is told of its place among others of its priority, where that counts."""
+        if not self.by_priority:
+            return {}
+        return {"arrival": request.arrival, "tie": self.ties[request.id]}
 
     def waits(self, request: NewRequest) -> Fields:
         """What is told of what it may have to wait for."""
@@ -131,7 +136,13 @@ class Tape(PassedOn):
         id = request.id
         if self.sessions.is_alive(id):
             self.observe("add", self.engine.add, request)
+            if not self.has(id):
+                self.remote.aborted([id], self.write, self.numbers)
             self.write(self.sessions.send(self.number(id), request))
+            return
+        if self.num_tokens(id) is not None:
+            # The blocks of a session that has ended are kept: nobody takes what it is sent.
+            self.observe("add", self.engine.add, request)
             return
         self.observe("add", self.engine.add, request)
         self.sessions.begins(request)
@@ -149,6 +160,13 @@ class Tape(PassedOn):
         )
         if request.grammar is not None and request.grammar.is_ready:
             self.write(records.Compiled(ids=[number]))
+
+    def has(self, id: str) -> bool:
+        """Whether a request is alive: one that has ended may be known for its blocks."""
+        if not self.remote.keeps_blocks:
+            return self.num_tokens(id) is not None
+        known = (self.engine.state("brief") or {})["requests"].get(id)
+        return known is not None and not known["status"].startswith("FINISHED")
 
     def fill(self, id: str) -> list[int]:
         """Number the blocks that a request has filled since it was looked at last."""
@@ -236,7 +254,8 @@ class Tape(PassedOn):
             self.write(records.Error(during="update", type=type(error).__name__))
             raise
         self.updates += 1
-        self.remote.updated(outputs, self.write, self.numbers)
+        ended = [o for o in outputs if not self.sessions.is_alive(o["id"])]
+        self.remote.updated(ended, self.write, self.numbers)
         self.write(self.output(frame, outputs))
         turns = self.sessions.turns(outputs)
         events: list[records.Event] | UnsetType = UNSET

@@ -28,6 +28,11 @@ class TapedRemote:
             return cls(None, None)
         return cls(connector, cast(Connected, engine).listen())
 
+    @property
+    def keeps_blocks(self) -> bool:
+        """Whether the engine may know a request that has ended, for its blocks."""
+        return self.heard is not None
+
     def scheduled(self, write: Write, numbers: Numbers) -> None:
         """A step was decided."""
         asked = None if self.heard is None else self.heard.take()
@@ -36,8 +41,9 @@ class TapedRemote:
             write(Matched(answers=answers))
 
     def updated(self, outputs: list[Fields], write: Write, numbers: Numbers) -> None:
-        """An output was applied."""
+        """An output was applied; ``outputs``: those but of sessions that are alive."""
         if self.connector is None or self.heard is None:
+            self._unconnected(write, numbers)
             return
         (received, sent, invalid), self.report = self.report or ([], [], []), None
         ended = [o["id"] for o in outputs if o["finish"] not in (None, "rejected")]
@@ -45,12 +51,19 @@ class TapedRemote:
         told = Transfers(
             received=_known(received, numbers),
             sent=_known(sent, numbers),
-            invalid=sorted(set(invalid)),
+            invalid=list(set(invalid)),
             failed=_known([id for id in self.heard.lost() if id in failed], numbers),
             delayed=self.delayed(ended, numbers),
         )
         if told != Transfers():
             write(told)
+
+    def _unconnected(self, write: Write, numbers: Numbers) -> None:
+        """Workers may report what there is no connector for."""
+        if self.report is not None:
+            (received, sent, invalid), self.report = self.report, None
+            of = _known(received, numbers), _known(sent, numbers)
+            write(Transfers(received=of[0], sent=of[1], invalid=list(set(invalid))))
 
     def aborted(self, ids: Iterable[str], write: Write, numbers: Numbers) -> None:
         """Requests were ended from outside."""

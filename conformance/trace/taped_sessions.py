@@ -39,8 +39,8 @@ class TapedSessions:
         self.waiting.discard(id)
 
     def is_alive(self, id: str) -> bool:
-        """Whether there is a session of that id."""
-        return id in self.queues and self.tape.num_tokens(id) is not None
+        """Whether there is a session of that id, and not only its blocks."""
+        return id in self.queues and self.tape.has(id)
 
     def prompt(self, request: NewRequest) -> int:
         """The prompt tokens of a request."""
@@ -65,6 +65,7 @@ class TapedSessions:
             prompt=len(sent.prompt),
             max_tokens=sent.max_tokens,
             min_tokens=sent.min_tokens,
+            **self.tape.place(sent),
             features=[name for name, yes in brings.items() if yes],
             taken=self.take(sent) if waited and self.is_alive(id) else None,
         )
@@ -85,6 +86,7 @@ class TapedSessions:
             stop=sent.stop,
             eos=sent.eos,
             min_tokens=sent.min_tokens,
+            arrival=sent.arrival,
             max_tokens=sent.max_tokens if limits else before.max_tokens,
         )
         filled = tape.fill(id)

@@ -211,7 +211,9 @@ class ChainNumbers:
 
 
 class Ties:
-    """Numbers that order requests of one priority and arrival as their ids do."""
+    """Numbers that order requests of one priority and arrival as their ids do. A session may have
+    several chunks of one arrival, with one number.
+    """
 
     def __init__(self) -> None:
         self._classes: dict[tuple[int, float], list[tuple[str, float]]] = {}
@@ -220,6 +222,9 @@ class Ties:
         """The place of a request among those alive; None if there is no number left for it."""
         members = self._classes.setdefault(key, [])
         at = bisect(members, (id,))
+        if at < len(members) and members[at][0] == id:
+            members.insert(at, members[at])
+            return members[at][1]
         before = members[at - 1][1] if at else None
         after = members[at][1] if at < len(members) else None
         match before, after:
@@ -237,11 +242,12 @@ class Ties:
         return tie
 
     def remove(self, key: tuple[int, float], id: str) -> None:
-        """A request ends."""
-        members = [member for member in self._classes.get(key, ()) if member[0] != id]
-        if members:
-            self._classes[key] = members
-        else:
+        """A request ends, or has a new arrival."""
+        members = self._classes.get(key, [])
+        at = bisect(members, (id,))
+        if at < len(members) and members[at][0] == id:
+            del members[at]
+        if not members:
             self._classes.pop(key, None)
 
 

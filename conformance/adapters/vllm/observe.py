@@ -135,15 +135,7 @@ class Observer:
         if request.priority:
             facts["priority"] = request.priority
         features += clamped(facts)
-        if self.by_priority:
-            if self.first_arrival is None:
-                self.first_arrival = request.arrival_time
-            facts["arrival"] = float(request.arrival_time - self.first_arrival)
-            tie = self.ties.add((facts.get("priority", 0), facts["arrival"]), request.request_id)
-            if tie is None:
-                features.append("order_of_equals")
-            elif tie:
-                facts["tie"] = tie
+        facts |= self.place(request.request_id, facts, request.arrival_time, features)
         if self.adapters is not None and request.lora_request is not None:
             adapter = request.lora_request.lora_int_id
             facts["adapter"] = self.adapters.add(request.request_id, adapter)
@@ -159,6 +151,25 @@ class Observer:
         if self.names:
             facts["name"] = request.request_id
         return facts
+
+    def place(self, id: str, facts: Fields, arrival_time: float, features: list[str]) -> Fields:
+        """The arrival of a request with these facts, or of a chunk of one, where that counts, and
+        its tie.
+        """
+        if not self.by_priority:
+            return {}
+        if self.first_arrival is None:
+            self.first_arrival = arrival_time
+        arrival = float(arrival_time - self.first_arrival)
+        tie = self.ties.add((facts.get("priority", 0), arrival), id)
+        if tie is None:
+            features.append("order_of_equals")
+        return {"arrival": arrival} | ({"tie": tie} if tie else {})
+
+    def leave(self, id: str, facts: Fields, places: Iterable[Fields]) -> None:
+        """A request with these facts, or a chunk of one, has these places no more."""
+        for place in places if self.by_priority else ():
+            self.ties.remove((facts.get("priority", 0), place["arrival"]), id)
 
     def watch(self, parameters: Any) -> None:
         """Somebody samples with these parameters from now on, or later."""
@@ -183,9 +194,9 @@ class Observer:
             self.items.remove(id)
         if self.answers is None or not self.kept.ended(id):
             self.chains.remove(id)
+        if facts is not None:
+            self.leave(id, facts, [facts, *self.talk.places.get(id, ())])
         self.talk.forget(id)
-        if facts is not None and self.by_priority:
-            self.ties.remove((facts.get("priority", 0), facts["arrival"]), id)
 
     def _let_go(self, id: str) -> None:
         """The blocks of a request that has ended are kept no longer."""

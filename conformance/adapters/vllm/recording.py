@@ -97,9 +97,15 @@ class Recording:
         engine: Any = super()
         session = getattr(self, "requests", {}).get(request.request_id)
         known = session is not None
+        # What arrives for one that has ended, and whose blocks are kept, nobody takes.
+        gone = known and session.is_finished()
+        if known and self._nullblock_connector is not None:
+            self._nullblock_connector.clear()
 
         def after(_: None) -> None:
             # More input for a session is no new request; its first one was marked resumable.
+            if gone:
+                return
             if known:
                 self._tape.sent(request, session)
             else:

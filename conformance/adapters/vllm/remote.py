@@ -94,7 +94,7 @@ class Answers:
                 told[name] = ids
         invalid = getattr(report, "invalid_block_ids", None)
         if invalid:
-            told["invalid"] = sorted(invalid)
+            told["invalid"] = list(invalid)  # in the order of that set, too
         if order:
             told["failed"] = order
         return told or None

@@ -3,6 +3,7 @@
 Nothing in here is called while no request is a session.
 """
 
+from collections import deque
 from typing import Any
 
 from nullblock.conformance.adapters.vllm.configuration import request_features
@@ -22,19 +23,31 @@ def sent(observer: Observer, chunk: Any, session: Any) -> Fields:
         if ended:
             observer.forget(session)
         return {"ev": "session_end", "id": number} | ({"ended": True} if ended else {})
-    record: Fields = {"ev": "chunk", "id": number, **_arrived(chunk)}
+    record: Fields = {"ev": "chunk", "id": number, **_arrived(observer, chunk)}
     now = taken(observer, id)
     return record | ({} if now is None else {"taken": now})
 
 
-def _arrived(chunk: Any) -> Fields:
+def _arrived(observer: Observer, chunk: Any) -> Fields:
     """What is told of a chunk that arrives."""
     facts = limits(chunk)
     features = [name for name in request_features(chunk) if name in OF_A_CHUNK]
-    return _with(facts, features)
+    return _with(facts, features, _placed(observer, chunk.request_id, chunk))
 
 
-def _queued(update: Any) -> Fields:
+def _placed(observer: Observer, id: str, chunk: Any) -> Fields:
+    """The arrival and tie of a chunk, which are kept until it is taken."""
+    if not observer.by_priority:
+        return {}
+    features: list[str] = []
+    place = observer.place(id, observer.facts[id], chunk.arrival_time, features)
+    if features:
+        place["features"] = features
+    observer.talk.places.setdefault(id, deque()).append(place)
+    return place
+
+
+def _queued(update: Any, place: Fields) -> Fields:
     """The same of one in the queue of its session."""
     parameters = update.sampling_params
     facts: Fields = {
@@ -49,11 +62,12 @@ def _queued(update: Any) -> Fields:
         update.prompt_token_ids is None,
         getattr(parameters, "repetition_detection", None) is not None,
     )
-    return _with(facts, [name for name, yes in zip(OF_A_CHUNK, brings, strict=True) if yes])
+    return _with(facts, [n for n, yes in zip(OF_A_CHUNK, brings, strict=True) if yes], place)
 
 
-def _with(facts: Fields, features: list[str]) -> Fields:
-    features = features + clamped(facts)
+def _with(facts: Fields, features: list[str], place: Fields) -> Fields:
+    features = features + clamped(facts) + place.get("features", [])
+    facts |= {name: told for name, told in place.items() if name != "features"}
     return facts | ({"features": features} if features else {})
 
 
@@ -63,10 +77,14 @@ def taken(observer: Observer, id: str) -> Fields | None:
     if found is None:
         return None
     request, facts = found.request, observer.facts[id]
-    rest = {n: v for n, v in facts.items() if n not in ("prompt", "max_tokens", "min_tokens")}
+    gone = ["prompt", "max_tokens", "min_tokens"]
     now = limits(request)
     clamped(now)
-    observer.facts[id] = now | rest
+    if places := observer.talk.places.get(id):
+        observer.leave(id, facts, [facts])
+        now |= {name: told for name, told in places.popleft().items() if name != "features"}
+        gone += ["arrival", "tie"]
+    observer.facts[id] = now | {n: v for n, v in facts.items() if n not in gone}
     told: Fields = {"tokens": found.tokens}
     filling = observer.filling.get(id)
     if filling is not None:
@@ -97,6 +115,7 @@ def adopt(observer: Observer, request: Any) -> None:
     for chunk in request.streaming_queue or ():
         if chunk is not None:
             observer.watch(chunk.sampling_params)
+            _placed(observer, request.request_id, chunk)
     if request.status.name != "RUNNING":
         observer.talk.held[request.request_id] = held(observer, request.request_id)
 
@@ -108,14 +127,15 @@ def held(observer: Observer, id: str) -> int:
     return sum(len(manager.req_to_blocks.get(id, ())) for manager in managers)
 
 
-def state(request: Any) -> Fields:
+def state(observer: Observer, request: Any) -> Fields:
     """What a ``state`` record tells of a session besides."""
     fields: Fields = {}
     queue = list(request.streaming_queue or ())
     ended = None in queue
     chunks = queue[: queue.index(None)] if ended else queue
     if chunks:
-        fields["chunks"] = [_queued(chunk) for chunk in chunks]
+        places = observer.talk.places.get(request.request_id) or [{}] * len(chunks)
+        fields["chunks"] = [_queued(*one) for one in zip(chunks, places, strict=False)]
     if ended:
         fields["ended"] = True
     lost = request.num_prompt_tokens + request.num_output_tokens - request.num_tokens

@@ -116,7 +116,7 @@ def _request(observer: Observer, request: Any, managers: Any) -> Fields:
     if None not in cached:
         fields["num_cached"] = cached
     if request.resumable:
-        fields["session"] = sessions.state(request)
+        fields["session"] = sessions.state(observer, request)
     return fields
 
 

@@ -3,6 +3,7 @@
 Nothing in here is called while no request is a session.
 """
 
+from collections import deque
 from typing import Any, NamedTuple
 
 
@@ -30,6 +31,9 @@ class Talk:
         """Of each step in flight since there are sessions: who gets a token from it."""
         self.held: dict[str, int] = {}
         """Blocks of sessions that stopped and wait, which they are not given again."""
+        self.places: dict[str, deque[dict[str, Any]]] = {}
+        """Of sessions, the arrival and tie of each chunk that they have not taken, where they
+        count."""
 
     def took(self, request: Any, known: int, parameters: Any) -> None:
         """A session has taken a chunk; ``known``: its full blocks before."""
@@ -51,6 +55,7 @@ class Talk:
     def forget(self, id: str) -> None:
         """A request has ended."""
         self.held.pop(id, None)
+        self.places.pop(id, None)
 
 
 def owing(requests: dict[str, Any], ids: list[str]) -> frozenset[str]:

@@ -150,8 +150,9 @@ class Tape:
         self.observer.watch(chunk.sampling_params)
         if not self.waiting_for_start:
             with self.observer.backlog.lock:
+                told = self.observer.with_abort()
                 record = sessions.sent(self.observer, chunk, session)
-            self.write(record)
+            self.write(*told, record)
 
     def before_turn(self, session: Any) -> tuple[int, Any]:
         """A session is about to take a chunk: what is gone then."""
