@@ -56,7 +56,7 @@ class Bench:
         scheduler.Scheduler = async_scheduler.AsyncScheduler = kind
         self.config = {
             **setup_engine.DEFAULTS,
-            "num_blocks": running * 80,
+            "num_blocks": running * 80 * (1 + drafts),
             "max_num_seqs": running,
             "max_num_batched_tokens": running * (PROMPT + 1),
             "max_model_len": 100_000,

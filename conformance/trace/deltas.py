@@ -51,6 +51,8 @@ class ScheduleDelta(Line, frozen=True, kw_only=True, tag="schedule+"):
     given: list[BlockId] = msgspec.field(default_factory=list)
     """One block each, in schedule order, for those who stay, are not ``odd``, and have computed a
     multiple of the block size. Empty: ``blocks`` tells of them, too."""
+    gets: list[RequestNumber] = msgspec.field(default_factory=list)
+    """In place of those: whose the blocks in ``given`` are."""
     blocks: list[tuple[RequestNumber, Groups]] = msgspec.field(default_factory=list)
     """Of all others."""
     resumed: list[RequestNumber] = msgspec.field(default_factory=list)
@@ -65,6 +67,8 @@ class ScheduleDelta(Line, frozen=True, kw_only=True, tag="schedule+"):
     def __post_init__(self) -> None:
         if len(self.tokens) != len(self.ids):
             raise ValueError("`tokens` and `ids` differ in length")
+        if self.gets and len(self.gets) != len(self.given):
+            raise ValueError("`gets` and `given` differ in length")
 
 
 class OutputDelta(Line, frozen=True, kw_only=True, tag="output+"):
@@ -82,10 +86,14 @@ class OutputDelta(Line, frozen=True, kw_only=True, tag="output+"):
     fresh: Count | UnsetType = UNSET
     """In place of ``chain``: whoever has a full block with one token more than the step computes
     fills it, and the chain numbers count from here, in schedule order."""
+    fills: list[RequestNumber] = msgspec.field(default_factory=list)
+    """In place of those: who fills a block, once for each, in that order."""
 
     def __post_init__(self) -> None:
         if self.chain is not UNSET and self.fresh is not UNSET:
             raise ValueError("`fresh` stands in place of `chain`")
+        if self.fills and self.fresh is UNSET:
+            raise ValueError("`fills` without `fresh`")
         if self.odd and self.counts:
             raise ValueError("`counts` stands in place of `odd`")
 

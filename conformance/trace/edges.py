@@ -2,7 +2,8 @@
 
 Where a step computes one token for each, whoever has computed a multiple of the block size needs
 a block, and whoever has a full block with the token sampled fills one. Who that is need not be
-told: only which blocks they get, and which content is new.
+told: only which blocks they get, and which content is new. Where it does not follow, it is told
+who they are.
 """
 
 from msgspec import UNSET, UnsetType
@@ -42,6 +43,8 @@ def filled(
     first = line.fresh
     if first is UNSET:
         return line.chain
+    if line.fills:
+        return list(zip(line.fills, range(first, first + len(line.fills)), strict=True))
     if told is None:
         what = f"`fresh` refers to step {line.step}, which is not told"
         raise Malformed(what, _RECORDER)
@@ -60,7 +63,8 @@ def blocks(
     if not line.given:
         return line.blocks
     odd = {id for id, _, _, _ in line.odd}
-    opening = [id for id, n in zip(ids, computed, strict=True) if not n % size and id not in odd]
+    due = (id for id, n in zip(ids, computed, strict=True) if not n % size and id not in odd)
+    opening = line.gets or list(due)
     if len(opening) != len(line.given):
         many = f"{len(line.given)} blocks `given` in step {line.step}"
         what = f"{many}, where {len(opening)} are due"
@@ -68,5 +72,5 @@ def blocks(
     given = [(id, [[block]]) for id, block in zip(opening, line.given, strict=True)]
     if not line.blocks:
         return given
-    place = {id: i for i, id in enumerate(ids)}
+    place = {id: i for i, id in enumerate([*ids, *(id for id, _, _ in line.known)])}
     return sorted(given + line.blocks, key=lambda pair: place.get(pair[0], len(place)))

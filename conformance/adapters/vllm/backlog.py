@@ -35,7 +35,9 @@ class Pair(Struct, array_like=True, gc=False):
 class Backlog:
     """Takes records in order. The engine's thread puts; whoever encodes holds the lock."""
 
-    def __init__(self, chains: ChainNumbers) -> None:
+    def __init__(self, chains: ChainNumbers, *, says_who: bool = False) -> None:
+        """``says_who``: whether it is told who fills new blocks, where that does not follow."""
+        self._says_who = says_who
         self.lock = RLock()
         os.register_at_fork(after_in_child=partial(_renew, weakref.ref(self)))
         self._chains = chains
@@ -72,6 +74,8 @@ class Backlog:
             start = self._chains.all_new(filled) if first is None else first
             if fresh and start is not None:
                 record["fresh"] = start
+            elif start is not None and numbers and self._says_who:
+                record["fills"], record["fresh"] = numbers, start
             elif start is not None:
                 record["chain"] = list(map(Pair, numbers, count(start)))
             else:

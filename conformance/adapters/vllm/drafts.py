@@ -3,14 +3,17 @@
 Nothing in here is called where no drafts are configured.
 """
 
+from itertools import compress
+from operator import and_, gt
 from typing import Any
 
 from nullblock.conformance.adapters.vllm import expected
 from nullblock.conformance.adapters.vllm.numbering import RequestNumbers
-from nullblock.conformance.adapters.vllm.seen import Proposal
-from nullblock.conformance.adapters.vllm.step import Step
+from nullblock.conformance.adapters.vllm.seen import Many, Proposal, differing
+from nullblock.conformance.adapters.vllm.step import Step, absent, without
 
 Fields = dict[str, Any]
+_ONE_MORE = bytes([*range(1, 256), 0])
 
 
 def constants(scheduler: Any) -> Fields | None:
@@ -43,13 +46,18 @@ def pairs(step: Step) -> list[tuple[int, int]]:
     return [pair for pair in zip(step.numbers, step.drafts, strict=True) if pair[1]]
 
 
-def due(drafts: list[int] | None, tokens: list[int], before: Step | None) -> list[int]:
+def due(drafts: Many | None, tokens: list[int], before: Step | None) -> list[int]:
     """The tokens of each if nobody has others than its drafts and one more: ``tokens`` itself,
     where that is so. ``before``: the step before, whose lists may be these.
     """
     if before is not None and drafts is before.drafts and tokens is before.tokens:
         return before.due
-    found = [1] * len(tokens) if drafts is None else [n + 1 for n in drafts]
+    if drafts is None:
+        found = [1] * len(tokens)
+    elif isinstance(drafts, bytes) and 255 not in drafts:
+        found = list(drafts.translate(_ONE_MORE))
+    else:
+        found = [n + 1 for n in drafts]
     return tokens if found == tokens else found
 
 
@@ -62,14 +70,14 @@ class Rejected:
         self._packed: tuple[list[int], list[int], int | None] = ([], [], 0)
         """Two lists that were packed last, and their number."""
 
-    def output(self, step: Step, counts: list[int] | None) -> None:
+    def output(self, step: Step, counts: Many | None) -> None:
         """A step has returned so many tokens of each; None: one each."""
         if step.drafts is None:
             return
-        came = [1] * len(step.ids) if counts is None else counts
+        came = b"\1" * len(step.ids) if counts is None else counts
         if 0 in came:
             came = [n or likely for n, likely in zip(came, step.due, strict=True)]
-        likely, told = self._pack(step.due, step.due), expected.packed(came, came)
+        likely, told = self._pack(step.due, step.due), expected.doubled(came)
         rejected = None
         if likely is not None and told is not None:
             rejected = expected.lacking(likely, told, 2 * len(came))
@@ -93,13 +101,21 @@ class Rejected:
         counts = before.counts + added
         for ids, rejected in self.since:
             if rejected is not None and ids is not before.ids:
-                rejected = _of(before.ids, ids, rejected)
+                rejected = _of(before, ids, rejected)
             counts = -1 if rejected is None or counts < 0 else counts - rejected
         return counts if counts >= 0 else None
 
 
-def _of(ids: list[str], whose: list[str], rejected: int) -> int | None:
-    """What was rejected of each, of somebody else's drafts none."""
+def _of(step: Step, whose: list[str], rejected: int) -> int | None:
+    """What was rejected of each in a step, of somebody else's drafts none."""
+    ids = step.ids
+    places = step.gone if whose is step.after else absent(whose, ids)
+    many = len(whose) - len(places)
+    if whose is step.after or ids[:many] == without(whose, places):
+        # Mostly few have gone, and new ones are behind the others.
+        words = expected.kept(rejected, len(whose), places)
+        others = [(0, 0)] * (len(ids) - many)
+        return expected.number(expected.extended(words, others) if others else words)
     of = dict(zip(whose, expected.unpacked(rejected, len(whose))[0], strict=True))
     each = [of.get(r, 0) for r in ids]
     return expected.packed(each, each)
@@ -114,11 +130,13 @@ def told(step: Step, many: int) -> Fields:
         return {"drafts": first}
     staying = step.drafts[:many]
     usual = max(set(staying), key=staying.count, default=0)
-    due = [usual] * many + [0] * (len(step.drafts) - many)
     fields: Fields = {"drafts": usual} if usual else {}
-    if step.drafts != due:
+    if staying.count(usual) != many or step.drafts.count(0) != len(step.drafts) - many:
+        due = [usual] * many + [0] * (len(step.drafts) - many)
         rows = zip(step.numbers, step.drafts, due, strict=True)
-        fields["drafted"] = [(number, n) for number, n, likely in rows if n != likely]
+        found = [(number, n) for number, n, likely in rows if n != likely]
+        if found:
+            fields["drafted"] = found
     return fields
 
 
@@ -138,27 +156,24 @@ def proposed(proposal: Proposal, last: Step | None, numbers: RequestNumbers) -> 
     record = {"ev": "draft+", "step": last.number}
     each = counts[0] if counts else 0
     if counts.count(each) != len(counts):
-        record["counts"] = counts
+        record["counts"] = list(counts)
     elif each:
         record["each"] = each
     return record
 
 
 def passed_on(
-    step: Step, counts: list[int], ids: list[str], tokens: list[int]
+    step: Step, counts: Many, ids: list[str], tokens: Many
 ) -> tuple[list[int], list[tuple[int, int]]] | None:
     """Who sampled something and gets nothing, and who gets fewer tokens, and how many; None if
     that does not explain the outputs.
     """
-    got = dict(zip(ids, tokens, strict=True))
-    order: list[str] = []
-    gone: list[int] = []
-    cut: list[tuple[int, int]] = []
-    for r, number, count in zip(step.ids, step.numbers, counts, strict=True):
-        if count and r not in got:
-            gone.append(number)
-        elif count:
-            order.append(r)
-            if got[r] != count:
-                cut.append((number, got[r]))
-    return (gone, cut) if order == ids else None
+    numbers, due, gone = step.numbers, counts, list[int]()
+    if 0 in counts or ids != step.ids:
+        sampled, here = list(map(bool, counts)), map(set(ids).__contains__, step.ids)
+        stays = list(map(and_, sampled, here))
+        if list(compress(step.ids, stays)) != ids:
+            return None
+        gone = list(compress(numbers, map(gt, sampled, stays)))
+        numbers, due = list(compress(numbers, stays)), list(compress(counts, stays))
+    return gone, [(numbers[place], tokens[place]) for place in differing(tokens, due)]

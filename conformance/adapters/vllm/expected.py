@@ -5,9 +5,13 @@ to all of them is one addition, and comparing all of them is one comparison.
 """
 
 from array import array
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import compress
+from operator import ne
 from sys import byteorder
+
+from nullblock.conformance.adapters.vllm.seen import Many
 
 WORD = 8 * array("I").itemsize
 """Bits."""
@@ -78,30 +82,40 @@ def lacking(counts: int, others: int, words: int) -> int | None:
     return found ^ tops if found & tops == tops else None
 
 
-def without(counts: int, many: int, places: list[int]) -> int:
+def kept(counts: int, many: int, gone: Sequence[int]) -> "array[int]":
     """The counts of so many requests, but for those at some places, in ascending order."""
     words = _words(counts, 2 * many)
-    for place in reversed(places):
+    for place in reversed(gone):
         del words[many + place], words[place]
         many -= 1
-    return int.from_bytes(words, byteorder)
+    return words
 
 
-def joined(counts: int, many: int, further: list[tuple[int, int]]) -> int | None:
-    """The counts of so many requests and of further ones behind them; None as in ``packed``."""
-    added = packed([computed for computed, _ in further], [outputs for _, outputs in further])
-    if added is None:
-        return None
-    words, more = _words(counts, 2 * many), _words(added, 2 * len(further))
-    words[many:many] = more[: len(further)]
-    words += more[len(further) :]
-    return int.from_bytes(words, byteorder)
+def extended(words: "array[int]", further: Sequence[tuple[int, int]]) -> "array[int]":
+    """The counts of some requests and of further ones behind them.
+
+    Raises ``OverflowError`` where one of these has no word.
+    """
+    half = len(words) // 2
+    whole = words[:half]
+    whole.extend([computed for computed, _ in further])
+    whole += words[half:]
+    whole.extend([outputs for _, outputs in further])
+    return whole
 
 
-def differing(one: int, other: int, many: int) -> set[int]:
+def doubled(counts: Many) -> int | None:
+    """Counts as one number, as computed tokens and as outputs; None as in ``packed``."""
+    if isinstance(counts, list):
+        return packed(counts, counts)
+    words = bytearray(WORD // 8 * len(counts))
+    words[0 if byteorder == "little" else WORD // 8 - 1 :: WORD // 8] = counts
+    return int.from_bytes(words * 2, byteorder)
+
+
+def differing(one: "array[int]", other: "array[int]", many: int) -> set[int]:
     """The places of those, of so many requests, whose counts are not the same."""
-    words = _words(one ^ other, 2 * many)
-    return {place % many for place in compress(range(2 * many), words)}
+    return {place % many for place in compress(range(2 * many), map(ne, one, other))}
 
 
 def _words(counts: int, many: int) -> "array[int]":

@@ -25,6 +25,8 @@ class Filling:
     """The request's own, of its full blocks: it grows by itself. Nothing once it has ended."""
     known: int
     """Blocks whose chain number is recorded."""
+    rest: int = 0
+    """Tokens behind the last full block, as long as no ``Tally`` knows."""
 
     @property
     def alive(self) -> bool:

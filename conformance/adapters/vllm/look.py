@@ -17,14 +17,17 @@ from nullblock.conformance.adapters.vllm.seen import (
     NO_OTHERS,
     NOBODY,
     Arrival,
+    Many,
     New,
     Others,
     Proposal,
     Seen,
     Taken,
+    lengths,
 )
 from nullblock.conformance.adapters.vllm.talk import owing
 
+_ONE = b"\1"
 NOTHING = Seen(0, None, [], [], [], None, (), (), NO_OTHERS, [], None, hashes=[])
 """Before the first step."""
 AWAITS_GRAMMAR = "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR"
@@ -35,10 +38,12 @@ MAX_IN_FLIGHT = 1024
 class Look:
     """The engine's thread looks, and nobody else."""
 
-    def __init__(self, observer: Observer, *, placed: bool) -> None:
-        """``placed``: whether positions tell who fills a block."""
+    def __init__(self, observer: Observer, *, placed: bool, tallied: bool = False) -> None:
+        """What tells who fills a block: ``placed``: positions; ``tallied``: tokens that come."""
         self._observer, self._scheduler = observer, observer.scheduler
-        self._lengths = observer.caching and not placed
+        self._lengths = observer.caching and not placed and not tallied
+        self._at_once = observer.caching and not tallied
+        """Whether a step that is unlike others is told at once: its blocks are looked up."""
         self.steps = 0
         """Decided so far."""
         self.flying: dict[int, Seen] = {}
@@ -52,7 +57,7 @@ class Look:
         """1 for each of these counts."""
         self._disturbed = 0
         """The last step before somebody was preempted with steps in flight."""
-        self._sampled: tuple[list[int], Any] | None = None
+        self._sampled: tuple[Many, Any] | None = None
         """Where there are drafts: how many tokens were sampled, those behind an end included,
         which the engine cuts; and the tokens, where one of them ends some request."""
 
@@ -164,8 +169,8 @@ class Look:
     def before_update(self, sampled: Any) -> None:
         """An output with drafts is about to be taken in."""
         frames = sampled.sampled_token_ids
-        ends = False in map(self._observer.end_tokens.isdisjoint, frames)
-        self._sampled = list(map(len, frames)), list(map(list, frames)) if ends else None
+        plain = self._observer.end_tokens.isdisjoint(chain.from_iterable(frames))
+        self._sampled = lengths(frames), None if plain else list(map(list, frames))
 
     def update(self, decided: Any, result: Any, sampled: Any) -> Taken | None:
         """An output was taken in; None: of a step that was not seen."""
@@ -194,8 +199,8 @@ class Look:
         got, passed_on = [output.request_id for output in outputs], None
         lists = [output.new_token_ids for output in outputs]
         if got != ids or lists != frames or lost:
-            many = list(map(len, lists))
-            if got != ids or many != (tokens or [1] * len(ids)) or lost:
+            many = lengths(lists)
+            if got != ids or many != (tokens or _ONE * len(ids)) or lost:
                 passed_on = got, many
         ended = NOBODY
         if self._scheduler.finished_req_ids or observer.unusual:
@@ -204,34 +209,34 @@ class Look:
         if seen.hashes is not None:
             full = list(map(len, seen.hashes))
         elif seen.loose or seen.odd or (tokens is not None and max(tokens) > 1):
-            self.urgent = True
+            self.urgent |= self._at_once
         return Taken(seen, tokens, ends, passed_on, ended, full, observer.counts(), remote)
 
-    def _sampled_now(self, seen: Seen, sampled: Any) -> tuple[list[int] | None, Any, Any]:
+    def _sampled_now(self, seen: Seen, sampled: Any) -> tuple[Many | None, Any, Any]:
         """How many were sampled, None: one each; the tokens; and these once more, where one of
         them ends some request.
         """
         frames: Any = sampled.sampled_token_ids
         if not frames:
-            return [0] * len(seen.ids) or None, None, None
+            return bytes(len(seen.ids)) or None, None, None
         if sampled.req_ids != seen.ids:
             frames = [frames[sampled.req_id_to_index[r]] for r in seen.ids]
-        many: list[int] | None = None
+        many: Many | None = None
         try:
             tokens = [token for (token,) in frames]
         except ValueError:
-            tokens, many = list(chain.from_iterable(frames)), list(map(len, frames))
+            tokens, many = list(chain.from_iterable(frames)), lengths(frames)
         return many, frames, None if self._observer.end_tokens.isdisjoint(tokens) else frames
 
-    def _as_before(self, seen: Seen, sampled: Any) -> tuple[list[int] | None, Any, Any]:
+    def _as_before(self, seen: Seen, sampled: Any) -> tuple[Many | None, Any, Any]:
         """The same where there are drafts, from before the engine cut the tokens."""
         assert self._sampled is not None
         (many, ends), self._sampled = self._sampled, None
         if not many:
-            many, ends = [0] * len(seen.ids), None
+            many, ends = bytes(len(seen.ids)), None
         elif sampled.req_ids != seen.ids:
             places = [sampled.req_id_to_index[r] for r in seen.ids]
-            many = [many[place] for place in places]
+            many = type(many)(map(many.__getitem__, places))
             ends = ends and [ends[place] for place in places]
         return None if many.count(1) == len(many) else many, None, ends
 
@@ -246,14 +251,15 @@ class Look:
             if "resumable" in features:
                 observer.sessions = observer.irregular = True
         self.urgent = observer.irregular or observer.items is not None
-        return Arrival(request, features, len(request.block_hashes) if observer.caching else 0)
+        blocks = len(request.block_hashes) if observer.caching else 0
+        return Arrival(request, features, blocks, request.num_tokens)
 
     def propose(self, drafts: Any) -> Proposal:
         """Drafts were proposed."""
         self.urgent = self._observer.irregular
         ids = drafts.req_ids
         ids = self._last.ids if ids == self._last.ids else list(ids)
-        return Proposal(ids, list(map(len, drafts.draft_token_ids)))
+        return Proposal(ids, lengths(drafts.draft_token_ids))
 
 
 def _others(decided: Any, requests: dict[str, Any]) -> Others:
@@ -275,14 +281,15 @@ def _others(decided: Any, requests: dict[str, Any]) -> Others:
     )
 
 
-def _drafts(decided: Any, ids: list[str]) -> list[int] | None:
+def _drafts(decided: Any, ids: list[str]) -> Many | None:
     """How many drafts a step has of each; None: of nobody."""
     drafts = decided.scheduled_spec_decode_tokens
     if not drafts:
         return None
-    if list(drafts) == ids:
-        return list(map(len, drafts.values()))
-    return [len(drafts.get(r, ())) for r in ids]
+    others = len(ids) - len(drafts)
+    if list(drafts) == (ids[: len(drafts)] if others else ids):  # others are new, mostly
+        return lengths([*drafts.values(), *[()] * others] if others else drafts.values())
+    return lengths([drafts.get(r, ()) for r in ids])
 
 
 def _in_order(result: Any, ids: list[str]) -> list[Any]:

@@ -71,7 +71,7 @@ class Observer:
         self.by_priority = scheduler.policy.value == "priority"
         self.numbers = RequestNumbers()
         self.chains = ChainNumbers(scheduler.kv_cache_config.num_blocks, events=self.events)
-        self.backlog = Backlog(self.chains)
+        self.backlog = Backlog(self.chains, says_who=self.drafts)
         self.ties = Ties()
         self.adapters = AdapterNumbers() if scheduler.lora_config is not None else None
         """Where their number is capped."""
@@ -127,7 +127,8 @@ class Observer:
             hashes = request.block_hashes
             self.backlog.settle()
             record["chain"] = self.chains.add(id, hashes, blocks)
-            self.filling[id] = Filling(number, request, hashes, blocks)
+            rest = arrival.tokens % self.pool.hash_block_size
+            self.filling[id] = Filling(number, request, hashes, blocks, rest)
         return record
 
     def _facts(self, request: Any, features: list[str]) -> Fields:

@@ -2,15 +2,16 @@
 
 from collections.abc import Collection
 from itertools import compress, repeat
-from operator import ne, not_
+from operator import ne
 from typing import Any
 
 from nullblock.conformance.adapters.vllm import drafts, sessions
 from nullblock.conformance.adapters.vllm.filling import Edges, Filling
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
-from nullblock.conformance.adapters.vllm.seen import Proposal, Taken
-from nullblock.conformance.adapters.vllm.step import Step
+from nullblock.conformance.adapters.vllm.seen import Many, Proposal, Taken
+from nullblock.conformance.adapters.vllm.step import Step, absent, without
 from nullblock.conformance.adapters.vllm.steps import ODD_SHARE
+from nullblock.conformance.adapters.vllm.tally import Tally, fits
 
 
 class Outcomes:
@@ -24,6 +25,10 @@ class Outcomes:
         self.placed = self._edges.told and size == self.scheduler.block_size
         """Whether positions tell who fills a block."""
         self.placed &= not observer.drafts
+        self.tally: Tally | None = None
+        """Where the tokens that come tell who fills a block."""
+        if observer.drafts and observer.caching and fits(size):
+            self.tally = Tally(size)
         self._fillings: list[Filling] = []
         self._full: list[int] = []
         """The requests of the last step that was told by lengths, and how many blocks each had
@@ -38,10 +43,10 @@ class Outcomes:
         if counts is not None:
             many = (len(counts) - counts.count(1)) * ODD_SHARE > len(counts)
             if many and self.observer.drafts:
-                record["counts"] = counts
+                record["counts"] = list(counts)
             elif many:
                 record = {"ev": "output", "step": step.number}
-                record |= {"ids": step.numbers, "counts": counts}
+                record |= {"ids": step.numbers, "counts": list(counts)}
             else:
                 pairs = zip(step.numbers, counts, strict=True)
                 record["odd"] = [pair for pair in pairs if pair[1] != 1]
@@ -83,6 +88,9 @@ class Outcomes:
     def _filled(self, record: Fields, step: Step, taken: Taken) -> None:
         """The chain number of every block that was filled since the step before."""
         observer, counts = self.observer, taken.tokens
+        if self.tally is not None and not observer.irregular:
+            self._by_tally(record, step, taken, self.tally)
+            return
         if taken.full is not None and not observer.irregular:
             self._by_length(record, step, taken.full)
             return
@@ -124,6 +132,33 @@ class Outcomes:
         numbers = [filling.number for filling in filled]
         self.observer.backlog.fill(record, numbers, hashes, fresh=fresh and step.told)
 
+    def _by_tally(self, record: Fields, step: Step, taken: Taken, tally: Tally) -> None:
+        """Those who fill blocks with the tokens that are passed on."""
+        ids, counts = step.ids, taken.tokens
+        if taken.passed_on is None:
+            tokens: Many = b"\1" * len(ids) if counts is None else counts
+        else:
+            got, tokens = taken.passed_on
+            if got != ids:
+                of = dict(zip(got, tokens, strict=True))
+                tokens = [of.get(r, 0) for r in ids]
+                tokens = bytes(tokens) if max(tokens, default=0) < 256 else tokens
+        places, many = tally.took(step, tokens)
+        filled = list(map(step.fillings.__getitem__, places))
+        if many.count(1) != len(places):
+            filled = [
+                filling for place in places for filling in [step.fillings[place]] * many[place]
+            ]
+        numbers: list[int] = []
+        hashes: list[bytes] = []
+        for filling in filled:
+            known = filling.known
+            if known < len(filling.hashes):
+                numbers.append(filling.number)
+                hashes.append(filling.hashes[known])
+                filling.known = known + 1
+        self.observer.backlog.fill(record, numbers, hashes, fresh=False)
+
     def _by_length(self, record: Fields, step: Step, full: list[int]) -> None:
         """Those with more hashes than are known have filled a block for each."""
         numbers: list[int] = []
@@ -131,16 +166,20 @@ class Outcomes:
         fillings, known = step.fillings, self._full
         if fillings is not self._fillings:
             known = [filling.known for filling in fillings]
-        for filling, many in compress(zip(fillings, full, strict=True), map(ne, known, full)):
-            new = filling.hashes[filling.known : many]
+        for place in compress(range(len(full)), map(ne, known, full)):
+            filling = fillings[place]
+            new = filling.hashes[filling.known : full[place]]
+            if len(new) == 1:  # mostly
+                numbers.append(filling.number)
+            else:
+                numbers += [filling.number] * len(new)
             filling.known += len(new)
-            numbers += [filling.number] * len(new)
             hashes += new
         self._fillings, self._full = fillings, full
         self.observer.backlog.fill(record, numbers, hashes, fresh=False)
 
     def _one_by_one(
-        self, fillings: Collection[Filling], step: Step, counts: list[int] | None
+        self, fillings: Collection[Filling], step: Step, counts: Many | None
     ) -> list[tuple[int, int]]:
         """Request and chain number of what these have filled by now."""
         told: list[tuple[int, int]] = []
@@ -179,20 +218,21 @@ class Outcomes:
         return record
 
     def _passed_on(
-        self, step: Step, counts: list[int] | None, ids: list[str], tokens: list[int]
+        self, step: Step, counts: Many | None, ids: list[str], tokens: Many
     ) -> Fields | None:
         """Who got no tokens, or fewer, than were sampled; None where that does not explain it."""
-        gone, cut = self._not_passed_on(step, counts, ids, tokens), None
-        if gone is None and counts is not None and self.observer.drafts:
+        if counts is None:
+            gone, cut = self._not_passed_on(step, ids, tokens), None
+        else:
             gone, cut = drafts.passed_on(step, counts, ids, tokens) or (None, None)
-        if gone is None:
+        if gone is None or (cut and not self.observer.drafts):
             return None
         return ({"gone": gone} if gone else {}) | ({"cut": cut} if cut else {})
 
-    def _told(self, ids: list[str], tokens: list[int]) -> Fields:
+    def _told(self, ids: list[str], tokens: Many) -> Fields:
         """A whole record of who got how many tokens."""
         of = self.observer.numbers.of
-        return {"ev": "update", "ids": [of[r] for r in ids], "tokens": tokens}
+        return {"ev": "update", "ids": [of[r] for r in ids], "tokens": list(tokens)}
 
     def drafts(self, proposal: Proposal) -> Fields:
         """A record of the drafts that are proposed."""
@@ -201,27 +241,13 @@ class Outcomes:
             proposal, None if observer.ids_return else self.last, observer.numbers
         )
 
-    def _not_passed_on(
-        self, step: Step, counts: list[int] | None, ids: list[str], tokens: list[int]
-    ) -> list[int] | None:
-        """Who sampled something and gets nothing; None if that does not explain the outputs."""
-        got = set(ids)
-        if counts is None:
-            stays = list(map(got.__contains__, step.ids))
-            same = list(compress(step.ids, stays)) == ids and tokens.count(1) == len(ids)
-            return list(compress(step.numbers, map(not_, stays))) if same else None
-        expected: list[str] = []
-        due: list[int] = []
-        gone: list[int] = []
-        for r, number, count in zip(step.ids, step.numbers, counts, strict=True):
-            if not count:
-                continue
-            if r in got:
-                expected.append(r)
-                due.append(count)
-            else:
-                gone.append(number)
-        return gone if (expected, due) == (ids, tokens) else None
+    def _not_passed_on(self, step: Step, ids: list[str], tokens: Many) -> list[int] | None:
+        """Who sampled a token, as everybody did, and gets nothing; None if that does not explain
+        the outputs.
+        """
+        places = absent(step.ids, ids)
+        same = without(step.ids, places) == ids and tokens.count(1) == len(ids)
+        return [step.numbers[place] for place in places] if same else None
 
     def _finish(self, output: Any) -> Fields:
         number = self.observer.numbers.of[output.request_id]

@@ -9,13 +9,35 @@ itself), and hold few.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import compress
+from operator import ne
+from sys import byteorder
 from typing import Any
 
 from msgspec import Struct
 
+Many = bytes | list[int]
+"""A number for each: bytes, which are compared and counted in no time, where no number is larger
+than a byte."""
 Counts = tuple[int, int, int]
 """Free blocks, how many run, how many wait."""
+
+
+def lengths(of: Collection[Any]) -> Many:
+    """How long each is."""
+    try:
+        return bytes(map(len, of))
+    except ValueError:
+        return list(map(len, of))
+
+
+def differing(one: Many, other: Many) -> list[int]:
+    """The places where these, equally long, have different numbers."""
+    if not (isinstance(one, bytes) and isinstance(other, bytes)):
+        return list(compress(range(len(one)), map(ne, one, other)))
+    found = int.from_bytes(one, byteorder) ^ int.from_bytes(other, byteorder)
+    return list(compress(range(len(one)), found.to_bytes(len(one), byteorder))) if found else []
 
 
 class New(Struct, gc=False, eq=False):
@@ -72,7 +94,7 @@ class Seen(Struct, gc=False, eq=False):
     counted: Counts | None
     lists: tuple[list[int], list[int]] = ([], [])
     """What ``words`` has, where there are none."""
-    drafts: list[int] | None = None
+    drafts: Many | None = None
     """How many each has; None: nobody has any."""
     hashes: list[list[bytes]] | None = None
     """Each one's block hashes, which grow by themselves; None where positions tell who fills a
@@ -113,11 +135,11 @@ class Taken(Struct, gc=False, eq=False):
     """An output that was taken in, and what the engine made of it."""
 
     step: Seen
-    tokens: list[int] | None
+    tokens: Many | None
     """How many were sampled; None: one each."""
     frames: Any
     """The tokens, where one of them ends some request; else None."""
-    passed_on: tuple[list[str], list[int]] | None
+    passed_on: tuple[list[str], Many] | None
     """Who got an output, and how many tokens; None: everybody, what was sampled."""
     ended: list[Any]
     """Outputs that say so."""
@@ -141,13 +163,15 @@ class Arrival(Struct, gc=False, eq=False):
     features: list[str]
     blocks: int
     """Full ones of its prompt."""
+    tokens: int
+    """Those that it has."""
 
 
 class Proposal(Struct, gc=False, eq=False):
     """Drafts for the steps to come."""
 
     ids: list[str]
-    counts: list[int]
+    counts: Many
 
 
 Entry = Seen | Taken | Arrival | Proposal

@@ -5,13 +5,16 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import ne
+from typing import TypeVar
 
 from nullblock.conformance.adapters.vllm import expected
 from nullblock.conformance.adapters.vllm.filling import Filling, a_token_on, positions
-from nullblock.conformance.adapters.vllm.seen import Seen
+from nullblock.conformance.adapters.vllm.seen import Many, Seen
 
 FEW = 4
 """So many are looked for one by one."""
+_NOT = b"\1" + bytes(255)
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -35,11 +38,17 @@ class Step:
     they are not known of everybody."""
     at: bytes | None = None
     """The positions of the last tokens that it computes (``filling``); None where counts are."""
-    drafts: list[int] | None = None
+    drafts: Many | None = None
     """How many of the tokens are drafts; None: nobody's."""
     due: list[int] = field(default_factory=list)
     """Where there may be drafts: the tokens of each if nobody has others than its drafts and one
     more; ``tokens`` itself, where that is so."""
+    after: list[str] = field(default_factory=list)
+    """Who was in the step before, where those who stay lead this one;"""
+    base: list[Filling] | None = None
+    """the fillings of these; None: they do not lead it."""
+    gone: list[int] = field(default_factory=list)
+    """Of those the places of the ones that are not in this step."""
     told: bool = True
     """Whether it is told in the file that its output will be told in."""
     loose: bool = False
@@ -66,75 +75,83 @@ class Step:
             return None
         return expected.after(self.counts, self.tokens, single=self.single)
 
-    def take(self, words: "array[int]", before: "Step", likely: int | None) -> list[int] | None:
-        """Know the counts of those who stay, who lead this step, of which ``likely`` are expected;
-        ``before``: only them, there.
+    def take(
+        self,
+        words: "array[int]",
+        before: "Step",
+        likely: int,
+        further: list[tuple[int, int]],
+    ) -> list[int] | None:
+        """Know the counts of all: ``words`` of those who stay and lead this step, of whom before
+        they go ``likely`` are expected in ``before``; ``further`` of those behind them.
 
         The places of those that are not as expected; None: counts that are none.
         """
-        counts = expected.number(words)
-        if counts is None or likely is None or before.at is None:
+        many = len(self.ids) - len(further)
+        lead = expected.leading(words, many)
+        counts = expected.number(expected.extended(lead, further) if further else lead)
+        if counts is None:
             return None
-        many = len(before.ids)
-        odd = expected.differing(counts, likely, many) if counts != likely else set()
+        odd: set[int] = set()
+        if self.gone or further:
+            due = expected.kept(likely, len(before.ids), self.gone)
+            odd = expected.differing(lead, due, many) if lead != due else odd
+        elif counts != likely:
+            odd = expected.differing(lead, expected.kept(likely, many, ()), many)
+        tokens, usual = self.tokens, [1] * many
         if self.drafts is not None:
-            if self.due is not self.tokens:
-                odd.update(compress(range(many), map(ne, self.tokens, self.due)))
-        elif not self.single and self.tokens[:many].count(1) != many:
-            odd.update(place for place in range(many) if self.tokens[place] != 1)
-        self.counts, self.at = counts, a_token_on(before.at)
-        if odd:
-            at = bytearray(self.at)
-            for place in odd:
-                at[place] = (words[place] + self.tokens[place] - 1) & 255
-            self.at = bytes(at)
+            usual = tokens if self.due is tokens else self.due[:many]
+        elif self.single:
+            usual = tokens
+        if usual is not tokens and tokens[:many] != usual:
+            odd.update(compress(range(many), map(ne, tokens, usual)))
+        self.counts, self.at = counts, self._positions(before, odd, words, further)
         return sorted(odd)
 
-    def join(self, further: list[tuple[int, int]]) -> None:
-        """Know the counts of those behind them, too."""
-        assert self.counts is not None and self.at is not None
-        many = len(self.ids) - len(further)
-        at = positions([computed for computed, _ in further], self.tokens[many:])
-        self.counts, self.at = expected.joined(self.counts, many, further), self.at + at
+    def _positions(
+        self,
+        before: "Step",
+        odd: Collection[int],
+        words: "array[int]",
+        further: list[tuple[int, int]],
+    ) -> bytes | None:
+        """Where the last tokens are, which ``before`` knows of those who stay."""
+        if before.at is None:
+            return None
+        at = a_token_on(before.at)
+        if self.gone or odd:
+            changed = bytearray(at)
+            for place in reversed(self.gone):
+                del changed[place]
+            for place in odd:
+                changed[place] = (words[place] + self.tokens[place] - 1) & 255
+            at = bytes(changed)
+        if further:
+            tokens = self.tokens[len(self.ids) - len(further) :]
+            at += positions([computed for computed, _ in further], tokens)
+        return at
 
-    def staying(self, seen: Seen) -> "tuple[Step, list[int]] | None":
-        """This step without those who are not in the next one; and their numbers.
+    def staying(self, seen: Seen) -> list[int] | None:
+        """The places of those who are not in the next step, which all others lead.
 
-        None: not all others lead the next step, or what is expected of them is not known.
+        None: they do not, or what is expected of them is not known.
         """
         ids = seen.ids
         if ids is self.ids or ids[: len(self.ids)] == self.ids:
-            return self, []
-        if self.counts is None or self.at is None:
+            return []
+        if self.counts is None:
             return None
         ended = [*seen.others.finished, *seen.others.preempted]
         places = _places(self.ids, ended) if len(ended) <= FEW else []
-        kept = self._without(places) if places else None
-        if kept is None or ids[: len(kept.ids)] != kept.ids:
-            places = _absent(self.ids, seen.ids)
-            kept = self._without(places)
-            if ids[: len(kept.ids)] != kept.ids:
+        if not places or not _lead(ids, without(self.ids, places)):
+            places = absent(self.ids, ids)
+            if not _lead(ids, without(self.ids, places)):
                 return None
-        return kept, [self.numbers[place] for place in places]
+        return places
 
-    def _without(self, places: list[int]) -> "Step":
-        """This step as if some had not been in it."""
-        ids, numbers = self.ids.copy(), self.numbers.copy()
-        fillings, tokens = self.fillings.copy(), self.tokens.copy()
-        assert self.counts is not None and self.at is not None
-        at = bytearray(self.at)
-        drafts = None if self.drafts is None else self.drafts.copy()
-        due = tokens if self.due is self.tokens else self.due.copy()
-        for place in reversed(places):
-            if drafts is not None:
-                del drafts[place]
-            if due and due is not tokens:
-                del due[place]
-            del ids[place], numbers[place], fillings[place], tokens[place], at[place]
-        single = self.single or tokens.count(1) == len(tokens)
-        counts = expected.without(self.counts, len(self.ids), places)
-        fields = ids, numbers, fillings, tokens, single, counts, bytes(at), drafts, due
-        return Step(self.number, None, *fields)
+
+def _lead(ids: list[str], first: list[str]) -> bool:
+    return ids[: len(first)] == first
 
 
 def _places(ids: list[str], ended: Collection[str]) -> list[int]:
@@ -148,16 +165,29 @@ def _places(ids: list[str], ended: Collection[str]) -> list[int]:
     return sorted(places)
 
 
-def _absent(ids: list[str], scheduled: list[str]) -> list[int]:
+def absent(ids: list[str], scheduled: list[str]) -> list[int]:
     """The places of those that are not scheduled."""
-    place, others = _first_difference(ids, scheduled), len(ids) - 1
-    if place <= others and ids[place + 1 :] == scheduled[place:others]:
-        return [place] if ids[place] not in scheduled[others:] else []  # mostly it is one
-    stays = list(map(set(scheduled).__contains__, ids))
     places: list[int] = []
-    for _ in range(stays.count(False)):
-        places.append(stays.index(False, places[-1] + 1 if places else 0))
-    return places
+    rest, others, start = ids, scheduled, 0
+    while len(places) <= FEW:
+        place = _first_difference(rest, others)
+        if place == len(rest):  # nobody else
+            behind = scheduled[len(ids) - len(places) :]
+            if any(ids[place] in behind for place in places):
+                break  # in another order
+            return places
+        places.append(start + place)
+        rest, others, start = rest[place + 1 :], others[place:], start + place + 1
+    stays = bytes(map(set(scheduled).__contains__, ids))
+    return list(compress(range(len(ids)), stays.translate(_NOT)))
+
+
+def without(each: list[T], places: list[int]) -> list[T]:
+    """The others than those at some places, in ascending order."""
+    kept = each.copy()
+    for place in reversed(places):
+        del kept[place]
+    return kept
 
 
 def _first_difference(one: list[str], other: list[str]) -> int:

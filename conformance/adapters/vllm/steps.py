@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from itertools import chain, compress
 from typing import Any
 
-from nullblock.conformance.adapters.vllm import drafts, expected
+from nullblock.conformance.adapters.vllm import drafts
 from nullblock.conformance.adapters.vllm.filling import NOBODY, Edges
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
 from nullblock.conformance.adapters.vllm.seen import New, Seen, spread
-from nullblock.conformance.adapters.vllm.step import Step
+from nullblock.conformance.adapters.vllm.step import Step, without
 
 ODD_SHARE = 4
 """A short form has to have one in so many as expected, or better."""
@@ -33,29 +33,36 @@ class Steps:
         self._edges = Edges(self.scheduler.block_size)
         self._gives = self._edges.told and observer.tells_blocks and len(self.managers) == 1
         self._gives &= not observer.drafts
+        self._says_who = observer.drafts and observer.tells_blocks and len(self.managers) == 1
+        """Whether it is told who gets one block, and which, as it does not follow."""
         self.rejected = drafts.Rejected()
         self.prefix: list[int] = []
         """The common prefix told last."""
 
-    def note(self, seen: Seen, stay: Step | None = None) -> Step:
+    def note(self, seen: Seen, before: Step | None = None, gone: list[int] | None = None) -> Step:
         """Remember a step until its output has come.
 
-        ``stay``: the step before, without those who are not in this one, which the others lead.
+        ``gone``: the places of those who were in the step ``before`` and are not in this one,
+        which the others lead; None: they do not.
         """
         observer, ids, tokens = self.observer, seen.ids, seen.tokens
         observer.steps = seen.number
-        if stay is not None and len(stay.ids) == len(ids):
-            numbers, fillings = stay.numbers, stay.fillings
+        if before is None or gone is None:
+            before, tail, numbers, fillings = None, ids, [], []
         else:
-            tail = ids if stay is None else ids[len(stay.ids) :]
-            numbers = observer.numbers.each(tail)
-            fillings = [observer.filling.get(r, NOBODY) for r in tail]
-            if stay is not None:
-                numbers, fillings = stay.numbers + numbers, stay.fillings + fillings
+            tail = ids[len(before.ids) - len(gone) :]
+            numbers, fillings = before.numbers, before.fillings
+            if gone:
+                numbers, fillings = without(numbers, gone), without(fillings, gone)
+        if tail:
+            numbers = numbers + observer.numbers.each(tail)
+            fillings = fillings + [observer.filling.get(r, NOBODY) for r in tail]
         single = tokens.count(1) == len(tokens)
         step = Step(seen.number, seen, ids, numbers, fillings, tokens, single, drafts=seen.drafts)
+        if before is not None and gone is not None:
+            step.after, step.base, step.gone = before.ids, before.fillings, gone
         if observer.drafts:
-            step.due = drafts.due(seen.drafts, tokens, stay)
+            step.due = drafts.due(seen.drafts, tokens, before)
         self.in_flight[seen.number] = step
         return step
 
@@ -73,21 +80,22 @@ class Steps:
     def schedule(self, seen: Seen) -> Fields:
         """A ``schedule`` record."""
         before, observer = self.before, self.observer
-        found = before.staying(seen) if before is not None else None
-        stay, gone = found if found is not None else (None, [])
-        self.before = step = self.note(seen, stay)
-        record = self._different(step, seen, stay, gone)
+        gone = before.staying(seen) if before is not None else None
+        self.before = step = self.note(seen, before, gone)
+        record = self._different(step, seen, before)
         if observer.drafts:
             self.rejected.since.clear()
         observer.numbers.finished(step.number, seen.others.finished, self.scheduler.requests)
         return observer.tell(record, seen.counted, short=record["ev"] == "schedule+")
 
-    def _different(self, step: Step, seen: Seen, stay: Step | None, gone: list[int]) -> Fields:
+    def _different(self, step: Step, seen: Seen, before: Step | None) -> Fields:
         """Told by the differences, if there are few; else whole."""
-        odd = None
-        if stay is not None and (stay.ids or not (gone or step.ids or self.observer.drafts)):
-            odd = self._odd(step, seen, stay)  # somebody stays, or nobody was there, nor is
-        if stay is None or odd is None or step.at is None:
+        odd, many, gone = None, 0, step.gone
+        if before is not None and step.base is not None:
+            many = len(before.ids) - len(gone)
+            if many or not (gone or step.ids or self.observer.drafts):
+                odd = self._odd(step, seen, before, many)
+        if before is None or odd is None:
             step.learn()
             record = {"ev": "schedule", "step": step.number}
             record |= {"ids": step.numbers, "tokens": step.tokens}
@@ -95,11 +103,12 @@ class Steps:
                 record["drafts"] = drafts.pairs(step)
             self._rest(record, step, seen, None)
             return record
-        many = len(stay.ids)
-        opening = bytearray(self._edges.opening(step.at))
+        opening = bytearray(many)
+        if self._gives and step.at is not None:
+            opening = bytearray(self._edges.opening(step.at[:many]))
         record = {"ev": "schedule+", "step": step.number}
         if gone:
-            record["gone"] = gone
+            record["gone"] = [before.numbers[place] for place in gone]
         if odd:
             record["odd"] = rows = []
             computed, outputs = seen.counts()
@@ -115,32 +124,36 @@ class Steps:
         if len(seen.known) > many:
             of = self.observer.numbers.of
             record["known"] = [(of[r], *numbers) for r, numbers in seen.facts(many, ())]
-        self._rest(record, step, seen, bytes(opening[:many]))
+        self._rest(record, step, seen, opening)
         return record
 
-    def _odd(self, step: Step, seen: Seen, stay: Step) -> list[int] | None:
-        """The places of those that stay and are not as expected; None: too many for a short form.
+    def _odd(self, step: Step, seen: Seen, before: Step, many: int) -> list[int] | None:
+        """The places of those that stay, so many, and are not as expected; None: too many for a
+        short form.
 
         Then the counts of all are known.
         """
-        many, words = len(stay.ids), seen.words
+        words, tail = seen.words, step.ids[many:]
         if words is None:
             return None
-        if seen.known is not step.ids and seen.known[:many] != stay.ids:
+        if seen.known is not step.ids and seen.known[:many] != step.ids[:many]:
             return None
-        further = dict(seen.facts(many, seen.others.new))
-        tail = step.ids[many:]
-        if not all(map(further.__contains__, tail)):
+        facts = dict(seen.facts(many, seen.others.new)) if tail else {}
+        if not all(map(facts.__contains__, tail)):
             return None
-        likely = self.rejected.next_counts(stay) if self.observer.drafts else stay.next_counts()
-        odd = step.take(expected.leading(words, many), stay, likely)
-        if odd is None or len(odd) * ODD_SHARE > many:
+        by_drafts = self.observer.drafts
+        likely = self.rejected.next_counts(before) if by_drafts else before.next_counts()
+        if likely is None:
             return None
-        if tail:
-            step.join([further[r] for r in tail])
-        return odd
+        try:
+            odd = step.take(words, before, likely, [facts[r] for r in tail])
+        except OverflowError:  # a count that has no word
+            return None
+        return None if odd is None or len(odd) * ODD_SHARE > many else odd
 
-    def _rest(self, record: Fields, step: Step, seen: Seen, opening: bytes | None) -> None:
+    def _rest(
+        self, record: Fields, step: Step, seen: Seen, opening: bytes | bytearray | None
+    ) -> None:
         """What both forms have. ``opening``, of the short one: of those who stay, those expected
         to get a block, one each: 1, others 0.
         """
@@ -196,7 +209,7 @@ class Steps:
             mask[place] = 1
         self._grown(lists, seen, bytes(mask))
 
-    def _grown(self, lists: Fields, seen: Seen, opening: bytes | None) -> None:
+    def _grown(self, lists: Fields, seen: Seen, opening: bytes | bytearray | None) -> None:
         """Who gets blocks, and which. Counts what is given out."""
         gets, blocks, chains, ids = seen.gets, seen.blocks, self.observer.chains, seen.known
         if opening is not None and self._gives:
@@ -212,6 +225,20 @@ class Steps:
                 if not got:
                     return
                 gets, blocks = list(got), list(got.values())
+        elif opening is not None and self._says_who and not seen.others.resumed:
+            given = [block for block in blocks if isinstance(block, int)]
+            if given:
+                chains.given_out += len(given)
+                whose = gets
+                if len(given) < len(blocks):
+                    rows = list(zip(gets, blocks, strict=True))
+                    whose = [place for place, block in rows if isinstance(block, int)]
+                    rows = [row for row in rows if not isinstance(row[1], int)]
+                    gets, blocks = [place for place, _ in rows], [block for _, block in rows]
+                else:
+                    gets, blocks = [], []
+                lists["gets"] = self.observer.numbers.each([ids[place] for place in whose])
+                lists["given"] = given
         blocks = list(map(spread, blocks))
         chains.given_out += sum(map(len, chain.from_iterable(blocks)))
         if seen.others.resumed:
@@ -246,4 +273,4 @@ class Steps:
 def _one_each(groups: Iterable[Any]) -> list[int] | None:
     """The only block of each; None where somebody has none, or several."""
     blocks = list(groups)
-    return blocks if all(isinstance(block, int) for block in blocks) else None
+    return None if set(map(type, blocks)) - {int} else blocks

@@ -66,7 +66,9 @@ class Tape:
         self._tap = EventTap(scheduler.kv_cache_manager) if self.observer.events else None
         self.teller = Teller(self.observer, self._tap)
         self.steps = self.teller.steps
-        self._look = Look(self.observer, placed=self.teller.outcomes.placed)
+        outcomes = self.teller.outcomes
+        tallied = outcomes.tally is not None
+        self._look = Look(self.observer, placed=outcomes.placed, tallied=tallied)
         self._waiting = self.teller.waiting
         self._header = configuration.header(scheduler, self.settings, engine, secrets.token_hex(8))
         if late:
