@@ -28,6 +28,7 @@ from nullblock.spec.mutation.reasons import (
 )
 from nullblock.spec.mutation.survivors_of_features import FEATURES
 from nullblock.spec.mutation.survivors_of_services import SERVICES
+from nullblock.spec.mutation.survivors_of_switches import SWITCHES
 
 
 def reason(m: Mutant) -> Reason | None:
@@ -181,6 +182,7 @@ ONE_IN_STEP = Reason(
 ONE_BY_ONE: dict[str, Reason] = {
     **FEATURES,
     **SERVICES,
+    **SWITCHES,
     "groups.is_null.condition-1": SEES_ALL,
     "groups.is_padding.condition-1": SEES_ALL,
     "groups.is_pending.condition-1": SEES_ALL,
@@ -310,6 +312,20 @@ ONE_BY_ONE: dict[str, Reason] = {
     "rules.steps.begin_update.constant-[12]": REFUSALS,
     "rules.steps.begin_advance.constant-2": EMPTY_TURN,
     "rules.queues._erase.skip-6": WITHIN_STEP,
+    "rules.deferred.put_off.skip-[45]": GHOST,
+    "rules.deferred.put_off.constant-9": GHOST,
+    "rules.deferred.put_off.constant-10": GHOST,
+    "rules.remote.report_unloaded.constant-1": GHOST,
+    "rules.remote.evict_lacking.skip-2": GHOST,
+    "rules.remote.evict_lacking.constant-[12]": GHOST,
+    "rules.later.outdate.skip-5": GHOST,
+    "rules.queues._erase.skip-4": ANEW,
+    "rules.queues._erase.constant-[78]": ANEW,
+    "rules.queues.forget.condition-[35]": ANEW,
+    "rules.queues.forget.constant-3": ANEW,
+    "hybrid.lacking.sign-[14]": NONE_HELD,
+    "hybrid.lacking_whole.sign-2": NONE_HELD,
+    "state.lookup_over.condition-4": NO_HASHES,
     "state.live.conjunct-2": ONE_LEAVER,
 }
 """By the IDs, which may contain `*` and `[…]`."""
