@@ -191,6 +191,8 @@ STATEMENTS = {
     "UPD-22": "invariants.flight.token_for_its_position",
     "UPD-23": "explorer.transitions.tokens_in_their_places",
     "UPD-54": "waiting.is_rejected",
+    "UPD-60": "rules.silence.get_nothing",
+    "UPD-61": "rules.silence.start_anew",
     "UPD-50": "pooling.pools",
     "UPD-51": "rules.pooling.take_vector",
     "UPD-52": "invariants.pooling.vectors_come_of_prompts",
