@@ -96,8 +96,8 @@ DRAFT_DEFECTS: tuple[DraftDefect, ...] = (
         "a step returns without a request's token, which counts as in flight, and its drafts as "
         "computed, for ever",
         _config(4, async_scheduling=True),
-        (Template("a", (A,), 3, silent_at=1),),
-        "nothing-came",
+        (Template("a", (A, A), 3, silent_at=1),),
+        "resume-with-hit",
         {"depth": 1},
     ),
     DraftDefect(

@@ -132,8 +132,13 @@ def restore(s: Any, requests: Sequence[RequestState], steps: Sequence[StepInFlig
 def may_be_ahead(s: Any, r: int, excess: int) -> None:
     """Raise NotRecorded where so many more tokens of a request are computed than are known, and as
     many of those in flight may be drafts: an engine takes some though none are configured, and its
-    recorder does not count them in a step.
+    recorder does not count them in a step. Or they are those of a step that has returned without a
+    token, which vllm-0.22.1 leaves computed (UPD-60).
     """
+    has_room = 0 < excess <= s.tlen[s.k.table(r, 0)] * s.k.block_size
+    if s.k.drafts and has_room and not s.k.sem.silence_starts_over:
+        what = f"{excess} tokens more are computed than it has"
+        raise NotRecorded(f"whether a step has returned without a token of request {r}: {what}")
     granted = sum(s.grant[i] for i in range(s.cur, s.nframe) if s.frame[i] == r)
     if not s.k.drafts and 0 < excess < granted:
         raise NotRecorded(f"how many of the tokens in flight of request {r} are drafts: {NONE}")

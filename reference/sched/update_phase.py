@@ -43,12 +43,10 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         requests = self.requests
         # vLLM goes by the id alone: a request that reuses it gets the old one's token.
         by_request = self.semantics.frames_match_request
-        counts_flight = self._counts_flight
         drafts = scheduler_output.scheduled_spec_decode_tokens
         sampled_token_ids = model_runner_output.sampled_token_ids
         pooler_output = model_runner_output.pooler_output
         req_id_to_index = model_runner_output.req_id_to_index
-        owed = scheduler_output.owed_req_ids or ()
         outputs: defaultdict[int, list[EngineCoreOutput]] = defaultdict(list)
         self._report_rejected(outputs)
         stopped_running: set[Request] = set()
@@ -60,7 +58,7 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 continue
             if by_request and scheduler_output.scheduled_requests[request_id] is not request:
                 continue
-            is_stale = counts_flight and later.land(request, num_tokens)
+            is_stale = self._counts_flight and later.land(request, num_tokens)
             if (unloaded and request_id in unloaded) or (keeps_ended and request.is_finished()):
                 continue
             if is_stale and request.drop_stale_output:
@@ -72,12 +70,11 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                     request, len(drafts[request_id]), len(token_ids), scheduler_output, is_stale
                 )
             pooled = pooler_output[index] if pooler_output else None
-            if not token_ids and pooled is None and request_id in owed:
-                self._go_without(request, len(drafts.get(request_id, ())))
+            if not token_ids and pooled is None:
+                self._go_without(request, scheduler_output)
+                continue
             if request.mm_features:
                 self._free_encoder_inputs(request)
-            if not token_ids and pooled is None:
-                continue
             was_running, stopped = request.status == RequestStatus.RUNNING, False
             if token_ids:
                 token_ids, stopped = self._update_request_with_output(request, token_ids, is_stale)
@@ -129,12 +126,20 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 request.num_earlier_outputs -= 1
         return new_token_ids, stopped
 
-    def _go_without(self, request: Request, num_drafts: int) -> None:
-        """A step returned without a request's token: it starts over, and what else is in flight
-        for it, computed behind a token that nobody knows, is dropped.
+    def _go_without(self, request: Request, scheduler_output: SchedulerOutput) -> None:
+        """A step returned without a token for a request. If one was owed it starts over, and what
+        else is in flight for it, computed behind a token that nobody knows, is dropped.
 
         Not so in vLLM, where all of it stays counted (upstream issue 42722).
         """
+        if request.request_id in (scheduler_output.owed_req_ids or ()):
+            drafts = scheduler_output.scheduled_spec_decode_tokens
+            self._start_anew(request, len(drafts.get(request.request_id, ())))
+        if request.mm_features:
+            self._free_encoder_inputs(request)
+
+    def _start_anew(self, request: Request, num_drafts: int) -> None:
+        """A request gives its blocks back, if it runs, and takes nothing that is in flight."""
         if request.async_tokens_to_discard > 0:
             request.async_tokens_to_discard -= 1
             return

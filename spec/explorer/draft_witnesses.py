@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nullblock.spec.drafts import relied_on, tokens_ahead
-from nullblock.spec.fields import ERROR, PREEMPTED
+from nullblock.spec.fields import ERROR
 from nullblock.spec.kernel import State
 from nullblock.spec.sizes import blocks_of
 from nullblock.spec.state import check_stop, is_hit
@@ -20,9 +20,6 @@ DRAFT_WITNESSES: dict[str, str] = {
     "looks-ahead": "a running request gets a block for what is drafted next alone",
     "last-hit-dropped": "a lookup leaves the last hit out, for an EAGLE-like method",
     "earlier-run-rejected": "drafts are rejected that were scheduled before a preemption",
-    "nothing-came": "a running request starts over, whose step returns without its token",
-    "silence-ahead": "it starts over, and a later output in flight for it is to be dropped",
-    "nothing-came-to-preempted": "the step of a preempted request returns without its token",
     "waits-for-drafts": "a running request waits for its drafts in flight",
     "waits-for-earlier-run": "a resumed request waits for drafts of before its preemption",
 }
@@ -40,8 +37,6 @@ class DraftWatch:
             "DRAFT-9": self.draft_taken,
             "DRAFT-10": self.stopped_on_draft,
             "HASH-16": self.lookup_ended,
-            "UPD-60": self.nothing_came_waiting,
-            "UPD-61": self.nothing_came,
         }
 
     def ran_with_drafts(self, s: State, r: Any) -> None:
@@ -86,17 +81,6 @@ class DraftWatch:
         self.reached.add("stops-on-draft")
         if check_stop(s, s.taker) == ERROR:
             self.reached.add("rejected-on-draft")
-
-    def nothing_came(self, s: State) -> None:
-        """UPD-61: a running request starts over."""
-        self.reached.add("nothing-came")
-        if s.drop[s.leaver]:
-            self.reached.add("silence-ahead")
-
-    def nothing_came_waiting(self, s: State) -> None:
-        """UPD-60: a request takes nothing."""
-        if s.stage[s.frame[s.cur - 1]] == PREEMPTED:
-            self.reached.add("nothing-came-to-preempted")
 
     def lookup_ended(self, s: State) -> None:
         """HASH-16: a lookup ends."""

@@ -197,6 +197,10 @@ UNPROVED: dict[str, str] = {
         ),
         "the proofs are of engines without a KV connector; of those with one the explorer speaks",
     ),
+    **dict.fromkeys(
+        ("get_nothing", "start_anew"),
+        "the proofs are of steps that return every token they owe; of others the explorer speaks",
+    ),
     "WAIT-49": "how many different adapters run is a cardinality of numbers, which the prover has "
     "not: it takes no adapters to be capped",
 }

@@ -19,7 +19,7 @@ from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.trace.reader import TraceReader
 
 HERE = Path(__file__).parent
-WORDS = CORE_FEATURES | {Feature.drafts}
+WORDS = CORE_FEATURES | {Feature.drafts, Feature.silence}
 SEEDS = range(40)
 
 
@@ -57,6 +57,7 @@ SERVING = {
     for ahead in (False, True)
     for blocks in (14, 60)
 }
+SERVING["a step without a token"] = serving("draft_model", [2, None, 1], 60, ahead=True)
 
 
 def drawn() -> dict[str, dict[str, Any]]:
