@@ -69,6 +69,6 @@ def check_stop_of_session(s: Any, r: str, why: Any) -> None:
     again = awaits_input(s, r) or is_skipped(s, r)
     if s.k.sem.holders_wait_apart and not s.k.sem.sessions_stay_queued and again:
         raise OutOfScope(
-            f"the session {r!r} stops again while it waits for its next turn: that is out of scope",
+            f"the session {r!r} stops again while it waits for its turn: that is out of scope",
             "the reference has it",
         )
