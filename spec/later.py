@@ -151,7 +151,8 @@ def padding(s: State, r: Value, done: Value) -> Value:
         return 0
     alike = either(s.mates == 1, both(s.mates == 0, done > 0))
     has_room = done + 2 + s.k.num_spec <= s.k.max_len
-    return ite(both(s.ntok[r] - done == 1, alike, has_room), s.k.num_spec, 0)
+    computes = neg(remote.loads_later(s, r))
+    return ite(both(s.ntok[r] - done == 1, alike, has_room, computes), s.k.num_spec, 0)
 
 
 def may_pad(s: State, r: Value, done: Value) -> Value:

@@ -18,6 +18,11 @@ def loaded_to(s: State, t: Value) -> Value:
     return blocks_of(s, t, s.loadto[s.k.owner(t)])
 
 
+def was_loaded_whole(s: State, r: Value) -> Value:
+    """Whether r may hold blocks and have nothing computed: all its tokens, one, were loaded."""
+    return both(s.comp[r] == 0, s.ntok[r] == 1) if s.k.connector else False
+
+
 def is_written_to(s: State, t: Value, b: Value) -> Value:
     """Whether a load writes to block b of table t: one over several steps, or one within the step
     whose output comes next.

@@ -79,11 +79,6 @@ def keeps_what_it_has(s: State, r: Value) -> Value:
     return both(s.comp[r] != 0, s.nhit == 0) if s.k.connector else False
 
 
-def was_loaded_whole(s: State, r: Value) -> Value:
-    """Whether r may hold blocks and have nothing computed: all its tokens, one, were loaded."""
-    return both(s.comp[r] == 0, s.ntok[r] == 1) if s.k.connector else False
-
-
 def gives_back(s: State, r: Value) -> Value:
     """Whether r, who stays in its queue, gives back what was loaded."""
     return both(s.leaving == ANEW, r == s.leaver) if s.k.connector else False

@@ -59,7 +59,7 @@ def check_stop_of_session(s: Any, r: str, why: Any) -> None:
         return
     again = awaits_input(s, r) or is_skipped(s, r)
     if s.k.sem.holders_wait_apart and not s.k.sem.sessions_stay_queued and again:
-        raise _refused(r, "stops again while it waits for its next turn")
+        raise _refused(r, "stops again while it waits for its turn")
     if not goes_on(s, r, why):
         return
     if is_skipped(s, r) and not (may_stand_twice(s) or s.k.sem.stops_leave_every_queue):

@@ -240,12 +240,12 @@ class Tokens(IndexedEnv):
         self.taken[r] = taken + 1
         self.played.took(s, r, token)
 
-    def on_null(self, s: State, change: int) -> None:
+    def on_null(self, s: Any, change: int) -> None:
         self.null_refs += change
         if change < 0 and s.leaving and awaits_steps(s, s.leaver):
             self.null_later.append(s.lastfull)
 
-    def num_null_refs(self, s: State) -> int:
+    def num_null_refs(self, s: Any) -> int:
         """The null block's reference count."""
         self.null_later = [until for until in self.null_later if until > s.oldest]
         return self.null_refs + len(self.null_later)

@@ -85,10 +85,10 @@ def free(s: State, r: Value) -> None:
     """Release every block of a request that leaves, of each table the last one first (POOL-12);
     what is put off from the last table on (REMOTE-43).
     """
-    tables = s.k.tables(r)
-    if s.k.several and awaits_steps(s, r):
-        tables = tables[::-1]
-    for t in tables:
+    if both(s.k.several, awaits_steps(s, r)):
+        for t in s.k.tables(r)[::-1]:
+            free_table(s, t)
+    for t in s.k.tables(r):
         free_table(s, t)
 
 

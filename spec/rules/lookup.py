@@ -25,7 +25,8 @@ from nullblock.spec.kernel import (
     rule,
 )
 from nullblock.spec.later import left
-from nullblock.spec.remote import goes_on, keeps_what_it_has, loads_later, was_loaded_whole
+from nullblock.spec.loaded import was_loaded_whole
+from nullblock.spec.remote import goes_on, keeps_what_it_has, loads_later
 from nullblock.spec.rules.aligned import begin_sweep
 from nullblock.spec.rules.drafts import grant_drafts
 from nullblock.spec.rules.encoder import forget_plan

@@ -127,7 +127,7 @@ def give_back(s: State, r: Value) -> None:
     require(both(s.awaits[r] == REMOTE, s.came[r] == 1), "its load has ended")
     require(starts_over(s, r), "and brought nothing")
     s.stage[r] = LEAVING
-    open_front(s, s.tlen[r])
+    open_front(s, s.tlen[s.k.table(r, 0)])
     s.leaving = ANEW
     s.leaver = r
 
@@ -172,7 +172,7 @@ def quit_for_good(s: State, r: Value) -> None:
         s.awaits[r] = 0
         s.came[r] = 0
     s.stage[r] = LEAVING
-    open_front(s, s.tlen[r])
+    open_front(s, s.tlen[s.k.table(r, 0)])
     s.leaving = AWAY
     s.leaver = r
 
@@ -232,7 +232,7 @@ def let_kept_go(s: State, r: Value, way: Value) -> None:
     require(ends_all(s, r, way), "for nothing else")
     s.loadto[r] = 0
     s.stage[r] = LEAVING
-    open_front(s, s.tlen[r])
+    open_front(s, s.tlen[s.k.table(r, 0)])
     s.leaving = AWAY
     s.leaver = r
 
