@@ -113,7 +113,7 @@ def next_token(s: State) -> Value:
 def hits_of(s: State, t: Value) -> Value:
     """How many blocks of table t the lookup hits, nulls included."""
     hits = full_of(s, t, hit_by(s, t))
-    if not s.k.connector:
+    if not (s.k.connector or s.k.in_turn):
         return hits
     nulls = nulls_before_load(s, t)
     return ite(nulls > hits, nulls, hits)
