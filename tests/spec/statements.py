@@ -401,7 +401,6 @@ STATEMENTS = {
 }
 """ID to definition. The ID of one that goes stays in `RETIRED`; a new one gets a new number."""
 RETIRED = frozenset(
-    f"{family}-{n}"
-    for family, n in (("UPD", 41), ("SESS", 23), ("REMOTE", 32), ("GROUP", 21))
+    f"{family}-{n}" for family, n in (("UPD", 41), ("SESS", 23), ("REMOTE", 32), ("GROUP", 21))
 )
 # Not written out: whoever mentions an ID means one that exists (tests/tidy).
