@@ -113,7 +113,7 @@ def next_token(s: State) -> Value:
 def hits_of(s: State, t: Value) -> Value:
     """How many blocks of table t the lookup hits, nulls included."""
     hits = full_of(s, t, hit_by(s, t))
-    if not s.k.connector:
+    if not (s.k.connector or s.k.in_turn):
         return hits
     nulls = nulls_before_load(s, t)
     return ite(nulls > hits, nulls, hits)
@@ -190,7 +190,8 @@ def is_passed_over(s: State, r: Value) -> Value:
         return False
     t = hit_table(s, r, s.nhit)
     nulls = nulls_before_load(s, t) if s.k.connector else passed(s, t, next_token(s))
-    return hit_place(s, r, s.nhit) < nulls
+    own = passed(s, t, hit_by(s, t)) if s.k.in_turn else 0
+    return hit_place(s, r, s.nhit) < ite(own > nulls, own, nulls)
 
 
 def is_before_load(s: State, r: Value) -> Value:

@@ -38,6 +38,16 @@ def asked(s: State, r: Value) -> Value:
     return s.k.table(r, s.k.lead(s.kind))
 
 
+def all_have_said(s: State) -> Value:
+    """Whether every kind was asked in this round."""
+    return s.kind > s.k.last_kind if s.k.in_turn else True
+
+
+def is_last(s: State) -> Value:
+    """Whether no round comes after this one."""
+    return either(s.span >= s.tried, s.k.asks_once) if s.k.in_turn else True
+
+
 def has_said(s: State, r: Value, t: Value) -> Value:
     """Whether layers like those of table t are asked no more: full attention is asked once, since
     every shorter hit of it is one too.

@@ -215,7 +215,7 @@ class Semantics:
     is known by the last whole one of the prompt too.
     """
     dropped_hits_reach_on: bool = False
-    """GROUP-21: a hit that is dropped may be the block of the last token; if False, it ends before
+    """GROUP-63: a hit that is dropped may be the block of the last token; if False, it ends before
     that token like any other.
     """
     lone_prefill_uncut: bool = False

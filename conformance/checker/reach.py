@@ -73,14 +73,10 @@ def _together(config: TraceConfig) -> Iterator[str]:
 
 
 def _under_eagle(config: TraceConfig) -> Iterator[str]:
-    """The same of an EAGLE-like method beside layers that are not all alike."""
+    """The same of an EAGLE-like method."""
     proposes = config.num_spec_tokens > 0 and config.spec_method == "eagle"
     marked = [group for group in config.groups if group.eagle]
     if not config.enable_prefix_caching or not (proposes or marked or config.eagle_group):
         return
-    kinds = {(group.sliding_window, group.attention_chunk_size) for group in config.groups}
-    dropping = {(g.sliding_window, g.attention_chunk_size) for g in marked} or kinds
-    if any(chunk for _, chunk in dropping):
+    if any(group.attention_chunk_size for group in marked or config.groups):
         yield "an EAGLE-like method with chunked local attention, where vLLM raises"
-    elif len(config.groups) > 1 and (len(kinds) != 2 or (0, 0) not in kinds):
-        yield "an EAGLE-like method beside other layers than full attention and one kind more"

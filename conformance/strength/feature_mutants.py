@@ -58,8 +58,8 @@ HYBRID_MUTANTS: tuple[Mutant, ...] = (
         (
             (
                 HYBRID,
-                "of_all(s, r, lambda t: accepts(s, t, n * unit))",
-                "accepts(s, s.k.table(r, 0), n * unit)",
+                "of_all(s, r, lambda t: accepts(s, t, n * unit, 0))",
+                "accepts(s, s.k.table(r, 0), n * unit, 0)",
             ),
         ),
         rule="GROUP-14",

@@ -3,7 +3,7 @@
 from nullblock.spec.deferred import awaits_steps
 from nullblock.spec.fields import HANDED, LOOKUP, MOVED
 from nullblock.spec.hybrid import is_passed_over, scannable, wanted
-from nullblock.spec.in_turn import ASKING, to_ask
+from nullblock.spec.in_turn import ASKING, all_have_said, to_ask
 from nullblock.spec.kernel import State, Value, both, either, loop, neg
 from nullblock.spec.later import left
 from nullblock.spec.machine.blocks import allocate_slots, free, withdraw
@@ -172,7 +172,7 @@ def ask_in_turn(s: State, r: Value) -> None:
             decreases=lambda: to_ask(s),
             changes=frozenset(LOOKUP) | {"ext"},
         ):
-            if s.kind > s.k.last_kind:
+            if all_have_said(s):
                 end_round(s, r)
             else:
                 ask_kind(s, r)

@@ -2,8 +2,8 @@
 layers are asked in turn. Without one there is nothing here.
 """
 
-from nullblock.spec.in_turn import ASKING, asked, has_said, looks_on, said
-from nullblock.spec.kernel import State, Value, both, either, ite, least, neg, require, rule
+from nullblock.spec.in_turn import ASKING, all_have_said, asked, has_said, is_last, looks_on, said
+from nullblock.spec.kernel import State, Value, both, ite, least, neg, require, rule
 from nullblock.spec.rules.loads import ask_remote
 
 
@@ -20,6 +20,16 @@ def forget_rounds(s: State) -> None:
         s.reach = s.k.blank("reach")
 
 
+def _note(s: State, r: Value, t: Value) -> None:
+    n = said(s, r, t)
+    if neg(has_said(s, r, t)):
+        s.reach[s.kind] = n
+    shortens = both(n < s.span, neg(looks_on(s, t)))
+    s.calm = ite(shortens, 0, least(s.calm, s.k.last_kind) + 1)
+    s.span = n
+    s.kind += 1
+
+
 @rule("GROUP-60", "R")
 def ask_kind(s: State, r: Value) -> None:
     """With groups of an EAGLE-like method each kind of layers says in its turn how far a hit
@@ -30,15 +40,9 @@ def ask_kind(s: State, r: Value) -> None:
     """
     require(both(s.k.in_turn, s.looking == ASKING), "the kinds of layers are asked")
     require(r == s.lr, "about this request")
-    require(s.kind <= s.k.last_kind, "a kind is left in this round")
-    t = asked(s, r)
-    n = said(s, r, t)
-    if neg(has_said(s, r, t)):
-        s.reach[s.kind] = n
-    shortens = both(n < s.span, neg(looks_on(s, t)))
-    s.calm = ite(shortens, 0, least(s.calm, s.k.last_kind) + 1)
-    s.span = n
-    s.kind += 1
+    require(neg(all_have_said(s)), "a kind is left in this round")
+    if s.k.in_turn:
+        _note(s, r, asked(s, r))
 
 
 @rule("GROUP-61", "R")
@@ -51,8 +55,8 @@ def end_round(s: State, r: Value) -> None:
     """
     require(both(s.k.in_turn, s.looking == ASKING), "the kinds of layers are asked")
     require(r == s.lr, "about this request")
-    require(s.kind > s.k.last_kind, "each has said how far")
-    over = either(s.span >= s.tried, s.k.asks_once)
+    require(all_have_said(s), "each has said how far")
+    over = is_last(s)
     s.span = least(s.span, s.tried)
     s.tried = ite(over, 0, s.span)
     s.calm = ite(over, 0, s.calm)

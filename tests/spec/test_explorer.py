@@ -93,6 +93,7 @@ PINNED = {
     "two-loads": (413, 1_244, 19),
     "loads-before-one": (258, 452, 21),
     "hybrid-eagle": (146, 584, 16),
+    "hybrid-kinds": (216, 629, 12),
     "hybrid-sizes": (1_480, 7_400, 16),
     "rules-hybrid-sizes": (308, 924, 14),
     "mamba": (2_258, 6_774, 21),
@@ -129,7 +130,7 @@ REACHED_BY = (
     *("drafts", "drafts-ahead", "chunks", "rules-waiting", "items-whole", "items-ahead"),
     "rules-cross",
     *("pooling", "rules-mamba-align", "loads", "sends", "lossy", "lossy-now", "lossy-now-ends"),
-    *("remote-window", "remote-hybrid", "two-loads"),
+    *("remote-window", "remote-hybrid", "two-loads", "hybrid-kinds"),
 )
 """Scopes that together fire every rule that can fire."""
 TINY = Scope("tiny", "for tests", Config(3, 2, 4, 2, 8), (Template("a", (1, 2, 3), 2),))

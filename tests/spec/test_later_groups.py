@@ -78,7 +78,7 @@ def test_the_end_of_a_prompt_in_an_evicted_block_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("num_spec_tokens", [0, 1])
 def test_less_than_no_hit_is_the_references_alone(num_spec_tokens: int) -> None:
-    """GROUP-21: of an empty prompt under an EAGLE-like method windows hit less than nothing in
+    """GROUP-63: of an empty prompt under an EAGLE-like method windows hit less than nothing in
     the later line, which takes no block, and pads no step of nobody else (DRAFT-41); by name no
     rule has it.
     """

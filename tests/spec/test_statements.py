@@ -60,6 +60,7 @@ SCOPES = (
     *("loads", "sends", "lossy", "lossy-now", "lossy-now-ends", "rules-remote"),
     *("mamba-hybrid", "mamba-align", "rules-mamba-align"),
     *("remote-window", "remote-hybrid", "rules-cross", "two-loads", "loads-before-one"),
+    "hybrid-eagle",
 )
 """Scopes whose random ways fire what the random runs have no world for: a client that sends
 chunks, a remote side, Mamba layers.
