@@ -78,7 +78,7 @@ def _refused(r: str, what: str) -> OutOfScope:
 
 def _may_skip(s: Any) -> bool:
     """Whether a request may be passed over whose grammar is compiled."""
-    return s.k.max_loras > 0 or s.k.connector
+    return bool(s.k.max_loras > 0 or s.k.connector)
 
 
 def _run_queued(s: Any) -> set[str]:

@@ -79,6 +79,9 @@ class Tokens(IndexedEnv):
     def introduce(self, r: NewRequest) -> None:
         """Learn the facts about a request; an earlier one with its id is forgotten."""
         self.added[r.id] = r
+        # A prompt may be longer than max_model_len.
+        places = (len(r.prompt) // min(self.sizes) + 1) * len(self.groups) + 2
+        self.indices = range(max(len(self.indices), places))
         self.prompted(r)
         self.chains[r.id] = []
         self.requests[r.id] = facts.Request(
