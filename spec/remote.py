@@ -72,7 +72,7 @@ def is_unsure(s: State, r: Value) -> Value:
     """
     if not s.k.connector:
         return False
-    raises = both(s.ntok[r] == 0, s.k.caching, neg(s.k.skip_read(r)))
+    raises = both(s.ntok[r] == 0, s.k.caching)
     return both(s.comp[r] == 0, s.unsure[r] != 0, neg(either(is_offered_nothing(s, r), raises)))
 
 
