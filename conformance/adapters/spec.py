@@ -21,8 +21,7 @@ from nullblock.conformance.adapters.spec_sessions import (
     check_session,
     has_sessions,
     minding_queued,
-    skipped,
-    waiting,
+    queues,
 )
 from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id, check_tried
@@ -103,7 +102,6 @@ class _Spec:
             check_session(self.config, request)
         if request.pooling:
             check_vector(self.config, request)
-        self.remote.check(request)
         self.k.introduce(request)
         if not events.add(self.s, request.id):
             k, r = self.k, request.id
@@ -126,9 +124,9 @@ class _Spec:
         assert self.k.resumable(id), f"duplicate request id: {id!r}"
         if not live(s, id):
             return
-        if awaits_input(s, id):
-            self.remote.ended[id] = "FINISHED_ABORTED"
         if not chunk.resumable:
+            if awaits_input(s, id):
+                self.remote.end(id, "FINISHED_ABORTED")
             sessions.end(s, id)
         elif not s.ended[id]:
             self.k.send(chunk)
@@ -136,6 +134,7 @@ class _Spec:
                 if can_take(s, id):
                     check_place(s, id, chunk.arrival)
                 else:
+                    self.remote.end(id, "FINISHED_ABORTED")
                     self.rejected.append((self.k.client(id), id, self.k.why_refused(s, id)))
             sessions.send(s, id)
 
@@ -352,8 +351,7 @@ class _Spec:
             return None
         s, k = self.s, self.k
         d: Fields = {
-            "waiting": self.queue(waiting(s)),
-            "skipped_waiting": self.queue(skipped(s)),
+            **queues(s),
             "running": [s.run[i] for i in range(s.nr)],
             "num_free": s.nfree,
             "finished_req_ids": sorted(s.finished),
@@ -361,10 +359,6 @@ class _Spec:
         }
         d |= k.items.state(s)
         return d | self.blocks() if dump == "full" else d
-
-    def queue(self, ids: Iterable[str]) -> list[str]:
-        """A queue in its order, of ids that stand as FCFS has them."""
-        return sorted(ids, key=self.k.order) if self.k.priority else list(ids)
 
     def request(self, r: str) -> Fields:
         """One request in the driver's words."""

@@ -74,7 +74,7 @@ def _refused(r: str, what: str) -> OutOfScope:
 
 def _may_skip(s: Any) -> bool:
     """Whether a request may be passed over whose grammar is compiled."""
-    return s.k.max_loras > 0 or s.k.connector
+    return bool(s.k.max_loras > 0 or s.k.connector)
 
 
 def _run_queued(s: Any) -> set[str]:
@@ -98,12 +98,12 @@ def minding_queued(s: Any) -> Iterator[None]:
                 raise _refused(r, "is preempted while it is queued")
 
 
-def waiting(s: Any) -> Iterator[str]:
-    """Who stands in the waiting queue, in its order."""
-    return (r for r in s.rank if not is_skipped(s, r) or s.also[r])
-
-
-def skipped(s: Any) -> list[str]:
-    """Who stands in the skipped queue, in its order."""
+def queues(s: Any) -> dict[str, list[str]]:
+    """Who waits in either queue, in its order."""
+    waiting = [r for r in s.rank if not is_skipped(s, r) or s.also[r]]
     further = ((r, s.again[r, i]) for r in s.skip for i in range(s.againfrom[r], s.againto[r]))
-    return [r for r, _ in sorted((*s.skip.items(), *further), key=itemgetter(1))]
+    skipped = [r for r, _ in sorted((*s.skip.items(), *further), key=itemgetter(1))]
+    if s.k.priority:
+        waiting.sort(key=s.k.order)
+        skipped.sort(key=s.k.order)
+    return {"waiting": waiting, "skipped_waiting": skipped}

@@ -21,7 +21,7 @@ from nullblock.spec.drafts import placeholders
 from nullblock.spec.encoder import encodable, is_in_cache
 from nullblock.spec.fields import EOS, ERROR, PLAIN, REJECTED, STOP_ID, STOPPED_BY_ID
 from nullblock.spec.indexed import IndexedEnv
-from nullblock.spec.keys import Keys, embeds_in, extra_keys, num_hashes
+from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in, num_hashes
 from nullblock.spec.later import discarded
 from nullblock.spec.names import FINISH
 from nullblock.spec.rejection import why_refused
@@ -91,6 +91,9 @@ class Tokens(IndexedEnv):
     def introduce(self, r: NewRequest) -> None:
         """Learn the facts about a request; an earlier one with its id is forgotten."""
         self.added[r.id] = r
+        # A prompt may be longer than max_model_len.
+        places = (len(r.prompt) // min(self.sizes) + 1) * len(self.groups) + 2
+        self.indices = range(max(len(self.indices), places))
         self.prompted(r)
         self.chains[r.id] = []
         self.requests[r.id] = facts.Request(
@@ -284,7 +287,7 @@ class Tokens(IndexedEnv):
         return self.remote_kv.order.index(r)
 
     def note_kept(self, s: State, r: Any) -> None:
-        self.remote_kv.kept[r] = {"placeholders": placeholders(s, r), "discard": discarded(s, r)}
+        self.remote_kv.note_kept(s, r)
 
     def note_reclaimed(self, s: State, r: Any) -> None:
         self.remote_kv.loaded.discard(r)
@@ -308,7 +311,7 @@ class Tokens(IndexedEnv):
         check_stop_of_session(s, r, why)
         if is_refused(s, r, why):
             self.refused.append((self.client(r), r, self.why_refused(s, r)))
-        self.remote_kv.stops(r, why)
+        self.remote_kv.stops(s, r, why)
         # Who takes a vector takes no token.
         tokens = self.content[r][-self.taken[r] :] if r in self.taken else []
         stop = self.played.verdict(s, r) if why == ERROR else why

@@ -60,10 +60,11 @@ def await_load(s: State, r: Value) -> None:
     require(loads_later(s, r), "its load takes longer than the step")
     require(s.na == s.nhit, "every hit is adopted")
     require(has_blocks(s, r, slots(s)), "it has room")
-    s.comp[r] = s.goal
+    loaded = hit_tokens(s) + s.ext
+    s.comp[r] = loaded
     s.remote[r] = 0
     s.loadfrom[r] = hit_tokens(s)
-    s.loadto[r] = s.goal
+    s.loadto[r] = loaded
     s.asked = 0
     s.awaits[r] = REMOTE
     s.came[r] = 0

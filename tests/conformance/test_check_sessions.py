@@ -41,7 +41,14 @@ def of(data: bytes) -> Verdict:
 
 REFUSED = {
     "defect-session-arrival-breaks-the-heap": "a session under the PRIORITY policy",
-    "defect-session-is-queued-twice": "stands in the skipped queue",
+    **dict.fromkeys(
+        (
+            *("defect-session-is-queued-twice", "session-runs-and-is-queued"),
+            *("session-stands-there-three-times", "session-ends-in-the-skipped-queue"),
+        ),
+        "stands in the skipped queue",
+    ),
+    "session-with-a-window-is-loaded": "a session beside a KV connector",
 }
 """Golden scenarios whose traces are INCONCLUSIVE, and why."""
 

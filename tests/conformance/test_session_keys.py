@@ -109,13 +109,59 @@ def test_items_that_a_session_cannot_have_are_refused(
         )
 
 
-def test_a_session_that_vllm_queues_twice_is_refused() -> None:
-    """It stops again while it waits; what ought to be drops that output, and is played."""
-    step, eos = {"op": "step", "n": 6}, {"eos": 7, "eos_at": 1}
-    events = ({**SESSION, **eos, "id": "t"}, step)
-    with pytest.raises(OutOfScope, match="the session 't' stops while it stands"):
-        play(VLLM_0_22_1, *events, async_scheduling=True)
-    assert not any("EXCEPTION" in line for line in play(NORMATIVE, *events, async_scheduling=True))
+TWICE: dict[str, Any] = {"async_scheduling": True, "max_num_seqs": 1, "block_size": 4}
+"""Where the next output of a session that stops is in flight, and one of its entries is left."""
+LATE = {**SESSION, "eos": 7, "eos_at": 1}
+
+
+def both(events: list[dict[str, Any]], semantics: Semantics, **config: Any) -> list[list[str]]:
+    """The lines of a scenario, of specification and reference."""
+    scenario = from_dict({"config": TWICE | config, "events": events})
+    engines = (make(scenario.config, semantics) for make in (create, reference.create))
+    return [list(driver.run(scenario, engine)) for engine in engines]
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "priority"])
+@pytest.mark.parametrize("more", [{}, {"queue_depth": 3}], ids=["twice", "three times"])
+def test_a_session_that_stops_again_stands_there_again(policy: str, more: dict[str, Any]) -> None:
+    """SESS-7, in vllm-0.22.1; what ought to be drops that output, and it stands there once."""
+    events = [LATE, {"op": "step", "n": 9}, CHUNK, {"op": "counts"}, {"op": "step", "n": 4}]
+    for semantics in (VLLM_0_22_1, NORMATIVE):
+        ours, theirs = both(events, semantics, policy=policy, max_num_seqs=2, **more)
+        assert first_difference(ours, theirs) is None
+        twice = any('"skipped_waiting":["s","s"' in line for line in ours)
+        assert twice == (semantics == VLLM_0_22_1)
+        assert any("EXCEPTION" in line for line in ours) == twice
+
+
+ENDS: dict[str, list[dict[str, Any]]] = {
+    "it is aborted": [{"op": "abort", "ids": ["s"]}, {"op": "counts"}, {"op": "step"}],
+    "it is preempted": [{"op": "reset_prefix_cache", "reset_running": True}, {"op": "step"}],
+    "it is preempted and aborted": [
+        {"op": "reset_prefix_cache", "reset_running": True},
+        *({"op": "abort", "ids": ["s"]}, {"op": "counts"}, {"op": "step"}),
+    ],
+    "it ends": [{**SESSION, "resumable": False}, {"op": "step", "n": 9}],
+    "it goes on": [{"op": "step", "n": 12}, {"op": "counts"}],
+}
+
+
+@pytest.mark.parametrize("what", ENDS)
+def test_what_becomes_of_a_session_that_runs_and_is_queued(what: str) -> None:
+    """As the reference has it, the entry that is left in the skipped queue included."""
+    again = {**CHUNK, "eos": 7, "eos_at": 3, "max_tokens": 9}
+    events = [LATE, {"op": "step", "n": 6}, again, {"op": "step", "n": 2}, *ENDS[what]]
+    ours, theirs = both(events, VLLM_0_22_1)
+    assert any('"running":["s"],"skipped_waiting":["s"]' in line for line in ours)
+    assert first_difference(ours, theirs) is None
+
+
+def test_a_session_that_may_be_passed_over_in_both_queues_is_refused() -> None:
+    """Where it would stand in each of them is not written down."""
+    reset = {"op": "reset_prefix_cache", "reset_running": True}
+    events = [LATE, {"op": "step", "n": 6}, CHUNK, {"op": "step", "n": 2}, reset]
+    with pytest.raises(OutOfScope, match="the session 's' is preempted while it is queued"):
+        both(events, VLLM_0_22_1, max_loras=1)
 
 
 def test_an_empty_chunk_beside_items_raises_when_its_session_is_to_go_on() -> None:
