@@ -15,7 +15,7 @@ class ItemKeys:
     def __init__(self, semantics: Semantics) -> None:
         self.finds_all = semantics.extra_keys_tagged
         self.batches: dict[str, list[range]] = {}
-        """By request, the blocks that are hashed at once: those of its prompt, those of a chunk."""
+        """By request, the blocks that are hashed at once: of its prompt, of a chunk."""
         self.first: dict[str, int] = {}
         """By request, the item from which the next block's are looked for."""
 

@@ -17,12 +17,10 @@ from nullblock.conformance.played.encoder import Embeds
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
 from nullblock.spec.deferred import awaits_steps
-from nullblock.spec.drafts import placeholders
 from nullblock.spec.encoder import encodable, is_in_cache
 from nullblock.spec.fields import EOS, ERROR, PLAIN, REJECTED, STOP_ID, STOPPED_BY_ID
 from nullblock.spec.indexed import IndexedEnv
-from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in, num_hashes
-from nullblock.spec.later import discarded
+from nullblock.spec.keys import Keys, embeds_in, extra_keys, num_hashes
 from nullblock.spec.names import FINISH
 from nullblock.spec.rejection import why_refused
 from nullblock.spec.sessions import kept, prompt

@@ -104,6 +104,8 @@ class Scope:
     """Hashed blocks may be evicted from outside."""
     lossy: bool = False
     """Blocks may turn out not to have been loaded."""
+    external: tuple[int, ...] | None = None
+    """Numbers of the items that an encoder connector has; None: there is no such connector."""
     encoder_resets: bool = False
     """The encoder cache may be reset."""
     every_rule: bool = False
@@ -123,6 +125,8 @@ class ModelEnv(Env):
     def __init__(self, scope: Scope, semantics: Semantics) -> None:
         super().__init__(replace(scope.config, semantics=semantics), checks=True)
         self.scope = scope
+        self.loads_items = scope.external is not None
+        self.external = frozenset(scope.external or ())
         self.templates = {t.id: t for t in scope.templates}
         self.requests = {
             t.id: Request(

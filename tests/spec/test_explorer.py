@@ -76,6 +76,7 @@ PINNED = {
     "items-whole": (312, 1_248, 12),
     "items-ahead": (1_981, 5_662, 30),
     "rules-items": (721, 1_378, 15),
+    "items-loaded": (146, 238, 17),
     "clients": (233, 699, 15),
     "embeddings": (1_546, 6_184, 13),
     "pooling": (667, 1_887, 17),
