@@ -8,13 +8,13 @@ from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.engine import Fields
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario_format import Config
+from nullblock.conformance.unruled import counts_on_lost
 from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import (
     CONTINUE,
     ERROR,
     KEPT,
     LENGTH,
-    RUNNING,
     STOPPED,
     STOPPED_BY_ID,
     UPDATE,
@@ -255,18 +255,11 @@ def _check_reported(s: Any, blocks: set[int]) -> None:
 
 def _check_lost(s: Any, blocks: set[int]) -> None:
     """Raise OutOfScope where a session that waits for its turn or a chunk counts on blocks that
-    were not loaded, and has to be looked at for that: no rule says what becomes of its turn.
+    were not loaded, and has to be looked at for that.
     """
-    if not s.k.sem.failed_loads_start_over:
-        return
-    for r in s.k.requests:
-        if not (s.k.resumable(r) and s.stage[r] < RUNNING) or awaits_load(s, r):
-            continue
-        held = range(min(s.tlen[r], s.k.blocks(s.comp[r])))
-        if any(s.tab[r, i] in blocks for i in held):
-            raise refused(
-                f"a block that was not loaded, on which the waiting session {r!r} counts,"
-            )
+    r = counts_on_lost(s, blocks)
+    if r is not None:
+        raise refused(f"a block that was not loaded, on which the waiting session {r!r} counts,")
 
 
 def _check_items(s: Any, blocks: set[int]) -> None:

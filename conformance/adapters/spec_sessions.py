@@ -7,7 +7,7 @@ from typing import Any
 
 from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.errors import OutOfScope
-from nullblock.conformance.places import moves_past_others
+from nullblock.conformance.unruled import moves_past_others
 from nullblock.spec import facts
 from nullblock.spec.fields import CONTINUE, PREEMPTED, RUNNING
 from nullblock.spec.sessions import awaits_input, has_chunk, may_stand_twice

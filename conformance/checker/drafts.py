@@ -13,9 +13,10 @@ from nullblock.conformance.trace.records import (
 )
 from nullblock.spec.concrete import State
 from nullblock.spec.drafts import placeholders, remembers_chunks
-from nullblock.spec.fields import CONTINUE, EOS, PLAIN, STOP_ID
+from nullblock.spec.fields import CONTINUE, EOS, PLAIN, REJECTED, STOP_ID
 from nullblock.spec.machine.drafts import offer
 from nullblock.spec.state import live
+from nullblock.spec.waiting import has_come_whole
 
 NONE = "`num_spec_tokens` is 0"
 
@@ -27,6 +28,8 @@ class WithDrafts(Recorded):
         super().__init__(config)
         self.places: dict[tuple[int, int], int] = {}
         """Of the tokens in the frame, by request and place: those that are not PLAIN."""
+        self.rejected_at: dict[int, int] = {}
+        """Whose tokens in the frame its grammar rejects, and the place of the last of them."""
         self.took: dict[int, int] = {}
         """Tokens of the frame that each request has taken."""
         self.verified: set[int] = set()
@@ -36,6 +39,7 @@ class WithDrafts(Recorded):
         super().sampled(output)
         self.places = {(r, place): STOP_ID for r, place in output.stop}
         self.places |= {(r, place): EOS for r, place in output.eos}
+        self.rejected_at = dict(output.rejected)
         self.took.clear()
         self.verified.clear()
 
@@ -57,7 +61,10 @@ class WithDrafts(Recorded):
             raise NotRecorded(what)
 
     def last_token(self, s: State, r: Any) -> int:
-        return self.places.get((r, self.took.get(r, 0) - 1), PLAIN) if self.places else PLAIN
+        place = self.took.get(r, 0) - 1
+        if r in self.rejected and place == self.rejected_at[r] and has_come_whole(s, r):
+            return REJECTED
+        return self.places.get((r, place), PLAIN) if self.places else PLAIN
 
     def note(self, s: State, r: Any, why: Any) -> None:
         super().note(s, r, why)

@@ -114,6 +114,7 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
         max_loras=c.max_loras,
         encoder=None if c.encoder is UNSET else _encoder(c.encoder),
         connector=c.connector is not UNSET,
+        steps_overlap=c.connector is not UNSET and c.connector.loads_beside_steps,
         fail_failed_loads=c.connector is not UNSET and c.connector.failure_policy == "fail",
         semantics=semantics,
     )

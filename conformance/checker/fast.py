@@ -91,8 +91,11 @@ class Machine:
             self.k.held_back = fired.get("WAIT-8", 0) > held_back
 
     def update(self, s: Any, fired: Counter[str]) -> None:
-        """The oldest frame. Raises what the text raises."""
-        if self.erased and self._update is not None:
+        """The oldest frame. Raises what the text raises. Where a grammar rejects what drafts are
+        part of, the text runs as it is: the erased form does not say how far an output has come.
+        """
+        in_part = self.k.drafts and self.k.rejected
+        if self.erased and self._update is not None and not in_part:
             self._update(s, fired)
         else:
             update_from_output(s)

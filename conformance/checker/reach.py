@@ -39,8 +39,8 @@ def out_of_reach(header: Header, semantics: Semantics) -> Iterator[str]:
         yield f"a pool of more than {MAX_BLOCKS:,} blocks: {config.num_blocks:,}"
     yield from _together(config)
     if semantics.resumes_await_output:
-        if config.connector is not UNSET:
-            yield f"{CONNECTOR} in lines after vllm-0.22.1"
+        if config.connector is not UNSET and config.groups:
+            yield f"{CONNECTOR} beside {GROUPS} in lines after vllm-0.22.1"
     elif semantics.freed_unhashed_first:
         named = {GROUPS: bool(config.groups), CONNECTOR: config.connector is not UNSET}
         yield from (f"{name} with freed_unhashed_first" for name, used in named.items() if used)
@@ -53,10 +53,6 @@ def why_not(header: Header, semantics: Semantics, feature: str) -> str | None:
         return f"the feature {feature}"
     if feature == RESUMABLE:
         return sessions.why_not(config, semantics)
-    if feature in ("multimodal", "kv_transfer"):
-        return None
-    if config.num_spec_tokens:
-        return "a grammar beside speculative decoding,"
     return None
 
 

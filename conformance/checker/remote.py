@@ -21,11 +21,12 @@ from nullblock.conformance.trace.records import (
     RequestState,
     Transfers,
 )
+from nullblock.conformance.unruled import counts_on_lost
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
 from nullblock.spec.fields import KEPT, LOAD, PARTLY, REMOTE, RUNNING, SEND, UNBORN, WAIT_PHASE
 from nullblock.spec.machine.remote import received, report_failed, sent
-from nullblock.spec.remote import ends_all
+from nullblock.spec.remote import ends_all, is_offered_nothing
 from nullblock.spec.sizes import hit_tokens
 from nullblock.spec.state import live
 from nullblock.spec.waiting import has_no_place, lacks
@@ -141,8 +142,17 @@ def answered(k: Recorded, record: Matched) -> None:
     connector is configured.
     """
     connected = _connected(k)
-    connected.answers = {answer.id: answer for answer in record.answers}
-    connected.whom = [answer.id for answer in record.answers]
+    connected.answers, connected.whom = {}, []
+    for answer in record.answers:
+        before = connected.answers.get(answer.id)
+        if before is None or _said(before) != _said(answer):
+            connected.whom.append(answer.id)
+        connected.answers[answer.id] = answer
+
+
+def _said(answer: Answer) -> tuple[int, int | None, bool]:
+    """What the connector said, whatever came of it: who is tried twice is asked twice."""
+    return answer.local, answer.tokens, answer.over_steps
 
 
 def reported(k: Recorded, record: Transfers, block_ids: str) -> None:
@@ -214,7 +224,8 @@ def _load(k: "WithRemote", r: int, answer: Answer, same: Any) -> Iterator[Mismat
     """Whether a load begins, and where to."""
     s: Any = k.state
     waits = s.awaits[r] == REMOTE
-    begins = bool(answer.tokens) and (waits or s.stage[r] == RUNNING)
+    asked = bool(answer.tokens) and not is_offered_nothing(s, r)
+    begins = asked and (waits or s.stage[r] == RUNNING)
     if begins != answer.begins:
         rule = "REMOTE-12" if answer.over_steps else "WAIT-9"
         yield Mismatch(rule, f"the load of request {r} begins", begins, answer.begins, r)
@@ -231,8 +242,13 @@ def begin_update(k: Recorded, s: Any, names: Names) -> None:
         return
     k.lost = []
     if k.report.invalid:
-        blocks = [ours for b in k.report.invalid if (ours := names.ours(b))]
-        report_failed(s, [b for b in blocks if 1 <= b <= k.usable])
+        # As a set of numbers is iterated, in which they come.
+        blocks = [ours for b in set(k.report.invalid) if (ours := names.ours(b))]
+        blocks = [b for b in blocks if 1 <= b <= k.usable]
+        if k.sessions and (r := counts_on_lost(s, blocks)) is not None:
+            what = f"the waiting session {r}, which counts on blocks that were not loaded"
+            raise NotRecorded(f"what becomes of {what}")
+        report_failed(s, blocks)
 
 
 def end_update(k: Recorded, s: Any) -> Iterator[Mismatch]:

@@ -157,6 +157,9 @@ def _complete(k: Recorded, seen: State) -> None:
             raise NotRecorded(f"what the status {q.status} of request {q.id} means")
         if q.prompt is UNSET or q.max_tokens is UNSET or q.blocks is UNSET:
             raise NotRecorded(f"the facts about request {q.id} in the state at step {seen.step}")
+        if k.sem.resumes_await_output and (k.connector or RESUMABLE in q.features):
+            what = "a session" if RESUMABLE in q.features else "a KV connector"
+            raise NotRecorded(f"how {what} stands where judging begins, in this line")
         if k.sem.resumes_await_output and q.discard:
             raise NotRecorded(f"whether the stale output of request {q.id} will be dropped")
         if len(q.blocks or k.groups) != len(k.groups) or len(q.num_cached or k.groups) != (

@@ -8,7 +8,6 @@ from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.unknown import NotRecorded
-from nullblock.conformance.places import moves_past_others
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Chunk,
@@ -19,6 +18,7 @@ from nullblock.conformance.trace.records import (
     Turn,
 )
 from nullblock.conformance.trace.sessions import RESUMABLE, QueuedChunk, SessionState
+from nullblock.conformance.unruled import moves_past_others
 from nullblock.spec.fields import INPUT, STOPPED_BY_ID, WAITING
 from nullblock.spec.machine import sessions
 from nullblock.spec.names import BLOCKED
@@ -88,8 +88,13 @@ def why_not(config: TraceConfig, semantics: Semantics) -> str | None:
     """Why sessions cannot be judged beside these; None if they can."""
     if config.connector is not UNSET and config.groups:
         return "a session with layers of which some see a part of the past, beside a KV connector,"
-    if semantics.resumes_await_output or semantics.freed_unhashed_first:
-        return f"the feature {RESUMABLE} in lines after vllm-0.22.1"
+    later = "in lines after vllm-0.22.1,"
+    if semantics.freed_unhashed_first and not semantics.resumes_await_output:
+        return "a session with freed_unhashed_first"
+    if semantics.resumes_await_output and config.policy == "priority":
+        return f"a session under the PRIORITY policy {later}"
+    if semantics.freed_blocks_await_steps and config.connector is not UNSET:
+        return f"a session beside a KV connector {later}"
     return None
 
 

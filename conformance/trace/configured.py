@@ -105,7 +105,7 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
         groups=groups if several or see_part else [],
         max_loras=config.max_loras or 0,
         encoder=_encoder(config),
-        connector=_connector(config),
+        connector=_connector(config, semantics),
         max_num_batched_tokens=config.max_num_batched_tokens
         if (see_part or _takes_places(config, semantics))
         and config.max_num_batched_tokens != budget
@@ -135,9 +135,14 @@ def _encoder(config: Config) -> Encoder | UnsetType:
     )
 
 
-def _connector(config: Config) -> Connector | UnsetType:
+def _connector(config: Config, semantics: Semantics) -> Connector | UnsetType:
     connector = config.connector
-    return UNSET if connector is None else Connector(failure_policy=connector.failure_policy)
+    if connector is None:
+        return UNSET
+    return Connector(
+        failure_policy=connector.failure_policy,
+        loads_beside_steps=semantics.freed_blocks_await_steps and config.loads_beside_steps,
+    )
 
 
 def _group(group: Group, several: bool) -> CacheGroup:

@@ -258,7 +258,8 @@ class Output(Line, frozen=True, kw_only=True, tag="output"):
     stop: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
     """Which tokens are stop ids of their request and not its eos."""
     rejected: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
-    """Which tokens the grammar of their request rejects, whatever they are besides."""
+    """Whose grammar rejects what it takes of these tokens, whatever they are besides, and the
+    place of the last that it takes."""
     chain: list[tuple[RequestNumber, Count]] | UnsetType = UNSET
     """Chain number of each block that these tokens fill, in order for each request."""
 

@@ -17,6 +17,9 @@ class Connector(Piece, frozen=True, kw_only=True):
 
     failure_policy: Literal["recompute", "fail"]
     """What becomes of requests whose blocks were not loaded: they compute them, or end."""
+    loads_beside_steps: bool = False
+    """It loads, and several steps may be in flight meanwhile: in lines after vllm-0.22.1 blocks
+    that are given up are then free when the steps that compute with them have come back."""
 
 
 class Answer(Piece, frozen=True, kw_only=True):
@@ -54,7 +57,7 @@ class Transfers(Line, frozen=True, kw_only=True, tag="transfers"):
     sent: list[RequestNumber] = msgspec.field(default_factory=list)
     """Blocks that were sent, likewise."""
     invalid: list[BlockId] = msgspec.field(default_factory=list)
-    """Blocks that were not loaded, in the order in which the engine walks over them."""
+    """Blocks that were not loaded."""
     failed: list[RequestNumber] = msgspec.field(default_factory=list)
     """Those that end because their blocks were not loaded, in the order in which they gave them
     up."""

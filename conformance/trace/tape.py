@@ -325,9 +325,17 @@ class Tape(PassedOn):
 
     def propose(self, drafts: Drafted) -> None:
         """Record drafts for the steps to come; for ids that were never added there are none."""
-        known = {self.numbers[id]: len(drafts[id]) for id in drafts if id in self.numbers}
+        counts = {id: len(drafts[id]) for id in drafts if id in self.numbers}
         self.observe("draft", cast(Drafting, self.engine).propose, drafts)
+        counts |= self.allowed(counts)
+        known = {self.numbers[id]: many for id, many in counts.items()}
         self.write(records.Draft(ids=list(known), counts=list(known.values())))
+
+    def allowed(self, ids: Iterable[str]) -> dict[str, int]:
+        """Of those that have a grammar, how many drafts it has left them."""
+        some = [id for id in ids if self.requests[id].grammar is not None]
+        known = (self.engine.state("brief") or {}).get("requests", {}) if some else {}
+        return {id: known[id]["spec"] for id in some if id in known}
 
     def abort(self, ids: list[str] | None, status: str) -> list[str]:
         """Record an abort; ids that were never added are left out."""

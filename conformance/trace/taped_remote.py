@@ -51,7 +51,7 @@ class TapedRemote:
         told = Transfers(
             received=_known(received, numbers),
             sent=_known(sent, numbers),
-            invalid=list(set(invalid)),
+            invalid=sorted(set(invalid)),
             failed=_known([id for id in self.heard.lost() if id in failed], numbers),
             delayed=self.delayed(ended, numbers),
         )
@@ -63,7 +63,7 @@ class TapedRemote:
         if self.report is not None:
             (received, sent, invalid), self.report = self.report, None
             of = _known(received, numbers), _known(sent, numbers)
-            write(Transfers(received=of[0], sent=of[1], invalid=list(set(invalid))))
+            write(Transfers(received=of[0], sent=of[1], invalid=sorted(set(invalid))))
 
     def aborted(self, ids: Iterable[str], write: Write, numbers: Numbers) -> None:
         """Requests were ended from outside."""

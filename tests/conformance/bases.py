@@ -163,6 +163,23 @@ GATE_AHEAD: dict[str, Any] = {
 """The gate of a window reckons with two steps in flight, in the line that does."""
 
 
+LOADS_AHEAD: dict[str, Any] = {
+    "config": {
+        **{"block_size": 4, "num_blocks": 12, "async_scheduling": True, "queue_depth": 2},
+        "connector": {"matched": {"b": 4}},
+    },
+    "events": [
+        {
+            **{"op": "add", "id": "a", "prompt": {"range": [0, 13]}, "max_tokens": 9},
+            **{"eos": 5, "eos_at": 2},
+        },
+        {"op": "add", "id": "b", "prompt": {"range": [50, 59]}, "max_tokens": 4},
+        {"op": "run", "max_steps": 30},
+    ],
+}
+"""Blocks that are given up wait for a step in flight, in the line in which a load may come."""
+
+
 DRAFTED: dict[str, Any] = {
     "config": {
         **{"block_size": 4, "num_blocks": 14, "max_num_batched_tokens": 16, "vocab": 30},
@@ -242,8 +259,10 @@ def _traces() -> dict[str, bytes]:
         "drafted ahead": trace_of(DRAFTED_AHEAD),
         "kept free": trace_of(KEPT_FREE, semantics="vllm-0.32.0"),
         "a gate ahead": trace_of(GATE_AHEAD, semantics="vllm-0.32.0"),
+        "loads ahead": trace_of(LOADS_AHEAD, semantics="vllm-0.32.0"),
         **{name: trace_of(scenarios()[name]) for name in FEATURES},
         "turns": trace_of(scenarios()["sessions"], semantics="normative"),
+        "turns by priority": trace_of(scenarios()["sessions-by-priority"]),
         "chunks": trace_of(seeing_a_part({"type": "chunked_local", "chunk": 9})),
         "window": trace_of(seeing_a_part({"type": "sliding_window", "sliding_window": 6})),
     }
@@ -272,6 +291,7 @@ def midway() -> dict[str, Lines]:
     found |= {name: begun_later(KEPT / f"{name}.jsonl", 0) for name in FEATURES}
     found["queued end"] = begun_later(KEPT / "queued-end.jsonl", 0)
     found["stop id"] = begun_later(KEPT / "sessions.jsonl", 5)
+    found["chunks by priority"] = begun_later(KEPT / "sessions-by-priority.jsonl", 0)
     return found
 
 

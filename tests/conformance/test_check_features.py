@@ -258,10 +258,6 @@ TOGETHER: dict[str, tuple[Lines, str]] = {
         of_request("busy", items=[{"item": 1, "offset": 0, "length": 2}]),
         "the encoder inputs of request 0",
     ),
-    "a connector of a later line": (
-        of_line("remote", "vllm-0.32.0"),
-        "a KV connector in lines after vllm-0.22.1",
-    ),
     "a connector and other places for freed blocks": (
         of_line("remote", "vllm-0.22.1, freed_unhashed_first=true"),
         "a KV connector with freed_unhashed_first",
@@ -296,13 +292,23 @@ def test_what_nobody_has_shown_is_refused_by_name(name: str) -> None:
     assert words in "\n".join(verdict.missing)
 
 
-def test_a_grammar_beside_drafts_is_refused_by_name() -> None:
-    """Also where the trace tells when it was compiled."""
-    lines = of_request("drafted", features=["structured_output"], items=[])
-    lines[0]["observed"]["compiled"] = "complete"
-    verdict = check(Path("t"), stream=io.BytesIO(unsealed(lines)), deep=False)
-    assert (verdict.verdict, verdict.first) == ("INCONCLUSIVE", None)
-    assert "a grammar beside" in verdict.missing[0]
+@pytest.mark.parametrize("profile", ["vllm-0.22.1", "normative", "vllm-0.32.0"])
+def test_a_grammar_sees_drafts_that_are_taken_as_a_whole(profile: str) -> None:
+    """It rejects one in the middle of an output: the request ends; told otherwise it is caught."""
+    add = {"op": "add", "prompt": {"range": [0, 5]}, "max_tokens": 9}
+    rejects = {"grammar": {"reject_at": 3}}
+    document = {
+        "config": {"block_size": 4, "num_blocks": 20, "num_spec_tokens": 2, "accept": "all"},
+        "events": [add | {"id": "a"} | rejects, add | {"id": "b"}, {"op": "run"}],
+    }
+    data = trace_of(document, "reference", profile)
+    lines = [json.loads(line) for line in data.splitlines()]
+    output = next(line for line in lines if line.get("rejected"))
+    assert check(Path("t"), stream=io.BytesIO(data), deep=False).verdict == "CONFORMS"
+    output["rejected"] = []
+    lines[0].pop("sealed"), lines[0].pop("config_sha256")
+    verdict = check(Path("t"), stream=io.BytesIO(unsealed(lines[:-1])), deep=False)
+    assert verdict.first is not None and verdict.first.rule in ("UPD-4", "UPD-54")
 
 
 @pytest.mark.parametrize("name", FEATURES)

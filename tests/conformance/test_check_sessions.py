@@ -40,7 +40,7 @@ def of(data: bytes) -> Verdict:
 
 
 REFUSED = {
-    "defect-session-arrival-breaks-the-heap": "a session under the PRIORITY policy",
+    "defect-session-arrival-breaks-the-heap": "moves it past others",
     **dict.fromkeys(
         (
             *("defect-session-is-queued-twice", "session-runs-and-is-queued"),
@@ -48,7 +48,6 @@ REFUSED = {
         ),
         "stands in the skipped queue",
     ),
-    "session-with-a-window-is-loaded": "a session beside a KV connector",
 }
 """Golden scenarios whose traces are INCONCLUSIVE, and why."""
 
@@ -185,13 +184,14 @@ def by_priority(lines: Lines) -> Lines:
 
 def connected(lines: Lines) -> Lines:
     lines[0]["config"]["connector"] = {"failure_policy": "recompute"}
+    lines[0]["spec"] = "vllm-0.32.0"
     lines[0]["observed"] |= {"matched": "complete", "transfers": "complete"}
     return lines
 
 
 def of_another_line(lines: Lines) -> Lines:
     lines[0]["spec"] = "vllm-0.32.0"
-    return lines
+    return by_priority(lines)
 
 
 def queued_twice(lines: Lines) -> Lines:
@@ -209,7 +209,7 @@ def without_its_chunks(lines: Lines) -> Lines:
 UNKNOWN: dict[str, tuple[Callable[[Lines], Lines], str]] = {
     "a chunk with more than tokens": (of_chunk, "the feature multimodal of a later chunk"),
     "chunks that were not seen": (unobserved, "the feature resumable"),
-    "the PRIORITY policy": (by_priority, "a session under the PRIORITY policy"),
+    "the PRIORITY policy": (by_priority, "the arrival time of a later chunk"),
     "a KV connector": (connected, "a session beside a KV connector"),
     "a later line": (of_another_line, "in lines after vllm-0.22.1"),
     "a request in two places": (queued_twice, "is queued 2 times"),

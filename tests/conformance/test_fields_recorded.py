@@ -76,6 +76,7 @@ SHORT: dict[str, Expected] = {
 """Each field of a short form, and what becomes of a trace in which it is altered."""
 KNOWN: dict[str, Expected] = {
     "state.step": caught("UPD-7"),
+    **{f"state.requests.session.chunks.{n}": caught("SESS-11") for n in ("arrival", "tie")},
     "state.running": caught("RUN-19", "RUN-22"),
     "state.waiting": caught("WAIT-12", "WAIT-1"),
     "state.skipped": caught("WAIT-45"),

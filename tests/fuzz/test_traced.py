@@ -6,7 +6,10 @@ from fuzz.families import FAMILIES
 
 from nullblock.reference.block_pool import BlockPool
 
-JUDGED = ("core", "drafts", "windows", "hybrid", "items", "waits", "sessions", "drafts-waits")
+JUDGED = (
+    *("core", "drafts", "windows", "hybrid", "items", "waits", "sessions", "drafts-waits"),
+    *("sessions-priority", "sessions-remote", "drafts-grammars"),
+)
 
 
 @pytest.mark.parametrize("name", JUDGED)

@@ -102,7 +102,7 @@ class Look:
         if self._lengths or observer.drafts:
             self._further(seen, last)
         if observer.awaiting:
-            seen.compiled = self._compiled()
+            seen.compiled = self.compiled()
         if observer.items is not None:
             seen.encoder = items.step(decided)
             seen.alike &= seen.encoder is None
@@ -149,7 +149,7 @@ class Look:
             same = seen.ids is last.ids
             seen.hashes = last.hashes if same else [requests[r].block_hashes for r in seen.ids]
 
-    def _compiled(self) -> list[str]:
+    def compiled(self) -> list[str]:
         """Of those whose grammar was not compiled, whom the step found otherwise. Somebody whom
         it did not come to may be among them in a later one: that decides nothing.
         """
@@ -248,6 +248,8 @@ class Look:
             observer.unusual = True
             if request.status.name == AWAITS_GRAMMAR:
                 observer.awaiting[request.request_id] = request
+            if "structured_output" in features:
+                observer.grammars = True
             if "resumable" in features:
                 observer.sessions = observer.irregular = True
         self.urgent = observer.irregular or observer.items is not None
@@ -259,7 +261,17 @@ class Look:
         self.urgent = self._observer.irregular
         ids = drafts.req_ids
         ids = self._last.ids if ids == self._last.ids else list(ids)
-        return Proposal(ids, lengths(drafts.draft_token_ids))
+        counts = lengths(drafts.draft_token_ids)
+        if self._observer.grammars:
+            counts = list(map(self._allowed, ids, counts))
+        return Proposal(ids, counts)
+
+    def _allowed(self, id: str, proposed: int) -> int:
+        """Of so many drafts those that the grammar of a request, if it has one, has left it."""
+        request = self._scheduler.requests.get(id)
+        if request is None or request.structured_output_request is None:
+            return proposed
+        return len(request.spec_token_ids)
 
 
 def _others(decided: Any, requests: dict[str, Any]) -> Others:

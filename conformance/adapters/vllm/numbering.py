@@ -140,6 +140,11 @@ class ChainNumbers:
         self._extend(runs, hashes[many:])
         return runs
 
+    def changed(self, id: str, first: int) -> None:
+        """From that block on a live request has other hashes than it had."""
+        if id in self._live and first < self._live[id][1]:
+            self._live[id] = ([], 0, self._live[id][2])
+
     def _extend(self, runs: list[Run], hashes: Iterable[bytes]) -> None:
         for number in self.each(hashes):
             _append(runs, number)

@@ -89,6 +89,8 @@ class Observer:
         """Of each live request, what its ``add`` told besides its chain."""
         self.unusual = False
         """Whether some request had a feature: it may have an end that is none."""
+        self.grammars = False
+        """Whether some request has a grammar, which may refuse drafts."""
         self.sessions = False
         """Whether some request may get more input: that fills blocks, too."""
         self.talk = Talk()
@@ -171,6 +173,15 @@ class Observer:
         """A request with these facts, or a chunk of one, has these places no more."""
         for place in places if self.by_priority else ():
             self.ties.remove((facts.get("priority", 0), place["arrival"]), id)
+
+    def keeps_hashes(self, session: Any) -> int:
+        """How many blocks of a session keep their hashes when it takes a chunk. Before 0.32.0 all
+        that have one; since then those of which every token is kept.
+        """
+        many = len(session.block_hashes)
+        if not hasattr(self.scheduler, "kv_holding_waiting"):
+            return many
+        return min(many, session.num_computed_tokens // self.pool.hash_block_size)
 
     def watch(self, parameters: Any) -> None:
         """Somebody samples with these parameters from now on, or later."""

@@ -63,10 +63,11 @@ class Outcomes:
             of = self.observer.numbers.of
             # A grammar has rejected what was sampled; whose load failed has no tokens.
             ends = (o for o in taken.ended if o.new_token_ids)
-            errors = [o.request_id for o in ends if str(o.finish_reason) == "error"]
+            errors = [o for o in ends if str(o.finish_reason) == "error"]
             if errors:
-                came = dict(zip(step.ids, taken.tokens or [1] * len(step.ids), strict=True))
-                record["rejected"] = [(of[r], came[r] - 1) for r in errors]
+                # The grammar saw what was taken: nothing behind an end.
+                last = ((of[o.request_id], len(o.new_token_ids) - 1) for o in errors)
+                record["rejected"] = list(last)
         if self.observer.caching:
             self._filled(record, step, taken)
         return record
@@ -186,11 +187,11 @@ class Outcomes:
         backlog, chains, talk = self.observer.backlog, self.observer.chains, self.observer.talk
         backlog.settle()
         for filling in fillings:
-            full = len(filling.hashes)
+            hashes = filling.hashes
             if filling.alive:
-                filling.hashes = filling.request.block_hashes
-                full = talk.known(filling.request.request_id, len(filling.hashes))
-            new = filling.hashes[filling.known : full]
+                filling.hashes = hashes = filling.request.block_hashes
+                hashes = talk.hashes(filling.request.request_id) or hashes
+            new = hashes[filling.known :]
             if new:
                 filling.known += len(new)
                 told += zip(repeat(filling.number), chains.each(new))

@@ -18,7 +18,10 @@ def constants(scheduler: Any) -> Fields | None:
     if getattr(scheduler, "_nullblock_connector", None) is None:
         return None
     policy = bool(getattr(scheduler, "recompute_kv_load_failures", True))
-    return {"connector": {"failure_policy": POLICIES[policy]}}
+    told: Fields = {"failure_policy": POLICIES[policy]}
+    if getattr(scheduler, "defer_block_free", False):  # since 0.32.0
+        told["loads_beside_steps"] = True
+    return {"connector": told}
 
 
 class Answers:
@@ -94,7 +97,7 @@ class Answers:
                 told[name] = ids
         invalid = getattr(report, "invalid_block_ids", None)
         if invalid:
-            told["invalid"] = list(invalid)  # in the order of that set, too
+            told["invalid"] = sorted(invalid)
         if order:
             told["failed"] = order
         return told or None

@@ -88,8 +88,9 @@ def taken(observer: Observer, id: str) -> Fields | None:
     told: Fields = {"tokens": found.tokens}
     filling = observer.filling.get(id)
     if filling is not None:
-        hashes = request.block_hashes[found.known : found.full]
+        hashes = request.block_hashes[found.first : found.full]
         observer.backlog.settle()
+        observer.chains.changed(id, found.first)
         told["chain"] = runs(observer.chains.each(hashes))
         filling.known = found.full
     return told

@@ -151,7 +151,9 @@ def _in_flight(observer: Observer, step: Step) -> Fields:
 
 def _skipped(observer: Observer) -> Fields:
     """Who stands in the skipped queue, where somebody does."""
-    queue = getattr(observer.scheduler, "skipped_waiting", ())
+    queue: Any = ()
+    for name in ("skipped_waiting", "kv_holding_waiting"):  # the latter since 0.32.0
+        queue = getattr(observer.scheduler, name, queue)
     skipped = [observer.numbers.of[r.request_id] for r in queue]
     return {"skipped": skipped} if skipped else {}
 

@@ -155,14 +155,14 @@ def _lead(ids: list[str], first: list[str]) -> bool:
 
 
 def _places(ids: list[str], ended: Collection[str]) -> list[int]:
-    """The places of those that are there at all."""
+    """The places of those that are there at all; who was preempted may have ended besides."""
     places = []
     for r in ended:
         try:
             places.append(ids.index(r))
         except ValueError:
             continue
-    return sorted(places)
+    return sorted(set(places))
 
 
 def absent(ids: list[str], scheduled: list[str]) -> list[int]:

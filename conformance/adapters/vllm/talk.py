@@ -11,8 +11,10 @@ class Taken(NamedTuple):
     """A session has taken a chunk."""
 
     request: Any
-    known: int
-    """Its full blocks before."""
+    before: list[bytes]
+    """The hashes of its full blocks before."""
+    first: int
+    """Blocks of which it is told anew: those before it keep their hashes."""
     full: int
     """Its full blocks with it, as far as they have a hash."""
     tokens: int
@@ -35,10 +37,10 @@ class Talk:
         """Of sessions, the arrival and tie of each chunk that they have not taken, where they
         count."""
 
-    def took(self, request: Any, known: int, parameters: Any) -> None:
-        """A session has taken a chunk; ``known``: its full blocks before."""
+    def took(self, request: Any, before: list[bytes], first: int, parameters: Any) -> None:
+        """A session has taken a chunk; ``before``, ``first``: as of :class:`Taken`."""
         full, tokens = len(request.block_hashes), request.num_tokens
-        self.taken[request.request_id] = Taken(request, known, full, tokens, parameters)
+        self.taken[request.request_id] = Taken(request, before, first, full, tokens, parameters)
 
     def parameters(self, request: Any) -> Any:
         """The sampling parameters by which a request took the output at hand; None: it is gone."""
@@ -47,10 +49,12 @@ class Talk:
         taken = self.taken.get(request.request_id)
         return request.sampling_params if taken is None else taken.parameters
 
-    def known(self, id: str, many: int) -> int:
-        """Of so many full blocks those that were full without the chunk that is taken now."""
+    def hashes(self, id: str) -> list[bytes] | None:
+        """The hashes of full blocks without the chunk that a session takes now; None: it takes
+        none.
+        """
         taken = self.taken.get(id)
-        return many if taken is None else taken.known
+        return None if taken is None else taken.before
 
     def forget(self, id: str) -> None:
         """A request has ended."""

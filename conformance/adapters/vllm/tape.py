@@ -156,14 +156,15 @@ class Tape:
                 record = sessions.sent(self.observer, chunk, session)
             self.write(*told, record)
 
-    def before_turn(self, session: Any) -> tuple[int, Any]:
+    def before_turn(self, session: Any) -> tuple[list[bytes], int, Any]:
         """A session is about to take a chunk: what is gone then."""
-        return len(session.block_hashes), session.sampling_params
+        hashes = list(session.block_hashes)
+        return hashes, self.observer.keeps_hashes(session), session.sampling_params
 
-    def took(self, session: Any, known: int, parameters: Any) -> None:
+    def took(self, session: Any, before: list[bytes], first: int, parameters: Any) -> None:
         """A session has taken a chunk."""
         if not self.waiting_for_start:
-            self.observer.talk.took(session, known, parameters)
+            self.observer.talk.took(session, before, first, parameters)
 
     def proposed(self, drafts: Any) -> None:
         """Drafts were proposed."""
@@ -295,8 +296,10 @@ class Tape:
         to be taken in.
         """
         self.catch_up()
-        record = {"ev": "error", "during": during, "type": type(error).__name__}
-        self.write(*self.observer.with_call(sampled), record)
+        told = self.observer.with_call(sampled)
+        if during == "schedule" and (found := self._look.compiled()):
+            told = [self.teller.compiled(found), *told]
+        self.write(*told, {"ev": "error", "during": during, "type": type(error).__name__})
         self.stop()
 
     def safely(self, method: Callable[..., Any], *args: Any) -> Any:

@@ -55,8 +55,7 @@ class Teller:
                 blocks = observer.tells_blocks
                 told = (remote.matched(entry.asked, observer.numbers.of, blocks=blocks), *told)
             if entry.compiled:
-                of = self.observer.numbers.of
-                told = ({"ev": "compiled", "ids": [of[id] for id in entry.compiled]}, *told)
+                told = (self.compiled(entry.compiled), *told)
         elif isinstance(entry, Taken):
             told = self._output(entry)
             if entry.remote:
@@ -67,6 +66,11 @@ class Teller:
         else:
             told = (self.outcomes.drafts(entry),)
         self.observer.backlog.put(told)
+
+    def compiled(self, ids: list[str]) -> dict[str, Any]:
+        """A ``compiled`` record."""
+        of = self.observer.numbers.of
+        return {"ev": "compiled", "ids": [of[id] for id in ids]}
 
     def _step(self, seen: Seen) -> dict[str, Any]:
         record = self._alike.schedule(seen)
