@@ -13,13 +13,13 @@ from nullblock.conformance.adapters.vllm.seen import (
     Taken,
     spread,
 )
-from nullblock.conformance.adapters.vllm.step import _absent
+from nullblock.conformance.adapters.vllm.step import absent
 
 
 def test_what_is_kept_of_calls_is_not_counted_by_the_garbage_collector() -> None:
     """Objects that wait do not bring its next look at all that is young nearer."""
     seen = Seen(1, None, ["a"], [1], ["a"], None, [0], [7], NO_OTHERS, [], None)
-    kept = [seen, NO_OTHERS, New("a", 0, ([1],), 0), Arrival(None, [], 0), Proposal([], [])]
+    kept = [seen, NO_OTHERS, New("a", 0, ([1],), 0), Arrival(None, [], 0, 0), Proposal([], [])]
     kept.append(Taken(seen, None, None, None, [], None, None))
     assert [type(one).__name__ for one in kept if gc.is_tracked(one)] == []
 
@@ -56,4 +56,4 @@ def test_absent_ones_are_those_that_a_step_does_not_have() -> None:
         if draw.random() < 0.2:
             scheduled.append("new")
         expected = [place for place, one in enumerate(ids) if one not in scheduled]
-        assert _absent(ids, scheduled) == expected, (ids, scheduled)
+        assert absent(ids, scheduled) == expected, (ids, scheduled)

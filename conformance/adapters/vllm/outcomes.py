@@ -146,18 +146,17 @@ class Outcomes:
                 tokens = bytes(tokens) if max(tokens, default=0) < 256 else tokens
         places, many = tally.took(step, tokens)
         filled = list(map(step.fillings.__getitem__, places))
-        if many.count(1) != len(places):
-            filled = [
-                filling for place in places for filling in [step.fillings[place]] * many[place]
-            ]
-        numbers: list[int] = []
-        hashes: list[bytes] = []
-        for filling in filled:
-            known = filling.known
-            if known < len(filling.hashes):
-                numbers.append(filling.number)
-                hashes.append(filling.hashes[known])
-                filling.known = known + 1
+        numbers = list(map(step.numbers.__getitem__, places))
+        try:
+            if many.count(1) != len(places):
+                raise IndexError
+            hashes = [filling.hashes[filling.known] for filling in filled]
+        except IndexError:  # several blocks of one, or one without a hash
+            filled = [step.fillings[place] for place in places for _ in range(many[place])]
+            numbers, hashes = _one_after_another(filled)
+        else:
+            for filling in filled:
+                filling.known += 1
         self.observer.backlog.fill(record, numbers, hashes, fresh=False)
 
     def _by_length(self, record: Fields, step: Step, full: list[int]) -> None:
@@ -256,3 +255,15 @@ class Outcomes:
         if isinstance(output.stop_reason, int):
             fields["by_stop_id"] = True
         return fields
+
+
+def _one_after_another(filled: list[Filling]) -> tuple[list[int], list[bytes]]:
+    """Who fills a block, once for each block, and the hashes, as far as there are any."""
+    numbers: list[int] = []
+    hashes: list[bytes] = []
+    for filling in filled:
+        if filling.known < len(filling.hashes):
+            numbers.append(filling.number)
+            hashes.append(filling.hashes[filling.known])
+            filling.known += 1
+    return numbers, hashes

@@ -5,8 +5,9 @@ before it, so lists are compared in one go and requests are looked at one by one
 differ. What short forms leave out is what FORMAT.md says a reader fills in, and nothing else.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain, compress
+from operator import not_
 from typing import Any
 
 from nullblock.conformance.adapters.vllm import drafts
@@ -226,19 +227,14 @@ class Steps:
                     return
                 gets, blocks = list(got), list(got.values())
         elif opening is not None and self._says_who and not seen.others.resumed:
-            given = [block for block in blocks if isinstance(block, int)]
-            if given:
-                chains.given_out += len(given)
-                whose = gets
-                if len(given) < len(blocks):
-                    rows = list(zip(gets, blocks, strict=True))
-                    whose = [place for place, block in rows if isinstance(block, int)]
-                    rows = [row for row in rows if not isinstance(row[1], int)]
-                    gets, blocks = [place for place, _ in rows], [block for _, block in rows]
-                else:
-                    gets, blocks = [], []
-                lists["gets"] = self.observer.numbers.each([ids[place] for place in whose])
-                lists["given"] = given
+            if set(map(type, blocks)) - {int}:  # somebody has several
+                one = [isinstance(block, int) for block in blocks]
+                lists |= self._gets(ids, list(compress(gets, one)), list(compress(blocks, one)))
+                several = list(map(not_, one))
+                gets, blocks = list(compress(gets, several)), list(compress(blocks, several))
+            else:
+                lists |= self._gets(ids, gets, blocks)
+                gets = blocks = ()
         blocks = list(map(spread, blocks))
         chains.given_out += sum(map(len, chain.from_iterable(blocks)))
         if seen.others.resumed:
@@ -249,6 +245,14 @@ class Steps:
             of = self.observer.numbers.of
             numbers = [of[ids[place]] for place in gets]
             lists["blocks"] = list(zip(numbers, blocks, strict=True))
+
+    def _gets(self, ids: list[str], whose: Sequence[int], given: Sequence[int]) -> Fields:
+        """One block each, and whose: those at some places."""
+        self.observer.chains.given_out += len(given)
+        if not given:
+            return {}
+        numbers = self.observer.numbers.each(list(map(ids.__getitem__, whose)))
+        return {"gets": numbers, "given": given}
 
     def _new(self, new: New) -> Fields:
         hits = new.computed // self.scheduler.block_size
