@@ -139,9 +139,7 @@ class _Spec:
             sessions.send(s, id)
 
     def pool(self, ids: list[str]) -> None:
-        """The next update brings vectors: for those of whose prompts a step has computed the last
-        token, which the rules know.
-        """
+        """The next update brings vectors for those whose prompt is computed: the rules know."""
 
     def schedule(self) -> Fields:
         """Decide one step."""

@@ -9,6 +9,7 @@ from nullblock.spec.encoder import (
     first_passed,
     first_referred,
     has_inputs,
+    has_room,
     has_scheduled,
     is_at_hand,
     is_found,
@@ -242,13 +243,6 @@ def end_plan(s: State) -> None:
     require(s.planning == 1, "inputs are being planned")
     require(is_over(s), "every item is looked at")
     s.planning = 2
-
-
-def has_room(s: State, embeds: Value) -> Value:
-    """Whether so many embeddings fit beside those that somebody refers to. Where a hash comes with
-    two sizes vllm-0.22.1 counts wrong, and ends here.
-    """
-    return both(embeds <= s.eroom, embeds <= s.efree)
 
 
 @rule("ENC-12", "R")
