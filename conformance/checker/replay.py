@@ -150,11 +150,8 @@ class Replay:
                 for r in ids:
                     if r in self.k.requests:
                         events.compiled(self.s, r)
-            case Chunk():
-                self._chunk(record)
-            case SessionEnd():
-                self.compare(sessions.take_end(self.k, self.s, record))
-                remote.end_abort(self.k)
+            case Chunk() | SessionEnd():
+                self._sent(record)
             case State():
                 self._state(record)
             case Passed():
@@ -240,10 +237,9 @@ class Replay:
         if changed:
             self.machine = fast.Machine(self.k)
 
-    def _chunk(self, record: Chunk) -> None:
-        if missing := tuple(sessions.unknown(self.k, record)):
-            raise NotRecorded(*(f"{why} of request {record.id}" for why in missing))
-        self.compare(sessions.take_chunk(self.k, self.s, record))
+    def _sent(self, record: Chunk | SessionEnd) -> None:
+        """What arrives for a session."""
+        self.compare(sessions.take(self.k, self.s, record))
         remote.end_abort(self.k)
 
     def _awaits(self, r: int) -> bool:

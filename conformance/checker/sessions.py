@@ -128,6 +128,15 @@ def _why_refused(s: Any, r: int) -> str:
     return why
 
 
+def take(k: Any, s: Any, record: Chunk | SessionEnd) -> Iterator[Mismatch]:
+    """A chunk, or the end, arrives. Raises NotRecorded for one that cannot be judged."""
+    if isinstance(record, SessionEnd):
+        return take_end(k, s, record)
+    if missing := tuple(unknown(k, record)):
+        raise NotRecorded(*(f"{why} of request {record.id}" for why in missing))
+    return take_chunk(k, s, record)
+
+
 def take_chunk(k: Any, s: Any, record: Chunk) -> Iterator[Mismatch]:
     """A chunk arrives. Raises Malformed for one of a request that is no session."""
     r = record.id

@@ -181,7 +181,7 @@ class Observer:
         many = len(session.block_hashes)
         if not hasattr(self.scheduler, "kv_holding_waiting"):
             return many
-        return min(many, session.num_computed_tokens // self.pool.hash_block_size)
+        return int(min(many, session.num_computed_tokens // self.pool.hash_block_size))
 
     def watch(self, parameters: Any) -> None:
         """Somebody samples with these parameters from now on, or later."""

@@ -98,7 +98,7 @@ class Recording:
         session = getattr(self, "requests", {}).get(request.request_id)
         known = session is not None
         # What arrives for one that has ended, and whose blocks are kept, nobody takes.
-        gone = known and session.is_finished()
+        gone = session is not None and session.is_finished()
         if known and self._nullblock_connector is not None:
             self._nullblock_connector.clear()
 

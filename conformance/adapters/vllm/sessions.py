@@ -135,7 +135,7 @@ def state(observer: Observer, request: Any) -> Fields:
     ended = None in queue
     chunks = queue[: queue.index(None)] if ended else queue
     if chunks:
-        places = observer.talk.places.get(request.request_id) or [{}] * len(chunks)
+        places: Any = observer.talk.places.get(request.request_id) or [{}] * len(chunks)
         fields["chunks"] = [_queued(*one) for one in zip(chunks, places, strict=False)]
     if ended:
         fields["ended"] = True
