@@ -321,9 +321,7 @@ class Env(Collections, Grouped, Prompts):
         raise NotImplementedError
 
     def says_nothing(self, s: State, r: Any) -> Any:
-        """Whether the entry that is settled, which owes r a token, returns without any: never,
-        where a subclass does not say otherwise.
-        """
+        """Whether the entry that is settled, which owes r a token, returns without any."""
         return False
 
     def proposed(self, s: State, r: Any) -> int:
