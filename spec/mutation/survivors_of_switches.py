@@ -36,7 +36,7 @@ NO_CROSS = Reason(
 NO_VECTORS = Reason("equivalent", "where no request wants a vector each says so itself")
 NO_CLIENTS = Reason(
     "equivalent",
-    "where clients are not told of ends what is noted for them is never told, and nothing is noted",
+    "where clients are not told of ends what is noted for them is never told",
 )
 LOADS_ASK = Reason(
     "equivalent",
@@ -128,7 +128,7 @@ BY_PLACE = Reason(
 
 BOTH_OR_NEITHER = Reason(
     "unreached",
-    "it could differ only where one of both switches is on alone: every profile has both or neither",
+    "it could differ only where one of both is on alone: every profile has both or neither",
 )
 NONE_BEHIND = Reason("equivalent", "there is no group behind the last one")
 NOTHING_BEFORE = Reason(
