@@ -164,7 +164,7 @@ FEATURES: dict[str, Reason] = {
     "rules.steps.begin_step.order-1": APART,
     "rules.steps.begin_advance.order-1": APART,
     "machine.schedule.preempt_one.order-[23]": APART,
-    "machine.update.settle.order-[135689]": APART,
+    "machine.update.settle.order-[13589]": APART,
     "machine.events.abort.order-2": APART,
     "rules.encoder.forget_plan.skip-2": ANEW_EACH_STEP,
     "rules.encoder.forget_inputs.skip-[125]": ANEW_EACH_STEP,

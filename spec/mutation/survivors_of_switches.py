@@ -2,7 +2,15 @@
 has, that no engine notices, and why.
 """
 
-from nullblock.spec.mutation.reasons import APART, NONE_BEFORE, NOUGHT, PLACES, YES_OR_NO, Reason
+from nullblock.spec.mutation.reasons import (
+    APART,
+    NONE_BEFORE,
+    NOUGHT,
+    PLACES,
+    SETTLED,
+    YES_OR_NO,
+    Reason,
+)
 
 STATED = Reason("equivalent", "statements alone read it: the machine does the same")
 NO_SESSIONS = Reason(
@@ -28,7 +36,7 @@ NO_CROSS = Reason(
 NO_VECTORS = Reason("equivalent", "where no request wants a vector each says so itself")
 NO_CLIENTS = Reason(
     "equivalent",
-    "where clients are not told of ends what is noted for them is never told, and nothing is noted",
+    "where clients are not told of ends what is noted for them is never told",
 )
 LOADS_ASK = Reason(
     "equivalent",
@@ -118,7 +126,85 @@ BY_PLACE = Reason(
     "equivalent", "where items are not held by place nobody asks which places are held"
 )
 
+BOTH_OR_NEITHER = Reason(
+    "unreached",
+    "it could differ only where one of both is on alone: every profile has both or neither",
+)
+NONE_BEHIND = Reason("equivalent", "there is no group behind the last one")
+NOTHING_BEFORE = Reason(
+    "equivalent", "of less than nothing that is settled, as of nothing, no block is outlived"
+)
+TOLD_ANEW = Reason(
+    "equivalent",
+    "whoever is put in anew has told the worker nothing: `told` is 0 of a table that was released "
+    "(POOL-12), or whose turn is over (SESS-6); it is written again with the step",
+)
+TOLD_ALL = Reason(
+    "equivalent",
+    "whoever is put in again is told of all its blocks, whatever was told before, and it is "
+    "written anew with the step",
+)
+NO_BUDGET = Reason(
+    "equivalent",
+    "while all is paused a step has no budget (WAIT-6), without which nobody is admitted (WAIT-5)",
+)
+NEVER_MORE = Reason(
+    "equivalent",
+    "whoever still computes its prompt has at most the blocks of all its tokens, and of a step "
+    "with drafts: what it lacks is never less than nothing",
+)
+ASKED_BEFORE = Reason(
+    "unobserved",
+    "whether a chunk is refused is told by the world, which asks for that before it sends one; "
+    "nor does it send one to a session that has ended",
+)
+ONLY_A_LIST = Reason(
+    "unobserved",
+    "who is refused is told before it is written down: the list is kept for stories, and of its "
+    "length it is only asked whether it is 0",
+)
+
+OF_THE_NEXT = Reason(
+    "equivalent", "it is asked in an update alone, of the request whose output is applied next"
+)
+NOT_FIRST = Reason(
+    "unreached",
+    "no profile in which loaded blocks come back frees blocks without a hash first: places at the "
+    "front are opened for nobody",
+)
+TABLE_BY_TABLE = Reason(
+    "equivalent",
+    "blocks to load into are taken of one table after the other, once its hits are adopted: the "
+    "order of the machine brings both with it",
+)
+SEVERAL_LOAD = Reason(
+    "equivalent",
+    "it is asked of several groups alone, and without a connector nothing is to be loaded",
+)
+SAME_ORDER = Reason(
+    "equivalent",
+    "with nothing to load hits are adopted in the same order, and nothing is taken between them",
+)
+NO_MORE_UNSEEN = Reason(
+    "equivalent", "no more is unseen of what is hit and loaded than there is of it"
+)
+NO_ENTRY = Reason(
+    "equivalent", "of a step that there is not yet no entry is left: where it ends is 0"
+)
+ONE_WAY = Reason("equivalent", "what is reported is the end of one way at a time")
+ANY_ORDER = Reason(
+    "equivalent",
+    "each such place is held in the end, whichever is the first, and holding one is all",
+)
+NOUGHT_OR_LESS = Reason(
+    "equivalent", "it is only asked whether the number is above one that is never below 0"
+)
+
 SWITCHES: dict[str, Reason] = {
+    "flight.has_answer.conjunct-[1345]": OF_THE_NEXT,
+    "flight.has_answer.boundary-1": OF_THE_NEXT,
+    "encoder.first_repeated.reverse-1": ANY_ORDER,
+    "sessions.kept.boundary-2": NOUGHT,
     # statements alone -----
     "remote.computes_no_more.*": STATED,
     "remote.is_transferring.*": STATED,
@@ -155,7 +241,17 @@ SWITCHES: dict[str, Reason] = {
     "rules.sessions._let_late_outputs_go.conjunct-1": WITH_OTHERS,
     "rules.sessions._let_late_outputs_go.constant-3": YES_OR_NO,
     "machine.sessions.end_turn.condition-1": ONE_TABLE,
+    "rules.sessions.refuse_chunk.skip-1": ONLY_A_LIST,
+    "rules.sessions.refuse_chunk.constant-1": ONLY_A_LIST,
+    "machine.sessions.send.result-*": ASKED_BEFORE,
+    "machine.sessions.send.condition-2": ASKED_BEFORE,
     # several groups -----
+    "groups.ends_run.boundary-1": NOUGHT,
+    "groups.outlived.condition-3": NOTHING_BEFORE,
+    "groups.outlived.constant-2": NOTHING_BEFORE,
+    "hybrid.all_hits.constant-1": NONE_BEHIND,
+    "machine.output.blocks.condition-[35]": TOLD_ANEW,
+    "rules.lookup.admit.order-4": APART,
     "rules.pool.open_next.condition-1": ONE_TABLE,
     "rules.pool.open_next.conjunct-2": PLACES,
     "rules.pool.open_next.boundary-1": PLACES,
@@ -256,6 +352,29 @@ SWITCHES: dict[str, Reason] = {
     "deferred.is_due.condition-2": EACH_PUT_OFF,
     "rules.later.take_off.condition-3": EACH_PUT_OFF,
     "rules.later.leave_flight.condition-3": EACH_PUT_OFF,
+    "rules.reclaim.reclaim.skip-3": NOT_FIRST,
+    "rules.reclaim.reclaim.constant-[34]": NOT_FIRST,
+    "rules.reclaim.reclaim.order-1": APART,
+    "loaded.lacks_to_load.*": TABLE_BY_TABLE,
+    "loaded.to_load.weaken-2": NO_MORE_UNSEEN,
+    "machine.loaded.takes_to_load.condition-1": SEVERAL_LOAD,
+    "machine.loaded.take_to_be_loaded.condition-1": SEVERAL_LOAD,
+    "machine.loaded.adopt_and_load.condition-3": SAME_ORDER,
+    "remote.ends_all.conjunct-2": ONE_WAY,
+    "rules.remote.keep.skip-[78]": SETTLED,
+    "deferred.is_due.conjunct-1": NO_ENTRY,
+    "deferred.is_due.boundary-1": NO_ENTRY,
+    "rules.later.leave_flight.constant-8": NOUGHT_OR_LESS,
+    "rules.deferred.put_off.skip-3": TOLD_ALL,
+    "rules.deferred.put_off.reverse-2": TOLD_ALL,
+    "rules.deferred.put_off.sign-4": TOLD_ALL,
+    "rules.deferred.put_off.constant-[78]": TOLD_ALL,
+    "later.counts_flight.*": BOTH_OR_NEITHER,
+    "later.is_open.conjunct-1": IN_TURN,
+    "later.is_open.conjunct-5": NO_BUDGET,
+    "later.still_lacks.boundary-2": NOUGHT,
+    "later.still_lacks.conjunct-2": NEVER_MORE,
+    "rules.queues.requeue.constant-6": PLACES,
     "rules.deferred.take_back.weaken-2": PUT_OFF,
     "rules.deferred.take_back.condition-4": PUT_OFF,
     "rules.deferred.take_back.skip-[345]": SMALL_NOTES,
