@@ -21,6 +21,10 @@ class OneGroup:
         """The tables of a request, in the order of the groups."""
         return (r,)
 
+    def tables_from_behind(self, r: Any) -> tuple[Table, ...]:
+        """The same, the last one first."""
+        return (r,)
+
     def table(self, r: Any, g: int) -> Table:
         """The table that a request has of a group."""
         return r
@@ -73,6 +77,10 @@ class Grouped:
     def tables(self, r: Any) -> tuple[Table, ...]:
         """The tables of a request, in the order of the groups."""
         return tuple((r, g) for g in range(len(self.groups))) if self.several else (r,)
+
+    def tables_from_behind(self, r: Any) -> tuple[Table, ...]:
+        """The same, the last one first."""
+        return self.tables(r)[::-1]
 
     def table(self, r: Any, g: int) -> Table:
         """The table that a request has of a group."""

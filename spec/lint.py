@@ -169,7 +169,7 @@ def _loop(definition: ast.FunctionDef, n: ast.For, names: Names) -> Iterator[str
         ):
             yield f"{n.lineno}: a loop over {n.iter.id} does more than fire rules"
         return
-    if not ast.unparse(n.iter).startswith(("loop(s,", "s.k.tables(")):
+    if not ast.unparse(n.iter).startswith(("loop(s,", "s.k.tables(", "s.k.tables_from_behind(")):
         yield f"{n.lineno}: a loop without loop()"
     local = _names(ast.Module(n.body, []), ast.Store)
     later = {

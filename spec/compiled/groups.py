@@ -13,6 +13,11 @@ class Groups(Context):
         r = self.expr(node.args[0], scope)
         return Items(tuple(self._table(r, Const(g), node, scope) for g in self._groups()))
 
+    def _e_tables_from_behind(self, node: ast.Call, scope: Scope) -> Value:
+        tables = self._e_tables(node, scope)
+        assert isinstance(tables, Items)
+        return Items(tables.values[::-1])
+
     def _e_table(self, node: ast.Call, scope: Scope) -> Value:
         r, g = (self.expr(a, scope) for a in node.args)
         return self._table(r, g, node, scope)

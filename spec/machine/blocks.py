@@ -86,7 +86,7 @@ def free(s: State, r: Value) -> None:
     what is put off from the last table on (REMOTE-43).
     """
     if both(s.k.several, awaits_steps(s, r)):
-        for t in s.k.tables(r)[::-1]:
+        for t in s.k.tables_from_behind(r):
             free_table(s, t)
     for t in s.k.tables(r):
         free_table(s, t)

@@ -77,6 +77,8 @@ PINNED = {
     "items-ahead": (1_981, 5_662, 30),
     "rules-items": (721, 1_378, 15),
     "items-loaded": (146, 238, 17),
+    "silence": (1_393, 3_663, 21),
+    "silence-ahead": (777, 2_025, 20),
     "clients": (233, 699, 15),
     "embeddings": (1_546, 6_184, 13),
     "pooling": (667, 1_887, 17),
