@@ -128,6 +128,7 @@ def test_every_form_is_written(recorded: Path) -> None:
     assert seen >= {
         *("schedule.drafts", "schedule+.drafts", "schedule+.drafted", "output+.counts"),
         *("update+.cut", "draft.counts", "draft+.each", "draft+.counts"),
+        *("schedule+.gets", "schedule+.given", "schedule+.blocks", "output+.fills"),
         *("state.drafts", "state.chunk", "state.placeholders"),
     }
 

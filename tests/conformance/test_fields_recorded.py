@@ -34,7 +34,7 @@ POSITIONS = ("running", "waiting")
 COUNTS = {"num_free": caught("QUEUE-4"), "num_waiting": caught("WAIT-14")}
 REPEATED = Damage()
 """An input that was told before: who contradicts it contradicts the trace."""
-FRAME = ("odd", "counts", "eos", "stop", "rejected", "chain", "fresh")
+FRAME = ("odd", "counts", "eos", "stop", "rejected", "chain", "fresh", "fills")
 SHORT: dict[str, Expected] = {
     **{f"{kind}.step": Damage() for kind in SHORT_KINDS},
     "schedule+.gone": caught("RUN-2", "RUN-4", "RUN-14", "WAIT-5"),
@@ -48,6 +48,7 @@ SHORT: dict[str, Expected] = {
     "schedule+.new.computed": caught("HASH-11"),
     "schedule+.new.blocks": caught("POOL-10", "HASH-10", "GROUP-4"),
     "schedule+.given": caught("POOL-10"),
+    "schedule+.gets": caught("POOL-10", "OUT-2"),
     "schedule+.blocks": caught("POOL-10", "OUT-2"),
     "schedule+.resumed": caught("WAIT-9"),
     "schedule+.all_tokens": caught("OUT-3"),

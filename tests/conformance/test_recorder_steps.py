@@ -7,7 +7,8 @@ import pytest
 from recorded_engine import engine, records, request
 
 from nullblock.conformance.adapters import reference as adapter
-from nullblock.conformance.adapters.vllm.expected import after, lacking, packed, unpacked
+from nullblock.conformance.adapters.vllm.drafts import lacking
+from nullblock.conformance.adapters.vllm.expected import after, doubled, packed, unpacked
 from nullblock.conformance.adapters.vllm.recording import Recording
 from nullblock.conformance.trace.records import Schedule
 from nullblock.reference.sched.scheduler import Scheduler
@@ -28,16 +29,26 @@ def test_a_number_is_equal_where_every_count_is() -> None:
 
 
 def test_what_is_lacking_has_a_number_if_it_is_none_s_gain() -> None:
-    """Word by word, the first and the last among them; never one word from the next."""
-    due, came = packed([4, 1, 2**31 - 2], [4, 1, 9]), packed([1, 1, 5], [0, 1, 2])
-    assert due is not None and came is not None
-    found = lacking(due, came, 6)
-    assert found is not None and unpacked(found, 3) == ([3, 0, 2**31 - 7], [4, 0, 7])
-    for place in range(6):
-        words = [0] * 6
-        words[place] = [5, 2, 2**31 - 1, 5, 2, 10][place]
-        more = packed(words[:3], words[3:])
-        assert more is not None and lacking(due, more, 6) is None
+    """Byte by byte, the first and the last among them; never one byte from the next."""
+    drafts = [3, 0, 126, 0, 127, 254, 5]
+    came = [1, 1, 5, 0, 100, 255, 6]
+    # Without large ones, with one that samples nothing, with all, with large drafts only.
+    for start, stop in ((0, 3), (0, 5), (0, 7), (4, 5)):
+        due, sampled = drafts[start:stop], came[start:stop]
+        expected = [d + 1 - n if n else 0 for d, n in zip(due, sampled, strict=True)]
+        for one in (bytes(due), due):
+            assert list(lacking(one, bytes(sampled)) or ()) == expected
+            for place, likely in enumerate(due):
+                for more in (1, 80, 127, 128, 200):
+                    if likely + 1 + more < 256:
+                        gained = [*sampled[:place], likely + 1 + more, *sampled[place + 1 :]]
+                        assert lacking(one, bytes(gained)) is None
+
+
+def test_counts_are_packed_from_bytes_as_from_lists() -> None:
+    """As computed tokens and as outputs."""
+    for counts in ([], [0], [1, 255, 0, 7]):
+        assert doubled(bytes(counts)) == doubled(counts) == packed(counts, counts)
 
 
 @pytest.mark.parametrize("count", [-1, 2**31, 2**32, 2**64])

@@ -56,6 +56,30 @@ def test_fresh_content_refers_to_a_step_that_is_told() -> None:
     assert "`fresh` refers to step 1" in refused(unsealed([HEAD, state, output])).what
 
 
+def test_given_blocks_go_to_those_who_are_named() -> None:
+    """In place of those who begin one: odd ones as well, and those behind the ones who stay."""
+    step = {"ev": "schedule+", "step": 2, "gets": [1, 2], "given": [7, 8]}
+    (told_,) = told({**step, "blocks": [[3, [[5, 6]]]]})
+    assert told_.cached.blocks == [(1, [[7]]), (2, [[8]]), (3, [[5, 6]])]
+    odd = {"odd": [[3, 1, 8, 9]], "gets": [2, 3], "ids": [4], "tokens": [1], "known": [[4, 4, 0]]}
+    (told_,) = told({**step, **odd, "blocks": [[4, [[9, 10]]], [1, [[5, 6]]]]})
+    assert told_.cached.ids == [1, 2, 3, 4]
+    assert told_.cached.blocks == [(1, [[5, 6]]), (2, [[7]]), (3, [[8]]), (4, [[9, 10]])]
+    assert "`gets` and `given` differ" in wrong({**step, "given": [7]})
+
+
+def test_new_content_is_of_those_who_are_named() -> None:
+    """Who fills blocks, one after another, and somebody two of them."""
+    step = {"ev": "schedule", "step": 1, "ids": [1, 2, 3], "tokens": [1, 1, 1]}
+    cached = {"ids": [1, 2, 3], "computed": [10, 20, 6], "num_output": [5, 6, 1]}
+    lines = [HEAD, NOBODY, {**step, "cached": cached, "state": NUMBERS}]
+    filled = {"ev": "output+", "step": 1, "fills": [2, 2, 3], "fresh": 40}
+    (output,) = read(unsealed([*lines, filled]))[3:]
+    assert isinstance(output, Output) and output.chain == [(2, 40), (2, 41), (3, 42)]
+    lone = {"ev": "output+", "step": 1, "fills": [2]}
+    assert "`fills` without `fresh`" in refused(unsealed([*lines, lone])).what
+
+
 def unlike(n: int, tokens: int, most: int) -> Any:
     """A request that shares nothing with others."""
     made = request(f"r{n}", max_tokens=most)

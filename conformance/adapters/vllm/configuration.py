@@ -10,7 +10,8 @@ from nullblock.conformance.adapters.vllm.settings import Settings
 
 FORMAT = "nullblock-trace"
 WITHOUT, VERSION = "1.3", "1.4"
-"""Of the format: what a recording says that has words for neither sessions nor a connector."""
+"""Of the format: what a recording says that has words for neither sessions nor a connector, nor
+drafts, of which it tells in short."""
 OBSERVED = ("add", "output", "abort", "pause", "reset", "evict", "schedule", "update", "compiled")
 
 
@@ -20,10 +21,11 @@ def header(
     """The ``header`` record of an engine that is as new; ``engine`` says which it is."""
     config = constants(scheduler)
     sessions = hasattr(scheduler, "_update_request_as_session")
+    later = sessions or "connector" in config or "num_spec_tokens" in config
     record: dict[str, Any] = {
         "ev": "header",
         "format": FORMAT,
-        "version": VERSION if sessions or "connector" in config else WITHOUT,
+        "version": VERSION if later else WITHOUT,
         "spec": f"{engine['name']}-{engine['version'].partition('+')[0]}",
         "engine": engine,
         "config": config,

@@ -14,6 +14,7 @@ from nullblock.conformance.adapters.vllm.step import Step, absent, without
 
 Fields = dict[str, Any]
 _ONE_MORE = bytes([*range(1, 256), 0])
+_SMALL = bytes(range(127))
 
 
 def constants(scheduler: Any) -> Fields | None:
@@ -65,60 +66,73 @@ class Rejected:
     """Drafts that the model did not agree with, since the step decided last."""
 
     def __init__(self) -> None:
-        self.since: list[tuple[list[str], int | None]] = []
-        """By output: requests, and how many of each, packed as computed tokens and as outputs."""
-        self._packed: tuple[list[int], list[int], int | None] = ([], [], 0)
-        """Two lists that were packed last, and their number."""
+        self.since: list[tuple[list[str], Many | None]] = []
+        """By output: requests, and how many of each; None: that has no number."""
 
     def output(self, step: Step, counts: Many | None) -> None:
         """A step has returned so many tokens of each; None: one each."""
-        if step.drafts is None:
-            return
-        came = b"\1" * len(step.ids) if counts is None else counts
-        if 0 in came:
-            came = [n or likely for n, likely in zip(came, step.due, strict=True)]
-        likely, told = self._pack(step.due, step.due), expected.doubled(came)
-        rejected = None
-        if likely is not None and told is not None:
-            rejected = expected.lacking(likely, told, 2 * len(came))
-        self.since.append((step.ids, rejected))
-
-    def _pack(self, computed: list[int], outputs: list[int]) -> int | None:
-        """These as one number: mostly they are the lists of the step before."""
-        last_computed, last_outputs, number = self._packed
-        if computed is not last_computed or outputs is not last_outputs:
-            number = expected.packed(computed, outputs)
-            self._packed = computed, outputs, number
-        return number
+        if step.drafts is not None:
+            came = b"\1" * len(step.ids) if counts is None else counts
+            self.since.append((step.ids, lacking(step.drafts, came)))
 
     def next_counts(self, before: Step) -> int | None:
         """What is expected of the step after it, if everybody stays; None: that has no number."""
-        if before.counts is None:
-            return None
-        added = self._pack(before.tokens, before.due)
-        if added is None:
+        added = _added(before)
+        if before.counts is None or added is None:
             return None
         counts = before.counts + added
-        for ids, rejected in self.since:
-            if rejected is not None and ids is not before.ids:
-                rejected = _of(before, ids, rejected)
+        for ids, each in self.since:
+            if each is not None and ids is not before.ids:
+                each = _of(before, ids, each)
+            rejected = None if each is None else expected.doubled(each)
             counts = -1 if rejected is None or counts < 0 else counts - rejected
         return counts if counts >= 0 else None
 
 
-def _of(step: Step, whose: list[str], rejected: int) -> int | None:
+def lacking(drafts: Many, came: Many) -> Many | None:
+    """How many of these drafts each lacks, where so many tokens came; None: somebody has more."""
+    if not (isinstance(drafts, bytes) and isinstance(came, bytes)):
+        return _one_by_one(drafts, came)
+    if 0 in came or _large(drafts) or _large(came):
+        return _one_by_one(drafts, came)
+    many = len(came)
+    tops = int.from_bytes(b"\x80" * many, "little")
+    due = int.from_bytes(drafts.translate(_ONE_MORE), "little") | tops
+    found = due - int.from_bytes(came, "little")  # no byte takes from the next, or tops go
+    return (found ^ tops).to_bytes(many, "little") if found & tops == tops else None
+
+
+def _one_by_one(drafts: Many, came: Many) -> list[int] | None:
+    """The same; who samples nothing rejects nothing."""
+    each = [d + 1 - n if n else 0 for d, n in zip(drafts, came, strict=True)]
+    return None if min(each, default=0) < 0 else each
+
+
+def _large(numbers: bytes) -> bytes:
+    """Those that are beyond a byte's highest bit, or reach it with one more."""
+    return numbers.translate(None, _SMALL)
+
+
+def _added(step: Step) -> int | None:
+    """What a step adds to the counts, if all of its drafts are taken."""
+    if step.due is step.tokens and isinstance(step.drafts, bytes) and not _large(step.drafts):
+        return expected.doubled(step.drafts.translate(_ONE_MORE))
+    return expected.packed(step.tokens, step.due)
+
+
+def _of(step: Step, whose: list[str], rejected: Many) -> Many:
     """What was rejected of each in a step, of somebody else's drafts none."""
     ids = step.ids
     places = step.gone if whose is step.after else absent(whose, ids)
     many = len(whose) - len(places)
     if whose is step.after or ids[:many] == without(whose, places):
         # Mostly few have gone, and new ones are behind the others.
-        words = expected.kept(rejected, len(whose), places)
-        others = [(0, 0)] * (len(ids) - many)
-        return expected.number(expected.extended(words, others) if others else words)
-    of = dict(zip(whose, expected.unpacked(rejected, len(whose))[0], strict=True))
-    each = [of.get(r, 0) for r in ids]
-    return expected.packed(each, each)
+        kept = without(list(rejected), places)
+        each = kept + [0] * (len(ids) - many)
+    else:
+        of = dict(zip(whose, rejected, strict=True))
+        each = [of.get(r, 0) for r in ids]
+    return bytes(each) if isinstance(rejected, bytes) else each
 
 
 def told(step: Step, many: int) -> Fields:
@@ -131,7 +145,8 @@ def told(step: Step, many: int) -> Fields:
     staying = step.drafts[:many]
     usual = max(set(staying), key=staying.count, default=0)
     fields: Fields = {"drafts": usual} if usual else {}
-    if staying.count(usual) != many or step.drafts.count(0) != len(step.drafts) - many:
+    others = step.drafts[many:]
+    if staying.count(usual) != many or others.count(0) != len(others):
         due = [usual] * many + [0] * (len(step.drafts) - many)
         rows = zip(step.numbers, step.drafts, due, strict=True)
         found = [(number, n) for number, n, likely in rows if n != likely]

@@ -75,13 +75,6 @@ def after(counts: int, tokens: list[int], *, single: bool) -> int | None:
     return None if added is None else counts + added
 
 
-def lacking(counts: int, others: int, words: int) -> int | None:
-    """How much ``others`` lack, each of so many words; None where one of them is the larger."""
-    tops = _every(1 << (WORD - 1), words)
-    found = (counts | tops) - others
-    return found ^ tops if found & tops == tops else None
-
-
 def kept(counts: int, many: int, gone: Sequence[int]) -> "array[int]":
     """The counts of so many requests, but for those at some places, in ascending order."""
     words = _words(counts, 2 * many)

@@ -300,7 +300,8 @@ def _drafts(decided: Any, ids: list[str]) -> Many | None:
         return None
     others = len(ids) - len(drafts)
     if list(drafts) == (ids[: len(drafts)] if others else ids):  # others are new, mostly
-        return lengths([*drafts.values(), *[()] * others] if others else drafts.values())
+        many = lengths(drafts.values())
+        return many + bytes(others) if isinstance(many, bytes) else [*many, *bytes(others)]
     return lengths([drafts.get(r, ()) for r in ids])
 
 

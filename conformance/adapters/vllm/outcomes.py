@@ -104,7 +104,7 @@ class Outcomes:
             assert step.at is not None
             mask = self._edges.filling(step.at)
             places = list(compress(range(len(mask)), mask))
-            got = None if taken.passed_on is None else dict(zip(*taken.passed_on, strict=True))
+            got = None if taken.passed_on is None else _some(*taken.passed_on)
             self._by_place(record, step, places, got)
 
     def as_expected(self, number: int, step: Step, full: list[int]) -> Fields:
@@ -117,14 +117,14 @@ class Outcomes:
         return record
 
     def _by_place(
-        self, record: Fields, step: Step, places: list[int], got: dict[str, int] | None = None
+        self, record: Fields, step: Step, places: list[int], got: set[str] | None = None
     ) -> None:
         """Those at some places fill a block each; later steps may have filled more by now.
 
-        ``got``: how many tokens were passed on to whom; None: one to everybody.
+        ``got``: to whom tokens were passed on; None: one to everybody.
         """
         fillings, ids = step.fillings, step.ids
-        due = places if got is None else [place for place in places if got.get(ids[place])]
+        due = places if got is None else [place for place in places if ids[place] in got]
         filled = [f for f in map(fillings.__getitem__, due) if len(f.hashes) > f.known]
         hashes = [filling.hashes[filling.known] for filling in filled]
         for filling in filled:
@@ -141,9 +141,7 @@ class Outcomes:
         else:
             got, tokens = taken.passed_on
             if got != ids:
-                of = dict(zip(got, tokens, strict=True))
-                tokens = [of.get(r, 0) for r in ids]
-                tokens = bytes(tokens) if max(tokens, default=0) < 256 else tokens
+                tokens = _of_all(ids, got, tokens)
         places, many = tally.took(step, tokens)
         filled = list(map(step.fillings.__getitem__, places))
         numbers = list(map(step.numbers.__getitem__, places))
@@ -255,6 +253,23 @@ class Outcomes:
         if isinstance(output.stop_reason, int):
             fields["by_stop_id"] = True
         return fields
+
+
+def _some(ids: list[str], tokens: Many) -> set[str]:
+    """Those that have some of these tokens."""
+    return set(compress(ids, tokens) if 0 in tokens else ids)
+
+
+def _of_all(ids: list[str], some: list[str], tokens: Many) -> Many:
+    """The tokens of all, if only some have these."""
+    gone = absent(ids, some)
+    if isinstance(tokens, bytes) and without(ids, gone) == some:
+        each = bytearray(tokens)
+        for place in gone:
+            each.insert(place, 0)
+        return bytes(each)
+    of = dict(zip(some, tokens, strict=True))
+    return [of.get(r, 0) for r in ids]
 
 
 def _one_after_another(filled: list[Filling]) -> tuple[list[int], list[bytes]]:

@@ -58,7 +58,7 @@ class Steps:
         if tail:
             numbers = numbers + observer.numbers.each(tail)
             fillings = fillings + [observer.filling.get(r, NOBODY) for r in tail]
-        single = tokens.count(1) == len(tokens)
+        single = seen.drafts is None and tokens.count(1) == len(tokens)
         step = Step(seen.number, seen, ids, numbers, fillings, tokens, single, drafts=seen.drafts)
         if before is not None and gone is not None:
             step.after, step.base, step.gone = before.ids, before.fillings, gone
