@@ -235,11 +235,18 @@ def num_sink_blocks(config: Config) -> int:
 
 
 def unruled_prompt(config: facts.Config, prompt_len: int) -> str | None:
-    """What no rule has of a prompt so long; None: nothing. An empty one where there are several
-    groups, and none is of full attention or, in vllm-0.32.0, full attention drops its last hit:
-    vLLM finds a hit of less than nothing, and computes a token that there is not.
+    """What no rule has of a prompt so long, where prefixes are cached; None: nothing. One that is
+    longer than max_model_len beside a window of one token in vllm-0.32.0, which raises when it
+    caches blocks beyond. An empty one where there are several groups, and none is of full
+    attention or, in vllm-0.32.0, full attention drops its last hit: vLLM finds a hit of less than
+    nothing, and computes a token that there is not.
     """
-    if prompt_len or not config.enable_prefix_caching or len(config.groups) < 2:
+    if not config.enable_prefix_caching:
+        return None
+    narrow = any(group.sliding_window == 1 for group in config.groups)
+    if narrow and config.semantics.narrow_windows_uncached and prompt_len > config.max_model_len:
+        return "a prompt longer than max_model_len beside a window of one token"
+    if prompt_len or len(config.groups) < 2:
         return None
     if all(group.is_windowed for group in config.groups):
         return "an empty prompt in several groups, none of which is full attention"

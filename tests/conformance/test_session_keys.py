@@ -87,14 +87,14 @@ def test_items_of_a_later_chunk_stand_behind_what_its_session_keeps(semantics: S
 @pytest.mark.parametrize(
     ("semantics", "items", "why"),
     [
-        (VLLM_0_22_1, [{**ITEM, "hash": str(n), "offset": n, "length": 1} for n in range(8)], "8"),
+        (NORMATIVE, [{**ITEM, "hash": str(n), "offset": n, "length": 1} for n in range(8)], "8"),
         (NORMATIVE, [{**ITEM, "hash": "y", "length": 8}], "never be computed"),
     ],
 )
 def test_items_that_a_session_cannot_have_are_refused(
     semantics: Semantics, items: list[dict[str, Any]], why: str
 ) -> None:
-    """More than eight with those before; and in normative, one that no step can compute, which the
+    """In normative: more than eight with those before, and one that no step can compute, which the
     reference lets wait for ever.
     """
     document = {"encoder": {"encoder_cache_size": 4, "max_num_encoder_input_tokens": 4}}
@@ -211,3 +211,33 @@ def test_a_chunk_that_leaves_no_room_is_refused_with_the_next_update() -> None:
     lines = play(NORMATIVE, chunk, {"op": "run"}, max_model_len=20)
     told = [line for line in lines if '"finish":"rejected"' in line]
     assert len(told) == 1 and "a prompt of 34 tokens leaves no room" in told[0]
+
+
+GRAMMAR: dict[str, Any] = {"ready": True}
+PROMPT = [*range(1000, 1004), 2, 2]
+LOSES: list[dict[str, Any]] = [
+    {**SESSION, "id": "Z0", "prompt": PROMPT, "max_tokens": 4, "grammar": GRAMMAR},
+    {"op": "add", "id": "\u00e92", "prompt": [1000], "max_tokens": 4, "grammar": GRAMMAR},
+    {"op": "add", "id": "b3", "prompt": [1000], "max_tokens": 1, "grammar": GRAMMAR},
+    {
+        **{**SESSION, "id": "h5", "prompt": [*PROMPT, 1, 1, 0, 3, 3], "max_tokens": 2},
+        "grammar": {**GRAMMAR, "reject_at": 0, "after": 2},
+    },
+    {"op": "step", "n": 11},
+]
+"""A session ends by its grammar, by an output that came late, while it stands in the queue of
+those who wait apart.
+"""
+
+
+def test_a_session_that_ended_where_it_waits_may_lack_blocks() -> None:
+    """How many of its tokens were computed is forgotten here, so a scenario is refused where that
+    decides: vLLM 0.22.1 passes it over, and the reference does.
+    """
+    config = {"block_size": 3, "num_blocks": 6, "vocab": 2}
+    config |= {"async_scheduling": True, "queue_depth": 3}
+    scenario = from_dict({"config": config, "events": LOSES})
+    theirs = driver.run(scenario, reference.create(scenario.config, VLLM_0_22_1))
+    assert not any('"EXCEPTION"' in line for line in theirs)
+    with pytest.raises(OutOfScope, match="'h5' has ended and would be scheduled again"):
+        list(driver.run(scenario, create(scenario.config, VLLM_0_22_1)))

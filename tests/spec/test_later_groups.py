@@ -95,3 +95,27 @@ def test_less_than_no_hit_is_the_references_alone(num_spec_tokens: int) -> None:
     step = next(line for line in lines if line["ev"] == "schedule")
     assert (step["new"][0]["computed"], step["new"][0]["blocks"]) == (-1, [[], []])
     assert step["num_scheduled_tokens"] == {"a": 1}
+
+
+@pytest.mark.parametrize(("window", "length"), [(1, 5), (2, 5), (1, 3)])
+def test_blocks_beyond_a_table_are_cached_by_the_reference_alone(window: int, length: int) -> None:
+    """Beside a window of one token vLLM 0.32.0 raises where a prompt is longer than max_model_len;
+    no rule has that. Wider windows, and shorter prompts, play.
+    """
+    groups = [{"type": "sliding_window", "sliding_window": window}]
+    scenario = from_dict(
+        {
+            "config": {"block_size": 1, "max_model_len": 3, "groups": groups},
+            "events": [
+                {"op": "add", "id": "a", "prompt": {"range": [0, length]}, "max_tokens": 1},
+                {"op": "step"},
+            ],
+        }
+    )
+    kinds = [json.loads(x)["ev"] for x in run(scenario, reference(scenario.config, VLLM_0_32_0))]
+    assert ("EXCEPTION" in kinds) == (window == 1 and length > 3)
+    if "EXCEPTION" in kinds:
+        with pytest.raises(OutOfScope, match="longer than max_model_len beside a window of one"):
+            list(run(scenario, create(scenario.config, VLLM_0_32_0)))
+    else:
+        list(run(scenario, create(scenario.config, VLLM_0_32_0)))
