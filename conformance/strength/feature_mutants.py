@@ -97,7 +97,7 @@ ENCODER_MUTANTS: tuple[Mutant, ...] = (
         (
             (
                 ENCODER,
-                "    return size(s, s.planner, s.pitem) > s.pbudget - s.pcost\n",
+                "    return size(s, s.planner, s.pitem) > s.pbudget - to_compute(s)\n",
                 "    return False\n",
             ),
         ),
@@ -159,7 +159,7 @@ SESSION_MUTANTS: tuple[Mutant, ...] = (
         (
             (
                 SESSIONS,
-                "    return both(s.stage[r] == WAITING, s.nhit == 0, s.comp[r] != 0)\n",
+                "    return both(waits, s.nhit == 0, s.comp[r] != 0)\n",
                 "    return False\n",
             ),
         ),

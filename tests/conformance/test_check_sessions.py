@@ -48,6 +48,7 @@ REFUSED = {
         ),
         "stands in the skipped queue",
     ),
+    "session-with-a-window-is-loaded": "beside a KV connector",
 }
 """Golden scenarios whose traces are INCONCLUSIVE, and why."""
 
