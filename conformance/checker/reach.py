@@ -4,13 +4,13 @@ The rules are shown to say what vLLM does for one feature beside the core, and f
 together. A trace with others together is refused: nothing is guessed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import UNSET
 
 from nullblock.conformance.checker import sessions
-from nullblock.conformance.trace.records import Header, TraceConfig
+from nullblock.conformance.trace.records import CacheGroup, Header, TraceConfig
 from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.spec.profiles import Semantics
 
@@ -70,13 +70,16 @@ def _together(config: TraceConfig) -> Iterator[str]:
 
 def _under_eagle(config: TraceConfig) -> Iterator[str]:
     """The same of an EAGLE-like method beside layers that are not all alike."""
-    proposes = config.num_spec_tokens > 0 and config.spec_method == "eagle"
-    marked = [group for group in config.groups if group.eagle]
-    if not config.enable_prefix_caching or not (proposes or marked or config.eagle_group):
+    if not (config.enable_prefix_caching and config.is_eagle):
         return
-    kinds = {(group.sliding_window, group.attention_chunk_size) for group in config.groups}
-    dropping = {(g.sliding_window, g.attention_chunk_size) for g in marked} or kinds
+    kinds = _kinds(config.groups)
+    dropping = _kinds(group for group in config.groups if group.eagle) or kinds
     if any(chunk for _, chunk in dropping):
         yield "an EAGLE-like method with chunked local attention, where vLLM raises"
     elif len(config.groups) > 1 and (len(kinds) != 2 or (0, 0) not in kinds):
         yield "an EAGLE-like method beside other layers than full attention and one kind more"
+
+
+def _kinds(groups: Iterable[CacheGroup]) -> set[tuple[int, int]]:
+    """The kinds of layers that there are: the sizes of their windows and chunks."""
+    return {(group.sliding_window, group.attention_chunk_size) for group in groups}
