@@ -39,6 +39,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 STEPS = 40
 """A round: so many steps of each scheduler, and what was recorded of them is written."""
+WARM = 20
+"""Steps before the first round."""
 PROMPT = 100
 EOS, STOP = 10**9, 10**9 + 1
 
@@ -47,16 +49,20 @@ class Bench:
     """One scheduler with that many requests running, all of them decoding."""
 
     def __init__(
-        self, kind: Any, running: int, depth: int, turnover: bool, drafts: int = 0
+        self, kind: Any, running: int, depth: int, turnover: bool, drafts: int, steps: int
     ) -> None:
-        """``drafts``: of an EAGLE-like method, of each request; the model agrees with some."""
+        """``drafts``: of an EAGLE-like method, of each request; the model agrees with some.
+        ``steps``: that it will take, for which there are blocks.
+        """
         import setup_engine
         from vllm.v1.core.sched import async_scheduler, scheduler
 
         scheduler.Scheduler = async_scheduler.AsyncScheduler = kind
+        most = PROMPT + (WARM + steps + 1) * (1 + drafts)
+        blocks = most // setup_engine.DEFAULTS["block_size"] + 1
         self.config = {
             **setup_engine.DEFAULTS,
-            "num_blocks": running * 80 * (1 + drafts),
+            "num_blocks": running * blocks,
             "max_num_seqs": running,
             "max_num_batched_tokens": running * (PROMPT + 1),
             "max_model_len": 100_000,
@@ -70,7 +76,7 @@ class Bench:
         self.agreed = 0
         for _ in range(running):
             self.add()
-        self.steps(20)
+        self.steps(WARM)
 
     def add(self) -> None:
         """A request unlike all others, that ends at its length or not at all."""
@@ -240,15 +246,16 @@ def inside(rounds: int, running: int, drafts: int, other: str) -> None:
         "looking": tuple(type(kind.__name__, (Looking, kind), {}) for kind in plain),
         "doing nothing": tuple(type(kind.__name__, (kind,), {}) for kind in plain),
     }
+    steps = rounds * STEPS
     for turnover in (False, True):
         for depth in (1, 2):
             with tempfile.TemporaryDirectory() as folder:
                 os.environ.pop("NULLBLOCK_TRACE", None)
                 if other != "own":
-                    one = Bench(plain[depth - 1], running, depth, turnover, drafts)
+                    one = Bench(plain[depth - 1], running, depth, turnover, drafts, steps)
                 os.environ["NULLBLOCK_TRACE"] = folder
                 os.environ["NULLBLOCK_TRACE_FLUSH_SECONDS"] = "3600"  # a round ends with one
-                two = Bench(kinds[other][depth - 1], running, depth, turnover, drafts)
+                two = Bench(kinds[other][depth - 1], running, depth, turnover, drafts, steps)
                 if other == "own":
                     own(two, rounds, turnover)
                 else:

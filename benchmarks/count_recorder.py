@@ -36,7 +36,7 @@ if kind == "recording":
     os.environ |= {"NULLBLOCK_TRACE": folder, "NULLBLOCK_TRACE_FLUSH_SECONDS": "3600"}
 if kind == "looking":
     kinds = [type(k.__name__, (bench_recorder.Looking, k), {}) for k in kinds]
-bench = bench_recorder.Bench(kinds[depth - 1], running, depth, bool(turnover), drafts)
+bench = bench_recorder.Bench(kinds[depth - 1], running, depth, bool(turnover), drafts, steps)
 gc.disable()
 bench.steps(steps)
 if kind == "recording":

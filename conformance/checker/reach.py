@@ -70,9 +70,8 @@ def _together(config: TraceConfig) -> Iterator[str]:
 
 def _under_eagle(config: TraceConfig) -> Iterator[str]:
     """The same of an EAGLE-like method."""
-    proposes = config.num_spec_tokens > 0 and config.spec_method == "eagle"
-    marked = [group for group in config.groups if group.eagle]
-    if not config.enable_prefix_caching or not (proposes or marked or config.eagle_group):
+    if not (config.enable_prefix_caching and config.is_eagle):
         return
+    marked = [group for group in config.groups if group.eagle]
     if any(group.attention_chunk_size for group in marked or config.groups):
         yield "an EAGLE-like method with chunked local attention, where vLLM raises"

@@ -134,17 +134,15 @@ class Tape(PassedOn):
     def add(self, request: NewRequest) -> None:
         """Record an arrival."""
         id = request.id
-        if self.sessions.is_alive(id):
-            self.observe("add", self.engine.add, request)
+        is_sent, is_known = self.sessions.is_alive(id), self.num_tokens(id) is not None
+        self.observe("add", self.engine.add, request)
+        if is_sent:
             if not self.has(id):
                 self.remote.aborted([id], self.write, self.numbers)
             self.write(self.sessions.send(self.number(id), request))
             return
-        if self.num_tokens(id) is not None:
-            # The blocks of a session that has ended are kept: nobody takes what it is sent.
-            self.observe("add", self.engine.add, request)
+        if is_known:  # The blocks of a session that has ended are kept: nobody takes this.
             return
-        self.observe("add", self.engine.add, request)
         self.sessions.begins(request)
         number = self.number(id)
         self.requests[id] = request

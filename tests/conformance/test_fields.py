@@ -20,7 +20,7 @@ from altered import (
     judge,
 )
 from bases import Lines, bases, midway
-from fields import every_field
+from fields import alterations, every_field
 
 from nullblock.conformance.checker import Verdict, check
 from nullblock.spec.catalogue import catalogue
@@ -223,6 +223,8 @@ MIDDLE: dict[str, Expected] = {
 """What a recording that begins in the middle of a run says of it, and the rules go on from."""
 NUMBERED = ("chunk.taken.chain", "update.turns.taken.chain")
 """Content that is new to a trace: another number for it skips one, or stands for too much."""
+FITS_ANOTHER_SIZE = "turns by priority"
+"""Its prompts have as many full blocks of one token more."""
 IN_FILES = ("header.part", "gap.records", "gap.reason", "end.continued")
 """Only a recording that goes on in another file, or after a gap, has them: test_check_midway.py,
 and below.
@@ -260,6 +262,8 @@ def test_an_altered_field(path: str) -> None:
     """Several occurrences of it, in several traces, each altered alone."""
     expected = TABLE[path]
     names = [name for name in bases() if name != "lost" or path == "lost.reason"]
+    if path == "header.config.block_size":
+        names.remove(FITS_ANOTHER_SIZE)
     traces = [opened(name, path) for name in names]
     if path == "header.sealed":
         traces = [lines for lines in traces if lines[-1]["ev"] == "end"]
@@ -270,6 +274,14 @@ def test_an_altered_field(path: str) -> None:
         assert "INCONCLUSIVE" in found  # an EAGLE-like method is hidden
     elif isinstance(expected, (Caught, Input)):
         assert "VIOLATION" in found
+
+
+def test_a_block_size_that_every_prompt_fits_is_told_by_the_first_decision() -> None:
+    """No prompt contradicts it: the blocks that are given out do."""
+    ((_, lines),) = alterations(opened(FITS_ANOTHER_SIZE, ""), ("header", "config", "block_size"))
+    first = judge(lines).first
+    schedule = next(n for n, line in enumerate(lines, start=1) if line["ev"] == "schedule")
+    assert first is not None and (first.rule, first.line) == ("POOL-10", schedule)
 
 
 @pytest.mark.parametrize("path", MIDDLE)

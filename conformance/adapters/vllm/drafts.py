@@ -149,9 +149,7 @@ def told(step: Step, many: int) -> Fields:
     if staying.count(usual) != many or others.count(0) != len(others):
         due = [usual] * many + [0] * (len(step.drafts) - many)
         rows = zip(step.numbers, step.drafts, due, strict=True)
-        found = [(number, n) for number, n, likely in rows if n != likely]
-        if found:
-            fields["drafted"] = found
+        fields["drafted"] = [(number, n) for number, n, likely in rows if n != likely]
     return fields
 
 

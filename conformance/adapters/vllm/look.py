@@ -27,7 +27,6 @@ from nullblock.conformance.adapters.vllm.seen import (
 )
 from nullblock.conformance.adapters.vllm.talk import owing
 
-_ONE = b"\1"
 NOTHING = Seen(0, None, [], [], [], None, (), (), NO_OTHERS, [], None, hashes=[])
 """Before the first step."""
 AWAITS_GRAMMAR = "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR"
@@ -200,7 +199,7 @@ class Look:
         lists = [output.new_token_ids for output in outputs]
         if got != ids or lists != frames or lost:
             many = lengths(lists)
-            if got != ids or many != (tokens or _ONE * len(ids)) or lost:
+            if got != ids or many != (tokens or b"\1" * len(ids)) or lost:
                 passed_on = got, many
         ended = NOBODY
         if self._scheduler.finished_req_ids or observer.unusual:

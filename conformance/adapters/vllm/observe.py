@@ -207,7 +207,8 @@ class Observer:
         if self.answers is None or not self.kept.ended(id):
             self.chains.remove(id)
         if facts is not None:
-            self.leave(id, facts, [facts, *self.talk.places.get(id, ())])
+            chunks = self.talk.places.get(id, ())
+            self.leave(id, facts, [facts, *(chunk.told for chunk in chunks)])
         self.talk.forget(id)
 
     def _let_go(self, id: str) -> None:

@@ -144,15 +144,12 @@ class Outcomes:
                 tokens = _of_all(ids, got, tokens)
         places, many = tally.took(step, tokens)
         filled = list(map(step.fillings.__getitem__, places))
-        numbers = list(map(step.numbers.__getitem__, places))
-        try:
-            if many.count(1) != len(places):
-                raise IndexError
-            hashes = [filling.hashes[filling.known] for filling in filled]
-        except IndexError:  # several blocks of one, or one without a hash
+        hashes = _next_of_each(filled) if many.count(1) == len(places) else None
+        if hashes is None:
             filled = [step.fillings[place] for place in places for _ in range(many[place])]
             numbers, hashes = _one_after_another(filled)
         else:
+            numbers = list(map(step.numbers.__getitem__, places))
             for filling in filled:
                 filling.known += 1
         self.observer.backlog.fill(record, numbers, hashes, fresh=False)
@@ -270,6 +267,14 @@ def _of_all(ids: list[str], some: list[str], tokens: Many) -> Many:
         return bytes(each)
     of = dict(zip(some, tokens, strict=True))
     return [of.get(r, 0) for r in ids]
+
+
+def _next_of_each(filled: list[Filling]) -> list[bytes] | None:
+    """The hash of the next block of each; None: somebody's has none."""
+    try:
+        return [filling.hashes[filling.known] for filling in filled]
+    except IndexError:
+        return None
 
 
 def _one_after_another(filled: list[Filling]) -> tuple[list[int], list[bytes]]:

@@ -9,6 +9,7 @@ from typing import Any
 from nullblock.conformance.adapters.vllm.configuration import request_features
 from nullblock.conformance.adapters.vllm.numbering import runs
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer, clamped, limits
+from nullblock.conformance.adapters.vllm.talk import NOWHERE, Place
 
 OF_A_CHUNK = ("pooling", "multimodal", "prompt_embeds", "repetition_detection")
 """Features that a chunk brings into its session; the engine looks at no others of a chunk's."""
@@ -35,19 +36,18 @@ def _arrived(observer: Observer, chunk: Any) -> Fields:
     return _with(facts, features, _placed(observer, chunk.request_id, chunk))
 
 
-def _placed(observer: Observer, id: str, chunk: Any) -> Fields:
-    """The arrival and tie of a chunk, which are kept until it is taken."""
+def _placed(observer: Observer, id: str, chunk: Any) -> Place:
+    """The place of a chunk, which is kept until it is taken."""
     if not observer.by_priority:
-        return {}
+        return NOWHERE
     features: list[str] = []
-    place = observer.place(id, observer.facts[id], chunk.arrival_time, features)
-    if features:
-        place["features"] = features
+    told = observer.place(id, observer.facts[id], chunk.arrival_time, features)
+    place = Place(told, features)
     observer.talk.places.setdefault(id, deque()).append(place)
     return place
 
 
-def _queued(update: Any, place: Fields) -> Fields:
+def _queued(update: Any, place: Place) -> Fields:
     """The same of one in the queue of its session."""
     parameters = update.sampling_params
     facts: Fields = {
@@ -65,10 +65,9 @@ def _queued(update: Any, place: Fields) -> Fields:
     return _with(facts, [n for n, yes in zip(OF_A_CHUNK, brings, strict=True) if yes], place)
 
 
-def _with(facts: Fields, features: list[str], place: Fields) -> Fields:
-    features = features + clamped(facts) + place.get("features", [])
-    facts |= {name: told for name, told in place.items() if name != "features"}
-    return facts | ({"features": features} if features else {})
+def _with(facts: Fields, features: list[str], place: Place) -> Fields:
+    features = features + clamped(facts) + place.features
+    return facts | place.told | ({"features": features} if features else {})
 
 
 def taken(observer: Observer, id: str) -> Fields | None:
@@ -82,7 +81,7 @@ def taken(observer: Observer, id: str) -> Fields | None:
     clamped(now)
     if places := observer.talk.places.get(id):
         observer.leave(id, facts, [facts])
-        now |= {name: told for name, told in places.popleft().items() if name != "features"}
+        now |= places.popleft().told
         gone += ["arrival", "tie"]
     observer.facts[id] = now | {n: v for n, v in facts.items() if n not in gone}
     told: Fields = {"tokens": found.tokens}
@@ -135,7 +134,7 @@ def state(observer: Observer, request: Any) -> Fields:
     ended = None in queue
     chunks = queue[: queue.index(None)] if ended else queue
     if chunks:
-        places: Any = observer.talk.places.get(request.request_id) or [{}] * len(chunks)
+        places: Any = observer.talk.places.get(request.request_id) or [NOWHERE] * len(chunks)
         fields["chunks"] = [_queued(*one) for one in zip(chunks, places, strict=False)]
     if ended:
         fields["ended"] = True

@@ -32,9 +32,9 @@ class Steps:
         """The step that a short form may refer to: the last one recorded, in the same file."""
         self.managers = observer.scheduler.kv_cache_manager.coordinator.single_type_managers
         self._edges = Edges(self.scheduler.block_size)
-        self._gives = self._edges.told and observer.tells_blocks and len(self.managers) == 1
-        self._gives &= not observer.drafts
-        self._says_who = observer.drafts and observer.tells_blocks and len(self.managers) == 1
+        one = observer.tells_blocks and len(self.managers) == 1
+        self._gives = one and self._edges.told and not observer.drafts
+        self._says_who = one and observer.drafts
         """Whether it is told who gets one block, and which, as it does not follow."""
         self.rejected = drafts.Rejected()
         self.prefix: list[int] = []

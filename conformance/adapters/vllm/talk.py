@@ -23,6 +23,18 @@ class Taken(NamedTuple):
     """The sampling parameters of its turn before."""
 
 
+class Place(NamedTuple):
+    """Where a chunk puts its session under PRIORITY."""
+
+    told: dict[str, Any]
+    """Its arrival and tie; nothing where they do not count."""
+    features: list[str]
+    """What is not told of it."""
+
+
+NOWHERE = Place({}, [])
+
+
 class Talk:
     """What sessions do while the engine is inside a call. Memory: the sessions alive."""
 
@@ -33,9 +45,8 @@ class Talk:
         """Of each step in flight since there are sessions: who gets a token from it."""
         self.held: dict[str, int] = {}
         """Blocks of sessions that stopped and wait, which they are not given again."""
-        self.places: dict[str, deque[dict[str, Any]]] = {}
-        """Of sessions, the arrival and tie of each chunk that they have not taken, where they
-        count."""
+        self.places: dict[str, deque[Place]] = {}
+        """Of sessions, those of the chunks that they have not taken, where they count."""
 
     def took(self, request: Any, before: list[bytes], first: int, parameters: Any) -> None:
         """A session has taken a chunk; ``before``, ``first``: as of :class:`Taken`."""
