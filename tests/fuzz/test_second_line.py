@@ -82,7 +82,8 @@ RARE |= {"loaded_blocks_come_back", "windows_zeroed", "gate_asks_behind_hits"}
 def test_every_switch_is_reached(switch: str) -> None:
     """Set as in the normative line, it makes some of the scenarios come out otherwise."""
     mutant = replace(VLLM_0_32_0, **{switch: getattr(NORMATIVE, switch)})
-    about = {feature: family for family, feature in OF.items()} | {Feature.block_sizes: "hybrid"}
+    about = {feature: family for family, feature in OF.items()}
+    about |= {Feature.block_sizes: "hybrid", Feature.silence: "drafts"}
     family = about.get(EXAMPLES[switch].feature, "later")
     assert any(_parts(drawn(family, f"reach {n}"), mutant) for n in range(130))
 
