@@ -131,6 +131,8 @@ class KVLoadFailures(Finishing):
         request = self.requests[request_id]
         if scheduler_output.scheduled_requests.get(request_id, request) is not request:
             return  # it has the id of one that has gone
+        if request.async_tokens_to_discard:
+            return  # what comes is owed no more since a reset
         if output.sampled_token_ids[output.req_id_to_index[request_id]]:
             drafts = scheduler_output.scheduled_spec_decode_tokens.get(request_id, ())
             request.num_output_placeholders -= 1 + len(drafts)

@@ -75,7 +75,7 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 continue
             if request.mm_features:
                 self._free_encoder_inputs(request)
-            was_running, stopped = request.status == RequestStatus.RUNNING, False
+            stood, stopped = request.status, False
             if token_ids:
                 token_ids, stopped = self._update_request_with_output(request, token_ids, is_stale)
                 if request.structured_output_request is not None and token_ids:
@@ -85,8 +85,9 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 stopped = True
             reason = params = None
             if stopped:
-                reason, params = self._stop(request)
-                (stopped_running if was_running else stopped_preempted).add(request)
+                reason, params = self._stop(request, stood)
+                has_run = stood == RequestStatus.RUNNING
+                (stopped_running if has_run else stopped_preempted).add(request)
             if token_ids or pooled is not None:
                 output = _engine_core_output(request, token_ids, pooled)
                 output.finish_reason, output.kv_transfer_params = reason, params
@@ -175,8 +176,14 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
             if self.semantics.stops_leave_every_queue:
                 self.skipped_waiting.remove_requests(stopped_preempted)
 
-    def _stop(self, request: Request) -> tuple[FinishReason | None, dict[str, Any] | None]:
+    def _stop(
+        self, request: Request, stood: RequestStatus
+    ) -> tuple[FinishReason | None, dict[str, Any] | None]:
         """A request has come to its stop: it ends, or it is a session and goes on.
+
+        Args:
+            stood: the status in which it stopped. vLLM 0.22.1 does not look at it: what a load
+                writes to is free.
 
         Returns:
             Why it stopped, and what its client is to be told of a transfer.
@@ -184,7 +191,12 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         # Asked first: once a session goes on, nothing tells that it had come to a stop.
         finish_reason = request.get_finished_reason()
         has_ended = self._handle_stopped_request(request)
-        return finish_reason, self._free_request(request) if has_ended else None
+        if not has_ended:
+            return finish_reason, None
+        loads = stood == RequestStatus.WAITING_FOR_REMOTE_KVS
+        minded = loads and self.semantics.stops_leave_every_queue
+        is_written_to = minded and self._forget_load(request)
+        return finish_reason, self._free_request(request, delay_free_blocks=is_written_to)
 
     def _publish_kv_cache_events(self) -> None:
         """Publish, in one batch, what happened to the prefix cache since the last update."""
