@@ -50,7 +50,7 @@ TABLE: dict[str, Expected] = {
     **dict.fromkeys(("header.spec", "header.features", "header.start"), Unsaid()),
     **{f"header.engine.{n}": NOTES for n in ("name", "version", "commit", "scheduler")},
     "header.writer": NOTES,
-    "header.config.block_size": INPUT,
+    "header.config.block_size": Damage(),
     "header.config.num_blocks": INPUT,
     "header.config.max_num_scheduled_tokens": INPUT,
     "header.config.max_num_seqs": INPUT,
