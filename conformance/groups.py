@@ -236,20 +236,31 @@ def num_sink_blocks(config: Config) -> int:
 
 def unruled_prompt(config: facts.Config, prompt_len: int) -> str | None:
     """What no rule has of a prompt so long, where prefixes are cached; None: nothing. One that is
-    longer than max_model_len beside a window of one token in vllm-0.32.0, which raises when it
-    caches blocks beyond. An empty one where there are several groups, and none is of full
-    attention or, in vllm-0.32.0, full attention drops its last hit: vLLM finds a hit of less than
-    nothing, and computes a token that there is not.
+    longer than max_model_len beside a window of which not every block is cached, that is in
+    vllm-0.32.0 one of one token, too: vLLM raises when it caches blocks beyond. An empty one
+    where there are several groups, and none is of full attention or, in vllm-0.32.0, full
+    attention drops its last hit: vLLM finds a hit of less than nothing, and computes a token that
+    there is not.
     """
     if not config.enable_prefix_caching:
         return None
+    semantics, long = config.semantics, prompt_len > config.max_model_len
     narrow = any(group.sliding_window == 1 for group in config.groups)
-    if narrow and config.semantics.narrow_windows_uncached and prompt_len > config.max_model_len:
+    if long and narrow and semantics.narrow_windows_uncached:
         return "a prompt longer than max_model_len beside a window of one token"
+    if long and not semantics.reject_unservable and _leaves_blocks_out(config):
+        return "a prompt longer than max_model_len beside a window with blocks that are not cached"
     if prompt_len or len(config.groups) < 2:
         return None
     if all(group.is_windowed for group in config.groups):
         return "an empty prompt in several groups, none of which is full attention"
-    if config.semantics.dropped_hits_reach_on and any(map(config.is_marked, config.groups)):
+    if semantics.dropped_hits_reach_on and any(map(config.is_marked, config.groups)):
         return "an empty prompt in several groups under an EAGLE-like method"
     return None
+
+
+def _leaves_blocks_out(config: facts.Config) -> bool:
+    """Whether of some window only the blocks before an end of a hit are cached (GROUP-19)."""
+    span = lcm(*map(config.size_of, config.groups))
+    seen = ((g.sliding_window, config.size_of(g)) for g in config.groups if g.sliding_window)
+    return any(size < span and -(-(window - 1) // size) < span // size for window, size in seen)

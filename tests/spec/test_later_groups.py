@@ -21,7 +21,7 @@ from nullblock.spec.explorer.hybrid_scopes import (
 from nullblock.spec.explorer.model import Scope
 from nullblock.spec.explorer.search import explore
 from nullblock.spec.keys import num_hashes, prompt_end
-from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0, Semantics
 
 
 @pytest.mark.parametrize(
@@ -119,3 +119,32 @@ def test_blocks_beyond_a_table_are_cached_by_the_reference_alone(window: int, le
             list(run(scenario, create(scenario.config, VLLM_0_32_0)))
     else:
         list(run(scenario, create(scenario.config, VLLM_0_32_0)))
+
+
+@pytest.mark.parametrize("semantics", [VLLM_0_22_1, VLLM_0_32_0], ids=["0.22.1", "0.32.0"])
+@pytest.mark.parametrize(("window", "length"), [(4, 6), (6, 6), (4, 1), (7, 6)])
+def test_blocks_left_out_beyond_a_table_are_counted_by_the_reference_alone(
+    semantics: Semantics, window: int, length: int
+) -> None:
+    """GROUP-19: beside a window with blocks that are left out vLLM raises where a prompt is longer
+    than max_model_len; no rule has that. The windows that leave none out, and shorter prompts,
+    play.
+    """
+    window_group = {"type": "sliding_window", "sliding_window": window}
+    groups = [{"type": "full", "block_size": 6}, window_group]
+    scenario = from_dict(
+        {
+            "config": {"block_size": 1, "max_model_len": 1, "groups": groups},
+            "events": [
+                {"op": "add", "id": "a", "prompt": {"range": [0, length]}, "max_tokens": 1},
+                {"op": "schedule"},
+            ],
+        }
+    )
+    kinds = [json.loads(x)["ev"] for x in run(scenario, reference(scenario.config, semantics))]
+    assert ("EXCEPTION" in kinds) == (window < 7 and length > 1)
+    if "EXCEPTION" in kinds:
+        with pytest.raises(OutOfScope, match="max_model_len beside a window with blocks that"):
+            list(run(scenario, create(scenario.config, semantics)))
+    else:
+        list(run(scenario, create(scenario.config, semantics)))
