@@ -41,7 +41,6 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         unloaded = self._take_back_unloaded(model_runner_output, scheduler_output)
         keeps_ended = self.connector is not None
         requests = self.requests
-        # vLLM goes by the id alone: a request that reuses it gets the old one's token.
         by_request = self.semantics.frames_match_request
         drafts = scheduler_output.scheduled_spec_decode_tokens
         sampled_token_ids = model_runner_output.sampled_token_ids
