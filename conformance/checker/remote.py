@@ -4,7 +4,7 @@ What the connector answers and what workers report are inputs. Whom the engine a
 local hit, and whose load begins, are decisions.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -24,7 +24,10 @@ from nullblock.conformance.trace.records import (
 from nullblock.conformance.unruled import counts_on_lost
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
+from nullblock.spec.deferred import defers
+from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import KEPT, LOAD, PARTLY, REMOTE, RUNNING, SEND, UNBORN, WAIT_PHASE
+from nullblock.spec.later import still_lacks
 from nullblock.spec.machine.remote import received, report_failed, sent
 from nullblock.spec.remote import ends_all, is_offered_nothing
 from nullblock.spec.sizes import hit_tokens
@@ -65,6 +68,9 @@ class WithRemote(Recorded):
         """What workers report with the update that is applied, or the connector with the abort."""
         self.lost: list[int] = []
         """Who ended because blocks were not loaded, in order."""
+        self.may_fill: set[int] = set()
+        """For whom, of those in the state that judging began with, room may be left (REMOTE-40):
+        it is known of each once it is left for it no longer."""
         super().__init__(config)
 
     def blank(self, field: str) -> Any:
@@ -84,11 +90,20 @@ class WithRemote(Recorded):
         answer = self.answers.get(r)
         if answer is None or not answer.tokens:
             return 0
+        if answer.over_steps:
+            self._check_room(s)
         told, most = local + answer.tokens, s.ntok[r]
         if told > most or (told == most and not answer.over_steps):
             what = f"{answer.tokens} tokens beyond {local} of request {r}, which has {most}"
             raise NotRecorded(f"what it means that a connector would load {what}")
         return told
+
+    def _check_room(self, s: Any) -> None:
+        """Raise NotRecorded unless it is known for whom a load over several steps leaves room."""
+        self.may_fill = {q for q in self.may_fill if s.filling[q]}
+        if any(still_lacks(s, q) for q in self.may_fill):
+            what = f"a load leaves room for the rest of request {min(self.may_fill)}"
+            raise NotRecorded(f"whether {what}, which computed it when judging began")
 
     def in_doubt_about(self, r: Any) -> int:
         """1: the remote side does not know yet; r, whom the waiting phase tries, is asked for."""
@@ -306,6 +321,15 @@ def in_order(k: Recorded, ids: list[int]) -> list[int]:
     return sorted(lost(k), key=lambda r: place.get(r, len(ids)))
 
 
+def may_be_put_off(s: Any, held: Mapping[int, int], counted: Mapping[int, int]) -> None:
+    """Raise NotRecorded where blocks that nobody holds have references, and may have been given
+    up while a step in flight computes with them (REMOTE-43): what they wait for no state tells.
+    """
+    more = all(counted.get(b, 0) >= n for b, n in held.items()) and counted != held
+    if more and defers(s) and s.oldest < s.steps:
+        raise NotRecorded("which step in flight the blocks wait for that were given up")
+
+
 def restore(s: Any, told: RemoteState) -> None:
     """Put what is under way with the connector into a state that has everything else.
 
@@ -314,6 +338,7 @@ def restore(s: Any, told: RemoteState) -> None:
     k = s.k
     if (told.failed or told.kept) and k.sem.failed_loads_start_over:
         raise NotRecorded("how much of a load has failed, and what blocks are kept for")
+    _fill(s)
     for r in told.received:
         s.came[r] = 1
     for r in told.failed:
@@ -331,6 +356,22 @@ def restore(s: Any, told: RemoteState) -> None:
             for i, b in enumerate(table):
                 s.tab[t, i] = b
             s.tlen[t] = len(table)
+
+
+def _fill(s: Any) -> None:
+    """Of whom room is left for the rest of what it loads or computes (REMOTE-40). Of some no state
+    tells whether they have been further, or have taken a chunk, since they were admitted.
+    """
+    s.k.may_fill = set()
+    if not s.k.sem.loads_leave_room:
+        return
+    for r in s.k.requests:
+        loads = s.awaits[r] == REMOTE
+        rest = s.comp[r] < s.ntok[r] + placeholders(s, r)
+        begun = rest if s.stage[r] == RUNNING else s.comp[r] > 0
+        s.filling[r] = int(loads or begun)
+        if begun and not loads and (s.stage[r] == RUNNING or s.k.resumable(r)):
+            s.k.may_fill.add(r)
 
 
 def state(s: Any, seen: Any, names: Names) -> Iterator[Mismatch]:
