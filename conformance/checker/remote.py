@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from nullblock.conformance.checker import filling
 from nullblock.conformance.checker.decisions import Mismatch, alike, shown
 from nullblock.conformance.checker.facts import Chain, Recorded
 from nullblock.conformance.checker.names import Names
@@ -16,18 +17,18 @@ from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.trace.records import (
     Add,
     Answer,
+    Error,
     Matched,
     RemoteState,
     RequestState,
+    Schedule,
     Transfers,
 )
 from nullblock.conformance.unruled import counts_on_lost
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
 from nullblock.spec.deferred import defers
-from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import KEPT, LOAD, PARTLY, REMOTE, RUNNING, SEND, UNBORN, WAIT_PHASE
-from nullblock.spec.later import still_lacks
 from nullblock.spec.machine.remote import received, report_failed, sent
 from nullblock.spec.remote import ends_all, is_offered_nothing
 from nullblock.spec.sizes import hit_tokens
@@ -68,9 +69,7 @@ class WithRemote(Recorded):
         """What workers report with the update that is applied, or the connector with the abort."""
         self.lost: list[int] = []
         """Who ended because blocks were not loaded, in order."""
-        self.may_fill: set[int] = set()
-        """For whom, of those in the state that judging began with, room may be left (REMOTE-40):
-        it is known of each once it is left for it no longer."""
+        self.filling = filling.Unknown()
         super().__init__(config)
 
     def blank(self, field: str) -> Any:
@@ -91,19 +90,12 @@ class WithRemote(Recorded):
         if answer is None or not answer.tokens:
             return 0
         if answer.over_steps:
-            self._check_room(s)
+            self.filling.asked(s)
         told, most = local + answer.tokens, s.ntok[r]
         if told > most or (told == most and not answer.over_steps):
             what = f"{answer.tokens} tokens beyond {local} of request {r}, which has {most}"
             raise NotRecorded(f"what it means that a connector would load {what}")
         return told
-
-    def _check_room(self, s: Any) -> None:
-        """Raise NotRecorded unless it is known for whom a load over several steps leaves room."""
-        self.may_fill = {q for q in self.may_fill if s.filling[q]}
-        if any(still_lacks(s, q) for q in self.may_fill):
-            what = f"a load leaves room for the rest of request {min(self.may_fill)}"
-            raise NotRecorded(f"whether {what}, which computed it when judging began")
 
     def in_doubt_about(self, r: Any) -> int:
         """1: the remote side does not know yet; r, whom the waiting phase tries, is asked for."""
@@ -212,7 +204,7 @@ def is_silent(k: Recorded) -> bool:
 def begin_step(k: Recorded) -> None:
     """A step is about to be decided."""
     if isinstance(k, WithRemote):
-        k.asked = {}
+        k.asked, k.filling.counted = {}, None
 
 
 def step(k: Recorded, same: Any) -> Iterator[Mismatch]:
@@ -304,6 +296,15 @@ def explains(k: Recorded, s: Any) -> bool:
     return False
 
 
+def unsaid(k: Recorded, record: Any) -> str | None:
+    """What a step may have come out otherwise for, which no state tells; None: nothing."""
+    if not isinstance(k, WithRemote) or not isinstance(record, Schedule | Error):
+        return None
+    if (r := k.filling.counted) is None:
+        return None
+    return f"whether a load leaves room for the rest of request {r}, where judging began"
+
+
 def end_abort(k: Recorded) -> None:
     """An abort is over, and what the connector said with it."""
     if isinstance(k, WithRemote):
@@ -338,7 +339,7 @@ def restore(s: Any, told: RemoteState) -> None:
     k = s.k
     if (told.failed or told.kept) and k.sem.failed_loads_start_over:
         raise NotRecorded("how much of a load has failed, and what blocks are kept for")
-    _fill(s)
+    k.filling.restore(s)
     for r in told.received:
         s.came[r] = 1
     for r in told.failed:
@@ -350,6 +351,8 @@ def restore(s: Any, told: RemoteState) -> None:
         k.requests[r] = facts.Request(id=(0.0, r), prompt_len=0, max_tokens=1)
         k.chains[r] = Chain(())
         s.stage[r] = KEPT
+        computed = [n for n in range(s.steps) if r in _members(s, n)]
+        s.lastin[r] = computed[-1] + 1 if computed else 0
         s.arr[r] = s.aclk
         s.aclk += 1
         for t, table in zip(k.tables(r), kept.blocks, strict=True):
@@ -358,20 +361,9 @@ def restore(s: Any, told: RemoteState) -> None:
             s.tlen[t] = len(table)
 
 
-def _fill(s: Any) -> None:
-    """Of whom room is left for the rest of what it loads or computes (REMOTE-40). Of some no state
-    tells whether they have been further, or have taken a chunk, since they were admitted.
-    """
-    s.k.may_fill = set()
-    if not s.k.sem.loads_leave_room:
-        return
-    for r in s.k.requests:
-        loads = s.awaits[r] == REMOTE
-        rest = s.comp[r] < s.ntok[r] + placeholders(s, r)
-        begun = rest if s.stage[r] == RUNNING else s.comp[r] > 0
-        s.filling[r] = int(loads or begun)
-        if begun and not loads and (s.stage[r] == RUNNING or s.k.resumable(r)):
-            s.k.may_fill.add(r)
+def _members(s: Any, n: int) -> list[int]:
+    """Who is in a step in flight, by its number."""
+    return [s.frame[i] for i in range(s.fend[n - 1] if n else 0, s.fend[n])]
 
 
 def state(s: Any, seen: Any, names: Names) -> Iterator[Mismatch]:

@@ -135,7 +135,7 @@ def _impossible_tables(s: Any, r: int) -> Iterator[Mismatch]:
         if nulls and (any(blocks[:nulls]) or not (s.k.window_of(t) or s.k.chunk_of(t))):
             rule = "GROUP-9" if any(blocks[:nulls]) else "GROUP-8"
             yield Mismatch(rule, f"the blocks of request {r}", "no null block there", blocks, r)
-        # Where something may be loaded more may count as cached of one than of another (REMOTE-53).
+        # Where something may be loaded more may count as cached of some (REMOTE-53).
         cached = s.ncached[first] if s.k.connector else s.ncached[t]
         if (s.tlen[t], cached) != (s.tlen[first], s.ncached[first]):
             what = f"how long the block tables of request {r} are, and what is cached of each"

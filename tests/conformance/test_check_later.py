@@ -19,9 +19,12 @@ from nullblock.spec.profiles import VLLM_0_22_1, VLLM_0_32_0
 
 pytestmark = pytest.mark.oracle
 
-DRAWN = ("core", "drafts", "windows", "hybrid", "waits", "items", "drafts-groups")
+DRAWN = (
+    *("core", "drafts", "windows", "hybrid", "waits", "items", "drafts-groups"),
+    *("sessions", "sessions-priority", "sessions-remote", "remote"),
+)
 UNTOLD = {
-    *(Feature.kv_connector, Feature.streaming, Feature.pooling, Feature.prompt_embeds),
+    *(Feature.pooling, Feature.prompt_embeds, Feature.clients, Feature.counts),
     *(Feature.v2_model_runner, Feature.block_sizes, Feature.mamba, Feature.sinks),
     *(Feature.unchecked_input, Feature.groups),
 }
