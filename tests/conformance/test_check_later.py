@@ -24,7 +24,7 @@ DRAWN = (
     *("sessions", "sessions-priority", "sessions-remote", "remote"),
 )
 UNTOLD = {
-    *(Feature.pooling, Feature.prompt_embeds, Feature.clients, Feature.counts),
+    *(Feature.pooling, Feature.prompt_embeds),
     *(Feature.v2_model_runner, Feature.block_sizes, Feature.mamba, Feature.sinks),
     *(Feature.unchecked_input, Feature.groups),
 }
