@@ -135,9 +135,14 @@ def _impossible_tables(s: Any, r: int) -> Iterator[Mismatch]:
         if nulls and (any(blocks[:nulls]) or not (s.k.window_of(t) or s.k.chunk_of(t))):
             rule = "GROUP-9" if any(blocks[:nulls]) else "GROUP-8"
             yield Mismatch(rule, f"the blocks of request {r}", "no null block there", blocks, r)
-        # Where something may be loaded more may count as cached of some (REMOTE-53).
-        cached = s.ncached[first] if s.k.connector else s.ncached[t]
-        if (s.tlen[t], cached) != (s.tlen[first], s.ncached[first]):
+        mine, others = (s.ncached[t] for t in (t, first))
+        beyond = t if mine > others else first
+        if s.k.connector and s.tlen[t] == s.tlen[first] and mine != others:
+            # More may count as cached of one of them where the null block stands there.
+            if s.tab[beyond, max(mine, others) - 1] != s.k.NULL:
+                what = f"what is cached of the block tables of request {r}"
+                yield Mismatch("REMOTE-53", what, others, mine, r)
+        elif (s.tlen[t], mine) != (s.tlen[first], others):
             what = f"how long the block tables of request {r} are, and what is cached of each"
             ours = [s.tlen[first], s.ncached[first]]
             yield Mismatch("GROUP-16", what, ours, [s.tlen[t], s.ncached[t]], r)

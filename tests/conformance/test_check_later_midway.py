@@ -1,4 +1,4 @@
-"""Recordings of vLLM 0.32.0 that begin in the middle: judged from any state on, or refused by name.
+"""Recordings of vLLM 0.32.0 that begin in the middle: judged from any state, or refused by name.
 
 The real engine tells its state after every step; the rest of the recording is judged from each.
 """
@@ -59,14 +59,19 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         connector={"matched": {}},
     ),
     "kept while it is computed": scenario(
-        add("a", 8, 9),
-        {**STEP, "n": 4},
+        add("a", 8, 20),
+        {"op": "schedule"},
+        {"op": "schedule"},
+        {"op": "schedule"},
+        {"op": "schedule"},
         {"op": "abort", "ids": ["a"]},
         add("b", 8, 5),
-        STEP,
+        {"op": "schedule"},
         {"op": "kv_done", "send": ["a"]},
-        {**STEP, "n": 5},
-        **AHEAD,
+        {"op": "update"},
+        {"op": "schedule"},
+        {"op": "drain"},
+        **{**AHEAD, "queue_depth": 6},
         connector={"matched": {}, "delay_free": True},
     ),
     "at two places": scenario(
@@ -75,25 +80,46 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         max_num_batched_tokens=3,
         encoder={"max_num_encoder_input_tokens": 8, "encoder_cache_size": 8},
     ),
-    "room for one that went back": scenario(
-        add("a", 12, 9),
-        STEP,
-        {"op": "kv_done", "invalid": [1]},
-        STEP,
-        add("b", 8),
-        {**STEP, "n": 4},
-        num_blocks=6,
-        max_num_batched_tokens=4,
-        connector={"matched": {"a": 8, "b": 8}, "async": ["b"]},
-    ),
-    "room for one that is loaded": scenario(
-        add("a", 12, 2),
+    "room for one that computes its prompt": scenario(
+        add("a", 16, 2),
         STEP,
         add("b", 8),
         {**STEP, "n": 3},
         num_blocks=6,
         max_num_batched_tokens=4,
-        connector={"matched": {"b": 8}, **OVER_STEPS},
+        connector={"matched": {"b": 8}, "async": ["b"]},
+    ),
+    "room for one that lost its load": scenario(
+        add("a", 16),
+        STEP,
+        {"op": "kv_done", "recv": ["a"], "invalid": [1]},
+        STEP,
+        {"op": "kv_match", "matched": {"a": None}},
+        {**STEP, "n": 2},
+        add("b", 8),
+        {**STEP, "n": 2},
+        num_blocks=6,
+        connector={"matched": {"a": 8, "b": 8}, **OVER_STEPS},
+    ),
+    "more is cached of null blocks": scenario(
+        add("a", 20, 2),
+        STEP,
+        {"op": "kv_done", "recv": ["a"]},
+        {**STEP, "n": 3},
+        groups=[{"type": "full"}, {"type": "sliding_window", "sliding_window": 5}],
+        connector={"matched": {"a": 16}, "all_groups": True, **OVER_STEPS},
+    ),
+    "an id comes back": scenario(
+        add("a", 8, 9),
+        {**STEP, "n": 4},
+        {"op": "abort", "ids": ["a"]},
+        STEP,
+        {"op": "drain"},
+        add("a", 8, 9),
+        {**STEP, "n": 4},
+        {"op": "reset_prefix_cache", "reset_running": True},
+        STEP,
+        **AHEAD,
     ),
 }
 """What a state tells, or does not, one by one."""
@@ -126,9 +152,16 @@ def test_no_state_to_begin_with_leads_to_blame(family: str, recorded: Path) -> N
     assert sum(v.verdict == "CONFORMS" for v in found) > len(found) // 2
 
 
+STALE = "whether the stale output of request N will be dropped"
+PUT_OFF = "which step in flight the blocks wait for that were given up"
 NAMED = {
-    "stale": "whether the stale output of request N will be dropped",
-    "put off": "which step in flight the blocks wait for that were given up",
+    "stale": STALE,
+    "an id comes back": STALE,
+    "room for one that lost its load": (
+        "whether a load leaves room for the rest of request N, where judging began"
+    ),
+    "put off": PUT_OFF,
+    "kept while it is computed": PUT_OFF,
     "at two places": "at which of its places request N refers to item N",
 }
 
