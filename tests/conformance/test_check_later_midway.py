@@ -84,7 +84,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         add("a", 16, 2),
         STEP,
         add("b", 8),
-        {**STEP, "n": 3},
+        {**STEP, "n": 7},
         num_blocks=6,
         max_num_batched_tokens=4,
         connector={"matched": {"b": 8}, "async": ["b"]},
@@ -122,7 +122,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         **AHEAD,
     ),
 }
-"""What a state tells, or does not, one by one."""
+"""What a state tells, or leaves out, one by one."""
 
 
 def verdicts(path: Path) -> dict[int, Verdict]:
@@ -175,3 +175,18 @@ def test_what_a_state_leaves_out_is_named(name: str, recorded: Path) -> None:
     told = {re.sub(r"\d+", "N", what) for v in found.values() for what in v.missing}
     assert {v.verdict for v in found.values()} <= {"CONFORMS", "INCONCLUSIVE"}, found
     assert told == ({NAMED[name]} if name in NAMED else set())
+
+
+def test_what_is_assumed_of_a_state_is_known_in_the_end(recorded: Path) -> None:
+    """Once a request has computed its prompt no room is left for the rest of it, and a load that
+    does not begin then is blamed.
+    """
+    path = recorded / "room for one that computes its prompt.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    begins = [a for line in lines for a in line.get("answers", ()) if a.pop("begins", False)]
+    assert len(begins) == 1 and begins[0].pop("blocks")
+    records = written_out(lines)
+    at = next(at for at, record in enumerate(records) if isinstance(record, State))
+    verdict = check(Path("t"), stream=io.BytesIO(from_there(records, at)), deep=False)
+    assert verdict.verdict == "VIOLATION" and verdict.first is not None
+    assert verdict.first.rule == "REMOTE-12"
