@@ -184,7 +184,7 @@ def by_priority(lines: Lines) -> Lines:
 
 
 def connected(lines: Lines) -> Lines:
-    window = {"type": "sliding_window", "sliding_window": 5}
+    window = {"sliding_window": 5}
     lines[0]["config"] |= {"connector": {"failure_policy": "recompute"}, "groups": [window]}
     lines[0]["observed"] |= {"matched": "complete", "transfers": "complete"}
     return lines
