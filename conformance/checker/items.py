@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.encoder_format import MOST_ITEMS
 from nullblock.conformance.trace.records import (
     Add,
@@ -93,10 +94,21 @@ def restore(s: Any, told: EncoderCache) -> None:
     for n, users in told.cached:
         s.kept[n] = sizes.get(n, 0)
         s.users[n] = set(users)
+        for r in users if s.k.sem.items_held_by_place else ():
+            _hold(s, r, n)
     for n, _ in told.freeable:
         s.unused[n] = s.uback
         s.uback += 1
     s.eroom, s.efree = told.num_free_slots, told.num_freeable_slots
+
+
+def _hold(s: Any, r: int, n: int) -> None:
+    """r refers to item n for the sake of its place. Raises NotRecorded where it has several."""
+    places = [i for i in range(s.k.num_items(r)) if s.k.item(r, i) == n]
+    if len(places) > 1:
+        raise NotRecorded(f"at which of its places request {r} refers to item {n}")
+    for i in places:
+        s.holds[r, i] = 1
 
 
 def contradictions(s: Any, told: EncoderCache) -> Iterator[Mismatch]:

@@ -39,9 +39,8 @@ def out_of_reach(header: Header, semantics: Semantics) -> Iterator[str]:
         yield f"a pool of more than {MAX_BLOCKS:,} blocks: {config.num_blocks:,}"
     yield from _together(config)
     if semantics.resumes_await_output:
-        if config.connector is not UNSET and config.groups:
-            yield f"{CONNECTOR} beside {GROUPS} in lines after vllm-0.22.1"
-    elif semantics.freed_unhashed_first:
+        return
+    if semantics.freed_unhashed_first:
         named = {GROUPS: bool(config.groups), CONNECTOR: config.connector is not UNSET}
         yield from (f"{name} with freed_unhashed_first" for name, used in named.items() if used)
 

@@ -41,13 +41,8 @@ JUDGED = CORE_FEATURES | {
     *(Feature.kv_connector, Feature.streaming),
 }
 """What traces of a later line are judged with; who is told, and how many, they leave out."""
-NOT_JUDGED = {
-    *("adapter-zero-takes-a-place", "drafts-counted-by-place"),
-    *("defect-hit-given-to-a-load", "defect-last-token-lacks-its-window"),
-}
-"""An adapter that no front end lets pass, an update that raises, and connectors beside layers that
-see a part of the past.
-"""
+NOT_JUDGED = {"adapter-zero-takes-a-place", "drafts-counted-by-place"}
+"""An adapter that no front end lets pass, and an update that raises."""
 
 
 def is_judged(name: str) -> bool:
