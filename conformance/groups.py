@@ -13,11 +13,11 @@ _NEEDS = {"sliding_window": "sliding_window", "chunked_local": "chunk", "sink": 
 """The key that a group of that type cannot do without."""
 CROSS = "cross_attention"
 KNOWN = ("full", "sink", "sliding_window", "chunked_local", "mamba", CROSS)
-FULL = ("full", "sink")
-"""Those in which a token sees all that is before it."""
 """The types of groups that may be beside each other: in which a token sees what is before it, the
 last of that, or a state that stands for it.
 """
+FULL = ("full", "sink")
+"""Those in which a token sees all that is before it."""
 _KINDS = {
     (False, False): "full_attention",
     (True, False): "sliding_window",

@@ -17,9 +17,10 @@ from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.adapters.spec_heard import Heard
 from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector, is_known
 from nullblock.conformance.adapters.spec_sessions import (
+    check_hit,
     check_place,
     check_session,
-    has_sessions,
+    holders,
     minding_queued,
     queues,
 )
@@ -54,8 +55,7 @@ def create(config: Config, semantics: Semantics) -> Engine:
     check_groups(config, semantics, known.use_eagle)
     check_followed(config, semantics)
     check_connector(config, semantics)
-    rules = replace(known, grammars=True, pooling=True, sessions=has_sessions(known))
-    return _Spec(rules, config)
+    return _Spec(replace(known, grammars=True, pooling=True, sessions=True), config)
 
 
 class _Spec:
@@ -143,7 +143,7 @@ class _Spec:
 
     def schedule(self) -> Fields:
         """Decide one step."""
-        s = self.s
+        s, held = self.s, holders(self.s)
         self.remote.before_step(s)
         try:
             with minding_queued(s):
@@ -152,6 +152,7 @@ class _Spec:
             check_tried(s)
             check_places(refusal)
             raise
+        check_hit(out, held)
         self.remote.after_step(s)
         entries = range(begins(s, s.steps - 1), s.nframe)
         self.grammar.scheduled(s, entries)
@@ -211,7 +212,7 @@ class _Spec:
         if not in_flight(self.s):
             raise IndexError("no step is in flight")
         self.k.incoming, self.k.outputs, self.k.taken = sampled, [], {}
-        self.drafts.returns()
+        self.drafts.returns(self.s)
         refused, self.k.refused = self.rejected, []
         self.remote.before(self.s)
         self.ended = update_from_output(self.s)

@@ -243,11 +243,14 @@ def _holds(s: Any, r: str) -> bool:
 
 
 def _check_reported(s: Any, blocks: set[int]) -> None:
-    """Raise OutOfScope for a report of which no rule says what becomes. Raises ValueError, as vLLM
-    0.22.1 does, where it looks at somebody who has blocks of several groups.
+    """Raise OutOfScope for a report of which no rule says what becomes. Of blocks of several
+    groups vLLM 0.32.0 takes none, and raises RuntimeError; 0.22.1 raises ValueError where it looks
+    at somebody who has such blocks.
     """
     if s.k.several and s.k.sem.failed_loads_start_over:
         raise refused("a report of blocks of several groups that were not loaded")
+    if s.k.several and s.k.sem.resumes_await_output:
+        raise RuntimeError("blocks of several groups were not loaded")
     if s.k.several and (s.nr or any(awaits_load(s, r) for r in s.k.requests)):
         raise ValueError("blocks of several groups were not loaded")
     if s.k.windowed and s.k.NULL in blocks:

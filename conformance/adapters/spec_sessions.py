@@ -9,25 +9,17 @@ from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.unruled import moves_past_others
 from nullblock.spec import facts
+from nullblock.spec.drafts import tokens_ahead
 from nullblock.spec.fields import CONTINUE, PREEMPTED, RUNNING
+from nullblock.spec.machine.output import SchedulerOutput
 from nullblock.spec.sessions import awaits_input, has_chunk, may_stand_twice
 from nullblock.spec.turns import goes_on
 from nullblock.spec.waiting import is_skipped
 
 
-def has_sessions(config: facts.Config) -> bool:
-    """Whether the rules have sessions under this configuration."""
-    return not _beside(config)
-
-
-def _beside(config: facts.Config) -> str:
-    """What sessions are out of scope beside; empty: nothing."""
-    return ""
-
-
 def check_session(config: facts.Config, request: NewRequest) -> None:
     """Raise OutOfScope for a session, or a chunk of one, that there are no rules for."""
-    beside = _beside(config)
+    beside = ""
     if request.resumable and config.is_encoder_decoder:
         beside = "an encoder-decoder model"
     if request.prompt_embeds is not None:
@@ -61,11 +53,20 @@ def check_stop_of_session(s: Any, r: str, why: Any) -> None:
     if s.k.sem.holders_wait_apart and not s.k.sem.sessions_stay_queued and again:
         raise _refused(r, "stops again while it waits for its turn")
     if not goes_on(s, r, why):
+        if s.k.connector and s.k.windowed and _is_ahead(s, r):
+            raise _refused(r, "ends beside a KV connector and windows with a step in flight")
         return
     if is_skipped(s, r) and not (may_stand_twice(s) or s.k.sem.stops_leave_every_queue):
         raise _refused(r, "stops while it stands in the skipped queue")
     if r in _run_queued(s) and (not is_skipped(s, r) or has_chunk(s, r) and _may_skip(s)):
         raise _refused(r, "stops while it runs and is queued")
+
+
+def _is_ahead(s: Any, r: str) -> bool:
+    """Whether vLLM 0.32.0 takes back tokens of r in flight before it asks what r has left behind:
+    no rule does.
+    """
+    return bool(s.k.sem.resumes_await_output and (s.aloft[r] or tokens_ahead(s, r)))
 
 
 def _refused(r: str, what: str) -> OutOfScope:
@@ -96,6 +97,21 @@ def minding_queued(s: Any) -> Iterator[None]:
         for r in sorted(queued):
             if s.stage[r] == PREEMPTED and (not is_skipped(s, r) or _may_skip(s)):
                 raise _refused(r, "is preempted while it is queued")
+
+
+def holders(s: Any) -> set[str]:
+    """Sessions that wait for their turn, hold blocks, and have nothing computed."""
+    if not s.k.sessions:
+        return set()
+    waiting = (r for r in s.rank if s.rank[r] and s.stage[r] < RUNNING and not s.comp[r])
+    return {r for r in waiting if any(s.tlen[t] for t in s.k.tables(r))}
+
+
+def check_hit(out: SchedulerOutput, held: set[str]) -> None:
+    """Raise AssertionError, as vLLM does, where one of those is hit."""
+    told: list[Any] = [*out.new, *out.cached]
+    if any(one.computed and one.id in held for one in told):
+        raise AssertionError("a session that holds blocks is hit")
 
 
 def queues(s: Any) -> dict[str, list[str]]:

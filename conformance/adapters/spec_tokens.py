@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from nullblock.conformance.adapters.spec_constants import check_length
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import Items, refused
 from nullblock.conformance.adapters.spec_ends import PromptEnds
@@ -160,7 +161,8 @@ class Tokens(IndexedEnv):
 
     def extended(self, r: Any, past: int, kept: int, known: int) -> int:
         """The next chunk of r stands behind what it keeps; blocks that were full and known keep
-        their numbers, and where none is hashed again those that had one before.
+        their numbers, and where none is hashed again those that had one before. Raises OutOfScope
+        for a prompt that no rule has.
         """
         chunk, full = self.chunks[r][past + 1], known // self.hash_size
         if full:
@@ -169,6 +171,7 @@ class Tokens(IndexedEnv):
             del self.chains[r][full:]
         del self.content[r][kept:]
         self.content[r] += chunk.prompt
+        check_length(self.config, len(self.content[r]))
         self.item_keys.extend(r, len(self.chains[r]), len(self.content[r]) // self.hash_size)
         self.added[r] = replace(self.added[r], stop=chunk.stop, eos=chunk.eos)
         self.requests[r] = replace(

@@ -78,3 +78,21 @@ def test_a_vector_made_of_what_was_not_loaded_is_refused_by_name() -> None:
     }
     with pytest.raises(OutOfScope, match="a block of 'a' that was not loaded, its vector"):
         lockstep.lines_of("spec", document, NORMATIVE)
+
+
+def test_a_step_without_a_token_owes_none_where_its_blocks_fail() -> None:
+    """UPD-17: it is not owed that output any more, though none came."""
+    document = {
+        "config": {
+            **{"async_scheduling": True, "num_spec_tokens": 1, "accept": [None]},
+            "connector": {"matched": {}, "async": True, "delay_free": True,
+                          "failure_policy": "fail"},
+        },
+        "events": [
+            {"op": "add", "id": "e2", "prompt": [0], "max_tokens": 2},
+            *[STEP] * 2,
+            {"op": "kv_done", "invalid": [1]},
+            STEP,
+        ],
+    }  # fmt: skip
+    assert not parted(document)

@@ -266,3 +266,38 @@ def test_inputs_let_go_are_let_go_in_order() -> None:
     )
     with pytest.raises(OutOfScope, match="behind some of its inputs"):
         lines_of("spec", document, VLLM_0_32_0)
+
+
+@pytest.mark.oracle
+def test_no_block_of_several_groups_is_reported(oracle_0_32: Oracle) -> None:
+    """The release raises for any such report, whoever runs."""
+    document = {
+        "config": {
+            "connector": {"matched": {}, "all_groups": True},
+            "groups": [{"type": "full"}, {"type": "sliding_window", "sliding_window": 5}],
+        },
+        "events": [{"op": "kv_done", "invalid": [2]}, STEP],
+    }
+    raised = [oracle_0_32.lines(document)[-2]]
+    raised += [lines_of(engine, document, VLLM_0_32_0)[-2] for engine in ENGINES]
+    assert {json.loads(line)["type"] for line in raised} == {"RuntimeError"}
+
+
+def test_what_is_taken_back_before_it_is_asked_what_is_left_behind() -> None:
+    """The release takes back what is in flight of a session that ends by an output first, and so
+    leaves fewer blocks behind: refused by name.
+    """
+    document = {
+        "config": {
+            **{"block_size": 1, "async_scheduling": True, "num_spec_tokens": 1},
+            "connector": {"matched": {"b1": 99}, "all_groups": True, "failure_policy": "fail"},
+            "groups": [{"type": "sliding_window", "sliding_window": 2}],
+        },
+        "events": [
+            {"op": "add", "id": "b1", "prompt": [0], "max_tokens": 2, "resumable": True},
+            {"op": "add", "id": "b1", "prompt": [1]},
+            {"op": "run"},
+        ],
+    }
+    with pytest.raises(OutOfScope, match="ends beside a KV connector and windows"):
+        lines_of("spec", document, VLLM_0_32_0)

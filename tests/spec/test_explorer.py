@@ -133,7 +133,7 @@ REACHED_BY = (
     *("drafts", "drafts-ahead", "chunks", "rules-waiting", "items-whole", "items-ahead"),
     "rules-cross",
     *("pooling", "rules-mamba-align", "loads", "sends", "lossy", "lossy-now", "lossy-now-ends"),
-    *("remote-window", "remote-hybrid", "two-loads", "hybrid-kinds"),
+    *("remote-window", "remote-hybrid", "two-loads", "hybrid-kinds", "silence", "items-loaded"),
 )
 """Scopes that together fire every rule that can fire."""
 TINY = Scope("tiny", "for tests", Config(3, 2, 4, 2, 8), (Template("a", (1, 2, 3), 2),))
