@@ -100,11 +100,13 @@ def minding_queued(s: Any) -> Iterator[None]:
 
 
 def holders(s: Any) -> set[str]:
-    """Sessions that wait for their turn, hold blocks, and have nothing computed."""
-    if not s.k.sessions:
+    """Sessions that wait for their turn, hold blocks, and have nothing computed. Beside a KV
+    connector the rules say what becomes of them.
+    """
+    if s.k.connector:
         return set()
     waiting = (r for r in s.rank if s.rank[r] and s.stage[r] < RUNNING and not s.comp[r])
-    return {r for r in waiting if any(s.tlen[t] for t in s.k.tables(r))}
+    return {r for r in waiting if s.k.resumable(r) and any(s.tlen[t] for t in s.k.tables(r))}
 
 
 def check_hit(out: SchedulerOutput, held: set[str]) -> None:

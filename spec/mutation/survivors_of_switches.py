@@ -148,11 +148,6 @@ NO_BUDGET = Reason(
     "equivalent",
     "while all is paused a step has no budget (WAIT-6), without which nobody is admitted (WAIT-5)",
 )
-NEVER_MORE = Reason(
-    "equivalent",
-    "whoever still computes its prompt has at most the blocks of all its tokens, and of a step "
-    "with drafts: what it lacks is never less than nothing",
-)
 ASKED_BEFORE = Reason(
     "unobserved",
     "whether a chunk is refused is told by the world, which asks for that before it sends one; "
@@ -373,7 +368,6 @@ SWITCHES: dict[str, Reason] = {
     "later.is_open.conjunct-1": IN_TURN,
     "later.is_open.conjunct-5": NO_BUDGET,
     "later.still_lacks.boundary-2": NOUGHT,
-    "later.still_lacks.conjunct-2": NEVER_MORE,
     "rules.queues.requeue.constant-6": PLACES,
     "rules.deferred.take_back.weaken-2": PUT_OFF,
     "rules.deferred.take_back.condition-4": PUT_OFF,
