@@ -13,6 +13,7 @@ from traces import read, unsealed
 from nullblock.conformance.checker import check
 from nullblock.conformance.trace.records import Record, State
 
+FEW = 3
 OWNER = "what a step in flight owes to an earlier owner of request number"
 
 
@@ -28,18 +29,32 @@ def from_there(records: list[Any], at: int) -> bytes:
     return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
 
 
-@pytest.mark.parametrize("name", as_recorded())
+def with_states() -> list[str]:
+    """The recordings that may be begun with at several states. Others are of few steps."""
+    return [
+        name
+        for name, lines in as_recorded().items()
+        if sum(line["ev"] == "state" for line in lines) > FEW
+    ]
+
+
+@pytest.mark.parametrize("name", with_states())
 def test_every_state_is_one_to_begin_with(name: str) -> None:
     """Chunks, preempted requests, drafts, outputs in flight of requests that are gone: whatever
     the state tells, all that follows is explained, later states among it.
     """
     records = written_out(as_recorded()[name])
     places = [i for i, record in enumerate(records) if isinstance(record, State)]
-    assert len(places) > 3
+    assert len(places) > FEW
     for at in places:
         verdict = check(Path("trace"), stream=io.BytesIO(from_there(records, at)), deep=False)
         told = " ".join(verdict.missing)
         assert verdict.verdict == "CONFORMS" or told.startswith(OWNER), (at, verdict)
+
+
+def test_most_have_several_states() -> None:
+    """All but those of few steps."""
+    assert len(with_states()) >= 16
 
 
 def test_some_have_requests_that_are_gone_in_flight() -> None:
