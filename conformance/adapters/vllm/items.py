@@ -38,7 +38,7 @@ class ItemNumbers:
         """The items of each live request."""
 
     def add(self, request: Any) -> list[Fields]:
-        """A request arrives; what is told of its items."""
+        """A request arrives, or has more items than it had; what is told of all of them."""
         self._live[request.request_id] = [item.identifier for item in request.mm_features]
         return [self._told(item) for item in request.mm_features]
 
