@@ -88,19 +88,10 @@ def _run_queued(s: Any) -> set[str]:
 @contextmanager
 def minding_queued(s: Any) -> Iterator[None]:
     """Raises OutOfScope where one of those is preempted and may be passed over then, or stands
-    in the waiting queue twice. What is raised meanwhile comes first, unless it is a rule's refusal,
-    which may be its consequence.
+    in the waiting queue twice; what is raised meanwhile is raised instead.
     """
     queued = _run_queued(s)
-    try:
-        yield
-    except Disabled:
-        _check_queued(s, queued)
-        raise
-    _check_queued(s, queued)
-
-
-def _check_queued(s: Any, queued: set[str]) -> None:
+    yield
     for r in sorted(queued):
         if s.stage[r] == PREEMPTED and (not is_skipped(s, r) or _may_skip(s)):
             raise _refused(r, "is preempted while it is queued")
