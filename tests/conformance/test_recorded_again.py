@@ -22,7 +22,7 @@ def test_kept_recordings_come_out_the_same(
 ) -> None:
     """Those that tests read, and those that begin in the middle of a scenario."""
     scenarios, paths = kept / "scenarios.json", sorted(kept.glob("*.jsonl"))
-    assert sorted(json.loads(scenarios.read_text())) == [path.stem for path in paths]
+    assert json.loads(scenarios.read_text()).keys() == {path.stem for path in paths}
     record(oracle_python, scenarios, tmp_path, EVERY_THIRD)
     for path in paths:
         made = (tmp_path / path.name).read_text().splitlines()
