@@ -128,14 +128,20 @@ def in_large_blocks(oracle_python: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize(("more", "rule"), [(0, None), (7, None), (8, "RUN-16"), (20, "RUN-16")])
+@pytest.mark.parametrize(
+    ("threshold", "more", "rule"),
+    [(0, 0, None), (0, 7, None), (0, 8, "RUN-16"), (0, 20, "RUN-16")]
+    + [(4, 3, None), (4, 4, "RUN-16")],
+)
 def test_no_more_is_ahead_than_a_step_grants(
-    in_large_blocks: Lines, more: int, rule: str | None
+    in_large_blocks: Lines, threshold: int, more: int, rule: str | None
 ) -> None:
     """In vllm-0.22.1 what a step without a token has computed stays computed: fewer tokens than
-    its budget. With more the state cannot be.
+    its budget, or the threshold of long prefills. With more the state cannot be.
     """
     lines = copy.deepcopy(in_large_blocks)
+    lines[0].pop("config_sha256")
+    lines[0]["config"]["long_prefill_token_threshold"] = threshold
     (request,) = lines[1]["requests"]
     (step,) = lines[1]["in_flight"]
     if more:

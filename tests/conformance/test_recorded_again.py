@@ -6,13 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
+from altered import judge
+from bases import begun_later
 from record_again import BEGUN, EVERY_THIRD, KEPT, record
 
 from nullblock.conformance.checker import check
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import State
 
-AGAIN = "what a step in flight owes to an earlier owner of request number 0"
+NOT_KNOWN = {
+    "again": "what a step in flight owes to an earlier owner of request number 0",
+    "items-of-chunks": "the feature multimodal of a later chunk of request 0",
+}
 
 
 @pytest.mark.oracle
@@ -35,6 +40,15 @@ def test_what_began_in_the_middle_is_explained(path: Path) -> None:
     _, first, *_ = (located.record for located in TraceReader(path))
     assert isinstance(first, State)
     verdict = check(path)
-    again = path.stem == "again"
-    assert verdict.verdict == ("INCONCLUSIVE" if again else "CONFORMS"), verdict.first
-    assert verdict.missing == [AGAIN] * again
+    assert verdict.missing == ([NOT_KNOWN[path.stem]] if path.stem in NOT_KNOWN else [])
+    assert verdict.verdict == ("INCONCLUSIVE" if verdict.missing else "CONFORMS"), verdict.first
+
+
+def test_items_of_chunks_are_told_in_the_states_to_come() -> None:
+    """So that what follows the last one is judged: both sessions have them by then."""
+    path = BEGUN / "items-of-chunks.jsonl"
+    lines = begun_later(path, sum('"ev":"state"' in line for line in path.open()) - 1)
+    told = {request["id"]: request for request in lines[1]["requests"]}
+    assert [len(told[r]["items"]) for r in (0, 1)] == [3, 1]
+    assert all("multimodal" in told[r]["features"] for r in (0, 1))
+    assert judge(lines).verdict == "CONFORMS"
