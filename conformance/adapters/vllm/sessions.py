@@ -127,8 +127,7 @@ def adopt(observer: Observer, request: Any) -> None:
         if chunk is not None:
             observer.watch(chunk.sampling_params)
             _placed(observer, request.request_id, chunk)
-    if request.status.name != "RUNNING":
-        observer.talk.held[request.request_id] = held(observer, request.request_id)
+    observer.talk.held[request.request_id] = held(observer, request.request_id)
 
 
 def held(observer: Observer, id: str) -> int:
