@@ -29,8 +29,7 @@ class Feature(enum.StrEnum):
     sinks = "attention sinks"
     cross_attention = "cross-attention"
     groups = (
-        "KV cache groups beyond attention, sinks and Mamba layers, or an EAGLE-like method beside "
-        "other groups than full attention and one kind more, with blocks of one size"
+        "KV cache groups beyond attention, sinks and Mamba layers, or such that vLLM stumbles over"
     )
     priority = "the PRIORITY policy"
     prefix_caching = "prefix caching"

@@ -13,11 +13,11 @@ _NEEDS = {"sliding_window": "sliding_window", "chunked_local": "chunk", "sink": 
 """The key that a group of that type cannot do without."""
 CROSS = "cross_attention"
 KNOWN = ("full", "sink", "sliding_window", "chunked_local", "mamba", CROSS)
-FULL = ("full", "sink")
-"""Those in which a token sees all that is before it."""
 """The types of groups that may be beside each other: in which a token sees what is before it, the
 last of that, or a state that stands for it.
 """
+FULL = ("full", "sink")
+"""Those in which a token sees all that is before it."""
 _KINDS = {
     (False, False): "full_attention",
     (True, False): "sliding_window",
@@ -57,8 +57,8 @@ def are_alone(config: Config) -> bool:
 
 def are_hybrid(config: Config) -> bool:
     """Whether there are several groups, of attention or Mamba layers, with blocks of one size, and
-    no chunk ends within a block; beside an EAGLE-like method, full attention and one kind more.
-    Cross-attention is among them without prefix caching: vLLM raises at the first lookup.
+    no chunk ends within a block, nor has an EAGLE-like method. Cross-attention is among them
+    without prefix caching: vLLM raises at the first lookup.
     """
     return _are_known(config) and not _are_sized(config)
 
@@ -80,14 +80,14 @@ def _are_known(config: Config) -> bool:
         and any(group.type != CROSS for group in config.groups)
         and all(group.type in KNOWN for group in config.groups)
         and not _are_surprising(config)
-        and _agree_in_turn(config)
+        and not _are_marked_oddly(config)
     )
 
 
 def _are_surprising(config: Config) -> bool:
     """Whether a chunk ends within a block, or chunks come beside blocks of several sizes (vLLM
-    raises at the first lookup), or full attention of two kinds beside a third kind (vLLM 0.22.1
-    cuts the hits of the first only to what the kinds agree on).
+    raises at the first lookup), or full attention of two kinds beside a third kind, of full
+    attention or not (vLLM 0.22.1 cuts the hits of the first only to what the kinds agree on).
     """
     sizes = {block_size_of(group, config) for group in config.groups}
     chunked = [group for group in config.groups if group.type == "chunked_local"]
@@ -97,36 +97,26 @@ def _are_surprising(config: Config) -> bool:
         return False
     full = {_kind(group, config) for group in config.groups if group.type in FULL}
     kinds = {_kind(group, config) for group in config.groups}
-    return (len(sizes) > 1 and bool(chunked)) or (len(full) > 1 and len(kinds) > len(full))
+    return (len(sizes) > 1 and bool(chunked)) or (len(full) > 1 and len(kinds) > 2)
 
 
-def _marked(config: Config) -> frozenset[tuple[object, ...]]:
-    """The kinds of layers that drop their last hit: those with layers of an EAGLE-like method, or
-    all where none is said to have some.
+def marked(config: Config) -> list[Group]:
+    """Groups with layers of an EAGLE-like method, or all where none is said to have some: kinds
+    with one of these drop their last hit.
     """
-    marked = frozenset(_kind(group, config) for group in config.groups if group.eagle)
-    if marked or not (config.num_spec_tokens > 0 and config.spec_method == "eagle"):
-        return marked
-    return frozenset(_kind(group, config) for group in config.groups)
+    found = [group for group in config.groups if group.eagle]
+    drafts = config.num_spec_tokens > 0 and config.spec_method == "eagle"
+    return list(config.groups) if drafts and not found else found
 
 
-def _agree_in_turn(config: Config) -> bool:
-    """Whether, where some drop their last hit, all blocks are of one size, and there are but full
-    attention and one kind more, and chunks drop none: there vLLM raises. Without prefix caching
-    nobody hits anything.
+def _are_marked_oddly(config: Config) -> bool:
+    """Whether chunks have to drop their last hit (vLLM raises at the first lookup), or Mamba
+    layers are of two modes beside an EAGLE-like method, which makes them two kinds to a lookup.
     """
-    if not config.enable_prefix_caching:
-        return True
-    marked = _marked(config)
-    kinds = {_kind(group, config) for group in config.groups}
-    chunks = any(kind == "chunked_local" for kind, *_ in marked)
-    return (
-        not marked
-        or not _are_sized(config)
-        and len(kinds) == 2
-        and sum(kind in FULL for kind, *_ in kinds) == 1
-        and not chunks
-    )
+    found = marked(config)
+    modes = {group.mamba_cache_mode for group in config.groups if group.type == "mamba"}
+    chunks = any(group.type == "chunked_local" for group in found)
+    return config.enable_prefix_caching and (chunks or (bool(found) and len(modes) > 1))
 
 
 def are_other(config: Config) -> bool:
@@ -245,14 +235,32 @@ def num_sink_blocks(config: Config) -> int:
 
 
 def unruled_prompt(config: facts.Config, prompt_len: int) -> str | None:
-    """What no rule has of a prompt so long; None: nothing. An empty one where there are several
-    groups, and none is of full attention or, in vllm-0.32.0, full attention drops its last hit:
-    vLLM finds a hit of less than nothing, and computes a token that there is not.
+    """What no rule has of a prompt so long, where prefixes are cached; None: nothing. One that is
+    longer than max_model_len beside a window of which not every block is cached, that is in
+    vllm-0.32.0 one of one token, too: vLLM raises when it caches blocks beyond. An empty one
+    where there are several groups, and none is of full attention or, in vllm-0.32.0, full
+    attention drops its last hit: vLLM finds a hit of less than nothing, and computes a token that
+    there is not.
     """
-    if prompt_len or not config.enable_prefix_caching or len(config.groups) < 2:
+    if not config.enable_prefix_caching:
+        return None
+    semantics, long = config.semantics, prompt_len > config.max_model_len
+    narrow = any(group.sliding_window == 1 for group in config.groups)
+    if long and narrow and semantics.narrow_windows_uncached:
+        return "a prompt longer than max_model_len beside a window of one token"
+    if long and not semantics.reject_unservable and _leaves_blocks_out(config):
+        return "a prompt longer than max_model_len beside a window with blocks that are not cached"
+    if prompt_len or len(config.groups) < 2:
         return None
     if all(group.is_windowed for group in config.groups):
         return "an empty prompt in several groups, none of which is full attention"
-    if config.semantics.dropped_hits_reach_on and any(map(config.is_marked, config.groups)):
+    if semantics.dropped_hits_reach_on and any(map(config.is_marked, config.groups)):
         return "an empty prompt in several groups under an EAGLE-like method"
     return None
+
+
+def _leaves_blocks_out(config: facts.Config) -> bool:
+    """Whether of some window only the blocks before an end of a hit are cached (GROUP-19)."""
+    span = lcm(*map(config.size_of, config.groups))
+    seen = ((g.sliding_window, config.size_of(g)) for g in config.groups if g.sliding_window)
+    return any(size < span and -(-(window - 1) // size) < span // size for window, size in seen)

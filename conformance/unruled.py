@@ -5,10 +5,11 @@ from typing import Any
 
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.remote import awaits_load
+from nullblock.spec.waiting import is_skipped
 
 
 def moves_past_others(s: Any, r: Any, after: Any) -> bool:
-    """Whether r, who takes a chunk where it stands in the skipped queue, passes others there.
+    """Whether r, who takes a chunk where it stands in a queue, passes others there.
 
     vLLM changes the arrival of a request inside a heap, and leaves the heap as it is. While the
     order of those that stand there is the same, so is whatever a heap does.
@@ -18,9 +19,9 @@ def moves_past_others(s: Any, r: Any, after: Any) -> bool:
     """
     if not s.k.priority:
         return False
-    before = s.k.order(r)
-    others = (s.k.order(q) for q in s.skip if s.skip[q] and q != r)
-    return any((other < before) != (other < after) for other in others)
+    before, apart = s.k.order(r), is_skipped(s, r)
+    beside = (q for q in s.rank if q != r and is_skipped(s, q) == apart)
+    return any((other < before) != (other < after) for other in map(s.k.order, beside))
 
 
 def counts_on_lost(s: Any, blocks: Collection[int]) -> Any:

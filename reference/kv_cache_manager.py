@@ -283,10 +283,11 @@ class KVCacheManager:
         self.coordinator.free(request.request_id)
 
     def pop_blocks_for_free(self, request: Request) -> list[KVCacheBlock]:
-        """Take the request's table, which the caller gives back, last block first."""
-        (tables,) = self.coordinator.single_type_managers
-        tables.num_cached_block.pop(request.request_id, None)
-        return tables.req_to_blocks.pop(request.request_id, [])
+        """Take the request's tables, which the caller gives back, last block first."""
+        managers, request_id = self.coordinator.single_type_managers, request.request_id
+        for tables in managers:
+            tables.num_cached_block.pop(request_id, None)
+        return [b for tables in managers for b in tables.req_to_blocks.pop(request_id, [])]
 
     def withdraw(self, request: Request) -> None:
         """Uncache what this step would have filled for a request that is taken out of it.

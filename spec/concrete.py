@@ -67,6 +67,8 @@ class Env(Collections, Grouped, Prompts):
     NULL = 0
     ROOT: Any = ()
     concrete = True
+    silences = False
+    """Whether a step may return without a token that it owes."""
 
     def __init__(self, config: Config, checks: bool = False) -> None:
         Grouped.__init__(self, config)
@@ -318,6 +320,10 @@ class Env(Collections, Grouped, Prompts):
         """
         raise NotImplementedError
 
+    def says_nothing(self, s: State, r: Any) -> Any:
+        """Whether the entry that is settled, which owes r a token, returns without any."""
+        return False
+
     def proposed(self, s: State, r: Any) -> int:
         """How many drafts are proposed for r as soon as its tokens have come: none, where a
         subclass does not say otherwise.
@@ -337,6 +343,10 @@ class Env(Collections, Grouped, Prompts):
 
     def note_reclaimed(self, s: State, r: Any) -> None:
         """Called when r gives loaded blocks back."""
+
+    def letting_go(self, s: State, r: Any, i: int) -> int:
+        """What orders the items of which r lets go."""
+        return i
 
     def evicting(self, s: State, b: Any) -> int:
         """Place of b among the blocks that leave the prefix cache together, least first."""

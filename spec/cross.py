@@ -26,7 +26,7 @@ def attended(s: State, t: Value) -> Value:
     Scheduler.schedule, num_encoder_tokens.
     """
     enters = both(s.phase == WAIT_PHASE, s.planning == 2, s.planner == s.k.owner(t))
-    return ite(enters, s.pcost, 0)
+    return ite(enters, s.pcost - s.pload, 0)
 
 
 @clause("ENC-50")
@@ -52,4 +52,6 @@ def encodable_at_once(s: State, r: Value) -> Value:
 
 def is_told_to_forget(s: State) -> Value:
     """Whether every item of the step that was decided is noted for the step after it."""
-    return s.ngone >= s.ninput if s.k.encoder_decoder else True
+    if not s.k.encoder_decoder:
+        return True
+    return s.ngone >= (s.nask if s.k.loads_items else s.ninput)

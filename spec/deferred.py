@@ -8,7 +8,9 @@ is in `nullblock.spec.rules.deferred`.
 
 from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import ANEW, UPDATE
-from nullblock.spec.kernel import State, Value, both, ite
+from nullblock.spec.groups import in_all, in_table
+from nullblock.spec.hybrid import comes_next
+from nullblock.spec.kernel import State, Value, both, implies, ite
 
 
 def defers(s: State) -> Value:
@@ -31,6 +33,27 @@ def awaits_steps(s: State, r: Value) -> Value:
     if not defers(s):
         return False
     return both(s.lastin[r] > num_back(s), s.leaving != ANEW)
+
+
+def goes_next(s: State, t: Value) -> Value:
+    """Whether it is table t whose blocks go next: of several tables those of the first go first,
+    but what is put off goes as one, from behind.
+
+    Source: KVCacheCoordinator.free, pop_blocks_for_free.
+    """
+    if not s.k.several:
+        return True
+    r, group = s.k.owner(t), s.k.group(t)
+    if awaits_steps(s, r):
+        return s.k.forall("G", lambda g: implies(g > group, s.tlen[s.k.table(r, g)] == 0))
+    return comes_next(s, t, lambda u: s.tlen[u] == 0)
+
+
+def num_left(s: State, r: Value) -> Value:
+    """How many blocks r holds in all its tables."""
+    if not s.k.windowed:
+        return in_all(s, r, lambda t: s.tlen[t])
+    return in_all(s, r, lambda t: s.k.count("I", lambda i: in_table(s, t, i)))
 
 
 def is_due(s: State) -> Value:

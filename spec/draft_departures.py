@@ -89,6 +89,18 @@ DRAFT_DEFECTS: tuple[DraftDefect, ...] = (
         {"depth": 1, "resets": (True,)},
     ),
     DraftDefect(
+        "nothing-sampled",
+        "silence_starts_over",
+        "42722",
+        "UPD-19",
+        "a step returns without a request's token, which counts as in flight, and its drafts as "
+        "computed, for ever",
+        _config(4, async_scheduling=True),
+        (Template("a", (A, A), 3, silent_at=1),),
+        "resume-with-hit",
+        {"depth": 1},
+    ),
+    DraftDefect(
         "window-passes-with-drafts",
         "windows_await_verdicts",
         "47728, 47282",

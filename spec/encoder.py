@@ -64,19 +64,41 @@ def is_passed(s: State) -> Value:
     return s.k.item_end(s.planner, s.pitem) <= s.pfrom
 
 
+def stands_right(s: State) -> Value:
+    """Whether the item stands where one of an encoder-decoder model has to, once the request has
+    begun: there vLLM looks, and ends.
+    """
+    if not s.k.encoder_decoder:
+        return True
+    return either(neg(has_begun(s)), s.k.item_start(s.planner, s.pitem) == 0)
+
+
 def is_planned_already(s: State) -> Value:
     """Whether an earlier item of the plan is the same, and will be there for this one too."""
     if s.k.encoder_decoder:
         return False
     n = looked_at(s)
-    return neg(
+    computed = neg(
         s.k.forall("I", lambda i: s.k.item(s.planner, s.plan[i]) != n, span=lambda: (0, s.nplan))
     )
+    if not s.k.loads_items:
+        return computed
+    loaded = neg(
+        s.k.forall("I", lambda i: s.k.item(s.planner, s.loads[i]) != n, span=lambda: (0, s.nload))
+    )
+    return either(computed, loaded)
 
 
 def is_kept(s: State) -> Value:
     """Whether the item's embeddings are in the cache, or will be before they are needed."""
-    return s.kept[looked_at(s)] != 0
+    return is_in_cache(s, looked_at(s))
+
+
+def is_in_cache(s: State, n: Value) -> Value:
+    """Whether somebody refers to item n, or it may be evicted: of one hash with two sizes it may
+    be in the cache without embeddings.
+    """
+    return either(s.unused[n] != 0, s.k.card(s.users[n]) > 0)
 
 
 def is_at_hand(s: State) -> Value:
@@ -98,14 +120,36 @@ def is_found(s: State) -> Value:
     return both(is_kept(s), neg(must_be_whole(s)))
 
 
+@clause("ENC-18")
+def to_compute(s: State) -> Value:
+    """What is loaded takes none of the embeddings that a step may compute; but an item that the
+    step could not compute as well is not loaded either.
+
+    Source: Scheduler._try_schedule_encoder_inputs: can_allocate comes before has_cache_item.
+    """
+    return s.pcost - s.pload if s.k.loads_items else s.pcost
+
+
+def is_loaded(s: State) -> Value:
+    """Whether an encoder connector has the item."""
+    return s.k.has_item(looked_at(s)) if s.k.loads_items else False
+
+
 def has_no_budget(s: State) -> Value:
     """Whether the step may not compute so many more embeddings."""
-    return size(s, s.planner, s.pitem) > s.pbudget - s.pcost
+    return size(s, s.planner, s.pitem) > s.pbudget - to_compute(s)
 
 
 def has_no_room(s: State) -> Value:
     """Whether others refer to too many embeddings for the item to be kept as well."""
     return size(s, s.planner, s.pitem) + s.pcost > s.efree
+
+
+def has_room(s: State, embeds: Value) -> Value:
+    """Whether so many embeddings fit beside those that somebody refers to. Where a hash comes with
+    two sizes vllm-0.22.1 counts wrong, and ends here.
+    """
+    return both(embeds <= s.eroom, embeds <= s.efree)
 
 
 def would_be_cut(s: State) -> Value:
@@ -139,8 +183,6 @@ def is_unneeded(s: State) -> Value:
     It is looked for after room was made for the item. Source:
     Scheduler._try_schedule_encoder_inputs, PlaceholderRange.get_embeds_indices_in_range.
     """
-    if s.k.encoder_decoder:
-        return False
     r, i = s.planner, s.pitem
     beyond = shift(s) if s.k.sem.items_behind_counted else 0
     return embeds_between(s, r, i, s.pfrom, s.pfrom + s.ptokens + beyond) == 0
@@ -151,7 +193,7 @@ def embeds_between(s: State, r: Value, i: Value, low: Value, high: Value) -> Val
     start, end = s.k.item_start(r, i), s.k.item_end(r, i)
     first = ite(start < low, low, start)
     last = ite(high < end, high, end)
-    return ite(first < last, s.k.embedded(r, last) - s.k.embedded(r, first), 0)
+    return ite(first < last, s.k.embedded(r, i, last) - s.k.embedded(r, i, first), 0)
 
 
 @clause("ENC-4")
@@ -186,7 +228,8 @@ def is_planned(s: State, r: Value) -> Value:
 
 def is_taken(s: State, r: Value) -> Value:
     """Whether every input that is planned for r has its room."""
-    return both(is_planned(s, r), s.ntaken == s.nplan, neg(has_repeated(s, r)))
+    loaded = s.nloaded == s.nload if s.k.loads_items else True
+    return both(is_planned(s, r), s.ntaken == s.nplan, loaded, neg(has_repeated(s, r)))
 
 
 def granted(s: State, r: Value, n: Value) -> Value:
@@ -217,7 +260,7 @@ def refers_to_any(s: State, r: Value) -> Value:
 
 def first_referred(s: State, r: Value) -> Value:
     """The first of r's items to whose embeddings it refers."""
-    return s.k.first("I", lambda i: refers(s, r, i), lambda i: i, by="items")
+    return s.k.first("I", lambda i: refers(s, r, i), lambda i: s.k.letting_go(s, r, i), by="items")
 
 
 def has_passed(s: State, r: Value, i: Value) -> Value:
@@ -244,7 +287,9 @@ def has_let_go(s: State, r: Value) -> Value:
 
 def first_passed(s: State, r: Value) -> Value:
     """The first such item."""
-    return s.k.first("I", lambda i: has_passed(s, r, i), lambda i: i, by="items")
+    return s.k.first(
+        "I", lambda i: has_passed(s, r, i), lambda i: s.k.letting_go(s, r, i), by="items"
+    )
 
 
 @clause("ENC-41")

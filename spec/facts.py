@@ -2,7 +2,7 @@
 of a configuration.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nullblock.spec.catalogue import clause
@@ -237,12 +237,13 @@ class Config:
         marked = [g for g in self.groups if g.eagle]
         if not marked:
             return self.use_eagle
-        return any(_layers(g) == _layers(group) for g in marked)
+        return any(self.kind_of(g) == self.kind_of(group) for g in marked)
 
-
-def _layers(group: Group) -> tuple[int, ...]:
-    """The kind of a group's layers: groups of one kind are looked up together."""
-    return group.sliding_window, group.attention_chunk_size, int(group.mamba), group.sink_len
+    def kind_of(self, group: Group) -> Group:
+        """The kind of a group's layers: groups of one kind are looked up together, and have blocks
+        of one size.
+        """
+        return replace(group, eagle=False, block_size=self.size_of(group))
 
 
 def blocks_held(seen: int, computed: int, block_size: int) -> int:

@@ -38,12 +38,16 @@ POOL_GHOST = {
     "evicted": "I",  # 1: evict_blocks has removed hashes from the middle of chains
 }
 LOOKUP = {
-    "looking": "I",  # 0 no lookup, 1 scanning, 2 scan over
+    "looking": "I",  # 0 no lookup, 3 kinds of layers are asked in turn, 1 scanning, 2 scan over
     "lr": "R",
     "hit": "I>B",
     "nhit": "I",
     "span": "I",  # tokens that the hits of every group cover, where there are several groups
-    "overshot": "I",  # blocks of it that full attention lacks
+    # Only with an EAGLE-like method these are not 0, see in_turn.py.
+    "tried": "I",  # tokens with which the round began
+    "kind": "I",  # the kind of layers that is asked next
+    "calm": "I",  # kinds asked since one that drops no hit shortened the length: so many at most
+    "reach": "I>I",  # tokens of a hit, as each kind has said last
     "holds_some": "I",  # 1: whoever is looked up holds blocks already; beside loads alone
     "na": "I",  # hits already adopted
     "nevict": "I",  # pending hits that stand in the free queue
@@ -67,6 +71,12 @@ QUEUES = {
 WAITS = {
     "skip": "R>I",  # place in the skipped queue, least first; 0: not in it
     "sback": "I",  # the next place at its back
+    # Only vllm-0.22.1 has these five, see SESS-7.
+    "again": "RI>I",  # further places there of a session that stands there more than once
+    "againfrom": "R>I",  # the first of those that it still has
+    "againto": "R>I",  # one after the last
+    "also": "R>I",  # 1: who stands there stands in the waiting queue as well
+    "extra": "I",  # sessions counted once more as waiting for a chunk than there are
     "passed": "{R}",  # passed over in this step
     "nline": "I",  # of those that wait, how many have not been
     "lineset": "{R}",  # ghost: those
@@ -158,6 +168,10 @@ ENCODER = {
     "newly": "I>I",  # which of them computes an item, by its number, from 1; 0: none
     "gone": "I>I",  # numbers of the items evicted in the open step, in order
     "ngone": "I",
+    # Only beside an encoder connector:
+    "asks": "I>I",  # what it is told of: places of items that took room in the open step, from 1
+    "asksof": "I>R",  # whose those are
+    "nask": "I",
 }
 PLAN = {
     "planning": "I",  # 0 nobody's encoder inputs are planned, 1 they are being, 2 they are
@@ -168,7 +182,11 @@ PLAN = {
     "plan": "I>I",  # places of the items that the step is to compute
     "nplan": "I",
     "ntaken": "I",  # of those, how many have their room
-    "pcost": "I",  # embeddings of those
+    "pcost": "I",  # embeddings of those, and of those that are loaded
+    "loads": "I>I",  # places of the items that an encoder connector is to load
+    "nload": "I",
+    "nloaded": "I",  # of those, how many have their room
+    "pload": "I",  # embeddings of those that are loaded
     "pbudget": "I",  # `ebudget` when the plan was begun
 }
 ENCODER_GHOST = {

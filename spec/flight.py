@@ -34,6 +34,11 @@ def owes_token(s: State, i: Value) -> Value:
     return both(concerns(s, i), s.due[i] == TOKEN)
 
 
+def is_silent(s: State, r: Value) -> Value:
+    """Whether the step returns without the token that the entry at hand owes r."""
+    return s.k.says_nothing(s, r) if s.k.silences else False
+
+
 @clause("UPD-17")
 def counts_outputs(s: State) -> Value:
     """The tokens in flight of a request are counted, so that none is computed and sampled twice.

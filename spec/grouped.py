@@ -12,13 +12,17 @@ Table = Any
 class OneGroup:
     """One group: a table is its request."""
 
-    several = spans = False
-    mamba = aligns = sinks = outruns = crosses = False
+    several = spans = in_turn = False
+    mamba = aligns = sinks = crosses = False
     """Mamba layers are searched, not proved."""
     split = 0
 
     def tables(self, r: Any) -> tuple[Table, ...]:
         """The tables of a request, in the order of the groups."""
+        return (r,)
+
+    def tables_from_behind(self, r: Any) -> tuple[Table, ...]:
+        """The same, the last one first."""
         return (r,)
 
     def table(self, r: Any, g: int) -> Table:
@@ -60,15 +64,23 @@ class Grouped:
         self.holds = [config.most_held(g) if g.is_windowed else n for g, n in pairs]
         self.sizes, self.span_unit = config.sizes, lcm(*config.sizes)
         self.dropped = [config.drops(g) for g in self.groups]
-        drops = [(g.is_windowed, n) for g, n in zip(self.groups, self.dropped, strict=True)]
-        self.drops_whole = max((n for part, n in drops if not part), default=0)
-        self.drops_part = max((n for part, n in drops if part), default=0)
-        self.drops_any = self.several and any(map(config.is_marked, self.groups))
-        self.outruns = any(g.mamba and config.is_marked(g) for g in self.groups)
+        self.marked = [int(config.is_marked(g)) for g in self.groups]
+        self.in_turn = self.several and any(self.marked)
+        """Whether a lookup asks one kind of layers after the other."""
+        of_groups = [config.kind_of(g) for g in self.groups]
+        kinds = list(dict.fromkeys(sorted(of_groups, key=lambda kind: kind.is_windowed)))
+        self.of_kind = [kinds.index(kind) for kind in of_groups]
+        self.leads = [of_groups.index(kind) for kind in kinds]
+        self.last_kind = len(kinds) - 1
+        self.asks_once = len(kinds) == 2 and not kinds[0].is_windowed
 
     def tables(self, r: Any) -> tuple[Table, ...]:
         """The tables of a request, in the order of the groups."""
         return tuple((r, g) for g in range(len(self.groups))) if self.several else (r,)
+
+    def tables_from_behind(self, r: Any) -> tuple[Table, ...]:
+        """The same, the last one first."""
+        return self.tables(r)[::-1]
 
     def table(self, r: Any, g: int) -> Table:
         """The table that a request has of a group."""
@@ -130,3 +142,15 @@ class Grouped:
     def drops_of(self, t: Table) -> int:
         """How many hits of such a table a lookup drops: one, or none."""
         return self.dropped[self.group(t)]
+
+    def marked_of(self, t: Table) -> int:
+        """Whether it is of a kind with layers of an EAGLE-like method: 1, or 0."""
+        return self.marked[self.group(t)]
+
+    def kind_of(self, t: Table) -> int:
+        """The number of the kind of its layers, in the order in which kinds are looked up."""
+        return self.of_kind[self.group(t)]
+
+    def lead(self, kind: int) -> int:
+        """The first group of a kind."""
+        return self.leads[kind]

@@ -8,6 +8,8 @@ says; whoever cares for full attention need not read on. Of several groups, for 
 `nullblock.spec.hybrid` is there, each table has layers of its own kind.
 """
 
+from collections.abc import Callable
+
 from nullblock.spec.aligned import goes_back, is_aligned
 from nullblock.spec.catalogue import clause
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
@@ -69,6 +71,11 @@ def in_table(s: State, t: Value, i: Value) -> Value:
     return both(inside, neg(is_null(s, t, i))) if s.k.windowed else inside
 
 
+def in_all(s: State, r: Value, of: Callable[[Value], Value]) -> Value:
+    """The sum of something of each table of r."""
+    return s.k.sum_over("G", lambda g: of(s.k.table(r, g))) if s.k.several else of(r)
+
+
 def is_pending(s: State, i: Value) -> Value:
     """Whether place i of the lookup is a block that is still to be adopted."""
     inside = both(s.na <= i, i < s.nhit)
@@ -86,18 +93,28 @@ def is_cached_block(s: State, t: Value, i: Value) -> Value:
     return s.k.exists("B", lambda b: s.hsh[b] == h, by=("hsh", h))
 
 
-def ends_run(s: State, t: Value, n: Value) -> Value:
+def ends_run(s: State, t: Value, n: Value, drops: Value) -> Value:
     """Whether the blocks that are seen before block n of table t are cached, and one at least;
-    with an EAGLE-like method one more, which is dropped.
+    where the last is dropped one more.
     """
-    seen = window(s, t)
-    run = blocks_of(s, t, seen - 1) + s.k.drops_of(t)
+    run = blocks_of(s, t, window(s, t) - 1) + drops
     least_run = ite(run > 1, run, 1)
 
     def span() -> tuple[Value, Value]:
         return ite(least_run < n, n - least_run, 0), n
 
     return s.k.forall("I", lambda i: is_cached_block(s, t, i), span=span)
+
+
+def accepts(s: State, t: Value, tokens: Value, drops: Value) -> Value:
+    """Whether the blocks are cached that the token after so many hit ones sees in the layers of
+    t, and so many more as are dropped.
+    """
+    n = full_of(s, t, tokens) + drops
+    if s.k.window_of(t) > 0:
+        return ends_run(s, t, n, drops)
+    seen = passed(s, t, tokens)
+    return s.k.forall("I", lambda i: is_cached_block(s, t, i), span=lambda: (seen, n))
 
 
 @clause("GROUP-2")
@@ -118,7 +135,7 @@ def longest_run(s: State, r: Value) -> Value:
     """How many blocks a lookup hits with a window, those before it included."""
     run = s.k.first(
         "I",
-        lambda n: both(0 <= n, n <= s.k.full(s.ntok[r] - 1), ends_run(s, r, n)),
+        lambda n: both(0 <= n, n <= s.k.full(s.ntok[r] - 1), ends_run(s, r, n, s.k.drops_of(r))),
         lambda n: -n,
         by="window",
     )

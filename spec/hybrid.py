@@ -13,21 +13,19 @@ from nullblock.spec.aligned import is_aligned, lacking_states
 from nullblock.spec.catalogue import clause
 from nullblock.spec.cross import is_cross
 from nullblock.spec.groups import (
-    ends_run,
+    accepts,
     held_alone,
     hits_alone,
-    is_cached_block,
     is_pending,
     missing,
     most_held,
     passed,
     passes_over,
-    sees_part,
 )
-from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
+from nullblock.spec.in_turn import hit_by, hits_nothing
+from nullblock.spec.kernel import State, Value, both, either, implies, ite, least
 from nullblock.spec.mamba import is_made_now
-from nullblock.spec.remote import was_loaded
-from nullblock.spec.sessions import chain, continues
+from nullblock.spec.sessions import chain
 from nullblock.spec.sizes import blocks_of, cached_of, full_of, hit_tokens, needed
 
 
@@ -74,103 +72,27 @@ def comes_next(s: State, t: Value, done: Callable[[Value], Value]) -> Value:
     )
 
 
-def accepts(s: State, t: Value, tokens: Value) -> Value:
-    """Whether the blocks are cached that the token after so many hit ones sees in the layers of
-    t.
-    """
-    n = full_of(s, t, tokens)
-    if s.k.window_of(t) > 0:
-        return ends_run(s, t, n)
-    seen = passed(s, t, tokens)
-    return s.k.forall("I", lambda i: is_cached_block(s, t, i), span=lambda: (seen, n))
-
-
 @clause("GROUP-14")
 def agreed(s: State, r: Value) -> Value:
     """A prefix hit of several groups is the longest that each of them accepts, a multiple of the
     sizes of all their blocks.
 
     Source: HybridKVCacheCoordinator.find_longest_cache_hit, which finds it as a fixed point: one
-    kind of layers after the other shortens what the others have left, until none does.
+    kind of layers after the other shortens what the others have left, until none does. With an
+    EAGLE-like method what it finds is another thing (GROUP-60).
     """
-    if either(neg(s.k.caching), s.k.skip_read(r), continues(s, r), was_loaded(s, r)):
+    if hits_nothing(s, r):
         return 0
     if not s.k.several:
         return s.k.tokens(hits_alone(s, r))
-    if s.k.drops_any:
-        return agreed_in_turn(s, r)
     last, unit = (s.ntok[r] - 1) // s.k.span_unit, s.k.span_unit
     n = s.k.first(
         "I",
-        lambda n: both(n <= last, of_all(s, r, lambda t: accepts(s, t, n * unit))),
+        lambda n: both(n <= last, of_all(s, r, lambda t: accepts(s, t, n * unit, 0))),
         lambda n: -n,
         by="hit",
     )
     return n * unit
-
-
-def accepted(s: State, r: Value, part: Value, n: Value) -> Value:
-    """Whether n hit blocks are accepted by all layers that see a part, or by all others."""
-    tokens = n * s.k.span_unit
-    return of_all(s, r, lambda t: either(sees_part(s, t) != part, accepts(s, t, tokens)))
-
-
-@clause("GROUP-21")
-def agreed_in_turn(s: State, r: Value) -> Value:
-    """With groups of an EAGLE-like method full attention says first how far a hit reaches, then
-    the one other kind within that; a kind that drops its last hit looks one block further.
-
-    Source: HybridKVCacheCoordinator.find_longest_cache_hit: with these two kinds it goes round
-    once. A second round would ask the other kind again for a block that it does not need. In
-    vllm-0.32.0 what is looked at further may be the block of the last token, since it is dropped.
-    """
-    last = (s.ntok[r] - 1) // s.k.span_unit
-    most = ite(s.k.drops_part > 0, looked_at(s, r), last)
-    most = least(reach_of_full(s, r) + s.k.drops_part + beyond(s), most)
-    part = s.k.first(
-        "I",
-        lambda n: both(n <= most, accepted(s, r, True, n)),
-        lambda n: -n,
-        by="part",
-    )
-    return ite(part > s.k.drops_part, part - s.k.drops_part, 0) * s.k.span_unit
-
-
-def looked_at(s: State, r: Value) -> Value:
-    """How many blocks a kind may look at that drops its last hit."""
-    left = 0 if s.k.sem.dropped_hits_reach_on else 1
-    return (s.ntok[r] - left) // s.k.span_unit
-
-
-def reach_of_full(s: State, r: Value) -> Value:
-    """How many blocks full attention says there."""
-    last = (s.ntok[r] - 1) // s.k.span_unit
-    end = ite(s.k.drops_whole > 0, looked_at(s, r), last)
-    whole = s.k.first(
-        "I",
-        lambda n: both(n <= end, accepted(s, r, False, n)),
-        lambda n: -n,
-        by="whole",
-    )
-    return ite(whole > s.k.drops_whole, whole - s.k.drops_whole, 0)
-
-
-@clause("GROUP-36")
-def beyond(s: State) -> Value:
-    """Mamba layers, which drop no hit, look no further than full attention reaches.
-
-    Source: MambaManager.find_longest_cache_hit. In vllm-0.22.1 they look one block further under
-    an EAGLE-like method, and what they find there is taken for a hit of all (upstream 43559).
-    """
-    return 1 if s.k.outruns and not s.k.sem.states_stay_within else 0
-
-
-def overshoot(s: State, r: Value) -> Value:
-    """Blocks of the hit of r that full attention lacks: none, but there."""
-    if beyond(s) == 0 or s.span == 0:
-        return 0
-    n = s.span // s.k.span_unit - reach_of_full(s, r)
-    return ite(n > 0, n, 0)
 
 
 @clause("REMOTE-50")
@@ -190,8 +112,8 @@ def next_token(s: State) -> Value:
 
 def hits_of(s: State, t: Value) -> Value:
     """How many blocks of table t the lookup hits, nulls included."""
-    hits = full_of(s, t, s.span) - ite(sees_part(s, t), 0, s.overshot)
-    if not s.k.connector:
+    hits = full_of(s, t, hit_by(s, t))
+    if not (s.k.connector or s.k.in_turn):
         return hits
     nulls = nulls_before_load(s, t)
     return ite(nulls > hits, nulls, hits)
@@ -268,7 +190,8 @@ def is_passed_over(s: State, r: Value) -> Value:
         return False
     t = hit_table(s, r, s.nhit)
     nulls = nulls_before_load(s, t) if s.k.connector else passed(s, t, next_token(s))
-    return hit_place(s, r, s.nhit) < nulls
+    own = passed(s, t, hit_by(s, t)) if s.k.in_turn else 0
+    return hit_place(s, r, s.nhit) < ite(own > nulls, own, nulls)
 
 
 def is_before_load(s: State, r: Value) -> Value:

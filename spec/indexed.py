@@ -33,6 +33,17 @@ class Stamps(OrderedDict[Any, int]):
                 self.move_to_end(k, last=False)
 
 
+class Places(Stamps):
+    """Stamps of which a new one may lie among the others."""
+
+    def __setitem__(self, key: Any, value: int) -> None:
+        self.pop(key, 0)
+        behind = list(takewhile(lambda k: self[k] > value, reversed(self))) if value > 0 else []
+        super().__setitem__(key, value)
+        for k in reversed(behind):
+            self.move_to_end(k)
+
+
 _PUT = OrderedDict.__setitem__
 """Past the check above."""
 
@@ -130,8 +141,10 @@ class IndexedEnv(Env):
 
     def blank(self, field: str) -> Any:
         match field:
-            case "stamp" | "rank" | "skip" | "unused":
+            case "stamp" | "rank" | "unused":
                 return Stamps()
+            case "skip":
+                return Places()
             case "hsh":
                 return Hashes()
             case "tlen":
@@ -235,8 +248,11 @@ class IndexedEnv(Env):
         if by == "outlived":
             held = (takewhile(test, count(i)) for i in self._first_held())
             return max(chain.from_iterable(held), default=None)
-        if by in ("hit", "whole", "part", "window"):
+        if by in ("hit", "window"):
             return self._longest(test, by)
+        if by == "said":
+            most = s.ntok[s.lr] // self.span_unit
+            return next(filter(test, range(most, -1, -1)), None)
         if by == "items":
             return min(filter(test, self._item_places()), key=key, default=None)
         if by is not None and by[0] == "hsh":
@@ -288,8 +304,7 @@ class IndexedEnv(Env):
         about = (by, s.lr, s.ntok[s.lr], s.hsh.changes)
         if self._about != about:
             unit = self.span_unit if by == "hit" else self.block_size
-            # Of kinds that drop a hit the block of the last token may be looked at.
-            most = (s.ntok[s.lr] - (by in ("hit", "window"))) // unit
+            most = (s.ntok[s.lr] - 1) // unit
             self._about = about
             self._found = next(filter(test, range(most, -1, -1)), None)
         return self._found

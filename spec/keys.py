@@ -43,6 +43,32 @@ def items_in(items: Iterable[Item], start: int, end: int) -> tuple[ItemKey, ...]
     return tuple((i.number, i.start - start) for i in items if i.start < end and start < i.end)
 
 
+@clause("HASH-24")
+def items_from(
+    items: Sequence[Item], start: int, end: int, first: int
+) -> tuple[tuple[ItemKey, ...], int]:
+    """In vllm-0.22.1 the items in a block are looked for from the place on where the block before
+    left off; in a block that an output completes, and in the first that a chunk of a session does,
+    from the last item on.
+
+    Source: get_request_block_hasher, _gen_mm_extra_hash_keys. `first` is that place; returns what
+    is found, and the place for the block behind. Items that overlap, or are not in order, may be
+    missed, and so may those before the last one where the prompt ends: two blocks with other items
+    then have one hash. Nowhere else is an item missed (HASH-1).
+    """
+    found: list[ItemKey] = []
+    if not items or items[-1].end <= start:
+        return (), first
+    while first < len(items) and items[first].start < end:
+        item = items[first]
+        if item.end > start:
+            found.append((item.number, item.start - start))
+        if item.end > end:
+            break
+        first += 1
+    return tuple(found), first
+
+
 @clause("HASH-23")
 def embeds_in(embeds: Sequence[bytes], start: int, end: int) -> tuple[bytes, ...]:
     """Where the prompt is embeddings, a block is identified by those in it as well, behind all

@@ -8,7 +8,9 @@ in `nullblock.spec.rules.later`.
 from nullblock.spec import remote
 from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import INPUT, PAUSED_ALL, PAUSED_NEW, UNPAUSED, WAIT_PHASE
+from nullblock.spec.groups import cap, in_all
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
+from nullblock.spec.sizes import blocks_of
 
 
 @clause("WAIT-30")
@@ -149,7 +151,8 @@ def padding(s: State, r: Value, done: Value) -> Value:
         return 0
     alike = either(s.mates == 1, both(s.mates == 0, done > 0))
     has_room = done + 2 + s.k.num_spec <= s.k.max_len
-    return ite(both(s.ntok[r] - done == 1, alike, has_room), s.k.num_spec, 0)
+    computes = neg(remote.loads_later(s, r))
+    return ite(both(s.ntok[r] - done == 1, alike, has_room, computes), s.k.num_spec, 0)
 
 
 def may_pad(s: State, r: Value, done: Value) -> Value:
@@ -191,9 +194,18 @@ def still_lacks(s: State, r: Value) -> Value:
     Source: Scheduler._request_remaining_blocks.
     """
     whole = least(s.ntok[r], s.k.max_len)
-    drafts = 1 + s.k.num_spec + s.k.lookahead if s.k.num_spec > 0 else 0
-    n = s.k.blocks(whole + drafts) - s.tlen[r]
-    return ite(both(s.filling[r] != 0, n > 0), n, 0)
+    tokens = whole + _step_with_drafts(s)
+
+    def lacking(t: Value) -> Value:
+        n = blocks_of(s, t, tokens)
+        n = (least(n, cap(s, t)) if s.k.windowed else n) - s.tlen[t]
+        return ite(n > 0, n, 0)
+
+    return ite(s.filling[r] != 0, in_all(s, r, lacking), 0)
+
+
+def _step_with_drafts(s: State) -> Value:
+    return 1 + s.k.num_spec + s.k.lookahead if s.k.num_spec > 0 else 0
 
 
 @clause("REMOTE-40")
@@ -207,6 +219,6 @@ def set_aside(s: State, r: Value) -> Value:
         return 0
     if not s.k.connector:
         return 0
-    drafts = s.k.blocks(1 + s.k.num_spec + s.k.lookahead) if s.k.num_spec > 0 else 0
+    drafts = in_all(s, r, lambda t: blocks_of(s, t, _step_with_drafts(s)))
     others = s.k.sum_over("R", lambda q: still_lacks(s, q))
     return ite(remote.loads_later(s, r), others + drafts, 0)

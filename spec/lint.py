@@ -52,6 +52,7 @@ MACHINE = (
     "machine/cross.py",
     "machine/loaded.py",
     "machine/reclaim.py",
+    "machine/silence.py",
 )
 RULES = (
     *("rules/pool.py", "rules/lookup.py", "rules/queues.py", "rules/steps.py", "rules/later.py"),
@@ -61,7 +62,7 @@ RULES = (
     "rules/cross.py",
     "rules/loaded.py",
     "rules/deferred.py",
-    "rules/reclaim.py",
+    *("rules/reclaim.py", "rules/silence.py", "rules/in_turn.py"),
 )
 PARTS = (
     "rules/queues.py",
@@ -76,11 +77,12 @@ PARTS = (
     "rules/loads.py",
     "rules/mamba.py",
     "rules/aligned.py",
-    "rules/cross.py",
+    *("rules/cross.py", "rules/in_turn.py"),
 )
 READINGS = (
     *("state.py", "flight.py", "later.py", "drafts.py", "waiting.py"),
-    *("groups.py", "hybrid.py", "encoder.py", "planning.py", "sessions.py", "turns.py"),
+    *("groups.py", "hybrid.py", "in_turn.py"),
+    *("encoder.py", "planning.py", "sessions.py", "turns.py"),
     *("pooling.py", "remote.py", "loaded.py", "sizes.py", "slots.py", "mamba.py", "aligned.py"),
     "cross.py",
     "deferred.py",
@@ -167,7 +169,7 @@ def _loop(definition: ast.FunctionDef, n: ast.For, names: Names) -> Iterator[str
         ):
             yield f"{n.lineno}: a loop over {n.iter.id} does more than fire rules"
         return
-    if not ast.unparse(n.iter).startswith(("loop(s,", "s.k.tables(")):
+    if not ast.unparse(n.iter).startswith(("loop(s,", "s.k.tables(", "s.k.tables_from_behind(")):
         yield f"{n.lineno}: a loop without loop()"
     local = _names(ast.Module(n.body, []), ast.Store)
     later = {

@@ -18,6 +18,11 @@ def loaded_to(s: State, t: Value) -> Value:
     return blocks_of(s, t, s.loadto[s.k.owner(t)])
 
 
+def was_loaded_whole(s: State, r: Value) -> Value:
+    """Whether r may hold blocks and have nothing computed: all its tokens, one, were loaded."""
+    return both(s.comp[r] == 0, s.ntok[r] == 1) if s.k.connector else False
+
+
 def is_written_to(s: State, t: Value, b: Value) -> Value:
     """Whether a load writes to block b of table t: one over several steps, or one within the step
     whose output comes next.
@@ -69,9 +74,21 @@ def lacks_to_load(s: State, t: Value) -> Value:
     return both(adopted, before, s.tlen[t] < to_load(s, t))
 
 
+def left_behind(s: State, t: Value) -> Value:
+    """The leading blocks of table t of a request that ends that no token would see.
+
+    Source: Scheduler._connector_finished. vllm-0.32.0 counts nothing that is in flight.
+    """
+    r = s.k.owner(t)
+    if s.k.sem.windows_await_outputs:
+        settled = s.comp[r] - s.aloft[r]
+        return passed(s, t, ite(settled > 0, settled, 0))
+    return passed(s, t, s.comp[r])
+
+
 def is_left_behind(s: State, t: Value, i: Value) -> Value:
     """Whether table t of a request that ends holds a block at place i that no token would see."""
-    return both(in_table(s, t, i), i < passed(s, t, s.comp[s.k.owner(t)]))
+    return both(in_table(s, t, i), i < left_behind(s, t))
 
 
 def holds_left_behind(s: State, t: Value) -> Value:

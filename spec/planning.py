@@ -2,11 +2,10 @@
 inputs that ask what the core is about to do.
 """
 
-from nullblock.spec.encoder import gets_nothing
 from nullblock.spec.fields import IDLE, RUN_PHASE, UPDATE, WAIT_PHASE
 from nullblock.spec.flight import concerns
 from nullblock.spec.kernel import State, Value, both, either, neg
-from nullblock.spec.state import fits, fits_whole, is_waiting, may_chunk, turn
+from nullblock.spec.state import fits, fits_whole, has_no_tokens, is_waiting, may_chunk, turn
 
 
 def runs_next(s: State, r: Value) -> Value:
@@ -26,7 +25,7 @@ def is_turned_away(s: State, r: Value) -> Value:
         s.looking == 2,
         r == s.lr,
         s.na == 0,
-        both(s.planning == 2, neg(gets_nothing(s, r))),
+        both(s.planning == 2, neg(has_no_tokens(s, r))),
         either(both(s.asked == 0, neg(fits_whole(s, r))), both(turn(s, r), neg(fits(s, r)))),
     )
 

@@ -160,6 +160,8 @@ class Semantics:
     """REMOTE-46: where nobody runs who could be preempted, whoever waits with loaded blocks gives
     them back; if False, it keeps them, and nobody goes on who lacks them.
     """
+    silence_starts_over: bool = True
+    """UPD-60: whoever a step brings no token starts over; if False, all of it stays counted."""
     min_tokens_hold_stops: bool = True
     """UPD-4: below `min_tokens` neither eos nor a stop id stops a request; if False, that is left
     to the sampler.
@@ -213,7 +215,7 @@ class Semantics:
     is known by the last whole one of the prompt too.
     """
     dropped_hits_reach_on: bool = False
-    """GROUP-21: a hit that is dropped may be the block of the last token; if False, it ends before
+    """GROUP-63: a hit that is dropped may be the block of the last token; if False, it ends before
     that token like any other.
     """
     lone_prefill_uncut: bool = False
@@ -309,6 +311,7 @@ VLLM_0_22_1 = Semantics(
     hits_precede_loads=False,
     transfers_end_apart=False,
     loaded_blocks_come_back=False,
+    silence_starts_over=False,
 )
 VLLM_0_32_0 = Semantics(
     reject_unservable=False,
@@ -337,6 +340,7 @@ VLLM_0_32_0 = Semantics(
     last_token_sees_back=False,
     transfers_end_apart=False,
     loaded_blocks_come_back=False,
+    silence_starts_over=False,
     min_tokens_hold_stops=False,
     tells_common_prefix=False,
     loads_leave_room=True,

@@ -15,6 +15,8 @@ class Prompts:
     """Looks at the facts about the model and about requests."""
 
     requests: dict[Any, Request]
+    external: frozenset[int] = frozenset()
+    """Numbers of the items that an encoder connector has."""
 
     def __init__(self, config: Config) -> None:
         self.encodes, encoder = config.encoder is not None, config.encoder or NO_ENCODER
@@ -24,6 +26,8 @@ class Prompts:
         self.looks_ahead = config.looks_ahead
         self.encoder_decoder = config.is_encoder_decoder
         self.keeps_embeddings = self.encodes and not self.encoder_decoder
+        self.loads_items = False
+        """Whether there is an encoder connector."""
 
     def _items(self, r: Any) -> tuple[Item, ...]:
         return self.requests[r].items if r in self.requests else ()
@@ -40,6 +44,10 @@ class Prompts:
         """The number of r's i-th encoder input; 0: it has not so many."""
         return self._item(r, i).number
 
+    def has_item(self, n: int) -> bool:
+        """Whether an encoder connector has the item of that number."""
+        return n in self.external
+
     def item_start(self, r: Any, i: int) -> int:
         """The first token of r's i-th encoder input."""
         return self._item(r, i).start
@@ -48,9 +56,9 @@ class Prompts:
         """One after the last token of r's i-th encoder input."""
         return self._item(r, i).end
 
-    def embedded(self, r: Any, tokens: int) -> int:
-        """Embeddings that the first `tokens` tokens of r stand for."""
-        return sum(item.embedded(tokens) for item in self._items(r))
+    def embedded(self, r: Any, i: int, tokens: int) -> int:
+        """Embeddings of r's i-th encoder input that its first `tokens` tokens stand for."""
+        return self._item(r, i).embedded(tokens)
 
     def item_size(self, r: Any, i: int) -> int:
         """Embeddings of r's i-th encoder input."""

@@ -67,11 +67,13 @@ def is_unsure(s: State, r: Value) -> Value:
     """Whoever has nothing computed is passed over while the remote side does not know yet what it
     holds.
 
-    Source: Scheduler.schedule, waiting phase.
+    Source: Scheduler.schedule, waiting phase. An empty prompt, which normative refuses, is looked
+    up first, and that raises.
     """
     if not s.k.connector:
         return False
-    return both(s.comp[r] == 0, s.unsure[r] != 0, neg(is_offered_nothing(s, r)))
+    raises = both(s.ntok[r] == 0, s.k.caching)
+    return both(s.comp[r] == 0, s.unsure[r] != 0, neg(either(is_offered_nothing(s, r), raises)))
 
 
 def keeps_what_it_has(s: State, r: Value) -> Value:

@@ -8,7 +8,7 @@ whoever cares for that alone need not read on. What is written is in
 """
 
 from nullblock.spec.catalogue import clause
-from nullblock.spec.fields import GRAMMAR, INPUT, WAITING
+from nullblock.spec.fields import GRAMMAR, INPUT, RUNNING, WAITING
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 
 
@@ -99,7 +99,8 @@ def continues(s: State, r: Value) -> Value:
     """
     if not s.k.sessions:
         return False
-    return both(s.stage[r] == WAITING, s.nhit == 0, s.comp[r] != 0)
+    waits = either(s.stage[r] == WAITING, runs_already(s, r))
+    return both(waits, s.nhit == 0, s.comp[r] != 0)
 
 
 def may_hold(s: State, r: Value) -> Value:
@@ -114,6 +115,39 @@ def is_lost(s: State, r: Value) -> Value:
     if either(neg(s.k.sessions), s.k.sem.sessions_stay_queued):
         return False
     return both(s.stage[r] == WAITING, s.rank[r] == 0)
+
+
+def may_stand_twice(s: State) -> Value:
+    """Whether a session that stops may stay where it stands in the skipped queue, as in
+    vllm-0.22.1 (SESS-7).
+    """
+    stays = neg(either(s.k.sem.sessions_stay_queued, s.k.sem.stops_leave_every_queue))
+    return both(s.k.sessions, stays)
+
+
+def num_further(s: State, r: Value) -> Value:
+    """How many places r has in the skipped queue besides its first."""
+    return s.againto[r] - s.againfrom[r] if may_stand_twice(s) else 0
+
+
+def num_more_places(s: State, r: Value) -> Value:
+    """How many places r has in the queues besides its first."""
+    return num_further(s, r) + s.also[r] if may_stand_twice(s) else 0
+
+
+def has_more_places(s: State, r: Value) -> Value:
+    """Whether it has any."""
+    return num_more_places(s, r) > 0 if may_stand_twice(s) else False
+
+
+def stays_skipped(s: State, r: Value) -> Value:
+    """Whether r, which stops, stays where it stands in the skipped queue."""
+    return s.skip[r] != 0 if may_stand_twice(s) else False
+
+
+def runs_already(s: State, r: Value) -> Value:
+    """Whether r runs, should it stand in a queue all the same: it stood there twice."""
+    return s.stage[r] == RUNNING if may_stand_twice(s) else False
 
 
 def holds_while_waiting(s: State, r: Value) -> Value:
@@ -132,11 +166,16 @@ def has_work(s: State, r: Value) -> Value:
 def num_waiting(s: State) -> Value:
     """Of those that wait, sessions that wait for their next chunk do not count as work.
 
-    Source: Scheduler.get_num_unfinished_requests: num_waiting_for_streaming_input.
+    Source: Scheduler.get_num_unfinished_requests: num_waiting_for_streaming_input. In vllm-0.22.1
+    who stands there twice counts twice, and what counts as waiting for a chunk is counted up
+    wherever one stops, and down only where one takes a chunk or is aborted.
     """
-    if s.k.sessions:
-        return s.k.count("R", lambda r: has_work(s, r), by="line")
-    return s.nwait
+    if not s.k.sessions:
+        return s.nwait
+    n = s.k.count("R", lambda r: has_work(s, r), by="line")
+    if may_stand_twice(s):
+        return n + s.k.sum_over("R", lambda r: num_more_places(s, r)) - s.extra
+    return n
 
 
 def blocks_are_kept(s: State) -> Value:

@@ -3,8 +3,8 @@
 from nullblock.spec.aligned import is_aligned
 from nullblock.spec.drafts import lookahead
 from nullblock.spec.hybrid import comes_next
-from nullblock.spec.kernel import State, Value, both, least
-from nullblock.spec.sizes import cached_of, needed
+from nullblock.spec.kernel import State, Value, both, ite, least
+from nullblock.spec.sizes import blocks_of, cached_of, hit_tokens, needed
 
 
 def slots(s: State) -> Value:
@@ -13,8 +13,14 @@ def slots(s: State) -> Value:
 
 
 def room(s: State, t: Value) -> Value:
-    """Blocks that the actor's table t must have."""
-    return needed(s, t, s.goal if is_aligned(s, t) else slots(s))
+    """Blocks that the actor's table t must have: of one group those to load into among them, be
+    they more than there are slots, as for a prompt longer than max_model_len.
+    """
+    n = needed(s, t, s.goal if is_aligned(s, t) else slots(s))
+    if not s.k.connector or s.k.several:
+        return n
+    loaded = blocks_of(s, t, hit_tokens(s) + s.ext)
+    return ite(both(s.ext > 0, loaded > n), loaded, n)
 
 
 def lacks_place(s: State, t: Value) -> Value:

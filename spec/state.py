@@ -135,11 +135,7 @@ def is_victim(s: State, i: Value) -> Value:
     if not s.k.priority:
         return both(inside, i == s.nr - 1)
     return s.k.is_first(
-        "I",
-        i,
-        lambda j: both(0 <= j, j < s.nr),
-        lambda j: standing(s, j),
-        by="victim",
+        "I", i, lambda j: both(0 <= j, j < s.nr), lambda j: standing(s, j), by="victim"
     )
 
 
@@ -154,11 +150,7 @@ def victim(s: State) -> Value:
     if not s.k.priority:
         return s.nr - 1
     return s.k.first(
-        "I",
-        lambda j: both(0 <= j, j < s.nr),
-        lambda j: standing(s, j),
-        by="victim",
-        known=s.at,
+        "I", lambda j: both(0 <= j, j < s.nr), lambda j: standing(s, j), by="victim", known=s.at
     )
 
 
@@ -206,10 +198,15 @@ def tokens_to_run(s: State, r: Value) -> Value:
     Source: Scheduler.schedule, running phase. In vllm-0.22.1 the number may be negative for a
     prompt longer than max_model_len.
     """
+    return whole_blocks(s, r, s.comp[r], uncut_to_run(s, r))
+
+
+def uncut_to_run(s: State, r: Value) -> Value:
+    """The same before a prefill is cut to whole blocks: so its encoder inputs are planned."""
     if last_in_flight(s, r):
         return 0
     n = least(chunk(s, behind(s, r)), s.k.max_len - 1 - s.comp[r])
-    return whole_blocks(s, r, s.comp[r], encoder.granted(s, r, later.granted(s, n)))
+    return encoder.granted(s, r, later.granted(s, n))
 
 
 def to_enter(s: State, r: Value) -> Value:
@@ -226,8 +223,12 @@ def tokens_to_admit(s: State, r: Value) -> Value:
     """
     if loads_later(s, r):
         return s.ext
-    n = encoder.granted(s, r, chunk(s, to_enter(s, r)))
-    return whole_blocks(s, r, start(s, r), n)
+    return whole_blocks(s, r, start(s, r), uncut_to_admit(s, r))
+
+
+def uncut_to_admit(s: State, r: Value) -> Value:
+    """The same before a prefill is cut to whole blocks."""
+    return encoder.granted(s, r, chunk(s, to_enter(s, r)))
 
 
 def has_no_tokens(s: State, r: Value) -> Value:
@@ -354,9 +355,7 @@ def can_serve(s: State, r: Value, tokens: Value, outputs: Value) -> Value:
         tokens < s.k.max_len,
         held_at_most(s, r, reach(s, most)) <= s.k.usable,
         either(
-            s.k.chunked,
-            most <= s.k.budget,
-            both(0 < s.k.threshold, s.k.threshold <= s.k.budget),
+            s.k.chunked, most <= s.k.budget, both(0 < s.k.threshold, s.k.threshold <= s.k.budget)
         ),
     )
 

@@ -43,19 +43,13 @@ class Reference(Shaped):
         self.semantics = semantics
         if semantics.freed_blocks_await_steps:
             self.scheduler.defer_block_free = config.loads_beside_steps
-        self.takes_sessions = not (config.connector and semantics.freed_blocks_await_steps)
-        """Whether it has been compared what becomes of sessions."""
         self.sizes: dict[str, int] = {}
         """Embeddings of the items that have come, by what they are known by."""
 
     def add(self, request: NewRequest) -> None:
         """Queue a request. Raises OutOfScope for items with which a later line goes other ways:
-        of two sizes, which end a request, and out of order, which are looked for by halves; and
-        for a session beside a KV connector in that line.
+        of two sizes, which end a request, and out of order, which are looked for by halves.
         """
-        if request.resumable and not self.takes_sessions:
-            what = "a session beside a KV connector in a later line is out of scope"
-            raise OutOfScope(what, "vllm-0.22.1 is followed in it")
         end = 0
         for item in request.mm_features if self.semantics.items_held_by_place else ():
             size = item.length if item.is_embed is None else sum(item.is_embed)

@@ -17,9 +17,12 @@ from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.adapters.spec_heard import Heard
 from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector, is_known
 from nullblock.conformance.adapters.spec_sessions import (
+    check_hit,
     check_place,
     check_session,
-    has_sessions,
+    holders,
+    minding_queued,
+    queues,
 )
 from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
 from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id, check_tried
@@ -44,7 +47,6 @@ from nullblock.spec.rejection import why_unservable
 from nullblock.spec.sessions import awaits_input, num_output
 from nullblock.spec.state import live
 from nullblock.spec.turns import can_take
-from nullblock.spec.waiting import is_skipped
 
 
 def create(config: Config, semantics: Semantics) -> Engine:
@@ -53,8 +55,7 @@ def create(config: Config, semantics: Semantics) -> Engine:
     check_groups(config, semantics, known.use_eagle)
     check_followed(config, semantics)
     check_connector(config, semantics)
-    rules = replace(known, grammars=True, pooling=True, sessions=has_sessions(known))
-    return _Spec(rules, config)
+    return _Spec(replace(known, grammars=True, pooling=True, sessions=True), config)
 
 
 class _Spec:
@@ -70,6 +71,8 @@ class _Spec:
         """Blocks that no request ever gets."""
         told = self.drafts, self.grammar, self.remote
         self.k = Tokens(config, scenario.kv_events, *told, block_sizes(scenario)[1])
+        if scenario.encoder:
+            self.k.know_connector(scenario.encoder.external)
         self.s: Any = self.k.start()
         self.rejected: list[Refusal] = []
         self.ended: dict[int, frozenset[str]] | None = None
@@ -99,7 +102,6 @@ class _Spec:
             check_session(self.config, request)
         if request.pooling:
             check_vector(self.config, request)
-        self.remote.check(request)
         self.k.introduce(request)
         if not events.add(self.s, request.id):
             k, r = self.k, request.id
@@ -122,9 +124,9 @@ class _Spec:
         assert self.k.resumable(id), f"duplicate request id: {id!r}"
         if not live(s, id):
             return
-        if awaits_input(s, id):
-            self.remote.ended[id] = "FINISHED_ABORTED"
         if not chunk.resumable:
+            if awaits_input(s, id):
+                self.remote.end(id, "FINISHED_ABORTED")
             sessions.end(s, id)
         elif not s.ended[id]:
             self.k.send(chunk)
@@ -132,24 +134,25 @@ class _Spec:
                 if can_take(s, id):
                     check_place(s, id, chunk.arrival)
                 else:
+                    self.remote.end(id, "FINISHED_ABORTED")
                     self.rejected.append((self.k.client(id), id, self.k.why_refused(s, id)))
             sessions.send(s, id)
 
     def pool(self, ids: list[str]) -> None:
-        """The next update brings vectors: for those of whose prompts a step has computed the last
-        token, which the rules know.
-        """
+        """The next update brings vectors for those whose prompt is computed: the rules know."""
 
     def schedule(self) -> Fields:
         """Decide one step."""
-        s = self.s
+        s, held = self.s, holders(self.s)
         self.remote.before_step(s)
         try:
-            out = schedule(s)
+            with minding_queued(s):
+                out = schedule(s)
         except Disabled as refusal:
             check_tried(s)
             check_places(refusal)
             raise
+        check_hit(out, held)
         self.remote.after_step(s)
         entries = range(begins(s, s.steps - 1), s.nframe)
         self.grammar.scheduled(s, entries)
@@ -209,7 +212,7 @@ class _Spec:
         if not in_flight(self.s):
             raise IndexError("no step is in flight")
         self.k.incoming, self.k.outputs, self.k.taken = sampled, [], {}
-        self.drafts.returns()
+        self.drafts.returns(self.s)
         refused, self.k.refused = self.rejected, []
         self.remote.before(self.s)
         self.ended = update_from_output(self.s)
@@ -285,7 +288,8 @@ class _Spec:
         """Forget every hash if no block is held. Raises RuntimeError, as vLLM does, where one
         still is after whoever ran was preempted: a session's, or one that is loaded or kept.
         """
-        done = bool(events.reset_prefix_cache(self.s, reset_running))
+        with minding_queued(self.s):
+            done = bool(events.reset_prefix_cache(self.s, reset_running))
         if reset_running and not done:
             raise RuntimeError("blocks are still held after preempting every running request")
         return done
@@ -346,8 +350,7 @@ class _Spec:
             return None
         s, k = self.s, self.k
         d: Fields = {
-            "waiting": self.queue(r for r in s.rank if not is_skipped(s, r)),
-            "skipped_waiting": self.queue(s.skip),
+            **queues(s),
             "running": [s.run[i] for i in range(s.nr)],
             "num_free": s.nfree,
             "finished_req_ids": sorted(s.finished),
@@ -355,10 +358,6 @@ class _Spec:
         }
         d |= k.items.state(s)
         return d | self.blocks() if dump == "full" else d
-
-    def queue(self, ids: Iterable[str]) -> list[str]:
-        """A queue in its order, of ids that stand as FCFS has them."""
-        return sorted(ids, key=self.k.order) if self.k.priority else list(ids)
 
     def request(self, r: str) -> Fields:
         """One request in the driver's words."""
@@ -382,7 +381,7 @@ class _Spec:
         """The block pool in the driver's words; a hash is the number of its chain."""
         s = self.s
         names = {h: self.k.name(h) for h in s.hsh.holders}
-        refs = {s.k.NULL: s.k.null_refs, **s.ref}
+        refs = {s.k.NULL: s.k.num_null_refs(s), **s.ref}
         return {
             "free_queue": self.named(s.stamp),
             "ref_cnt": {str(self.name(b)): n for b, n in sorted(refs.items()) if n},

@@ -13,9 +13,10 @@ from nullblock.conformance.scenario_format import Config, Group
 from nullblock.spec import facts
 from nullblock.spec.kernel import Disabled
 from nullblock.spec.profiles import Semantics
+from nullblock.spec.rules.encoder import AT_THE_BEGINNING
 
 FEATURES = CORE_FEATURES | {
-    *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes),
+    *(Feature.drafts, Feature.silence, Feature.windows, Feature.hybrid, Feature.block_sizes),
     *(Feature.mamba, Feature.aligned_mamba, Feature.sinks),
     *(Feature.cross_attention, Feature.encoder_decoder),
     *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
@@ -34,9 +35,6 @@ def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
     if use_eagle and chunks and config.enable_prefix_caching:
         what = "chunked local attention with an EAGLE-like method is out of scope"
         raise OutOfScope(what, "vLLM raises at the first lookup", "config.groups")
-    if groups.mamba_cache_mode(config) == "align" and config.encoder:
-        what = "encoder inputs beside the Mamba mode align are out of scope"
-        raise OutOfScope(what, "the reference has them", "config.groups")
     kinds = {group.type for group in config.groups}
     if semantics.freed_unhashed_first and kinds & KINDS_LET_GO_IN_PLACE:
         what = "sinks are out of scope with freed_unhashed_first"
@@ -47,6 +45,8 @@ def check_places(refusal: Disabled) -> None:
     """Raise OutOfScope where a table of Mamba layers would have to get shorter: vLLM raises."""
     if refusal.rule == "RUN-3" and "places too many" in refusal.guard:
         raise refused("the Mamba mode align where rejected drafts spanned the end of a block")
+    if refusal.guard == AT_THE_BEGINNING:
+        raise AssertionError(refusal.guard)
 
 
 def check_vector(config: facts.Config, request: NewRequest) -> None:
@@ -91,7 +91,7 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
         connector=config.connector is not None,
         fail_failed_loads=fails_loads(config),
         steps_overlap=config.loads_beside_steps,
-        encoder=_encoder(config),
+        encoder=_encoder(config, semantics),
         mamba_split=config.block_size if groups.mamba_cache_mode(config) == "align" else 0,
         use_v2_model_runner=config.use_v2_model_runner,
         include_finished_set=config.has_clients,
@@ -99,7 +99,7 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
     )
 
 
-def _encoder(config: Config) -> facts.Encoder | None:
+def _encoder(config: Config, semantics: Semantics) -> facts.Encoder | None:
     """What the encoder may do: vLLM raises both sizes to the largest item that the model has.
     Raises OutOfScope for what only the reference has.
     """
@@ -107,9 +107,7 @@ def _encoder(config: Config) -> facts.Encoder | None:
     if not encoder:
         return None
     if encoder.is_encoder_decoder:
-        check_encoder_decoder(config)
-    if encoder.external is not None:
-        raise refused("an encoder connector", "config.encoder.external")
+        check_encoder_decoder(config, semantics)
     compute, kept = encoder.sizes(config.max_num_batched_tokens)
     return facts.Encoder(
         compute, kept, encoder.disable_chunked_mm_input, encoder.is_encoder_decoder

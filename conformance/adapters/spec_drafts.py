@@ -89,8 +89,11 @@ class Drafts:
         step.invalid = invalid
         return {"spec": dict(step.tokens), "invalid": invalid}
 
-    def returns(self) -> None:
-        """The output of the oldest step is about to be applied."""
+    def returns(self, s: Any) -> None:
+        """The output of the oldest step is about to be applied. Raises AssertionError, as vLLM
+        does, for a request that was scheduled fewer tokens than one.
+        """
+        assert all(s.grant[i] > 0 for i in range(s.cur, s.fend[s.oldest])), "nothing was computed"
         self.returning = self.in_flight.popleft()
         self.stats = None
 

@@ -72,7 +72,7 @@ class PromptEnds:
             "lora_id": added.lora_id if added.lora else None,
             "medium": "GPU",
             "lora_name": added.lora,
-            "extra_keys": [told_keys(k.extra(r, index, size))],
+            "extra_keys": [told_keys(k.extra_told(r, [index], size)[0])],
             "group_idx": k.group(t),
             "kv_cache_spec_kind": kind_of_layers(k.window_of(t), k.chunk_of(t)),
             "kv_cache_spec_sliding_window": k.window_of(t) or None,

@@ -39,7 +39,7 @@ def _stored(k: Any, s: Any, t: Any, first: int, last: int) -> Fields:
         raise IndexError(f"request {r} has no block {last - 1}")
     added, size = k.added[r], k.size_of(t) if k.several else k.block_size
     cached = [i for i in range(first, last) if not (is_null(s, t, i) or is_left_out(s, t, i))]
-    keys = [k.extra(r, i, size) for i in cached]
+    keys = k.extra_told(r, cached, size)
     return {
         "t": "BlockStored",
         "block_hashes": [k.chain_of(t, i) for i in cached],

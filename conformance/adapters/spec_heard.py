@@ -7,6 +7,7 @@ from nullblock.conformance.adapters.spec_remote import RemoteKV
 from nullblock.conformance.engine import Fields
 from nullblock.spec.carriers import Zero
 from nullblock.spec.fields import REMOTE, RUNNING, WAIT_PHASE
+from nullblock.spec.remote import is_offered_nothing
 from nullblock.spec.sizes import hit_tokens
 from nullblock.spec.waiting import has_no_place, lacks
 
@@ -43,7 +44,8 @@ class Heard:
         s, (found, self.asked) = self.s, (self.asked, {})
         for r, told in found.items():
             waits = s.awaits[r] == REMOTE
-            if told.get("tokens") and (waits or s.stage[r] == RUNNING):
+            loads = told.get("tokens") and not is_offered_nothing(s, r)
+            if loads and (waits or s.stage[r] == RUNNING):
                 told["begins"] = True
                 if waits:
                     told["blocks"] = [

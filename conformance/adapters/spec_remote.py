@@ -5,11 +5,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nullblock.conformance.adapters.spec_encoder import refused
-from nullblock.conformance.engine import Fields, NewRequest
+from nullblock.conformance.engine import Fields
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario_format import Config
 from nullblock.conformance.unruled import counts_on_lost
-from nullblock.spec.fields import CONTINUE, ERROR, KEPT, LENGTH, STOPPED, STOPPED_BY_ID
+from nullblock.spec.drafts import placeholders
+from nullblock.spec.fields import (
+    CONTINUE,
+    ERROR,
+    KEPT,
+    LENGTH,
+    STOPPED,
+    STOPPED_BY_ID,
+    UPDATE,
+)
 from nullblock.spec.later import counts_flight, discarded
 from nullblock.spec.machine import events
 from nullblock.spec.machine.remote import (
@@ -22,6 +31,7 @@ from nullblock.spec.machine.remote import (
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.remote import awaits_load, starts_over
 from nullblock.spec.state import is_waiting, live
+from nullblock.spec.turns import goes_on
 
 ENDED = {
     STOPPED: "FINISHED_STOPPED",
@@ -67,6 +77,8 @@ class RemoteKV:
     """Those that end because a load failed, in the order in which their blocks go."""
     kept: dict[str, Fields] = field(default_factory=dict)
     """Outputs in flight of those whose blocks are kept, as they were when they ended."""
+    vectors: dict[str, Fields] = field(default_factory=dict)
+    """The same of those that want a vector, before the update."""
     offers: set[str] = field(default_factory=set)
     """Of whom the remote side held something before the step."""
     bare: set[str] = field(default_factory=set)
@@ -77,26 +89,6 @@ class RemoteKV:
     """For whom it was loaded, or taken back: vLLM knows how many of their blocks are cached."""
     failed: list[Fields] = field(default_factory=list)
     """What clients are told of them."""
-
-    def check(self, request: NewRequest) -> None:
-        """Raise OutOfScope for what nobody has shown beside a connector: a vector, a prompt beyond
-        max_model_len, whose load takes blocks beyond it, and an empty one, which vLLM 0.22.1
-        takes, and raises when it is looked up, before it asks the remote side.
-        """
-        if self.scenario.connector is None:
-            return
-        longest = self.scenario.max_model_len
-        for what, is_it in (
-            ("a prompt longer than max_model_len", len(request.prompt) > longest),
-            ("an empty prompt", not request.prompt),
-            ("a request that wants a vector", request.pooling),
-            (
-                "a session with windows or several groups",
-                request.resumable and has_more(self.scenario),
-            ),
-        ):
-            if is_it:
-                raise refused(f"{what} beside a KV connector")
 
     def match(self, s: Any, matched: dict[str, int | None]) -> None:
         """What the remote side holds becomes known, or that it does not know yet."""
@@ -157,10 +149,13 @@ class RemoteKV:
     def before(self, s: Any) -> None:
         """An output is about to be applied: blocks that were not loaded are looked for."""
         self.order, self.failed = [], []
+        self.vectors = {r: _owed(s, r) for r in s.k.requests if s.k.pools(r)}
         if self.report is None or not self.report[2]:
             return
         _check_reported(s, set(self.report[2]))
         _check_lost(s, set(self.report[2]))
+        _check_items(s, set(self.report[2]))
+        _check_vectors(s, set(self.report[2]))
         queued = [r for r in s.skip if s.skip[r]]
         if s.k.priority:
             queued.sort(key=s.k.order)
@@ -200,13 +195,28 @@ class RemoteKV:
         """Abort r. Returns whether it lived."""
         if not events.abort(s, r):
             return False
-        self.ended[r] = status
+        self.end(r, status)
         return True
 
-    def stops(self, r: str, why: Any) -> None:
+    def end(self, r: str, status: str) -> None:
+        """r ends. Raises AssertionError, as vLLM does, where the connector takes the blocks of one
+        group, and there are several.
+        """
+        if of_one_group(self.scenario):
+            raise AssertionError(f"{r!r} has blocks of several groups")
+        self.ended[r] = status
+
+    def stops(self, s: Any, r: str, why: Any) -> None:
         """r took its tokens, and stops or goes on."""
-        if why != CONTINUE:
-            self.ended[r] = ENDED[why]
+        if why != CONTINUE and not goes_on(s, r, why):
+            self.end(r, ENDED[why])
+
+    def note_kept(self, s: Any, r: str) -> None:
+        """r has ended, and its blocks are kept: outputs that are owed it then go on being told. A
+        vector that has come is one of them: vLLM does not count it as come.
+        """
+        has_come = s.phase == UPDATE and s.k.pools(r)
+        self.kept[r] = self.vectors[r] if has_come else _owed(s, r)
 
     def owed(self, s: Any, r: str) -> Fields:
         """Outputs in flight of a request whose blocks are kept; nothing of others."""
@@ -224,14 +234,25 @@ def _applies(whom: bool | Collection[str], r: str) -> bool:
     return whom if isinstance(whom, bool) else r in whom
 
 
+def _owed(s: Any, r: str) -> Fields:
+    return {"placeholders": placeholders(s, r), "discard": discarded(s, r)}
+
+
 def _holds(s: Any, r: str) -> bool:
     return any(s.tlen[t] for t in s.k.tables(r))
 
 
 def _check_reported(s: Any, blocks: set[int]) -> None:
-    """Raise OutOfScope for a report of which no rule says what becomes."""
-    if s.k.several:
+    """Raise OutOfScope for a report of which no rule says what becomes. Of blocks of several
+    groups vLLM 0.32.0 takes none, and raises RuntimeError; 0.22.1 raises ValueError where it looks
+    at somebody who has such blocks.
+    """
+    if s.k.several and s.k.sem.failed_loads_start_over:
         raise refused("a report of blocks of several groups that were not loaded")
+    if s.k.several and s.k.sem.resumes_await_output:
+        raise RuntimeError("blocks of several groups were not loaded")
+    if s.k.several and (s.nr or any(awaits_load(s, r) for r in s.k.requests)):
+        raise ValueError("blocks of several groups were not loaded")
     if s.k.windowed and s.k.NULL in blocks:
         raise refused("the null block among those that were not loaded")
 
@@ -245,9 +266,41 @@ def _check_lost(s: Any, blocks: set[int]) -> None:
         raise refused(f"a block that was not loaded, on which the waiting session {r!r} counts,")
 
 
+def _check_vectors(s: Any, blocks: set[int]) -> None:
+    """Raise OutOfScope where a vector in flight was made of blocks that were not loaded: no rule
+    drops it where its request starts over.
+    """
+    if not s.k.sem.failed_loads_start_over:
+        return
+    for r in s.run[: s.nr]:
+        held = range(min(s.tlen[r], s.k.blocks(s.comp[r])))
+        if s.k.pools(r) and s.ph[r] and any(s.tab[r, i] in blocks for i in held):
+            what = f"a block of {r!r} that was not loaded, its vector in flight, is out of scope"
+            raise OutOfScope(what, "no rule says what becomes of the vector", "events")
+
+
+def _check_items(s: Any, blocks: set[int]) -> None:
+    """Raise OutOfScope where a request goes back behind encoder inputs some of which it has let
+    go: vLLM 0.32.0 lets them go the next time in the order of a set that it has taken some of
+    them out of.
+    """
+    if not (s.k.encodes and s.k.sem.items_held_by_place):
+        return
+    for r in s.run[: s.nr]:
+        held = {bool(s.holds[r, i]) for i in range(s.k.num_items(r))}
+        if len(held) == 2 and any(s.tab[r, i] in blocks for i in range(s.tlen[r])):
+            raise refused(f"a block of {r!r} that was not loaded, behind some of its inputs,")
+
+
 def has_more(config: Config) -> bool:
     """Whether there is more than one group of full attention."""
     return len(config.groups) > 1 or config.groups[0].type != "full"
+
+
+def of_one_group(config: Config) -> bool:
+    """Whether there are several groups, and a connector that takes the blocks of one."""
+    connector = config.connector
+    return connector is not None and len(config.groups) > 1 and not connector.all_groups
 
 
 def check_connector(config: Config, semantics: Semantics) -> None:
@@ -264,9 +317,6 @@ def check_connector(config: Config, semantics: Semantics) -> None:
             "a KV connector beside encoder inputs and windows, or several groups, is out of scope"
         )
         raise OutOfScope(what, "the reference has it", "config.encoder")
-    if len(config.groups) > 1 and not config.connector.all_groups:
+    if of_one_group(config) and semantics.failed_loads_start_over:
         what = "a KV connector that takes the blocks of one group, beside several, is out of scope"
         raise OutOfScope(what, "vLLM raises at the first end", "config.connector.all_groups")
-    if semantics.freed_unhashed_first and has_more(config):
-        what = "a KV connector beside several groups, or windows, in a later line is out of scope"
-        raise OutOfScope(what, "the reference has it", "config.groups")

@@ -1,34 +1,25 @@
 """Streaming sessions for the specification: which of them it has rules for."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any
 
 from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.unruled import moves_past_others
 from nullblock.spec import facts
-from nullblock.spec.fields import CONTINUE
+from nullblock.spec.drafts import tokens_ahead
+from nullblock.spec.fields import CONTINUE, PREEMPTED, RUNNING
+from nullblock.spec.machine.output import SchedulerOutput
+from nullblock.spec.sessions import awaits_input, has_chunk, may_stand_twice
+from nullblock.spec.turns import goes_on
 from nullblock.spec.waiting import is_skipped
-
-
-def has_sessions(config: facts.Config) -> bool:
-    """Whether the rules have sessions under this configuration."""
-    return not _beside(config)
-
-
-def _beside(config: facts.Config) -> str:
-    """What sessions are out of scope beside; empty: nothing."""
-    if config.policy == "priority" and config.semantics.resumes_await_output:
-        # Where a chunk moves its session in the one queue of that line is not written down.
-        return "the PRIORITY policy in a later line"
-    if config.connector and config.semantics.freed_blocks_await_steps:
-        # What waits with blocks there, and may lose what was loaded, nobody has compared.
-        return "a KV connector in a later line"
-    return ""
 
 
 def check_session(config: facts.Config, request: NewRequest) -> None:
     """Raise OutOfScope for a session, or a chunk of one, that there are no rules for."""
-    beside = _beside(config)
+    beside = ""
     if request.resumable and config.is_encoder_decoder:
         beside = "an encoder-decoder model"
     if request.prompt_embeds is not None:
@@ -40,27 +31,95 @@ def check_session(config: facts.Config, request: NewRequest) -> None:
 
 
 def check_place(s: Any, r: str, arrival: float) -> None:
-    """Raise OutOfScope where a session that stands in the skipped queue takes a chunk, under
-    PRIORITY, whose arrival moves it past others there.
+    """Raise OutOfScope where a session takes a chunk where it stands, under PRIORITY, whose
+    arrival moves it past others in its queue: vLLM changes the arrival of a request inside a heap,
+    and leaves the heap as it is. While the order of those that stand there is the same, so is
+    whatever a heap does.
     """
     before = s.k.order(r)
     if moves_past_others(s, r, (before[0], arrival, before[2])):
         raise OutOfScope(
-            f"a chunk of {r!r} that moves it past others in the skipped queue is out of scope "
-            "under PRIORITY",
+            f"a chunk of {r!r} that moves it past others in its queue is out of scope under "
+            "PRIORITY",
             "give it an arrival that does not, or see the reference",
         )
 
 
 def check_stop_of_session(s: Any, r: str, why: Any) -> None:
-    """Raise OutOfScope where vLLM is about to queue a session twice, or to leave one that has
-    ended in a queue: it stops while it stands in the skipped queue.
-    """
-    if why == CONTINUE or s.k.sem.stops_leave_every_queue:
+    """Raise OutOfScope where vLLM is about to queue a session in ways that no rule has."""
+    if why == CONTINUE or not s.k.resumable(r):
         return
-    if s.k.resumable(r) and is_skipped(s, r):
-        raise OutOfScope(
-            f"the session {r!r} stops while it stands in the skipped queue, and is queued twice: "
-            "that is out of scope",
-            "the reference has it",
-        )
+    again = awaits_input(s, r) or is_skipped(s, r)
+    if s.k.sem.holders_wait_apart and not s.k.sem.sessions_stay_queued and again:
+        raise _refused(r, "stops again while it waits for its turn")
+    if not goes_on(s, r, why):
+        if s.k.connector and s.k.windowed and _is_ahead(s, r):
+            raise _refused(r, "ends beside a KV connector and windows with a step in flight")
+        return
+    if is_skipped(s, r) and not (may_stand_twice(s) or s.k.sem.stops_leave_every_queue):
+        raise _refused(r, "stops while it stands in the skipped queue")
+    if r in _run_queued(s) and (not is_skipped(s, r) or has_chunk(s, r) and _may_skip(s)):
+        raise _refused(r, "stops while it runs and is queued")
+
+
+def _is_ahead(s: Any, r: str) -> bool:
+    """Whether vLLM 0.32.0 takes back tokens of r in flight before it asks what r has left behind:
+    no rule does.
+    """
+    return bool(s.k.sem.resumes_await_output and (s.aloft[r] or tokens_ahead(s, r)))
+
+
+def _refused(r: str, what: str) -> OutOfScope:
+    return OutOfScope(f"the session {r!r} {what}: that is out of scope", "the reference has it")
+
+
+def _may_skip(s: Any) -> bool:
+    """Whether a request may be passed over whose grammar is compiled."""
+    return bool(s.k.max_loras > 0 or s.k.connector)
+
+
+def _run_queued(s: Any) -> set[str]:
+    """Who runs and stands in a queue, as in vllm-0.22.1 a session may."""
+    if not may_stand_twice(s):
+        return set()
+    return {r for r in s.rank if s.rank[r] and s.stage[r] == RUNNING}
+
+
+@contextmanager
+def minding_queued(s: Any) -> Iterator[None]:
+    """Raises OutOfScope where one of those is preempted and may be passed over then, or stands
+    in the waiting queue twice; what is raised meanwhile is raised instead.
+    """
+    queued = _run_queued(s)
+    yield
+    for r in sorted(queued):
+        if s.stage[r] == PREEMPTED and (not is_skipped(s, r) or _may_skip(s)):
+            raise _refused(r, "is preempted while it is queued")
+
+
+def holders(s: Any) -> set[str]:
+    """Sessions that wait for their turn, hold blocks, and have nothing computed. Beside a KV
+    connector the rules say what becomes of them.
+    """
+    if s.k.connector:
+        return set()
+    waiting = (r for r in s.rank if s.rank[r] and s.stage[r] < RUNNING and not s.comp[r])
+    return {r for r in waiting if s.k.resumable(r) and any(s.tlen[t] for t in s.k.tables(r))}
+
+
+def check_hit(out: SchedulerOutput, held: set[str]) -> None:
+    """Raise AssertionError, as vLLM does, where one of those is hit."""
+    told: list[Any] = [*out.new, *out.cached]
+    if any(one.computed and one.id in held for one in told):
+        raise AssertionError("a session that holds blocks is hit")
+
+
+def queues(s: Any) -> dict[str, list[str]]:
+    """Who waits in either queue, in its order."""
+    waiting = [r for r in s.rank if not is_skipped(s, r) or s.also[r]]
+    further = ((r, s.again[r, i]) for r in s.skip for i in range(s.againfrom[r], s.againto[r]))
+    skipped = [r for r, _ in sorted((*s.skip.items(), *further), key=itemgetter(1))]
+    if s.k.priority:
+        waiting.sort(key=s.k.order)
+        skipped.sort(key=s.k.order)
+    return {"waiting": waiting, "skipped_waiting": skipped}

@@ -3,23 +3,25 @@
 from dataclasses import replace
 from typing import Any
 
+from nullblock.conformance.adapters.spec_constants import check_length
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import Items, refused
 from nullblock.conformance.adapters.spec_ends import PromptEnds
 from nullblock.conformance.adapters.spec_events import told
+from nullblock.conformance.adapters.spec_keys import Found, ItemKeys
 from nullblock.conformance.adapters.spec_remote import RemoteKV
 from nullblock.conformance.adapters.spec_sessions import check_stop_of_session
 from nullblock.conformance.adapters.spec_waits import Grammars, adapter_number
+from nullblock.conformance.encoder_format import MOST_ITEMS
 from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.played.encoder import Embeds
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
-from nullblock.spec.drafts import placeholders
-from nullblock.spec.encoder import encodable
+from nullblock.spec.deferred import awaits_steps
+from nullblock.spec.encoder import encodable, is_in_cache
 from nullblock.spec.fields import EOS, ERROR, PLAIN, REJECTED, STOP_ID, STOPPED_BY_ID
 from nullblock.spec.indexed import IndexedEnv
-from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in, num_hashes
-from nullblock.spec.later import discarded
+from nullblock.spec.keys import Keys, embeds_in, extra_keys, num_hashes
 from nullblock.spec.names import FINISH
 from nullblock.spec.rejection import why_refused
 from nullblock.spec.sessions import kept, prompt
@@ -36,6 +38,8 @@ class Tokens(IndexedEnv):
     a number: an ideal hash.
     """
 
+    silences = True
+
     def __init__(
         self,
         config: facts.Config,
@@ -49,7 +53,8 @@ class Tokens(IndexedEnv):
         super().__init__(config)
         self.hash_size = covered if self.several else self.block_size
         self.told_drafts, self.played, self.remote_kv = drafts, grammars, remote
-        self.items = Items(self.encodes, self.encoder_decoder)
+        self.items = Items(self.encodes, self.encoder_decoder, self.sem)
+        self.item_keys = ItemKeys(self.sem)
         self.taken: dict[str, int] = {}
         self.added: dict[str, NewRequest] = {}
         self.content: dict[str, list[int]] = {}
@@ -77,10 +82,17 @@ class Tokens(IndexedEnv):
         """What is known of blocks besides their hashes."""
         self.null_refs = 0
         """What vLLM makes of the null block's reference count: it only ever changes it."""
+        self.null_later: list[int] = []
+        """For each of these references that goes later, with what is put off with it: one after
+        the number of the step that it waits for.
+        """
 
     def introduce(self, r: NewRequest) -> None:
         """Learn the facts about a request; an earlier one with its id is forgotten."""
         self.added[r.id] = r
+        # A prompt may be longer than max_model_len.
+        places = (len(r.prompt) // min(self.sizes) + 1) * len(self.groups) + 2
+        self.indices = range(max(len(self.indices), places))
         self.prompted(r)
         self.chains[r.id] = []
         self.requests[r.id] = facts.Request(
@@ -100,6 +112,7 @@ class Tokens(IndexedEnv):
             loads_over_steps=self.remote_kv.loads_over_steps(r.id),
             delays_free=self.remote_kv.delays_free(r.id),
         )
+        self.item_keys.introduce(r.id, len(r.prompt) // self.hash_size)
         self.chunks[r.id] = [r]
         self.stop_reasons.pop(r.id, None)
         self.played.introduce(r)
@@ -115,6 +128,14 @@ class Tokens(IndexedEnv):
             if not r.prompt_embeds.with_tokens:
                 self.without_tokens.add(r.id)
                 self.content[r.id] = [0] * len(r.prompt)
+
+    def know_connector(self, external: list[str] | None) -> None:
+        """Learn what an encoder connector has; None: there is none."""
+        self.loads_items = external is not None
+        self.items.external = None if external is None else frozenset(external)
+
+    def has_item(self, n: int) -> bool:
+        return self.items.names[n] in (self.items.external or ())
 
     def num_prompt_tokens(self, s: State, r: str) -> int:
         """The tokens of its prompt that workers are sent."""
@@ -140,7 +161,8 @@ class Tokens(IndexedEnv):
 
     def extended(self, r: Any, past: int, kept: int, known: int) -> int:
         """The next chunk of r stands behind what it keeps; blocks that were full and known keep
-        their numbers, and where none is hashed again those that had one before.
+        their numbers, and where none is hashed again those that had one before. Raises OutOfScope
+        for a prompt that no rule has.
         """
         chunk, full = self.chunks[r][past + 1], known // self.hash_size
         if full:
@@ -149,6 +171,8 @@ class Tokens(IndexedEnv):
             del self.chains[r][full:]
         del self.content[r][kept:]
         self.content[r] += chunk.prompt
+        check_length(self.config, len(self.content[r]))
+        self.item_keys.extend(r, len(self.chains[r]), len(self.content[r]) // self.hash_size)
         self.added[r] = replace(self.added[r], stop=chunk.stop, eos=chunk.eos)
         self.requests[r] = replace(
             self.requests[r],
@@ -194,19 +218,23 @@ class Tokens(IndexedEnv):
         while len(chain) <= i:
             n = len(chain)
             tokens = tuple(self.content[r][n * size : (n + 1) * size])
-            key = (chain[-1] if chain else 0, tokens, self.extra(r, n, size))
+            found = self.item_keys.of_hash(r, self.requests[r].items, n, size)
+            key = (chain[-1] if chain else 0, tokens, self.extra(r, n, size, found))
             if key not in self.numbers:
                 self.parents.append(key[0])
                 self.numbers[key] = len(self.numbers) + 1
             chain.append(self.numbers[key])
         return chain[i]
 
-    def extra(self, r: Any, i: int, size: int) -> Keys:
-        """What identifies r's block i, of that size, besides its tokens."""
-        added = self.added[r]
-        start, end = i * size, (i + 1) * size
-        items = self.items.named(items_in(self.requests[r].items, start, end))
-        embeds = embeds_in(self.embeds[r], start, end)
+    def extra_told(self, r: Any, blocks: list[int], size: int) -> list[Keys]:
+        """What identifies those blocks of r, of that size, as is told of them."""
+        found = self.item_keys.of_event(self.requests[r].items, blocks, size)
+        return [self.extra(r, i, size, items) for i, items in zip(blocks, found, strict=True)]
+
+    def extra(self, r: Any, i: int, size: int, found: Found) -> Keys:
+        """What identifies r's block i, of that size, besides its tokens; `found`: the items."""
+        added, items = self.added[r], self.items.named(found)
+        embeds = embeds_in(self.embeds[r], i * size, (i + 1) * size)
         return extra_keys(self.sem, added.lora, added.salt, i == 0, items, embeds)
 
     def on_token(self, s: State, r: Any) -> None:
@@ -216,13 +244,23 @@ class Tokens(IndexedEnv):
         self.taken[r] = taken + 1
         self.played.took(s, r, token)
 
-    def on_null(self, s: State, change: int) -> None:
+    def on_null(self, s: Any, change: int) -> None:
         self.null_refs += change
+        if change < 0 and s.leaving and awaits_steps(s, s.leaver):
+            self.null_later.append(s.lastfull)
+
+    def num_null_refs(self, s: Any) -> int:
+        """The null block's reference count."""
+        self.null_later = [until for until in self.null_later if until > s.oldest]
+        return self.null_refs + len(self.null_later)
 
     def accepted(self, s: State, r: Any) -> int:
         count = len(self.incoming[r]) - 1
         self.told_drafts.verified(r, s.ndraft[s.cur], count)  # type: ignore[attr-defined]
         return count
+
+    def says_nothing(self, s: State, r: Any) -> bool:
+        return not self.incoming[r]
 
     def last_token(self, s: State, r: Any) -> int:
         token, added = self.content[r][-1], self.added[r]
@@ -250,10 +288,18 @@ class Tokens(IndexedEnv):
         return self.remote_kv.order.index(r)
 
     def note_kept(self, s: State, r: Any) -> None:
-        self.remote_kv.kept[r] = {"placeholders": placeholders(s, r), "discard": discarded(s, r)}
+        self.remote_kv.note_kept(s, r)
 
     def note_reclaimed(self, s: State, r: Any) -> None:
         self.remote_kv.loaded.discard(r)
+
+    def letting_go(self, s: State, r: Any, i: int) -> int:
+        if self.num_items(r) <= MOST_ITEMS:
+            return i
+        # As the set of places is iterated in which vLLM collects them.
+        return list(
+            {j for j in range(self.num_items(r)) if is_in_cache(s, self.item(r, j))}
+        ).index(i)
 
     def evicting(self, s: State, b: Any) -> int:
         # As the set of numbers is iterated in which vLLM collects them.
@@ -266,7 +312,7 @@ class Tokens(IndexedEnv):
         check_stop_of_session(s, r, why)
         if is_refused(s, r, why):
             self.refused.append((self.client(r), r, self.why_refused(s, r)))
-        self.remote_kv.stops(r, why)
+        self.remote_kv.stops(s, r, why)
         # Who takes a vector takes no token.
         tokens = self.content[r][-self.taken[r] :] if r in self.taken else []
         stop = self.played.verdict(s, r) if why == ERROR else why

@@ -99,13 +99,15 @@ def beside(feature: Feature, this: Feature) -> OutOfScope:
 
 def check_tried(s: Any) -> None:
     """Raise OutOfScope where a request that has ended, and still stands in the skipped queue as in
-    vllm-0.22.1 it may, begins a load, or is tried though its tokens are forgotten here. One that
-    is about to run makes vLLM raise.
+    vllm-0.22.1 it may, begins a load, or is tried though its tokens are forgotten here, or, of a
+    session, how many were computed: then it may lack blocks. One that is about to run makes vLLM
+    raise.
     """
-    ended = s.looking != 0 and not live(s, s.lr)
-    if ended and (loads_later(s, s.lr) or s.ntok[s.lr] == 0):
+    r, ended = s.lr, s.looking != 0 and not live(s, s.lr)
+    lacks = ended and s.k.resumable(r) and s.nfree < len(s.k.tables(r)) * s.k.blocks(s.ntok[r])
+    if ended and (lacks or loads_later(s, r) or s.ntok[r] == 0):
         raise OutOfScope(
-            f"the request {s.lr!r} has ended and would be scheduled again: that is out of scope",
+            f"the request {r!r} has ended and would be scheduled again: that is out of scope",
             "the reference has it",
         )
 

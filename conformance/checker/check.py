@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from nullblock.conformance.checker import hidden
+from nullblock.conformance.checker import hidden, remote
 from nullblock.conformance.checker.replay import Replay, Unexplained
 from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.checker.verdict import First, Verdict
@@ -145,6 +145,9 @@ class _Judge:
             self.verdict.missing += self.unseen
             return
         assert self.replay is not None
+        if unsaid := remote.unsaid(self.replay.k, located.record):
+            self.verdict.missing.append(unsaid)
+            return
         m = error.mismatch
         self.verdict.verdict = "VIOLATION"
         self.verdict.first = First(

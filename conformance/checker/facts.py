@@ -135,6 +135,8 @@ def _group(group: CacheGroup) -> facts.Group:
 class Recorded(RecordEnv):
     """Chains and token kinds as recorded. Memory: the pool, and the requests alive."""
 
+    silences = True
+
     def __init__(self, config: facts.Config) -> None:
         super().__init__(config)
         self.chains: dict[int, Chain] = {}
@@ -318,6 +320,9 @@ class Recorded(RecordEnv):
         if self.counts.get(r) != 1:
             counted = self.counts.get(r, "no")
             raise NotRecorded(f"one token of request {r}, which has {counted} in its output")
+
+    def says_nothing(self, s: State, r: Any) -> bool:
+        return self.counts is not None and self.counts.get(r) == 0
 
     def last_token(self, s: State, r: Any) -> int:
         if self.rejected and r in self.rejected:

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from msgspec import UnsetType
-
 from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.encoder_format import MOST_ITEMS
 from nullblock.conformance.trace.records import (
     Add,
@@ -43,13 +42,12 @@ def unknown(s: Any, request: Add | RequestState, sizes: dict[int, int]) -> Itera
         yield "the encoder inputs"
     if not told:
         return
-    prompt = 0 if isinstance(request.prompt, UnsetType) else request.prompt
     if len(told) > MOST_ITEMS:
         yield f"the order in which it lets go of so many encoder inputs ({len(told)}),"
     end = 0
     for item in items(told):
-        if item.start < end or item.end > prompt:
-            yield "encoder inputs that overlap, are not in order, or lie beyond the prompt,"
+        if item.start < end:
+            yield "encoder inputs that overlap, or are not in order,"
             return
         end, size = item.end, item.embedded(item.end)
         if sizes.setdefault(item.number, size) != size:
@@ -96,10 +94,21 @@ def restore(s: Any, told: EncoderCache) -> None:
     for n, users in told.cached:
         s.kept[n] = sizes.get(n, 0)
         s.users[n] = set(users)
+        for r in users if s.k.sem.items_held_by_place else ():
+            _hold(s, r, n)
     for n, _ in told.freeable:
         s.unused[n] = s.uback
         s.uback += 1
     s.eroom, s.efree = told.num_free_slots, told.num_freeable_slots
+
+
+def _hold(s: Any, r: int, n: int) -> None:
+    """r refers to item n for the sake of its place. Raises NotRecorded where it has several."""
+    places = [i for i in range(s.k.num_items(r)) if s.k.item(r, i) == n]
+    if len(places) > 1:
+        raise NotRecorded(f"at which of its places request {r} refers to item {n}")
+    for i in places:
+        s.holds[r, i] = 1
 
 
 def contradictions(s: Any, told: EncoderCache) -> Iterator[Mismatch]:

@@ -4,13 +4,13 @@ The rules are shown to say what vLLM does for one feature beside the core, and f
 together. A trace with others together is refused: nothing is guessed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import UNSET
 
 from nullblock.conformance.checker import sessions
-from nullblock.conformance.trace.records import CacheGroup, Header, TraceConfig
+from nullblock.conformance.trace.records import Header, TraceConfig
 from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.spec.profiles import Semantics
 
@@ -39,9 +39,8 @@ def out_of_reach(header: Header, semantics: Semantics) -> Iterator[str]:
         yield f"a pool of more than {MAX_BLOCKS:,} blocks: {config.num_blocks:,}"
     yield from _together(config)
     if semantics.resumes_await_output:
-        if config.connector is not UNSET and config.groups:
-            yield f"{CONNECTOR} beside {GROUPS} in lines after vllm-0.22.1"
-    elif semantics.freed_unhashed_first:
+        return
+    if semantics.freed_unhashed_first:
         named = {GROUPS: bool(config.groups), CONNECTOR: config.connector is not UNSET}
         yield from (f"{name} with freed_unhashed_first" for name, used in named.items() if used)
 
@@ -69,17 +68,9 @@ def _together(config: TraceConfig) -> Iterator[str]:
 
 
 def _under_eagle(config: TraceConfig) -> Iterator[str]:
-    """The same of an EAGLE-like method beside layers that are not all alike."""
+    """The same of an EAGLE-like method."""
     if not (config.enable_prefix_caching and config.is_eagle):
         return
-    kinds = _kinds(config.groups)
-    dropping = _kinds(group for group in config.groups if group.eagle) or kinds
-    if any(chunk for _, chunk in dropping):
+    marked = [group for group in config.groups if group.eagle]
+    if any(group.attention_chunk_size for group in marked or config.groups):
         yield "an EAGLE-like method with chunked local attention, where vLLM raises"
-    elif len(config.groups) > 1 and (len(kinds) != 2 or (0, 0) not in kinds):
-        yield "an EAGLE-like method beside other layers than full attention and one kind more"
-
-
-def _kinds(groups: Iterable[CacheGroup]) -> set[tuple[int, int]]:
-    """The kinds of layers that there are: the sizes of their windows and chunks."""
-    return {(group.sliding_window, group.attention_chunk_size) for group in groups}

@@ -4,11 +4,12 @@ What the connector answers and what workers report are inputs. Whom the engine a
 local hit, and whose load begins, are decisions.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from nullblock.conformance.checker import filling
 from nullblock.conformance.checker.decisions import Mismatch, alike, shown
 from nullblock.conformance.checker.facts import Chain, Recorded
 from nullblock.conformance.checker.names import Names
@@ -16,14 +17,17 @@ from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.trace.records import (
     Add,
     Answer,
+    Error,
     Matched,
     RemoteState,
     RequestState,
+    Schedule,
     Transfers,
 )
 from nullblock.conformance.unruled import counts_on_lost
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
+from nullblock.spec.deferred import defers
 from nullblock.spec.fields import KEPT, LOAD, PARTLY, REMOTE, RUNNING, SEND, UNBORN, WAIT_PHASE
 from nullblock.spec.machine.remote import received, report_failed, sent
 from nullblock.spec.remote import ends_all, is_offered_nothing
@@ -65,6 +69,7 @@ class WithRemote(Recorded):
         """What workers report with the update that is applied, or the connector with the abort."""
         self.lost: list[int] = []
         """Who ended because blocks were not loaded, in order."""
+        self.filling = filling.Unknown()
         super().__init__(config)
 
     def blank(self, field: str) -> Any:
@@ -84,6 +89,8 @@ class WithRemote(Recorded):
         answer = self.answers.get(r)
         if answer is None or not answer.tokens:
             return 0
+        if answer.over_steps:
+            self.filling.asked(s)
         told, most = local + answer.tokens, s.ntok[r]
         if told > most or (told == most and not answer.over_steps):
             what = f"{answer.tokens} tokens beyond {local} of request {r}, which has {most}"
@@ -197,7 +204,7 @@ def is_silent(k: Recorded) -> bool:
 def begin_step(k: Recorded) -> None:
     """A step is about to be decided."""
     if isinstance(k, WithRemote):
-        k.asked = {}
+        k.asked, k.filling.counted = {}, None
 
 
 def step(k: Recorded, same: Any) -> Iterator[Mismatch]:
@@ -289,6 +296,15 @@ def explains(k: Recorded, s: Any) -> bool:
     return False
 
 
+def unsaid(k: Recorded, record: Any) -> str | None:
+    """What a step may have come out otherwise for, which no state tells; None: nothing."""
+    if not isinstance(k, WithRemote) or not isinstance(record, Schedule | Error):
+        return None
+    if (r := k.filling.counted) is None:
+        return None
+    return f"whether a load leaves room for the rest of request {r}, where judging began"
+
+
 def end_abort(k: Recorded) -> None:
     """An abort is over, and what the connector said with it."""
     if isinstance(k, WithRemote):
@@ -306,6 +322,15 @@ def in_order(k: Recorded, ids: list[int]) -> list[int]:
     return sorted(lost(k), key=lambda r: place.get(r, len(ids)))
 
 
+def may_be_put_off(s: Any, held: Mapping[int, int], counted: Mapping[int, int]) -> None:
+    """Raise NotRecorded where blocks that nobody holds have references, and may have been given
+    up while a step in flight computes with them (REMOTE-43): what they wait for no state tells.
+    """
+    more = all(counted.get(b, 0) >= n for b, n in held.items()) and counted != held
+    if more and defers(s) and s.oldest < s.steps:
+        raise NotRecorded("which step in flight the blocks wait for that were given up")
+
+
 def restore(s: Any, told: RemoteState) -> None:
     """Put what is under way with the connector into a state that has everything else.
 
@@ -314,6 +339,7 @@ def restore(s: Any, told: RemoteState) -> None:
     k = s.k
     if (told.failed or told.kept) and k.sem.failed_loads_start_over:
         raise NotRecorded("how much of a load has failed, and what blocks are kept for")
+    k.filling.restore(s)
     for r in told.received:
         s.came[r] = 1
     for r in told.failed:
@@ -325,12 +351,19 @@ def restore(s: Any, told: RemoteState) -> None:
         k.requests[r] = facts.Request(id=(0.0, r), prompt_len=0, max_tokens=1)
         k.chains[r] = Chain(())
         s.stage[r] = KEPT
+        computed = [n for n in range(s.steps) if r in _members(s, n)]
+        s.lastin[r] = computed[-1] + 1 if computed else 0
         s.arr[r] = s.aclk
         s.aclk += 1
         for t, table in zip(k.tables(r), kept.blocks, strict=True):
             for i, b in enumerate(table):
                 s.tab[t, i] = b
             s.tlen[t] = len(table)
+
+
+def _members(s: Any, n: int) -> list[int]:
+    """Who is in a step in flight, by its number."""
+    return [s.frame[i] for i in range(s.fend[n - 1] if n else 0, s.fend[n])]
 
 
 def state(s: Any, seen: Any, names: Names) -> Iterator[Mismatch]:

@@ -291,6 +291,7 @@ class Replay:
         self._left(record.state, "update")
         self.k.refused, self.k.refused_next = self.k.refused_next, []
         self.k.forget(self.s, refused)
+        self.k.counts = {}  # what the next step samples is not known before it is told
 
     def _outcomes(self, record: Update) -> Iterator[Mismatch]:
         yield from observations.update(self.k, self.k.refused, record)

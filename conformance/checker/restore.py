@@ -30,7 +30,7 @@ from nullblock.spec.fields import (
     WAITING,
 )
 from nullblock.spec.names import BLOCKED, PAUSE, STAGE
-from nullblock.spec.rules.waiting import enter_skipped, forget_passed
+from nullblock.spec.rules.waiting import forget_passed, stand_apart
 
 T = TypeVar("T")
 NOBODY = -1
@@ -71,7 +71,7 @@ def restore(k: Recorded, seen: State, names: Names) -> Any:
         s.nwait += 1
         s.waitset = k.add(s.waitset, r)
     for r in seen.skipped:
-        enter_skipped(s, r)
+        stand_apart(s, r)
     forget_passed(s)
     _pool(s, seen, names)
     k.owed_unknown.clear()
@@ -95,6 +95,7 @@ def contradictions(s: Any, seen: State) -> Iterator[Mismatch]:
     tables = [t for r in s.k.requests for t in s.k.tables(r)]
     held = Counter(b for t in tables for i in range(s.tlen[t]) if (b := s.tab[t, i]))
     counted = {b: n for b, n in s.ref.items() if n}
+    remote.may_be_put_off(s, held, counted)
     if held != counted:
         expected = sorted(held.items())
         yield Mismatch("POOL-2", "the reference counts", expected, sorted(counted.items()))
@@ -134,7 +135,14 @@ def _impossible_tables(s: Any, r: int) -> Iterator[Mismatch]:
         if nulls and (any(blocks[:nulls]) or not (s.k.window_of(t) or s.k.chunk_of(t))):
             rule = "GROUP-9" if any(blocks[:nulls]) else "GROUP-8"
             yield Mismatch(rule, f"the blocks of request {r}", "no null block there", blocks, r)
-        if (s.tlen[t], s.ncached[t]) != (s.tlen[first], s.ncached[first]):
+        mine, others = (s.ncached[t] for t in (t, first))
+        beyond = t if mine > others else first
+        if s.k.connector and s.tlen[t] == s.tlen[first] and mine != others:
+            # More may count as cached of one of them where the null block stands there.
+            if s.tab[beyond, max(mine, others) - 1] != s.k.NULL:
+                what = f"what is cached of the block tables of request {r}"
+                yield Mismatch("REMOTE-53", what, others, mine, r)
+        elif (s.tlen[t], mine) != (s.tlen[first], others):
             what = f"how long the block tables of request {r} are, and what is cached of each"
             ours = [s.tlen[first], s.ncached[first]]
             yield Mismatch("GROUP-16", what, ours, [s.tlen[t], s.ncached[t]], r)
@@ -157,9 +165,6 @@ def _complete(k: Recorded, seen: State) -> None:
             raise NotRecorded(f"what the status {q.status} of request {q.id} means")
         if q.prompt is UNSET or q.max_tokens is UNSET or q.blocks is UNSET:
             raise NotRecorded(f"the facts about request {q.id} in the state at step {seen.step}")
-        if k.sem.resumes_await_output and (k.connector or RESUMABLE in q.features):
-            what = "a session" if RESUMABLE in q.features else "a KV connector"
-            raise NotRecorded(f"how {what} stands where judging begins, in this line")
         if k.sem.resumes_await_output and q.discard:
             raise NotRecorded(f"whether the stale output of request {q.id} will be dropped")
         if len(q.blocks or k.groups) != len(k.groups) or len(q.num_cached or k.groups) != (
@@ -250,8 +255,10 @@ def _in_flight(s: Any, number: int, step: StepInFlight) -> None:
         s.frame[i], s.grant[i] = r, n
         s.born[i] = NOBODY if r in gone else s.arr[r]
         s.due[i] = TOKEN if r in owed else CHUNK
-        if s.k.sem.resumes_await_output:
+        if s.k.sem.resumes_await_output and r not in gone:
             s.aloft[r] += n
+            s.lastin[r] = number + 1
+        s.lastfull = number + 1
         s.nframe = i + 1
     s.fend[number] = s.nframe
     s.steps = number + 1

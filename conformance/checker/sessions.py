@@ -88,13 +88,8 @@ def why_not(config: TraceConfig, semantics: Semantics) -> str | None:
     """Why sessions cannot be judged beside these; None if they can."""
     if config.connector is not UNSET and config.groups:
         return "a session with layers of which some see a part of the past, beside a KV connector,"
-    later = "in lines after vllm-0.22.1,"
     if semantics.freed_unhashed_first and not semantics.resumes_await_output:
         return "a session with freed_unhashed_first"
-    if semantics.resumes_await_output and config.policy == "priority":
-        return f"a session under the PRIORITY policy {later}"
-    if semantics.freed_blocks_await_steps and config.connector is not UNSET:
-        return f"a session beside a KV connector {later}"
     return None
 
 

@@ -176,6 +176,13 @@ EXAMPLES: dict[str, Example] = {
         Feature.encoder_decoder,
     ),
     **REMOTE_EXAMPLES,
+    "silence_starts_over": Example(
+        "defect-nothing-sampled-with-drafts",
+        "Scheduler.update_from_output; pull request 42722, closed unmerged",
+        "What was computed behind a token that nobody knows is worth nothing, and who waits for a "
+        "token that never comes waits for ever.",
+        Feature.silence,
+    ),
     "min_tokens_hold_stops": Example(
         "min-tokens-hold-back-every-stop",
         "check_stop; pull requests 47489, 49521, 51299",

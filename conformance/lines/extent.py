@@ -7,7 +7,7 @@ from nullblock.conformance.scenario_format import Config
 from nullblock.spec.profiles import Semantics
 
 FOLLOWED = CORE_FEATURES | {
-    *(Feature.drafts, Feature.lora_cap, Feature.structured_output),
+    *(Feature.drafts, Feature.silence, Feature.lora_cap, Feature.structured_output),
     *(Feature.encoder_inputs, Feature.windows, Feature.hybrid, Feature.block_sizes),
     *(Feature.v2_model_runner, Feature.counts, Feature.clients),
     *(Feature.prompt_embeds, Feature.pooling, Feature.streaming, Feature.kv_connector),
@@ -31,14 +31,20 @@ def check_followed(config: Config, semantics: Semantics) -> None:
         # A request then decodes in one of so many steps: next_decode_eligible_step.
         what = "the v2 model runner beside a pipeline that is scheduled ahead is out of scope"
         raise OutOfScope(what, "vllm-0.22.1 is followed in it", "config.use_v2_model_runner")
+    if semantics.resumes_await_output and config.encoder and config.encoder.external is not None:
+        # It then asks the connector whether it can be had before it admits anybody.
+        what = "an encoder connector in a later line is out of scope"
+        raise OutOfScope(what, "vllm-0.22.1 is followed in it", "config.encoder.external")
     has_states = groups.has(config, "mamba")
     caches_mixed = config.enable_prefix_caching and groups.are_mixed(config)
     if semantics.resumes_await_output and has_states and caches_mixed:
         # It hashes by the common multiple of all sizes, which divides none of them.
         what = "prefix caching of Mamba layers beside blocks or hashes of another size, in a later"
         raise OutOfScope(f"{what} line, is out of scope", "0.32.0 raises", "config.groups")
-    several = len(config.groups) > 1 or groups.are_windowed(config) or has_states
-    if semantics.freed_blocks_await_steps and config.connector is not None and several:
-        # A load then asks each group what is still to come, and failures are told by request.
-        what = "a KV connector beside several groups, or windows, in a later line is out of scope"
+    if semantics.resumes_await_output and caches_mixed and groups.marked(config):
+        # A kind that drops its last hit has a block more cached, and its window begins later.
+        what = "an EAGLE-like method beside blocks or hashes of several sizes, in a later line"
+        raise OutOfScope(f"{what}, is out of scope", "vllm-0.22.1 is followed", "config.groups")
+    if semantics.freed_blocks_await_steps and config.connector is not None and has_states:
+        what = "a KV connector beside Mamba layers in a later line is out of scope"
         raise OutOfScope(what, "vllm-0.22.1 is followed in it", "config.connector")

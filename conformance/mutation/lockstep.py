@@ -18,10 +18,19 @@ from nullblock.conformance import compare, driver, scenario
 from nullblock.conformance.engines import make_engine
 from nullblock.conformance.errors import InputError
 from nullblock.conformance.mutation.cross_scenarios import MORE_CROSS
+from nullblock.conformance.mutation.deferred_scenarios import MORE_DEFERRED
 from nullblock.conformance.mutation.draft_scenarios import MORE_DRAFTS
 from nullblock.conformance.mutation.encoder_scenarios import MORE_ITEMS
 from nullblock.conformance.mutation.group_scenarios import MORE_GROUPS
+from nullblock.conformance.mutation.input_scenarios import MORE_INPUTS
+from nullblock.conformance.mutation.later_scenarios import MORE_LATER
+from nullblock.conformance.mutation.layer_scenarios import MORE_LAYERS
+from nullblock.conformance.mutation.mamba_scenarios import MORE_MAMBA
+from nullblock.conformance.mutation.reclaim_scenarios import MORE_RECLAIM
+from nullblock.conformance.mutation.remote_scenarios import MORE_REMOTE
+from nullblock.conformance.mutation.room_scenarios import MORE_ROOM
 from nullblock.conformance.mutation.scenarios import MORE
+from nullblock.conformance.mutation.session_scenarios import MORE_SESSIONS
 from nullblock.conformance.mutation.wait_scenarios import MORE_WAITS
 from nullblock.conformance.scenario_format import Scenario
 from nullblock.spec.mutation.forks import LATE, Json, with_defect
@@ -29,7 +38,11 @@ from nullblock.spec.mutation.generate import Defect
 from nullblock.spec.profiles import PROFILES, VLLM_0_22_1, Semantics
 
 VECTORS = Path(__file__).parents[1] / "vectors"
-ADDED = MORE | MORE_DRAFTS | MORE_GROUPS | MORE_WAITS | MORE_ITEMS | MORE_CROSS
+ADDED = {
+    **(MORE | MORE_DRAFTS | MORE_GROUPS | MORE_WAITS | MORE_ITEMS | MORE_CROSS),
+    **(MORE_MAMBA | MORE_LAYERS | MORE_LATER | MORE_SESSIONS | MORE_INPUTS),
+    **(MORE_REMOTE | MORE_DEFERRED | MORE_ROOM | MORE_RECLAIM),
+}
 """Scenarios for what no golden scenario notices."""
 SECONDS = 20.0
 """Of processor time: forty times as much as the specification takes."""

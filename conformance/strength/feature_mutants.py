@@ -58,8 +58,8 @@ HYBRID_MUTANTS: tuple[Mutant, ...] = (
         (
             (
                 HYBRID,
-                "of_all(s, r, lambda t: accepts(s, t, n * unit))",
-                "accepts(s, s.k.table(r, 0), n * unit)",
+                "of_all(s, r, lambda t: accepts(s, t, n * unit, 0))",
+                "accepts(s, s.k.table(r, 0), n * unit, 0)",
             ),
         ),
         rule="GROUP-14",
@@ -87,7 +87,7 @@ ENCODER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "items-never-shared",
         "what is in the encoder cache is computed again",
-        ((ENCODER, "    return s.kept[looked_at(s)] != 0\n", "    return False\n"),),
+        ((ENCODER, "    return is_in_cache(s, looked_at(s))\n", "    return False\n"),),
         rule="ENC-7",
         takes="two requests with one item, one after the other",
     ),
@@ -97,7 +97,7 @@ ENCODER_MUTANTS: tuple[Mutant, ...] = (
         (
             (
                 ENCODER,
-                "    return size(s, s.planner, s.pitem) > s.pbudget - s.pcost\n",
+                "    return size(s, s.planner, s.pitem) > s.pbudget - to_compute(s)\n",
                 "    return False\n",
             ),
         ),
@@ -159,7 +159,7 @@ SESSION_MUTANTS: tuple[Mutant, ...] = (
         (
             (
                 SESSIONS,
-                "    return both(s.stage[r] == WAITING, s.nhit == 0, s.comp[r] != 0)\n",
+                "    return both(waits, s.nhit == 0, s.comp[r] != 0)\n",
                 "    return False\n",
             ),
         ),

@@ -2,6 +2,7 @@
 
 from msgspec import UNSET, UnsetType
 
+from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.groups import block_size_of
 from nullblock.conformance.scenario_format import Add, Config, Group, Scenario
 from nullblock.conformance.trace import records
@@ -78,10 +79,13 @@ def has_sessions(scenario: Scenario) -> bool:
 
 
 def configured(config: Config, semantics: Semantics) -> TraceConfig:
-    """Its constants."""
+    """Its constants. Raises OutOfScope where a step may compute nothing."""
     budget = token_budget(
         config.max_num_batched_tokens, config.max_num_scheduled_tokens, semantics
     )
+    if budget < 1:
+        what = "a trace of steps that may compute nothing is out of scope"
+        raise OutOfScope(what, "vLLM refuses it", "config.max_num_scheduled_tokens")
     several = len(config.groups) > 1
     groups = [_group(group, several) for group in config.groups]
     see_part = any(group.is_windowed for group in groups)

@@ -29,7 +29,7 @@ class Item(Piece, frozen=True, kw_only=True):
     """Its number."""
     offset: Count
     """Its first token."""
-    length: Positive
+    length: Count
     """Tokens that stand for it."""
     is_embed: list[Chain] | None = None
     """Which of them stand for an embedding: runs of places, from 0. None: all do."""

@@ -33,7 +33,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 WORDS = CORE_FEATURES | {
     *(Feature.windows, Feature.hybrid, Feature.lora_cap, Feature.structured_output),
-    *(Feature.encoder_inputs, Feature.streaming, Feature.kv_connector),
+    *(Feature.encoder_inputs, Feature.streaming, Feature.kv_connector, Feature.silence),
 }
 """What a trace can tell of, drafts aside."""
 

@@ -126,7 +126,10 @@ class RemoteKV(SchedulerState):
         """Ask whether an ended request's blocks must stay; and what the client is to be told."""
         manager, request_id = self.kv_cache_manager, request.request_id
         # Blocks out of every window are nothing to send.
-        manager.remove_skipped_blocks(request_id, request.num_computed_tokens)
+        num_settled = request.num_computed_tokens
+        if self.semantics.windows_await_outputs:
+            num_settled = max(0, num_settled - request.num_in_flight_tokens)
+        manager.remove_skipped_blocks(request_id, num_settled)
         block_ids = manager.get_block_ids(request_id)
         answer: tuple[bool, dict[str, Any] | None]
         if hasattr(self.connector, "request_finished_all_groups"):

@@ -41,6 +41,10 @@ class KVLoadFailures(Finishing):
             return set()
         if self.semantics.failed_loads_start_over:
             unloaded = self._forget_unloaded(report.invalid_block_ids)
+        elif self.semantics.resumes_await_output and self.kv_cache_manager.num_kv_cache_groups > 1:
+            raise RuntimeError(
+                "which of several groups has blocks that were not loaded is not told"
+            )
         else:
             unloaded = self._handle_invalid_blocks(
                 report.invalid_block_ids, scheduler_output.num_scheduled_tokens
@@ -131,7 +135,14 @@ class KVLoadFailures(Finishing):
         request = self.requests[request_id]
         if scheduler_output.scheduled_requests.get(request_id, request) is not request:
             return  # it has the id of one that has gone
-        if output.sampled_token_ids[output.req_id_to_index[request_id]]:
+        if request.async_tokens_to_discard:
+            return  # what comes is owed no more since a reset
+        owed = scheduler_output.owed_req_ids
+        if owed is None:  # whoever is owed a token has one
+            was_owed = bool(output.sampled_token_ids[output.req_id_to_index[request_id]])
+        else:
+            was_owed = request_id in owed
+        if was_owed:
             drafts = scheduler_output.scheduled_spec_decode_tokens.get(request_id, ())
             request.num_output_placeholders -= 1 + len(drafts)
             request.num_draft_placeholders -= len(drafts)

@@ -91,13 +91,15 @@ def num_set_aside(scheduler: "SchedulerState") -> int:
     """
     if scheduler._filling is None:
         return 0
-    num_drafts, size = 0, scheduler.block_size
+    num_drafts = 0
     if scheduler.num_spec_tokens:
         num_drafts = 1 + scheduler.num_spec_tokens + scheduler.num_lookahead_tokens
-    manager = scheduler.kv_cache_manager
-    num_lacking = 0
+    managers = scheduler.kv_cache_manager.coordinator.single_type_managers
+    num_blocks = sum(cdiv(num_drafts, manager.block_size) for manager in managers)
     for request in scheduler._filling:
         whole = min(request.num_tokens, scheduler.max_model_len) + num_drafts
-        (blocks,) = manager.coordinator.get_blocks(request.request_id)
-        num_lacking += max(0, cdiv(whole, size) - len(blocks))
-    return num_lacking + cdiv(num_drafts, size)
+        num_blocks += sum(
+            manager.get_num_blocks_to_allocate(request.request_id, whole, (), 0, whole, True)
+            for manager in managers
+        )
+    return num_blocks

@@ -117,6 +117,8 @@ class SchedulerOutput:
     new_block_ids_to_zero: list[int] | None = None
     scheduled_requests: dict[str, Request] = field(default_factory=dict, repr=False)
     """Not vLLM's: who was scheduled, where a profile matches frames to requests and not to ids."""
+    owed_req_ids: set[str] | None = field(default=None, repr=False)
+    """Not vLLM's: for whom a token is sampled, where a profile asks what a step without it is."""
 
     @classmethod
     def make_empty(cls) -> "SchedulerOutput":

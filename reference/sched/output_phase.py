@@ -128,6 +128,8 @@ class OutputPhase(StructuredOutput, Drafts):
         """
         requests = self.requests
         counts_placeholders = self._counts_placeholders
+        owed: set[str] | None = set() if self.semantics.silence_starts_over else None
+        scheduler_output.owed_req_ids = owed
         for request_id, num_tokens in scheduler_output.num_scheduled_tokens.items():
             request = requests[request_id]
             request.num_computed_tokens += num_tokens
@@ -135,6 +137,8 @@ class OutputPhase(StructuredOutput, Drafts):
             request.is_prefill_chunk = is_chunk = request.num_computed_tokens < num_to_come
             if is_chunk:
                 continue
+            if owed is not None:
+                owed.add(request_id)
             if self._filling is not None:
                 self._filling.discard(request)
             if request.structured_output_request is not None:

@@ -84,11 +84,15 @@ class Streaming(SkippedQueue, Finishing):
         if not request.resumable:
             return True
         update = None
+        ends_turn = self.semantics.late_outputs_dropped
+        if ends_turn and self._awaits_output:
+            # Where the session ends, that shows as long as its blocks are kept.
+            self._end_turn(request)
         if request.streaming_queue:
             update = request.streaming_queue.popleft()
             if update is None or self._is_refused(request, update):
                 return True
-        if self.semantics.late_outputs_dropped:
+        if ends_turn and not self._awaits_output:
             self._end_turn(request)
         if self.semantics.sessions_stay_queued:
             self.waiting.remove_requests({request})

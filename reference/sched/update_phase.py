@@ -41,9 +41,7 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         unloaded = self._take_back_unloaded(model_runner_output, scheduler_output)
         keeps_ended = self.connector is not None
         requests = self.requests
-        # vLLM goes by the id alone: a request that reuses it gets the old one's token.
         by_request = self.semantics.frames_match_request
-        counts_flight = self._counts_flight
         drafts = scheduler_output.scheduled_spec_decode_tokens
         sampled_token_ids = model_runner_output.sampled_token_ids
         pooler_output = model_runner_output.pooler_output
@@ -59,7 +57,7 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 continue
             if by_request and scheduler_output.scheduled_requests[request_id] is not request:
                 continue
-            is_stale = counts_flight and later.land(request, num_tokens)
+            is_stale = self._counts_flight and later.land(request, num_tokens)
             if (unloaded and request_id in unloaded) or (keeps_ended and request.is_finished()):
                 continue
             if is_stale and request.drop_stale_output:
@@ -70,12 +68,13 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 self._reject_drafts(
                     request, len(drafts[request_id]), len(token_ids), scheduler_output, is_stale
                 )
-            if request.mm_features:
-                self._free_encoder_inputs(request)
             pooled = pooler_output[index] if pooler_output else None
             if not token_ids and pooled is None:
+                self._go_without(request, scheduler_output)
                 continue
-            was_running, stopped = request.status == RequestStatus.RUNNING, False
+            if request.mm_features:
+                self._free_encoder_inputs(request)
+            stood, stopped = request.status, False
             if token_ids:
                 token_ids, stopped = self._update_request_with_output(request, token_ids, is_stale)
                 if request.structured_output_request is not None and token_ids:
@@ -85,8 +84,9 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 stopped = True
             reason = params = None
             if stopped:
-                reason, params = self._stop(request)
-                (stopped_running if was_running else stopped_preempted).add(request)
+                reason, params = self._stop(request, stood)
+                has_run = stood == RequestStatus.RUNNING
+                (stopped_running if has_run else stopped_preempted).add(request)
             if token_ids or pooled is not None:
                 output = _engine_core_output(request, token_ids, pooled)
                 output.finish_reason, output.kv_transfer_params = reason, params
@@ -126,6 +126,32 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 request.num_earlier_outputs -= 1
         return new_token_ids, stopped
 
+    def _go_without(self, request: Request, scheduler_output: SchedulerOutput) -> None:
+        """A step returned without a token for a request. If one was owed it starts over, and what
+        else is in flight for it, computed behind a token that nobody knows, is dropped.
+
+        Not so in vLLM, where all of it stays counted (upstream issue 42722).
+        """
+        if request.request_id in (scheduler_output.owed_req_ids or ()):
+            drafts = scheduler_output.scheduled_spec_decode_tokens
+            self._start_anew(request, len(drafts.get(request.request_id, ())))
+        if request.mm_features:
+            self._free_encoder_inputs(request)
+
+    def _start_anew(self, request: Request, num_drafts: int) -> None:
+        """A request gives its blocks back, if it runs, and takes nothing that is in flight."""
+        if request.async_tokens_to_discard > 0:
+            request.async_tokens_to_discard -= 1
+            return
+        if self._counts_placeholders:
+            request.num_output_placeholders -= 1 + num_drafts
+            request.num_draft_placeholders -= num_drafts
+            request.discard_outputs_in_flight()
+        if request.status == RequestStatus.RUNNING:
+            self.running.remove(request)
+            self.prev_step_scheduled_req_ids.discard(request.request_id)
+            self._preempt_request(request, time.monotonic(), drop_stale_output=True)
+
     def _report_rejected(self, outputs: dict[int, list[EngineCoreOutput]]) -> None:
         """Tell the clients of requests that were refused on arrival."""
         for request in self._rejected:
@@ -149,8 +175,14 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
             if self.semantics.stops_leave_every_queue:
                 self.skipped_waiting.remove_requests(stopped_preempted)
 
-    def _stop(self, request: Request) -> tuple[FinishReason | None, dict[str, Any] | None]:
+    def _stop(
+        self, request: Request, stood: RequestStatus
+    ) -> tuple[FinishReason | None, dict[str, Any] | None]:
         """A request has come to its stop: it ends, or it is a session and goes on.
+
+        Args:
+            stood: the status in which it stopped. vLLM 0.22.1 does not look at it: what a load
+                writes to is free.
 
         Returns:
             Why it stopped, and what its client is to be told of a transfer.
@@ -158,7 +190,12 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         # Asked first: once a session goes on, nothing tells that it had come to a stop.
         finish_reason = request.get_finished_reason()
         has_ended = self._handle_stopped_request(request)
-        return finish_reason, self._free_request(request) if has_ended else None
+        if not has_ended:
+            return finish_reason, None
+        loads = stood == RequestStatus.WAITING_FOR_REMOTE_KVS
+        minded = loads and self.semantics.stops_leave_every_queue
+        is_written_to = minded and self._forget_load(request)
+        return finish_reason, self._free_request(request, delay_free_blocks=is_written_to)
 
     def _publish_kv_cache_events(self) -> None:
         """Publish, in one batch, what happened to the prefix cache since the last update."""

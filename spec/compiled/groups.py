@@ -13,6 +13,11 @@ class Groups(Context):
         r = self.expr(node.args[0], scope)
         return Items(tuple(self._table(r, Const(g), node, scope) for g in self._groups()))
 
+    def _e_tables_from_behind(self, node: ast.Call, scope: Scope) -> Value:
+        tables = self._e_tables(node, scope)
+        assert isinstance(tables, Items)
+        return Items(tables.values[::-1])
+
     def _e_table(self, node: ast.Call, scope: Scope) -> Value:
         r, g = (self.expr(a, scope) for a in node.args)
         return self._table(r, g, node, scope)
@@ -63,6 +68,16 @@ class Groups(Context):
 
     def _e_drops_of(self, node: ast.Call, scope: Scope) -> Value:
         return self._by_group(self.env.dropped, node, scope)
+
+    def _e_marked_of(self, node: ast.Call, scope: Scope) -> Value:
+        return self._by_group(self.env.marked, node, scope)
+
+    def _e_kind_of(self, node: ast.Call, scope: Scope) -> Value:
+        return self._by_group(self.env.of_kind, node, scope)
+
+    def _e_lead(self, node: ast.Call, scope: Scope) -> Value:
+        n = self.num(self.expr(node.args[0], scope), node, scope)
+        return Num(f"{self.table(self.env.leads)}[{n.c}]", fails=n.fails)
 
     def _groups(self) -> range:
         return range(len(self.env.groups))

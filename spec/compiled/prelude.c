@@ -11,7 +11,7 @@
 #include <time.h>
 
 typedef uint64_t bits;
-typedef unsigned __int128 notes; /* a bit a rule, or a witness */
+#define NOTES 512 /* rules, or witnesses */
 typedef struct { int n; int a[SEQUENCE]; } V;
 typedef struct { int n; int key[SEQUENCE], value[SEQUENCE]; } M;
 enum { FINE, VIOLATED, NOT_ENABLED, BROKEN, CONFUSED, NO_ROOM };
@@ -131,7 +131,7 @@ static inline int answer(int x) {
   return x;
 }
 
-static notes reached, fired;
+static unsigned char reached[NOTES], fired[NOTES];
 static int done_kind, done_argument;
 static int offered, offer_kind[256], offer_argument[256];
 

@@ -129,8 +129,12 @@ static void print_way(uint32_t i) {
   free(back);
 }
 
-static void print_notes(const char *name, notes n) {
-  printf("\"%s\": \"%llx%016llx\", ", name, (unsigned long long)(n >> 64), (unsigned long long)n);
+/* As a number in hexadecimal digits, whose bits they are. */
+static void print_notes(const char *name, const unsigned char *n) {
+  printf("\"%s\": \"", name);
+  for (int i = NOTES - 4; i >= 0; i -= 4)
+    printf("%x", n[i] | n[i + 1] << 1 | n[i + 2] << 2 | n[i + 3] << 3);
+  printf("\", ");
 }
 
 static void report(const char *outcome, double seconds) {

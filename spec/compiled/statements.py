@@ -252,7 +252,7 @@ class Statements(Words):
         known = self.expr(name, scope)
         if not isinstance(known, Const) or known.value not in self.watched:
             raise self.refuse(name, scope, "no witness")
-        return f"reached |= (notes)1 << {self.watched[known.value]};"
+        return f"reached[{self.watched[known.value]}] = 1;"
 
     def _for(self, n: ast.For, scope: Scope) -> str:
         call = n.iter

@@ -31,6 +31,8 @@ from nullblock.spec.kernel import RULES
 HERE = Path(__file__).parent
 NOTES = ("reached", "fired")
 """Sets of a watcher that are its results."""
+MOST_NOTES = 512
+"""As many as `prelude.c` has places for."""
 ARGUMENT = "done_argument"
 
 
@@ -55,8 +57,8 @@ class Program(Functions):
         # Chains are numbered when they are first asked for; these questions are about all of them.
         self.answers("want")
         self.answers("chain_of")
-        if max(len(self.watched), len(self.rules)) > 128:
-            raise Untranslatable("more than 128 rules or witnesses")
+        if max(len(self.watched), len(self.rules)) > MOST_NOTES:
+            raise Untranslatable(f"more than {MOST_NOTES} rules or witnesses")
 
     def applied(self, f: Callable[..., Any], *arguments: Value) -> Value:
         """A function of the text, called from here."""
@@ -115,7 +117,7 @@ class Program(Functions):
 
     def _after(self, id: str) -> str:
         st = StateRef("st")
-        lines = [f"fired |= (notes)1 << {self.rules[id]};"]
+        lines = [f"fired[{self.rules[id]}] = 1;"]
         handler = self.watch.handlers.get(id)
         if handler is not None:
             noted = self.applied(handler.__func__, Const(self.watch), st)  # type: ignore[attr-defined]

@@ -121,7 +121,31 @@ RULES_DRAFTS_IN_STEP = Scope(
     resets=(True,),
     every_rule=True,
 )
+SILENCE = Scope(
+    "silence",
+    "a step returns without the token that it owes, two in flight; resets meanwhile",
+    _config(4, 2, max_num_seqs=2),
+    (Template("a", (A, A, A), 3, silent_at=1), Template("b", (A, A), 2)),
+    frozenset("resume-with-hit token-to-preempted free-hit".split()),
+    halves=True,
+    depth=2,
+    aborts=False,
+    resets=(True,),
+    every_rule=True,
+)
+SILENCE_AHEAD = Scope(
+    "silence-ahead",
+    "the same, scheduling ahead: what is in flight behind it is dropped",
+    _config(4, 2, max_num_seqs=2, async_scheduling=True),
+    (Template("a", (A, A, A), 3, silent_at=1), Template("b", (A, A), 2)),
+    frozenset("resume-with-hit token-dropped free-hit".split()),
+    halves=True,
+    depth=2,
+    aborts=False,
+    resets=(True,),
+    every_rule=True,
+)
 DRAFT_SCOPES = (
     *(DRAFTS, DRAFTS_EAGLE, DRAFTS_IN_FLIGHT, DRAFTS_AHEAD, DRAFTS_RESETS, DRAFTS_PRIORITY),
-    *(DRAFTS_DEEP, RULES_DRAFTS, RULES_DRAFTS_IN_STEP),
+    *(DRAFTS_DEEP, RULES_DRAFTS, RULES_DRAFTS_IN_STEP, SILENCE, SILENCE_AHEAD),
 )

@@ -24,6 +24,7 @@ class EncoderNarrator:
             "ENC-9": self.forgot,
             "ENC-12": self.took_item,
             "ENC-13": self.withdrew,
+            "ENC-19": self.has_loaded,
             "ENC-15": self.wiped_embeddings,
             "ENC-54": self.gave_room,
         }
@@ -48,6 +49,11 @@ class EncoderNarrator:
     def took_item(self, s: State) -> None:
         """ENC-12: an item is to be computed."""
         self.computed.append(s.k.item(s.inputof[s.ninput - 1], s.inputs[s.ninput - 1] - 1))
+
+    def has_loaded(self, s: State) -> None:
+        """ENC-19: an item is to be loaded."""
+        n = s.k.item(s.asksof[s.nask - 1], s.asks[s.nask - 1] - 1)
+        self.say(f"an encoder connector loads item {n}")
 
     def withdrew(self, s: State) -> None:
         """ENC-13: an input is taken out of the step."""

@@ -91,4 +91,17 @@ RULES_ITEMS = Scope(
     aborts=False,
     every_rule=True,
 )
-ENCODER_SCOPES = (ITEMS, ITEMS_PRIORITY, ITEMS_WHOLE, ITEMS_AHEAD, RULES_ITEMS)
+ITEMS_LOADED = Scope(
+    "items-loaded",
+    "items that an encoder connector has, one of which ends beyond its prompt",
+    _config(4, 2, 4, Encoder(4, 4), max_num_seqs=2),
+    (
+        Template("a", (P, P, A, P), 2, items=(Item(1, 0, 2), Item(2, 3, 2))),
+        Template("b", (P, P, B), 2, items=(Item(3, 0, 2), Item(1, 2, 2))),
+    ),
+    frozenset("item-loaded item-computed-beside item-beyond-prompt item-evicted".split()),
+    aborts=False,
+    every_rule=True,
+    external=(1, 2),
+)
+ENCODER_SCOPES = (ITEMS, ITEMS_PRIORITY, ITEMS_WHOLE, ITEMS_AHEAD, RULES_ITEMS, ITEMS_LOADED)

@@ -26,6 +26,9 @@ ENCODER_WITNESSES: dict[str, str] = {
     "input-kept-for-another": "it is computed all the same, for somebody else refers to it",
     "item-computed-again": "an item is computed again for a request that was inside it when the "
     "encoder cache was reset",
+    "item-loaded": "an item is loaded by an encoder connector",
+    "item-computed-beside": "a step computes an item and has another one loaded",
+    "item-beyond-prompt": "an item is at hand whose last token is an output",
     **CROSS_WITNESSES,
 }
 
@@ -48,6 +51,7 @@ class EncoderWatch(CrossWatch):
             "ENC-10": self.item_planned,
             "ENC-12": self.input_taken,
             "ENC-14": self.item_let_go,
+            "ENC-19": self.item_loaded,
         }
 
     def plan_began(self, s: State) -> None:
@@ -101,6 +105,15 @@ class EncoderWatch(CrossWatch):
         n = s.k.item(s.planner, s.plan[s.ntaken - 1])
         if any(s.gone[i] == n for i in range(s.ngone)):
             self.reached.add("evicted-and-computed")
+
+    def item_loaded(self, s: State) -> None:
+        """ENC-19: an item that is loaded has its room."""
+        self.reached.add("item-loaded")
+        if s.ninput:
+            self.reached.add("item-computed-beside")
+        r = s.planner
+        if s.k.item_end(r, s.loads[s.nloaded - 1]) > s.k.prompt_len(r):
+            self.reached.add("item-beyond-prompt")
 
     def item_let_go(self, s: State) -> None:
         """ENC-14: a request refers to an item no more."""

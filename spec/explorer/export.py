@@ -44,7 +44,7 @@ def scenario(scope: Scope, actions: Iterable[Action]) -> dict[str, Any]:
     sent: Counter[str] = Counter()
     """Chunks that have been sent of each session."""
     return {
-        "config": _config(scope.config, _connector(scope))
+        "config": _config(scope.config, _connector(scope), _external(scope))
         | _drafts(scope)
         | {"seed": seed, "vocab": VOCAB},
         "events": [e for a in actions for e in _events(a, templates, seed, scope.config, sent)],
@@ -62,7 +62,12 @@ def _connector(scope: Scope) -> dict[str, Any]:
     }
 
 
-def _config(c: Config, connector: dict[str, Any]) -> dict[str, Any]:
+def _external(scope: Scope) -> dict[str, Any]:
+    """What an encoder connector has."""
+    return {} if scope.external is None else {"external": [f"m{n}" for n in scope.external]}
+
+
+def _config(c: Config, connector: dict[str, Any], external: dict[str, Any]) -> dict[str, Any]:
     return {
         "num_blocks": c.num_blocks + sum(g.sink_len // c.size_of(g) for g in c.groups),
         "block_size": c.block_size,
@@ -77,7 +82,7 @@ def _config(c: Config, connector: dict[str, Any]) -> dict[str, Any]:
         "async_scheduling": c.async_scheduling,
         **({"max_loras": c.max_loras} if c.max_loras else {}),
         **({"connector": connector} if c.connector else {}),
-        **({"encoder": _encoder(c.encoder)} if c.encoder else {}),
+        **({"encoder": _encoder(c.encoder) | external} if c.encoder else {}),
         **({"groups": [_group(g, c) for g in c.groups]} if c.groups != (Group(),) else {}),
     }
 
@@ -129,10 +134,14 @@ def _drafts(scope: Scope) -> dict[str, Any]:
         return {}
     if misses not in ({None}, {1}) or any(t.proposes is not None for t in scope.templates):
         raise ValueError(f"a scenario cannot say of scope {scope.name} which drafts are right")
+    silent = {t.silent_at for t in scope.templates}
+    if silent not in ({None}, {1}):
+        raise ValueError(f"a scenario cannot say of scope {scope.name} what is not said")
+    accept = [None] if silent == {1} else "none" if misses == {1} else "all"
     return {
         "num_spec_tokens": c.num_spec_tokens,
         "spec_method": c.spec_method,
-        "accept": "none" if misses == {1} else "all",
+        "accept": accept,
     }
 
 

@@ -87,8 +87,25 @@ HYBRID_EAGLE = Scope(
     frozenset("looks-ahead drafts-taken free-hit outlived-freed nulls-dropped".split()),
     resets=(True,),
 )
+HYBRID_KINDS = Scope(
+    "hybrid-kinds",
+    "three kinds of layers, one of an EAGLE-like method: they are asked in rounds",
+    _config(
+        *(12, 4, FULL, Group(sliding_window=3, eagle=True), Group(sliding_window=5)),
+        max_num_seqs=1,
+    ),
+    (
+        Template("a", (A, A, A, A, A, A, B), 1),
+        Template("b", (A, A, A, A, A, A, B), 1),
+        Template("c", (B, B), 1),
+    ),
+    frozenset("free-hit hit-behind-nulls hash-evicted outlived-freed nulls-dropped".split()),
+    aborts=False,
+    resets=(True,),
+)
 HYBRID_SCOPES = (
     HYBRID_EAGLE,
+    HYBRID_KINDS,
     HYBRID,
     HYBRID_SIZES,
     RULES_HYBRID_SIZES,

@@ -31,7 +31,7 @@ BY_TABLE = ("tlen", "ncached", "told", "before", "swept")
 BY_REQUEST = (
     *("stage", "comp", "ntok", "sched", "ph", "drop", "fresh"),
     *("spec", "drafted", "pd", "old", "chunk", "awaits", "came"),
-    *("turns", "sent", "ended", "grown", "lost", "past"),
+    *("turns", "sent", "ended", "grown", "lost", "past", "also"),
     *("remote", "unsure", "failed", "kept_for", "loadto"),
 )
 BY_ITEM = ("kept", "unused", "inputs", "newly", "gone", "plan", "made", "holds")
@@ -226,8 +226,7 @@ def _clocks(s: Any) -> None:
         s.rank = _queue(s.rank, k)
         s.lo, s.hi = -1, max(s.rank.values(), default=0) + 1
     if _within(s.skip, -1, s.sback):
-        s.skip = _queue(s.skip, k)
-        s.sback = max(s.skip.values(), default=0) + 1
+        _skipped(s)
     if _within(s.unused, -1, s.uback):
         s.unused = _dense(s.unused)
         s.uback = max(s.unused.values(), default=0) + 1
@@ -235,6 +234,22 @@ def _clocks(s: Any) -> None:
         s.arr = Zero((r, 1) for r, v in s.arr.items() if v) if k.priority else _dense(s.arr)
         s.aclk = max(s.arr.values(), default=0) + 1
         s.born = Zero((i, s.arr[r] if i in owned else GONE) for i, r in s.frame.items())
+
+
+def _skipped(s: Any) -> None:
+    """The places in the skipped queue, of which a session may have several."""
+    first = s.againfrom
+    again = {
+        (r, i - first[r]): s.again[r, i]
+        for r in s.k.requests
+        for i in range(first[r], s.againto[r])
+    }
+    s.againto = Zero((r, n - first[r]) for r, n in s.againto.items() if n > first[r])
+    s.againfrom = Zero()
+    places = sorted((*(v for v in s.skip.values() if v), *again.values()))
+    s.skip = _dense(s.skip, places) if again else _queue(s.skip, s.k)
+    s.again = _dense(again, places)
+    s.sback = max((*s.skip.values(), *s.again.values()), default=0) + 1
 
 
 def census(s: Any) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from nullblock.spec.concrete import Env, Span, State, initial
 from nullblock.spec.explorer.histories import Histories
 from nullblock.spec.facts import Chunk, Config, Item, Request
 from nullblock.spec.fields import EOS, FIELDS, PLAIN, REJECTED, STOP_ID
+from nullblock.spec.kernel import both
 from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.sessions import num_output
@@ -37,6 +38,8 @@ class Template:
     """The output that is one of the stop ids; None: none is."""
     misses: int | None = None
     """The model disagrees with the draft of every so-manieth output; None: with none."""
+    silent_at: int | None = None
+    """The output at which the model says nothing as long as it has drafts; None: none."""
     proposes: int | None = None
     """How many drafts are proposed for it; None: as many as there may be."""
     skip_cache_read: bool = False
@@ -101,6 +104,8 @@ class Scope:
     """Hashed blocks may be evicted from outside."""
     lossy: bool = False
     """Blocks may turn out not to have been loaded."""
+    external: tuple[int, ...] | None = None
+    """Numbers of the items that an encoder connector has; None: there is no such connector."""
     encoder_resets: bool = False
     """The encoder cache may be reset."""
     every_rule: bool = False
@@ -120,6 +125,8 @@ class ModelEnv(Env):
     def __init__(self, scope: Scope, semantics: Semantics) -> None:
         super().__init__(replace(scope.config, semantics=semantics), checks=True)
         self.scope = scope
+        self.loads_items = scope.external is not None
+        self.external = frozenset(scope.external or ())
         self.templates = {t.id: t for t in scope.templates}
         self.requests = {
             t.id: Request(
@@ -144,6 +151,8 @@ class ModelEnv(Env):
             )
             for t in scope.templates
         }
+        self.silences = any(t.silent_at is not None for t in scope.templates)
+        self.in_order = self.in_order and not self.silences
         self.indices = range(max(len(self.indices) - 2, len(self.requests)) + 2)
         self.listed: dict[str, tuple[tuple[Any, ...], ...]] = {}
         self.numbers: dict[tuple[int, Any], int] = {}
@@ -314,6 +323,13 @@ class ModelEnv(Env):
             return drafts
         output: int = num_output(s, r)
         return min(drafts, t.misses - 1 - output % t.misses)
+
+    def says_nothing(self, s: Any, r: Any) -> Any:
+        """Whether the model samples nothing for the entry that is settled."""
+        t = self.templates[r]
+        if t.silent_at is None:
+            return False
+        return both(s.ndraft[s.cur] > 0, num_output(s, r) == t.silent_at)
 
     def proposed(self, s: Any, r: Any) -> int:
         """How many drafts are proposed for r with each of its tokens."""

@@ -51,6 +51,8 @@ class Narrator(EncoderNarrator, SessionNarrator, RemoteNarrator):
             "UPD-2": self.passed,
             "UPD-3": self.took_token,
             "UPD-18": self.dropped,
+            "UPD-60": self.got_nothing,
+            "UPD-61": self.starts_anew,
             "UPD-51": self.took_vector,
             "HASH-20": self.cached_known,
             "UPD-5": self.left,
@@ -221,6 +223,14 @@ class Narrator(EncoderNarrator, SessionNarrator, RemoteNarrator):
     def dropped(self, s: State) -> None:
         """UPD-18: a token is dropped."""
         self.say(f"the token for {s.frame[s.cur - 1]} is dropped: it was reset meanwhile")
+
+    def got_nothing(self, s: State) -> None:
+        """UPD-60: a request takes nothing."""
+        self.say(f"the step returns without a token for {s.frame[s.cur - 1]}")
+
+    def starts_anew(self, s: State) -> None:
+        """UPD-61: a running request starts over."""
+        self.gone = f"the step returns without a token for {s.leaver}, which starts over"
 
     def took_token(self, s: State) -> None:
         """UPD-3: a request takes a token."""

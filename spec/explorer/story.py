@@ -216,7 +216,7 @@ class _Asked:
         return True
 
 
-NAMES = {"B": "block", "R": "request", "T": "table", "I": "index", "H": "hash"}
+NAMES = dict(B="block", R="request", T="table", I="index", H="hash", G="group")
 
 
 def at_fault(id: str, s: State) -> Iterator[str]:

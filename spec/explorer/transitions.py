@@ -236,6 +236,11 @@ def computed_grows(was: State, s: State, done: Action) -> Value:
     )
 
 
+def got_none(was: State, s: State, r: Value) -> Value:
+    """Whether the step may have returned without a token for r, which then does not run."""
+    return both(s.k.silences, s.ntok[r] == was.ntok[r], s.stage[r] != RUNNING)
+
+
 @transition("UPD-15")
 def tokens_have_owners(was: State, s: State, done: Action) -> Value:
     """A request takes a token for an output it owes, one more for each draft of it that the model
@@ -267,7 +272,7 @@ def tokens_have_owners(was: State, s: State, done: Action) -> Value:
         lambda r: implies(
             both(was.ntok[r] != 0, live(s, r)),
             either(
-                both(s.ntok[r] == was.ntok[r], neg(owes(r))),
+                both(s.ntok[r] == was.ntok[r], either(neg(owes(r)), got_none(was, s, r))),
                 both(s.ntok[r] > was.ntok[r], owes(r), no_more(r), was.stage[r] != WAITING),
                 both(s.turns[r] == was.turns[r] + 1, owes(r)),
             ),
@@ -286,7 +291,7 @@ def tokens_in_their_places(was: State, s: State, done: Action) -> Value:
         return True
 
     def position(r: Value, drafts: Value) -> Value:
-        stays = both(live(s, r), s.turns[r] == was.turns[r])
+        stays = both(live(s, r), s.turns[r] == was.turns[r], neg(got_none(was, s, r)))
         return ite(stays, s.ntok[r] - 1 + s.slip[r], was.ntok[r] + drafts + was.slip[r])
 
     return s.k.forall(

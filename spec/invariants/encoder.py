@@ -4,6 +4,7 @@ from nullblock.spec.encoder import embeds_between, refers
 from nullblock.spec.fields import DECIDED, IDLE, RUN_PHASE, RUNNING, WAIT_PHASE
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
+from nullblock.spec.sessions import holds_while_waiting
 
 
 def _nobody(s: State, n: Value) -> Value:
@@ -57,7 +58,8 @@ def slots_add_up(s: State) -> Value:
 @invariant("ENC-23")
 def who_refers_runs(s: State) -> Value:
     """Only requests that run, leave, or are about to be admitted refer to embeddings, and only to
-    those of their own items.
+    those of their own items; but a session that waits with its blocks may be inside an item that
+    ends beyond its prompt.
     """
     if not s.k.encodes:
         return True
@@ -77,6 +79,7 @@ def who_refers_runs(s: State) -> Value:
                     s.stage[r] == RUNNING,
                     both(s.leaving != 0, s.leaver == r),
                     both(s.planning != 0, s.planner == r),
+                    holds_while_waiting(s, r),
                 ),
             ),
         ),
@@ -103,7 +106,9 @@ def needed_is_at_hand(s: State) -> Value:
 
 @invariant("ENC-25")
 def kept_is_computed(s: State) -> Value:
-    """Every item in the cache is computed by a step that has been scheduled, or is being."""
+    """Every item in the cache is computed by a step that has been scheduled, or is being; or an
+    encoder connector loads it with one.
+    """
     if not s.k.encodes:
         return True
     return s.k.forall("I", lambda n: (s.kept[n] != 0) == (s.made[n] != 0))
@@ -154,17 +159,24 @@ def plans_fit(s: State) -> Value:
     return both(
         within(0, s.planning, 3),
         within(0, s.ntaken, s.nplan + 1),
+        within(0, s.nloaded, s.nload + 1),
         implies(
             s.planning != 0,
             both(
                 either(s.phase == RUN_PHASE, s.phase == WAIT_PHASE),
-                s.pcost <= s.pbudget,
+                s.pcost - s.pload <= s.pbudget,
                 s.pbudget <= s.k.encoder_budget,
-                implies(s.ntaken == 0, both(s.pcost <= s.eroom, s.pcost <= s.ebudget)),
+                implies(s.ntaken == 0, s.pcost - s.pload <= s.ebudget),
+                implies(s.ntaken + s.nloaded == 0, s.pcost <= s.eroom),
                 s.k.forall(
                     "I",
                     lambda i: s.kept[s.k.item(s.planner, s.plan[i])] == 0,
                     span=lambda: (s.ntaken, s.nplan),
+                ),
+                s.k.forall(
+                    "I",
+                    lambda i: s.kept[s.k.item(s.planner, s.loads[i])] == 0,
+                    span=lambda: (s.nloaded, s.nload),
                 ),
             ),
         ),
@@ -173,20 +185,36 @@ def plans_fit(s: State) -> Value:
 
 @invariant("ENC-29")
 def told_is_evicted(s: State) -> Value:
-    """Workers are told to forget only what is not in the cache, or what this step computes again;
-    and nothing twice.
+    """Workers are told to forget only what is not in the cache, or what this step computes again,
+    or has loaded again; and nothing twice, but what is loaded in between.
     """
     if not s.k.keeps_embeddings:
         return True
     return both(
         s.k.forall(
             "I",
-            lambda i: either(s.kept[s.gone[i]] == 0, s.newly[s.gone[i]] != 0),
+            lambda i: either(
+                s.kept[s.gone[i]] == 0, s.newly[s.gone[i]] != 0, _is_asked_for(s, s.gone[i])
+            ),
             span=lambda: (0, s.ngone),
         ),
         s.k.forall(
             "II",
-            lambda i, j: implies(s.gone[i] == s.gone[j], i == j),
+            lambda i, j: implies(
+                both(s.gone[i] == s.gone[j], neg(_is_asked_for(s, s.gone[i]))), i == j
+            ),
             span=lambda: (0, s.ngone),
         ),
     )
+
+
+def _is_asked_for(s: State, n: Value) -> Value:
+    """Whether an encoder connector is told of item n with the open step, and has it."""
+    if not s.k.loads_items:
+        return False
+    told = neg(
+        s.k.forall(
+            "I", lambda i: s.k.item(s.asksof[i], s.asks[i] - 1) != n, span=lambda: (0, s.nask)
+        )
+    )
+    return both(told, s.k.has_item(n))

@@ -3,7 +3,8 @@
 from nullblock.spec.cross import is_cross
 from nullblock.spec.fields import LEAVING, REMOTE
 from nullblock.spec.groups import is_null
-from nullblock.spec.hybrid import all_hits
+from nullblock.spec.hybrid import all_hits, of_all
+from nullblock.spec.in_turn import ASKING, hit_by
 from nullblock.spec.invariants.ledger import invariant
 from nullblock.spec.kernel import State, Value, both, either, implies
 from nullblock.spec.mamba import for_tokens
@@ -19,7 +20,10 @@ def hit_covers_every_group(s: State) -> Value:
     if not s.k.several:
         return True
     return both(
-        both(implies(s.looking == 0, s.span == 0), s.overshot == 0),
+        implies(s.looking == 0, s.span == 0),
+        either(
+            s.looking == 0, s.looking == ASKING, of_all(s, s.lr, lambda t: hit_by(s, t) == s.span)
+        ),
         implies(s.looking == 2, s.nhit == all_hits(s, s.lr)),
         implies(
             s.looking != 0,

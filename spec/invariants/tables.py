@@ -200,7 +200,7 @@ def lookup_counters(s: State) -> Value:
     """A lookup counts its hits, those adopted, and those still in the free queue."""
     return both(
         0 <= s.looking,
-        s.looking <= 2,
+        s.looking <= (3 if s.k.in_turn else 2),
         0 <= s.na,
         s.na <= s.nhit,
         s.nevict == s.k.card(s.evset),

@@ -13,7 +13,7 @@ def note_inputs(s: State) -> None:
         for _ in loop(
             s,
             until=lambda: is_told_to_forget(s),
-            decreases=lambda: s.ninput - s.ngone,
+            decreases=lambda: s.ninput + s.nask - s.ngone,
             changes=frozenset(ENCODER),
         ):
             leave_to_forget(s)

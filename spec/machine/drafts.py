@@ -2,7 +2,8 @@
 
 from nullblock.spec.drafts import may_propose, may_take
 from nullblock.spec.fields import CONTINUE
-from nullblock.spec.kernel import State, Value, both, either, loop
+from nullblock.spec.flight import is_silent
+from nullblock.spec.kernel import State, Value, both, either, loop, neg
 from nullblock.spec.rules.drafts import cut_off, propose, read_on, reject_drafts, take_draft
 from nullblock.spec.state import check_stop
 
@@ -17,7 +18,7 @@ def verify(s: State, r: Value) -> None:
 
 def verify_anyhow(s: State, r: Value) -> None:
     """In vllm-0.22.1 the rejections of an output that is dropped count all the same."""
-    if not s.k.sem.rejections_keep_to_their_run:
+    if both(not s.k.sem.rejections_keep_to_their_run, neg(is_silent(s, r))):
         verify(s, r)
 
 

@@ -4,7 +4,6 @@ from nullblock.spec.encoder import (
     first_passed,
     first_referred,
     first_repeated,
-    gets_nothing,
     has_inputs,
     has_let_go,
     has_repeated,
@@ -12,6 +11,7 @@ from nullblock.spec.encoder import (
     is_at_hand,
     is_found,
     is_input_of,
+    is_loaded,
     is_over,
     is_repeated,
     is_unneeded,
@@ -34,18 +34,20 @@ from nullblock.spec.rules.encoder import (
     let_go_of,
     pass_item,
     plan_item,
+    plan_load,
     refer,
     take_input,
+    take_load,
     withdraw_input,
 )
-from nullblock.spec.state import fits_whole, may_chunk
+from nullblock.spec.state import fits_whole, has_no_tokens, may_chunk
 
 ENCODER_LOOP = frozenset(ENCODER | PLAN | ENCODER_GHOST)
 
 
 def look_at_item(s: State) -> None:
     """The next item of a plan: nothing to do, in the cache, not to be had, or to be computed once
-    there is room (ENC-1 to ENC-3).
+    there is room, or loaded (ENC-1 to ENC-3, ENC-17).
     """
     if is_over(s):
         end_plan(s)
@@ -59,6 +61,8 @@ def look_at_item(s: State) -> None:
         evict_item(s, oldest_unused(s))
     elif is_unneeded(s):
         pass_item(s)
+    elif is_loaded(s):
+        plan_load(s)
     else:
         plan_item(s)
 
@@ -86,7 +90,20 @@ def take_inputs(s: State, r: Value) -> None:
             changes=ENCODER_LOOP,
         ):
             take_input(s, r)
+        take_loads(s, r)
         hold_repeated(s, r)
+
+
+def take_loads(s: State, r: Value) -> None:
+    """Take the room of all items that an encoder connector loads for r (ENC-19)."""
+    if s.k.loads_items:
+        for _ in loop(
+            s,
+            until=lambda: s.nloaded >= s.nload,
+            decreases=lambda: s.nload - s.nloaded,
+            changes=ENCODER_LOOP,
+        ):
+            take_load(s, r)
 
 
 def hold_repeated(s: State, r: Value) -> None:
@@ -139,7 +156,7 @@ def plan_to_enter(s: State, r: Value, n: Value) -> None:
         if may_chunk(s, r):
             if neg(loads_later(s, r)):
                 plan_inputs(s, r, n)
-            if both(neg(gets_nothing(s, r)), neg(fits_whole(s, r))):
+            if both(neg(has_no_tokens(s, r)), neg(fits_whole(s, r))):
                 let_inputs_go(s, r)
 
 

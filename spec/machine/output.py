@@ -57,6 +57,8 @@ class SchedulerOutput:
     """Of the tokens scheduled, the drafts."""
     encoder_inputs: tuple[tuple[Value, int], ...]
     """Items to compute: whose, and their places in the prompts, from 0."""
+    connector_items: tuple[tuple[Value, int], ...]
+    """What an encoder connector is told of: requests, and places of their items."""
     evicted_items: tuple[int, ...]
     """Numbers of items whose embeddings workers forget before the step."""
     to_zero: tuple[int, ...]
@@ -101,6 +103,18 @@ def encoder_inputs(s: State) -> tuple[tuple[Value, int], ...]:
     if not s.k.encodes:
         return ()
     return tuple((s.inputof[i], s.inputs[i] - 1) for i in range(s.ninput) if s.inputs[i] != 0)
+
+
+@clause("OUT-21")
+def connector_items(s: State) -> tuple[tuple[Value, int], ...]:
+    """An encoder connector is told of each item that takes room in a step, be it computed or
+    loaded, in that order.
+
+    Source: ECConnector.update_state_after_alloc.
+    """
+    if not s.k.encodes:
+        return ()
+    return tuple((s.asksof[i], s.asks[i] - 1) for i in range(s.nask))
 
 
 @clause("OUT-15")
@@ -259,6 +273,7 @@ def scheduler_output(s: State) -> SchedulerOutput:
         num_common_prefix_blocks=common_prefixes(s),
         num_draft_tokens=drafts(s),
         encoder_inputs=encoder_inputs(s),
+        connector_items=connector_items(s),
         evicted_items=evicted_items(s),
         to_zero=to_zero(s),
     )

@@ -3,6 +3,7 @@
 from nullblock.spec.deferred import awaits_steps
 from nullblock.spec.fields import HANDED, LOOKUP, MOVED
 from nullblock.spec.hybrid import is_passed_over, scannable, wanted
+from nullblock.spec.in_turn import ASKING, all_have_said, to_ask
 from nullblock.spec.kernel import State, Value, both, either, loop, neg
 from nullblock.spec.later import left
 from nullblock.spec.machine.blocks import allocate_slots, free, withdraw
@@ -22,6 +23,7 @@ from nullblock.spec.machine.waiting import passed_over
 from nullblock.spec.reclaim import may_reclaim, num_loaded
 from nullblock.spec.rules.deferred import hold_off
 from nullblock.spec.rules.groups import pass_over_block
+from nullblock.spec.rules.in_turn import ask_kind, end_round
 from nullblock.spec.rules.lookup import (
     ask_to_enter,
     ask_to_run,
@@ -54,6 +56,8 @@ from nullblock.spec.state import (
     tokens_to_admit,
     tokens_to_run,
     turn,
+    uncut_to_admit,
+    uncut_to_run,
     victim,
 )
 
@@ -150,7 +154,7 @@ def schedule_running_requests(s: State) -> None:
         keep=lambda: at_rest(s),
     ):
         r = s.run[s.at]
-        plan_inputs(s, r, tokens_to_run(s, r))
+        plan_inputs(s, r, uncut_to_run(s, r))
         n = tokens_to_run(s, r)
         if n == 0:
             skip(s, r)
@@ -159,11 +163,27 @@ def schedule_running_requests(s: State) -> None:
             schedule_or_preempt(s, r)
 
 
+def ask_in_turn(s: State, r: Value) -> None:
+    """Ask the kinds of layers how far a hit of r reaches, where it is found so (GROUP-60)."""
+    if s.k.in_turn:
+        for _ in loop(
+            s,
+            until=lambda: s.looking != ASKING,
+            decreases=lambda: to_ask(s),
+            changes=frozenset(LOOKUP) | {"ext"},
+        ):
+            if all_have_said(s):
+                end_round(s, r)
+            else:
+                ask_kind(s, r)
+
+
 def admit_or_stay(s: State, r: Value) -> None:
     """Look the head of the queue up and admit it with its cached prefix, or leave everything as
     it was.
     """
     begin_lookup(s, r)
+    ask_in_turn(s, r)
     for _ in loop(
         s,
         until=lambda: lookup_over(s, r),
@@ -175,7 +195,7 @@ def admit_or_stay(s: State, r: Value) -> None:
         else:
             look(s, r, cached(s, wanted(s, r, s.nhit)))
     end_lookup(s, r)
-    plan_to_enter(s, r, tokens_to_admit(s, r))
+    plan_to_enter(s, r, uncut_to_admit(s, r))
     if not both(may_chunk(s, r), fits_whole(s, r), neg(has_no_tokens(s, r))):
         hold_back(s, r)
         return

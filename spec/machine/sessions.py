@@ -3,6 +3,7 @@
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.kernel import State, Value, neg
 from nullblock.spec.machine.blocks import free
+from nullblock.spec.machine.encoder import let_inputs_go
 from nullblock.spec.machine.remote import part
 from nullblock.spec.rules.queues import abort_waiting, forget
 from nullblock.spec.rules.remote import quit_for_good
@@ -42,6 +43,7 @@ def refuse_next(s: State, r: Value, why: Value) -> None:
 def leave_with_blocks(s: State, r: Value) -> None:
     """A session that waits is gone, and gives its blocks back (SESS-14)."""
     leave_queue(s, r)
+    let_inputs_go(s, r)
     free(s, r)
     forget(s, r)
 
@@ -50,10 +52,12 @@ def leave(s: State, r: Value) -> None:
     """A session that waits is gone, with blocks or without; a connector may keep them."""
     if s.k.connector:
         quit_for_good(s, r)
+        let_inputs_go(s, r)
         part(s, r)
     elif holds_while_waiting(s, r):
         leave_with_blocks(s, r)
     else:
+        let_inputs_go(s, r)
         abort_waiting(s, r)
 
 

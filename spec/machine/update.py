@@ -10,6 +10,7 @@ from nullblock.spec.machine.events import abort
 from nullblock.spec.machine.output import ends_told
 from nullblock.spec.machine.remote import part, take_due_back
 from nullblock.spec.machine.sessions import end_turn, leave_with_blocks, refuse_next
+from nullblock.spec.machine.silence import go_without, returns_without
 from nullblock.spec.pooling import pools
 from nullblock.spec.remote import anybody_lost, next_lost
 from nullblock.spec.rules.clients import tell_ends
@@ -36,6 +37,7 @@ UPDATE_LOOP = (
     | MOVED
     | DRAFTS_LOOP
     | {"ntok", "comp", "ph", "drop", "base", "cur", "finished", "ends", "open", "taker"}
+    | {"prev"}
 )
 
 
@@ -73,6 +75,9 @@ def settle(s: State, r: Value) -> None:
         take_vector(s, r)
         s.k.note(s, r, check_stop(s, r))
         let_stopped_go(s, r)
+        return
+    if returns_without(s, r):
+        go_without(s, r)
         return
     if s.drop[r] > 0:
         verify_anyhow(s, r)

@@ -36,11 +36,11 @@ DECISIONS = (
     *("rules/loads.py", "rules/remote.py", "machine/remote.py", "remote.py"),
     *("loaded.py", "rules/loaded.py", "machine/loaded.py"),
     *("deferred.py", "rules/deferred.py"),
-    *("reclaim.py", "rules/reclaim.py"),
+    *("reclaim.py", "rules/reclaim.py", "rules/silence.py", "machine/silence.py"),
     "rules/clients.py",
     *("state.py", "flight.py", "drafts.py", "later.py", "groups.py", "waiting.py"),
     *("hybrid.py", "encoder.py", "planning.py", "pooling.py", "sessions.py", "turns.py"),
-    *("sizes.py", "slots.py", "mamba.py", "aligned.py"),
+    *("sizes.py", "slots.py", "mamba.py", "aligned.py", "in_turn.py", "rules/in_turn.py"),
     *("cross.py", "rules/cross.py", "machine/cross.py"),
     *("rules/mamba.py", "rules/aligned.py", "machine/aligned.py"),
     *(

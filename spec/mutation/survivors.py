@@ -28,6 +28,7 @@ from nullblock.spec.mutation.reasons import (
 )
 from nullblock.spec.mutation.survivors_of_features import FEATURES
 from nullblock.spec.mutation.survivors_of_services import SERVICES
+from nullblock.spec.mutation.survivors_of_switches import SWITCHES
 
 
 def reason(m: Mutant) -> Reason | None:
@@ -181,13 +182,14 @@ ONE_IN_STEP = Reason(
 ONE_BY_ONE: dict[str, Reason] = {
     **FEATURES,
     **SERVICES,
+    **SWITCHES,
     "groups.is_null.condition-1": SEES_ALL,
     "groups.is_padding.condition-1": SEES_ALL,
     "groups.is_pending.condition-1": SEES_ALL,
     "groups.is_pending.conjunct-1": STATED,
     "groups.is_pending.negate-1": STATED,
     "groups.is_pending.boundary-1": STATED,
-    "groups.is_pending.off-by-one-[12]": STATED,
+    "groups.is_pending.off-by-one-1": STATED,
     "groups.stands_still.condition-1": SEES_ALL,
     "groups.in_table.condition-1": SEES_ALL,
     "groups.in_table.conjunct-1": IN_THE_LIST,
@@ -283,7 +285,6 @@ ONE_BY_ONE: dict[str, Reason] = {
     "flight.begins.*": FROM_NOUGHT,
     "machine.schedule.schedule_running_requests.conjunct-2": SKIPPED_ONE_BY_ONE,
     "flight.caches_what_is_known.conjunct-*": KNOWN_ALREADY,
-    "machine.update.settle.order-2": APART,
     "machine.output.common_prefix.*": BY_INDEX,
     "rules.pool._publish.constant-1": PLACES,
     "rules.queues.add_request.constant-[12]": PLACES,
@@ -310,6 +311,20 @@ ONE_BY_ONE: dict[str, Reason] = {
     "rules.steps.begin_update.constant-[12]": REFUSALS,
     "rules.steps.begin_advance.constant-2": EMPTY_TURN,
     "rules.queues._erase.skip-6": WITHIN_STEP,
+    "rules.deferred.put_off.skip-[45]": GHOST,
+    "rules.deferred.put_off.constant-9": GHOST,
+    "rules.deferred.put_off.constant-10": GHOST,
+    "rules.remote.report_unloaded.constant-1": GHOST,
+    "rules.remote.evict_lacking.skip-2": GHOST,
+    "rules.remote.evict_lacking.constant-[12]": GHOST,
+    "rules.later.outdate.skip-5": GHOST,
+    "rules.queues._erase.skip-4": ANEW,
+    "rules.queues._erase.constant-[78]": ANEW,
+    "rules.queues.forget.condition-[35]": ANEW,
+    "rules.queues.forget.constant-3": ANEW,
+    "hybrid.lacking.sign-[14]": NONE_HELD,
+    "hybrid.lacking_whole.sign-2": NONE_HELD,
+    "state.lookup_over.condition-4": NO_HASHES,
     "state.live.conjunct-2": ONE_LEAVER,
 }
 """By the IDs, which may contain `*` and `[…]`."""

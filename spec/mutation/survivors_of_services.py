@@ -39,7 +39,10 @@ SERVICES: dict[str, Reason] = {
     # loads, by where they write -----
     "rules.loads.arrive.*": WORLD,
     "rules.loads.stop_loading.*": WORLD,
-    "rules.queues.requeue.skip-5": WORLD,
+    "rules.reclaim.reclaim.skip-6": WORLD,
+    "rules.loads.forget_load.skip-3": WORLD,
+    "rules.loads.forget_load.constant-[56]": WORLD,
+    "rules.remote.end_one_way.condition-1": WORLD,
     "rules.loads.end_load.skip-2": WORLD,
     "rules.loads.end_load.constant-[34]": WORLD,
     "rules.remote.let_kept_go.skip-1": WORLD,
@@ -72,6 +75,7 @@ SERVICES: dict[str, Reason] = {
     "remote.offered.boundary-1": NOUGHT,
     # who lacks blocks -----
     "rules.loads.forgive.*": ENDS_ANYHOW,
+    "rules.drafts.forgive_drafts.*": ENDS_ANYHOW,
     "rules.steps.pass_over.skip-1": ENDS_ANYHOW,
     "remote.is_missing.conjunct-[12]": IN_THE_LIST,
     "remote.is_missing.boundary-2": IN_THE_LIST,

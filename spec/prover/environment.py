@@ -77,6 +77,8 @@ class SymbolicEnv(OneGroup):
     """No request wants a vector; those that do are searched, not proved."""
     connector = False
     """There is no KV connector; requests whose KV is loaded are searched, not proved."""
+    silences = False
+    """No step returns without a token that it owes; those that do are searched, not proved."""
     drafts = True
     """Drafts may come."""
     skips = True

@@ -156,6 +156,7 @@ UNPROVED: dict[str, str] = {
             *("pass_over_block", "pad", "let_go", "drop_null", "tell_table"),
             *(f"GROUP-{n}" for n in range(8, 13)),
             *("GROUP-15", "GROUP-16", "GROUP-17"),
+            *("ask_kind", "end_round"),
             *("note_before", "leave_gap", "move_state", "GROUP-33", "GROUP-37", "GROUP-51"),
         ),
         _SEARCHED,
@@ -164,7 +165,7 @@ UNPROVED: dict[str, str] = {
         (
             *("begin_plan", "pass_item", "refer", "end_before", "evict_item", "plan_item"),
             *("end_plan", "take_input", "withdraw_input", "let_go_of", "wipe_embeddings"),
-            *("hold_again", "leave_to_forget", "give_room_again"),
+            *("hold_again", "leave_to_forget", "give_room_again", "plan_load", "take_load"),
             *(f"ENC-{n}" for n in (*range(20, 30), 53, 55)),
         ),
         _ITEMS,
@@ -196,6 +197,10 @@ UNPROVED: dict[str, str] = {
             *(f"REMOTE-{n}" for n in (30, 31, 33, 37, 39, 53)),
         ),
         "the proofs are of engines without a KV connector; of those with one the explorer speaks",
+    ),
+    **dict.fromkeys(
+        ("get_nothing", "start_anew"),
+        "the proofs are of steps that return every token they owe; of others the explorer speaks",
     ),
     "WAIT-49": "how many different adapters run is a cardinality of numbers, which the prover has "
     "not: it takes no adapters to be capped",

@@ -8,19 +8,23 @@ from nullblock.spec.fields import ADVANCE
 from nullblock.spec.flight import has_answer, room_grows
 from nullblock.spec.kernel import State, Value, either, neg, require, rule
 from nullblock.spec.planning import gives_up_all
+from nullblock.spec.rules.encoder import forget_asked
 
 
 @rule("ENC-52")
 def leave_to_forget(s: State) -> None:
     """With each step the workers of an encoder-decoder model are told to forget the items that the
-    step before it computed, in that order, be they computed again or not.
+    step before it computed, or had loaded, in that order, be they computed again or not.
 
     Source: EncoderDecoderCacheManager.get_freed_mm_hashes.
     """
     require(s.phase == ADVANCE, "the step is decided")
-    require(neg(is_told_to_forget(s)), "it computes an item that is not noted yet")
+    require(neg(is_told_to_forget(s)), "an item of it is not noted yet")
     i = s.ngone
-    s.gone[i] = s.k.item(s.inputof[i], s.inputs[i] - 1)
+    if s.k.loads_items:
+        s.gone[i] = s.k.item(s.asksof[i], s.asks[i] - 1)
+    else:
+        s.gone[i] = s.k.item(s.inputof[i], s.inputs[i] - 1)
     s.ngone = i + 1
 
 
@@ -30,6 +34,7 @@ def close_encoder(s: State) -> None:
         s.inputs = s.k.blank("inputs")
         s.inputof = s.k.blank("inputof")
         s.ninput = 0
+        forget_asked(s)
         if s.k.sem.item_room_returns_once:
             s.eroom = s.k.encoder_slots
             s.efree = s.k.encoder_slots

@@ -1,6 +1,6 @@
 """Putting freed blocks off until steps in flight have come back, and taking them back then."""
 
-from nullblock.spec.deferred import awaits_steps, is_due
+from nullblock.spec.deferred import awaits_steps, goes_next, is_due, num_left
 from nullblock.spec.fields import IDLE, LEAVING, RUN_PHASE
 from nullblock.spec.kernel import State, Value, ensure, least, neg, require, rule
 from nullblock.spec.rules.encoder import forget_plan
@@ -10,7 +10,8 @@ from nullblock.spec.state import fits, turn, victim
 
 @rule("REMOTE-43", "TB")
 def put_off(s: State, t: Value, b: Value) -> None:
-    """Such a block leaves its table, the last one first, and stays referenced until then.
+    """Such a block leaves its table, the last one first, and stays referenced until then; of
+    several tables the last one's go first.
 
     Source: Scheduler._free_request_blocks, deferred_frees.
     """
@@ -19,6 +20,8 @@ def put_off(s: State, t: Value, b: Value) -> None:
     require(n > 0, "it holds a block")
     require(b == s.tab[t, n - 1], "the last block goes first")
     require(awaits_steps(s, r), "a step in flight computes the request")
+    require(goes_next(s, t), "tables behind it are empty")
+    left = num_left(s, r)
     s.tlen[t] = n - 1
     s.ncached[t] = least(s.ncached[t], n - 1)
     s.told[t] = least(s.told[t], n - 1)
@@ -26,7 +29,7 @@ def put_off(s: State, t: Value, b: Value) -> None:
     s.own[b] = s.k.remove(s.own[b], t)
     s.off[s.offto] = b
     s.offuntil[s.offto] = s.lastfull
-    s.offlen[s.offto] = n
+    s.offlen[s.offto] = left
     s.offto += 1
 
 

@@ -9,10 +9,12 @@ from nullblock.spec.encoder import (
     first_passed,
     first_referred,
     has_inputs,
+    has_room,
     has_scheduled,
     is_at_hand,
     is_found,
     is_held_elsewhere,
+    is_loaded,
     is_oldest_unused,
     is_over,
     is_planned,
@@ -25,12 +27,16 @@ from nullblock.spec.encoder import (
     needs_eviction,
     refers,
     size,
+    stands_right,
+    to_compute,
     tokens_before,
 )
 from nullblock.spec.fields import BACK, IDLE
 from nullblock.spec.kernel import State, Value, both, either, neg, require, rule
 from nullblock.spec.planning import enters_next, gives_up_all, is_settled_next, runs_next
-from nullblock.spec.state import start, tokens_to_admit, tokens_to_run, turn
+from nullblock.spec.state import start, turn, uncut_to_admit, uncut_to_run
+
+AT_THE_BEGINNING = "an encoder-decoder model's items stand at the beginning"
 
 
 def open_encoder(s: State) -> None:
@@ -46,6 +52,10 @@ def forget_plan(s: State) -> None:
         s.plan = s.k.blank("plan")
         s.nplan = 0
         s.ntaken = 0
+        if s.k.loads_items:
+            s.loads = s.k.blank("loads")
+            s.nload = 0
+            s.nloaded = 0
 
 
 def forget_inputs(s: State) -> None:
@@ -57,9 +67,26 @@ def forget_inputs(s: State) -> None:
         s.inputof = s.k.blank("inputof")
         s.ninput = 0
         s.newly = s.k.blank("newly")
+        forget_asked(s)
     if s.k.encodes:
         s.gone = s.k.blank("gone")
         s.ngone = 0
+
+
+def forget_asked(s: State) -> None:
+    """What the encoder connector is told of the step is told."""
+    if s.k.loads_items:
+        s.asks = s.k.blank("asks")
+        s.asksof = s.k.blank("asksof")
+        s.nask = 0
+
+
+def _ask(s: State, r: Value, i: Value) -> None:
+    """The encoder connector is told that r's i-th item has room (OUT-21)."""
+    if s.k.loads_items:
+        s.asks[s.nask] = i + 1
+        s.asksof[s.nask] = r
+        s.nask += 1
 
 
 def hold_place(s: State, r: Value, i: Value) -> None:
@@ -71,7 +98,7 @@ def hold_place(s: State, r: Value, i: Value) -> None:
 @rule("ENC-5", "RI")
 def begin_plan(s: State, r: Value, n: Value) -> None:
     """Encoder inputs are planned for the tokens that a request would get without them, before
-    anybody is preempted and before it asks for slots.
+    they are cut to whole blocks, anybody is preempted, or it asks for slots.
 
     Source: Scheduler.schedule, both phases.
     """
@@ -80,8 +107,8 @@ def begin_plan(s: State, r: Value, n: Value) -> None:
     require(has_inputs(s, r), "it has encoder inputs")
     require(
         either(
-            both(runs_next(s, r), n == tokens_to_run(s, r)),
-            both(enters_next(s, r), n == tokens_to_admit(s, r), n >= 1),
+            both(runs_next(s, r), n == uncut_to_run(s, r)),
+            both(enters_next(s, r), n == uncut_to_admit(s, r), n >= 1),
         ),
         "it is its turn, and it would get so many tokens",
     )
@@ -91,6 +118,7 @@ def begin_plan(s: State, r: Value, n: Value) -> None:
     s.ptokens = n
     s.pitem = 0
     s.pcost = 0
+    s.pload = 0
     s.pbudget = s.ebudget
     if n == 0:
         s.planning = 2
@@ -104,6 +132,7 @@ def pass_item(s: State) -> None:
     Source: Scheduler._try_schedule_encoder_inputs.
     """
     require(looks_at(s), "the plan looks at an item")
+    require(stands_right(s), AT_THE_BEGINNING)
     require(
         either(
             is_at_hand(s),
@@ -177,9 +206,31 @@ def plan_item(s: State) -> None:
     require(
         neg(either(must_end(s), needs_eviction(s), is_unneeded(s))), "are needed, and have room"
     )
+    require(neg(is_loaded(s)), "and which no connector has")
     s.plan[s.nplan] = s.pitem
     s.nplan += 1
     s.pcost += size(s, s.planner, s.pitem)
+    s.pitem += 1
+
+
+@rule("ENC-17")
+def plan_load(s: State) -> None:
+    """An item that would be computed is loaded instead if an encoder connector has it; it needs
+    the same room.
+
+    Source: Scheduler._try_schedule_encoder_inputs, ECConnector.has_cache_item.
+    """
+    require(looks_at(s), "the plan looks at an item")
+    require(neg(either(is_at_hand(s), is_found(s))), "whose embeddings are not in the cache")
+    require(
+        neg(either(must_end(s), needs_eviction(s), is_unneeded(s))), "are needed, and have room"
+    )
+    require(is_loaded(s), "and which a connector has")
+    embeds = size(s, s.planner, s.pitem)
+    s.loads[s.nload] = s.pitem
+    s.nload += 1
+    s.pcost += embeds
+    s.pload += embeds
     s.pitem += 1
 
 
@@ -207,11 +258,12 @@ def take_input(s: State, r: Value) -> None:
     i = s.plan[s.ntaken]
     n = s.k.item(r, i)
     embeds = size(s, r, i)
+    require(has_room(s, embeds), "there is room for it")
     s.eroom -= embeds
     s.efree -= embeds
     s.ebudget -= embeds
     if not s.k.sem.encoder_budget_comes_back:
-        s.ebudget = s.pbudget - s.pcost
+        s.ebudget = s.pbudget - to_compute(s)
     s.inputs[s.ninput] = i + 1
     s.inputof[s.ninput] = r
     s.ninput += 1
@@ -221,7 +273,32 @@ def take_input(s: State, r: Value) -> None:
         s.newly[n] = s.ninput
         s.made[n] = 1
         hold_place(s, r, i)
+    _ask(s, r, i)
     s.ntaken += 1
+
+
+@rule("ENC-19", "R")
+def take_load(s: State, r: Value) -> None:
+    """Behind its inputs a request takes the room of each item that is loaded for it: it counts as
+    cached at once, and stays in the cache whatever becomes of the request.
+
+    Source: EncoderCacheManager.allocate; Scheduler.schedule, external_load_encoder_input.
+    """
+    require(both(turn(s, r), is_planned(s, r)), "the request is being given slots")
+    require(s.ntaken == s.nplan, "every input is taken")
+    require(s.nloaded < s.nload, "an item is to be loaded")
+    i = s.loads[s.nloaded]
+    n = s.k.item(r, i)
+    embeds = size(s, r, i)
+    require(has_room(s, embeds), "there is room for it")
+    s.eroom -= embeds
+    s.efree -= embeds
+    if s.k.keeps_embeddings:
+        s.kept[n] = embeds
+        s.users[n] = s.k.add(s.k.empty("R"), r)
+        s.made[n] = 1
+    _ask(s, r, i)
+    s.nloaded += 1
 
 
 @rule("ENC-40", "RI")
@@ -237,8 +314,8 @@ def hold_again(s: State, r: Value, i: Value) -> None:
     hold_place(s, r, i)
 
 
-def _withdraw(s: State, n: Value) -> None:
-    s.ebudget += s.kept[n]
+def _withdraw(s: State, n: Value, embeds: Value) -> None:
+    s.ebudget += embeds
     s.inputs[s.newly[n] - 1] = 0
     s.newly[n] = 0
     s.made[n] = 0
@@ -254,7 +331,8 @@ def withdraw_input(s: State, v: Value) -> None:
     require(neg(s.k.sem.inputs_taken_back), "victims' inputs are not taken back")
     require(both(s.leaving == BACK, v == s.leaver), "it goes back to the queue")
     require(has_scheduled(s, v), "the step computes an input of it")
-    _withdraw(s, s.k.item(v, s.inputs[last_scheduled(s, v)] - 1))
+    i = s.inputs[last_scheduled(s, v)] - 1
+    _withdraw(s, s.k.item(v, i), size(s, v, i))
 
 
 @rule("ENC-14", "RI")
@@ -263,7 +341,8 @@ def let_go_of(s: State, r: Value, i: Value) -> None:
     shows which items its request has passed. What nobody refers to may be evicted, last come last;
     but what this step was to compute is taken back: out of the step, and out of the cache.
 
-    Of several items the first in the prompt goes first. Source: EncoderCacheManager.free,
+    Of several items the first in the prompt goes first; of more than eight, in vllm-0.22.1, the
+    first in a set of their places. Source: EncoderCacheManager.free,
     Scheduler._free_encoder_inputs; nothing is taken back in vllm-0.22.1.
     """
     require(refers(s, r, i), "it refers to the embeddings")
@@ -279,15 +358,18 @@ def let_go_of(s: State, r: Value, i: Value) -> None:
         s.holds[r, i] = 0
     if neg(is_held_elsewhere(s, r, n)):
         s.users[n] = s.k.remove(s.users[n], r)
-        _leave(s, n)
+        _leave(s, n, size(s, r, i))
 
 
-def _leave(s: State, n: Value) -> None:
-    """A request refers to item n no more: perhaps nobody does."""
+def _leave(s: State, n: Value, embeds: Value) -> None:
+    """A request refers to item n, of which it has so many embeddings, no more: perhaps nobody
+    does. Of one hash with two sizes the cache then goes by that of who left last.
+    """
     if s.k.card(s.users[n]) == 0:
-        s.efree += s.kept[n]
+        s.kept[n] = embeds
+        s.efree += embeds
         if both(s.k.sem.inputs_taken_back, s.newly[n] != 0):
-            _withdraw(s, n)
+            _withdraw(s, n, embeds)
             s.eroom += s.kept[n]
             s.kept[n] = 0
         else:

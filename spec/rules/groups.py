@@ -4,6 +4,7 @@ The core fires these where it looks a prefix up, gives slots and releases a tabl
 are of such a kind; all else about them is here and in `nullblock.spec.groups`.
 """
 
+from nullblock.spec.deferred import goes_next
 from nullblock.spec.fields import ADVANCE, LEAVING
 from nullblock.spec.groups import (
     holds_outlived,
@@ -95,7 +96,7 @@ def drop_null(s: State, t: Value) -> None:
     require(s.stage[s.k.owner(t)] == LEAVING, "the request is leaving")
     require(n > 0, "the table is not empty")
     require(is_null(s, t, n - 1), "its last place is null")
-    require(comes_next(s, t, lambda u: s.tlen[u] == 0), "tables before it are empty")
+    require(goes_next(s, t), "it is this table's turn")
     s.k.on_null(s, -1)
     s.tlen[t] = n - 1
     s.ncached[t] = least(s.ncached[t], n - 1)

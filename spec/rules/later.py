@@ -4,9 +4,11 @@ vllm-0.32.0 counts the tokens of steps in flight for each request. A preemption 
 they are delivered when they come, or dropped after a reset, but are placeholders no more.
 """
 
-from nullblock.spec.fields import UNBORN
+from nullblock.spec.drafts import tokens_ahead
+from nullblock.spec.fields import ERROR, UNBORN, UPDATE
 from nullblock.spec.kernel import State, Value, both, either, ensure, ite
 from nullblock.spec.later import counts_flight, is_stale, padding
+from nullblock.spec.state import check_stop
 
 
 def take_off(s: State, r: Value, n: Value) -> None:
@@ -46,6 +48,28 @@ def outdate(s: State, r: Value, worthless: int) -> None:
         s.ph[r] = 0
         s.pd[r] = 0
         s.landed[r] = s.flown[r]
+
+
+def outdate_turn(s: State, r: Value) -> None:
+    """What is in flight for session r is worthless: the turn that it is of is over.
+
+    Source: Scheduler._handle_stopped_request: safe_frontier.
+    """
+    ensure(tokens_ahead(s, r) <= s.comp[r], "what is in flight was computed")
+    s.comp[r] -= tokens_ahead(s, r)
+    s.spec[r] = 0
+    outdate(s, r, worthless=1)
+
+
+def outdate_last_turn(s: State, r: Value) -> None:
+    """So it is where session r ends by an output, and its blocks are kept: that is told of it.
+
+    Source: Scheduler._handle_stopped_request, before it looks for a chunk.
+    """
+    if both(s.k.sessions, s.k.sem.late_outputs_dropped, s.k.sem.resumes_await_output):
+        if both(s.phase == UPDATE, s.k.resumable(r)):
+            if check_stop(s, r) != ERROR:
+                outdate_turn(s, r)
 
 
 def leave_flight(s: State, r: Value) -> None:

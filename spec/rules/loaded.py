@@ -4,9 +4,14 @@ before a table is handed to the connector.
 
 from nullblock.spec.fields import AWAY
 from nullblock.spec.hybrid import comes_next
-from nullblock.spec.kernel import State, Value, neg, require, rule
-from nullblock.spec.loaded import holds_left_behind, lacks_to_load, last_left_behind
-from nullblock.spec.rules.pool import _take, release
+from nullblock.spec.kernel import State, Value, least, neg, require, rule
+from nullblock.spec.loaded import (
+    holds_left_behind,
+    lacks_to_load,
+    last_left_behind,
+    left_behind,
+)
+from nullblock.spec.rules.pool import _take, open_front, release
 from nullblock.spec.state import is_lru, turn
 
 
@@ -37,5 +42,10 @@ def let_left_behind_go(s: State, t: Value, b: Value) -> None:
     require(comes_next(s, t, lambda u: neg(holds_left_behind(s, u))), "tables before it hold none")
     i = last_left_behind(s, t)
     require(b == s.tab[t, i], "the last such block goes first")
+    if i == least(left_behind(s, t), s.tlen[t]) - 1:
+        open_front(s, i + 1)
     s.tab[t, i] = s.k.NULL
     release(s, t, b, i)
+    if neg(holds_left_behind(s, t)):
+        # What the tables still hold is freed behind it.
+        open_front(s, s.tlen[s.k.table(s.k.owner(t), 0)])

@@ -9,9 +9,9 @@ from nullblock.spec.hybrid import (
     has_cached,
     holds_nothing,
     is_passed_over,
-    overshoot,
     wanted,
 )
+from nullblock.spec.in_turn import hits_nothing
 from nullblock.spec.kernel import (
     State,
     Value,
@@ -25,14 +25,16 @@ from nullblock.spec.kernel import (
     rule,
 )
 from nullblock.spec.later import left
+from nullblock.spec.loaded import was_loaded_whole
 from nullblock.spec.remote import goes_on, keeps_what_it_has, loads_later
 from nullblock.spec.rules.aligned import begin_sweep
 from nullblock.spec.rules.drafts import grant_drafts
 from nullblock.spec.rules.encoder import forget_plan
+from nullblock.spec.rules.in_turn import begin_round, forget_rounds
 from nullblock.spec.rules.later import fill_on, meet, pad_drafts, take_slot
 from nullblock.spec.rules.loads import ask_remote, forget_offer, take_loaded
-from nullblock.spec.rules.waiting import leave_line
-from nullblock.spec.sessions import continues
+from nullblock.spec.rules.waiting import leave_first_place, leave_line
+from nullblock.spec.sessions import continues, has_more_places, may_stand_twice, runs_already
 from nullblock.spec.slots import filled, slots
 from nullblock.spec.state import (
     fits,
@@ -55,11 +57,11 @@ def _forget_lookup(s: State) -> None:
     s.looking = 0
     s.nhit = 0
     s.span = 0
-    s.overshot = 0
     s.holds_some = 0
     s.na = 0
     s.nevict = 0
     s.evset = s.k.empty("B")
+    forget_rounds(s)
     forget_offer(s)
 
 
@@ -84,14 +86,19 @@ def begin_lookup(s: State, r: Value) -> None:
     require(may_admit(s), "the waiting queue is served")
     require(is_head(s, r), "the request is the head of the queue")
     require(neg(either(has_to_wait(s, r), s.awaits[r] != 0)), "it waits for nothing but its turn")
+    if may_stand_twice(s):
+        done = both(s.comp[r] != 0, s.ntok[r] <= s.comp[r])
+        require(neg(both(runs_already(s, r), done)), "there is something to do")
     s.looking = 1
     s.lr = r
     if s.k.connector:
         s.holds_some = ite(holds_nothing(s, r), 0, 1)
     if s.k.spans:
-        s.span = agreed(s, r)
-        s.overshot = overshoot(s, r)
-        ask_remote(s, r)
+        if both(s.k.in_turn, neg(hits_nothing(s, r))):
+            begin_round(s, r)
+        else:
+            s.span = agreed(s, r)
+            ask_remote(s, r)
 
 
 @rule("HASH-15", "RB")
@@ -161,6 +168,8 @@ def _hold_or_hit(s: State, r: Value) -> None:
     """
     if s.k.connector:
         ensure(either(s.nhit == 0, s.holds_some == 0), "whoever holds blocks hits none")
+    if may_stand_twice(s):
+        ensure(either(s.nhit == 0, neg(runs_already(s, r))), "nor does who runs")
 
 
 @rule("WAIT-7", "RI")
@@ -228,7 +237,9 @@ def give_up(s: State, r: Value) -> None:
     require(turn(s, r), "the request is being given slots")
     require(s.na == 0, "no hit is adopted")
     holds = neg(holds_nothing(s, r))
-    require(either(neg(holds), continues(s, r), keeps_what_it_has(s, r)), "it holds nothing")
+    loaded = was_loaded_whole(s, r)
+    keeps = either(continues(s, r), runs_already(s, r), keeps_what_it_has(s, r), loaded)
+    require(either(neg(holds), keeps), "it holds nothing")
     require(neg(fits(s, r)), "its slots are not free")
     if s.k.encodes:
         require(neg(refers_to_any(s, r)), "it refers to no embeddings")
@@ -274,13 +285,18 @@ def admit(s: State, r: Value) -> None:
     if s.k.encodes:
         require(is_taken(s, r), "the encoder inputs it needs have their room")
     require(goes_on(s, r), "it has not ended")
+    if may_stand_twice(s):
+        require(neg(runs_already(s, r)), "it does not run")
     require(neg(loads_later(s, r)), "it need not wait for a load")
     s.fresh[r] = RESUMED if s.stage[r] == PREEMPTED else NEW
     s.stage[r] = RUNNING
-    s.rank[r] = 0
-    s.nwait -= 1
-    s.waitset = s.k.remove(s.waitset, r)
-    leave_line(s, r)
+    if has_more_places(s, r):
+        leave_first_place(s, r)
+    else:
+        s.rank[r] = 0
+        s.nwait -= 1
+        s.waitset = s.k.remove(s.waitset, r)
+        leave_line(s, r)
     s.run[s.nr] = r
     s.ix[r] = s.nr
     s.nr += 1

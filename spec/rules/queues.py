@@ -23,8 +23,16 @@ from nullblock.spec.rules.encoder import forget_plan
 from nullblock.spec.rules.later import give_slot_back, leave_flight, outdate, report_reset
 from nullblock.spec.rules.loads import forget_load, stop_loading
 from nullblock.spec.rules.pool import open_front
-from nullblock.spec.rules.waiting import await_grammar, forget_waits, join_line, leave_line
-from nullblock.spec.sessions import holds_while_waiting, is_lost
+from nullblock.spec.rules.waiting import (
+    await_grammar,
+    forget_waits,
+    join_both,
+    join_line,
+    leave_line,
+    leave_more_places,
+    stay_ended,
+)
+from nullblock.spec.sessions import holds_while_waiting, is_lost, may_stand_twice
 from nullblock.spec.state import check_stop, fits, is_victim, is_waiting, servable
 from nullblock.spec.turns import goes_on
 from nullblock.spec.waiting import is_skipped
@@ -32,6 +40,7 @@ from nullblock.spec.waiting import is_skipped
 
 def enter_queue(s: State, r: Value) -> None:
     """r joins those that wait; its place is its own."""
+    join_both(s, r)
     s.nwait += 1
     s.waitset = s.k.add(s.waitset, r)
     join_line(s, r)
@@ -40,6 +49,7 @@ def enter_queue(s: State, r: Value) -> None:
 def quit_queue(s: State, r: Value) -> None:
     """r waits no more."""
     if neg(is_lost(s, r)):
+        leave_more_places(s, r)
         s.rank[r] = 0
         s.nwait -= 1
         s.waitset = s.k.remove(s.waitset, r)
@@ -268,6 +278,7 @@ def finish_waiting(s: State, r: Value) -> None:
         _forget(s, r)
     else:
         tokens = s.ntok[r]
+        stay_ended(s, r)
         _forget(s, r)
         s.ntok[r] = tokens
 
@@ -286,7 +297,7 @@ def forget(s: State, r: Value) -> None:
     s.leaving = 0
     tokens = s.ntok[r]
     _forget(s, r)
-    if s.k.connector:
+    if either(s.k.connector, may_stand_twice(s)):
         # In vllm-0.22.1 it may still stand in the skipped queue.
         s.ntok[r] = ite(is_waiting(s, r), tokens, 0)
 

@@ -32,13 +32,13 @@ from nullblock.spec.remote import (
 )
 from nullblock.spec.rules.clients import note_end
 from nullblock.spec.rules.drafts import drop_drafts
-from nullblock.spec.rules.later import begin_filling, end_filling
+from nullblock.spec.rules.later import begin_filling, end_filling, outdate_last_turn
 from nullblock.spec.rules.loads import forget_answer
 from nullblock.spec.rules.lookup import _forget_lookup
 from nullblock.spec.rules.pool import _publish, _unhash, open_front
 from nullblock.spec.rules.queues import _erase, leave_running, quit_queue
-from nullblock.spec.rules.waiting import stand_apart
-from nullblock.spec.sessions import is_lost
+from nullblock.spec.rules.waiting import stand_apart, stay_ended
+from nullblock.spec.sessions import is_lost, num_further
 from nullblock.spec.sizes import hit_tokens
 from nullblock.spec.slots import slots
 from nullblock.spec.state import check_stop, is_tried, is_waiting, turn
@@ -60,10 +60,11 @@ def await_load(s: State, r: Value) -> None:
     require(loads_later(s, r), "its load takes longer than the step")
     require(s.na == s.nhit, "every hit is adopted")
     require(has_blocks(s, r, slots(s)), "it has room")
-    s.comp[r] = s.goal
+    loaded = hit_tokens(s) + s.ext
+    s.comp[r] = loaded
     s.remote[r] = 0
     s.loadfrom[r] = hit_tokens(s)
-    s.loadto[r] = s.goal
+    s.loadto[r] = loaded
     s.asked = 0
     s.awaits[r] = REMOTE
     s.came[r] = 0
@@ -71,7 +72,7 @@ def await_load(s: State, r: Value) -> None:
     stand_apart(s, r)
     begin_filling(s, r)
     s.passed = s.k.add(s.passed, r)
-    s.nline -= 1
+    s.nline -= 1 + num_further(s, r)
     s.lineset = s.k.remove(s.lineset, r)
 
 
@@ -127,7 +128,7 @@ def give_back(s: State, r: Value) -> None:
     require(both(s.awaits[r] == REMOTE, s.came[r] == 1), "its load has ended")
     require(starts_over(s, r), "and brought nothing")
     s.stage[r] = LEAVING
-    open_front(s, s.tlen[r])
+    open_front(s, s.tlen[s.k.table(r, 0)])
     s.leaving = ANEW
     s.leaver = r
 
@@ -164,13 +165,15 @@ def quit_for_good(s: State, r: Value) -> None:
         require(check_stop(s, r) != CONTINUE, "it stops")
     stuck = both(s.open == 1, is_skipped(s, r), neg(s.k.sem.stops_leave_every_queue))
     s.open = 0
-    if neg(stuck):
+    if stuck:
+        stay_ended(s, r)
+    else:
         quit_queue(s, r)
     if s.awaits[r] != REMOTE:
         s.awaits[r] = 0
         s.came[r] = 0
     s.stage[r] = LEAVING
-    open_front(s, s.tlen[r])
+    open_front(s, s.tlen[s.k.table(r, 0)])
     s.leaving = AWAY
     s.leaver = r
 
@@ -186,6 +189,7 @@ def keep(s: State, r: Value) -> None:
     require(r == s.leaver, "this request")
     require(stays(s, r), "its blocks are kept")
     s.kept_for[r] = ite(is_loading(s, r), LOAD, 0) + ite(s.k.delays_free(r), SEND, 0)
+    outdate_last_turn(s, r)
     s.k.note_kept(s, r)
     s.stage[r] = KEPT
     s.leaving = 0
@@ -229,7 +233,7 @@ def let_kept_go(s: State, r: Value, way: Value) -> None:
     require(ends_all(s, r, way), "for nothing else")
     s.loadto[r] = 0
     s.stage[r] = LEAVING
-    open_front(s, s.tlen[r])
+    open_front(s, s.tlen[s.k.table(r, 0)])
     s.leaving = AWAY
     s.leaver = r
 

@@ -4,14 +4,19 @@ The rules of the core call `forget_waits` where a request is gone, which forgets
 all else is here and in `nullblock.spec.sessions`.
 """
 
-from nullblock.spec.drafts import tokens_ahead
 from nullblock.spec.fields import AWAY, CONTINUE, IDLE, INPUT, LEAVING, UPDATE, WAITING
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg, require, rule
 from nullblock.spec.rules.drafts import drop_drafts
-from nullblock.spec.rules.later import outdate
+from nullblock.spec.rules.later import outdate_turn
 from nullblock.spec.rules.pool import open_front
 from nullblock.spec.rules.queues import enter_queue, quit_queue, quit_running
-from nullblock.spec.rules.waiting import enter_skipped, wait_apart
+from nullblock.spec.rules.waiting import (
+    enter_skipped,
+    leave_waiting,
+    stand_again,
+    stay_ended,
+    wait_apart,
+)
 from nullblock.spec.sessions import (
     awaits_input,
     has_chunk,
@@ -20,6 +25,7 @@ from nullblock.spec.sessions import (
     kept,
     late_outputs,
     prompt,
+    stays_skipped,
 )
 from nullblock.spec.state import check_stop, is_waiting, live
 from nullblock.spec.turns import can_take, goes_on, is_refused
@@ -45,15 +51,27 @@ def _let_late_outputs_go(s: State, r: Value) -> None:
     tokens does not count.
     """
     if both(s.k.sem.late_outputs_dropped, s.k.sem.resumes_await_output):
-        s.comp[r] -= tokens_ahead(s, r)
-        s.spec[r] = 0
-        outdate(s, r, worthless=1)
+        outdate_turn(s, r)
     elif s.k.sem.late_outputs_dropped:
         s.comp[r] = least(s.comp[r], s.ntok[r] - 1)
         s.drop[r] += late_outputs(s, r)
         s.ph[r] = 0
         s.spec[r] = 0
         drop_drafts(s, r)
+
+
+def _stay_skipped(s: State, r: Value) -> None:
+    """r stays where it stands in the skipped queue, and stands there once more without a chunk."""
+    s.open = 0
+    leave_waiting(s, r)
+    s.stage[r] = WAITING
+    if not s.k.several:
+        s.told[r] = 0
+    if has_chunk(s, r):
+        _take_next(s, r)
+    else:
+        stand_again(s, r)
+        s.awaits[r] = INPUT
 
 
 def _next_turn(s: State, r: Value) -> None:
@@ -132,7 +150,10 @@ def end_running_turn(s: State, i: Value) -> None:
     r = s.run[i]
     quit_running(s, i)
     _let_late_outputs_go(s, r)
-    _next_turn(s, r)
+    if both(stays_skipped(s, r), neg(has_chunk(s, r))):
+        _stay_skipped(s, r)
+    else:
+        _next_turn(s, r)
 
 
 @rule("SESS-7", "R")
@@ -141,7 +162,9 @@ def end_waiting_turn(s: State, r: Value) -> None:
     in the queue for one at the back, and stands in one queue.
 
     Source: Scheduler.update_from_output, _handle_stopped_request. In vllm-0.22.1 the waiting queue
-    is left last, so that one with a chunk is in no queue ever after.
+    is left last, so that one with a chunk is in no queue ever after; and the skipped queue is not
+    left, so that one that stops while it stands there stands there twice if it has no chunk
+    (upstream 52693). Where it runs, and its turn comes again, it raises.
     """
     require(s.phase == UPDATE, "an output is being applied")
     require(s.leaving == 0, "nobody is half-way out")
@@ -149,11 +172,15 @@ def end_waiting_turn(s: State, r: Value) -> None:
     require(both(s.open == 1, r == s.taker), "it has a new token")
     require(check_stop(s, r) != CONTINUE, "it stops")
     require(goes_on(s, r, check_stop(s, r)), "and goes on")
-    quit_queue(s, r)
-    _let_late_outputs_go(s, r)
-    _next_turn(s, r)
-    if both(neg(s.k.sem.sessions_stay_queued), neg(is_skipped(s, r))):
+    if stays_skipped(s, r):
+        _let_late_outputs_go(s, r)
+        _stay_skipped(s, r)
+    else:
         quit_queue(s, r)
+        _let_late_outputs_go(s, r)
+        _next_turn(s, r)
+        if both(neg(s.k.sem.sessions_stay_queued), neg(is_skipped(s, r))):
+            quit_queue(s, r)
 
 
 @rule("SESS-16", "T")
@@ -187,8 +214,12 @@ def leave_queue(s: State, r: Value) -> None:
     if s.phase == UPDATE:
         require(both(s.open == 1, r == s.taker), "it has a new token")
         require(check_stop(s, r) != CONTINUE, "it stops")
+    stuck = both(s.open == 1, stays_skipped(s, r))
     s.open = 0
-    quit_queue(s, r)
+    if stuck:
+        stay_ended(s, r)
+    else:
+        quit_queue(s, r)
     s.awaits[r] = 0
     s.stage[r] = LEAVING
     open_front(s, s.tlen[s.k.table(r, 0)])

@@ -6,8 +6,16 @@ gone, and where the phases of a step end; all else is here and in `nullblock.spe
 """
 
 from nullblock.spec.fields import GRAMMAR, IDLE, REMOTE
-from nullblock.spec.kernel import State, Value, both, ensure, neg, require, rule
-from nullblock.spec.sessions import awaits_grammar
+from nullblock.spec.kernel import State, Value, both, ensure, ite, neg, require, rule
+from nullblock.spec.sessions import (
+    awaits_grammar,
+    awaits_input,
+    has_more_places,
+    may_stand_twice,
+    num_further,
+    num_more_places,
+    stays_skipped,
+)
 from nullblock.spec.state import is_tried
 from nullblock.spec.waiting import (
     has_come,
@@ -89,6 +97,58 @@ def leave_line(s: State, r: Value) -> None:
     s.lineset = s.k.remove(s.lineset, r)
 
 
+def stand_again(s: State, r: Value) -> None:
+    """r stands once more in the skipped queue, at its back, and waits for a chunk there."""
+    s.extra += ite(awaits_input(s, r), 1, 0)
+    s.again[r, s.againto[r]] = s.sback
+    s.againto[r] += 1
+    s.sback += 1
+    s.nwait += 1
+    s.nline += 1
+
+
+def join_both(s: State, r: Value) -> None:
+    """r joins the waiting queue, and may stand in the skipped one already."""
+    if may_stand_twice(s):
+        s.also[r] = ite(stays_skipped(s, r), 1, 0)
+
+
+def leave_first_place(s: State, r: Value) -> None:
+    """r, whose turn it is, leaves the first of its places, and keeps the others."""
+    if num_further(s, r) > 0:
+        s.skip[r] = s.again[r, s.againfrom[r]]
+        s.againfrom[r] += 1
+    else:
+        s.skip[r] = 0
+        s.also[r] = 0
+    s.nwait -= 1
+    s.nline -= 1
+
+
+def leave_more_places(s: State, r: Value) -> None:
+    """r has no more than one place in the queues."""
+    if has_more_places(s, r):
+        s.nwait -= num_more_places(s, r)
+        s.nline -= num_more_places(s, r)
+        s.againfrom[r] = s.againto[r]
+        s.also[r] = 0
+
+
+def leave_waiting(s: State, r: Value) -> None:
+    """r, which stops, stands in the waiting queue no more, should it stand in both."""
+    if may_stand_twice(s):
+        s.nwait -= s.also[r]
+        s.nline -= s.also[r]
+        s.also[r] = 0
+
+
+def stay_ended(s: State, r: Value) -> None:
+    """r has ended, and stays in the skipped queue, where nobody counts it as gone."""
+    leave_waiting(s, r)
+    if s.k.sessions:
+        s.extra += ite(awaits_input(s, r), 1, 0)
+
+
 def forget_waits(s: State, r: Value) -> None:
     """A request that is gone awaits nothing."""
     s.awaits[r] = 0
@@ -164,5 +224,5 @@ def pass_by(s: State, r: Value) -> None:
         enter_skipped(s, r)
     leave_holders(s, r)
     s.passed = s.k.add(s.passed, r)
-    s.nline -= 1
+    s.nline -= 1 + num_further(s, r)
     s.lineset = s.k.remove(s.lineset, r)

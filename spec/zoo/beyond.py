@@ -130,10 +130,10 @@ BEYOND: tuple[Entry, ...] = (
         "46453",
         "coordinator",
         "groups disagree on a hit once external tokens count",
-        mutant="hybrid.hits_of.constant-1",
+        mutant="hybrid.agreed.anybody-1",
         changes="GROUP-14",
         falls="GROUP-15",
-        missing="KV connectors beside several groups",
+        missing="a slip that shows where tokens are loaded alone",
         note="the slip makes groups disagree on a hit without any",
     ),
     Entry(

@@ -7,15 +7,15 @@ to name another place, and an entry another slip. Tests hold the IDs to these se
 SLIPS: dict[str, str] = {
     "encoder.has_passed.conjunct-4": "`s.k.item_end(r, i) <= s.comp[r]` is dropped",
     "groups.ends_run.sign-1": (
-        "`blocks_of(s, t, seen - 1) + s.k.drops_of(t)` becomes `blocks_of(s, "
-        "t, seen - 1) - s.k.drops_of(t)`"
+        "`blocks_of(s, t, window(s, t) - 1) + drops` becomes "
+        "`blocks_of(s, t, window(s, t) - 1) - drops`"
     ),
     "groups.is_padding.negate-1": "`s.hit[s.na] == s.k.NULL` becomes `s.hit[s.na] != s.k.NULL`",
-    "hybrid.agreed.condition-1": (
-        "`either(neg(s.k.caching), s.k.skip_read(r), continues(s, r), was_loa…` holds always"
+    "hybrid.agreed.anybody-1": (
+        "`both(n <= last, of_all(s, r, lambda t: accepts(s, t, n * unit, 0)))` is not asked for"
     ),
+    "hybrid.agreed.condition-1": "`hits_nothing(s, r)` holds always",
     "hybrid.awaits_state.condition-1": "`not s.k.mamba` holds always",
-    "hybrid.hits_of.constant-1": "a 0 becomes 1",
     "hybrid.lacks.condition-4": "`n > 0` never holds",
     "machine.encoder.plan_to_enter.skip-2": "`let_inputs_go(s, r)` is left out",
     "machine.events.num_unfinished.condition-4": "`s.pause == UNPAUSED` never holds",

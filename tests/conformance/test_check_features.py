@@ -78,9 +78,8 @@ def drawn(family: str) -> dict[str, dict[str, Any]]:
 
 
 def is_told(document: dict[str, Any]) -> bool:
-    """Whether its groups have blocks of one size, an EAGLE-like method is beside full attention
-    and at most one kind more, and workers run the first model runner: of others a trace is refused
-    by name.
+    """Whether its groups have blocks of one size, chunks have no EAGLE-like method, and workers
+    run the first model runner: of others a trace is refused by name.
     """
     config = from_dict(document).config
     eagle = config.spec_method == "eagle" or any(group.eagle for group in config.groups)
@@ -248,10 +247,6 @@ TOGETHER: dict[str, tuple[Lines, str]] = {
     "EAGLE beside several groups": (
         changed("hybrid", num_spec_tokens=1, spec_method="eagle"),
         "an EAGLE-like method with chunked local attention",
-    ),
-    "EAGLE beside two windows": (
-        changed("windows", groups=[{"sliding_window": 4}, {"sliding_window": 6, "eagle": True}]),
-        "an EAGLE-like method beside other layers than full attention and one kind more",
     ),
     "chunks within blocks": (
         changed("hybrid", groups=[{}, {"attention_chunk_size": 9}]),

@@ -1,6 +1,7 @@
 """Recordings of vLLM 0.32.0 with what its line has beside the core: judged, and none is blamed."""
 
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,12 @@ from nullblock.spec.profiles import VLLM_0_22_1, VLLM_0_32_0
 
 pytestmark = pytest.mark.oracle
 
-DRAWN = ("core", "drafts", "windows", "hybrid", "waits", "items", "drafts-groups")
+DRAWN = (
+    *("core", "drafts", "windows", "hybrid", "waits", "items", "drafts-groups"),
+    *("sessions", "sessions-priority", "sessions-remote", "remote"),
+)
 UNTOLD = {
-    *(Feature.kv_connector, Feature.streaming, Feature.pooling, Feature.prompt_embeds),
+    *(Feature.pooling, Feature.prompt_embeds),
     *(Feature.v2_model_runner, Feature.block_sizes, Feature.mamba, Feature.sinks),
     *(Feature.unchecked_input, Feature.groups),
 }
@@ -76,3 +80,29 @@ def test_what_the_later_release_does_conforms(family: str, recorded: Path) -> No
     assert list(verdicts.values()).count("CONFORMS") > MANY // 2
     others = (check(recorded / f"{name}.jsonl", VLLM_0_22_1, deep=False) for name in verdicts)
     assert any(other.verdict == "VIOLATION" for other in others)
+
+
+BEGINS_SHORT = {
+    "config": {"block_size": 4},
+    "events": [
+        {"op": "add", "id": "a", "prompt": [1], "max_tokens": 1, "resumable": True},
+        {"op": "add", "id": "a", "prompt": {"range": [9, 18]}, "max_tokens": 1, "resumable": True},
+        {"op": "step", "n": 3},
+    ],
+}
+
+
+@pytest.mark.parametrize("line", ["vllm-0.22.1", "vllm-0.32.0"])
+def test_blocks_that_a_chunk_fills_are_told_with_it(
+    line: str, oracle_python: Path, oracle_0_32_python: Path, tmp_path: Path
+) -> None:
+    """And not with the output before, where the session had no full block until then."""
+    python = oracle_python if line == "vllm-0.22.1" else oracle_0_32_python
+    record_all(python, {"short": BEGINS_SHORT}, tmp_path, "0")
+    lines = [json.loads(one) for one in (tmp_path / "short.jsonl").read_text().splitlines()]
+    filled = [x["chain"] for x in lines if x["ev"].startswith("output")]
+    taken = [turn.get("taken") for x in lines for turn in x.get("turns", ())]
+    assert filled == [[], [], []]
+    assert taken[0]["chain"] == [[0, 2]]
+    verdict = check(tmp_path / "short.jsonl")
+    assert (verdict.verdict, verdict.profile) == ("CONFORMS", line)

@@ -126,3 +126,23 @@ def test_a_profile_that_raises_there_is_told(tmp_path: Path) -> None:
     told = found.explanation.next
     assert told[0].startswith("with any of these the rules raise there, too: ")
     assert "--profile vllm-0.22.1" in told[0] and "reject_unservable=false" in told[0]
+
+
+def test_what_the_step_before_sampled_is_not_taken_for_what_this_one_did(tmp_path: Path) -> None:
+    """A number is given to the next owner while a step is in flight for it: vLLM raises where its
+    token comes. The step before, which computed a part of the prompt, had none.
+    """
+    again = [{"op": "add", "id": "a", "prompt": [1], "max_tokens": 1}, {"op": "drain"}]
+    reused: dict[str, Any] = {
+        "config": {"long_prefill_token_threshold": 3, "async_scheduling": True},
+        "events": [
+            {"op": "add", "id": "a", "prompt": [1, 2, 3, 4], "max_tokens": 1},
+            *[{"op": "step"}] * 2,
+            {"op": "abort", "ids": ["a"]},
+            *again,
+        ],
+    }
+    path = tmp_path / "reused"
+    path.write_bytes(trace_of(reused))
+    assert b'"during":"update"' in path.read_bytes()
+    assert check(path).verdict == "CONFORMS"

@@ -41,7 +41,14 @@ def of(data: bytes) -> Verdict:
 
 REFUSED = {
     "defect-session-arrival-breaks-the-heap": "moves it past others",
-    "defect-session-is-queued-twice": "stands in the skipped queue",
+    **dict.fromkeys(
+        (
+            *("defect-session-is-queued-twice", "session-runs-and-is-queued"),
+            *("session-stands-there-three-times", "session-ends-in-the-skipped-queue"),
+        ),
+        "stands in the skipped queue",
+    ),
+    "session-with-a-window-is-loaded": "beside a KV connector",
 }
 """Golden scenarios whose traces are INCONCLUSIVE, and why."""
 
@@ -177,15 +184,10 @@ def by_priority(lines: Lines) -> Lines:
 
 
 def connected(lines: Lines) -> Lines:
-    lines[0]["config"]["connector"] = {"failure_policy": "recompute"}
-    lines[0]["spec"] = "vllm-0.32.0"
+    window = {"sliding_window": 5}
+    lines[0]["config"] |= {"connector": {"failure_policy": "recompute"}, "groups": [window]}
     lines[0]["observed"] |= {"matched": "complete", "transfers": "complete"}
     return lines
-
-
-def of_another_line(lines: Lines) -> Lines:
-    lines[0]["spec"] = "vllm-0.32.0"
-    return by_priority(lines)
 
 
 def queued_twice(lines: Lines) -> Lines:
@@ -204,8 +206,7 @@ UNKNOWN: dict[str, tuple[Callable[[Lines], Lines], str]] = {
     "a chunk with more than tokens": (of_chunk, "the feature multimodal of a later chunk"),
     "chunks that were not seen": (unobserved, "the feature resumable"),
     "the PRIORITY policy": (by_priority, "the arrival time of a later chunk"),
-    "a KV connector": (connected, "a session beside a KV connector"),
-    "a later line": (of_another_line, "in lines after vllm-0.22.1"),
+    "a KV connector and a window": (connected, "a session with layers of which some see a part"),
     "a request in two places": (queued_twice, "is queued 2 times"),
     "a state without its chunks": (without_its_chunks, "the chunks of session"),
 }

@@ -10,6 +10,7 @@ from traces import documents, trace_of, unsealed
 
 from nullblock.conformance.checker.check import check
 from nullblock.conformance.checker.verdict import Verdict
+from nullblock.conformance.errors import OutOfScope
 
 FULL, WINDOW = {"type": "full"}, {"type": "sliding_window", "sliding_window": 5}
 NARROW = WINDOW | {"sliding_window": 3}
@@ -228,3 +229,40 @@ def test_layers_that_drop_a_hit_hide_nothing() -> None:
     verdict = judged(lines)
     assert verdict.verdict == "VIOLATION" and verdict.first is not None
     assert verdict.first.rule == "HASH-11"
+
+
+def test_no_trace_tells_of_steps_that_may_compute_nothing() -> None:
+    """A budget of 0 is one in vllm-0.32.0, whose configuration refuses it; in vllm-0.22.1 there
+    is none then.
+    """
+    document = {
+        "config": {"max_num_scheduled_tokens": 0},
+        "events": [
+            {"op": "add", "id": "a", "prompt": [1], "max_tokens": 1},
+            {"op": "run"},
+        ],
+    }
+    assert judged(documents(trace_of(document, "reference", "vllm-0.22.1"))).verdict == "CONFORMS"
+    with pytest.raises(OutOfScope, match="may compute nothing"):
+        trace_of(document, "reference", "vllm-0.32.0")
+
+
+@pytest.mark.parametrize("over_steps", [False, True])
+def test_nothing_begins_for_whom_nothing_is_offered(over_steps: bool) -> None:
+    """WAIT-9, REMOTE-12: in vllm-0.32.0 the connector of the specification is asked for whoever
+    refuses hits, and loads nothing, as that of the reference.
+    """
+    document = {
+        "config": {"block_size": 4, "connector": {"matched": {"a": 4}, "async": over_steps}},
+        "events": [
+            {"op": "add", "id": "a", "prompt": {"range": [0, 9]}, "max_tokens": 1}
+            | {"skip_cache_read": True},
+            {"op": "run"},
+        ],
+    }
+    for engine in ("reference", "spec"):
+        lines = documents(trace_of(document, engine, "vllm-0.32.0"))
+        (answer,) = (a for line in lines for a in line.get("answers", ()))
+        assert answer["tokens"] == 4 and "begins" not in answer
+        verdict = judged(lines)
+        assert (verdict.verdict, verdict.missing) == ("CONFORMS", []), verdict.first

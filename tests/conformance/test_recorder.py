@@ -116,6 +116,14 @@ class TestTies:
         ties.remove((0, 1.0), "a")
         assert ties._classes == {}
 
+    def test_chunks_of_one_arrival_have_one_number(self) -> None:
+        """It is taken until the last of them has gone."""
+        ties = Ties()
+        first = ties.add((0, 1.0), "m")
+        assert ties.add((0, 1.0), "m") == first
+        ties.remove((0, 1.0), "m")
+        assert (ties.add((0, 1.0), "z"), ties.add((0, 1.0), "m")) == (1.0, first)
+
 
 def test_a_recording_tells_which_engine_and_what_configuration(where: Path) -> None:
     """The header has release and commit, the class that decides, and the resolved constants."""

@@ -6,8 +6,12 @@ from typing import Any
 from fuzz.encoder_scenarios import encoder_scenario, items_scenario
 from fuzz.waits import EncoderWaits, Scenario
 
-from nullblock.conformance.engine import ALL_FEATURES, Feature
+from nullblock.conformance.engine import ALL_FEATURES, CONTRACT, CORE_FEATURES, Feature
 from nullblock.conformance.lockstep.choices import Seeded
+
+ENCODER = CORE_FEATURES | CONTRACT
+ENCODER |= {Feature.drafts, Feature.encoder_decoder, Feature.cross_attention}
+"""What scenarios with encoder inputs and the output contract use."""
 
 
 def encoder_waits(
@@ -15,7 +19,7 @@ def encoder_waits(
 ) -> Scenario:
     """The scenario of that seed, for engines that do all of these features."""
     ask = Seeded(f"encoder waits:{seed}")
-    base = encoder_scenario if features == ALL_FEATURES else items_scenario
+    base = encoder_scenario if features >= ENCODER else items_scenario
     return EncoderWaits(ask, base(seed, num_events), features).scenario()
 
 

@@ -22,7 +22,7 @@ from fuzz import (
 from fuzz.contract import with_contract
 from fuzz.cross import with_cross
 from fuzz.encoder_scenarios import encoder_scenario, items_scenario
-from fuzz.encoder_waits import encoder_waits, later_items
+from fuzz.encoder_waits import ENCODER, encoder_waits, later_items
 from fuzz.groups import MAMBA, with_groups, with_hybrid, with_mamba, with_window
 from fuzz.lockstep import Scenario
 
@@ -151,6 +151,7 @@ def _beside_the_core() -> Iterable[Family]:
         "encoder inputs and the output contract",
         lambda key, size, features: encoder_scenario(_number(key), size),
         _of_encoder,
+        ENCODER,
         ALL_FEATURES,
     )
     yield Family(

@@ -11,11 +11,23 @@ JUDGED = (
     *("sessions-priority", "sessions-remote", "drafts-grammars"),
 )
 
+LATER = (*JUDGED, "remote")
+"""The same of the line vllm-0.32.0."""
+
 
 @pytest.mark.parametrize("name", JUDGED)
 def test_what_an_engine_does_is_explained(name: str) -> None:
     """No trace of the reference is a violation, and some conform."""
     total = traced.run(FAMILIES[name], "reference", "vllm-0.22.1", 7, 25, 12)
+    assert total.verdicts["VIOLATION"] == 0
+    assert total.verdicts["CONFORMS"] >= 2 and total.steps > 20
+
+
+@pytest.mark.parametrize("engine", ["reference", "spec"])
+@pytest.mark.parametrize("name", LATER)
+def test_what_an_engine_does_in_the_later_line_is_explained(name: str, engine: str) -> None:
+    """No trace of either engine is a violation, and some conform."""
+    total = traced.run(FAMILIES[name], engine, "vllm-0.32.0", 7, 20, 12)
     assert total.verdicts["VIOLATION"] == 0
     assert total.verdicts["CONFORMS"] >= 2 and total.steps > 20
 

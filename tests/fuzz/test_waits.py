@@ -166,7 +166,7 @@ SESSION_DEFECTS: tuple[Defect, ...] = (
         "get_request_counts()) - self.num_waiting_for_streaming_input",
         "get_request_counts())",
     ),
-    (UpdatePhase, "_stop", "if has_ended else None", "if True else None"),
+    (UpdatePhase, "_stop", "if not has_ended:", "if False:"),
     (UpdatePhase, "_let_go", "self.waiting.remove", "self.skipped_waiting.remove"),
 )
 GRAMMAR_DEFECTS: tuple[Defect, ...] = (

@@ -67,6 +67,7 @@ SHORTEST = {
         "DRAFT-12",
         "add a; schedule; reset_prefix_cache reset_running; update",
     ),
+    "nothing-sampled": ("UPD-19", "add a; schedule; update; schedule; update"),
     "window-passes-with-drafts": (
         "GROUP-8",
         "add a; schedule; update; schedule; update; schedule; schedule; update; update",

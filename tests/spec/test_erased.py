@@ -35,9 +35,14 @@ ELSEWHERE = {"LIFE-1", "LIFE-2", "LIFE-3", "LIFE-4", "LIFE-5", "LIFE-7", "LIFE-8
 """Rules that fire between steps, from text that is never erased."""
 ELSEWHERE |= {"HASH-13", "HASH-14", "WAIT-43", "ENC-15"}
 ELSEWHERE |= {"GROUP-4", "GROUP-5", "GROUP-6", "GROUP-7", "GROUP-20"}
-ELSEWHERE |= {"GROUP-30", "GROUP-31", "GROUP-32"}
+ELSEWHERE |= {"GROUP-30", "GROUP-31", "GROUP-32", "GROUP-60", "GROUP-61"}
 # Here there is one group, whose layers see all of the past.
 ELSEWHERE |= {"ENC-52", "ENC-54"}  # of encoder-decoder models, which no trace is of
+ELSEWHERE |= {"ENC-17", "ENC-19"}  # and of encoder connectors
+ELSEWHERE |= {
+    "UPD-60",
+    "UPD-61",
+}  # every step here has its tokens
 ELSEWHERE |= {"UPD-53"}  # and one client, that hears of no ends
 ELSEWHERE |= {rule.id for rule in RULES.values() if rule.id.startswith(("SESS-", "REMOTE-"))}
 ELSEWHERE |= {"PREEMPT-8"}

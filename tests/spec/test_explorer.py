@@ -76,6 +76,9 @@ PINNED = {
     "items-whole": (312, 1_248, 12),
     "items-ahead": (1_981, 5_662, 30),
     "rules-items": (721, 1_378, 15),
+    "items-loaded": (146, 238, 17),
+    "silence": (1_393, 3_663, 21),
+    "silence-ahead": (777, 2_025, 20),
     "clients": (233, 699, 15),
     "embeddings": (1_546, 6_184, 13),
     "pooling": (667, 1_887, 17),
@@ -93,6 +96,7 @@ PINNED = {
     "two-loads": (413, 1_244, 19),
     "loads-before-one": (258, 452, 21),
     "hybrid-eagle": (146, 584, 16),
+    "hybrid-kinds": (216, 629, 12),
     "hybrid-sizes": (1_480, 7_400, 16),
     "rules-hybrid-sizes": (308, 924, 14),
     "mamba": (2_258, 6_774, 21),
@@ -129,7 +133,7 @@ REACHED_BY = (
     *("drafts", "drafts-ahead", "chunks", "rules-waiting", "items-whole", "items-ahead"),
     "rules-cross",
     *("pooling", "rules-mamba-align", "loads", "sends", "lossy", "lossy-now", "lossy-now-ends"),
-    *("remote-window", "remote-hybrid", "two-loads"),
+    *("remote-window", "remote-hybrid", "two-loads", "hybrid-kinds", "silence", "items-loaded"),
 )
 """Scopes that together fire every rule that can fire."""
 TINY = Scope("tiny", "for tests", Config(3, 2, 4, 2, 8), (Template("a", (1, 2, 3), 2),))

@@ -21,7 +21,7 @@ from nullblock.spec.explorer.hybrid_scopes import (
 from nullblock.spec.explorer.model import Scope
 from nullblock.spec.explorer.search import explore
 from nullblock.spec.keys import num_hashes, prompt_end
-from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0, Semantics
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_the_end_of_a_prompt_in_an_evicted_block_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("num_spec_tokens", [0, 1])
 def test_less_than_no_hit_is_the_references_alone(num_spec_tokens: int) -> None:
-    """GROUP-21: of an empty prompt under an EAGLE-like method windows hit less than nothing in
+    """GROUP-63: of an empty prompt under an EAGLE-like method windows hit less than nothing in
     the later line, which takes no block, and pads no step of nobody else (DRAFT-41); by name no
     rule has it.
     """
@@ -95,3 +95,56 @@ def test_less_than_no_hit_is_the_references_alone(num_spec_tokens: int) -> None:
     step = next(line for line in lines if line["ev"] == "schedule")
     assert (step["new"][0]["computed"], step["new"][0]["blocks"]) == (-1, [[], []])
     assert step["num_scheduled_tokens"] == {"a": 1}
+
+
+@pytest.mark.parametrize(("window", "length"), [(1, 5), (2, 5), (1, 3)])
+def test_blocks_beyond_a_table_are_cached_by_the_reference_alone(window: int, length: int) -> None:
+    """Beside a window of one token vLLM 0.32.0 raises where a prompt is longer than max_model_len;
+    no rule has that. Wider windows, and shorter prompts, play.
+    """
+    groups = [{"type": "sliding_window", "sliding_window": window}]
+    scenario = from_dict(
+        {
+            "config": {"block_size": 1, "max_model_len": 3, "groups": groups},
+            "events": [
+                {"op": "add", "id": "a", "prompt": {"range": [0, length]}, "max_tokens": 1},
+                {"op": "step"},
+            ],
+        }
+    )
+    kinds = [json.loads(x)["ev"] for x in run(scenario, reference(scenario.config, VLLM_0_32_0))]
+    assert ("EXCEPTION" in kinds) == (window == 1 and length > 3)
+    if "EXCEPTION" in kinds:
+        with pytest.raises(OutOfScope, match="longer than max_model_len beside a window of one"):
+            list(run(scenario, create(scenario.config, VLLM_0_32_0)))
+    else:
+        list(run(scenario, create(scenario.config, VLLM_0_32_0)))
+
+
+@pytest.mark.parametrize("semantics", [VLLM_0_22_1, VLLM_0_32_0], ids=["0.22.1", "0.32.0"])
+@pytest.mark.parametrize(("window", "length"), [(4, 6), (6, 6), (4, 1), (7, 6)])
+def test_blocks_left_out_beyond_a_table_are_counted_by_the_reference_alone(
+    semantics: Semantics, window: int, length: int
+) -> None:
+    """GROUP-19: beside a window with blocks that are left out vLLM raises where a prompt is longer
+    than max_model_len; no rule has that. The windows that leave none out, and shorter prompts,
+    play.
+    """
+    window_group = {"type": "sliding_window", "sliding_window": window}
+    groups = [{"type": "full", "block_size": 6}, window_group]
+    scenario = from_dict(
+        {
+            "config": {"block_size": 1, "max_model_len": 1, "groups": groups},
+            "events": [
+                {"op": "add", "id": "a", "prompt": {"range": [0, length]}, "max_tokens": 1},
+                {"op": "schedule"},
+            ],
+        }
+    )
+    kinds = [json.loads(x)["ev"] for x in run(scenario, reference(scenario.config, semantics))]
+    assert ("EXCEPTION" in kinds) == (window < 7 and length > 1)
+    if "EXCEPTION" in kinds:
+        with pytest.raises(OutOfScope, match="max_model_len beside a window with blocks that"):
+            list(run(scenario, create(scenario.config, semantics)))
+    else:
+        list(run(scenario, create(scenario.config, semantics)))

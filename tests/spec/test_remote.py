@@ -176,38 +176,64 @@ def test_a_load_ends_only_for_who_waits_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "add", "said"),
+    ("more", "said"),
     [
-        ({"groups": [{"type": "mamba"}]}, {}, "Mamba layers, or sinks"),
-        ({"groups": [{"type": "sink", "sink_len": 16}]}, {}, "Mamba layers, or sinks"),
+        ({"groups": [{"type": "mamba"}]}, "Mamba layers, or sinks"),
+        ({"groups": [{"type": "sink", "sink_len": 16}]}, "Mamba layers, or sinks"),
         (
             {"groups": [{"type": "full"}, {"type": "sliding_window", "sliding_window": 4}]},
-            {},
             "takes the blocks of one group",
         ),
-        ({"max_model_len": 8}, {}, "longer than max_model_len"),
-        ({}, {"prompt": []}, "an empty prompt"),
-        ({}, {"pooling": True}, "a vector"),
     ],
 )
 def test_what_nobody_has_shown_beside_a_connector_is_refused_by_name(
-    more: dict[str, Any], add: dict[str, Any], said: str
+    more: dict[str, Any], said: str
 ) -> None:
     """One line says what, and why."""
-    events_ = [{"op": "add", "id": "a", "prompt": list(range(9)), "max_tokens": 2, **add}]
+    events_ = [{"op": "add", "id": "a", "prompt": list(range(9)), "max_tokens": 2}]
     document = {"config": {"connector": {"async": True}, **more}, "events": events_}
     with pytest.raises(OutOfScope, match=said):
-        play(document, VLLM_0_22_1)
+        play(document, NORMATIVE)
 
 
 @pytest.mark.parametrize(
-    ("kinds", "block", "said"),
-    [(("sliding_window",), 0, "the null block"), (("full", "sliding_window"), 1, "of several")],
+    ("more", "add"),
+    [
+        ({"max_model_len": 8}, {}),
+        ({}, {"prompt": []}),
+        ({}, {"pooling": True}),
+        ({"groups": [{"type": "sliding_window", "sliding_window": 4}]}, {"resumable": True}),
+    ],
+    ids=["a prompt beyond max_model_len", "an empty one", "a vector", "a session with a window"],
+)
+@pytest.mark.parametrize("semantics", [VLLM_0_22_1, NORMATIVE], ids=["vllm-0.22.1", "normative"])
+@pytest.mark.parametrize("over_steps", [True, False], ids=["over steps", "within one"])
+def test_it_is_taken_beside_a_connector(
+    more: dict[str, Any], add: dict[str, Any], semantics: Any, over_steps: bool
+) -> None:
+    """As the reference has it, to the end or the exception."""
+    first = {"op": "add", "id": "a", "prompt": list(range(9)), "max_tokens": 2, **add}
+    connector = {"matched": {"a": 9}, "async": over_steps, "delay_free": True}
+    done = {"op": "kv_done", "recv": ["a"]} if over_steps else {"op": "step"}
+    events_ = [first, {"op": "step"}, done, {"op": "step", "n": 6}]
+    document = {"config": {"block_size": 4, "connector": connector, **more}, "events": events_}
+    ours, theirs = (lines(document, semantics, engine) for engine in ("spec", "reference"))
+    assert compare.first_difference(ours, theirs) is None
+
+
+@pytest.mark.parametrize(
+    ("kinds", "block", "semantics", "said"),
+    [
+        (("sliding_window",), 0, VLLM_0_22_1, "the null block"),
+        (("full", "sliding_window"), 1, NORMATIVE, "of several"),
+    ],
 )
 def test_reports_that_no_rule_takes_are_refused_by_name(
-    kinds: tuple[str, ...], block: int, said: str
+    kinds: tuple[str, ...], block: int, semantics: Any, said: str
 ) -> None:
-    """Of several groups vLLM raises; and nobody loads into the null block."""
+    """Of several groups vLLM raises, which says nothing of what ought to be; and nobody loads into
+    the null block.
+    """
     sizes = {"sliding_window": {"sliding_window": 4}}
     config = {
         "groups": [{"type": kind, **sizes.get(kind, {})} for kind in kinds],
@@ -219,15 +245,18 @@ def test_reports_that_no_rule_takes_are_refused_by_name(
         {"op": "step"},
     ]
     with pytest.raises(OutOfScope, match=said):
-        play({"config": config, "events": events_}, VLLM_0_22_1)
+        play({"config": config, "events": events_}, semantics)
+
+
+def lines(document: dict[str, Any], semantics: Any, engine: str) -> list[str]:
+    """What an engine prints of a scenario."""
+    taken = scenario.from_dict(document)
+    return list(driver.run(taken, make_engine(engine, taken.config, semantics, "cpu")))
 
 
 def play(document: dict[str, Any], semantics: Any) -> None:
     """Run a scenario on the specification."""
-    from nullblock.conformance import driver
-
-    taken = scenario.from_dict(document)
-    list(driver.run(taken, make_engine("spec", taken.config, semantics, "cpu")))
+    lines(document, semantics, "spec")
 
 
 ASKED_AGAIN = {

@@ -184,7 +184,8 @@ class Outcomes:
             hashes = filling.hashes
             if filling.alive:
                 filling.hashes = hashes = filling.request.block_hashes
-                hashes = talk.hashes(filling.request.request_id) or hashes
+                before = talk.hashes(filling.request.request_id)
+                hashes = hashes if before is None else before
             new = hashes[filling.known :]
             if new:
                 filling.known += len(new)

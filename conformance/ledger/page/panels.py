@@ -1,6 +1,7 @@
 """What opens beside the matrix: the proof, the search or the counterexample behind a cell."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from nullblock.conformance.ledger.page import story
@@ -83,15 +84,22 @@ def _detail(detail: Detail) -> Iterator[Child]:
         el("p", text) if "\n" not in text else el("pre", text) for text in detail.says if text
     )
     if detail.facts:
-        yield el("h4", detail.of)
-        yield el("ul", *map(_fact, detail.facts), class_="facts")
-    for told in detail.stories:
-        yield from story.draw(told)
+        ((usual, many),) = Counter(fact.value for fact in detail.facts).most_common(1)
+        usual = usual if many > 1 else ""
+        if usual:
+            yield el("h4", detail.of, ", where nothing else is said: ", el("b", usual))
+        else:
+            yield el("h4", detail.of)
+        yield el("ul", *(_fact(fact, usual) for fact in detail.facts), class_="facts")
+    for one in detail.stories:
+        yield from story.draw(one)
 
 
-def _fact(fact: Fact) -> Element:
-    # There are many thousands: a list takes half the bytes of names and values in a frame.
-    return el("li", fact.name, el("b", fact.value), class_=None if fact.good else "bad")
+def _fact(fact: Fact, usual: str) -> Element:
+    # There are many thousands: a list takes half the bytes of names and values in a frame, and the
+    # value that most of them have stands above it.
+    value = [el("b", fact.value)] if fact.value != usual else []
+    return el("li", fact.name, *value, class_=None if fact.good else "bad")
 
 
 def _exhibit(x: Exhibit) -> Iterator[Child]:

@@ -63,7 +63,7 @@ class FiniteEnv(OneGroup):
     checks = True
     drafts = skips = True
     keeps_embeddings = encoder_decoder = False
-    windowed = encodes = sessions = wants_vectors = tells_ends = connector = False
+    windowed = encodes = sessions = wants_vectors = tells_ends = connector = silences = False
     max_loras = 0
     NOHASH, ROOT = z3.BitVecVal(-1, BITS), z3.BitVecVal(0, BITS)
 

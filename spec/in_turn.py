@@ -1,0 +1,143 @@
+"""The readings of a lookup under an EAGLE-like method, where there are several KV-cache groups.
+
+What the kinds of layers then agree on has no closed form: each kind is asked in its turn how far a
+hit reaches, within what the one before it has said, and whether it drops its last hit depends on
+what was said before. So the lookup is a walk (`nullblock.spec.rules.in_turn`): `span` is the
+length at hand, `tried` the one with which the round began, `kind` the kind that is asked next,
+`calm` how many were asked since one shortened the length, and `reach` what each has said last.
+Each reading asks `s.k.in_turn` first; whoever has no such method need not read on.
+"""
+
+from nullblock.spec.catalogue import clause
+from nullblock.spec.groups import accepts, sees_part, window
+from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
+from nullblock.spec.mamba import is_mamba
+from nullblock.spec.remote import was_loaded
+from nullblock.spec.sessions import continues
+from nullblock.spec.sizes import blocks_of, full_of
+
+ASKING = 3
+"""The value of `looking` while the kinds are asked."""
+
+
+def hit_by(s: State, t: Value) -> Value:
+    """Tokens that the hits of table t cover: of full attention no more than all agree on."""
+    if not s.k.in_turn:
+        return s.span
+    said = s.reach[s.k.kind_of(t)]
+    return ite(sees_part(s, t), said, least(said, s.span))
+
+
+def hits_nothing(s: State, r: Value) -> Value:
+    """Whether the prefix of r is not looked up."""
+    return either(neg(s.k.caching), s.k.skip_read(r), continues(s, r), was_loaded(s, r))
+
+
+def asked(s: State, r: Value) -> Value:
+    """The table by which the kind goes that is asked next: that of its first group."""
+    return s.k.table(r, s.k.lead(s.kind))
+
+
+def all_have_said(s: State) -> Value:
+    """Whether every kind was asked in this round."""
+    return s.kind > s.k.last_kind if s.k.in_turn else True
+
+
+def is_last(s: State) -> Value:
+    """Whether no round comes after this one."""
+    return either(s.span >= s.tried, s.k.asks_once) if s.k.in_turn else True
+
+
+def has_said(s: State, r: Value, t: Value) -> Value:
+    """Whether layers like those of table t are asked no more: full attention is asked once, since
+    every shorter hit of it is one too.
+    """
+    return both(s.tried < s.ntok[r] - 1, neg(sees_part(s, t)))
+
+
+@clause("GROUP-62")
+def is_settled(s: State) -> Value:
+    """A kind drops its last hit once for each length that is tried: not again while no kind that
+    drops none has shortened the length since.
+
+    Source: HybridKVCacheCoordinator.find_longest_cache_hit, eagle_verified.
+    """
+    return s.calm > s.k.last_kind
+
+
+def drops_now(s: State, t: Value) -> Value:
+    """How many hits the kind of table t drops at this visit: one, or none."""
+    return ite(is_settled(s), 0, s.k.drops_of(t))
+
+
+@clause("GROUP-36")
+def outruns(s: State, t: Value) -> Value:
+    """Mamba layers, which drop no hit, look no further than full attention reaches.
+
+    Source: MambaManager.find_longest_cache_hit. In vllm-0.22.1 they look one block further under
+    an EAGLE-like method, and what they find there is taken for a hit of all (upstream 43559).
+    """
+    if either(not s.k.mamba, s.k.sem.states_stay_within):
+        return False
+    return both(is_mamba(s, t), s.k.marked_of(t) == 1)
+
+
+def looks_on(s: State, t: Value) -> Value:
+    """Whether the kind of table t looks one block further than the length at hand."""
+    return both(neg(is_settled(s)), either(s.k.drops_of(t) == 1, outruns(s, t)))
+
+
+@clause("GROUP-63")
+def most(s: State, r: Value, t: Value) -> Value:
+    """A kind that drops its last hit looks one block further than the length at hand, but not
+    beyond where any hit ends.
+
+    Source: HybridKVCacheCoordinator.find_longest_cache_hit. In vllm-0.32.0 what is looked at
+    further may be the block of the last token, since it is dropped.
+    """
+    left = 0 if s.k.sem.dropped_hits_reach_on else 1
+    further = least(s.span + s.k.size_of(t), s.ntok[r] - left)
+    return ite(looks_on(s, t), further, s.span)
+
+
+@clause("GROUP-64")
+def cut_twice(s: State, t: Value, tokens: Value, drops: Value) -> Value:
+    """Where blocks of a window are smaller than a hit's unit, a run that begins with the prompt,
+    and is shorter than the window, is cut to whole units before its last block is dropped, and
+    after: for a hit of so many tokens a unit more has to be there.
+
+    Source: SlidingWindowManager.find_longest_cache_hit.
+    """
+    unit, size = s.k.span_unit, s.k.size_of(t)
+    masked = both(s.k.window_of(t) > 0, neg(is_mamba(s, t)))
+    run = blocks_of(s, t, window(s, t) - 1) + drops
+    short = both(masked, unit > size, drops > 0, full_of(s, t, tokens) + drops < run)
+    return ite(short, unit, 0)
+
+
+def is_shown(s: State, r: Value, t: Value, tokens: Value) -> Value:
+    """Whether the kind of table t says of a hit of so many tokens that there is one."""
+    drops = drops_now(s, t)
+    end = tokens + cut_twice(s, t, tokens, drops)
+
+    def shows(g: Value) -> Value:
+        u = s.k.table(r, g)
+        return either(s.k.kind_of(u) != s.kind, accepts(s, u, end, drops))
+
+    within = end + drops * s.k.size_of(t) <= most(s, r, t)
+    return both(0 <= most(s, r, t), either(tokens == 0, both(within, s.k.forall("G", shows))))
+
+
+def said(s: State, r: Value, t: Value) -> Value:
+    """How many tokens a hit has, says the kind of table t."""
+    if has_said(s, r, t):
+        return s.span
+    unit = s.k.span_unit
+    n = s.k.first("I", lambda n: is_shown(s, r, t, n * unit), lambda n: -n, by="said")
+    return n * unit
+
+
+def to_ask(s: State) -> Value:
+    """More questions are not asked: each round but the last shortens what is tried."""
+    kinds = s.k.last_kind + 1
+    return ite(s.looking == ASKING, 1 + s.tried * (kinds + 1) + kinds - s.kind, 0)

@@ -1,0 +1,98 @@
+"""Spec and reference agree on what ought to be, in scenarios that once told them apart."""
+
+from typing import Any
+
+import pytest
+from fuzz import lockstep
+
+from nullblock.conformance.errors import OutOfScope
+from nullblock.spec.profiles import NORMATIVE
+
+STEP = {"op": "step"}
+
+
+def parted(document: dict[str, Any]) -> str:
+    """Where spec and reference part by the normative rules."""
+    spec, reference = (lockstep.lines_of(e, document, NORMATIVE) for e in lockstep.ENGINES)
+    assert not any('"EXCEPTION"' in line for line in spec)
+    return lockstep.difference(spec, reference, bytewise=False)
+
+
+def test_what_a_load_writes_to_is_kept_where_an_output_ends_its_request() -> None:
+    """REMOTE-4: one that was preempted with its output in flight is being loaded again when that
+    output comes, and is its last.
+    """
+    document = {
+        "config": {
+            **{"block_size": 2, "num_blocks": 9, "policy": "priority", "vocab": 1},
+            **{"async_scheduling": True, "queue_depth": 4, "max_loras": 1},
+            "connector": {"matched": {"Z0": 1}, "async": True, "delay_free": True},
+        },
+        "events": [
+            {"op": "add", "id": "Z0", "prompt": [1, 1, 1], "max_tokens": 3, "eos": 0},
+            {"op": "add", "id": "b1", "prompt": [1], "max_tokens": 3, "priority": -1, "lora": "B"},
+            {"op": "add", "id": "f2", "prompt": [0, 1, 1, 0], "max_tokens": 4, "priority": -2,
+             "lora": "C"},
+            *[STEP] * 2,
+            {"op": "kv_done", "recv": ["Z0"]},
+            STEP,
+            {"op": "kv_match", "matched": {"Z0": 16}},
+            STEP,
+            {"op": "drain"},
+            {"op": "kv_done", "recv": ["Z0"]},
+            *[STEP] * 4,
+        ],
+    }  # fmt: skip
+    assert not parted(document)
+
+
+def test_an_output_that_a_reset_has_dropped_is_owed_no_more_where_its_blocks_fail() -> None:
+    """UPD-17: the reset counts it out, so that the report of a load that failed must not again."""
+    document = {
+        "config": {
+            "async_scheduling": True,
+            "connector": {"matched": {}, "async": True, "delay_free": True,
+                          "failure_policy": "fail"},
+        },
+        "events": [
+            {"op": "add", "id": "e2", "prompt": [1], "max_tokens": 1},
+            {"op": "schedule"},
+            {"op": "kv_done", "invalid": [2]},
+            {"op": "reset_prefix_cache", "reset_running": True},
+            STEP,
+        ],
+    }  # fmt: skip
+    assert not parted(document)
+
+
+def test_a_vector_made_of_what_was_not_loaded_is_refused_by_name() -> None:
+    """The rules drop tokens alone where a request starts over."""
+    document = {
+        "config": {"block_size": 1, "connector": {"matched": {"a": 99}, "async": False}},
+        "events": [
+            {"op": "add", "id": "a", "prompt": [2, 1], "max_tokens": 1, "pooling": True},
+            {"op": "schedule"},
+            {"op": "kv_done", "invalid": [1]},
+            {"op": "update"},
+        ],
+    }
+    with pytest.raises(OutOfScope, match="a block of 'a' that was not loaded, its vector"):
+        lockstep.lines_of("spec", document, NORMATIVE)
+
+
+def test_a_step_without_a_token_owes_none_where_its_blocks_fail() -> None:
+    """UPD-17: it is not owed that output any more, though none came."""
+    document = {
+        "config": {
+            **{"async_scheduling": True, "num_spec_tokens": 1, "accept": [None]},
+            "connector": {"matched": {}, "async": True, "delay_free": True,
+                          "failure_policy": "fail"},
+        },
+        "events": [
+            {"op": "add", "id": "e2", "prompt": [0], "max_tokens": 2},
+            *[STEP] * 2,
+            {"op": "kv_done", "invalid": [1]},
+            STEP,
+        ],
+    }  # fmt: skip
+    assert not parted(document)
