@@ -29,6 +29,7 @@ from nullblock.conformance.trace.records import (
     Error,
     Header,
     Matched,
+    Output,
     PostState,
     Record,
     Reset,
@@ -66,7 +67,7 @@ class Same:
 
     def __init__(self, history: History, mismatch: Mismatch, semantics: Semantics) -> None:
         self.recorded, self.fault = history.header, history.fault
-        self.said = history.said
+        self.said, self.output = history.said, history.output
         if isinstance(history.fault, Schedule) and history.header.config.connector is not UNSET:
             self.said = history.said or Matched(answers=[])  # nobody was asked for
         self.mismatch, self.semantics = mismatch, semantics
@@ -95,7 +96,8 @@ class Same:
                 return False
             said = remote.before(self.said, follower.said, self.mismatch, kept)
             about_steps = self.mismatch.rule == "UPD-7"
-            found = follower.meet(self.restricted(kept), said, about_steps=about_steps)
+            output = self.output and _sampled(self.output, kept)
+            found = follower.meet(self.restricted(kept), said, output, about_steps=about_steps)
         except (InputError, Malformed, NotRecorded, Unexplained):
             return False
         return found is not None and self.agrees(found, kept)
@@ -235,9 +237,11 @@ class _Follower:
         self.said = self.pending if isinstance(self.pending, Matched | Transfers) else None
         self.pending = record
 
-    def meet(self, decision: Record, said: remote.Said, *, about_steps: bool) -> Mismatch | None:
+    def meet(
+        self, decision: Record, said: remote.Said, output: Output | None, *, about_steps: bool
+    ) -> Mismatch | None:
         """How the rules differ from a decision that stands at the end, and from what is `said`
-        right before; None: they do not.
+        right before; None: they do not. An engine that raised did not tell the `output`.
 
         Unless it is `about_steps`, their number may be another than was recorded.
         """
@@ -247,6 +251,8 @@ class _Follower:
                 decision = replace(decision, step=self.replay.steps)
         try:
             self._replayed(said)
+            if isinstance(self.pending, Error):
+                self._replayed(output)
             self._replayed(decision)
         except Unexplained as error:
             return error.mismatch
@@ -260,6 +266,15 @@ class _Follower:
             self.replay.take(record)
         finally:
             Engines.after_rule = outer
+
+
+def _sampled(output: Output, kept: Container[int]) -> Output:
+    """What is sampled for the requests kept."""
+    pairs = [p for p in zip(output.ids, output.counts, strict=True) if p[0] in kept]
+    lists = {
+        name: _of(getattr(output, name), kept) for name in ("eos", "stop", "rejected", "chain")
+    }
+    return replace(output, ids=[r for r, _ in pairs], counts=[n for _, n in pairs], **lists)
 
 
 def _events(document: Document) -> Counter[str]:

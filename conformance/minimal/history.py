@@ -114,6 +114,8 @@ class History:
     """What that knows of which it knew something else."""
     remote: Remote = field(default_factory=Remote)
     """What it says of each request."""
+    output: Output | None = None
+    """What is sampled right before the decision."""
 
     @property
     def steps(self) -> int:
@@ -146,7 +148,7 @@ def read(path: Path, line: int, file: str, step: int) -> History:
     said = reading.remote_says(last)
     history = History(
         *(header, last, reading.events, reading.lives, reading.scheduled, told),
-        *(*said, reading.remote),
+        *(*said, reading.remote, reading.output),
     )
     if header.block_ids != "exact":
         _without_ids(history)
