@@ -9,7 +9,7 @@ from nullblock.spec.explorer.histories import Histories
 from nullblock.spec.facts import Chunk, Config, Item, Request
 from nullblock.spec.fields import EOS, FIELDS, PLAIN, REJECTED, STOP_ID
 from nullblock.spec.kernel import both
-from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in
+from nullblock.spec.keys import Keys, embeds_in, extra_keys, find_items, items_in
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.sessions import num_output
 from nullblock.spec.waiting import has_come_whole
@@ -160,6 +160,8 @@ class ModelEnv(Env):
         self.depths: list[int] = [0]
         self.chains: dict[Any, list[int]] = {t: [] for t in self.domain("T")}
         self.truths: dict[Any, list[Any]] = {t: [] for t in self.domain("T")}
+        self.places: dict[Any, int] = {}
+        """By table, the item from which those in its next block are looked for."""
         chunks = {t.id: t.chunks for t in scope.templates if t.chunks}
         self.histories = Histories(
             chunks, self.max_len, self.block_size, self.sem.chunks_rehash, self.sampled
@@ -211,7 +213,10 @@ class ModelEnv(Env):
             start, end = n * size, (n + 1) * size
             items, rows = items_in(q.items, start, end), q.rows
             embeds = embeds_in(rows, start, end)
-            extra = extra_keys(self.sem, q.lora, q.salt, n == 0, items, embeds)
+            alone = n > 0 and end > len(q.prompt)
+            block, first = range(start, end), self.places.get(t, 0)
+            found, self.places[t] = find_items(self.sem, q.items, block, first, alone)
+            extra = extra_keys(self.sem, q.lora, q.salt, n == 0, found, embeds)
             key = (parent, (tokens, extra, *group))
             if key not in self.numbers:
                 self.numbers[key] = len(self.parents)

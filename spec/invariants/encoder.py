@@ -104,7 +104,7 @@ def needed_is_at_hand(s: State) -> Value:
     )
 
 
-@invariant("ENC-25")
+@invariant("ENC-31")
 def kept_is_computed(s: State) -> Value:
     """Every item in the cache is computed by a step that has been scheduled, or is being; or an
     encoder connector loads it with one.
@@ -183,7 +183,7 @@ def plans_fit(s: State) -> Value:
     )
 
 
-@invariant("ENC-29")
+@invariant("ENC-32")
 def told_is_evicted(s: State) -> Value:
     """Workers are told to forget only what is not in the cache, or what this step computes again,
     or has loaded again; and nothing twice, but what is loaded in between.

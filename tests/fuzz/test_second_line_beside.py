@@ -221,7 +221,7 @@ def test_of_a_kept_session_nothing_in_flight_counts() -> None:
 
 
 def test_a_table_is_put_off_behind_those_after_it() -> None:
-    """REMOTE-43: the window's blocks stand in the free queue before those of full attention."""
+    """REMOTE-54: the window's blocks stand in the free queue before those of full attention."""
     last = states("two tables are put off from behind")[-1]
     assert last["state"]["free_queue"][:4] == [10, 8, 6, 3]
 
