@@ -164,6 +164,7 @@ def quit_for_good(s: State, r: Value) -> None:
         require(both(s.open == 1, r == s.taker), "it has a new token")
         require(check_stop(s, r) != CONTINUE, "it stops")
     stuck = both(s.open == 1, is_skipped(s, r), neg(s.k.sem.stops_leave_every_queue))
+    outdate_last_turn(s, r)
     s.open = 0
     if stuck:
         stay_ended(s, r)
@@ -189,7 +190,6 @@ def keep(s: State, r: Value) -> None:
     require(r == s.leaver, "this request")
     require(stays(s, r), "its blocks are kept")
     s.kept_for[r] = ite(is_loading(s, r), LOAD, 0) + ite(s.k.delays_free(r), SEND, 0)
-    outdate_last_turn(s, r)
     s.k.note_kept(s, r)
     s.stage[r] = KEPT
     s.leaving = 0
