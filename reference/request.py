@@ -220,6 +220,8 @@ class Request:
         self.events: list[EngineCoreEvent] = []
         self.prefill_stats: PrefillStats | None = PrefillStats()
         self.num_preemptions = 0
+        # By the preemptions before it: of which run the vector in flight is, of which it is void.
+        self.owed_run, self.void_runs = 0, set[int]()
         self.num_nans_in_logits = 0
 
         self.prompt_token_ids = prompt_token_ids

@@ -69,6 +69,8 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                     request, len(drafts[request_id]), len(token_ids), scheduler_output, is_stale
                 )
             pooled = pooler_output[index] if pooler_output else None
+            if scheduler_output.runs.get(request_id) in request.void_runs:
+                continue
             if not token_ids and pooled is None:
                 self._go_without(request, scheduler_output)
                 continue

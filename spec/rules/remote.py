@@ -21,6 +21,7 @@ from nullblock.spec.fields import (
 from nullblock.spec.flight import counts_outputs, in_flight
 from nullblock.spec.hybrid import comes_next, has_blocks, holds_nothing, of_all
 from nullblock.spec.kernel import State, Value, both, either, ite, neg, require, rule
+from nullblock.spec.pooling import pools
 from nullblock.spec.remote import (
     cached_when_loaded,
     counted_on,
@@ -36,6 +37,7 @@ from nullblock.spec.rules.later import begin_filling, end_filling, outdate_last_
 from nullblock.spec.rules.loads import forget_answer
 from nullblock.spec.rules.lookup import _forget_lookup
 from nullblock.spec.rules.pool import _publish, _unhash, open_front
+from nullblock.spec.rules.pooling import give_vector_up
 from nullblock.spec.rules.queues import _erase, leave_running, quit_queue
 from nullblock.spec.rules.waiting import stand_apart, stay_ended
 from nullblock.spec.sessions import is_lost, num_further
@@ -284,6 +286,8 @@ def start_over(s: State, i: Value) -> None:
     r = s.run[i]
     s.comp[r] = s.left
     if counts_outputs(s):
+        if pools(s, r):
+            give_vector_up(s, r)
         s.drop[r] += s.ph[r]
         s.ph[r] = 0
         drop_drafts(s, r)
