@@ -277,6 +277,10 @@ def start_over(s: State, i: Value) -> None:
 
     Normative only: vllm-0.22.1 lets it compute what it lacks where it is. Outputs that come
     meanwhile are taken, and the one that is dropped stays counted (upstream 45138).
+
+    A token is dropped when it comes, in the order in which they come. A vector would be taken then
+    (UPD-51), as one is that was in flight at a reset: that was made of what was there. So its step
+    owes none from now on, and the vector that is told is one whose prompt was computed.
     """
     require(s.phase == IDLE, "between steps")
     require(s.leaving == 0, "nobody is half-way out")
