@@ -317,8 +317,12 @@ class ModelEnv(Env):
 
     def accepted(self, s: Any, r: Any) -> int:
         """How many drafts of the entry that is settled the model agrees with."""
+        return self.agreed(s, r, s.cur)
+
+    def agreed(self, s: Any, r: Any, i: Any) -> int:
+        """With how many of r's entry i of the oldest step in flight."""
         t = self.templates[r]
-        drafts: int = s.ndraft[s.cur]
+        drafts: int = s.ndraft[i]
         if t.misses is None:
             return drafts
         output: int = num_output(s, r)
