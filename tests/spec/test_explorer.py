@@ -97,6 +97,7 @@ PINNED = {
     "loads-before-one": (258, 452, 21),
     "hybrid-eagle": (146, 584, 16),
     "hybrid-kinds": (216, 629, 12),
+    "hybrid-eagle-sizes": (1_107, 4_428, 37),
     "hybrid-sizes": (1_480, 7_400, 16),
     "rules-hybrid-sizes": (308, 924, 14),
     "mamba": (2_258, 6_774, 21),
