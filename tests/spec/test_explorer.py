@@ -113,6 +113,7 @@ PINNED = {
     "sessions-window": (1_199, 2_554, 20),
     "sessions-hybrid": (1_155, 2_439, 27),
     "sessions-items": (730, 2_694, 16),
+    "sessions-items-beyond": (328, 1_244, 21),
     "remote-drafts": (542, 974, 31),
     "remote-items": (933, 2_960, 20),
     "remote-clients": (416, 1_307, 16),
