@@ -322,8 +322,12 @@ class ModelEnv(Env):
 
     def accepted(self, s: Any, r: Any) -> int:
         """How many drafts of the entry that is settled the model agrees with."""
+        return self.agreed(s, r, s.cur)
+
+    def agreed(self, s: Any, r: Any, i: Any) -> int:
+        """With how many of r's entry i of the oldest step in flight."""
         t = self.templates[r]
-        drafts: int = s.ndraft[s.cur]
+        drafts: int = s.ndraft[i]
         if t.misses is None:
             return drafts
         output: int = num_output(s, r)
@@ -331,10 +335,14 @@ class ModelEnv(Env):
 
     def says_nothing(self, s: Any, r: Any) -> Any:
         """Whether the model samples nothing for the entry that is settled."""
+        return self.lacks_output(s, r, s.cur)
+
+    def lacks_output(self, s: Any, r: Any, i: Any) -> Any:
+        """Whether it samples nothing for r's entry i of the oldest step in flight."""
         t = self.templates[r]
         if t.silent_at is None:
             return False
-        return both(s.ndraft[s.cur] > 0, num_output(s, r) == t.silent_at)
+        return both(s.ndraft[i] > 0, num_output(s, r) == t.silent_at)
 
     def proposed(self, s: Any, r: Any) -> int:
         """How many drafts are proposed for r with each of its tokens."""

@@ -349,7 +349,7 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "ENC-20": (encoding, put(kept={1: 0})),
     "ENC-21": (encoding, put(unused={1: 1}, uback=2)),
     "ENC-22": (encoding, put(eroom=1)),
-    "ENC-23": (encoding, put(users={1: frozenset({"a0", "b1"})})),
+    "ENC-30": (encoding, put(users={1: frozenset({"a0", "b1"})})),
     "ENC-24": (encoding, put(users={1: frozenset()})),
     "ENC-31": (encoding, put(made={1: 0})),
     "ENC-26": (encoding, put(ebudget=0)),

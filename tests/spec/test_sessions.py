@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
+from nullblock.spec.explorer.actions import Add, Send, Step, perform
+from nullblock.spec.explorer.model import beginning
+from nullblock.spec.explorer.session_scopes import SESSIONS_ITEMS, SESSIONS_ITEMS_BEYOND
 from nullblock.spec.facts import Chunk, Config
 from nullblock.spec.fields import BACK, INPUT, PREEMPTED, UNBORN, WAITING
 from nullblock.spec.flight import in_flight
+from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import Disabled
 from nullblock.spec.machine import events, sessions
 from nullblock.spec.machine.blocks import free
@@ -220,3 +224,28 @@ def test_a_session_is_judged_by_what_each_chunk_may_make_of_it() -> None:
     for _ in range(3):
         step(s)
     assert (s.stage["a0"], s.nrej, s.nfree) == (UNBORN, 1, 3)
+
+
+def test_a_session_that_waits_refers_only_to_what_ends_beyond_its_prompt() -> None:
+    """ENC-30: while it waits it has an item of which it has computed a part, and none that its
+    first prompt ends behind, nor one that it has not begun.
+    """
+    refers_rightly = INVARIANTS["ENC-30"]
+    s: Any = beginning(SESSIONS_ITEMS_BEYOND, NORMATIVE)
+    for action in (Add("a"), Step(), Step()):
+        perform(s, action)
+    assert awaits(s, "a") and s.comp["a"] == 3 and s.users[2] == {"a"}
+    assert refers_rightly(s)
+    perform(s, Send("a"))
+    assert refers_rightly(s)
+    s.comp["a"] = 2
+    assert not refers_rightly(s)
+    s.comp["a"] = 3
+    s.users[1] = s.users[2]
+    assert not refers_rightly(s)
+    s = beginning(SESSIONS_ITEMS, NORMATIVE)
+    for action in (Add("a"), Step(), Step(), Step()):
+        perform(s, action)
+    assert awaits(s, "a") and not s.users[1] and refers_rightly(s)
+    s.users[1] = frozenset({"a"})
+    assert not refers_rightly(s)
