@@ -78,15 +78,13 @@ def _run_queued(s: Any) -> set[str]:
 @contextmanager
 def minding_queued(s: Any) -> Iterator[None]:
     """Raises OutOfScope where one of those is preempted and may be passed over then, or stands
-    in the waiting queue twice.
+    in the waiting queue twice; what is raised meanwhile is raised instead.
     """
     queued = _run_queued(s)
-    try:
-        yield
-    finally:
-        for r in sorted(queued):
-            if s.stage[r] == PREEMPTED and (not is_skipped(s, r) or _may_skip(s)):
-                raise _refused(r, "is preempted while it is queued")
+    yield
+    for r in sorted(queued):
+        if s.stage[r] == PREEMPTED and (not is_skipped(s, r) or _may_skip(s)):
+            raise _refused(r, "is preempted while it is queued")
 
 
 def holders(s: Any) -> set[str]:

@@ -140,15 +140,22 @@ def may_be_ahead(s: Any, r: int, excess: int) -> None:
     """Raise NotRecorded where so many more tokens of a request are computed than are known, and as
     many of those in flight may be drafts: an engine takes some though none are configured, and its
     recorder does not count them in a step. Or they are those of a step that has returned without a
-    token, which vllm-0.22.1 leaves computed (UPD-60).
+    token, which vllm-0.22.1 leaves computed (UPD-60): fewer than a step can grant, in its blocks.
     """
-    has_room = 0 < excess <= s.tlen[s.k.table(r, 0)] * s.k.block_size
-    if s.k.drafts and has_room and not s.k.sem.silence_starts_over:
+    has_room = s.comp[r] <= s.tlen[s.k.table(r, 0)] * s.k.block_size
+    are_few = 0 < excess < _most_granted(s) and has_room
+    if s.k.drafts and are_few and not s.k.sem.silence_starts_over:
         what = f"{excess} tokens more are computed than it has"
         raise NotRecorded(f"whether a step has returned without a token of request {r}: {what}")
     granted = sum(s.grant[i] for i in range(s.cur, s.nframe) if s.frame[i] == r)
     if not s.k.drafts and 0 < excess < granted:
         raise NotRecorded(f"how many of the tokens in flight of request {r} are drafts: {NONE}")
+
+
+def _most_granted(s: Any) -> int:
+    """The most tokens that a step can grant a request."""
+    capped = s.k.threshold > 0 and not s.k.sem.lone_prefill_uncut
+    return int(min(s.k.budget, s.k.threshold) if capped else s.k.budget)
 
 
 def most_computed(s: Any, r: int) -> int:

@@ -21,6 +21,9 @@ FACTS = {
 }
 """Fields of a request in a ``state``, and what they are called in its facts."""
 
+NOT_TOLD = "in_flight_of_another"
+"""A feature of a request's state, not of its arrival: something that only who begins there, and so
+does not know of those that had its id before, has to be told."""
 OF_TURNS = ("prompt", "max_tokens")
 """Those that are compared as decisions, of a session."""
 
@@ -51,7 +54,7 @@ def _facts(k: Recorded, q: RequestState) -> list[tuple[str, Any, Any]]:
     told = {GRAMMARS} if known.grammar else set()
     told |= {ITEMS} if known.items else set()
     told |= {RESUMABLE} if known.resumable else set()
-    rows.append(("features", sorted(told), sorted(q.features)))
+    rows.append(("features", sorted(told), sorted({*q.features} - {NOT_TOLD})))
     rows.append(("items", known.items, items(q.items)))
     if k.priority:
         tie = 0.0 if q.tie is UNSET else q.tie

@@ -3,7 +3,8 @@
     python tests/conformance/record_again.py
 
 needs the real engine (``make oracle``), and writes data/recorded: the recordings of its
-scenarios.json, and digests of those of tests/oracle's scenarios, in ``digests.json``.
+scenarios.json, and digests of those of tests/oracle's scenarios, in ``digests.json``; and
+data/begun: recordings that begin in the middle of a scenario.
 """
 
 import hashlib
@@ -17,7 +18,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "data" / "recorded"
-SCENARIOS = KEPT / "scenarios.json"
+BEGUN = HERE / "data" / "begun"
 DIGESTS = KEPT / "digests.json"
 GOLDEN = HERE.parent / "oracle" / "data" / "scenarios.json"
 SECONDS = 240
@@ -53,10 +54,11 @@ def main() -> None:
     python = HERE.parents[1] / ".oracle" / "bin" / "python"
     if not python.exists():
         sys.exit(f"no real vLLM at {python}: make oracle")
-    with tempfile.TemporaryDirectory() as made:
-        record(python, SCENARIOS, Path(made), EVERY_THIRD)
-        for path in Path(made).glob("*.jsonl"):
-            (KEPT / path.name).write_bytes(path.read_bytes())
+    for kept in (KEPT, BEGUN):
+        with tempfile.TemporaryDirectory() as made:
+            record(python, kept / "scenarios.json", Path(made), EVERY_THIRD)
+            for path in Path(made).glob("*.jsonl"):
+                (kept / path.name).write_bytes(path.read_bytes())
     with tempfile.TemporaryDirectory() as made:
         record(python, GOLDEN, Path(made))
         DIGESTS.write_text(json.dumps(digests(Path(made)), indent=1) + "\n")

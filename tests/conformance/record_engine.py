@@ -5,7 +5,8 @@
 For each scenario, by name: ``NAME.plain`` and ``NAME.recorded`` hold the driver's lines, and
 ``NAME.jsonl`` is the recording, with the whole state after EVERY so many steps: by default never,
 and in every second scenario after every third. A recording is called by its scenario's name, not
-at random, so that it comes out the same each time.
+at random, so that it comes out the same each time. A scenario with a number ``recorded_from`` is
+recorded from the event with that number on, counted from 0.
 """
 
 import hashlib
@@ -45,6 +46,18 @@ def connected(kind: Any, config: dict[str, Any]) -> Any:
     return recorder.recording(type(kind.__name__, (kind,), body))
 
 
+def begin_later(driver: Any, begins: int, where: str) -> None:
+    """Recording begins before the event with that number."""
+    take = driver.take
+
+    def taken(event: dict[str, Any], index: int) -> None:
+        if index == begins:
+            driver.scheduler.start_recording(where)
+        take(event, index)
+
+    driver.take = taken
+
+
 def main() -> None:
     """Run them all."""
     scenarios, folder = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
@@ -59,8 +72,11 @@ def main() -> None:
         kinds_recorded = tuple(connected(k, config) for k in PLAIN) if connects else RECORDED
         for suffix, kinds in (("plain", PLAIN), ("recorded", kinds_recorded)):
             scheduler.Scheduler, async_scheduler.AsyncScheduler = kinds
-            os.environ["NULLBLOCK_TRACE"] = str(folder / f"{name}.jsonl")
+            where, begins = str(folder / f"{name}.jsonl"), scenario.get("recorded_from", 0)
+            os.environ["NULLBLOCK_TRACE"] = "" if begins else where
             driver = drive.Driver(json.loads(json.dumps(scenario)))
+            if begins and suffix == "recorded":
+                begin_later(driver, begins, where)
             lines = driver.run()
             driver.scheduler.shutdown()
             (folder / f"{name}.{suffix}").write_text("\n".join(lines))

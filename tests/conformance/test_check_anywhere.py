@@ -1,6 +1,7 @@
 """Wherever a recording is cut before a state that tells everything, the rest can be judged."""
 
 import io
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ from bases import Lines, as_recorded
 from traces import read, unsealed
 
 from nullblock.conformance.checker import check
-from nullblock.conformance.trace.records import Record, State
+from nullblock.conformance.checker.facts import Chain
+from nullblock.conformance.checker.replay import Replay
+from nullblock.conformance.trace.records import Gap, Record, State
+from nullblock.spec.profiles import VLLM_0_22_1
 
 FEW = 3
 OWNER = "what a step in flight owes to an earlier owner of request number"
@@ -50,6 +54,38 @@ def test_every_state_is_one_to_begin_with(name: str) -> None:
         verdict = check(Path("trace"), stream=io.BytesIO(from_there(records, at)), deep=False)
         told = " ".join(verdict.missing)
         assert verdict.verdict == "CONFORMS" or told.startswith(OWNER), (at, verdict)
+
+
+@pytest.mark.parametrize("name", with_states())
+def test_after_a_gap_nothing_is_left_of_what_was_known(name: str) -> None:
+    """Whatever is lost between two states, all that follows the second one is explained."""
+    records = written_out(as_recorded()[name])
+    places = [i for i, record in enumerate(records) if isinstance(record, State)]
+    for before, at in itertools.pairwise(places):
+        lines: list[Record] = [*records[: before + 1], Gap(records=at - before - 1), *records[at:]]
+        data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+        verdict = check(Path("trace"), stream=io.BytesIO(data), deep=False)
+        assert verdict.first is None, (at, verdict)
+        told = " ".join(verdict.missing)
+        assert told == f"{at - before - 1:,} records that the recorder lost" or OWNER in told
+
+
+def test_what_a_gap_leaves_behind_is_forgotten() -> None:
+    """Who was to be rejected, and what sessions were sent, may be of others by then."""
+    header, *records = written_out(as_recorded()["sessions"])
+    state = next(record for record in records if isinstance(record, State))
+    replay = Replay(msgspec.structs.replace(header, start="unknown"), VLLM_0_22_1)
+    gone = max(request.id for request in state.requests) + 1
+    k = replay.k
+    k.talk.sent[gone], k.talk.told[gone] = {}, None
+    k.talk.by_stop_id.add(gone)
+    k.refused, k.refused_next = [(gone, "before")], [(gone, "behind")]
+    k.chains[gone] = Chain(())
+    k.owed_unknown.add(gone)
+    replay.take(state)
+    kept = (*k.talk.sent, *k.talk.told, *k.talk.by_stop_id, *k.chains, *k.owed_unknown)
+    assert gone not in kept
+    assert k.refused == k.refused_next == []
 
 
 def test_most_have_several_states() -> None:

@@ -1,14 +1,15 @@
 """Traces with speculative decoding, recorded from the real vLLM and made by engines of ours."""
 
+import copy
 import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from bases import bases
+from bases import Lines, bases, begun_later
 from fuzz.drafts import seeded
-from record_again import record
+from record_again import record, record_all
 from traces import trace_of, unsealed
 
 from nullblock.conformance import scenario, scope
@@ -113,6 +114,57 @@ def test_recording_drafts_changes_no_decision(recorded: Path) -> None:
             for kind in ("plain", "recorded")
         )
         assert plain == taped, name
+
+
+@pytest.fixture(scope="module")
+def in_large_blocks(oracle_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Lines:
+    """Recorded on the real engine: more tokens fit into a block than a step can grant."""
+    folder = tmp_path_factory.mktemp("blocks")
+    config = {"block_size": 32, "max_num_batched_tokens": 8, "num_spec_tokens": 2}
+    add = {"op": "add", "id": "a", "prompt": {"range": [0, 5]}, "max_tokens": 30}
+    document = {"config": config, "events": [add, {"op": "step", "n": 4}]}
+    record_all(oracle_python, {"blocks": document}, folder, "1")
+    return begun_later(folder / "blocks.jsonl", 2)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    ("threshold", "more", "rule"),
+    [(0, 0, None), (0, 7, None), (0, 8, "RUN-16"), (0, 20, "RUN-16")]
+    + [(4, 3, None), (4, 4, "RUN-16")],
+)
+def test_no_more_is_ahead_than_a_step_grants(
+    in_large_blocks: Lines, threshold: int, more: int, rule: str | None
+) -> None:
+    """In vllm-0.22.1 what a step without a token has computed stays computed: fewer tokens than
+    its budget, or the threshold of long prefills. With more the state cannot be.
+    """
+    lines = copy.deepcopy(in_large_blocks)
+    lines[0].pop("config_sha256")
+    lines[0]["config"]["long_prefill_token_threshold"] = threshold
+    (request,) = lines[1]["requests"]
+    (step,) = lines[1]["in_flight"]
+    if more:
+        request["computed"] = request["tokens"] + dict(step["drafts"])[0] + more
+    verdict = judge(unsealed(lines))
+    if rule is not None:
+        assert verdict.first is not None and verdict.first.rule == rule
+        assert request["computed"] <= len(request["blocks"][0]) * 32
+    else:
+        assert verdict.verdict == ("INCONCLUSIVE" if more else "CONFORMS"), verdict
+        assert all("returned without a token" in what for what in verdict.missing)
+
+
+@pytest.mark.oracle
+def test_nothing_is_ahead_without_a_block(in_large_blocks: Lines) -> None:
+    """Nor is more computed than the blocks hold."""
+    lines = copy.deepcopy(in_large_blocks)
+    (request,) = lines[1]["requests"]
+    lines[1]["in_flight"][0].pop("drafts")
+    request["tokens"] = 30
+    request["computed"] = 33
+    verdict = judge(unsealed(lines))
+    assert verdict.first is not None and verdict.first.rule == "RUN-16"
 
 
 @pytest.mark.oracle

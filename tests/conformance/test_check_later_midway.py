@@ -109,6 +109,19 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         groups=[{"type": "full"}, {"type": "sliding_window", "sliding_window": 5}],
         connector={"matched": {"a": 16}, "all_groups": True, **OVER_STEPS},
     ),
+    "an id comes back in flight": scenario(
+        add("a", 20, 9),
+        {"op": "schedule"},
+        {"op": "abort", "ids": ["a"]},
+        add("a", 8, 20),
+        {"op": "update"},
+        *({"op": op} for op in ("schedule", "schedule", "schedule", "update", "schedule")),
+        {"op": "reset_prefix_cache", "reset_running": True},
+        {**STEP, "n": 9},
+        max_num_batched_tokens=8,
+        pipeline_parallel_size=3,
+        queue_depth=3,
+    ),
     "an id comes back": scenario(
         add("a", 8, 9),
         {**STEP, "n": 4},
@@ -157,6 +170,7 @@ PUT_OFF = "which step in flight the blocks wait for that were given up"
 NAMED = {
     "stale": STALE,
     "an id comes back": STALE,
+    "an id comes back in flight": "the feature in_flight_of_another of request N",
     "room for one that lost its load": (
         "whether a load leaves room for the rest of request N, where judging began"
     ),

@@ -8,9 +8,11 @@ import pytest
 from nullblock.conformance import driver
 from nullblock.conformance.adapters import reference
 from nullblock.conformance.adapters.spec import create
+from nullblock.conformance.adapters.spec_sessions import minding_queued
 from nullblock.conformance.compare import first_difference
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario import from_dict
+from nullblock.spec.machine.events import reset_prefix_cache
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics
 
 SESSION: dict[str, Any] = {
@@ -162,6 +164,18 @@ def test_a_session_that_may_be_passed_over_in_both_queues_is_refused() -> None:
     events = [LATE, {"op": "step", "n": 6}, CHUNK, {"op": "step", "n": 2}, reset]
     with pytest.raises(OutOfScope, match="the session 's' is preempted while it is queued"):
         both(events, VLLM_0_22_1, max_loras=1)
+
+
+def test_what_is_raised_is_not_hidden_by_that_refusal() -> None:
+    """It is looked for only where a decision has come to its end."""
+    reached = [LATE, {"op": "step", "n": 6}, CHUNK, {"op": "step", "n": 2}]
+    scenario = from_dict({"config": {**TWICE, "max_loras": 1}, "events": reached})
+    engine: Any = create(scenario.config, VLLM_0_22_1)
+    list(driver.run(scenario, engine))
+
+    with pytest.raises(ZeroDivisionError), minding_queued(engine.s):
+        reset_prefix_cache(engine.s, reset_running=True)
+        raise ZeroDivisionError
 
 
 def test_an_empty_chunk_beside_items_raises_when_its_session_is_to_go_on() -> None:

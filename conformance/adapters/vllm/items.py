@@ -38,16 +38,24 @@ class ItemNumbers:
         """The items of each live request."""
 
     def add(self, request: Any) -> list[Fields]:
-        """A request arrives; what is told of its items."""
+        """A request arrives, or has more items than it had; what is told of all of them."""
         self._live[request.request_id] = [item.identifier for item in request.mm_features]
         return [self._told(item) for item in request.mm_features]
 
-    def _told(self, item: Any) -> Fields:
-        if item.identifier not in self._of:
-            self._of[item.identifier] = self._next
+    def adopt(self) -> None:
+        """Items that are kept when recording begins; mostly of requests that are gone."""
+        for name in self._manager.cached:
+            self._number(name)
+
+    def _number(self, name: str) -> int:
+        if name not in self._of:
+            self._of[name] = self._next
             self._next += 1
+        return self._of[name]
+
+    def _told(self, item: Any) -> Fields:
         where = item.mm_position
-        number = self._of[item.identifier]
+        number = self._number(item.identifier)
         told = {"item": number, "offset": where.offset, "length": where.length}
         if where.is_embed is not None:
             told["is_embed"] = runs(i for i, yes in enumerate(where.is_embed.tolist()) if yes)

@@ -109,7 +109,7 @@ class Observer:
         self.requests: dict[str, Any] = {}
         """Those alive, by id."""
         self.arrived: dict[str, int] = {}
-        """After how many steps each of them came."""
+        """After how many steps each of them came; before recording begins, those that come."""
         self.steps = 0
         """Scheduled so far."""
         self.told: Counts | None = None

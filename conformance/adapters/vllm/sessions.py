@@ -83,7 +83,8 @@ def taken(observer: Observer, id: str) -> Fields | None:
         observer.leave(id, facts, [facts])
         now |= places.popleft().told
         gone += ["arrival", "tie"]
-    observer.facts[id] = now | {n: v for n, v in facts.items() if n not in gone}
+    observer.facts[id] = facts = now | {n: v for n, v in facts.items() if n not in gone}
+    _brought(observer, request, facts)
     told: Fields = {"tokens": found.tokens}
     filling = observer.filling.get(id)
     if filling is not None:
@@ -93,6 +94,16 @@ def taken(observer: Observer, id: str) -> Fields | None:
         told["chain"] = runs(observer.chains.each(hashes))
         filling.known = found.full
     return told
+
+
+def _brought(observer: Observer, request: Any, facts: Fields) -> None:
+    """A session has taken a chunk: what is known of it has what that brought along."""
+    if observer.items is not None and request.mm_features:
+        facts["items"] = observer.items.add(request)
+    known = facts.get("features", [])
+    found = [n for n in request_features(request) if n in OF_A_CHUNK and n not in known]
+    if found:
+        facts["features"] = known + found
 
 
 def turns(observer: Observer, ended: list[Any]) -> list[Fields]:
@@ -116,8 +127,7 @@ def adopt(observer: Observer, request: Any) -> None:
         if chunk is not None:
             observer.watch(chunk.sampling_params)
             _placed(observer, request.request_id, chunk)
-    if request.status.name != "RUNNING":
-        observer.talk.held[request.request_id] = held(observer, request.request_id)
+    observer.talk.held[request.request_id] = held(observer, request.request_id)
 
 
 def held(observer: Observer, id: str) -> int:

@@ -1,5 +1,6 @@
 """The ``state`` record: all that decisions depend on, so that a reader can start there."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
@@ -14,6 +15,9 @@ from nullblock.conformance.adapters.vllm.steps import Steps
 
 MAX_LINE = 15 * 2**20
 """Bytes; a reader takes no line of 16 MiB. Pools of a million blocks come near it."""
+COUNTS_OF_ANOTHER = "in_flight_of_another"
+"""A request whose engine has taken tokens in flight from its count that were of another one, with
+an id that was used again: what it counts then is not told."""
 GROUP_BYTES = 4
 """At the end of a block's key: the number of its KV cache group."""
 
@@ -30,7 +34,8 @@ def snapshot(observer: Observer, steps: Steps) -> bytes:
 
 
 def adopt(observer: Observer, look: Look) -> None:
-    """Learn what an engine in the middle of its work has: its requests and its cache."""
+    """Learn what an engine in the middle of its work has: its requests and its caches."""
+    arrived, observer.arrived = observer.arrived, {}
     for id, request in observer.scheduler.requests.items():
         if request.is_finished():
             observer.numbers.number(id)
@@ -38,17 +43,20 @@ def adopt(observer: Observer, look: Look) -> None:
             observer.kept.ids.append(id)
             continue
         observer.add(look.add(request))
-        observer.arrived[id] = -1
+        observer.arrived[id] = arrived.get(id, -1)
         if request.resumable:
             sessions.adopt(observer, request)
     for _, hash, _ in _cached(observer):
         observer.chains.cached(hash)
+    if observer.items is not None:
+        observer.items.adopt()
 
 
 def state(observer: Observer, steps: Steps) -> Fields:
     """A ``state`` record."""
     scheduler, of = observer.scheduler, observer.numbers.of
     managers = scheduler.kv_cache_manager.coordinator.single_type_managers
+    flying = _flying(observer, steps)
     record: Fields = {
         "ev": "state",
         "step": observer.steps,
@@ -56,7 +64,7 @@ def state(observer: Observer, steps: Steps) -> Fields:
         "waiting": [of[r.request_id] for r in chain(*observer.queues)],
         **_skipped(observer),
         "requests": [
-            _request(observer, r, managers)
+            _request(observer, r, managers, flying[r.request_id])
             for r in scheduler.requests.values()
             if r.request_id not in observer.kept.ids
         ],
@@ -84,7 +92,23 @@ def _numbers(of: dict[str, int], ids: Iterable[str]) -> list[int]:
     return sorted(of[r] for r in ids if r in of)
 
 
-def _request(observer: Observer, request: Any, managers: Any) -> Fields:
+def _flying(observer: Observer, steps: Steps) -> Counter[str]:
+    """Tokens that each request has in the steps in flight."""
+    found: Counter[str] = Counter()
+    for step in steps.in_flight.values():
+        for id, tokens in zip(step.ids, step.tokens, strict=True):
+            if not _has_gone(observer, id, step):
+                found[id] += tokens
+    return found
+
+
+def _has_gone(observer: Observer, id: str, step: Step) -> bool:
+    """Whether whoever has the id now, if anybody, came after the step was decided."""
+    return id not in observer.requests or observer.arrived[id] >= step.number
+
+
+def _request(observer: Observer, request: Any, managers: Any, flying: int) -> Fields:
+    """``flying``: its tokens in flight."""
     id = request.request_id
     fields: Fields = {
         "id": observer.numbers.of[id],
@@ -108,6 +132,8 @@ def _request(observer: Observer, request: Any, managers: Any) -> Fields:
         value = getattr(request, attribute, 0)
         if value:
             fields[name] = value
+    if getattr(request, "num_in_flight_tokens", flying) != flying:  # since 0.32.0
+        fields["features"] = [*fields.get("features", ()), COUNTS_OF_ANOTHER]
     if request.spec_token_ids:  # somebody may have proposed some that were not configured
         fields["drafts"] = len(request.spec_token_ids)
     if observer.drafts and request.is_prefill_chunk:
@@ -132,7 +158,7 @@ def _in_flight(observer: Observer, step: Step) -> Fields:
     rows = zip(step.ids, step.numbers, step.tokens, computed, outputs, strict=True)
     for id, number, tokens, before, told in rows:
         request = observer.requests.get(id)
-        if request is None or observer.arrived[id] >= step.number:
+        if request is None or _has_gone(observer, id, step):
             gone.append(number)
         elif owing is not None and request.resumable:
             if id in owing:  # its prompt may be longer by now

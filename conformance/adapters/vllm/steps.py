@@ -74,8 +74,11 @@ class Steps:
             step.told = False
 
     def recognise(self) -> None:
-        """Know who fills blocks with the steps in flight: these were noted before anybody was."""
+        """Know who fills blocks with the steps in flight: these were noted before anybody was, and
+        no record tells them.
+        """
         for step in self.in_flight.values():
+            step.told = False
             step.fillings = [self.observer.filling.get(r, NOBODY) for r in step.ids]
 
     def schedule(self, seen: Seen) -> Fields:

@@ -134,9 +134,12 @@ class Tape:
 
     def added(self, request: Any) -> None:
         """A request was taken."""
-        if self.waiting_for_start:
-            return
         observer, id = self.observer, request.request_id
+        if self.waiting_for_start:
+            observer.arrived[id] = self._look.steps
+            if any(id in step.ids for step in self.steps.in_flight.values()):
+                observer.ids_return = observer.irregular = True
+            return
         with observer.backlog.lock:
             if request.resumable and not observer.sessions:
                 self.teller.tell()  # what was seen before is told by other means than from now on
