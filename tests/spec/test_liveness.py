@@ -101,6 +101,11 @@ LASSOS = {
         "reset_prefix_cache reset_running; update; schedule; update",
         "schedule; update",
     ),
+    "nothing-sampled": (
+        "LIVE-3",
+        "add a; schedule; update; schedule; update; schedule; update",
+        "schedule; update",
+    ),
     "waits-between-items": ("LIVE-3", "add a; schedule; update", "schedule; update"),
     "session-forgets": OVER,
     "session-in-no-queue": OVER,
