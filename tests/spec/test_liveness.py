@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nullblock.spec.departures import DEPARTURES
+from nullblock.spec.departures import DEPARTURES, Defect
 from nullblock.spec.draft_departures import DRAFT_DEFECTS
 from nullblock.spec.encoder_departures import ENCODER_DEFECTS
 from nullblock.spec.explorer.actions import Schedule, Step, Update, perform
@@ -17,7 +17,7 @@ from nullblock.spec.explorer.scopes import STANDARD
 from nullblock.spec.explorer.search import explore
 from nullblock.spec.fields import PREEMPTED, UNPAUSED
 from nullblock.spec.kernel import RULES
-from nullblock.spec.liveness.check import Starvation, check, lines
+from nullblock.spec.liveness.check import Liveness, Starvation, check, lines
 from nullblock.spec.liveness.fairness import EVERY, Assumption
 from nullblock.spec.liveness.graph import explored
 from nullblock.spec.liveness.preconditions import PRECONDITIONS
@@ -117,6 +117,15 @@ LASSOS = {
     "less-than-a-block": ("LIVE-4", "add a", "schedule; update"),
 }
 """Of each departure that starves somebody: the statement, the way into the cycle, the cycle."""
+ENDLESS = {"session-forgets": 3_000, "session-in-no-queue": 3_000}
+"""Where a session is queued twice something is counted wrong, and more so each time: there is a
+state for each count, and the search is given up at so many. The lasso is found before.
+"""
+
+
+def of_vllm(defect: Defect) -> Liveness:
+    """What a departure leads to in the end."""
+    return check(defect.scope, VLLM_0_22_1, limit=ENDLESS.get(defect.name))
 
 
 def told(found: Starvation) -> tuple[str, str, str]:
@@ -136,7 +145,8 @@ def test_departures_that_starve_somebody_are_found(name: str) -> None:
     if name == "room-grows":
         pytest.skip("it starves nobody, and grows for ever: there is a state for each size")
     (defect,) = (d for d in DEPARTURES if d.name == name)
-    result = check(defect.scope, VLLM_0_22_1)
+    result = of_vllm(defect)
+    assert result.complete is (name not in ENDLESS)
     assert (told(result.lasso) if result.lasso else None) == LASSOS.get(name)
     assert check(defect.scope).lasso is None
     alone = explore(defect.scope, VLLM_0_22_1, claims=frozenset({SERVED})).counterexample
@@ -179,7 +189,7 @@ def test_a_head_that_can_never_fit_blocks_others() -> None:
     long: both are said, and that neither is served.
     """
     (defect,) = (d for d in DEPARTURES if d.name == "unfit-prompt")
-    found = {f.id: f.lasso for f in check(defect.scope, VLLM_0_22_1).findings if f.lasso}
+    found = {f.id: f.lasso for f in of_vllm(defect).findings if f.lasso}
     assert set(found) == {"LIVE-1", "LIVE-4", "LIVE-5"}
     assert found["LIVE-5"].complaint == "b waits for ever behind a, which is never admitted"
     assert told(found["LIVE-5"]) == ("LIVE-5", "add a; add b", "step")
@@ -206,7 +216,7 @@ def test_a_lasso_is_what_happens(name: str) -> None:
     account says that the steps of a fair engine are taken.
     """
     (defect,) = (d for d in DEPARTURES if d.name == name)
-    found = check(defect.scope, VLLM_0_22_1).lasso
+    found = of_vllm(defect).lasso
     assert found is not None
     goes_round(found, defect.scope, VLLM_0_22_1)
     text = "\n".join(lines(found, defect.scope, VLLM_0_22_1))
