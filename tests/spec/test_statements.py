@@ -60,10 +60,10 @@ SCOPES = (
     *("loads", "sends", "lossy", "lossy-now", "lossy-now-ends", "rules-remote"),
     *("mamba-hybrid", "mamba-align", "rules-mamba-align"),
     *("remote-window", "remote-hybrid", "rules-cross", "two-loads", "loads-before-one"),
-    "hybrid-eagle",
+    *("hybrid-eagle", "silence", "items-loaded"),
 )
 """Scopes whose random ways fire what the random runs have no world for: a client that sends
-chunks, a remote side, Mamba layers.
+chunks, a remote side, Mamba layers, steps without a token, items that are loaded.
 """
 
 
