@@ -11,7 +11,7 @@ from traces import BUSY
 
 from nullblock.conformance import driver, scenario
 from nullblock.conformance.adapters import reference as adapter
-from nullblock.conformance.adapters.vllm import tape
+from nullblock.conformance.adapters.vllm import tape, turns
 from nullblock.conformance.adapters.vllm.alike import Alike
 from nullblock.conformance.adapters.vllm.filling import Edges, Ring, tokens_on
 from nullblock.conformance.adapters.vllm.recording import Recording
@@ -147,6 +147,51 @@ def test_whatever_is_played_is_told_as_if_at_once(
         played += lines[0] is not None
     together = sum(calls * times for calls, times in waited.items() if calls > 2)
     assert played > 40 and together > 600, (played, waited)
+
+
+def turnover(path: Path, ahead: bool) -> list[str]:
+    """The lines of a run in which requests end, and others come, one of them with an old id."""
+    ways: dict[str, Any] = {"async_scheduling": True, "queue_depth": 2} if ahead else {}
+    made = engine(num_blocks=200, max_model_len=200, max_num_seqs=6, **ways)
+    flying = deque[list[str]]()
+    for step in range(60):
+        for number in range(6 - len(made.scheduler.requests)):
+            id = f"{step}-{number}" if step != 44 else "0-5"
+            most = 4 + step * 3 % 11 + number
+            made.add(request(id, prompt=3 + step % 5, max_tokens=most))
+        made.schedule()
+        flying.append([request.request_id for request in made.scheduler.running])
+        if len(flying) > ahead:
+            made.update({id: [9] for id in flying.popleft()})
+    made.scheduler.shutdown()
+    return path.read_text().splitlines()[1:-1]
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_who_ends_and_who_comes_is_told_as_whatever_else_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: bool
+) -> None:
+    """A step that differs only by requests that have ended, and by new ones, has the record that
+    a look at each request gives it.
+    """
+    monkeypatch.setattr(adapter, "Scheduler", Recorded)
+    monkeypatch.setattr(adapter, "AsyncScheduler", RecordedAhead)
+    turned, kinds = turns.turned, Counter[tuple[bool, bool]]()
+
+    def counted(*seen_and_before: Any) -> Any:
+        step = turned(*seen_and_before)
+        if step is not None:
+            kinds[bool(step.gone), len(step.ids) > len(seen_and_before[0].known)] += 1
+        return step
+
+    lines = []
+    for way in ("turns", "a look"):
+        path = tmp_path / f"{way}.jsonl"
+        monkeypatch.setenv("NULLBLOCK_TRACE", str(path))
+        monkeypatch.setattr(turns, "turned", counted if way == "turns" else lambda *_: None)
+        lines.append(turnover(path, ahead))
+    assert lines[0] == lines[1]
+    assert kinds[True, True] > 10 and kinds.total() > 20, kinds
 
 
 def test_what_waits_is_told_before_an_exception(

@@ -1,0 +1,63 @@
+"""Steps between which a few requests end and a few come: all others go on with a token each.
+
+Those who come are new, and stand behind the others. Where that is all, what such a step should be
+is made of the step before, whose lists are cut and lengthened in one go each, and compared in one.
+Whatever else happens is told in the ordinary way.
+"""
+
+from nullblock.conformance.adapters.vllm import expected
+from nullblock.conformance.adapters.vllm.filling import a_token_on, positions
+from nullblock.conformance.adapters.vllm.seen import NO_OTHERS, Seen
+from nullblock.conformance.adapters.vllm.step import FEW, Step, absent, without
+
+
+def turned(seen: Seen, before: Step) -> Step | None:
+    """The step, with the numbers and fillings of those who stay; None: not all is as expected."""
+    others, known, tokens, at = seen.others, seen.known, seen.tokens, before.at
+    words, many, gone = seen.words, len(known), list[int]()
+    if at is None or words is None or seen.drafts is not None or not many:
+        return None
+    if others is not NO_OTHERS and (others.preempted or others.resumed or others.sent):
+        return None
+    if known is not before.ids and known != before.ids:
+        gone = _gone(before.ids, others.finished, known)
+        if known != without(before.ids, gone):
+            return None
+    further = tokens[many:]
+    if seen.ids is not known:
+        came = [request.id for request in others.new]
+        if seen.ids != known + came or any(before.ids[place] in came for place in gone):
+            return None
+    if tokens.count(1) - further.count(1) != many or len(gone) > FEW:
+        return None
+    try:
+        was = before.counted()
+        if was is None or not expected.one_more(was, before.tokens, gone, words):
+            return None
+        if further:
+            computed = [request.computed for request in others.new]
+            words = expected.extended(words, [(n, 0) for n in computed])
+    except OverflowError:  # a count that has no word
+        return None
+    at = a_token_on(at)
+    for place in reversed(gone):
+        at = at[:place] + at[place + 1 :]
+    if further:
+        at += positions(computed, further)
+    numbers, fillings = before.numbers, before.fillings
+    if gone:
+        numbers, fillings = without(numbers, gone), without(fillings, gone)
+    single = further.count(1) == len(further)
+    step = Step(seen.number, seen, seen.ids, numbers, fillings, tokens, single, words=words, at=at)
+    step.after, step.base, step.gone = before.ids, before.fillings, gone
+    return step
+
+
+def _gone(ids: list[str], ended: list[str], known: list[str]) -> list[int]:
+    """The places of those who have ended, if that is who is gone; else of whoever is."""
+    if len(ids) - len(known) == len(ended) <= FEW:
+        try:
+            return sorted(map(ids.index, ended))
+        except ValueError:  # who ended was gone before
+            pass
+    return absent(ids, known)
