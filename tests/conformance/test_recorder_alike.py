@@ -43,6 +43,8 @@ class Odd(Scheduler):
             cached.new_block_ids[2] = ([3, 4],)
         if self.decided == 29:
             decided.num_common_prefix_blocks[0] += 1
+        if self.decided == 35:
+            decided.num_scheduled_tokens[cached.req_ids[0]] += 1
         return decided
 
 
@@ -150,17 +152,23 @@ def test_whatever_is_played_is_told_as_if_at_once(
 
 
 def turnover(path: Path, ahead: bool) -> list[str]:
-    """The lines of a run in which requests end, and others come, one of them with an old id."""
+    """The lines of a run in which requests end, and others come, at last with ids of
+    those that have just ended.
+    """
     ways: dict[str, Any] = {"async_scheduling": True, "queue_depth": 2} if ahead else {}
     made = engine(num_blocks=200, max_model_len=200, max_num_seqs=6, **ways)
-    flying = deque[list[str]]()
+    flying, running = deque[list[str]](), list[str]()
     for step in range(60):
         for number in range(6 - len(made.scheduler.requests)):
-            id = f"{step}-{number}" if step != 44 else "0-5"
+            ended = [id for id in running if id not in made.scheduler.requests]
+            id = ended[-1] if ended and step > 40 else f"{step}-{number}"
             most = 4 + step * 3 % 11 + number
+            if step > 40:
+                most = 1 if len(made.scheduler.requests) == 5 else 25
             made.add(request(id, prompt=3 + step % 5, max_tokens=most))
         made.schedule()
-        flying.append([request.request_id for request in made.scheduler.running])
+        running = [request.request_id for request in made.scheduler.running]
+        flying.append(running)
         if len(flying) > ahead:
             made.update({id: [9] for id in flying.popleft()})
     made.scheduler.shutdown()
@@ -174,7 +182,7 @@ def test_who_ends_and_who_comes_is_told_as_whatever_else_happens(
     """A step that differs only by requests that have ended, and by new ones, has the record that
     a look at each request gives it.
     """
-    monkeypatch.setattr(adapter, "Scheduler", Recorded)
+    monkeypatch.setattr(adapter, "Scheduler", RecordedOdd)
     monkeypatch.setattr(adapter, "AsyncScheduler", RecordedAhead)
     turned, kinds = turns.turned, Counter[tuple[bool, bool]]()
 
