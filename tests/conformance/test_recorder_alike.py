@@ -202,6 +202,28 @@ def test_who_ends_and_who_comes_is_told_as_whatever_else_happens(
     assert kinds[True, True] > 10 and kinds.total() > 20, kinds
 
 
+def test_whatever_is_played_is_told_as_by_a_look_at_each_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chunks, preemptions, drafts, sessions, ids that return: what is told quickly, too."""
+    monkeypatch.setattr(adapter, "Scheduler", Recorded)
+    monkeypatch.setattr(adapter, "AsyncScheduler", RecordedAhead)
+    turned, quick = turns.turned, Counter[bool]()
+
+    def counted(*seen_and_before: Any) -> Any:
+        step = turned(*seen_and_before)
+        quick[seen_and_before[0].drafts is not None] += step is not None
+        return step
+
+    for name in SCENARIOS:
+        lines = []
+        for way in ("turns", "a look"):
+            monkeypatch.setattr(turns, "turned", counted if way == "turns" else lambda *_: None)
+            lines.append(taped(name, tmp_path / f"{name}-{way}.jsonl", monkeypatch))
+        assert lines[0] == lines[1], name
+    assert quick[False] > 50 and quick[True] > 5, quick
+
+
 def test_what_waits_is_told_before_an_exception(
     where: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,9 +84,10 @@ class Steps:
     def schedule(self, seen: Seen) -> Fields:
         """A ``schedule`` record."""
         before, observer = self.before, self.observer
-        if before is not None and not observer.drafts and seen.encoder is None:
-            turn = turns.turned(seen, before)
+        if before is not None and seen.encoder is None:
+            turn = turns.turned(seen, before, self.rejected if observer.drafts else None)
             if turn is not None:
+                self.rejected.since.clear()
                 return self._turned(seen, before, turn)
         gone = before.staying(seen) if before is not None else None
         self.before = step = self.note(seen, before, gone)
@@ -109,12 +110,15 @@ class Steps:
             numbers = observer.numbers.each(came)
             step.numbers = step.numbers + numbers
             step.fillings = step.fillings + [observer.filling.get(r, NOBODY) for r in came]
+        if step.drafts is not None:
+            record |= drafts.told(step, many)
+        if others.new:
             record["ids"], record["tokens"] = numbers, seen.tokens[many:]
             record["new"] = [self._new(new) for new in others.new]
         gets, due = seen.gets, bytes(many)
         if self._gives and step.at is not None:
             due = self._edges.opening(step.at[:many])
-        if due.count(1) == len(gets) and 0 not in map(due.__getitem__, gets):
+        if self._gives and due.count(1) == len(gets) and 0 not in map(due.__getitem__, gets):
             self.grown(record, seen, gets)
         else:
             self._grown(record, seen, due)
