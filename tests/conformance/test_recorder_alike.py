@@ -11,7 +11,7 @@ from traces import BUSY
 
 from nullblock.conformance import driver, scenario
 from nullblock.conformance.adapters import reference as adapter
-from nullblock.conformance.adapters.vllm import tape
+from nullblock.conformance.adapters.vllm import tape, turns
 from nullblock.conformance.adapters.vllm.alike import Alike
 from nullblock.conformance.adapters.vllm.filling import Edges, Ring, tokens_on
 from nullblock.conformance.adapters.vllm.recording import Recording
@@ -43,6 +43,8 @@ class Odd(Scheduler):
             cached.new_block_ids[2] = ([3, 4],)
         if self.decided == 29:
             decided.num_common_prefix_blocks[0] += 1
+        if self.decided == 35:
+            decided.num_scheduled_tokens[cached.req_ids[0]] += 1
         return decided
 
 
@@ -147,6 +149,79 @@ def test_whatever_is_played_is_told_as_if_at_once(
         played += lines[0] is not None
     together = sum(calls * times for calls, times in waited.items() if calls > 2)
     assert played > 40 and together > 600, (played, waited)
+
+
+def turnover(path: Path, ahead: bool) -> list[str]:
+    """The lines of a run in which requests end, and others come, at last with ids of
+    those that have just ended.
+    """
+    ways: dict[str, Any] = {"async_scheduling": True, "queue_depth": 2} if ahead else {}
+    made = engine(num_blocks=200, max_model_len=200, max_num_seqs=6, **ways)
+    flying, running = deque[list[str]](), list[str]()
+    for step in range(60):
+        for number in range(6 - len(made.scheduler.requests)):
+            ended = [id for id in running if id not in made.scheduler.requests]
+            id = ended[-1] if ended and step > 40 else f"{step}-{number}"
+            most = 4 + step * 3 % 11 + number
+            if step > 40:
+                most = 1 if len(made.scheduler.requests) == 5 else 25
+            made.add(request(id, prompt=3 + step % 5, max_tokens=most))
+        made.schedule()
+        running = [request.request_id for request in made.scheduler.running]
+        flying.append(running)
+        if len(flying) > ahead:
+            made.update({id: [9] for id in flying.popleft()})
+    made.scheduler.shutdown()
+    return path.read_text().splitlines()[1:-1]
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_who_ends_and_who_comes_is_told_as_whatever_else_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: bool
+) -> None:
+    """A step that differs only by requests that have ended, and by new ones, has the record that
+    a look at each request gives it.
+    """
+    monkeypatch.setattr(adapter, "Scheduler", RecordedOdd)
+    monkeypatch.setattr(adapter, "AsyncScheduler", RecordedAhead)
+    turned, kinds = turns.turned, Counter[tuple[bool, bool]]()
+
+    def counted(*seen_and_before: Any) -> Any:
+        step = turned(*seen_and_before)
+        if step is not None:
+            kinds[bool(step.gone), len(step.ids) > len(seen_and_before[0].known)] += 1
+        return step
+
+    lines = []
+    for way in ("turns", "a look"):
+        path = tmp_path / f"{way}.jsonl"
+        monkeypatch.setenv("NULLBLOCK_TRACE", str(path))
+        monkeypatch.setattr(turns, "turned", counted if way == "turns" else lambda *_: None)
+        lines.append(turnover(path, ahead))
+    assert lines[0] == lines[1]
+    assert kinds[True, True] > 10 and kinds.total() > 20, kinds
+
+
+def test_whatever_is_played_is_told_as_by_a_look_at_each_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chunks, preemptions, drafts, sessions, ids that return: what is told quickly, too."""
+    monkeypatch.setattr(adapter, "Scheduler", Recorded)
+    monkeypatch.setattr(adapter, "AsyncScheduler", RecordedAhead)
+    turned, quick = turns.turned, Counter[bool]()
+
+    def counted(*seen_and_before: Any) -> Any:
+        step = turned(*seen_and_before)
+        quick[seen_and_before[0].drafts is not None] += step is not None
+        return step
+
+    for name in SCENARIOS:
+        lines = []
+        for way in ("turns", "a look"):
+            monkeypatch.setattr(turns, "turned", counted if way == "turns" else lambda *_: None)
+            lines.append(taped(name, tmp_path / f"{name}-{way}.jsonl", monkeypatch))
+        assert lines[0] == lines[1], name
+    assert quick[False] > 50 and quick[True] > 5, quick
 
 
 def test_what_waits_is_told_before_an_exception(

@@ -5,7 +5,6 @@ whose counts are known; its steps have numbers from 1 on. What is to be told of 
 from its number, so that nothing is done for each request.
 """
 
-from nullblock.conformance.adapters.vllm import expected
 from nullblock.conformance.adapters.vllm.filling import Ring, tokens_on
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
 from nullblock.conformance.adapters.vllm.outcomes import Outcomes
@@ -24,6 +23,8 @@ class Alike:
         self._ring = Ring(b"", 1)
         self._many = 0
         """Steps in the run."""
+        self._last: Seen | None = None
+        """The last step in the run."""
         self._flying: dict[int, Seen] = {}
         """Steps of the run without an output, oldest first."""
 
@@ -37,7 +38,7 @@ class Alike:
         if self._first is None and not self._begin(first):
             return None
         self._many += 1
-        self._flying[seen.number] = seen
+        self._flying[seen.number] = self._last = seen
         self.observer.steps = seen.number
         record: Fields = {"ev": "schedule+", "step": seen.number}
         if seen.gets:
@@ -71,25 +72,23 @@ class Alike:
         """The step that an output belongs to, to be told in the ordinary way."""
         if self._flying.pop(seen.number, None) is None:
             return None
-        return self._step(seen.number, seen)
+        return self._step(seen)
 
     def end(self) -> None:
         """Leave the steps of the run to the ordinary way."""
         first, steps = self._first, self.steps
         if first is not None and self._many:
-            last = first.number + self._many
             for seen in self._flying.values():
-                steps.in_flight[seen.number] = self._step(seen.number, seen)
-            steps.before = steps.in_flight.get(last) or self._step(last, None)
+                steps.in_flight[seen.number] = self._step(seen)
+            assert self._last is not None
+            steps.before = steps.in_flight.get(self._last.number) or self._step(self._last)
             self._flying.clear()
-        self._first = None
+        self._first = self._last = None
 
-    def _step(self, number: int, seen: Seen | None) -> Step:
+    def _step(self, seen: Seen) -> Step:
         first = self._first
-        assert first is not None and first.counts is not None and first.at is not None
-        many = number - first.number
+        assert first is not None and first.at is not None
         lists = first.ids, first.numbers, first.fillings, first.tokens
-        counts = first.counts + expected.ones(2 * len(first.ids)) * many
-        at = tokens_on(first.at, many)
-        loose = seen is not None and seen.loose
-        return Step(number, seen, *lists, single=True, counts=counts, at=at, loose=loose)
+        at = tokens_on(first.at, seen.number - first.number)
+        words, loose = seen.words, seen.loose
+        return Step(seen.number, seen, *lists, single=True, words=words, at=at, loose=loose)

@@ -75,6 +75,29 @@ def after(counts: int, tokens: list[int], *, single: bool) -> int | None:
     return None if added is None else counts + added
 
 
+def one_more(
+    before: "array[int]", tokens: list[int], gone: Sequence[int], words: "array[int]"
+) -> bool:
+    """Whether ``words`` are the counts after a step of so many tokens each, and an output each, of
+    those that are left without some places, in ascending order; ``before``: those before it.
+
+    Raises ``OverflowError`` where a count has no word.
+    """
+    many = len(tokens)
+    others = many - tokens.count(1)
+    due = before[:] if gone or others else before
+    if others:
+        further = tokens[many - others :]  # those that came last, mostly
+        start, rows = (0, tokens) if 1 in further else (many - others, further)
+        for place, n in enumerate(rows, start):
+            due[place] += n - 1
+    for place in reversed(gone):
+        del due[many + place], due[place]
+        many -= 1
+    likely = int.from_bytes(due, byteorder) + _every(1, len(due))
+    return likely == int.from_bytes(words, byteorder)
+
+
 def kept(counts: int, many: int, gone: Sequence[int]) -> "array[int]":
     """The counts of so many requests, but for those at some places, in ascending order."""
     words = _words(counts, 2 * many)

@@ -33,6 +33,8 @@ class Outcomes:
         self._full: list[int] = []
         """The requests of the last step that was told by lengths, and how many blocks each had
         filled: all of them are told, if they are the request's own."""
+        self._reasons: dict[Any, str] = {}
+        """How the engine's reasons for an end are spelled, which takes it its time to say."""
         self.last: Step | None = None
         """Where there are drafts: the step whose output is recorded last, in the same file."""
 
@@ -63,7 +65,7 @@ class Outcomes:
             of = self.observer.numbers.of
             # A grammar has rejected what was sampled; whose load failed has no tokens.
             ends = (o for o in taken.ended if o.new_token_ids)
-            errors = [o for o in ends if str(o.finish_reason) == "error"]
+            errors = [o for o in ends if self._reason(o) == "error"]
             if errors:
                 # The grammar saw what was taken: nothing behind an end.
                 last = ((of[o.request_id], len(o.new_token_ids) - 1) for o in errors)
@@ -245,9 +247,16 @@ class Outcomes:
         same = without(step.ids, places) == ids and tokens.count(1) == len(ids)
         return [step.numbers[place] for place in places] if same else None
 
+    def _reason(self, output: Any) -> str:
+        reason = output.finish_reason
+        told = self._reasons.get(reason)
+        if told is None:
+            told = self._reasons[reason] = str(reason)
+        return told
+
     def _finish(self, output: Any) -> Fields:
         number = self.observer.numbers.of[output.request_id]
-        fields: Fields = {"id": number, "reason": str(output.finish_reason)}
+        fields: Fields = {"id": number, "reason": self._reason(output)}
         if isinstance(output.stop_reason, int):
             fields["by_stop_id"] = True
         return fields

@@ -33,9 +33,8 @@ class Step:
     tokens: list[int]
     single: bool
     """Whether everybody has one token."""
-    counts: int | None = None
-    """Computed tokens and outputs before the step, packed; None where that cannot be, or where
-    they are not known of everybody."""
+    words: "array[int] | None" = None
+    """Computed tokens of everybody before the step, and then outputs, where they are at hand."""
     at: bytes | None = None
     """The positions of the last tokens that it computes (``filling``); None where counts are."""
     drafts: Many | None = None
@@ -54,15 +53,32 @@ class Step:
     loose: bool = False
     """Whether tokens may end elsewhere than the step says: somebody was preempted meanwhile."""
 
+    _counts: int | None = None
+
+    @property
+    def counts(self) -> int | None:
+        """Computed tokens and outputs before the step, packed; None where that cannot be, or where
+        they are not known of everybody.
+        """
+        if self._counts is None and self.words is not None:
+            self._counts = expected.number(self.words)
+        return self._counts
+
     def learn(self) -> None:
         """Take what was computed, and what had come out, from the decision itself."""
         assert self.seen is not None
         known = dict(self.seen.facts(0, self.seen.others.new))
-        self.counts = self.at = None
+        self._counts = self.words = self.at = None
         if all(map(known.__contains__, self.ids)):
             computed, outputs = [known[r][0] for r in self.ids], [known[r][1] for r in self.ids]
-            self.counts = expected.packed(computed, outputs)
+            self._counts = expected.packed(computed, outputs)
             self.at = positions(computed, self.tokens)
+
+    def counted(self) -> "array[int] | None":
+        """The same in words."""
+        if self.words is None and self._counts is not None:
+            self.words = expected.kept(self._counts, len(self.ids), ())
+        return self.words
 
     def lists(self) -> tuple[list[int], list[int]]:
         """Computed tokens and outputs, where they are known."""
@@ -89,7 +105,8 @@ class Step:
         """
         many = len(self.ids) - len(further)
         lead = expected.leading(words, many)
-        counts = expected.number(expected.extended(lead, further) if further else lead)
+        whole = expected.extended(lead, further) if further else lead
+        counts = expected.number(whole)
         if counts is None:
             return None
         odd: set[int] = set()
@@ -105,7 +122,8 @@ class Step:
             usual = tokens
         if usual is not tokens and tokens[:many] != usual:
             odd.update(compress(range(many), map(ne, tokens, usual)))
-        self.counts, self.at = counts, self._positions(before, odd, words, further)
+        self.words, self._counts = whole, counts
+        self.at = self._positions(before, odd, words, further)
         return sorted(odd)
 
     def _positions(

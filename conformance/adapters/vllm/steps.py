@@ -10,7 +10,7 @@ from itertools import chain, compress
 from operator import not_
 from typing import Any
 
-from nullblock.conformance.adapters.vllm import drafts
+from nullblock.conformance.adapters.vllm import drafts, turns
 from nullblock.conformance.adapters.vllm.filling import NOBODY, Edges
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
 from nullblock.conformance.adapters.vllm.seen import New, Seen, spread
@@ -84,6 +84,11 @@ class Steps:
     def schedule(self, seen: Seen) -> Fields:
         """A ``schedule`` record."""
         before, observer = self.before, self.observer
+        if before is not None and seen.encoder is None:
+            turn = turns.turned(seen, before, self.rejected if observer.drafts else None)
+            if turn is not None:
+                self.rejected.since.clear()
+                return self._turned(seen, before, turn)
         gone = before.staying(seen) if before is not None else None
         self.before = step = self.note(seen, before, gone)
         record = self._different(step, seen, before)
@@ -91,6 +96,39 @@ class Steps:
             self.rejected.since.clear()
         observer.numbers.finished(step.number, seen.others.finished, self.scheduler.requests)
         return observer.tell(record, seen.counted, short=record["ev"] == "schedule+")
+
+    def _turned(self, seen: Seen, before: Step, step: Step) -> Fields:
+        """The record of a step in which all is as expected but who ends and who comes."""
+        observer, others, many = self.observer, seen.others, len(seen.known)
+        self.before = self.in_flight[seen.number] = step
+        observer.steps = seen.number
+        record: Fields = {"ev": "schedule+", "step": seen.number}
+        if step.gone:
+            record["gone"] = [before.numbers[place] for place in step.gone]
+        if others.new:
+            came = [request.id for request in others.new]
+            numbers = observer.numbers.each(came)
+            step.numbers = step.numbers + numbers
+            step.fillings = step.fillings + [observer.filling.get(r, NOBODY) for r in came]
+        if step.drafts is not None:
+            record |= drafts.told(step, many)
+        if others.new:
+            record["ids"], record["tokens"] = numbers, seen.tokens[many:]
+            record["new"] = [self._new(new) for new in others.new]
+        gets, due = seen.gets, bytes(many)
+        if self._gives and step.at is not None:
+            due = self._edges.opening(step.at[:many])
+        if self._gives and due.count(1) == len(gets) and 0 not in map(due.__getitem__, gets):
+            self.grown(record, seen, gets)
+        else:
+            self._grown(record, seen, due)
+        if others.finished:
+            of = observer.numbers.of
+            record["finished"] = sorted(of[r] for r in others.finished if r in of)
+        if seen.prefix != self.prefix:
+            record["common_prefix"] = self.prefix = seen.prefix
+        observer.numbers.finished(step.number, others.finished, self.scheduler.requests)
+        return observer.tell(record, seen.counted, short=True)
 
     def _different(self, step: Step, seen: Seen, before: Step | None) -> Fields:
         """Told by the differences, if there are few; else whole."""
@@ -197,7 +235,7 @@ class Steps:
             "num_output": outputs,
         }
 
-    def grown(self, lists: Fields, seen: Seen, opening: list[int]) -> None:
+    def grown(self, lists: Fields, seen: Seen, opening: Sequence[int]) -> None:
         """The blocks of a step in which everybody goes on alike. ``opening``: the places of those
         expected to get one.
         """
