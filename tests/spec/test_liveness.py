@@ -117,15 +117,17 @@ LASSOS = {
     "less-than-a-block": ("LIVE-4", "add a", "schedule; update"),
 }
 """Of each departure that starves somebody: the statement, the way into the cycle, the cycle."""
-ENDLESS = {"session-forgets": 3_000, "session-in-no-queue": 3_000}
+ENDLESS = {"session-forgets", "output-of-the-turn-before", "session-in-no-queue"}
 """Where a session is queued twice something is counted wrong, and more so each time: there is a
-state for each count, and the search is given up at so many. The lasso is found before.
+state for each count, and the search is given up. What lassos there are it has found before.
 """
+STATES = 3_000
+"""It is given up at so many."""
 
 
 def of_vllm(defect: Defect) -> Liveness:
     """What a departure leads to in the end."""
-    return check(defect.scope, VLLM_0_22_1, limit=ENDLESS.get(defect.name))
+    return check(defect.scope, VLLM_0_22_1, limit=STATES if defect.name in ENDLESS else None)
 
 
 def told(found: Starvation) -> tuple[str, str, str]:
