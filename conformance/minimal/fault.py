@@ -136,11 +136,11 @@ class Same:
             case Schedule() as fault:
                 return self._schedule(fault, kept)
             case Update() as fault:
-                pairs = [p for p in zip(fault.ids, fault.tokens, strict=True) if p[0] in kept]
+                ids, tokens = _numbers(fault.ids, fault.tokens, kept)
                 return replace(
                     fault,
-                    ids=[r for r, _ in pairs],
-                    tokens=[n for _, n in pairs],
+                    ids=ids,
+                    tokens=tokens,
                     finish=[f for f in fault.finish if f.id in kept],
                     state=self._post(fault.state, kept),
                 )
@@ -164,7 +164,7 @@ class Same:
     def _schedule(self, fault: Schedule, kept: Container[int]) -> Schedule:
         rule = self.mismatch.rule
         exact = self.recorded.block_ids == "exact" and rule in ABOUT["blocks"]
-        pairs = [p for p in zip(fault.ids, fault.tokens, strict=True) if p[0] in kept]
+        ids, tokens = _numbers(fault.ids, fault.tokens, kept)
         new = [q for q in fault.new if q.id in kept]
         cached = fault.cached
         if cached is not UNSET:
@@ -185,8 +185,8 @@ class Same:
             cached = replace(cached, **parts) if parts["ids"] else UNSET
         return replace(
             fault,
-            ids=[r for r, _ in pairs],
-            tokens=[n for _, n in pairs],
+            ids=ids,
+            tokens=tokens,
             drafts=_of(fault.drafts, kept),
             new=new if exact else [replace(q, blocks=UNSET) for q in new],
             cached=cached,
@@ -270,11 +270,18 @@ class _Follower:
 
 def _sampled(output: Output, kept: Container[int]) -> Output:
     """What is sampled for the requests kept."""
-    pairs = [p for p in zip(output.ids, output.counts, strict=True) if p[0] in kept]
-    lists = {
-        name: _of(getattr(output, name), kept) for name in ("eos", "stop", "rejected", "chain")
-    }
-    return replace(output, ids=[r for r, _ in pairs], counts=[n for _, n in pairs], **lists)
+    ids, counts = _numbers(output.ids, output.counts, kept)
+    told = ("eos", "stop", "rejected", "chain")
+    lists = {name: _of(getattr(output, name), kept) for name in told}
+    return replace(output, ids=ids, counts=counts, **lists)
+
+
+def _numbers(
+    ids: list[int], numbers: list[int], kept: Container[int]
+) -> tuple[list[int], list[int]]:
+    """Those of the ids that are kept, and the number of each."""
+    pairs = [pair for pair in zip(ids, numbers, strict=True) if pair[0] in kept]
+    return [r for r, _ in pairs], [n for _, n in pairs]
 
 
 def _events(document: Document) -> Counter[str]:

@@ -280,7 +280,7 @@ def test_parts_are_read_back_as_one(where: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("NULLBLOCK_TRACE_PART_MB", "0.002")
     made = engine(max_num_batched_tokens=2, num_blocks=20)
     made.add(request("a", prompt=70))
-    for _ in range(140):
+    for _ in range(70):
         made.schedule()
         made.update({"a": []} if _ < 34 else {"a": [1]})
     made.scheduler.shutdown()

@@ -52,6 +52,26 @@ class RecordedOdd(Recording, Odd):
     """It, recorded."""
 
 
+class OddDrafts(Scheduler):
+    """In every third step with drafts it tells what is not so: of what is computed, of tokens."""
+
+    def schedule(self) -> Any:
+        """See ``SchedulerInterface``."""
+        decided = super().schedule()
+        cached = decided.scheduled_cached_reqs
+        if decided.scheduled_spec_decode_tokens and cached.req_ids:
+            self.drafted = getattr(self, "drafted", 0) + 1
+            if self.drafted % 3 == 1:
+                cached.num_computed_tokens[0] += 1
+            if self.drafted % 3 == 2:
+                decided.num_scheduled_tokens[cached.req_ids[0]] += 1
+        return decided
+
+
+class RecordedOddDrafts(Recording, OddDrafts):
+    """It, recorded."""
+
+
 def play(path: Path, block_size: int) -> list[str]:
     """The lines of a run of decodes in which something else happens now and then."""
     made = engine(num_blocks=200, max_model_len=200)
@@ -202,11 +222,14 @@ def test_who_ends_and_who_comes_is_told_as_whatever_else_happens(
     assert kinds[True, True] > 10 and kinds.total() > 20, kinds
 
 
+@pytest.mark.parametrize("kind", [Recorded, RecordedOddDrafts])
 def test_whatever_is_played_is_told_as_by_a_look_at_each_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type
 ) -> None:
-    """Chunks, preemptions, drafts, sessions, ids that return: what is told quickly, too."""
-    monkeypatch.setattr(adapter, "Scheduler", Recorded)
+    """Chunks, preemptions, drafts, sessions, ids that return: what is told quickly, too; and
+    whatever the engine tells of drafts that is not so.
+    """
+    monkeypatch.setattr(adapter, "Scheduler", kind)
     monkeypatch.setattr(adapter, "AsyncScheduler", RecordedAhead)
     turned, quick = turns.turned, Counter[bool]()
 

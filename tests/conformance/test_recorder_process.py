@@ -182,7 +182,7 @@ def test_every_part_is_a_trace(serve: Any, tmp_path: Path, asynchronous: bool) -
 def test_old_parts_go(serve: Any, tmp_path: Path) -> None:
     """With as many parts as are kept the recording can still be read, from an unknown start."""
     few = {"num_blocks": 60}
-    serve("ends", few, NULLBLOCK_TRACE_PART_MB="0.002", NULLBLOCK_TRACE_KEEP="1")
+    serve("ends", few, NULLBLOCK_TRACE_PART_MB="0.002", NULLBLOCK_TRACE_KEEP="2")
     records = whole(tmp_path / "traces")
     assert records[0].start == "unknown" and records[0].part > 1
     assert 0 < steps(records) < 100

@@ -47,7 +47,6 @@ class Steps:
         which the others lead; None: they do not.
         """
         observer, ids, tokens = self.observer, seen.ids, seen.tokens
-        observer.steps = seen.number
         if before is None or gone is None:
             before, tail, numbers, fillings = None, ids, [], []
         else:
@@ -55,16 +54,22 @@ class Steps:
             numbers, fillings = before.numbers, before.fillings
             if gone:
                 numbers, fillings = without(numbers, gone), without(fillings, gone)
-        if tail:
-            numbers = numbers + observer.numbers.each(tail)
-            fillings = fillings + [observer.filling.get(r, NOBODY) for r in tail]
         single = seen.drafts is None and tokens.count(1) == len(tokens)
         step = Step(seen.number, seen, ids, numbers, fillings, tokens, single, drafts=seen.drafts)
         if before is not None and gone is not None:
             step.after, step.base, step.gone = before.ids, before.fillings, gone
         if observer.drafts:
             step.due = drafts.due(seen.drafts, tokens, before)
-        self.in_flight[seen.number] = step
+        return self._noted(step, tail)
+
+    def _noted(self, step: Step, tail: list[str]) -> Step:
+        """Remember a step, behind whose requests others stand."""
+        observer = self.observer
+        observer.steps = step.number
+        if tail:
+            step.numbers = step.numbers + observer.numbers.each(tail)
+            step.fillings = step.fillings + [observer.filling.get(r, NOBODY) for r in tail]
+        self.in_flight[step.number] = step
         return step
 
     def forget(self) -> None:
@@ -83,72 +88,48 @@ class Steps:
 
     def schedule(self, seen: Seen) -> Fields:
         """A ``schedule`` record."""
-        before, observer = self.before, self.observer
+        before, observer, step = self.before, self.observer, None
         if before is not None and seen.encoder is None:
-            turn = turns.turned(seen, before, self.rejected if observer.drafts else None)
-            if turn is not None:
-                self.rejected.since.clear()
-                return self._turned(seen, before, turn)
-        gone = before.staying(seen) if before is not None else None
-        self.before = step = self.note(seen, before, gone)
-        record = self._different(step, seen, before)
+            step = turns.turned(seen, before, self.rejected if observer.drafts else None)
+        if before is not None and step is not None:
+            self._noted(step, step.ids[len(seen.known) :])
+            record = self._short(step, seen, before, [])
+        else:
+            gone = before.staying(seen) if before is not None else None
+            step = self.note(seen, before, gone)
+            record = self._different(step, seen, before)
+        self.before = step
         if observer.drafts:
             self.rejected.since.clear()
         observer.numbers.finished(step.number, seen.others.finished, self.scheduler.requests)
         return observer.tell(record, seen.counted, short=record["ev"] == "schedule+")
 
-    def _turned(self, seen: Seen, before: Step, step: Step) -> Fields:
-        """The record of a step in which all is as expected but who ends and who comes."""
-        observer, others, many = self.observer, seen.others, len(seen.known)
-        self.before = self.in_flight[seen.number] = step
-        observer.steps = seen.number
-        record: Fields = {"ev": "schedule+", "step": seen.number}
-        if step.gone:
-            record["gone"] = [before.numbers[place] for place in step.gone]
-        if others.new:
-            came = [request.id for request in others.new]
-            numbers = observer.numbers.each(came)
-            step.numbers = step.numbers + numbers
-            step.fillings = step.fillings + [observer.filling.get(r, NOBODY) for r in came]
-        if step.drafts is not None:
-            record |= drafts.told(step, many)
-        if others.new:
-            record["ids"], record["tokens"] = numbers, seen.tokens[many:]
-            record["new"] = [self._new(new) for new in others.new]
-        gets, due = seen.gets, bytes(many)
-        if self._gives and step.at is not None:
-            due = self._edges.opening(step.at[:many])
-        if self._gives and due.count(1) == len(gets) and 0 not in map(due.__getitem__, gets):
-            self.grown(record, seen, gets)
-        else:
-            self._grown(record, seen, due)
-        if others.finished:
-            of = observer.numbers.of
-            record["finished"] = sorted(of[r] for r in others.finished if r in of)
-        if seen.prefix != self.prefix:
-            record["common_prefix"] = self.prefix = seen.prefix
-        observer.numbers.finished(step.number, others.finished, self.scheduler.requests)
-        return observer.tell(record, seen.counted, short=True)
-
     def _different(self, step: Step, seen: Seen, before: Step | None) -> Fields:
         """Told by the differences, if there are few; else whole."""
-        odd, many, gone = None, 0, step.gone
         if before is not None and step.base is not None:
-            many = len(before.ids) - len(gone)
-            if many or not (gone or step.ids or self.observer.drafts):
+            many = len(before.ids) - len(step.gone)
+            if many or not (step.gone or step.ids or self.observer.drafts):
                 odd = self._odd(step, seen, before, many)
-        if before is None or odd is None:
-            step.learn()
-            record = {"ev": "schedule", "step": step.number}
-            record |= {"ids": step.numbers, "tokens": step.tokens}
-            if step.drafts is not None:
-                record["drafts"] = drafts.pairs(step)
-            self._rest(record, step, seen, None)
-            return record
+                if odd is not None:
+                    return self._short(step, seen, before, odd)
+        step.learn()
+        record: Fields = {"ev": "schedule", "step": step.number}
+        record |= {"ids": step.numbers, "tokens": step.tokens}
+        if step.drafts is not None:
+            record["drafts"] = drafts.pairs(step)
+        self._rest(record, step, seen, None)
+        return record
+
+    def _short(self, step: Step, seen: Seen, before: Step, odd: list[int]) -> Fields:
+        """Told by the differences. ``odd``: the places of those that stay and are not as expected.
+        Then the counts of all are known.
+        """
+        gone = step.gone
+        many = len(before.ids) - len(gone)
         opening = bytearray(many)
         if self._gives and step.at is not None:
             opening = bytearray(self._edges.opening(step.at[:many]))
-        record = {"ev": "schedule+", "step": step.number}
+        record: Fields = {"ev": "schedule+", "step": step.number}
         if gone:
             record["gone"] = [before.numbers[place] for place in gone]
         if odd:
@@ -235,7 +216,7 @@ class Steps:
             "num_output": outputs,
         }
 
-    def grown(self, lists: Fields, seen: Seen, opening: Sequence[int]) -> None:
+    def grown(self, lists: Fields, seen: Seen, opening: list[int]) -> None:
         """The blocks of a step in which everybody goes on alike. ``opening``: the places of those
         expected to get one.
         """

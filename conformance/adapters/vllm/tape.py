@@ -21,8 +21,8 @@ from nullblock.conformance.adapters.vllm.talk import owing
 from nullblock.conformance.adapters.vllm.telling import Teller
 from nullblock.conformance.adapters.vllm.words import logger
 
-MOST = 64
-"""Calls that wait to be told: 32 steps, mostly, as many as are encoded at once."""
+MOST = 32
+"""Calls that wait to be told: 16 steps, mostly, as many as are encoded at once."""
 SNAPSHOTS = 8
 """A part is at least so many times as long as the state that opens it."""
 _lines = json.Encoder().encode_lines
