@@ -204,7 +204,7 @@ DEPARTURES: tuple[Defect, ...] = (
         "victim_shifts_index",
         False,
         "49097",
-        "RUN-21",
+        "RUN-28",
         _BEFORE_INDEX,
         Scope(
             "skipped-request",
@@ -324,7 +324,7 @@ DEPARTURES: tuple[Defect, ...] = (
         depth=2,
     ),
     _ahead(
-        ("victim_shifts_index", "49097", "RUN-21", _BEFORE_INDEX),
+        ("victim_shifts_index", "49097", "RUN-28", _BEFORE_INDEX),
         "skipped-ahead",
         _config(
             *(4, 1, 8),

@@ -259,7 +259,8 @@ class ModelEnv(Env):
         if (past, i, group) not in self.later:
             tokens, q = self._block(past, i, size), self.templates[h.id]
             parent = self.chained(t, i - 1, past) or 0
-            key = (parent, (tokens, extra_keys(self.sem, q.lora, q.salt, i == 0, ()), *group))
+            found = self._found(q.items, past, i, size) if q.items else ()
+            key = (parent, (tokens, extra_keys(self.sem, q.lora, q.salt, i == 0, found), *group))
             if key not in self.numbers:
                 self.numbers[key] = len(self.parents)
                 self.parents.append(parent or self.ROOT)
@@ -277,6 +278,18 @@ class ModelEnv(Env):
         prompt, places = self.templates[id].prompt, range(i * size, (i + 1) * size)
         return tuple(self.histories.token(id, prompt, past, p) for p in places)
 
+    def _found(self, items: tuple[Item, ...], past: int, i: int, size: int) -> tuple[Any, ...]:
+        """The items found in the i-th block of a session with chunks: a chunk has those that it
+        fills hashed at once.
+        """
+        begin = self.histories.all[past].full * self.block_size // size
+        filled = range(begin, self.histories.start(past) // size)
+        begin, first, found = begin if i in filled else i, 0, tuple[Any, ...]()
+        for n in range(begin, i + 1):
+            block, alone = range(n * size, (n + 1) * size), n == begin and n > 0
+            found, first = find_items(self.sem, items, block, first, alone)
+        return found
+
     def content(self, t: Any, i: int, past: int) -> int:
         """A number for what really identifies the i-th block of a table whose request has had
         that.
@@ -291,7 +304,9 @@ class ModelEnv(Env):
         """The same of a session with chunks."""
         group, size = self._group_and_size(t) if t is not None else ((), self.block_size)
         q = self.templates[self.histories.all[past].id]
-        whole = [(f"lora {q.lora}",) if q.lora else () for _ in range(i + 1)]
+        lora: Keys = (f"lora {q.lora}",) if q.lora else ()
+        starts = range(0, (i + 1) * size, size)
+        whole: list[Keys] = [(*lora, *items_in(q.items, n, n + size)) for n in starts]
         if q.salt:
             whole[0] = (*whole[0], f"salt {q.salt}")
         blocks = (self._block(past, n, size) for n in range(i + 1))

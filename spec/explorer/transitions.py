@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from nullblock.spec.catalogue import register
 from nullblock.spec.drafts import relied_on
+from nullblock.spec.encoder import lacks_item
 from nullblock.spec.explorer.actions import Action, Reset, Schedule, Sent, Update
 from nullblock.spec.fields import KEPT, PAUSED_ALL, RUNNING, TOKEN, UNPAUSED, WAITING
 from nullblock.spec.flight import begins, in_flight
@@ -133,9 +134,10 @@ def overtaken_for_a_reason(was: State, s: State, done: Action) -> Value:
     )
 
 
-@transition("RUN-21")
+@transition("RUN-28")
 def nobody_passed_over(was: State, s: State, done: Action) -> Value:
-    """While token budget is left the running phase schedules every request that has work.
+    """While token budget is left the running phase schedules every request that has work, and
+    whose next token stands for no item that cannot be had.
 
     Unless a request preempted itself. Upstream: 49097.
     """
@@ -147,6 +149,7 @@ def nobody_passed_over(was: State, s: State, done: Action) -> Value:
             _in_step(s, r),
             last_in_flight(s, r),
             least(s.ntok[r] + relied_on(s, r), s.k.max_len - 1) <= s.comp[r],
+            lacks_item(s, r),
         )
 
     return implies(

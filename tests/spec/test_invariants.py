@@ -289,7 +289,7 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "RUN-13": (busy, lambda s: put(phase=RUN_PHASE, at=0, sched={s.run[0]: 1})(s)),
     "RUN-14": (busy, put(sched={"b3": 1})),
     "RUN-15": (busy, put(sched={"a0": 1})),
-    "RUN-16": (busy, put(comp={"a0": 12})),
+    "RUN-29": (busy, put(comp={"a0": 12})),
     "RUN-17": (busy, put(comp={"b3": 1})),
     "RUN-18": (busy, lambda s: s.comp.update({"a0": s.ntok["a0"]})),
     "RUN-19": (busy, put(ix={"a0": 2})),
