@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from world import CONFIG, arrive, new_state, step  # noqa: E402  (a module beside this one)
 
 ENCODER = Encoder(max_num_encoder_input_tokens=3, encoder_cache_size=4)
-IDS = [f"ENC-{n}" for n in range(20, 30)]
+IDS = [id for id, f in INVARIANTS.items() if f.__module__ == "nullblock.spec.invariants.encoder"]
 
 
 def state(**more: Any) -> Any:
