@@ -25,6 +25,7 @@ UNDER_WAY: frozenset[str] = frozenset(
         "encoder.is_loaded",
         "encoder.is_planned_already",
         "encoder.is_repeated",
+        "encoder.lacks_item",
         "encoder.stands_right",
         "encoder.to_compute",
         "flight.has_answer",
