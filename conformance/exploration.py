@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,16 +12,22 @@ from nullblock.spec.explorer.actions import Action
 from nullblock.spec.explorer.export import scenario
 from nullblock.spec.explorer.model import Scope
 from nullblock.spec.explorer.result import Progress
+from nullblock.spec.profiles import Semantics
 
 
-def save(path: Path | None, scope: Scope, actions: Iterable[Action]) -> None:
-    """Write actions of a scope as a scenario, whole or not at all.
+def save(path: Path | None, scope: Scope, actions: Sequence[Action], semantics: Semantics) -> None:
+    """Write actions of a scope, as they happen in a profile, as a scenario, whole or not at all.
 
-    Raises :class:`typer.BadParameter` where the file cannot be written.
+    One line says so where a scenario has no words for the scope. Raises
+    :class:`typer.BadParameter` where the file cannot be written.
     """
     if path is None:
         return
-    document = json.dumps(scenario(scope, actions), indent=1)
+    try:
+        document = json.dumps(scenario(scope, actions, semantics), indent=1)
+    except ValueError as error:
+        print(f"{path} is not written: {error}", file=sys.stderr)
+        return
     try:
         write_atomically(path, f"{document}\n".encode())
     except OSError as error:

@@ -80,7 +80,7 @@ def scopes(chosen: list[Scope], asked: Asked) -> int:
     text: list[str] = []
     if told is not None:
         text = list(lines(told[1], told[0], semantics))
-        exploration.save(asked.save, told[0], told[1].turns)
+        exploration.save(asked.save, told[0], told[1].turns, semantics)
     elif asked.save is not None:
         print(f"{asked.save} is not written: there is no lasso", file=sys.stderr)
     if asked.as_json:
@@ -185,7 +185,7 @@ def _condition(p: Precondition, asked: Asked) -> Json:
         ).lasso
     text = ""
     if found is not None:
-        exploration.save(asked.save, setting.scope, found.turns)
+        exploration.save(asked.save, setting.scope, found.turns, setting.semantics)
         text = "\n".join(lines(found, setting.scope, setting.semantics))
     return {
         "name": p.name,

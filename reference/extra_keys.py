@@ -48,7 +48,7 @@ def generate_block_hash_extra_keys(
         # Untagged, adapter "X" and salt "X" give one key: upstream issue 44701.
         keys.append(("lora", name) if semantics.extra_keys_tagged else name)
     if request.mm_features:
-        if semantics.extra_keys_tagged:
+        if semantics.finds_every_item:
             start_mm_idx = 0  # HASH-1: every item in the block. From elsewhere on some are missed.
         items, start_mm_idx = _items_in(request, start_token_idx, end_token_idx, start_mm_idx)
         keys += items

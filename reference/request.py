@@ -219,8 +219,8 @@ class Request:
         self.stop_reason: int | str | None = None
         self.events: list[EngineCoreEvent] = []
         self.prefill_stats: PrefillStats | None = PrefillStats()
-        self.num_preemptions = 0
-        self.num_nans_in_logits = 0
+        self.num_preemptions = self.num_nans_in_logits = 0
+        self.owed_run, self.void_runs = 0, set[int]()  # runs by the preemptions before: vectors
 
         self.prompt_token_ids = prompt_token_ids
         self.num_prompt_tokens = _num_prompt_tokens(prompt_token_ids, prompt_embeds)
@@ -335,6 +335,14 @@ class Request:
         self.async_tokens_to_discard = before + num_outputs
         self.num_output_placeholders = self.num_draft_placeholders = 0
         self.num_earlier_outputs = 0
+
+    def is_void(self, runs: dict[str, int]) -> bool:
+        """Whether the vector of a step was made of what was not there.
+
+        Args:
+            runs: the step's, of which run of a request its vector is.
+        """
+        return runs.get(self.request_id) in self.void_runs
 
     def is_finished(self) -> bool:
         """Whether no more will come of this request."""

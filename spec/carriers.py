@@ -40,7 +40,7 @@ CARRIERS: dict[str, type[dict[Any, Any]]] = {
     "users": Empty,
     "ends": Empty,
     "pw": Nothing,
-    **dict.fromkeys(("tab", "run", "frame", "hit", "rej", "inputof", "zero"), Nothing),
+    **dict.fromkeys(("tab", "run", "frame", "hit", "rej", "inputof", "asksof", "zero"), Nothing),
     "entry": Minus,
 }
 

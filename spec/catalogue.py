@@ -154,6 +154,12 @@ def catalogue() -> list[Statement]:
     return sorted((s for s in CATALOGUE.values() if s.kind != "theorem"), key=_place)
 
 
+def is_gone(id: str) -> bool:
+    """Whether that is the ID of a statement that is no more, or never was."""
+    catalogue()
+    return bool(_ID.fullmatch(id)) and id not in CATALOGUE and not id.startswith("THEOREM-")
+
+
 def everything() -> list[Statement]:
     """Every statement, theorems among them, in the order of `order`."""
     catalogue()

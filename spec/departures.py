@@ -14,7 +14,7 @@ from nullblock.spec.explorer.model import Scope, Template
 from nullblock.spec.explorer.result import Counterexample, Progress, Result
 from nullblock.spec.explorer.search import GUARD, PROMISE, explore
 from nullblock.spec.facts import Config
-from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Departure, Semantics
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics
 from nullblock.spec.remote_departures import REMOTE_DEFECTS
 from nullblock.spec.session_departures import SESSION_DEFECTS
 from nullblock.spec.state_departures import STATE_DEFECTS
@@ -25,9 +25,17 @@ A, B, C = 1001, 1002, 1003
 
 
 @dataclass(frozen=True, slots=True)
-class Defect(Departure):
-    """A departure with the scope in which it shows."""
+class Defect:
+    """A departure: where a released engine breaks an invariant of this specification, with the
+    scope in which it shows.
+    """
 
+    switch: str
+    value: bool
+    upstream: str
+    breaks: str
+    """The ID of the invariant that falls first."""
+    story: str
     scope: Scope
     companions: tuple[str, ...] = ()
     """Other switches that must differ from normative too, because nothing else leads there."""
@@ -196,7 +204,7 @@ DEPARTURES: tuple[Defect, ...] = (
         "victim_shifts_index",
         False,
         "49097",
-        "RUN-21",
+        "RUN-28",
         _BEFORE_INDEX,
         Scope(
             "skipped-request",
@@ -316,7 +324,7 @@ DEPARTURES: tuple[Defect, ...] = (
         depth=2,
     ),
     _ahead(
-        ("victim_shifts_index", "49097", "RUN-21", _BEFORE_INDEX),
+        ("victim_shifts_index", "49097", "RUN-28", _BEFORE_INDEX),
         "skipped-ahead",
         _config(
             *(4, 1, 8),

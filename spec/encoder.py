@@ -120,6 +120,24 @@ def is_found(s: State) -> Value:
     return both(is_kept(s), neg(must_be_whole(s)))
 
 
+def lacks_item(s: State, r: Value) -> Value:
+    """Whether the next token of r stands for an item that is not in the encoder cache, and that
+    the step may not compute or has no room for. Whoever was preempted later made room too late.
+    """
+    if not s.k.encodes:
+        return False
+
+    def is_there(i: Value) -> Value:
+        embeds = s.k.item_size(r, i)
+        return either(
+            either(s.comp[r] < s.k.item_start(r, i), s.k.item_end(r, i) <= s.comp[r]),
+            is_in_cache(s, s.k.item(r, i)),
+            both(embeds <= s.ebudget, embeds <= s.efree, s.k.card(s.preempted) == 0),
+        )
+
+    return neg(s.k.forall("I", is_there, span=lambda: (0, s.k.num_items(r))))
+
+
 @clause("ENC-18")
 def to_compute(s: State) -> Value:
     """What is loaded takes none of the embeddings that a step may compute; but an item that the

@@ -18,12 +18,21 @@ _CONFIG = Config(
 )
 _VICTIM = Template("a", (A, A, A, A, P, P), 2, priority=9, items=(Item(1, 4, 2),))
 
+
+def _of_a_picture(id: str, n: int) -> Template:
+    """A request with item n, and another item behind it, where its prompt ends. What it samples
+    is eos, which does not end it.
+    """
+    items = (Item(n, 3, 1), Item(3, 4, 1))
+    return Template(id, (A, A, A, P, P), 4, min_tokens=4, eos_at=0, items=items)
+
+
 ENCODER_DEFECTS: tuple[DraftDefect, ...] = (
     DraftDefect(
         "item-never-computed",
         "inputs_taken_back",
         "none known",
-        "ENC-25",
+        "ENC-31",
         "an item that a victim was to compute stays in the cache, is found there and is never "
         "computed",
         _CONFIG,
@@ -74,6 +83,18 @@ ENCODER_DEFECTS: tuple[DraftDefect, ...] = (
         (Template("a", (A, A), 3, items=(Item(1, 0, 3),)),),
         "stop-length",
         {"depth": 1},
+    ),
+    DraftDefect(
+        "item-is-missed",
+        "finds_every_item",
+        "51694, 49448",
+        "HASH-18",
+        "a block that an output completes is known by the last item in it alone: who starts over "
+        "reads a block in which another one's item was computed",
+        Config(*(7, 3, 8, 2, 9), encoder=Encoder(4, 4)),
+        (_of_a_picture("a", 1), _of_a_picture("b", 2)),
+        "duplicate-hash",
+        {"depth": 1, "resets": (True,)},
     ),
 )
 """In the order of a request's way through the engine."""

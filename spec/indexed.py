@@ -241,6 +241,8 @@ class IndexedEnv(Env):
             return min(filter(test, self._any_places()), key=key, default=None)
         if by == "seats":
             return min(filter(test, range(s.nr)), key=key, default=None)
+        if by == "flight":
+            return min(filter(test, range(s.cur, s.nframe)), key=key, default=None)
         if by == "victim":
             return min(range(s.nr), key=key, default=None)
         if by == "outlived" and self.aligns:

@@ -69,6 +69,18 @@ def items_from(
     return tuple(found), first
 
 
+def find_items(
+    semantics: Semantics, items: Sequence[Item], block: range, first: int, alone: bool
+) -> tuple[tuple[ItemKey, ...], int]:
+    """The items that identify a block of these positions, and from which those of the next one are
+    looked for. `alone`: the block is not hashed along with the one before it.
+    """
+    if semantics.finds_every_item:
+        return items_in(items, block.start, block.stop), 0
+    first = max(0, len(items) - 1) if alone else first
+    return items_from(items, block.start, block.stop, first)
+
+
 @clause("HASH-23")
 def embeds_in(embeds: Sequence[bytes], start: int, end: int) -> tuple[bytes, ...]:
     """Where the prompt is embeddings, a block is identified by those in it as well, behind all

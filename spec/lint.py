@@ -71,6 +71,7 @@ PARTS = (
     "rules/waiting.py",
     "rules/pool.py",
     "rules/encoder.py",
+    "rules/pooling.py",
     "rules/clients.py",
     "rules/lookup.py",
     "rules/queues.py",

@@ -50,12 +50,15 @@ def lacks_window(s: State, r: Value) -> Value:
 
 
 def to_load(s: State, t: Value) -> Value:
-    """Blocks that table t of the actor has for what is hit and loaded, before it gets others.
+    """Blocks that table t of the actor has for what is hit and loaded; 0: nothing is loaded, or
+    nothing of it is seen there.
 
-    None where nothing that is loaded is seen there. Source:
-    SingleTypeKVCacheManager.allocate_new_computed_blocks. In vllm-0.22.1 also where a block is not
-    wholly unseen.
+    One group takes them with the others (`nullblock.spec.slots.room`); of several each takes them
+    before any takes others (REMOTE-51). In vllm-0.22.1 they are seen unless a whole block is not.
+    Source: SingleTypeKVCacheManager.allocate_new_computed_blocks.
     """
+    if s.ext == 0:
+        return 0
     n = hit_tokens(s) + s.ext
     unseen = tokens_passed(s, t, next_token(s)) == n
     if not s.k.sem.hits_precede_loads:

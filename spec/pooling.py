@@ -9,6 +9,7 @@ What is written is in `nullblock.spec.rules.pooling`.
 """
 
 from nullblock.spec.catalogue import clause
+from nullblock.spec.flight import owes_token
 from nullblock.spec.kernel import State, Value, both
 
 
@@ -25,3 +26,12 @@ def pools(s: State, r: Value) -> Value:
 def has_its_vector(s: State, r: Value) -> Value:
     """Whether r has its vector, and has not ended yet."""
     return both(s.open == 1, s.taker == r, pools(s, r))
+
+
+def last_owed(s: State, r: Value) -> Value:
+    """The entry in flight, the last of them, that brings r a vector."""
+
+    def brings(i: Value) -> Value:
+        return both(s.cur <= i, i < s.nframe, s.frame[i] == r, owes_token(s, i))
+
+    return s.k.first("I", brings, lambda i: -i, by="flight")

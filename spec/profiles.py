@@ -32,6 +32,10 @@ class Semantics:
     """UPD-4: the length limits stop a request even below `min_tokens`."""
     extra_keys_tagged: bool = True
     """HASH-1: an adapter name and a cache salt that are spelled alike give different keys."""
+    finds_every_item: bool = True
+    """HASH-1: every encoder input in a block identifies it; if False, they are looked for from a
+    place on, and some are missed (HASH-24).
+    """
     frames_match_request: bool = True
     """UPD-2: an output belongs to the request that was scheduled, not to a later one with the
     same id.
@@ -161,7 +165,7 @@ class Semantics:
     them back; if False, it keeps them, and nobody goes on who lacks them.
     """
     silence_starts_over: bool = True
-    """UPD-60: whoever a step brings no token starts over; if False, all of it stays counted."""
+    """UPD-61: whoever a step brings no token starts over; if False, all of it stays counted."""
     min_tokens_hold_stops: bool = True
     """UPD-4: below `min_tokens` neither eos nor a stop id stops a request; if False, that is left
     to the sampler.
@@ -260,18 +264,6 @@ class Semantics:
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Departure:
-    """A place where a released engine breaks an invariant of this specification."""
-
-    switch: str
-    value: bool
-    upstream: str
-    breaks: str
-    """The ID of the invariant that falls first."""
-    story: str
-
-
 NORMATIVE = Semantics()
 VLLM_0_22_1 = Semantics(
     reject_unservable=False,
@@ -280,6 +272,7 @@ VLLM_0_22_1 = Semantics(
     victim_by_id=False,
     length_before_min_tokens=False,
     extra_keys_tagged=False,
+    finds_every_item=False,
     frames_match_request=False,
     outputs_owed_once=False,
     discards_add_up=False,
@@ -391,10 +384,3 @@ def profile(name: str) -> Semantics:
         return PROFILES[name]
     except KeyError:
         raise UnknownSwitch(f"no profile {name!r}: choose from {', '.join(PROFILES)}") from None
-
-
-def departures() -> list[Departure]:
-    """Every departure of vllm-0.22.1 from the normative profile."""
-    from nullblock.spec.departures import DEPARTURES
-
-    return list(DEPARTURES)

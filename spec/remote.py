@@ -68,11 +68,11 @@ def is_unsure(s: State, r: Value) -> Value:
     holds.
 
     Source: Scheduler.schedule, waiting phase. An empty prompt, which normative refuses, is looked
-    up first, and that raises.
+    up first, and in layers that see all of the past that raises.
     """
     if not s.k.connector:
         return False
-    raises = both(s.ntok[r] == 0, s.k.caching)
+    raises = both(s.ntok[r] == 0, s.k.caching, either(neg(s.k.windowed), s.k.several))
     return both(s.comp[r] == 0, s.unsure[r] != 0, neg(either(is_offered_nothing(s, r), raises)))
 
 

@@ -4,7 +4,8 @@ from nullblock.spec.aligned import is_aligned
 from nullblock.spec.drafts import lookahead
 from nullblock.spec.hybrid import comes_next
 from nullblock.spec.kernel import State, Value, both, ite, least
-from nullblock.spec.sizes import blocks_of, cached_of, hit_tokens, needed
+from nullblock.spec.loaded import to_load
+from nullblock.spec.sizes import cached_of, needed
 
 
 def slots(s: State) -> Value:
@@ -19,8 +20,7 @@ def room(s: State, t: Value) -> Value:
     n = needed(s, t, s.goal if is_aligned(s, t) else slots(s))
     if not s.k.connector or s.k.several:
         return n
-    loaded = blocks_of(s, t, hit_tokens(s) + s.ext)
-    return ite(both(s.ext > 0, loaded > n), loaded, n)
+    return ite(to_load(s, t) > n, to_load(s, t), n)
 
 
 def lacks_place(s: State, t: Value) -> Value:

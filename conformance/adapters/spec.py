@@ -152,6 +152,7 @@ class _Spec:
             check_tried(s)
             check_places(refusal)
             raise
+        check_tried(s)
         check_hit(out, held)
         self.remote.after_step(s)
         entries = range(begins(s, s.steps - 1), s.nframe)

@@ -155,7 +155,6 @@ class RemoteKV:
         _check_reported(s, set(self.report[2]))
         _check_lost(s, set(self.report[2]))
         _check_items(s, set(self.report[2]))
-        _check_vectors(s, set(self.report[2]))
         queued = [r for r in s.skip if s.skip[r]]
         if s.k.priority:
             queued.sort(key=s.k.order)
@@ -264,19 +263,6 @@ def _check_lost(s: Any, blocks: set[int]) -> None:
     r = counts_on_lost(s, blocks)
     if r is not None:
         raise refused(f"a block that was not loaded, on which the waiting session {r!r} counts,")
-
-
-def _check_vectors(s: Any, blocks: set[int]) -> None:
-    """Raise OutOfScope where a vector in flight was made of blocks that were not loaded: no rule
-    drops it where its request starts over.
-    """
-    if not s.k.sem.failed_loads_start_over:
-        return
-    for r in s.run[: s.nr]:
-        held = range(min(s.tlen[r], s.k.blocks(s.comp[r])))
-        if s.k.pools(r) and s.ph[r] and any(s.tab[r, i] in blocks for i in held):
-            what = f"a block of {r!r} that was not loaded, its vector in flight, is out of scope"
-            raise OutOfScope(what, "no rule says what becomes of the vector", "events")
 
 
 def _check_items(s: Any, blocks: set[int]) -> None:

@@ -9,7 +9,6 @@ from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.unruled import moves_past_others
 from nullblock.spec import facts
-from nullblock.spec.drafts import tokens_ahead
 from nullblock.spec.fields import CONTINUE, PREEMPTED, RUNNING
 from nullblock.spec.machine.output import SchedulerOutput
 from nullblock.spec.sessions import awaits_input, has_chunk, may_stand_twice
@@ -53,20 +52,11 @@ def check_stop_of_session(s: Any, r: str, why: Any) -> None:
     if s.k.sem.holders_wait_apart and not s.k.sem.sessions_stay_queued and again:
         raise _refused(r, "stops again while it waits for its turn")
     if not goes_on(s, r, why):
-        if s.k.connector and s.k.windowed and _is_ahead(s, r):
-            raise _refused(r, "ends beside a KV connector and windows with a step in flight")
         return
     if is_skipped(s, r) and not (may_stand_twice(s) or s.k.sem.stops_leave_every_queue):
         raise _refused(r, "stops while it stands in the skipped queue")
     if r in _run_queued(s) and (not is_skipped(s, r) or has_chunk(s, r) and _may_skip(s)):
         raise _refused(r, "stops while it runs and is queued")
-
-
-def _is_ahead(s: Any, r: str) -> bool:
-    """Whether vLLM 0.32.0 takes back tokens of r in flight before it asks what r has left behind:
-    no rule does.
-    """
-    return bool(s.k.sem.resumes_await_output and (s.aloft[r] or tokens_ahead(s, r)))
 
 
 def _refused(r: str, what: str) -> OutOfScope:

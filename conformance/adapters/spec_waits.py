@@ -100,11 +100,13 @@ def beside(feature: Feature, this: Feature) -> OutOfScope:
 def check_tried(s: Any) -> None:
     """Raise OutOfScope where a request that has ended, and still stands in the skipped queue as in
     vllm-0.22.1 it may, begins a load, or is tried though its tokens are forgotten here, or, of a
-    session, how many were computed: then it may lack blocks. One that is about to run makes vLLM
-    raise.
+    session, how many were computed: then it may lack blocks, or stay where it is. One that is
+    about to run makes vLLM raise, and so does one that has nothing to compute.
     """
-    r, ended = s.lr, s.looking != 0 and not live(s, s.lr)
-    lacks = ended and s.k.resumable(r) and s.nfree < len(s.k.tables(r)) * s.k.blocks(s.ntok[r])
+    stays = s.looking == 0 and s.blocked == 1
+    r, ended = s.lr, (stays or s.looking != 0) and not live(s, s.lr)
+    short = stays or s.nfree < len(s.k.tables(r)) * s.k.blocks(s.ntok[r])
+    lacks = ended and s.k.resumable(r) and short
     if ended and (lacks or loads_later(s, r) or s.ntok[r] == 0):
         raise OutOfScope(
             f"the request {r!r} has ended and would be scheduled again: that is out of scope",

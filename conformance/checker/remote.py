@@ -324,7 +324,7 @@ def in_order(k: Recorded, ids: list[int]) -> list[int]:
 
 def may_be_put_off(s: Any, held: Mapping[int, int], counted: Mapping[int, int]) -> None:
     """Raise NotRecorded where blocks that nobody holds have references, and may have been given
-    up while a step in flight computes with them (REMOTE-43): what they wait for no state tells.
+    up while a step in flight computes with them (REMOTE-54): what they wait for no state tells.
     """
     more = all(counted.get(b, 0) >= n for b, n in held.items()) and counted != held
     if more and defers(s) and s.oldest < s.steps:

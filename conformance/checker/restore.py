@@ -118,7 +118,7 @@ def contradictions(s: Any, seen: State) -> Iterator[Mismatch]:
         if not 0 <= s.comp[r] <= most:
             drafts.may_be_ahead(s, r, s.comp[r] - most)
             what = f"the computed tokens of request {r}"
-            yield Mismatch("RUN-16", what, f"0 to {most}", s.comp[r], r)
+            yield Mismatch("RUN-29", what, f"0 to {most}", s.comp[r], r)
         yield from _impossible_tables(s, r)
 
 

@@ -129,7 +129,7 @@ def _scopes(
         results.append((scope, result))
         if result.counterexample is not None:
             story = tell(result.counterexample, scope, semantics)
-            exploration.save(save, scope, result.counterexample.actions)
+            exploration.save(save, scope, result.counterexample.actions, semantics)
             break
     if save is not None and story is None:
         print(f"{save} is not written: there is no counterexample", file=sys.stderr)
@@ -254,7 +254,7 @@ def _departure(d: Defect, save: Path | None) -> Json:
         normative = clear(d, seen)
     found = _expected(d, finding)
     if found is not None:
-        exploration.save(save, d.scope, found.actions)
+        exploration.save(save, d.scope, found.actions, VLLM_0_22_1)
     return {
         "name": d.name,
         "switch": d.switch,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from nullblock.conformance.console import usage_error
-from nullblock.spec.profiles import PROFILES, Semantics, UnknownSwitch, departures, profile
+from nullblock.spec.profiles import PROFILES, Semantics, UnknownSwitch, profile
 from nullblock.spec.switches import differences, meaning, switches
 
 
@@ -37,11 +37,13 @@ def command(
 
 
 def _document(values: dict[str, Semantics], only: list[str]) -> dict[str, object]:
+    from nullblock.spec.departures import DEPARTURES
+
     return {
         "profiles": {name: {s: switches(v)[s] for s in only} for name, v in values.items()},
         "departures": [
             {"switch": d.switch, "upstream": d.upstream, "breaks": d.breaks, "story": d.story}
-            for d in departures()
+            for d in DEPARTURES
             if d.switch in only
         ],
     }

@@ -8,11 +8,12 @@
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from nullblock.spec.profiles import Departure
+if TYPE_CHECKING:
+    from nullblock.spec.departures import Defect
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 PAGES = Path(__file__).with_name("pages")
@@ -50,7 +51,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sentences()[self.scenario].removeprefix(PREFIX)
 
     @property
-    def found(self) -> list[Departure]:
+    def found(self) -> "list[Defect]":
         """Its departures, in which the explorer finds it again."""
         return [departures()[name] for name in self.departures]
 
@@ -85,7 +86,7 @@ def sentences() -> dict[str, str]:
 
 
 @cache
-def departures() -> dict[str, Departure]:
+def departures() -> "dict[str, Defect]":
     """The departures of the specification, by name."""
     from nullblock.spec.departures import DEPARTURES
 

@@ -42,6 +42,11 @@ EXAMPLES: dict[str, Example] = {
         "issue 44701, repaired in 0.32.0",
         "A salt is chosen by a user: spelled like an adapter it must not open that one's cache.",
     ),
+    "finds_every_item": Example(
+        "defect-block-of-outputs-misses-an-item",
+        "issue 51694, pull request 49448, repaired in 0.32.0",
+        "Whoever has another picture must not be given what was computed of this one.",
+    ),
     "frames_match_request": Example(
         "defect-output-of-an-earlier-owner",
         "issue 42492, pull request 42523",

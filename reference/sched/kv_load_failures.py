@@ -124,6 +124,10 @@ class KVLoadFailures(Finishing):
         """A running request gives all back, and its outputs in flight are dropped."""
         self.running.remove(request)
         self._withdraw_unloaded(request, num_left)
+        if request.pooling_params is not None and request.num_output_placeholders:
+            # One that was in flight at a reset is as good as ever, and is taken when it comes.
+            request.void_runs.add(request.owed_run)
+            request.num_output_placeholders = 0
         request.discard_outputs_in_flight()
         self.prev_step_scheduled_req_ids.discard(request.request_id)
         self._preempt_request(request, time.monotonic(), drop_stale_output=True)

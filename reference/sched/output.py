@@ -119,6 +119,8 @@ class SchedulerOutput:
     """Not vLLM's: who was scheduled, where a profile matches frames to requests and not to ids."""
     owed_req_ids: set[str] | None = field(default=None, repr=False)
     """Not vLLM's: for whom a token is sampled, where a profile asks what a step without it is."""
+    runs: dict[str, int] = field(default_factory=dict, repr=False)
+    """Not vLLM's: how often whoever is owed a vector had been preempted."""
 
     @classmethod
     def make_empty(cls) -> "SchedulerOutput":

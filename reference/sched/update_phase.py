@@ -60,7 +60,7 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
             is_stale = self._counts_flight and later.land(request, num_tokens)
             if (unloaded and request_id in unloaded) or (keeps_ended and request.is_finished()):
                 continue
-            if is_stale and request.drop_stale_output:
+            if (is_stale and request.drop_stale_output) or request.is_void(scheduler_output.runs):
                 continue
             index = req_id_to_index[request_id]
             token_ids = sampled_token_ids[index] if sampled_token_ids else []

@@ -77,6 +77,16 @@ ITEMS_AHEAD = Scope(
     aborts=False,
     encoder_resets=True,
 )
+ITEMS_CROWDED = Scope(
+    "items-crowded",
+    "two who run, and a cache too small for the items of both",
+    _config(4, 2, 4, Encoder(4, 3), max_num_seqs=2, long_prefill_token_threshold=1),
+    (
+        Template("a", (A, P, P), 2, items=(Item(1, 1, 2),)),
+        Template("b", (B, P, P), 2, items=(Item(2, 1, 2),)),
+    ),
+    frozenset("no-room-for-item nothing-before-item item-evicted item-passed".split()),
+)
 RULES_ITEMS = Scope(
     "rules-items",
     "the invariants after every single rule, encoder inputs",
@@ -104,4 +114,7 @@ ITEMS_LOADED = Scope(
     every_rule=True,
     external=(1, 2),
 )
-ENCODER_SCOPES = (ITEMS, ITEMS_PRIORITY, ITEMS_WHOLE, ITEMS_AHEAD, RULES_ITEMS, ITEMS_LOADED)
+ENCODER_SCOPES = (
+    *(ITEMS, ITEMS_PRIORITY, ITEMS_WHOLE, ITEMS_AHEAD, ITEMS_CROWDED, RULES_ITEMS),
+    ITEMS_LOADED,
+)

@@ -6,7 +6,7 @@ document gets a seed with which they differ wherever they must.
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any, assert_never
 
@@ -29,23 +29,28 @@ from nullblock.spec.explorer.actions import (
     Unloaded,
     Update,
 )
+from nullblock.spec.explorer.answers import answers
 from nullblock.spec.explorer.model import EOS_TOKEN, Scope, Template
 from nullblock.spec.facts import Config, Encoder, Group, Item
 from nullblock.spec.names import PAUSE_NAME
+from nullblock.spec.profiles import Semantics
 
 VOCAB = 1000
 """Sampled tokens are below this."""
 
 
-def scenario(scope: Scope, actions: Iterable[Action]) -> dict[str, Any]:
-    """The scenario document in which `actions` happen to the engine of `scope`."""
+def scenario(scope: Scope, actions: Sequence[Action], semantics: Semantics) -> dict[str, Any]:
+    """The scenario document in which `actions` happen to the engine of `scope` in a profile.
+
+    Raises ValueError, with one line that names what a scenario has no words for.
+    """
     seed = _seed(scope)
     templates = {t.id: t for t in scope.templates}
     sent: Counter[str] = Counter()
     """Chunks that have been sent of each session."""
     return {
         "config": _config(scope.config, _connector(scope), _external(scope))
-        | _drafts(scope)
+        | _drafts(scope, actions, semantics)
         | {"seed": seed, "vocab": VOCAB},
         "events": [e for a in actions for e in _events(a, templates, seed, scope.config, sent)],
     }
@@ -127,17 +132,18 @@ def _layers(group: Group, c: Config) -> dict[str, Any]:
     return {"type": "full", **size}
 
 
-def _drafts(scope: Scope) -> dict[str, Any]:
-    """What proposes drafts, and which of them the model accepts: all, or none."""
+def _drafts(scope: Scope, actions: Sequence[Action], semantics: Semantics) -> dict[str, Any]:
+    """What proposes drafts, and what the model says of them: of all the same, or answer by answer
+    as it does on this way.
+    """
     c, misses = scope.config, {t.misses for t in scope.templates}
     if not c.num_spec_tokens:
         return {}
-    if misses not in ({None}, {1}) or any(t.proposes is not None for t in scope.templates):
-        raise ValueError(f"a scenario cannot say of scope {scope.name} which drafts are right")
-    silent = {t.silent_at for t in scope.templates}
-    if silent not in ({None}, {1}):
-        raise ValueError(f"a scenario cannot say of scope {scope.name} what is not said")
-    accept = [None] if silent == {1} else "none" if misses == {1} else "all"
+    if any(t.proposes is not None for t in scope.templates):
+        raise ValueError(f"a scenario cannot say of scope {scope.name} who gets how many drafts")
+    accept: Any = "none" if misses == {1} else "all"
+    if misses not in ({None}, {1}) or any(t.silent_at is not None for t in scope.templates):
+        accept = list(answers(scope, actions, semantics)) or "all"
     return {
         "num_spec_tokens": c.num_spec_tokens,
         "spec_method": c.spec_method,

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+from nullblock.spec.groups import accepts
 from nullblock.spec.hybrid import awaits_state
+from nullblock.spec.in_turn import cut_twice
 from nullblock.spec.kernel import State, both
 from nullblock.spec.sizes import full_of, is_left_out
 
@@ -14,6 +16,7 @@ GROUP_WITNESSES: dict[str, str] = {
     "nulls-dropped": "a table with null blocks is released",
     "left-out": "a request is admitted with blocks that count as cached and that no hit can need",
     "hit-of-sizes": "a prefix hit has different numbers of blocks in two groups",
+    "cut-twice": "a short run of small blocks is hit for less than is cached of it",
     "state-awaited": "a request is turned away because the step computes the state that it hit",
     "gap-left": "null blocks are left before the state that a step ends with",
     "state-moved": "a state beside the one at hand moves along",
@@ -43,6 +46,18 @@ def hits_differ(s: State, r: Any) -> Any:
     return s.k.exists("G", lambda g: full_of(s, s.k.table(r, g), s.span) != first)
 
 
+def is_cut_twice(s: State) -> Any:
+    """Whether the kind of layers that was asked last says less than full attention, because a run
+    in its small blocks is cut to whole units before its last is dropped, and after.
+    """
+    if not s.k.in_turn:
+        return False
+    t = s.k.table(s.lr, s.k.lead(s.kind - 1))
+    drops, longer = s.k.drops_of(t), s.reach[s.kind - 1] + s.k.span_unit
+    whole = both(longer <= s.reach[0], longer + s.k.size_of(t) < s.ntok[s.lr])
+    return both(whole, cut_twice(s, t, longer, drops) > 0, accepts(s, t, longer, drops))
+
+
 class GroupWatch:
     """Notes them."""
 
@@ -55,6 +70,7 @@ class GroupWatch:
         return {
             "GROUP-6": self.let_go,
             "GROUP-7": self.null_dropped,
+            "GROUP-60": self.kind_asked,
             "WAIT-7": self.asked_in_group,
             "GROUP-31": self.gap_left,
             "GROUP-32": self.state_moved,
@@ -83,6 +99,11 @@ class GroupWatch:
             self.reached.add("capped-by-window")
         if has_left_out(s, r):
             self.reached.add("left-out")
+
+    def kind_asked(self, s: State) -> None:
+        """GROUP-60: a kind of layers has said how far a hit reaches."""
+        if is_cut_twice(s):
+            self.reached.add("cut-twice")
 
     def asked_in_group(self, s: State) -> None:
         """WAIT-7: a request asks for slots."""

@@ -103,9 +103,24 @@ HYBRID_KINDS = Scope(
     aborts=False,
     resets=(True,),
 )
+HYBRID_EAGLE_SIZES = Scope(
+    "hybrid-eagle-sizes",
+    "blocks of two sizes, the small ones of an EAGLE-like method's window: short runs of them",
+    _config(
+        *(13, 8, Group(block_size=4), Group(sliding_window=6, eagle=True)),
+        max_model_len=14,
+    ),
+    (
+        Template("a", (A, A, A, A, A, A, A, A, B), 1),
+        Template("b", (A, A, A, A, A, A, A, A, A, A, A, A, B), 1),
+    ),
+    frozenset("cut-twice free-hit hit-of-sizes hash-evicted outlived-freed".split()),
+    resets=(True,),
+)
 HYBRID_SCOPES = (
     HYBRID_EAGLE,
     HYBRID_KINDS,
+    HYBRID_EAGLE_SIZES,
     HYBRID,
     HYBRID_SIZES,
     RULES_HYBRID_SIZES,

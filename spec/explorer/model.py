@@ -9,7 +9,7 @@ from nullblock.spec.explorer.histories import Histories
 from nullblock.spec.facts import Chunk, Config, Item, Request
 from nullblock.spec.fields import EOS, FIELDS, PLAIN, REJECTED, STOP_ID
 from nullblock.spec.kernel import both
-from nullblock.spec.keys import Keys, embeds_in, extra_keys, items_in
+from nullblock.spec.keys import Keys, embeds_in, extra_keys, find_items, items_in
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.sessions import num_output
 from nullblock.spec.waiting import has_come_whole
@@ -160,6 +160,8 @@ class ModelEnv(Env):
         self.depths: list[int] = [0]
         self.chains: dict[Any, list[int]] = {t: [] for t in self.domain("T")}
         self.truths: dict[Any, list[Any]] = {t: [] for t in self.domain("T")}
+        self.places: dict[Any, int] = {}
+        """By table, the item from which those in its next block are looked for."""
         chunks = {t.id: t.chunks for t in scope.templates if t.chunks}
         self.histories = Histories(
             chunks, self.max_len, self.block_size, self.sem.chunks_rehash, self.sampled
@@ -211,7 +213,10 @@ class ModelEnv(Env):
             start, end = n * size, (n + 1) * size
             items, rows = items_in(q.items, start, end), q.rows
             embeds = embeds_in(rows, start, end)
-            extra = extra_keys(self.sem, q.lora, q.salt, n == 0, items, embeds)
+            alone = n > 0 and end > len(q.prompt)
+            block, first = range(start, end), self.places.get(t, 0)
+            found, self.places[t] = find_items(self.sem, q.items, block, first, alone)
+            extra = extra_keys(self.sem, q.lora, q.salt, n == 0, found, embeds)
             key = (parent, (tokens, extra, *group))
             if key not in self.numbers:
                 self.numbers[key] = len(self.parents)
@@ -254,7 +259,8 @@ class ModelEnv(Env):
         if (past, i, group) not in self.later:
             tokens, q = self._block(past, i, size), self.templates[h.id]
             parent = self.chained(t, i - 1, past) or 0
-            key = (parent, (tokens, extra_keys(self.sem, q.lora, q.salt, i == 0, ()), *group))
+            found = self._found(q.items, past, i, size) if q.items else ()
+            key = (parent, (tokens, extra_keys(self.sem, q.lora, q.salt, i == 0, found), *group))
             if key not in self.numbers:
                 self.numbers[key] = len(self.parents)
                 self.parents.append(parent or self.ROOT)
@@ -272,6 +278,18 @@ class ModelEnv(Env):
         prompt, places = self.templates[id].prompt, range(i * size, (i + 1) * size)
         return tuple(self.histories.token(id, prompt, past, p) for p in places)
 
+    def _found(self, items: tuple[Item, ...], past: int, i: int, size: int) -> tuple[Any, ...]:
+        """The items found in the i-th block of a session with chunks: a chunk has those that it
+        fills hashed at once.
+        """
+        begin = self.histories.all[past].full * self.block_size // size
+        filled = range(begin, self.histories.start(past) // size)
+        begin, first, found = begin if i in filled else i, 0, tuple[Any, ...]()
+        for n in range(begin, i + 1):
+            block, alone = range(n * size, (n + 1) * size), n == begin and n > 0
+            found, first = find_items(self.sem, items, block, first, alone)
+        return found
+
     def content(self, t: Any, i: int, past: int) -> int:
         """A number for what really identifies the i-th block of a table whose request has had
         that.
@@ -286,7 +304,9 @@ class ModelEnv(Env):
         """The same of a session with chunks."""
         group, size = self._group_and_size(t) if t is not None else ((), self.block_size)
         q = self.templates[self.histories.all[past].id]
-        whole = [(f"lora {q.lora}",) if q.lora else () for _ in range(i + 1)]
+        lora: Keys = (f"lora {q.lora}",) if q.lora else ()
+        starts = range(0, (i + 1) * size, size)
+        whole: list[Keys] = [(*lora, *items_in(q.items, n, n + size)) for n in starts]
         if q.salt:
             whole[0] = (*whole[0], f"salt {q.salt}")
         blocks = (self._block(past, n, size) for n in range(i + 1))
@@ -317,8 +337,12 @@ class ModelEnv(Env):
 
     def accepted(self, s: Any, r: Any) -> int:
         """How many drafts of the entry that is settled the model agrees with."""
+        return self.agreed(s, r, s.cur)
+
+    def agreed(self, s: Any, r: Any, i: Any) -> int:
+        """With how many of r's entry i of the oldest step in flight."""
         t = self.templates[r]
-        drafts: int = s.ndraft[s.cur]
+        drafts: int = s.ndraft[i]
         if t.misses is None:
             return drafts
         output: int = num_output(s, r)
@@ -326,10 +350,14 @@ class ModelEnv(Env):
 
     def says_nothing(self, s: Any, r: Any) -> Any:
         """Whether the model samples nothing for the entry that is settled."""
+        return self.lacks_output(s, r, s.cur)
+
+    def lacks_output(self, s: Any, r: Any, i: Any) -> Any:
+        """Whether it samples nothing for r's entry i of the oldest step in flight."""
         t = self.templates[r]
         if t.silent_at is None:
             return False
-        return both(s.ndraft[s.cur] > 0, num_output(s, r) == t.silent_at)
+        return both(s.ndraft[i] > 0, num_output(s, r) == t.silent_at)
 
     def proposed(self, s: Any, r: Any) -> int:
         """How many drafts are proposed for r with each of its tokens."""

@@ -42,6 +42,15 @@ SENDS = Scope(
     halves=True,
     resets=(False,),
 )
+SENDS_AHEAD = Scope(
+    "sends-ahead",
+    "blocks that are sent of a request that ended with steps in flight",
+    _config(4, async_scheduling=True),
+    (Template("a", (A,), 2, delays_free=True),),
+    frozenset("kept abort-in-flight runs-ahead".split()),
+    halves=True,
+    depth=2,
+)
 LOSSY = Scope(
     "lossy",
     "a lossy store, loads over several steps: what is missing is computed",
@@ -186,6 +195,6 @@ LOADS_BEFORE_ONE = Scope(
 REMOTE_SCOPES = (
     *(TWO_LOADS, LOADS_BEFORE_ONE),
     *(REMOTE_DRAFTS, REMOTE_ITEMS, REMOTE_CLIENTS),
-    *(LOADS, SENDS, LOSSY, LOSSY_NOW, LOSSY_AHEAD, LOSSY_NOW_ENDS),
+    *(LOADS, SENDS, SENDS_AHEAD, LOSSY, LOSSY_NOW, LOSSY_AHEAD, LOSSY_NOW_ENDS),
     *(LOADS_PRIORITY, RULES_REMOTE),
 )

@@ -89,8 +89,19 @@ SESSIONS_ITEMS = Scope(
     frozenset("waits-for-chunk chunk-at-stop chunk-arrives item-shared item-passed".split()),
     every_rule=True,
 )
+SESSIONS_ITEMS_BEYOND = Scope(
+    "sessions-items-beyond",
+    "a session that waits inside an item that ends beyond its prompt",
+    _config(4, encoder=Encoder(3, 3)),
+    (
+        Template("a", (P, P, P), 1, items=(Item(1, 0, 2), Item(2, 2, 3)), chunks=((C,), (C,))),
+        Template("b", (P, P, B), 1, items=(Item(1, 0, 2),)),
+    ),
+    frozenset("waits-inside-item waits-for-chunk chunk-arrives item-passed".split()),
+    every_rule=True,
+)
 SESSION_SCOPES = (
     *(SESSIONS, SESSIONS_AHEAD, SESSIONS_RULES),
-    *(SESSIONS_WINDOW, SESSIONS_HYBRID, SESSIONS_ITEMS),
+    *(SESSIONS_WINDOW, SESSIONS_HYBRID, SESSIONS_ITEMS, SESSIONS_ITEMS_BEYOND),
 )
 """What scopes have to reach with sessions."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from nullblock.spec.encoder import refers_to_any
 from nullblock.spec.fields import IDLE
 from nullblock.spec.kernel import State
 from nullblock.spec.sessions import awaits_input, continues
@@ -14,6 +15,7 @@ SESSION_WITNESSES: dict[str, str] = {
     "turn-ends-preempted": "a session stops while it is preempted, and goes on",
     "late-outputs": "a session stops while a later output is in flight for it, and goes on",
     "session-leaves-queue": "a session that waits is gone, and gives its blocks back",
+    "waits-inside-item": "a session waits that refers to an item",
     "chunk-refused": "a session ends because its chunk cannot be served",
 }
 
@@ -42,6 +44,8 @@ class SessionWatch:
     def turn_ended(self, s: State) -> None:
         """SESS-6: a running session stops, and goes on."""
         waits = awaits_input(s, s.taker)
+        if refers_to_any(s, s.taker):
+            self.reached.add("waits-inside-item")
         self.reached.add("waits-for-chunk" if waits else "chunk-at-stop")
         if s.drop[s.taker] > 0:
             self.reached.add("late-outputs")

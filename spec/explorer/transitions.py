@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from nullblock.spec.catalogue import register
 from nullblock.spec.drafts import relied_on
+from nullblock.spec.encoder import lacks_item
 from nullblock.spec.explorer.actions import Action, Reset, Schedule, Sent, Update
 from nullblock.spec.fields import KEPT, PAUSED_ALL, RUNNING, TOKEN, UNPAUSED, WAITING
 from nullblock.spec.flight import begins, in_flight
@@ -133,9 +134,10 @@ def overtaken_for_a_reason(was: State, s: State, done: Action) -> Value:
     )
 
 
-@transition("RUN-21")
+@transition("RUN-28")
 def nobody_passed_over(was: State, s: State, done: Action) -> Value:
-    """While token budget is left the running phase schedules every request that has work.
+    """While token budget is left the running phase schedules every request that has work, and
+    whose next token stands for no item that cannot be had.
 
     Unless a request preempted itself. Upstream: 49097.
     """
@@ -147,6 +149,7 @@ def nobody_passed_over(was: State, s: State, done: Action) -> Value:
             _in_step(s, r),
             last_in_flight(s, r),
             least(s.ntok[r] + relied_on(s, r), s.k.max_len - 1) <= s.comp[r],
+            lacks_item(s, r),
         )
 
     return implies(
@@ -236,9 +239,19 @@ def computed_grows(was: State, s: State, done: Action) -> Value:
     )
 
 
-def got_none(was: State, s: State, r: Value) -> Value:
-    """Whether the step may have returned without a token for r, which then does not run."""
-    return both(s.k.silences, s.ntok[r] == was.ntok[r], s.stage[r] != RUNNING)
+def is_silent(s: State, i: Value) -> Value:
+    """Whether the oldest step in flight returns without a token for its entry i."""
+    return s.k.lacks_output(s, s.frame[i], i) if s.k.silences else False
+
+
+def comes(s: State, i: Value) -> Value:
+    """Whether the token that entry i owes its request comes with the step."""
+    return both(owed(s, i), neg(is_silent(s, i)))
+
+
+def stays_away(s: State, i: Value) -> Value:
+    """Whether it does not."""
+    return both(owed(s, i), is_silent(s, i))
 
 
 @transition("UPD-15")
@@ -246,14 +259,15 @@ def tokens_have_owners(was: State, s: State, done: Action) -> Value:
     """A request takes a token for an output it owes, one more for each draft of it that the model
     agrees with, and none that was never scheduled.
 
-    Upstream: request ids used again while an output is in flight.
+    From a step that returns without it none is taken, and nobody stops or runs on (UPD-60,
+    UPD-61). Upstream: request ids used again while an output is in flight.
     """
     if not isinstance(done, Update):
         return True
 
     def owes(r: Value) -> Value:
         nothing = s.k.forall(
-            "I", lambda i: neg(both(was.frame[i] == r, owed(was, i))), span=lambda: _due(was)
+            "I", lambda i: neg(both(was.frame[i] == r, comes(was, i))), span=lambda: _due(was)
         )
         return neg(nothing)
 
@@ -267,15 +281,25 @@ def tokens_have_owners(was: State, s: State, done: Action) -> Value:
             span=lambda: _due(was),
         )
 
-    return s.k.forall(
-        "R",
-        lambda r: implies(
-            both(was.ntok[r] != 0, live(s, r)),
-            either(
-                both(s.ntok[r] == was.ntok[r], either(neg(owes(r)), got_none(was, s, r))),
-                both(s.ntok[r] > was.ntok[r], owes(r), no_more(r), was.stage[r] != WAITING),
-                both(s.turns[r] == was.turns[r] + 1, owes(r)),
+    def goes_without(r: Value) -> Value:
+        return both(live(s, r), s.ntok[r] == was.ntok[r], s.stage[r] != RUNNING)
+
+    return both(
+        s.k.forall(
+            "R",
+            lambda r: implies(
+                both(was.ntok[r] != 0, live(s, r)),
+                either(
+                    both(s.ntok[r] == was.ntok[r], neg(owes(r))),
+                    both(s.ntok[r] > was.ntok[r], owes(r), no_more(r), was.stage[r] != WAITING),
+                    both(s.turns[r] == was.turns[r] + 1, owes(r)),
+                ),
             ),
+        ),
+        s.k.forall(
+            "I",
+            lambda i: implies(stays_away(was, i), goes_without(was.frame[i])),
+            span=lambda: _due(was),
         ),
     )
 
@@ -290,13 +314,14 @@ def tokens_in_their_places(was: State, s: State, done: Action) -> Value:
     if not isinstance(done, Update):
         return True
 
-    def position(r: Value, drafts: Value) -> Value:
-        stays = both(live(s, r), s.turns[r] == was.turns[r], neg(got_none(was, s, r)))
-        return ite(stays, s.ntok[r] - 1 + s.slip[r], was.ntok[r] + drafts + was.slip[r])
+    def position(r: Value, i: Value) -> Value:
+        stays = both(live(s, r), s.turns[r] == was.turns[r], neg(is_silent(was, i)))
+        last = was.ntok[r] + was.ndraft[i] + was.slip[r]
+        return ite(stays, s.ntok[r] - 1 + s.slip[r], last)
 
     return s.k.forall(
         "I",
-        lambda i: implies(owed(was, i), position(was.frame[i], was.ndraft[i]) == was.spot[i]),
+        lambda i: implies(owed(was, i), position(was.frame[i], i) == was.spot[i]),
         span=lambda: _due(was),
     )
 

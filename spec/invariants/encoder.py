@@ -55,32 +55,44 @@ def slots_add_up(s: State) -> Value:
     return both(s.eroom >= 0, s.eroom + kept == s.k.encoder_slots, s.efree == s.eroom + unused)
 
 
-@invariant("ENC-23")
+def _has_item(s: State, r: Value, n: Value) -> Value:
+    """Whether n is an item of r."""
+    return neg(s.k.forall("I", lambda i: s.k.item(r, i) != n, span=lambda: (0, s.k.num_items(r))))
+
+
+def _has_begun_beyond(s: State, r: Value, n: Value) -> Value:
+    """Whether n is one that r has begun, and that ends beyond its first prompt."""
+
+    def stays(i: Value) -> Value:
+        begun = s.k.item_start(r, i) < s.comp[r]
+        return both(s.k.item(r, i) == n, begun, s.k.prompt_len(r) < s.k.item_end(r, i))
+
+    return neg(s.k.forall("I", lambda i: neg(stays(i)), span=lambda: (0, s.k.num_items(r))))
+
+
+@invariant("ENC-30")
 def who_refers_runs(s: State) -> Value:
     """Only requests that run, leave, or are about to be admitted refer to embeddings, and only to
-    those of their own items; but a session that waits with its blocks may be inside an item that
-    ends beyond its prompt.
+    those of their own items; a session that waits with its blocks only to those of items that it
+    has begun, and that end beyond its first prompt.
     """
     if not s.k.encodes:
         return True
-
-    def is_own(r: Value, n: Value) -> Value:
-        return neg(
-            s.k.forall("I", lambda i: s.k.item(r, i) != n, span=lambda: (0, s.k.num_items(r)))
-        )
 
     return s.k.forall(
         "RI",
         lambda r, n: implies(
             s.k.mem(s.users[n], r),
-            both(
-                is_own(r, n),
-                either(
-                    s.stage[r] == RUNNING,
-                    both(s.leaving != 0, s.leaver == r),
-                    both(s.planning != 0, s.planner == r),
-                    holds_while_waiting(s, r),
+            either(
+                both(
+                    _has_item(s, r, n),
+                    either(
+                        s.stage[r] == RUNNING,
+                        both(s.leaving != 0, s.leaver == r),
+                        both(s.planning != 0, s.planner == r),
+                    ),
                 ),
+                both(holds_while_waiting(s, r), _has_begun_beyond(s, r, n)),
             ),
         ),
     )
@@ -104,7 +116,7 @@ def needed_is_at_hand(s: State) -> Value:
     )
 
 
-@invariant("ENC-25")
+@invariant("ENC-31")
 def kept_is_computed(s: State) -> Value:
     """Every item in the cache is computed by a step that has been scheduled, or is being; or an
     encoder connector loads it with one.
@@ -183,7 +195,7 @@ def plans_fit(s: State) -> Value:
     )
 
 
-@invariant("ENC-29")
+@invariant("ENC-32")
 def told_is_evicted(s: State) -> Value:
     """Workers are told to forget only what is not in the cache, or what this step computes again,
     or has loaded again; and nothing twice, but what is loaded in between.

@@ -4,6 +4,7 @@ from nullblock.spec.drafts import computable, placeholders
 from nullblock.spec.fields import (
     ADVANCE,
     IDLE,
+    KEPT,
     LEAVING,
     PAUSED_ALL,
     RESETTING,
@@ -133,17 +134,17 @@ def nothing_scheduled_between_steps(s: State) -> Value:
     )
 
 
-@invariant("RUN-16")
+@invariant("RUN-29")
 def computed_in_bounds(s: State) -> Value:
-    """No more is computed than there are tokens, those in flight that are scheduled ahead
-    and drafts included. Upstream: 11186, nano-vllm#233, FastDeploy#3292.
+    """Of a request that has not ended no more is computed than there are tokens, those in flight
+    that are scheduled ahead and drafts included. Upstream: 11186, nano-vllm#233, FastDeploy#3292.
     """
     return s.k.forall(
         "R",
         lambda r: both(
             s.comp[r] >= 0,
             implies(
-                s.stage[r] != LEAVING,
+                both(s.stage[r] != LEAVING, s.stage[r] != KEPT),
                 s.comp[r] + s.sched[r] <= computable(s, r) + s.drafted[r],
             ),
         ),

@@ -83,7 +83,7 @@ def publish_filled(s: State, t: Value) -> None:
 
 def free(s: State, r: Value) -> None:
     """Release every block of a request that leaves, of each table the last one first (POOL-12);
-    what is put off from the last table on (REMOTE-43).
+    what is put off from the last table on (REMOTE-54).
     """
     if both(s.k.several, awaits_steps(s, r)):
         for t in s.k.tables_from_behind(r):

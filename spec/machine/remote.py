@@ -53,7 +53,10 @@ from nullblock.spec.rules.remote import (
 )
 
 REPORT_LOOP = (
-    HANDED | MOVED | ENCODER_LOOP | {"comp", "ph", "drop", "prev", "run", "nr", "ix", "stage"}
+    HANDED
+    | MOVED
+    | ENCODER_LOOP
+    | {"comp", "due", "ph", "drop", "prev", "run", "nr", "ix", "stage"}
 )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from nullblock.spec.catalogue import is_gone
 from nullblock.spec.mutation.generate import Defect, Mutant, by_id, digest, written
 from nullblock.spec.mutation.proving import basis, concerned
 from nullblock.spec.zoo.specimens import SPECIMENS
@@ -97,7 +98,11 @@ def _defect(id: str) -> Defect | None:
 
 
 def _functions(id: str, said: Json) -> frozenset[str] | None:
-    """The functions that decide which mutants an answer is about; None if one is no more."""
+    """The functions that decide which mutants an answer is about; None if one is no more, or the
+    statement that noticed it.
+    """
+    if is_gone(id.removeprefix("only ")) or is_gone(said.get("by", "")):
+        return None
     ids = () if id.startswith("departure.") else said["of"] if id.startswith("only ") else (id,)
     some = [_defect(i) for i in ids]
     if any(d is None for d in some):

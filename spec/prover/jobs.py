@@ -166,7 +166,7 @@ UNPROVED: dict[str, str] = {
             *("begin_plan", "pass_item", "refer", "end_before", "evict_item", "plan_item"),
             *("end_plan", "take_input", "withdraw_input", "let_go_of", "wipe_embeddings"),
             *("hold_again", "leave_to_forget", "give_room_again", "plan_load", "take_load"),
-            *(f"ENC-{n}" for n in (*range(20, 30), 53, 55)),
+            *(f"ENC-{n}" for n in (20, 21, 22, 24, *range(26, 29), *range(30, 33), 53, 55)),
         ),
         _ITEMS,
     ),

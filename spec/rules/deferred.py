@@ -8,7 +8,7 @@ from nullblock.spec.rules.pool import _enqueue, open_front
 from nullblock.spec.state import fits, turn, victim
 
 
-@rule("REMOTE-43", "TB")
+@rule("REMOTE-54", "TB")
 def put_off(s: State, t: Value, b: Value) -> None:
     """Such a block leaves its table, the last one first, and stays referenced until then; of
     several tables the last one's go first.

@@ -62,7 +62,8 @@ def outdate_turn(s: State, r: Value) -> None:
 
 
 def outdate_last_turn(s: State, r: Value) -> None:
-    """So it is where session r ends by an output, and its blocks are kept: that is told of it.
+    """So it is where session r ends by an output, whether or not its blocks are kept: before it is
+    asked what it leaves behind (REMOTE-52).
 
     Source: Scheduler._handle_stopped_request, before it looks for a chunk.
     """

@@ -1,10 +1,19 @@
 """Requests that want a vector: how they take it."""
 
 from nullblock.spec.encoder import has_let_go
-from nullblock.spec.fields import UPDATE
+from nullblock.spec.fields import CHUNK, UPDATE
 from nullblock.spec.flight import counts_outputs, owes_token
 from nullblock.spec.kernel import State, Value, ensure, ite, require, rule
-from nullblock.spec.pooling import pools
+from nullblock.spec.pooling import last_owed, pools
+
+
+def give_vector_up(s: State, r: Value) -> None:
+    """The vector in flight that r counts is none: what it was made of is not there. One that was
+    in flight when a reset preempted r is as good as ever (UPD-51).
+    """
+    if s.ph[r] > 0:
+        s.due[last_owed(s, r)] = CHUNK
+        s.ph[r] = 0
 
 
 @rule("UPD-51", "R")

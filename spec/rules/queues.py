@@ -20,7 +20,13 @@ from nullblock.spec.kernel import State, Value, both, either, ite, neg, require,
 from nullblock.spec.rules.clients import note_end
 from nullblock.spec.rules.drafts import drop_drafts, forget_drafts, lose_drafts
 from nullblock.spec.rules.encoder import forget_plan
-from nullblock.spec.rules.later import give_slot_back, leave_flight, outdate, report_reset
+from nullblock.spec.rules.later import (
+    give_slot_back,
+    leave_flight,
+    outdate,
+    outdate_last_turn,
+    report_reset,
+)
 from nullblock.spec.rules.loads import forget_load, stop_loading
 from nullblock.spec.rules.pool import open_front
 from nullblock.spec.rules.waiting import (
@@ -252,6 +258,7 @@ def finish(s: State, i: Value) -> None:
     require(both(s.open == 1, s.run[i] == s.taker), "it has a new token")
     require(check_stop(s, s.run[i]) != CONTINUE, "it stops")
     require(neg(goes_on(s, s.run[i], check_stop(s, s.run[i]))), "and does not go on")
+    outdate_last_turn(s, s.run[i])
     s.open = 0
     leave_running(s, i, AWAY)
 

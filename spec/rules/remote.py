@@ -21,6 +21,7 @@ from nullblock.spec.fields import (
 from nullblock.spec.flight import counts_outputs, in_flight
 from nullblock.spec.hybrid import comes_next, has_blocks, holds_nothing, of_all
 from nullblock.spec.kernel import State, Value, both, either, ite, neg, require, rule
+from nullblock.spec.pooling import pools
 from nullblock.spec.remote import (
     cached_when_loaded,
     counted_on,
@@ -36,6 +37,7 @@ from nullblock.spec.rules.later import begin_filling, end_filling, outdate_last_
 from nullblock.spec.rules.loads import forget_answer
 from nullblock.spec.rules.lookup import _forget_lookup
 from nullblock.spec.rules.pool import _publish, _unhash, open_front
+from nullblock.spec.rules.pooling import give_vector_up
 from nullblock.spec.rules.queues import _erase, leave_running, quit_queue
 from nullblock.spec.rules.waiting import stand_apart, stay_ended
 from nullblock.spec.sessions import is_lost, num_further
@@ -164,6 +166,7 @@ def quit_for_good(s: State, r: Value) -> None:
         require(both(s.open == 1, r == s.taker), "it has a new token")
         require(check_stop(s, r) != CONTINUE, "it stops")
     stuck = both(s.open == 1, is_skipped(s, r), neg(s.k.sem.stops_leave_every_queue))
+    outdate_last_turn(s, r)
     s.open = 0
     if stuck:
         stay_ended(s, r)
@@ -189,7 +192,6 @@ def keep(s: State, r: Value) -> None:
     require(r == s.leaver, "this request")
     require(stays(s, r), "its blocks are kept")
     s.kept_for[r] = ite(is_loading(s, r), LOAD, 0) + ite(s.k.delays_free(r), SEND, 0)
-    outdate_last_turn(s, r)
     s.k.note_kept(s, r)
     s.stage[r] = KEPT
     s.leaving = 0
@@ -275,6 +277,10 @@ def start_over(s: State, i: Value) -> None:
 
     Normative only: vllm-0.22.1 lets it compute what it lacks where it is. Outputs that come
     meanwhile are taken, and the one that is dropped stays counted (upstream 45138).
+
+    A token is dropped when it comes, in the order in which they come. A vector would be taken then
+    (UPD-51), as one is that was in flight at a reset: that was made of what was there. So its step
+    owes none from now on, and the vector that is told is one whose prompt was computed.
     """
     require(s.phase == IDLE, "between steps")
     require(s.leaving == 0, "nobody is half-way out")
@@ -284,6 +290,8 @@ def start_over(s: State, i: Value) -> None:
     r = s.run[i]
     s.comp[r] = s.left
     if counts_outputs(s):
+        if pools(s, r):
+            give_vector_up(s, r)
         s.drop[r] += s.ph[r]
         s.ph[r] = 0
         drop_drafts(s, r)

@@ -26,7 +26,7 @@ HOLDERS = (
 )
 GIVEN = (
     *("ALLOC-2", "ALLOC-3", "HASH-7", "LIFE-12", "LIFE-13", "LIFE-14", "RUN-8", "RUN-9"),
-    *("RUN-10", "RUN-11", "RUN-12", "RUN-13", "RUN-14", "RUN-15", "RUN-16", "RUN-18"),
+    *("RUN-10", "RUN-11", "RUN-12", "RUN-13", "RUN-14", "RUN-15", "RUN-29", "RUN-18"),
     *("RUN-19", "UPD-11", "UPD-19", "WAIT-12", "WAIT-14", "WAIT-47", "WAIT-48", "WAIT-51"),
     *("DRAFT-12", "DRAFT-15", "DRAFT-16", "DRAFT-21"),
 )

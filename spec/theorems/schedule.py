@@ -78,7 +78,7 @@ PLANS = (
         (*LISTED, "RUN-11", "RUN-13"),
     ),
     Plan(
-        "RUN-21",
+        "RUN-28",
         (
             *(steps.frames, steps.entries_in_order, steps.visited_are_served),
             steps.budget_in_range,

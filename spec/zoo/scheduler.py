@@ -119,7 +119,7 @@ SCHEDULER: tuple[Entry, ...] = (
         "a victim before the index leaves, the list moves up, the index does not, and somebody is "
         "passed over",
         changes="PREEMPT-2",
-        falls="RUN-21",
+        falls="RUN-28",
         departure="skipped-request",
     ),
     Entry(

@@ -130,8 +130,8 @@ def in_large_blocks(oracle_python: Path, tmp_path_factory: pytest.TempPathFactor
 @pytest.mark.oracle
 @pytest.mark.parametrize(
     ("threshold", "more", "rule"),
-    [(0, 0, None), (0, 7, None), (0, 8, "RUN-16"), (0, 20, "RUN-16")]
-    + [(4, 3, None), (4, 4, "RUN-16")],
+    [(0, 0, None), (0, 7, None), (0, 8, "RUN-29"), (0, 20, "RUN-29")]
+    + [(4, 3, None), (4, 4, "RUN-29")],
 )
 def test_no_more_is_ahead_than_a_step_grants(
     in_large_blocks: Lines, threshold: int, more: int, rule: str | None
@@ -164,7 +164,7 @@ def test_nothing_is_ahead_without_a_block(in_large_blocks: Lines) -> None:
     request["tokens"] = 30
     request["computed"] = 33
     verdict = judge(unsealed(lines))
-    assert verdict.first is not None and verdict.first.rule == "RUN-16"
+    assert verdict.first is not None and verdict.first.rule == "RUN-29"
 
 
 @pytest.mark.oracle

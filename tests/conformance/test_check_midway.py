@@ -163,7 +163,7 @@ def too_much_computed(state: dict[str, Any]) -> None:
         (a_block_twice, "POOL-3"),
         (a_reference_more, "POOL-2"),
         (nobody_runs, "RUN-19"),
-        (too_much_computed, "RUN-16"),
+        (too_much_computed, "RUN-29"),
     ],
 )
 def test_a_state_that_cannot_be_is_a_finding(

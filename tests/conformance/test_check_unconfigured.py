@@ -64,7 +64,7 @@ def test_more_than_is_in_flight_is_a_violation(recorded: Path) -> None:
     request["computed"] = request["tokens"] + lines[1]["in_flight"][0]["tokens"][0]
     verdict = judge(lines)
     assert verdict.first is not None
-    assert (verdict.verdict, verdict.first.rule) == ("VIOLATION", "RUN-16")
+    assert (verdict.verdict, verdict.first.rule) == ("VIOLATION", "RUN-29")
 
 
 def unconfigured(lines: Lines) -> Lines:

@@ -255,3 +255,27 @@ def test_a_session_that_ended_where_it_waits_may_lack_blocks() -> None:
     assert not any('"EXCEPTION"' in line for line in theirs)
     with pytest.raises(OutOfScope, match="'h5' has ended and would be scheduled again"):
         list(driver.run(scenario, create(scenario.config, VLLM_0_22_1)))
+
+
+STAYS: list[dict[str, Any]] = [
+    {
+        **{**SESSION, "id": "a", "prompt": {"range": [0, 3]}, "max_tokens": 6},
+        "grammar": {"ready": True, "reject_at": 6},
+    },
+    {"op": "add", "id": "b", "prompt": [3, 1, 0, 2, 1], "max_tokens": 5},
+    {"op": "run"},
+]
+"""The same, with four steps in flight; and the other one has left it no block."""
+
+
+def test_a_session_that_ended_where_it_waits_may_have_to_stay() -> None:
+    """With nothing to compute: vLLM 0.22.1 raises before it asks for room, and the reference
+    does.
+    """
+    config: dict[str, Any] = {"block_size": 2, "num_blocks": 9, "max_num_batched_tokens": 1}
+    config |= {"async_scheduling": True, "queue_depth": 4}
+    scenario = from_dict({"config": config, "events": STAYS})
+    theirs = list(driver.run(scenario, reference.create(scenario.config, VLLM_0_22_1)))
+    assert any('"EXCEPTION"' in line for line in theirs)
+    with pytest.raises(OutOfScope, match="'a' has ended and would be scheduled again"):
+        list(driver.run(scenario, create(scenario.config, VLLM_0_22_1)))

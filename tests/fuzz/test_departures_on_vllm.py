@@ -10,7 +10,7 @@ from oracle.client import Oracle
 from nullblock.spec.departures import DEPARTURES, Defect, find
 from nullblock.spec.explorer.actions import Action, Schedule, Step, Update
 from nullblock.spec.explorer.export import scenario
-from nullblock.spec.profiles import NORMATIVE, Semantics
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics
 
 pytestmark = pytest.mark.oracle
 AFTERWARDS: tuple[Action, ...] = (Step(), Step(), Step())
@@ -24,7 +24,7 @@ def replay(defect: Defect, more: tuple[Action, ...] = ()) -> dict[str, Any]:
     actions = found.actions
     if isinstance(actions[-1], Schedule):
         actions = (*actions, Update())
-    return scenario(defect.scope, (*actions, *more))
+    return scenario(defect.scope, (*actions, *more), VLLM_0_22_1)
 
 
 def steps(lines: list[str]) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ def test_the_real_engine_goes_round(name: str, oracle: Oracle) -> None:
     """
     found = check(SCOPES[name], VLLM_0_22_1).lasso
     assert found is not None
-    document = scenario(SCOPES[name], going_round(found))
+    document = scenario(SCOPES[name], going_round(found), VLLM_0_22_1)
     outcome = lockstep.run(document, lockstep.ENGINES, oracle)
     assert outcome.real and not outcome.refused and not outcome.differences
     real = decisions(oracle.lines(document))

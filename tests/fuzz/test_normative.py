@@ -1,11 +1,11 @@
 """Spec and reference agree on what ought to be, in scenarios that once told them apart."""
 
+import json
 from typing import Any
 
 import pytest
 from fuzz import lockstep
 
-from nullblock.conformance.errors import OutOfScope
 from nullblock.spec.profiles import NORMATIVE
 
 STEP = {"op": "step"}
@@ -65,19 +65,42 @@ def test_an_output_that_a_reset_has_dropped_is_owed_no_more_where_its_blocks_fai
     assert not parted(document)
 
 
-def test_a_vector_made_of_what_was_not_loaded_is_refused_by_name() -> None:
-    """The rules drop tokens alone where a request starts over."""
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("lost", [1, 2, 3])
+@pytest.mark.parametrize("resets", [0, 1])
+@pytest.mark.parametrize("budget", [2, 64])
+def test_a_vector_made_of_what_was_not_loaded_is_made_again(
+    asynchronous: bool, lost: int, resets: int, budget: int
+) -> None:
+    """REMOTE-28, UPD-51: the step that it comes of tells of none; one that was in flight when a
+    reset preempted its request is taken, and ends it.
+    """
     document = {
-        "config": {"block_size": 1, "connector": {"matched": {"a": 99}, "async": False}},
+        "config": {
+            "block_size": 1,
+            "async_scheduling": asynchronous,
+            "queue_depth": 3,
+            "num_blocks": 4,
+            "max_num_batched_tokens": budget,
+            "connector": {"matched": {"a": 99}, "async": False},
+        },
         "events": [
-            {"op": "add", "id": "a", "prompt": [2, 1], "max_tokens": 1, "pooling": True},
+            {"op": "add", "id": "a", "prompt": [2, 1, 5], "max_tokens": 1, "pooling": True},
             {"op": "schedule"},
-            {"op": "kv_done", "invalid": [1]},
+            *[{"op": "reset_prefix_cache", "reset_running": True}, {"op": "schedule"}] * resets,
+            {"op": "kv_done", "invalid": [lost]},
             {"op": "update"},
+            *[STEP] * 4,
         ],
     }
-    with pytest.raises(OutOfScope, match="a block of 'a' that was not loaded, its vector"):
-        lockstep.lines_of("spec", document, NORMATIVE)
+    assert not parted(document)
+    lines = map(json.loads, lockstep.lines_of("spec", document, NORMATIVE))
+    told = [len(line["outputs"]) for line in lines if line["ev"] == "update"]
+    assert sum(told) == 1
+    if not resets:
+        assert told[0] == 0
+    elif asynchronous:
+        assert told[0] == 1
 
 
 def test_a_step_without_a_token_owes_none_where_its_blocks_fail() -> None:

@@ -60,6 +60,29 @@ SCENARIOS: dict[str, Scenario] = {
         **AHEAD,
         connector=loads(delay_free=True),
     ),
+    "what is in flight of a session that ends is not behind its window": scenario(
+        {"op": "add", "id": "b1", "prompt": [0], "max_tokens": 2, **SESSION},
+        {"op": "add", "id": "b1", "prompt": [1]},
+        {"op": "run"},
+        block_size=1,
+        async_scheduling=True,
+        num_spec_tokens=1,
+        groups=[{"type": "sliding_window", "sliding_window": 2}],
+        connector=loads({"b1": 99}, all_groups=True, failure_policy="fail"),
+    ),
+    "a session that ends while it waits, by an output of who had its id": scenario(
+        add("b", 6, 3),
+        {"op": "schedule"},
+        add("a", 6),
+        {"op": "schedule"},
+        {"op": "abort", "ids": ["a"]},
+        {"op": "kv_done", "send": ["a"]},
+        {"op": "update"},
+        add("a", 6, **SESSION),
+        add("a", 1),
+        {"op": "update"},
+        connector=loads(delay_free=["a"]),
+    ),
     "a session that waits is loaded for, and stops": scenario(
         add("a", 8, 2, **SESSION),
         STEP,
@@ -220,8 +243,24 @@ def test_of_a_kept_session_nothing_in_flight_counts() -> None:
     assert (kept["computed"], kept["tokens"], kept["placeholders"]) == (7, 8, 0)
 
 
+def test_of_a_session_that_ends_nothing_in_flight_is_behind_its_window() -> None:
+    """SESS-5, REMOTE-52: what is in flight is taken back before it is asked what no token would
+    see. The first of three blocks is let go then, and the others after it.
+    """
+    last = states("what is in flight of a session that ends is not behind its window")[-1]
+    assert last["state"]["free_queue"][-2:] == [1, 2]
+
+
+def test_who_ends_while_it_waits_is_told_what_is_stale() -> None:
+    """REMOTE-18: what is in flight is stale, and here that is six tokens too few: those of who had
+    its id.
+    """
+    last = states("a session that ends while it waits, by an output of who had its id")[-1]
+    assert last["state"]["requests"]["a"]["discard"] == -6
+
+
 def test_a_table_is_put_off_behind_those_after_it() -> None:
-    """REMOTE-43: the window's blocks stand in the free queue before those of full attention."""
+    """REMOTE-54: the window's blocks stand in the free queue before those of full attention."""
     last = states("two tables are put off from behind")[-1]
     assert last["state"]["free_queue"][:4] == [10, 8, 6, 3]
 
@@ -281,23 +320,3 @@ def test_no_block_of_several_groups_is_reported(oracle_0_32: Oracle) -> None:
     raised = [oracle_0_32.lines(document)[-2]]
     raised += [lines_of(engine, document, VLLM_0_32_0)[-2] for engine in ENGINES]
     assert {json.loads(line)["type"] for line in raised} == {"RuntimeError"}
-
-
-def test_what_is_taken_back_before_it_is_asked_what_is_left_behind() -> None:
-    """The release takes back what is in flight of a session that ends by an output first, and so
-    leaves fewer blocks behind: refused by name.
-    """
-    document = {
-        "config": {
-            **{"block_size": 1, "async_scheduling": True, "num_spec_tokens": 1},
-            "connector": {"matched": {"b1": 99}, "all_groups": True, "failure_policy": "fail"},
-            "groups": [{"type": "sliding_window", "sliding_window": 2}],
-        },
-        "events": [
-            {"op": "add", "id": "b1", "prompt": [0], "max_tokens": 2, "resumable": True},
-            {"op": "add", "id": "b1", "prompt": [1]},
-            {"op": "run"},
-        ],
-    }
-    with pytest.raises(OutOfScope, match="ends beside a KV connector and windows"):
-        lines_of("spec", document, VLLM_0_32_0)

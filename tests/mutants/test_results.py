@@ -11,14 +11,19 @@ from nullblock.spec.mutation.results import Results, load
 
 ADOPT, PUSH = "rules.pool.adopt.guard-1", "rules.pool._take.skip-2"
 GONE = "rules.pool.adopt.guard-99"
+RETIRED = f"POOL-{99}"
+BY_RETIRED = "rules.pool.adopt.guard-2"
 SAID = {"by": "POOL-3", "scope": "rules", "states": 7, "actions": 2, "seconds": 0.1}
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Answers about mutants of two functions, one that is no more, a departure and a statement."""
+    """Answers about mutants of two functions, one that is no more, a departure and statements, one
+    of which is retired.
+    """
     now = {ADOPT: {}, PUSH: SAID, GONE: SAID, "departure.lone": SAID}
     only = {"only POOL-3": {"of": [PUSH]}, "only POOL-10": {"of": [ADOPT, GONE]}}
+    now[BY_RETIRED], only[f"only {RETIRED}"] = {**SAID, "by": RETIRED}, {"of": []}
     Results("explorer", {**now, **only}).save(tmp_path)
     return tmp_path
 
@@ -26,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 def test_what_was_said_of_this_text_is_read_as_it_was_written(folder: Path) -> None:
     """Nothing is of an earlier text, and nothing is lost."""
     kept = load("explorer", folder)
-    assert kept.now[PUSH] == SAID and not kept.stale and len(kept.now) == 6
+    assert kept.now[PUSH] == SAID and not kept.stale and len(kept.now) == 8
     kept.save(folder)
     assert load("explorer", folder) == kept
 
@@ -34,7 +39,9 @@ def test_what_was_said_of_this_text_is_read_as_it_was_written(folder: Path) -> N
 def test_another_text_makes_answers_earlier_ones(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are kept while nothing newer is said, except of mutants that are no more."""
+    """They are kept while nothing newer is said, except of mutants that are no more, and of those
+    that a statement has noticed which is no more.
+    """
     monkeypatch.setattr(results, "digest", lambda statements: "another")
     kept = load("explorer", folder)
     assert kept.stale and not kept.now

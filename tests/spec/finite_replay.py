@@ -72,7 +72,7 @@ class Constant(FiniteEnv):
         """The number that stands for a value of a sort, as a word of so many bits has it."""
         match sort:
             case "R" | "T":
-                found = self.of[value or None]  # 0: in a map of no carrier nobody stands
+                found = self.of[value]
             case "H":
                 found = self.hash(value)
             case "{B}":

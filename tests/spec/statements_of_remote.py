@@ -41,7 +41,7 @@ REMOTE = {
     "REMOTE-40": "later.set_aside",
     "REMOTE-41": "remote.is_offered_nothing",
     "REMOTE-42": "deferred.awaits_steps",
-    "REMOTE-43": "rules.deferred.put_off",
+    "REMOTE-54": "rules.deferred.put_off",
     "REMOTE-44": "rules.deferred.take_back",
     "REMOTE-45": "reclaim.last_loaded",
     "REMOTE-46": "rules.reclaim.reclaim",

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from nullblock.spec import in_turn
+from nullblock.spec.explorer.hybrid_scopes import HYBRID_EAGLE_SIZES
+from nullblock.spec.explorer.search import explore
 from nullblock.spec.facts import Group
 from nullblock.spec.fields import LOOKUP
 from nullblock.spec.invariants import INVARIANTS
@@ -104,6 +107,28 @@ def test_a_short_run_of_small_blocks_is_cut_twice() -> None:
     marked = Group(block_size=4, eagle=True)
     assert hit((marked, window(9, eagle=False)), 13, ((1, 4),)) == 8
     assert hit((marked, window(9, eagle=False)), 13, ((1, 3),)) == 4
+
+
+@pytest.mark.parametrize("further", [0, 2])
+def test_a_scope_sees_that_a_short_run_is_cut_twice(
+    further: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GROUP-64: where nothing more has to be there, or a block instead of a unit, the scope does
+    not reach what it promises.
+    """
+    cut = in_turn.cut_twice
+    monkeypatch.setattr(in_turn, "cut_twice", lambda *of: further if cut(*of) else 0)
+    result = explore(HYBRID_EAGLE_SIZES)
+    assert result.counterexample is None and result.missing == {"cut-twice"}
+
+
+def test_a_scope_sees_that_whole_runs_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GROUP-64: where a run that is long enough is cut too, fewer tokens are hit than there are
+    hits to look for.
+    """
+    monkeypatch.setattr(in_turn, "cut_twice", lambda s, t, tokens, drops: s.k.span_unit * drops)
+    example = explore(HYBRID_EAGLE_SIZES).counterexample
+    assert example is not None and "HASH-15" in example.sentence
 
 
 def test_blocks_of_two_sizes_are_two_kinds() -> None:

@@ -11,6 +11,7 @@ from nullblock.conformance import compare, driver, scenario
 from nullblock.conformance.engines import make_engine
 from nullblock.conformance.errors import OutOfScope
 from nullblock.spec.fields import BOTH_WAYS, KEPT, LOAD, REMOTE, SEND, WAITING
+from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import Disabled
 from nullblock.spec.machine import events
 from nullblock.spec.machine.remote import received, remote_holds, remote_looks, report_failed, sent
@@ -19,6 +20,7 @@ from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
 from nullblock.spec.rules.loads import end_load
 from nullblock.spec.rules.remote import await_load, give_back, start_over
+from nullblock.spec.state import live
 
 sys.path.insert(0, str(Path(__file__).parent))
 from world import CONFIG, arrive, new_state, step  # noqa: E402  (a module beside this one)
@@ -153,6 +155,40 @@ def test_who_runs_and_lacks_blocks_starts_over() -> None:
     report_failed(s, [s.tab["a0", 1]])
     update_from_output(s)
     assert (s.nr, s.comp["a0"], s.ntok["a0"], s.ncached["a0"]) == (1, 2, 6, 3)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_vector_of_blocks_that_were_not_loaded_is_none(asynchronous: bool) -> None:
+    """REMOTE-28, UPD-19, UPD-51: it is owed no more, and made anew."""
+    config = replace(REMOTE_KV, pooling=True, async_scheduling=asynchronous)
+    s = holding(config, 6, 4, pooling=True)
+    arrive(s, "b1", 4, 3)
+    schedule(s)
+    report_failed(s, [s.tab["a0", 1]])
+    assert (s.ph["a0"], s.drop["a0"], s.ph["b1"]) == (0, 0, 1)
+    assert all(holds(s) for holds in INVARIANTS.values())
+    update_from_output(s)
+    assert live(s, "a0") and s.nr == 1 and s.ntok["b1"] == 5
+    step(s)
+    assert not live(s, "a0")
+
+
+def test_of_two_vectors_the_one_before_a_reset_is_as_good_as_ever() -> None:
+    """REMOTE-28, UPD-51: what was made anew is none, and then what is being made anew is not
+    there to be dropped.
+    """
+    config = replace(REMOTE_KV, pooling=True, async_scheduling=True)
+    for budget in (20, 3):
+        s = holding(replace(config, max_num_scheduled_tokens=budget), 6, 4, pooling=True)
+        schedule(s)
+        events.reset_prefix_cache(s, True)
+        schedule(s)
+        assert (s.drop["a0"], s.ph["a0"]) == (1, 1 if budget == 20 else 0)
+        report_failed(s, [s.tab["a0", 0]])
+        assert (s.drop["a0"], s.ph["a0"], s.nr) == (1, 0, 0)
+        assert all(holds(s) for holds in INVARIANTS.values())
+        update_from_output(s)
+        assert not live(s, "a0")
 
 
 def test_where_failed_loads_fail_requests_they_end_with_the_update() -> None:

@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
-from nullblock.spec.facts import Chunk, Config
+from nullblock.spec.explorer.actions import Add, Send, Step, perform
+from nullblock.spec.explorer.model import Scope, Template, beginning
+from nullblock.spec.explorer.session_scopes import SESSIONS_ITEMS, SESSIONS_ITEMS_BEYOND
+from nullblock.spec.explorer.transitions import sharing_agrees
+from nullblock.spec.facts import Chunk, Config, Encoder, Item
 from nullblock.spec.fields import BACK, INPUT, PREEMPTED, UNBORN, WAITING
 from nullblock.spec.flight import in_flight
+from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import Disabled
 from nullblock.spec.machine import events, sessions
 from nullblock.spec.machine.blocks import free
@@ -220,3 +225,65 @@ def test_a_session_is_judged_by_what_each_chunk_may_make_of_it() -> None:
     for _ in range(3):
         step(s)
     assert (s.stage["a0"], s.nrej, s.nfree) == (UNBORN, 1, 3)
+
+
+def test_a_session_that_waits_refers_only_to_what_ends_beyond_its_prompt() -> None:
+    """ENC-30: while it waits it has an item of which it has computed a part, and none that its
+    first prompt ends behind, nor one that it has not begun.
+    """
+    refers_rightly = INVARIANTS["ENC-30"]
+    s: Any = beginning(SESSIONS_ITEMS_BEYOND, NORMATIVE)
+    for action in (Add("a"), Step(), Step()):
+        perform(s, action)
+    assert awaits(s, "a") and s.comp["a"] == 3 and s.users[2] == {"a"}
+    assert refers_rightly(s)
+    perform(s, Send("a"))
+    assert refers_rightly(s)
+    s.comp["a"] = 2
+    assert not refers_rightly(s)
+    s.comp["a"] = 3
+    s.users[1] = s.users[2]
+    assert not refers_rightly(s)
+    s = beginning(SESSIONS_ITEMS, NORMATIVE)
+    for action in (Add("a"), Step(), Step(), Step()):
+        perform(s, action)
+    assert awaits(s, "a") and not s.users[1] and refers_rightly(s)
+    s.users[1] = frozenset({"a"})
+    assert not refers_rightly(s)
+
+
+def of_items(*items: Item, prompt: int, sent: int) -> Template:
+    """A session whose prompt begins with those items, which may go on beyond it."""
+    chunks = ((1,) * sent,)
+    return Template(f"s{items[0].number}", (9,) * prompt, 1, items=items, chunks=chunks)
+
+
+def test_the_true_content_of_a_block_has_its_items_after_a_chunk() -> None:
+    """HASH-18: a session shares a block with a request that has the same items, and they agree
+    before a chunk has come and after it.
+    """
+    items = Item(1, 0, 2), Item(2, 2, 2)
+    same = Template("b", (9, 9, 9, 9), 4, items=items)
+    config = replace(SESSIONS, block_size=3, encoder=Encoder(4, 4))
+    scope = Scope("", "", config, (of_items(*items, prompt=3, sent=2), same))
+    s: Any = beginning(scope, NORMATIVE)
+    for action in (Add("s1"), Add("b"), Step(), Step()):
+        perform(s, action)
+    shared = s.tab["s1", 0]
+    assert awaits(s, "s1") and shared == s.tab["b", 0]
+    perform(s, Send("s1"))
+    assert s.past["s1"] and s.tlen["s1"] and s.tlen["b"] and sharing_agrees(s)
+    assert shared == s.tab["s1", 0] == s.tab["b", 0]
+
+
+def test_a_block_that_a_chunk_fills_is_identified_by_the_items_in_it() -> None:
+    """HASH-1: its tokens and the blocks before it are those of another session."""
+    config = replace(SESSIONS, block_size=3, encoder=Encoder(5, 5))
+    two = [of_items(Item(n, 0, n), prompt=1, sent=2) for n in (2, 3)]
+    s: Any = beginning(Scope("", "", config, tuple(two)), NORMATIVE)
+    for action in (Add("s2"), Add("s3"), Step(), Step(), Send("s2"), Send("s3")):
+        perform(s, action)
+    past = [s.past["s2"], s.past["s3"]]
+    assert all(past)
+    assert s.k.chained("s2", 0, past[0]) != s.k.chained("s3", 0, past[1])
+    assert s.k.content("s2", 0, past[0]) != s.k.content("s3", 0, past[1])

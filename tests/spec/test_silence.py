@@ -1,14 +1,18 @@
 """A step that returns without a token that it owes."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from nullblock.spec.explorer.actions import Schedule, Update, perform
 from nullblock.spec.explorer.draft_scopes import SILENCE, SILENCE_AHEAD
 from nullblock.spec.explorer.model import Scope, beginning
+from nullblock.spec.explorer.search import explore
+from nullblock.spec.explorer.transitions import TRANSITIONS
 from nullblock.spec.fields import PREEMPTED, RUNNING
 from nullblock.spec.kernel import Disabled
-from nullblock.spec.machine import events
+from nullblock.spec.machine import events, update
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics
@@ -90,3 +94,58 @@ def test_a_step_that_may_not_lack_a_token_lacks_none() -> None:
         get_nothing(s, "a")
     with pytest.raises(Disabled, match="lack"):
         start_anew(s, 0)
+
+
+def loses(s: Any, r: Any) -> bool:
+    """Whether r has three tokens, and drafts in the entry at hand."""
+    return bool(s.ndraft[s.cur] > 0 and s.ntok[r] == 3)
+
+
+def waits(s: Any, r: Any) -> bool:
+    """Whether it does not run, and nothing of it is to be dropped."""
+    return bool(s.stage[r] != RUNNING and s.drop[r] == 0)
+
+
+@pytest.mark.parametrize("scope", [SILENCE, SILENCE_AHEAD], ids=lambda s: s.name)
+@pytest.mark.parametrize("lost", [loses, waits])
+def test_a_token_that_has_come_is_not_lost(
+    scope: Scope, lost: Callable[[Any, Any], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """UPD-15: where some steps return without a token, those of others are taken all the same."""
+    silent = update.returns_without
+    monkeypatch.setattr(update, "returns_without", lambda s, r: silent(s, r) or lost(s, r))
+    example = explore(scope).counterexample
+    assert example is not None and example.breaks == "UPD-15"
+
+
+@pytest.mark.parametrize("scope", [SILENCE, SILENCE_AHEAD], ids=lambda s: s.name)
+def test_a_token_that_has_not_come_is_not_taken(
+    scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """UPD-15: be it the last one that the request may take."""
+    silent = update.returns_without
+    monkeypatch.setattr(update, "returns_without", lambda s, r: silent(s, r) and waits(s, r))
+    example = explore(scope).counterexample
+    assert example is not None and example.breaks == "UPD-15"
+
+
+def test_what_others_took_has_its_place_beside_who_took_nothing() -> None:
+    """UPD-15, UPD-23: of one that the step had no token for the position is what it was scheduled
+    for; of one whose token has come, what it took, be it that it waits again.
+    """
+    s = sampled_once(SILENCE)
+    was = s.copy()
+    perform(s, Update())
+    for id in ("UPD-15", "UPD-23"):
+        assert TRANSITIONS[id](was, s, Update())
+    s.ntok["a"] += 1
+    assert not TRANSITIONS["UPD-15"](was, s, Update())
+    s = beginning(SILENCE, NORMATIVE)
+    events.add(s, "b")
+    perform(s, Schedule())
+    was = s.copy()
+    perform(s, Update())
+    assert all(TRANSITIONS[id](was, s, Update()) for id in ("UPD-15", "UPD-23"))
+    s.ntok["b"], s.stage["b"] = was.ntok["b"], PREEMPTED
+    assert not TRANSITIONS["UPD-15"](was, s, Update())
+    assert not TRANSITIONS["UPD-23"](was, s, Update())

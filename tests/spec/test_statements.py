@@ -47,7 +47,7 @@ def test_an_id_is_never_given_twice() -> None:
 
 RARE = {
     "uncache": "the explorer's PRIORITY scope has it as a witness",
-    "withdraw_input": "vllm-0.22.1 has it, where ENC-25 does not hold: a test of the erased form",
+    "withdraw_input": "vllm-0.22.1 has it, where ENC-31 does not hold: a test of the erased form",
     "hold_again": "vllm-0.32.0 has it: its recordings in tests/oracle",
     **dict.fromkeys(("put_off", "take_back", "hold_off"), "vllm-0.32.0 has it: its recordings"),
     "give_room_again": "vllm-0.22.1 has it: tests/spec/test_cross.py",

@@ -83,6 +83,16 @@ def emptied() -> Scene:
     return was, s, Reset(False)
 
 
+def crowded() -> Scene:
+    """A step has been scheduled that has budget left, and no room for an item of one who runs."""
+    s = beginning(STANDARD["items-crowded"], NORMATIVE)
+    for action in (Add("a"), Add("b"), Schedule(), Update()):
+        perform(s, action)
+    was = s.copy()
+    perform(s, Schedule())
+    return was, s, Schedule()
+
+
 def put(**fields: Any) -> Damage:
     """Set fields: a plain value, or a dict of entries for a map."""
 
@@ -113,7 +123,7 @@ BREAKS: dict[str, tuple[Callable[[], Scene], Damage]] = {
         lambda: after(0, Schedule()),
         lambda s: put(stage={s.run[0]: WAITING}, rank={s.run[0]: 1})(s),
     ),
-    "RUN-21": (
+    "RUN-28": (
         scheduled,
         lambda s: put(nframe=first(s, 1), budget=1, comp={s.frame[first(s, 1)]: 0})(s),
     ),
@@ -171,3 +181,24 @@ def test_one_output_is_one_token() -> None:
     assert was.frame[was.cur] == r and was.due[was.cur] == TOKEN
     put(ntok={r: s.ntok[r] - 1})(s)
     assert not holds("UPD-15", (was, s, done))
+
+
+ITEM_ROOM: dict[str, Damage] = {
+    "there is room": put(efree=3),
+    "there is room, and somebody was preempted": put(efree=3, preempted=frozenset({"c"})),
+    "the step may compute it no more": put(efree=3, ebudget=1),
+    "it is there": put(unused={2: 1}),
+    "it begins later": put(efree=3, comp={"b": 0}),
+    "it is passed": put(comp={"b": 3}, ntok={"b": 5}),
+}
+
+
+@pytest.mark.parametrize("what", ITEM_ROOM)
+def test_whose_item_has_no_room_may_be_passed_over(what: str) -> None:
+    """RUN-28: that excuses a step, or that it may not compute the item; and nothing else does."""
+    scene = crowded()
+    s = scene[1]
+    assert s.budget and [s.frame[i] for i in range(first(s), s.nframe)] == ["a"]
+    assert holds("RUN-28", scene)
+    ITEM_ROOM[what](s)
+    assert holds("RUN-28", scene) is ("preempted" in what or "may compute" in what)
