@@ -9,6 +9,7 @@ are `FAMILY-n` and never reused.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any, Literal, TypeVar
 
@@ -154,6 +155,7 @@ def catalogue() -> list[Statement]:
     return sorted((s for s in CATALOGUE.values() if s.kind != "theorem"), key=_place)
 
 
+@cache
 def is_gone(id: str) -> bool:
     """Whether that is the ID of a statement that is no more, or never was."""
     catalogue()

@@ -103,11 +103,11 @@ def check_tried(s: Any) -> None:
     session, how many were computed: then it may lack blocks, or stay where it is. One that is
     about to run makes vLLM raise, and so does one that has nothing to compute.
     """
-    stays = s.looking == 0 and s.blocked == 1
-    r, ended = s.lr, (stays or s.looking != 0) and not live(s, s.lr)
-    short = stays or s.nfree < len(s.k.tables(r)) * s.k.blocks(s.ntok[r])
-    lacks = ended and s.k.resumable(r) and short
-    if ended and (lacks or loads_later(s, r) or s.ntok[r] == 0):
+    r, stays = s.lr, s.looking == 0 and s.blocked == 1
+    if not (stays or s.looking != 0) or live(s, r):
+        return
+    lacks = stays or s.nfree < len(s.k.tables(r)) * s.k.blocks(s.ntok[r])
+    if (lacks and s.k.resumable(r)) or loads_later(s, r) or s.ntok[r] == 0:
         raise OutOfScope(
             f"the request {r!r} has ended and would be scheduled again: that is out of scope",
             "the reference has it",

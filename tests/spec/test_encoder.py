@@ -17,6 +17,7 @@ from world import CONFIG, arrive, new_state, step  # noqa: E402  (a module besid
 
 ENCODER = Encoder(max_num_encoder_input_tokens=3, encoder_cache_size=4)
 IDS = [id for id, f in INVARIANTS.items() if f.__module__ == "nullblock.spec.invariants.encoder"]
+assert {"ENC-20", "ENC-32"} <= set(IDS), "they are all there"
 
 
 def state(**more: Any) -> Any:
