@@ -221,7 +221,8 @@ def missing(s: State, t: Value, blocks: Value, hits: Value, alone: Value) -> Val
     at once, so that the gate asks for too little.
     """
     if not s.k.windowed:
-        return blocks - s.tlen[t] - hits
+        n = blocks - s.tlen[t] - hits
+        return ite(n > 0, n, 0) if s.k.connector else n
     if s.k.sem.gate_asks_behind_hits:
         return to_take(s, t, blocks - s.tlen[t] - hits, alone)
     lacks = least(blocks, cap(s, t)) - s.tlen[t] - hits

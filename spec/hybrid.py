@@ -124,6 +124,15 @@ def nulls_before_load(s: State, t: Value) -> Value:
     return ite(s.holds_some == 1, 0, passed(s, t, next_token(s)))
 
 
+def foreseen(s: State, t: Value) -> Value:
+    """As many of them as the gate reckons with, which asks for no more than max_model_len tokens.
+
+    Source: KVCacheManager.allocate_slots, full_sequence_must_fit.
+    """
+    n = passed(s, t, least(next_token(s), s.k.max_len))
+    return ite(s.holds_some == 1, 0, n) if s.k.connector else n
+
+
 def covered(s: State) -> Value:
     """Tokens that the hits adopted so far cover: of several groups none before the last has its
     hits.
@@ -228,7 +237,9 @@ def lacking(s: State, r: Value, tokens: Value) -> Value:
     if not s.k.several:
         if s.k.aligns:
             return lacking_states(s, r, s.goal, s.nhit - s.na)
-        return needed(s, r, tokens) - s.tlen[r] - (s.nhit - s.na)
+        n = needed(s, r, tokens) - s.tlen[r] - (s.nhit - s.na)
+        # What is loaded may go beyond max_model_len.
+        return ite(n > 0, n, 0) if s.k.connector else n
 
     return s.k.sum_over("G", lambda g: lacks(s, s.k.table(r, g), tokens))
 
@@ -246,7 +257,7 @@ def lacking_whole(s: State, r: Value, tokens: Value) -> Value:
     if not s.k.several:
         if s.k.aligns:
             return lacking_states(s, r, tokens, s.nhit - s.na)
-        return missing(s, r, needed(s, r, tokens), s.nhit - s.na, taken_alone(s, r))
+        return missing(s, r, needed(s, r, tokens), taken_off(s, r), taken_alone(s, r))
 
     return s.k.sum_over("G", lambda g: lacks_whole(s, s.k.table(r, g), tokens))
 
@@ -255,7 +266,18 @@ def lacks_whole(s: State, t: Value, tokens: Value) -> Value:
     """The same of one table, where there are several."""
     if is_aligned(s, t):
         return lacking_states(s, t, tokens, pending(s, t))
-    return missing(s, t, needed(s, t, tokens), pending(s, t), taken_alone(s, t))
+    return missing(s, t, needed(s, t, tokens), taken_off(s, t), taken_alone(s, t))
+
+
+def taken_off(s: State, t: Value) -> Value:
+    """How many hits the gate takes off what table t needs: of the nulls before a load those that
+    it foresees.
+    """
+    if not (s.k.spans and s.k.connector):
+        return pending(s, t)
+    hits = full_of(s, t, hit_by(s, t))
+    n = ite(foreseen(s, t) > hits, foreseen(s, t), hits)
+    return n - adopted(s, t)
 
 
 def taken_alone(s: State, t: Value) -> Value:

@@ -20,7 +20,8 @@ def room(s: State, t: Value) -> Value:
     n = needed(s, t, s.goal if is_aligned(s, t) else slots(s))
     if not s.k.connector or s.k.several:
         return n
-    return ite(to_load(s, t) > n, to_load(s, t), n)
+    loaded = to_load(s, t)
+    return ite(loaded > n, loaded, n)
 
 
 def lacks_place(s: State, t: Value) -> Value:

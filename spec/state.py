@@ -15,21 +15,26 @@ from nullblock.spec.fields import (
     STOPPED_BY_ID,
     WAIT_PHASE,
 )
+from nullblock.spec.groups import in_all, passed
 from nullblock.spec.hybrid import (
     all_hits,
     awaits_state,
+    foreseen,
     held_at_most,
     is_passed_over,
     lacking,
     lacking_whole,
+    next_token,
+    nulls_before_load,
     wanted,
 )
+from nullblock.spec.in_turn import hit_by
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 from nullblock.spec.later import is_ready
 from nullblock.spec.pooling import pools
 from nullblock.spec.remote import goes_on, keeps_what_it_has, loaded_at_once, loads_later
 from nullblock.spec.sessions import chain, continues, max_tokens, num_output, prompt
-from nullblock.spec.sizes import hit_tokens
+from nullblock.spec.sizes import full_of, hit_tokens
 from nullblock.spec.slots import slots
 
 
@@ -260,7 +265,28 @@ def fits_whole(s: State, r: Value) -> Value:
     if not s.k.reserve:
         return True
     whole = least(s.ntok[r], s.k.max_len)
-    return lacking_whole(s, r, whole) + s.nevict + later.headroom(s) <= s.nfree
+    free = s.nevict + free_unforeseen(s, r)
+    return lacking_whole(s, r, whole) + free + later.headroom(s) <= s.nfree
+
+
+def free_unforeseen(s: State, r: Value) -> Value:
+    """Free blocks that are hit and left out behind a load, where the gate does not foresee it."""
+    if not (s.k.spans and s.k.connector):
+        return 0
+    if next_token(s) <= s.k.max_len:
+        return 0
+
+    def is_free(t: Value, i: Value) -> Value:
+        h = chain(s, t, i)
+        return s.k.exists("B", lambda b: both(s.ref[b] == 0, is_cached(s, b, h)))
+
+    def of(t: Value) -> Value:
+        hits, nulls = full_of(s, t, hit_by(s, t)), nulls_before_load(s, t)
+        own = passed(s, t, hit_by(s, t))
+        first, end = ite(own > foreseen(s, t), own, foreseen(s, t)), least(hits, nulls)
+        return s.k.count("I", lambda i: both(first <= i, i < end, is_free(t, i)))
+
+    return in_all(s, r, of)
 
 
 @clause("WAIT-4")

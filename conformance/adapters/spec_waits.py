@@ -8,6 +8,7 @@ from nullblock.conformance.engine import Feature, Fields, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.played.grammar import PlayedGrammar
 from nullblock.spec.concrete import State
+from nullblock.spec.fields import REMOTE
 from nullblock.spec.remote import loads_later
 from nullblock.spec.sessions import awaits_grammar, num_output
 from nullblock.spec.state import check_stop, is_waiting, live
@@ -103,15 +104,22 @@ def check_tried(s: Any) -> None:
     session, how many were computed: then it may lack blocks, or stay where it is. One that is
     about to run makes vLLM raise, and so does one that has nothing to compute.
     """
+    for r in s.awaits:
+        if s.awaits[r] == REMOTE and not live(s, r):
+            raise _ended(r)
     r, stays = s.lr, s.looking == 0 and s.blocked == 1
     if not (stays or s.looking != 0) or live(s, r):
         return
     lacks = stays or s.nfree < len(s.k.tables(r)) * s.k.blocks(s.ntok[r])
     if (lacks and s.k.resumable(r)) or loads_later(s, r) or s.ntok[r] == 0:
-        raise OutOfScope(
-            f"the request {r!r} has ended and would be scheduled again: that is out of scope",
-            "the reference has it",
-        )
+        raise _ended(r)
+
+
+def _ended(r: str) -> OutOfScope:
+    return OutOfScope(
+        f"the request {r!r} has ended and would be scheduled again: that is out of scope",
+        "the reference has it",
+    )
 
 
 def check_id(s: State, r: str) -> None:

@@ -119,6 +119,16 @@ def chunks_of(t: Template) -> tuple[Chunk, ...]:
     return tuple(Chunk(len(c), n) for c, n in zip(chunks, limits, strict=True))
 
 
+def _keys(q: Template, start: int, end: int) -> Keys:
+    """What the content of these tokens depends on besides them, whatever a profile hashes."""
+    return (
+        *((f"lora {q.lora}",) if q.lora else ()),
+        *items_in(q.items, start, end),
+        *((f"salt {q.salt}",) if q.salt and start == 0 else ()),
+        *q.rows[start:end],
+    )
+
+
 class ModelEnv(Env):
     """The environment of a scope. A chain hash is the number of a chain of blocks: ideal."""
 
@@ -211,8 +221,7 @@ class ModelEnv(Env):
             tokens = tuple(self.token(r, p) for p in range(n * size, (n + 1) * size))
             parent = chain[-1] if chain else 0
             start, end = n * size, (n + 1) * size
-            items, rows = items_in(q.items, start, end), q.rows
-            embeds = embeds_in(rows, start, end)
+            embeds = embeds_in(q.rows, start, end)
             alone = n > 0 and end > len(q.prompt)
             block, first = range(start, end), self.places.get(t, 0)
             found, self.places[t] = find_items(self.sem, q.items, block, first, alone)
@@ -223,13 +232,7 @@ class ModelEnv(Env):
                 self.parents.append(parent or self.ROOT)
                 self.depths.append(n + 1)
             chain.append(self.numbers[key])
-            keys: Keys = (
-                *((f"lora {q.lora}",) if q.lora else ()),
-                *items,
-                *((f"salt {q.salt}",) if q.salt and n == 0 else ()),
-                *rows[start:end],
-            )
-            self.truths[t].append((tokens, keys, *group))
+            self.truths[t].append((tokens, _keys(q, start, end), *group))
         return chain[i]
 
     def truth(self, t: Any, i: int) -> Any:
@@ -304,14 +307,11 @@ class ModelEnv(Env):
         """The same of a session with chunks."""
         group, size = self._group_and_size(t) if t is not None else ((), self.block_size)
         q = self.templates[self.histories.all[past].id]
-        lora: Keys = (f"lora {q.lora}",) if q.lora else ()
-        starts = range(0, (i + 1) * size, size)
-        whole: list[Keys] = [(*lora, *items_in(q.items, n, n + size)) for n in starts]
-        if q.salt:
-            whole[0] = (*whole[0], f"salt {q.salt}")
-        blocks = (self._block(past, n, size) for n in range(i + 1))
         return self._content(
-            tuple((tokens, keys, *group) for tokens, keys in zip(blocks, whole, strict=True))
+            tuple(
+                (self._block(past, n, size), _keys(q, n * size, (n + 1) * size), *group)
+                for n in range(i + 1)
+            )
         )
 
     def _content(self, truth: Any) -> int:

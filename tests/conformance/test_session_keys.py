@@ -279,3 +279,34 @@ def test_a_session_that_ended_where_it_waits_may_have_to_stay() -> None:
     assert any('"EXCEPTION"' in line for line in theirs)
     with pytest.raises(OutOfScope, match="'a' has ended and would be scheduled again"):
         list(driver.run(scenario, create(scenario.config, VLLM_0_22_1)))
+
+
+BY_EOS = {"eos": 1, "eos_at": 2}
+BEGINS: list[dict[str, Any]] = [
+    {"op": "add", "id": "a", "prompt": [1000], "max_tokens": 1},
+    {**SESSION, "id": "b", "prompt": {"range": [1000, 1009]}, "max_tokens": 4, **BY_EOS},
+    {"op": "step"},
+    {"op": "kv_match", "matched": {"b": 99}},
+    {"op": "step", "n": 4},
+    {**SESSION, "id": "b", "prompt": [0], "max_tokens": 1},
+    {"op": "step", "n": 3},
+    {"op": "drain"},
+    {"op": "kv_done", "invalid": [2]},
+    {"op": "step", "n": 3},
+]
+"""Of a session that is queued while it runs blocks were not loaded: it ends, and is kept."""
+
+
+def test_a_session_that_ended_where_it_waits_may_begin_a_load() -> None:
+    """As nothing of it is computed then: vLLM 0.22.1 loads it again, and the reference does."""
+    connector = {"matched": {"a": 4, "b": 0}, "async": True, "delay_free": True}
+    config: dict[str, Any] = {"max_num_seqs": 1, "async_scheduling": True}
+    config["connector"] = connector | {"failure_policy": "fail"}
+    scenario = from_dict({"config": config, "events": BEGINS})
+    theirs = list(driver.run(scenario, reference.create(scenario.config, VLLM_0_22_1)))
+    states = (json.loads(line).get("state") for line in theirs)
+    told = [s["requests"]["b"]["status"] for s in states if s and "b" in s["requests"]]
+    assert told[told.index("FINISHED_ERROR") + 1] == "WAITING_FOR_REMOTE_KVS"
+    assert not any('"EXCEPTION"' in line for line in theirs)
+    with pytest.raises(OutOfScope, match="'b' has ended and would be scheduled again"):
+        list(driver.run(scenario, create(scenario.config, VLLM_0_22_1)))

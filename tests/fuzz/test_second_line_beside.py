@@ -37,6 +37,18 @@ AHEAD = {"async_scheduling": True, "queue_depth": 3}
 ITEM = {"hash": "m", "offset": 2, "length": 4}
 SESSION = {"resumable": True}
 SCENARIOS: dict[str, Scenario] = {
+    "a load beyond max_model_len leaves room for what others lack": scenario(
+        add("a", 2),
+        {**add("b", 6), "prompt": {"range": [0, 6]}},
+        add("c", 9),
+        {**add("e", 6), "prompt": {"range": [0, 6]}},
+        STEP,
+        block_size=1,
+        num_blocks=8,
+        max_model_len=4,
+        groups=[{"type": "sliding_window", "sliding_window": 2}],
+        connector=loads({"a": 6, "b": 4, "c": 2, "e": 6}, **{"async": True}, all_groups=True),
+    ),
     "a chunk that comes late moves its session behind another": scenario(
         add("a", 6, **SESSION, arrival=1),
         {**STEP, "n": 2},
