@@ -13,7 +13,7 @@ from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
 from nullblock.spec.mamba import beside
-from nullblock.spec.sessions import prompt
+from nullblock.spec.sessions import continues, prompt
 from nullblock.spec.sizes import needed
 
 
@@ -23,8 +23,16 @@ def is_aligned(s: State, t: Value) -> Value:
 
 
 def runs(s: State, t: Value) -> Value:
-    """Whether the request of table t runs: it has had a state of its own."""
-    return s.stage[s.k.owner(t)] == RUNNING
+    """Whether table t has had a state of its own: its request runs, or is a session that goes
+    on.
+    """
+    r = s.k.owner(t)
+    return either(s.stage[r] == RUNNING, continues(s, r))
+
+
+def places(s: State, t: Value) -> Value:
+    """Places of an aligned table that it had before this step."""
+    return ite(s.grows[t] != 0, s.grows[t] - 1, s.tlen[t])
 
 
 @clause("GROUP-27")
@@ -43,7 +51,7 @@ def state_before(s: State, t: Value, hits: Value) -> Value:
     """One after the place of the state that the step at hand begins with; 0: it begins with
     none.
     """
-    return ite(runs(s, t), s.told[t] - beside(s, t), hits)
+    return ite(runs(s, t), places(s, t) - beside(s, t), hits)
 
 
 def is_gap(s: State, t: Value) -> Value:
@@ -54,14 +62,15 @@ def is_gap(s: State, t: Value) -> Value:
 def next_to_move(s: State, t: Value) -> Value:
     """The place of the next state beside that may have to move along."""
     first = needed(s, t, s.goal) - beside(s, t) - 1
-    end = ite(s.told[t] > first, s.told[t], first)
-    return s.told[t] - beside(s, t) + s.tlen[t] - end
+    had = places(s, t)
+    end = ite(had > first, had, first)
+    return had - beside(s, t) + s.tlen[t] - end
 
 
 def moves_along(s: State, t: Value) -> Value:
     """Whether it lies before the new state, so that it has to."""
     first = needed(s, t, s.goal) - beside(s, t) - 1
-    return both(runs(s, t), next_to_move(s, t) < least(s.told[t], first))
+    return both(runs(s, t), next_to_move(s, t) < least(places(s, t), first))
 
 
 def grows_otherwise(s: State, t: Value) -> Value:
@@ -91,7 +100,8 @@ def goes_back(s: State, t: Value, i: Value, passed: Value) -> Value:
 
 def would_shrink(s: State, r: Value, n: Value) -> Value:
     """Whether an aligned table of r has more places than n more tokens need: where drafts that
-    spanned a block's end were rejected, and fewer are scheduled. vLLM raises there.
+    spanned a block's end were rejected, and fewer are scheduled; a session may enter so. vLLM
+    raises there.
     """
     if not s.k.aligns:
         return False

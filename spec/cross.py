@@ -25,6 +25,8 @@ def attended(s: State, t: Value) -> Value:
     Source: KVCacheCoordinator.get_num_blocks_to_allocate, KVCacheCoordinator.allocate_new_blocks;
     Scheduler.schedule, num_encoder_tokens.
     """
+    if not s.k.encoder_decoder:
+        return 0
     enters = both(s.phase == WAIT_PHASE, s.planning == 2, s.planner == s.k.owner(t))
     return ite(enters, s.pcost - s.pload, 0)
 

@@ -27,6 +27,7 @@ TABLE = {
     "ncached": "T>I",  # leading blocks whose hash was set or hit; or left out (GROUP-19)
     "told": "T>I",  # leading blocks that the worker knows
     "before": "T>I",  # one after the place of the state before the last growth; 0: there is none
+    "grows": "T>I",  # one more than its places when the actor's began to grow; 0: it has not
     "swept": "T>I",  # blocks that the actor gives back of it, counted from behind
 }
 POOL_GHOST = {

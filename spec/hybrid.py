@@ -23,7 +23,7 @@ from nullblock.spec.groups import (
     passes_over,
 )
 from nullblock.spec.in_turn import hit_by, hits_nothing
-from nullblock.spec.kernel import State, Value, both, either, implies, ite, least
+from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
 from nullblock.spec.mamba import is_made_now
 from nullblock.spec.sessions import chain
 from nullblock.spec.sizes import blocks_of, cached_of, full_of, hit_tokens, needed
@@ -125,12 +125,26 @@ def nulls_before_load(s: State, t: Value) -> Value:
 
 
 def foreseen(s: State, t: Value) -> Value:
-    """As many of them as the gate reckons with, which asks for no more than max_model_len tokens.
+    """As many of those as the gate reckons with, which asks for no more than max_model_len
+    tokens.
 
     Source: KVCacheManager.allocate_slots, full_sequence_must_fit.
     """
     n = passed(s, t, least(next_token(s), s.k.max_len))
-    return ite(s.holds_some == 1, 0, n) if s.k.connector else n
+    return ite(s.holds_some == 1, 0, n)
+
+
+def left_out_from(s: State, t: Value) -> Value:
+    """The first place of table t whose hit may be left out because the token behind a load does
+    not see it.
+    """
+    return passed(s, t, hit_by(s, t))
+
+
+def left_out_to(s: State, t: Value) -> Value:
+    """One after the last such place."""
+    hits, nulls = full_of(s, t, hit_by(s, t)), nulls_before_load(s, t)
+    return least(hits, nulls)
 
 
 def covered(s: State) -> Value:
@@ -303,10 +317,22 @@ def awaits_state(s: State) -> Value:
     """
     if not s.k.mamba:
         return False
-    return s.k.exists(
+    if s.looking == 0:
+        return False
+    hit = s.k.exists(
+        "I", lambda i: both(is_pending(s, i), is_made_now(s, s.hsh[s.hit[i]])), by="pending"
+    )
+    if not (s.k.spans and s.k.connector):
+        return hit
+    return either(hit, neg(of_all(s, s.lr, lambda t: has_its_states(s, t))))
+
+
+def has_its_states(s: State, t: Value) -> Value:
+    """Whether no state that this step computes is hit in table t and left out behind a load."""
+    return s.k.forall(
         "I",
-        lambda i: both(is_pending(s, i), is_made_now(s, wanted(s, s.lr, i))),
-        by="pending",
+        lambda i: neg(is_made_now(s, chain(s, t, i))),
+        span=lambda: (left_out_from(s, t), left_out_to(s, t)),
     )
 
 

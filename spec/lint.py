@@ -85,7 +85,7 @@ READINGS = (
     *("groups.py", "hybrid.py", "in_turn.py"),
     *("encoder.py", "planning.py", "sessions.py", "turns.py"),
     *("pooling.py", "remote.py", "loaded.py", "sizes.py", "slots.py", "mamba.py", "aligned.py"),
-    "cross.py",
+    *("cross.py", "gate.py"),
     "deferred.py",
     "reclaim.py",
     *("machine/output.py", "cache_events.py"),

@@ -9,6 +9,7 @@ from nullblock.spec.fields import RUNNING
 from nullblock.spec.groups import in_table, is_null, passed, tokens_passed
 from nullblock.spec.hybrid import comes_next, next_token, pending
 from nullblock.spec.kernel import State, Value, both, either, ite
+from nullblock.spec.mamba import settled_states
 from nullblock.spec.remote import is_received
 from nullblock.spec.sizes import blocks_of, full_of, hit_tokens
 
@@ -86,7 +87,7 @@ def left_behind(s: State, t: Value) -> Value:
     if s.k.sem.windows_await_outputs:
         settled = s.comp[r] - s.aloft[r]
         return passed(s, t, ite(settled > 0, settled, 0))
-    return passed(s, t, s.comp[r])
+    return passed(s, t, settled_states(s, t, s.comp[r]))
 
 
 def is_left_behind(s: State, t: Value, i: Value) -> Value:

@@ -4,8 +4,9 @@ inputs that ask what the core is about to do.
 
 from nullblock.spec.fields import IDLE, RUN_PHASE, UPDATE, WAIT_PHASE
 from nullblock.spec.flight import concerns
+from nullblock.spec.gate import fits_whole
 from nullblock.spec.kernel import State, Value, both, either, neg
-from nullblock.spec.state import fits, fits_whole, has_no_tokens, is_waiting, may_chunk, turn
+from nullblock.spec.state import fits, has_no_tokens, is_waiting, may_chunk, turn
 
 
 def runs_next(s: State, r: Value) -> Value:

@@ -154,7 +154,8 @@ def holds_while_waiting(s: State, r: Value) -> Value:
     """Whether r waits and holds blocks."""
     if not s.k.sessions:
         return False
-    return both(s.stage[r] == WAITING, s.tlen[s.k.table(r, 0)] > 0)
+    held = s.k.sum_over("G", lambda g: s.tlen[s.k.table(r, g)]) if s.k.several else s.tlen[r]
+    return both(s.stage[r] == WAITING, held > 0)
 
 
 def has_work(s: State, r: Value) -> Value:

@@ -15,26 +15,20 @@ from nullblock.spec.fields import (
     STOPPED_BY_ID,
     WAIT_PHASE,
 )
-from nullblock.spec.groups import in_all, passed
 from nullblock.spec.hybrid import (
     all_hits,
     awaits_state,
-    foreseen,
     held_at_most,
     is_passed_over,
     lacking,
-    lacking_whole,
-    next_token,
-    nulls_before_load,
     wanted,
 )
-from nullblock.spec.in_turn import hit_by
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 from nullblock.spec.later import is_ready
 from nullblock.spec.pooling import pools
 from nullblock.spec.remote import goes_on, keeps_what_it_has, loaded_at_once, loads_later
 from nullblock.spec.sessions import chain, continues, max_tokens, num_output, prompt
-from nullblock.spec.sizes import full_of, hit_tokens
+from nullblock.spec.sizes import hit_tokens
 from nullblock.spec.slots import slots
 
 
@@ -237,9 +231,11 @@ def uncut_to_admit(s: State, r: Value) -> Value:
 
 
 def has_no_tokens(s: State, r: Value) -> Value:
-    """Whether r, who waits, would compute nothing."""
+    """Whether r, who waits, would compute nothing of what it has to compute."""
     nothing = encoder.gets_nothing(s, r)
-    return either(nothing, tokens_to_admit(s, r) == 0) if s.k.split else nothing
+    if not s.k.split:
+        return nothing
+    return either(nothing, both(to_enter(s, r) > 0, tokens_to_admit(s, r) == 0))
 
 
 @clause("ALLOC-1")
@@ -253,40 +249,6 @@ def fits(s: State, r: Value) -> Value:
         return False
     kept_free = later.headroom(s) + later.set_aside(s, r)
     return lacking(s, r, slots(s)) + s.nevict + kept_free <= s.nfree
-
-
-@clause("WAIT-3")
-def fits_whole(s: State, r: Value) -> Value:
-    """With full-sequence reservation a request is admitted only if all the tokens it has now would
-    fit.
-
-    Source: scheduler_reserve_full_isl. For a resumed request that includes its output.
-    """
-    if not s.k.reserve:
-        return True
-    whole = least(s.ntok[r], s.k.max_len)
-    free = s.nevict + free_unforeseen(s, r)
-    return lacking_whole(s, r, whole) + free + later.headroom(s) <= s.nfree
-
-
-def free_unforeseen(s: State, r: Value) -> Value:
-    """Free blocks that are hit and left out behind a load, where the gate does not foresee it."""
-    if not (s.k.spans and s.k.connector):
-        return 0
-    if next_token(s) <= s.k.max_len:
-        return 0
-
-    def is_free(t: Value, i: Value) -> Value:
-        h = chain(s, t, i)
-        return s.k.exists("B", lambda b: both(s.ref[b] == 0, is_cached(s, b, h)))
-
-    def of(t: Value) -> Value:
-        hits, nulls = full_of(s, t, hit_by(s, t)), nulls_before_load(s, t)
-        own = passed(s, t, hit_by(s, t))
-        first, end = ite(own > foreseen(s, t), own, foreseen(s, t)), least(hits, nulls)
-        return s.k.count("I", lambda i: both(first <= i, i < end, is_free(t, i)))
-
-    return in_all(s, r, of)
 
 
 @clause("WAIT-4")

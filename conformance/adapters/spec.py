@@ -20,15 +20,16 @@ from nullblock.conformance.adapters.spec_sessions import (
     check_hit,
     check_place,
     check_session,
+    check_turns,
     holders,
     minding_queued,
     queues,
 )
 from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
-from nullblock.conformance.adapters.spec_waits import Grammars, beside, check_id, check_tried
+from nullblock.conformance.adapters.spec_waits import Grammars, check_id, check_tried
 from nullblock.conformance.drafting import Drafted
 from nullblock.conformance.engine import Dump, Engine, Feature, Fields, NewRequest
-from nullblock.conformance.groups import block_sizes, by_group, num_sink_blocks
+from nullblock.conformance.groups import block_sizes, by_group
 from nullblock.conformance.lines.extent import check_followed, extent
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec import facts
@@ -67,8 +68,6 @@ class _Spec:
         self.grammar = Grammars()
         matched = scenario.connector.matched if scenario.connector else {}
         self.remote = RemoteKV(scenario, dict(matched))
-        self.apart = num_sink_blocks(scenario)
-        """Blocks that no request ever gets."""
         told = self.drafts, self.grammar, self.remote
         self.k = Tokens(config, scenario.kv_events, *told, block_sizes(scenario)[1])
         if scenario.encoder:
@@ -99,9 +98,9 @@ class _Spec:
             return
         check_id(self.s, request.id)
         if request.resumable:
-            check_session(self.config, request)
+            check_session(request)
         if request.pooling:
-            check_vector(self.config, request)
+            check_vector(request)
         self.k.introduce(request)
         if not events.add(self.s, request.id):
             k, r = self.k, request.id
@@ -120,7 +119,7 @@ class _Spec:
         ended, and whose blocks are kept, nobody takes it.
         """
         s, id = self.s, chunk.id
-        check_session(self.config, chunk)
+        check_session(chunk)
         assert self.k.resumable(id), f"duplicate request id: {id!r}"
         if not live(s, id):
             return
@@ -137,6 +136,7 @@ class _Spec:
                     self.remote.end(id, "FINISHED_ABORTED")
                     self.rejected.append((self.k.client(id), id, self.k.why_refused(s, id)))
             sessions.send(s, id)
+            check_turns(s)
 
     def pool(self, ids: list[str]) -> None:
         """The next update brings vectors for those whose prompt is computed: the rules know."""
@@ -148,8 +148,8 @@ class _Spec:
         try:
             with minding_queued(s):
                 out = schedule(s)
-        except Disabled as refusal:
-            check_tried(s)
+        except (Disabled, TypeError) as refusal:
+            check_tried(s)  # Of one without tokens several groups agree on no prefix.
             check_places(refusal)
             raise
         check_tried(s)
@@ -217,6 +217,7 @@ class _Spec:
         refused, self.k.refused = self.rejected, []
         self.remote.before(self.s)
         self.ended = update_from_output(self.s)
+        check_turns(self.s)
         self.remote.after(self.s)
         self.told += self.k.take_events()
         self.rejected = self.k.refused
@@ -233,8 +234,6 @@ class _Spec:
 
     def propose(self, drafts: Drafted) -> None:
         """Take drafts for the steps to come."""
-        if any(r in self.k.requests and self.k.pools(r) for r in drafts):
-            raise beside(Feature.drafts, Feature.pooling)
         self.drafts.propose(self.s, drafts, self.grammar)
 
     def compile_grammars(self, ids: list[str]) -> None:
@@ -265,7 +264,8 @@ class _Spec:
         """
         if self.remote.scenario.connector is None:
             raise refused("a report of transfers without a connector")
-        self.remote.report = recv, send, invalid
+        lost = [max(b - self.k.apart, 0) for b in invalid if not 0 < b <= self.k.apart]
+        self.remote.report = recv, send, lost
 
     def fill_in(self, drafts: Drafted) -> Fields:
         """Write drafts into the newest step in flight."""
@@ -308,9 +308,9 @@ class _Spec:
         have.
         """
         for b in ids:
-            if b > self.k.usable + self.apart:
+            if b > self.k.usable + self.k.apart:
                 raise AssertionError(f"no block {b}")
-        events.evict_blocks(self.s, [b - self.apart for b in ids if b > self.apart])
+        events.evict_blocks(self.s, [b - self.k.apart for b in ids if b > self.k.apart])
 
     def kv_events(self) -> list[Fields]:
         """What the updates since the last call told of the prefix cache."""
@@ -393,7 +393,7 @@ class _Spec:
 
     def name(self, b: int) -> int:
         """The number of a block: those of sinks come before all that requests get."""
-        return b + self.apart if b else 0
+        return b + self.k.apart if b else 0
 
     def named(self, blocks: Iterable[int]) -> list[int]:
         """The numbers of blocks."""

@@ -41,20 +41,20 @@ def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
         raise OutOfScope(what, "the reference has them", "config.groups")
 
 
-def check_places(refusal: Disabled) -> None:
+def check_places(refusal: Exception) -> None:
     """Raise OutOfScope where a table of Mamba layers would have to get shorter: vLLM raises."""
-    if refusal.rule == "RUN-3" and "places too many" in refusal.guard:
+    if not isinstance(refusal, Disabled):
+        return
+    if refusal.rule in ("RUN-3", "WAIT-7") and "places too many" in refusal.guard:
         raise refused("the Mamba mode align where rejected drafts spanned the end of a block")
     if refusal.guard == AT_THE_BEGINNING:
         raise AssertionError(refusal.guard)
 
 
-def check_vector(config: facts.Config, request: NewRequest) -> None:
+def check_vector(request: NewRequest) -> None:
     """Raise OutOfScope for a request that wants a vector and what no rule has beside one."""
     if request.grammar is not None:
         raise beside(Feature.structured_output, Feature.pooling)
-    if config.num_spec_tokens:
-        raise beside(Feature.drafts, Feature.pooling)
 
 
 def check_length(config: facts.Config, prompt_len: int) -> None:

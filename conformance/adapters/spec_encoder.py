@@ -21,9 +21,6 @@ def refused(what: str, place: str = "") -> OutOfScope:
 def check_encoder_decoder(config: Config, semantics: Semantics) -> None:
     """Raise OutOfScope for what an encoder-decoder model has no rules beside."""
     place = "config.encoder.is_encoder_decoder"
-    if config.enable_prefix_caching:
-        what = "an encoder-decoder model with prefix caching is out of scope"
-        raise OutOfScope(what, "vLLM switches that off", place)
     crosses = any(group.type == "cross_attention" for group in config.groups)
     loads = bool(config.encoder) and config.encoder.external is not None  # type: ignore[union-attr]
     if crosses and loads and semantics.reject_unservable:

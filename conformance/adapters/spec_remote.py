@@ -278,11 +278,6 @@ def _check_items(s: Any, blocks: set[int]) -> None:
             raise refused(f"a block of {r!r} that was not loaded, behind some of its inputs,")
 
 
-def has_more(config: Config) -> bool:
-    """Whether there is more than one group of full attention."""
-    return len(config.groups) > 1 or config.groups[0].type != "full"
-
-
 def of_one_group(config: Config) -> bool:
     """Whether there are several groups, and a connector that takes the blocks of one."""
     connector = config.connector
@@ -295,14 +290,12 @@ def check_connector(config: Config, semantics: Semantics) -> None:
     """
     if config.connector is None:
         return
-    if any(group.type in ("mamba", "sink") for group in config.groups):
-        what = "a KV connector beside Mamba layers, or sinks, is out of scope"
-        raise OutOfScope(what, "the reference has it", "config.groups")
-    if config.encoder and has_more(config):
-        what = (
-            "a KV connector beside encoder inputs and windows, or several groups, is out of scope"
-        )
-        raise OutOfScope(what, "the reference has it", "config.encoder")
+    if any(group.mamba_cache_mode == "align" for group in config.groups):
+        what = "a KV connector beside Mamba layers in mode align is out of scope"
+        raise OutOfScope(what, "vLLM raises at the first load", "config.groups")
+    if any(group.type == "cross_attention" for group in config.groups):
+        what = "a KV connector beside cross-attention is out of scope"
+        raise OutOfScope(what, "vLLM refuses such a model beside one", "config.groups")
     if of_one_group(config) and semantics.failed_loads_start_over:
         what = "a KV connector that takes the blocks of one group, beside several, is out of scope"
         raise OutOfScope(what, "vLLM raises at the first end", "config.connector.all_groups")

@@ -8,7 +8,6 @@ from typing import Any
 from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.unruled import moves_past_others
-from nullblock.spec import facts
 from nullblock.spec.fields import CONTINUE, PREEMPTED, RUNNING
 from nullblock.spec.machine.output import SchedulerOutput
 from nullblock.spec.sessions import awaits_input, has_chunk, may_stand_twice
@@ -16,17 +15,19 @@ from nullblock.spec.turns import goes_on
 from nullblock.spec.waiting import is_skipped
 
 
-def check_session(config: facts.Config, request: NewRequest) -> None:
+def check_session(request: NewRequest) -> None:
     """Raise OutOfScope for a session, or a chunk of one, that there are no rules for."""
-    beside = ""
-    if request.resumable and config.is_encoder_decoder:
-        beside = "an encoder-decoder model"
-    if request.prompt_embeds is not None:
-        beside = "a prompt that is embeddings"
     if request.pooling:
-        beside = "a vector instead of tokens"
-    if beside:
-        raise OutOfScope(f"a session beside {beside} is out of scope", "the reference has it")
+        what = "a session beside a vector instead of tokens is out of scope"
+        raise OutOfScope(what, "the reference has it")
+
+
+def check_turns(s: Any) -> None:
+    """Raise AssertionError, as vLLM does, where a session takes a chunk whose prompt is embeddings
+    and has no tokens.
+    """
+    if any(s.past.get(r, 0) for r in s.k.without_tokens):
+        raise AssertionError("a session takes a chunk whose prompt has no tokens")
 
 
 def check_place(s: Any, r: str, arrival: float) -> None:

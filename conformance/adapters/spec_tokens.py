@@ -1,5 +1,6 @@
 """What the specification asks about requests, answered from the tokens of a scenario."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from nullblock.conformance.adapters.spec_sessions import check_stop_of_session
 from nullblock.conformance.adapters.spec_waits import Grammars, adapter_number
 from nullblock.conformance.encoder_format import MOST_ITEMS
 from nullblock.conformance.engine import Fields, NewRequest
+from nullblock.conformance.groups import num_sink_blocks
 from nullblock.conformance.played.encoder import Embeds
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
@@ -53,6 +55,8 @@ class Tokens(IndexedEnv):
         super().__init__(config)
         self.hash_size = covered if self.several else self.block_size
         self.told_drafts, self.played, self.remote_kv = drafts, grammars, remote
+        self.apart = num_sink_blocks(remote.scenario)
+        """Blocks that no request ever gets: their numbers come before all others."""
         self.items = Items(self.encodes, self.encoder_decoder, self.sem)
         self.item_keys = ItemKeys(self.sem)
         self.taken: dict[str, int] = {}
@@ -303,7 +307,8 @@ class Tokens(IndexedEnv):
 
     def evicting(self, s: State, b: Any) -> int:
         # As the set of numbers is iterated in which vLLM collects them.
-        return list(set(s.evict)).index(b)  # type: ignore[attr-defined]
+        numbers: Iterable[int] = s.evict  # type: ignore[attr-defined]
+        return list({self.apart + b for b in numbers}).index(self.apart + b)
 
     def note_failed(self, s: State, r: Any) -> None:
         self.remote_kv.ended[r] = "FINISHED_ERROR"

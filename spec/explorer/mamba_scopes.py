@@ -78,7 +78,29 @@ RULES_MAMBA_ALIGN = Scope(
     every_rule=True,
     aborts=False,
 )
+SESSIONS_ALIGN = Scope(
+    "sessions-align",
+    "a session beside states at ends of steps: what is left of them between its turns",
+    _config(7, 5, FULL, ALIGNED, mamba_split=2, sessions=True),
+    (
+        Template("a", (A, A), 1, chunks=((B, B, B, B),), limits=(2,)),
+        Template("b", (A, C), 1),
+    ),
+    frozenset("outlived-freed gap-left waits-for-chunk chunk-arrives continues-session".split()),
+)
+LOADS_MAMBA = Scope(
+    "loads-mamba",
+    "Mamba layers beside a connector: states that are loaded, hit, or left out behind a load",
+    _config(7, 5, FULL, STATES, connector=True),
+    (
+        Template("a", (A, A, A, A), 1, remote=4, loads_over_steps=True),
+        Template("b", (A, A, A), 1, remote=1),
+    ),
+    frozenset("load-begins load-within-a-step state-awaited".split()),
+    halves=True,
+)
 MAMBA_SCOPES = (
     *(MAMBA, MAMBA_HYBRID, MAMBA_AHEAD, RULES_MAMBA),
     *(MAMBA_ALIGN, RULES_MAMBA_ALIGN),
+    *(SESSIONS_ALIGN, LOADS_MAMBA),
 )

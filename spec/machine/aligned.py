@@ -1,8 +1,7 @@
 """The loop over the rules of tables that keep the states at ends of steps alone."""
 
-from nullblock.spec.aligned import is_gap, moves_along, next_to_move, state_before
+from nullblock.spec.aligned import is_gap, moves_along, next_to_move
 from nullblock.spec.fields import HANDED
-from nullblock.spec.hybrid import adopted
 from nullblock.spec.kernel import State, Value, loop
 from nullblock.spec.rules.aligned import leave_gap, move_state, note_before
 from nullblock.spec.rules.pool import push_new
@@ -15,8 +14,7 @@ def grow(s: State, t: Value) -> None:
     missing then (GROUP-30 to GROUP-32, POOL-10).
     """
     if s.tlen[t] < room(s, t):
-        if s.before[t] != state_before(s, t, adopted(s, t)):
-            note_before(s, t)
+        note_before(s, t)
     for _ in loop(
         s,
         until=lambda: s.tlen[t] >= room(s, t),

@@ -22,6 +22,7 @@ from nullblock.spec.encoder import (
     refers_to_any,
 )
 from nullblock.spec.fields import ENCODER, ENCODER_GHOST, PLAN
+from nullblock.spec.gate import fits_whole
 from nullblock.spec.kernel import State, Value, both, loop, neg
 from nullblock.spec.machine.cross import give_room_back, give_room_with_output
 from nullblock.spec.remote import loads_later
@@ -40,7 +41,7 @@ from nullblock.spec.rules.encoder import (
     take_load,
     withdraw_input,
 )
-from nullblock.spec.state import fits_whole, has_no_tokens, may_chunk
+from nullblock.spec.state import has_no_tokens, may_chunk
 
 ENCODER_LOOP = frozenset(ENCODER | PLAN | ENCODER_GHOST)
 

@@ -2,6 +2,7 @@
 
 from nullblock.spec.deferred import awaits_steps
 from nullblock.spec.fields import HANDED, LOOKUP, MOVED
+from nullblock.spec.gate import fits_whole
 from nullblock.spec.hybrid import is_passed_over, scannable, wanted
 from nullblock.spec.in_turn import ASKING, all_have_said, to_ask
 from nullblock.spec.kernel import State, Value, both, either, loop, neg
@@ -47,7 +48,6 @@ from nullblock.spec.rules.steps import (
 from nullblock.spec.state import (
     at_rest,
     cached,
-    fits_whole,
     has_no_tokens,
     head,
     lookup_over,

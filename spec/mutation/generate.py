@@ -41,7 +41,7 @@ DECISIONS = (
     *("state.py", "flight.py", "drafts.py", "later.py", "groups.py", "waiting.py"),
     *("hybrid.py", "encoder.py", "planning.py", "pooling.py", "sessions.py", "turns.py"),
     *("sizes.py", "slots.py", "mamba.py", "aligned.py", "in_turn.py", "rules/in_turn.py"),
-    *("cross.py", "rules/cross.py", "machine/cross.py"),
+    *("gate.py", "cross.py", "rules/cross.py", "machine/cross.py"),
     *("rules/mamba.py", "rules/aligned.py", "machine/aligned.py"),
     *(
         f"machine/{name}.py"

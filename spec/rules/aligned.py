@@ -17,15 +17,15 @@ from nullblock.spec.state import turn
 @rule("GROUP-30", "T")
 def note_before(s: State, t: Value) -> None:
     """When an aligned table gets longer, the place of the state that the step begins with is
-    noted.
+    noted, and how many places there were.
 
     Source: MambaManager.allocate_new_blocks.
     """
     require(turn(s, s.k.owner(t)), "the request is being given slots")
     require(both(is_aligned(s, t), lacks_place(s, t)), "the aligned table lacks a place")
-    before = state_before(s, t, adopted(s, t))
-    require(s.before[t] != before, "it is not noted yet")
-    s.before[t] = before
+    require(s.grows[t] == 0, "it is not noted yet")
+    s.before[t] = state_before(s, t, adopted(s, t))
+    s.grows[t] = s.tlen[t] + 1
 
 
 @rule("GROUP-31", "T")
@@ -36,7 +36,7 @@ def leave_gap(s: State, t: Value) -> None:
     """
     require(turn(s, s.k.owner(t)), "the request is being given slots")
     require(both(is_aligned(s, t), lacks_place(s, t)), "the aligned table lacks a place")
-    require(s.before[t] == state_before(s, t, adopted(s, t)), "the state before is noted")
+    require(s.grows[t] != 0, "the state before is noted")
     require(is_gap(s, t), "the place lies before the state")
     s.tab[t, s.tlen[t]] = s.k.NULL
     s.tlen[t] += 1
@@ -51,7 +51,7 @@ def move_state(s: State, t: Value, b: Value) -> None:
     """
     require(turn(s, s.k.owner(t)), "the request is being given slots")
     require(both(is_aligned(s, t), lacks_place(s, t)), "the aligned table lacks a place")
-    require(s.before[t] == state_before(s, t, adopted(s, t)), "the state before is noted")
+    require(s.grows[t] != 0, "the state before is noted")
     require(neg(is_gap(s, t)), "no gap is left")
     require(moves_along(s, t), "a state beside has to move")
     i, n = next_to_move(s, t), s.tlen[t]
@@ -67,12 +67,14 @@ def forget_before(s: State, t: Value) -> None:
     if s.k.aligns:
         if s.tlen[t] == 0:
             s.before[t] = 0
+            s.grows[t] = 0
             s.swept[t] = 0
 
 
-def begin_sweep(s: State) -> None:
-    """Whoever asks for slots has given nothing back yet."""
+def begin_turn(s: State) -> None:
+    """Of whoever asks for slots no table has got longer, and nothing is given back yet."""
     if s.k.aligns:
+        s.grows = s.k.blank("grows")
         s.swept = s.k.blank("swept")
 
 

@@ -3,6 +3,7 @@
 from nullblock.spec.aligned import would_shrink
 from nullblock.spec.encoder import is_planned, is_taken, refers_to_any
 from nullblock.spec.fields import NEW, PREEMPTED, RESUMED, RUN_PHASE, RUNNING, WAIT_PHASE
+from nullblock.spec.gate import fits_whole
 from nullblock.spec.hybrid import (
     agreed,
     has_blocks,
@@ -27,7 +28,7 @@ from nullblock.spec.kernel import (
 from nullblock.spec.later import left
 from nullblock.spec.loaded import was_loaded_whole
 from nullblock.spec.remote import goes_on, keeps_what_it_has, loads_later
-from nullblock.spec.rules.aligned import begin_sweep
+from nullblock.spec.rules.aligned import begin_turn
 from nullblock.spec.rules.drafts import grant_drafts
 from nullblock.spec.rules.encoder import forget_plan
 from nullblock.spec.rules.in_turn import begin_round, forget_rounds
@@ -38,7 +39,6 @@ from nullblock.spec.sessions import continues, has_more_places, may_stand_twice,
 from nullblock.spec.slots import filled, slots
 from nullblock.spec.state import (
     fits,
-    fits_whole,
     has_no_tokens,
     is_cached,
     is_head,
@@ -157,7 +157,7 @@ def ask_to_run(s: State, r: Value, n: Value) -> None:
     s.actor = r
     s.asked = n
     s.goal = least(s.comp[r], s.k.max_len) + n
-    begin_sweep(s)
+    begin_turn(s)
 
 
 def _hold_or_hit(s: State, r: Value) -> None:
@@ -188,10 +188,13 @@ def ask_to_enter(s: State, r: Value, n: Value) -> None:
         require(is_planned(s, r), "its encoder inputs are planned")
     require(n == tokens_to_admit(s, r), "the number of tokens is the one decided")
     require(n >= 1, "there is something to do")
+    if s.k.aligns:
+        require(neg(would_shrink(s, r, n)), "no table has places too many")
     _hold_or_hit(s, r)
     s.actor = r
     s.asked = n
     s.goal = least(start(s, r), s.k.max_len) + n
+    begin_turn(s)
 
 
 def _stay(s: State) -> None:

@@ -36,6 +36,7 @@ from nullblock.spec.rules.drafts import drop_drafts
 from nullblock.spec.rules.later import begin_filling, end_filling, outdate_last_turn
 from nullblock.spec.rules.loads import forget_answer
 from nullblock.spec.rules.lookup import _forget_lookup
+from nullblock.spec.rules.mamba import note_state
 from nullblock.spec.rules.pool import _publish, _unhash, open_front
 from nullblock.spec.rules.pooling import give_vector_up
 from nullblock.spec.rules.queues import _erase, leave_running, quit_queue
@@ -94,7 +95,9 @@ def publish_loaded(s: State, t: Value) -> None:
         comes_next(s, t, lambda u: s.ncached[u] >= cached_when_loaded(s, u)),
         "tables before it are done",
     )
+    i = s.ncached[t]
     _publish(s, t)
+    note_state(s, t, i)
 
 
 @rule("REMOTE-15", "R")

@@ -44,6 +44,7 @@ def _take_next(s: State, r: Value) -> None:
     s.lost[r] = prompt(s, r) - s.ntok[r]
     s.turns[r] += 1
     s.awaits[r] = 0
+    s.came[r] = 0
 
 
 def _let_late_outputs_go(s: State, r: Value) -> None:
@@ -72,6 +73,7 @@ def _stay_skipped(s: State, r: Value) -> None:
     else:
         stand_again(s, r)
         s.awaits[r] = INPUT
+        s.came[r] = 0
 
 
 def _next_turn(s: State, r: Value) -> None:
@@ -88,6 +90,7 @@ def _next_turn(s: State, r: Value) -> None:
         _take_next(s, r)
     else:
         s.awaits[r] = INPUT
+        s.came[r] = 0
         enter_skipped(s, r)
 
 
@@ -221,6 +224,7 @@ def leave_queue(s: State, r: Value) -> None:
     else:
         quit_queue(s, r)
     s.awaits[r] = 0
+    s.came[r] = 0
     s.stage[r] = LEAVING
     open_front(s, s.tlen[s.k.table(r, 0)])
     s.leaving = AWAY

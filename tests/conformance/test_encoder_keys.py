@@ -96,17 +96,9 @@ def decoding(*items: dict[str, Any]) -> dict[str, Any]:
 
 
 BEYOND: dict[str, dict[str, Any]] = {
-    "an encoder-decoder model": {
-        "config": {"encoder": {"is_encoder_decoder": True}},
-        "events": [],
-    },
     "an encoder-decoder model with a KV connector": {
         "config": BEFORE_PROMPT | {"connector": {"async": True}},
         "events": [],
-    },
-    "a session beside an encoder-decoder model": {
-        "config": BEFORE_PROMPT,
-        "events": [ADD | {"resumable": True}],
     },
     "KV cache groups beyond attention": {
         "config": {"groups": [{"type": "full"}, {"type": "cross_attention"}]},

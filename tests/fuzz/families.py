@@ -77,6 +77,14 @@ def _of_waits(document: Scenario, lines: list[str]) -> set[str]:
     return {what for what in waits_reach.reached(document, lines) if "(" not in what}
 
 
+def _of_models(document: Scenario, lines: list[str]) -> set[str]:
+    """The same, beside which layers, or encoder inputs."""
+    config = document["config"]
+    kinds = {group["type"] for group in config.get("groups", ())}
+    kinds |= {"items"} if config.get("encoder") else set()
+    return {f"{kind}: {what}" for kind in kinds for what in _of_waits(document, lines)}
+
+
 def _of_one_kind() -> Iterable[Family]:
     yield Family(
         "core",
@@ -259,6 +267,14 @@ def _of_two() -> Iterable[Family]:
         _of_encoder,
         CORE_FEATURES | WAITS | {Feature.drafts, Feature.encoder_inputs},
         ALL_FEATURES,
+    )
+    yield Family(
+        "models-waits",
+        "requests that wait in any way, beside any model",
+        waits.beside_models,
+        _of_models,
+        CORE_FEATURES | WAITS | {Feature.drafts, Feature.encoder_inputs},
+        every=1,
     )
 
 

@@ -38,6 +38,13 @@ CASES = {
         "WAITING_FOR_STREAMING_REQ to WAITING",
         "computed tokens taken back while running",
     ),
+    "models-waits": (
+        "mamba: WAITING to WAITING_FOR_REMOTE_KVS",
+        "mamba: RUNNING to WAITING_FOR_STREAMING_REQ",
+        "sliding_window: blocks kept after the end",
+        "chunked_local: WAITING_FOR_REMOTE_KVS to RUNNING",
+        "cross_attention: stopped and not ended",
+    ),
 }
 """By family, what its scenarios have to meet."""
 WHOLE = frozenset({"drafts-grammars"})

@@ -44,16 +44,6 @@ def test_the_scenarios_reach_what_they_are_for() -> None:
 
 ADD = {"op": "add", "id": "a", "prompt": [1, 2, 3], "pooling": True}
 REFUSED: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str]] = {
-    "drafts configured": (
-        {"num_spec_tokens": 1},
-        [ADD],
-        "pooling requests beside speculative decoding",
-    ),
-    "drafts told": (
-        {},
-        [ADD, {"op": "draft", "tokens": {"a": [1]}}],
-        "pooling requests beside speculative decoding",
-    ),
     "a grammar": ({}, [{**ADD, "grammar": {}}], "pooling requests beside a grammar"),
     "a session": ({}, [{**ADD, "resumable": True}], "a session beside a vector instead of tokens"),
 }

@@ -34,7 +34,13 @@ OF = {
     "remote": Feature.kv_connector,
 }
 """The families beside the line's own, and the feature that each is about."""
-BESIDE = ("sessions-priority", "sessions-items", "sessions-remote", "encoder-waits")
+BESIDE = (
+    "sessions-priority",
+    "sessions-items",
+    "sessions-remote",
+    "encoder-waits",
+    "models-waits",
+)
 """Families of several features."""
 LOADS = {"matched": {"a": 1}}
 """A connector."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from fuzz import drafts
 from fuzz.encoder_scenarios import LENGTHS, encoder_scenario, items_scenario
-from fuzz.groups import with_groups, with_hybrid, with_window
+from fuzz.groups import with_groups, with_hybrid, with_mamba, with_window
 from fuzz.waits_play import Play
 
 from nullblock.conformance.engine import ALL_FEATURES, CORE_FEATURES, Feature
@@ -306,3 +306,38 @@ def with_connector(
         # Later lines ask whether it loads while steps overlap.
         scenario["config"]["connector"]["kv_role"] = "kv_producer"
     return scenario
+
+
+def beside_models(
+    seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURES
+) -> Scenario:
+    """The scenario of a seed in which requests wait, in any way, beside any model: with Mamba
+    layers, sinks, windows, chunks, several groups, or encoder inputs, with drafts or without.
+    """
+    ask = Seeded(f"models:{seed}")
+    number = zlib.crc32(seed.encode())
+    match ask.integer(0, 5):
+        case 0:
+            base = with_groups(seed, size)
+        case 1:
+            base = with_mamba(seed, size, features)
+        case 2:
+            base = with_hybrid(seed, size)
+        case 3:
+            base = encoder_scenario(number, size)
+        case 4:
+            base = _items_beside_groups(ask, seed, size)
+        case _:
+            base = drafts.seeded(seed, size, CORE_FEATURES | {Feature.drafts})
+    return _kind_of(base)(ask, base, features).scenario()
+
+
+def _items_beside_groups(ask: Choices, seed: str, size: int) -> Scenario:
+    """A decoder with encoder inputs and layers that see a part of the past, or several groups."""
+    base = items_scenario(zlib.crc32(seed.encode()), size)
+    other = with_window(seed, size) if ask.chance(50) else with_hybrid(seed, size, eagle=0.1)
+    for key in ("groups", "block_size", "num_blocks", "enable_prefix_caching"):
+        base["config"].pop(key, None)
+        if key in other["config"]:
+            base["config"][key] = other["config"][key]
+    return base

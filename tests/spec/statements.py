@@ -136,7 +136,7 @@ STATEMENTS = {
     "RUN-27": "invariants.steps.paused_schedules_nothing",
     "WAIT-1": "state.head",
     "WAIT-2": "state.tokens_to_admit",
-    "WAIT-3": "state.fits_whole",
+    "WAIT-3": "gate.fits_whole",
     "WAIT-4": "state.may_chunk",
     "WAIT-5": "state.may_admit",
     "WAIT-6": "rules.lookup.begin_lookup",

@@ -211,11 +211,17 @@ def test_a_load_ends_only_for_who_waits_for_it() -> None:
         end_load(s, "a0")
 
 
+CROSS = {"type": "cross_attention"}
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"groups": [{"type": "mamba"}]}, "Mamba layers, or sinks"),
-        ({"groups": [{"type": "sink", "sink_len": 16}]}, "Mamba layers, or sinks"),
+        ({"groups": [{"type": "mamba", "mamba_cache_mode": "align"}]}, "in mode align"),
+        (
+            {"groups": [{"type": "full"}, CROSS], "enable_prefix_caching": False},
+            "beside cross-attention",
+        ),
         (
             {"groups": [{"type": "full"}, {"type": "sliding_window", "sliding_window": 4}]},
             "takes the blocks of one group",
@@ -239,8 +245,13 @@ def test_what_nobody_has_shown_beside_a_connector_is_refused_by_name(
         ({}, {"prompt": []}),
         ({}, {"pooling": True}),
         ({"groups": [{"type": "sliding_window", "sliding_window": 4}]}, {"resumable": True}),
+        ({"groups": [{"type": "mamba", "mamba_cache_mode": "all"}]}, {}),
+        ({"groups": [{"type": "sink", "sink_len": 16}]}, {}),
     ],
-    ids=["a prompt beyond max_model_len", "an empty one", "a vector", "a session with a window"],
+    ids=[
+        *("a prompt beyond max_model_len", "an empty one", "a vector", "a session with a window"),
+        *("a state", "a sink"),
+    ],
 )
 @pytest.mark.parametrize("semantics", [VLLM_0_22_1, NORMATIVE], ids=["vllm-0.22.1", "normative"])
 @pytest.mark.parametrize("over_steps", [True, False], ids=["over steps", "within one"])
