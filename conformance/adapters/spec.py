@@ -17,7 +17,7 @@ from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.adapters.spec_heard import Heard
 from nullblock.conformance.adapters.spec_remote import RemoteKV, check_connector, is_known
 from nullblock.conformance.adapters.spec_sessions import (
-    check_hit,
+    check_decided,
     check_place,
     check_session,
     check_turns,
@@ -153,7 +153,7 @@ class _Spec:
             check_places(refusal)
             raise
         check_tried(s)
-        check_hit(out, held)
+        check_decided(s, out, held)
         self.remote.after_step(s)
         entries = range(begins(s, s.steps - 1), s.nframe)
         self.grammar.scheduled(s, entries)

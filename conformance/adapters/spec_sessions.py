@@ -56,7 +56,8 @@ def check_stop_of_session(s: Any, r: str, why: Any) -> None:
         return
     if is_skipped(s, r) and not (may_stand_twice(s) or s.k.sem.stops_leave_every_queue):
         raise _refused(r, "stops while it stands in the skipped queue")
-    if r in _run_queued(s) and (not is_skipped(s, r) or has_chunk(s, r) and _may_skip(s)):
+    in_both = s.also[r] or has_chunk(s, r) and _may_skip(s)
+    if r in _run_queued(s) and (in_both or not is_skipped(s, r)):
         raise _refused(r, "stops while it runs and is queued")
 
 
@@ -82,9 +83,11 @@ def minding_queued(s: Any) -> Iterator[None]:
     in the waiting queue twice; what is raised meanwhile is raised instead.
     """
     queued = _run_queued(s)
+    in_both = {r for r in queued if s.also[r]}
     yield
     for r in sorted(queued):
-        if s.stage[r] == PREEMPTED and (not is_skipped(s, r) or _may_skip(s)):
+        alone = r not in in_both and is_skipped(s, r) and not _may_skip(s)
+        if s.stage[r] == PREEMPTED and not alone:
             raise _refused(r, "is preempted while it is queued")
 
 
@@ -98,8 +101,12 @@ def holders(s: Any) -> set[str]:
     return {r for r in waiting if s.k.resumable(r) and any(s.tlen[t] for t in s.k.tables(r))}
 
 
-def check_hit(out: SchedulerOutput, held: set[str]) -> None:
-    """Raise AssertionError, as vLLM does, where one of those is hit."""
+def check_decided(s: Any, out: SchedulerOutput, held: set[str]) -> None:
+    """Raise AssertionError, as vLLM does, where one of those is hit, or where more tokens are
+    scheduled than a step may have: somebody was, with less than none, and is preempted.
+    """
+    if sum(n for _, n in out.num_scheduled_tokens) > s.k.budget:
+        raise AssertionError(f"more tokens than the {s.k.budget} of a step are scheduled")
     told: list[Any] = [*out.new, *out.cached]
     if any(one.computed and one.id in held for one in told):
         raise AssertionError("a session that holds blocks is hit")

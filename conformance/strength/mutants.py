@@ -28,9 +28,10 @@ class Mutant:
     that never fires, nothing can come out otherwise."""
 
 
-POOL, STATE, FLIGHT, QUEUES, LOOKUP, STEPS = (
+POOL, STATE, GATE, FLIGHT, QUEUES, LOOKUP, STEPS = (
     "rules/pool.py",
     "state.py",
+    "gate.py",
     "flight.py",
     "rules/queues.py",
     "rules/lookup.py",
@@ -180,7 +181,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "reserve-ignored",
         "a long prompt is admitted although its whole sequence does not fit",
-        ((STATE, "    if not s.k.reserve:\n", "    if True:\n"),),
+        ((GATE, "    if not s.k.reserve:\n", "    if True:\n"),),
         rule="WAIT-3",
         takes="a prompt at the head of the queue that fits in its first chunk and not as a whole",
     ),

@@ -310,3 +310,39 @@ def test_a_session_that_ended_where_it_waits_may_begin_a_load() -> None:
     assert not any('"EXCEPTION"' in line for line in theirs)
     with pytest.raises(OutOfScope, match="'b' has ended and would be scheduled again"):
         list(driver.run(scenario, create(scenario.config, VLLM_0_22_1)))
+
+
+PREEMPTED: list[dict[str, Any]] = [
+    {**SESSION, "id": "a", "prompt": [0], "max_tokens": 2},
+    {"op": "step", "n": 4},
+    {"op": "drain"},
+    {**SESSION, "id": "a", "prompt": {"range": [5000, 5004]}, "max_tokens": 1},
+    {"op": "step", "n": 5},
+]
+"""A session that is queued while it runs is preempted, enters, and stops in both queues."""
+
+
+def test_a_session_that_runs_and_stands_in_both_queues_may_not_stop() -> None:
+    """No rule says in which it stays: vLLM 0.22.1 leaves it in both, and the reference does."""
+    config = {"block_size": 2, "num_blocks": 6, "max_num_seqs": 1}
+    config |= {"async_scheduling": True, "queue_depth": 4}
+    scenario = from_dict({"config": config, "events": PREEMPTED})
+    theirs = list(driver.run(scenario, reference.create(scenario.config, VLLM_0_22_1)))
+    last = json.loads(theirs[-2])["state"]
+    assert last["waiting"] == ["a"] and "a" in last["skipped_waiting"]
+    with pytest.raises(OutOfScope, match="'a' stops while it runs and is queued"):
+        list(driver.run(scenario, create(scenario.config, VLLM_0_22_1)))
+
+
+def test_nor_is_it_preempted_there() -> None:
+    """It would stand in the waiting queue twice, which no rule says."""
+    first, steps, drain, chunk, _ = PREEMPTED
+    chunk = {**chunk, "prompt": {"range": [5000, 5003]}}
+    events = [first, {**steps, "n": 5}, drain, chunk, {**steps, "n": 5}]
+    config = {"block_size": 1, "num_blocks": 5, "max_num_seqs": 1}
+    config |= {"async_scheduling": True, "queue_depth": 5}
+    scenario = from_dict({"config": config, "events": events})
+    theirs = list(driver.run(scenario, reference.create(scenario.config, VLLM_0_22_1)))
+    assert any('"waiting":["a","a"]' in line for line in theirs)
+    with pytest.raises(OutOfScope, match="'a' is preempted while it is queued"):
+        list(driver.run(scenario, create(scenario.config, VLLM_0_22_1)))
