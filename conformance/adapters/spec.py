@@ -26,7 +26,7 @@ from nullblock.conformance.adapters.spec_sessions import (
     queues,
 )
 from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
-from nullblock.conformance.adapters.spec_waits import Grammars, check_id, check_tried
+from nullblock.conformance.adapters.spec_waits import Grammars, check_id, minding_tried
 from nullblock.conformance.drafting import Drafted
 from nullblock.conformance.engine import Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.groups import block_sizes, by_group
@@ -146,13 +146,11 @@ class _Spec:
         s, held = self.s, holders(self.s)
         self.remote.before_step(s)
         try:
-            with minding_queued(s):
+            with minding_tried(s), minding_queued(s):
                 out = schedule(s)
-        except (Disabled, TypeError) as refusal:
-            check_tried(s)  # Of one without tokens several groups agree on no prefix.
+        except Disabled as refusal:
             check_places(refusal)
             raise
-        check_tried(s)
         check_decided(s, out, held)
         self.remote.after_step(s)
         entries = range(begins(s, s.steps - 1), s.nframe)

@@ -41,10 +41,8 @@ def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
         raise OutOfScope(what, "the reference has them", "config.groups")
 
 
-def check_places(refusal: Exception) -> None:
+def check_places(refusal: Disabled) -> None:
     """Raise OutOfScope where a table of Mamba layers would have to get shorter: vLLM raises."""
-    if not isinstance(refusal, Disabled):
-        return
     if refusal.rule in ("RUN-3", "WAIT-7") and "places too many" in refusal.guard:
         raise refused("the Mamba mode align where rejected drafts spanned the end of a block")
     if refusal.guard == AT_THE_BEGINNING:

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from nullblock.conformance import groups
 from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.engine import Fields
 from nullblock.conformance.errors import OutOfScope
@@ -290,10 +291,10 @@ def check_connector(config: Config, semantics: Semantics) -> None:
     """
     if config.connector is None:
         return
-    if any(group.mamba_cache_mode == "align" for group in config.groups):
+    if groups.aligns(config):
         what = "a KV connector beside Mamba layers in mode align is out of scope"
         raise OutOfScope(what, "vLLM raises at the first load", "config.groups")
-    if any(group.type == "cross_attention" for group in config.groups):
+    if groups.has(config, groups.CROSS):
         what = "a KV connector beside cross-attention is out of scope"
         raise OutOfScope(what, "vLLM refuses such a model beside one", "config.groups")
     if of_one_group(config) and semantics.failed_loads_start_over:

@@ -1,6 +1,7 @@
 """Grammars and adapters' numbers for the specification: what it asks of them, played here."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,7 @@ from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.played.grammar import PlayedGrammar
 from nullblock.spec.concrete import State
 from nullblock.spec.fields import REMOTE
+from nullblock.spec.kernel import Disabled
 from nullblock.spec.remote import loads_later
 from nullblock.spec.sessions import awaits_grammar, num_output
 from nullblock.spec.state import check_stop, is_waiting, live
@@ -98,13 +100,26 @@ def beside(feature: Feature, this: Feature) -> OutOfScope:
     return OutOfScope(f"{this} beside {feature} is out of scope", "leave one of them out")
 
 
-def check_tried(s: Any) -> None:
-    """Raise OutOfScope where a request that has ended, and still stands in the skipped queue as in
-    vllm-0.22.1 it may, begins a load, or is tried though its tokens are forgotten here, or, of a
-    session, how many were computed: then it may lack blocks, or stay where it is. One that is
+@contextmanager
+def minding_tried(s: Any) -> Iterator[None]:
+    """Raises OutOfScope where a request that has ended, and still stands in the skipped queue as
+    in vllm-0.22.1 it may, begins a load, or is tried though its tokens are forgotten here, or, of
+    a session, how many were computed: then it may lack blocks, or stay where it is. One that is
     about to run makes vLLM raise, and so does one that has nothing to compute.
+
+    Where no rule is enabled for it that is raised instead; nor do several groups agree on a prefix
+    of one without tokens, which is a TypeError.
     """
-    for r in s.awaits:
+    try:
+        yield
+    except (Disabled, TypeError):
+        _check_tried(s)
+        raise
+    _check_tried(s)
+
+
+def _check_tried(s: Any) -> None:
+    for r in s.awaits if s.k.connector else ():
         if s.awaits[r] == REMOTE and not live(s, r):
             raise _ended(r)
     r, stays = s.lr, s.looking == 0 and s.blocked == 1

@@ -82,7 +82,7 @@ def _of_models(document: Scenario, lines: list[str]) -> set[str]:
     config = document["config"]
     kinds = {group["type"] for group in config.get("groups", ())}
     kinds |= {"items"} if config.get("encoder") else set()
-    return {f"{kind}: {what}" for kind in kinds for what in _of_waits(document, lines)}
+    return {f"{kind}: {what}" for what in _of_waits(document, lines) for kind in kinds}
 
 
 def _of_one_kind() -> Iterable[Family]:
