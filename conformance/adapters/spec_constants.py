@@ -42,9 +42,7 @@ def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
 
 
 def check_places(refusal: Disabled) -> None:
-    """Raise OutOfScope where a table of Mamba layers would have to get shorter: vLLM raises."""
-    if refusal.rule in ("RUN-3", "WAIT-7") and "places too many" in refusal.guard:
-        raise refused("the Mamba mode align where rejected drafts spanned the end of a block")
+    """Raise AssertionError, as vLLM does, where an item does not stand at the beginning."""
     if refusal.guard == AT_THE_BEGINNING:
         raise AssertionError(refusal.guard)
 

@@ -339,3 +339,26 @@ def test_nor_is_it_preempted_there() -> None:
     config |= {"async_scheduling": True, "queue_depth": 5}
     theirs = refused(config, events, "'a' is preempted while it is queued")
     assert any('"waiting":["a","a"]' in line for line in theirs)
+
+
+FORGOTTEN: list[dict[str, Any]] = [
+    {"op": "add", "id": "a", "prompt": {"range": [1000, 1004]}, "max_tokens": 4},
+    {"op": "add", "id": "b", "prompt": [0, 1, 0, 1], "max_tokens": 3, "stop": [3, 0, 1]},
+    {"op": "step"},
+    {"op": "kv_match", "matched": {"b": None}},
+    {"op": "step"},
+    {"op": "kv_done", "send": ["b"]},
+    {"op": "step", "n": 2},
+]
+"""A request ends where it waits apart, and its blocks are sent: nothing is known of it then."""
+
+
+def test_of_what_is_forgotten_several_groups_agree_on_no_prefix() -> None:
+    """It still stands where it waited, and is tried: vLLM 0.22.1 goes on, and the reference."""
+    groups = [{"type": "full"}, {"type": "sink", "sink_len": 2}]
+    connector = {"matched": {"a": 5, "b": 4}, "delay_free": True, "all_groups": True}
+    config: dict[str, Any] = {"block_size": 2, "num_blocks": 13, "vocab": 2, "groups": groups}
+    config |= {"async_scheduling": True, "queue_depth": 3}
+    config["connector"] = connector | {"failure_policy": "fail"}
+    theirs = refused(config, FORGOTTEN, "'b' has ended and would be scheduled again")
+    assert not any('"EXCEPTION"' in line for line in theirs)

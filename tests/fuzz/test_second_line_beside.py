@@ -38,9 +38,10 @@ ITEM = {"hash": "m", "offset": 2, "length": 4}
 SESSION = {"resumable": True}
 SCENARIOS: dict[str, Scenario] = {
     "a load beyond max_model_len leaves room for what others lack": scenario(
-        add("a", 2),
-        {**add("b", 6), "prompt": {"range": [0, 6]}},
-        add("c", 9),
+        {**add("a", 2, 3), "prompt": {"range": [0, 2]}},
+        {**add("b", 6, 3), "prompt": {"range": [0, 6]}},
+        {**add("c", 9), "prompt": {"range": [100, 109]}},
+        {**add("d", 3, 2), "prompt": {"range": [100, 103]}},
         {**add("e", 6), "prompt": {"range": [0, 6]}},
         STEP,
         block_size=1,
