@@ -22,15 +22,12 @@ class Feature(enum.StrEnum):
     pipeline = "pipeline parallelism"
     kv_events = "the KV event stream"
     windows = "layers that see only a part of the past"
-    hybrid = "several KV cache groups of attention, with blocks of one size"
+    hybrid = "several KV cache groups, with blocks of one size"
     block_sizes = "KV cache groups with blocks of several sizes, or of several hashes"
     mamba = "Mamba layers"
     aligned_mamba = "the Mamba mode align"
     sinks = "attention sinks"
     cross_attention = "cross-attention"
-    groups = (
-        "KV cache groups beyond attention, sinks and Mamba layers, or such that vLLM stumbles over"
-    )
     priority = "the PRIORITY policy"
     prefix_caching = "prefix caching"
     adapters = "adapters and cache salts"
@@ -77,7 +74,7 @@ CORE_FEATURES = (
     - WAITS
     - {Feature.drafts, Feature.silence, Feature.windows, Feature.hybrid}
     - {Feature.block_sizes, Feature.mamba, Feature.aligned_mamba}
-    - {Feature.sinks, Feature.groups}
+    - {Feature.sinks}
     - {Feature.cross_attention, Feature.encoder_decoder}
 )
 """Those that concern one full-attention group and nothing beside it."""

@@ -12,12 +12,6 @@ from nullblock.spec.machine.output import Blocks
 _NEEDS = {"sliding_window": "sliding_window", "chunked_local": "chunk", "sink": "sink_len"}
 """The key that a group of that type cannot do without."""
 CROSS = "cross_attention"
-KNOWN = ("full", "sink", "sliding_window", "chunked_local", "mamba", CROSS)
-"""The types of groups that may be beside each other: in which a token sees what is before it, the
-last of that, or a state that stands for it.
-"""
-FULL = ("full", "sink")
-"""Those in which a token sees all that is before it."""
 _KINDS = {
     (False, False): "full_attention",
     (True, False): "sliding_window",
@@ -49,23 +43,20 @@ def are_windowed(config: Config) -> bool:
     return not others and first.type in ("sliding_window", "chunked_local")
 
 
-def are_alone(config: Config) -> bool:
-    """Whether there is nothing but one group of Mamba layers, or of attention with a sink."""
+def are_marked_alone(config: Config) -> bool:
+    """Whether there is nothing but one group, with layers of an EAGLE-like method."""
     (first, *others) = config.groups
-    return not others and (first.type == "mamba" or (first.type == "sink" and not first.eagle))
+    return not others and first.eagle
 
 
 def are_hybrid(config: Config) -> bool:
-    """Whether there are several groups, of attention or Mamba layers, with blocks of one size, and
-    no chunk ends within a block, nor has an EAGLE-like method. Cross-attention is among them
-    without prefix caching: vLLM raises at the first lookup.
-    """
-    return _are_known(config) and not _are_sized(config)
+    """Whether there are several groups, with blocks of one size that one hash covers."""
+    return len(config.groups) > 1 and not _are_sized(config)
 
 
 def are_mixed(config: Config) -> bool:
     """The same with blocks of several sizes, or of one size that several hashes cover."""
-    return _are_known(config) and _are_sized(config)
+    return len(config.groups) > 1 and _are_sized(config)
 
 
 def _are_sized(config: Config) -> bool:
@@ -73,56 +64,10 @@ def _are_sized(config: Config) -> bool:
     return len(sizes | {config.hash_block_size or min(sizes)}) > 1
 
 
-def _are_known(config: Config) -> bool:
-    return (
-        len(config.groups) > 1
-        and not (config.enable_prefix_caching and has(config, CROSS))
-        and any(group.type != CROSS for group in config.groups)
-        and all(group.type in KNOWN for group in config.groups)
-        and not _are_surprising(config)
-        and not _are_marked_oddly(config)
-    )
-
-
-def _are_surprising(config: Config) -> bool:
-    """Whether a chunk ends within a block, or chunks come beside blocks of several sizes (vLLM
-    raises at the first lookup), or full attention of two kinds beside a third kind, of full
-    attention or not (vLLM 0.22.1 cuts the hits of the first only to what the kinds agree on).
-    """
-    sizes = {block_size_of(group, config) for group in config.groups}
-    chunked = [group for group in config.groups if group.type == "chunked_local"]
-    if any(group.chunk % block_size_of(group, config) for group in chunked):  # type: ignore[operator]
-        return True
-    if not config.enable_prefix_caching:
-        return False
-    full = {_kind(group, config) for group in config.groups if group.type in FULL}
-    kinds = {_kind(group, config) for group in config.groups}
-    return (len(sizes) > 1 and bool(chunked)) or (len(full) > 1 and len(kinds) > 2)
-
-
-def marked(config: Config) -> list[Group]:
-    """Groups with layers of an EAGLE-like method, or all where none is said to have some: kinds
-    with one of these drop their last hit.
-    """
-    found = [group for group in config.groups if group.eagle]
+def drop_hits(config: Config) -> bool:
+    """Whether a lookup drops the last hit of some kind: layers of an EAGLE-like method."""
     drafts = config.num_spec_tokens > 0 and config.spec_method == "eagle"
-    return list(config.groups) if drafts and not found else found
-
-
-def _are_marked_oddly(config: Config) -> bool:
-    """Whether chunks have to drop their last hit (vLLM raises at the first lookup), or Mamba
-    layers are of two modes beside an EAGLE-like method, which makes them two kinds to a lookup.
-    """
-    found = marked(config)
-    modes = {group.mamba_cache_mode for group in config.groups if group.type == "mamba"}
-    chunks = any(group.type == "chunked_local" for group in found)
-    return config.enable_prefix_caching and (chunks or (bool(found) and len(modes) > 1))
-
-
-def are_other(config: Config) -> bool:
-    """Whether the groups are none of these."""
-    known = (are_plain, are_windowed, are_alone, are_hybrid, are_mixed)
-    return not any(are_so(config) for are_so in known)
+    return drafts or any(group.eagle for group in config.groups)
 
 
 def block_size_of(group: Group, config: Config) -> int:
@@ -235,27 +180,32 @@ def num_sink_blocks(config: Config) -> int:
 
 
 def unruled_prompt(config: facts.Config, prompt_len: int) -> str | None:
-    """What no rule has of a prompt so long, where prefixes are cached; None: nothing. One that is
-    longer than max_model_len beside a window of which not every block is cached, that is in
-    vllm-0.32.0 one of one token, too: vLLM raises when it caches blocks beyond. An empty one
+    """What no rule has of a prompt so long, where prefixes are cached; None: nothing. An empty one
     where there are several groups, and none is of full attention or, in vllm-0.32.0, full
     attention drops its last hit: vLLM finds a hit of less than nothing, and computes a token that
     there is not.
     """
-    if not config.enable_prefix_caching:
-        return None
-    semantics, long = config.semantics, prompt_len > config.max_model_len
-    narrow = any(group.sliding_window == 1 for group in config.groups)
-    if long and narrow and semantics.narrow_windows_uncached:
-        return "a prompt longer than max_model_len beside a window of one token"
-    if long and not semantics.reject_unservable and _leaves_blocks_out(config):
-        return "a prompt longer than max_model_len beside a window with blocks that are not cached"
-    if prompt_len or len(config.groups) < 2:
+    if prompt_len or not config.enable_prefix_caching or len(config.groups) < 2:
         return None
     if all(group.is_windowed for group in config.groups):
         return "an empty prompt in several groups, none of which is full attention"
-    if semantics.dropped_hits_reach_on and any(map(config.is_marked, config.groups)):
+    if config.semantics.dropped_hits_reach_on and any(map(config.is_marked, config.groups)):
         return "an empty prompt in several groups under an EAGLE-like method"
+    return None
+
+
+def raising_prompt(config: facts.Config, prompt_len: int) -> str | None:
+    """What makes vLLM raise when it caches blocks of a prompt so long; None: nothing. It is longer
+    than max_model_len beside a window of which not every block is cached (GROUP-19), that is in
+    vllm-0.32.0 one of one token, too.
+    """
+    if not config.enable_prefix_caching or prompt_len <= config.max_model_len:
+        return None
+    narrow = any(group.sliding_window == 1 for group in config.groups)
+    if narrow and config.semantics.narrow_windows_uncached:
+        return "a prompt longer than max_model_len beside a window of one token"
+    if not config.semantics.reject_unservable and _leaves_blocks_out(config):
+        return "a prompt longer than max_model_len beside a window with blocks that are not cached"
     return None
 
 

@@ -83,7 +83,6 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.aligned_mamba, "groups", groups.aligns(config)),
         (Feature.sinks, "groups", groups.has(config, "sink")),
         (Feature.cross_attention, "groups", groups.has(config, "cross_attention")),
-        (Feature.groups, "groups", groups.are_other(config)),
         (Feature.priority, "policy", config.policy == "priority"),
         (Feature.prefix_caching, "enable_prefix_caching", config.enable_prefix_caching),
         (Feature.unchunked, "enable_chunked_prefill", not config.enable_chunked_prefill),
@@ -96,6 +95,7 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.v2_model_runner, "use_v2_model_runner", config.use_v2_model_runner),
         (Feature.drafts, "num_spec_tokens", config.num_spec_tokens > 0),
         (Feature.drafts, "drafts", config.drafts is not UNSET),
+        (Feature.drafts, "groups", groups.are_marked_alone(config)),
         (Feature.silence, "accept", isinstance(config.accept, list) and None in config.accept),
     )
     for feature, key, is_used in switches:

@@ -6,7 +6,12 @@ from typing import Any
 
 from nullblock.reference.block_tables import SingleTypeKVCacheManager
 from nullblock.reference.group_coordinator import KVCacheCoordinator
-from nullblock.reference.kv_cache_interface import FullAttentionSpec, KVCacheSpec, MambaSpec
+from nullblock.reference.kv_cache_interface import (
+    ChunkedLocalAttentionSpec,
+    FullAttentionSpec,
+    KVCacheSpec,
+    MambaSpec,
+)
 from nullblock.reference.kv_cache_utils import (
     BlockHash,
     BlockHashList,
@@ -43,6 +48,7 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
         self.attention_groups = self._attention_groups()
         assert len(self.attention_groups) > 1, "several groups, and all of one kind"
         self.lcm_block_size = lcm(*sizes)
+        self.asks_once = self._one_round_suffices()
 
     def _attention_groups(self) -> list[AttentionGroup]:
         """The kinds of layers, full attention first: its look-up is the cheapest."""
@@ -62,6 +68,19 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
             for group_id in kind.group_ids:
                 self.single_type_managers[group_id].drops_hit = kind.uses_eagle
         return sorted(found, key=lambda kind: not kind.is_full)
+
+    def _one_round_suffices(self) -> bool:
+        """Beside full attention alone a kind need not be asked again, since the hit that it leaves
+        is one of full attention too; unless its chunks end within a block (GROUP-61).
+        """
+        first, *others = self.attention_groups
+        if self.block_pool.semantics.chunks_asked_again and any(
+            isinstance(kind.spec, ChunkedLocalAttentionSpec)
+            and kind.spec.attention_chunk_size % kind.spec.block_size
+            for kind in others
+        ):
+            return False
+        return first.is_full and len(others) == 1
 
     def cache_blocks(self, request: Request, num_computed_tokens: int) -> None:
         """Enter what can be part of a hit, and every hit is a multiple of all block sizes.
@@ -87,7 +106,7 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
         """
         hits: list[list[KVCacheBlock] | None] = [None] * len(self.single_type_managers)
         kinds = self.attention_groups
-        one_round = len(kinds) == 2 and kinds[0].is_full
+        one_round = self.asks_once
         hit_length = max_cache_hit_length
         verified: set[int] = set()
         # What is dropped may be the block of the last token; 0.22.1 does not look there.
@@ -119,9 +138,9 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
             hit_length = length
             if one_round:
                 break
-        if kinds[0].is_full:
-            for group_id in kinds[0].group_ids:
-                del (hits[group_id] or [])[hit_length // kinds[0].spec.block_size :]
+        for kind in kinds if self.block_pool.semantics.hits_cut_alike else kinds[:1]:
+            for group_id in kind.group_ids if kind.is_full else ():
+                del (hits[group_id] or [])[hit_length // kind.spec.block_size :]
         return tuple([blocks or [] for blocks in hits]), hit_length
 
     def _look_up(

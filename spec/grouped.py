@@ -13,7 +13,7 @@ class OneGroup:
     """One group: a table is its request."""
 
     several = spans = in_turn = False
-    mamba = aligns = sinks = crosses = False
+    mamba = aligns = sinks = crosses = stumbles = False
     """Mamba layers are searched, not proved."""
     split = 0
 
@@ -65,14 +65,23 @@ class Grouped:
         self.sizes, self.span_unit = config.sizes, lcm(*config.sizes)
         self.dropped = [config.drops(g) for g in self.groups]
         self.marked = [int(config.is_marked(g)) for g in self.groups]
-        self.in_turn = self.several and any(self.marked)
-        """Whether a lookup asks one kind of layers after the other."""
         of_groups = [config.kind_of(g) for g in self.groups]
         kinds = list(dict.fromkeys(sorted(of_groups, key=lambda kind: kind.is_windowed)))
         self.of_kind = [kinds.index(kind) for kind in of_groups]
         self.leads = [of_groups.index(kind) for kind in kinds]
         self.last_kind = len(kinds) - 1
-        self.asks_once = len(kinds) == 2 and not kinds[0].is_windowed
+        full = [kind for kind in kinds if not kind.is_windowed]
+        semantics, divided = config.semantics, any(map(config.divides_blocks, self.groups))
+        self.asks_once = len(kinds) == 2 and len(full) > 0
+        """Whether one round of a lookup is the last, whatever it has shortened."""
+        if divided and semantics.chunks_asked_again:
+            self.asks_once = False
+        surprises = (divided and self.asks_once) or (
+            len(full) > 1 and len(kinds) > 2 and not semantics.hits_cut_alike
+        )
+        self.in_turn = self.several and (any(self.marked) or surprises)
+        """Whether a lookup asks one kind of layers after the other."""
+        self.stumbles = config.stumbles
 
     def tables(self, r: Any) -> tuple[Table, ...]:
         """The tables of a request, in the order of the groups."""

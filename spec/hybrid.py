@@ -22,7 +22,7 @@ from nullblock.spec.groups import (
     passed,
     passes_over,
 )
-from nullblock.spec.in_turn import hit_by, hits_nothing
+from nullblock.spec.in_turn import hit_by, hits_nothing, looked_from, reaches_on
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
 from nullblock.spec.mamba import is_made_now
 from nullblock.spec.sessions import chain
@@ -119,9 +119,16 @@ def hits_of(s: State, t: Value) -> Value:
     return ite(nulls > hits, nulls, hits)
 
 
+def nulls_before(s: State, t: Value, tokens: Value) -> Value:
+    """The null blocks that table t begins with where so many tokens are hit or loaded: none where
+    it has begun already.
+    """
+    return ite(s.holds_some == 1, 0, passed(s, t, tokens))
+
+
 def nulls_before_load(s: State, t: Value) -> Value:
-    """The null blocks that table t begins with: none where it has begun already."""
-    return ite(s.holds_some == 1, 0, passed(s, t, next_token(s)))
+    """Those before whatever is hit and loaded."""
+    return nulls_before(s, t, next_token(s))
 
 
 def foreseen(s: State, t: Value) -> Value:
@@ -130,8 +137,19 @@ def foreseen(s: State, t: Value) -> Value:
 
     Source: KVCacheManager.allocate_slots, full_sequence_must_fit.
     """
-    n = passed(s, t, least(next_token(s), s.k.max_len))
-    return ite(s.holds_some == 1, 0, n)
+    return nulls_before(s, t, least(next_token(s), s.k.max_len))
+
+
+def surplus(s: State, r: Value) -> Value:
+    """How many more blocks are hit than what is agreed on and loaded takes: none where all hits
+    end where all kinds agree (GROUP-65).
+    """
+
+    def of(t: Value) -> Value:
+        n = hits_of(s, t) - blocks_of(s, t, hit_tokens(s) + s.ext)
+        return ite(both(reaches_on(s, t), n > 0), n, 0)
+
+    return s.k.sum_over("G", lambda g: of(s.k.table(r, g)))
 
 
 def left_out_from(s: State, t: Value) -> Value:
@@ -213,7 +231,7 @@ def is_passed_over(s: State, r: Value) -> Value:
         return False
     t = hit_table(s, r, s.nhit)
     nulls = nulls_before_load(s, t) if s.k.connector else passed(s, t, next_token(s))
-    own = passed(s, t, hit_by(s, t)) if s.k.in_turn else 0
+    own = passed(s, t, looked_from(s, t)) if s.k.in_turn else 0
     return hit_place(s, r, s.nhit) < ite(own > nulls, own, nulls)
 
 

@@ -1,4 +1,5 @@
-"""The readings of a lookup under an EAGLE-like method, where there are several KV-cache groups.
+"""The readings of a lookup that asks one kind of layers after the other: under an EAGLE-like
+method, and where vLLM 0.22.1 does not see to it that all agree (GROUP-61, GROUP-65).
 
 What the kinds of layers then agree on has no closed form: each kind is asked in its turn how far a
 hit reaches, within what the one before it has said, and whether it drops its last hit depends on
@@ -9,7 +10,7 @@ Each reading asks `s.k.in_turn` first; whoever has no such method need not read 
 """
 
 from nullblock.spec.catalogue import clause
-from nullblock.spec.groups import accepts, sees_part, window
+from nullblock.spec.groups import accepts, is_cached_block, passed, sees_part, window
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 from nullblock.spec.mamba import is_mamba
 from nullblock.spec.remote import was_loaded
@@ -25,7 +26,27 @@ def hit_by(s: State, t: Value) -> Value:
     if not s.k.in_turn:
         return s.span
     said = s.reach[s.k.kind_of(t)]
-    return ite(sees_part(s, t), said, least(said, s.span))
+    return ite(either(sees_part(s, t), reaches_on(s, t)), said, least(said, s.span))
+
+
+@clause("GROUP-65")
+def reaches_on(s: State, t: Value) -> Value:
+    """Where there are several kinds of full attention, the hits of each end where all kinds agree.
+
+    Source: HybridKVCacheCoordinator.find_longest_cache_hit. In vllm-0.22.1 only those of the first
+    kind are cut: the tables of the others go on with what is cached of them, and a request writes
+    to blocks that it shares.
+    """
+    return both(neg(s.k.sem.hits_cut_alike), s.k.kind_of(t) > 0, neg(sees_part(s, t)))
+
+
+def looked_from(s: State, t: Value) -> Value:
+    """The length that says which blocks of table t a lookup passes over: that of the hit, or with
+    chunks that are not asked again the one within which they were.
+    """
+    if both(s.k.asks_once, s.k.chunk_of(t)):
+        return s.reach[0]
+    return hit_by(s, t)
 
 
 def hits_nothing(s: State, r: Value) -> Value:
@@ -122,10 +143,20 @@ def is_shown(s: State, r: Value, t: Value, tokens: Value) -> Value:
 
     def shows(g: Value) -> Value:
         u = s.k.table(r, g)
-        return either(s.k.kind_of(u) != s.kind, accepts(s, u, end, drops))
+        return either(s.k.kind_of(u) != s.kind, goes_on_to(s, u, end, drops))
 
     within = end + drops * s.k.size_of(t) <= most(s, r, t)
     return both(0 <= most(s, r, t), either(tokens == 0, both(within, s.k.forall("G", shows))))
+
+
+def goes_on_to(s: State, t: Value, tokens: Value, drops: Value) -> Value:
+    """Whether the blocks are cached that a kind looks at to say so: with chunks those from the
+    chunk on in which the length at hand ends.
+    """
+    if s.k.chunk_of(t) == 0:
+        return accepts(s, t, tokens, drops)
+    seen, n = passed(s, t, s.span), full_of(s, t, tokens)
+    return s.k.forall("I", lambda i: is_cached_block(s, t, i), span=lambda: (seen, n))
 
 
 def said(s: State, r: Value, t: Value) -> Value:

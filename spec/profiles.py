@@ -88,6 +88,15 @@ class Semantics:
     """GROUP-36: a hit of Mamba layers is no longer than that of full attention; if False it may be
     by a block, under an EAGLE-like method, and full attention reads what nobody computed.
     """
+    chunks_asked_again: bool = True
+    """GROUP-61: where chunks end within a block a hit ends where the blocks are cached that its
+    next token sees; if False, beside one kind of full attention, in a chunk none of whose blocks
+    was looked for.
+    """
+    hits_cut_alike: bool = True
+    """GROUP-65: the hits of every kind of full attention end where all kinds agree; if False,
+    those of the first alone.
+    """
     adapters_keep_places: bool = True
     """WAIT-41: the adapter of a running request keeps its place while the request is passed over;
     if False, another may take it, and the step that computes both raises.
@@ -286,6 +295,8 @@ VLLM_0_22_1 = Semantics(
     sinks_are_nobodys=False,
     short_chunks_go_on=False,
     states_stay_within=False,
+    chunks_asked_again=False,
+    hits_cut_alike=False,
     adapters_keep_places=False,
     stops_leave_every_queue=False,
     chunks_bring_limits=False,
@@ -315,6 +326,7 @@ VLLM_0_32_0 = Semantics(
     stop_check_counts_frames=False,
     rejections_keep_to_their_run=False,
     drafts_for_running_only=False,
+    chunks_asked_again=False,
     adapters_keep_places=False,
     skipped_wait_apart=False,
     gate_asks_behind_hits=False,

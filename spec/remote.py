@@ -6,9 +6,8 @@ does. One that takes longer gives the request its blocks, and lets it wait for t
 load has ended. Workers name blocks that were not loaded; and after the end of a request its blocks
 may be kept until they are sent.
 
-Where there is no connector, each reading says what the core says, and whoever cares for that alone
-need not read on. What is written is in `nullblock.spec.rules.loads` and
-`nullblock.spec.rules.remote`.
+Where there is no connector, each reading says what the core says, and whoever cares for that
+alone need not read on. The rules: `nullblock.spec.rules.loads`, `nullblock.spec.rules.remote`.
 """
 
 from nullblock.spec.catalogue import clause
@@ -67,12 +66,14 @@ def is_unsure(s: State, r: Value) -> Value:
     """Whoever has nothing computed is passed over while the remote side does not know yet what it
     holds.
 
-    Source: Scheduler.schedule, waiting phase. An empty prompt, which normative refuses, is looked
-    up first, and in layers that see all of the past that raises.
+    Source: Scheduler.schedule, waiting phase. What is cached is looked up first, and that may
+    raise: of an empty prompt, which normative refuses, in layers that see all of the past.
     """
     if not s.k.connector:
         return False
-    raises = both(s.ntok[r] == 0, s.k.caching, either(neg(s.k.windowed), s.k.several))
+    empty = both(s.ntok[r] == 0, either(neg(s.k.windowed), s.k.several))
+    stumbles = neg(s.k.skip_read(r)) if s.k.stumbles else False
+    raises = both(s.k.caching, either(empty, stumbles))
     return both(s.comp[r] == 0, s.unsure[r] != 0, neg(either(is_offered_nothing(s, r), raises)))
 
 

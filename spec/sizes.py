@@ -67,15 +67,35 @@ def is_left_out(s: State, t: Value, i: Value) -> Value:
     and such a group is never hit; in vllm-0.32.0 blocks may be as large as the unit, and there may
     be one group, unless a lookup drops a hit there.
     """
-    if s.k.sem.narrow_windows_uncached:
-        if both(s.k.window_of(t) == 1, s.k.drops_of(t) == 0):
-            return True
+    if is_too_narrow(s, t):
+        return True
     if not s.k.several:
         return False
     in_unit = s.k.span_unit // s.k.size_of(t)
-    seen = -(-(s.k.window_of(t) - 1) // s.k.size_of(t))
-    masked = both(s.k.window_of(t) > 0, neg(is_mamba(s, t)))
-    return both(masked, in_unit > 1, i % in_unit < in_unit - seen)
+    return both(leaves_out(s, t), i % in_unit < in_unit - seen_in_unit(s, t))
+
+
+def is_too_narrow(s: State, t: Value) -> Value:
+    """Whether a window of table t has one token, which needs no block of what is before it, in
+    lines that cache none.
+    """
+    if not s.k.sem.narrow_windows_uncached:
+        return False
+    return both(s.k.window_of(t) == 1, s.k.drops_of(t) == 0)
+
+
+def seen_in_unit(s: State, t: Value) -> Value:
+    """How many blocks of table t, which has a window, are seen from the end of a unit."""
+    return -(-(s.k.window_of(t) - 1) // s.k.size_of(t))
+
+
+def leaves_out(s: State, t: Value) -> Value:
+    """Whether there are such blocks of table t."""
+    if not s.k.several:
+        return is_too_narrow(s, t)
+    in_unit = s.k.span_unit // s.k.size_of(t)
+    masked = both(s.k.window_of(t) > 0, neg(is_mamba(s, t)), in_unit > 1)
+    return either(is_too_narrow(s, t), both(masked, seen_in_unit(s, t) < in_unit))
 
 
 def is_hashless(s: State, t: Value, i: Value) -> Value:

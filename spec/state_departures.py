@@ -64,4 +64,36 @@ STATE_DEFECTS: tuple[DraftDefect, ...] = (
         "free-hit",
         {"depth": 1, "every_rule": True},
     ),
+    DraftDefect(
+        "chunk-that-nobody-looked-for",
+        "chunks_asked_again",
+        "none known",
+        "GROUP-11",
+        "a hit ends before a block in which a chunk ends, and the blocks of that chunk, which its "
+        "next token sees, were not looked for",
+        Config(
+            *(8, 2, 5, 2, 8),
+            groups=(Group(attention_chunk_size=3), Group()),
+            scheduler_reserve_full_isl=False,
+        ),
+        (Template("a", (A,) * 5, 1), Template("b", (B,), 1)),
+        "free-hit",
+        {"depth": 1, "every_rule": True},
+    ),
+    DraftDefect(
+        "second-kind-reaches-on",
+        "hits_cut_alike",
+        "none known",
+        "GROUP-15",
+        "of two kinds of full attention the second keeps hits beyond what all kinds agree on, and "
+        "writes to blocks that it shares",
+        Config(
+            *(12, 2, 5, 2, 8),
+            groups=(Group(sliding_window=2), Group(), Group(sink_len=2)),
+            scheduler_reserve_full_isl=False,
+        ),
+        (Template("a", (A,) * 5, 1), Template("b", (B,), 1)),
+        "free-hit",
+        {"depth": 1, "every_rule": True},
+    ),
 )

@@ -8,9 +8,9 @@ from nullblock.conformance.adapters.spec_constants import (
     FEATURES,
     check_groups,
     check_length,
-    check_places,
     check_vector,
     constants,
+    raising,
 )
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import refused
@@ -36,7 +36,6 @@ from nullblock.spec import facts
 from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import CHUNK
 from nullblock.spec.flight import begins, in_flight
-from nullblock.spec.kernel import Disabled
 from nullblock.spec.later import discarded
 from nullblock.spec.machine import events, sessions
 from nullblock.spec.machine.output import SchedulerOutput, by_client
@@ -53,7 +52,7 @@ from nullblock.spec.turns import can_take
 def create(config: Config, semantics: Semantics) -> Engine:
     """The specification under a scenario's configuration. Raises OutOfScope."""
     known = constants(config, semantics)
-    check_groups(config, semantics, known.use_eagle)
+    check_groups(config, semantics)
     check_followed(config, semantics)
     check_connector(config, semantics)
     return _Spec(replace(known, grammars=True, pooling=True, sessions=True), config)
@@ -145,12 +144,8 @@ class _Spec:
         """Decide one step."""
         s, held = self.s, holders(self.s)
         self.remote.before_step(s)
-        try:
-            with minding_tried(s), minding_queued(s):
-                out = schedule(s)
-        except Disabled as refusal:
-            check_places(refusal)
-            raise
+        with raising(s), minding_tried(s), minding_queued(s):
+            out = schedule(s)
         check_decided(s, out, held)
         self.remote.after_step(s)
         entries = range(begins(s, s.steps - 1), s.nframe)
@@ -214,7 +209,8 @@ class _Spec:
         self.drafts.returns(self.s)
         refused, self.k.refused = self.rejected, []
         self.remote.before(self.s)
-        self.ended = update_from_output(self.s)
+        with raising(self.s):
+            self.ended = update_from_output(self.s)
         check_turns(self.s)
         self.remote.after(self.s)
         self.told += self.k.take_events()
@@ -262,7 +258,9 @@ class _Spec:
         """
         if self.remote.scenario.connector is None:
             raise refused("a report of transfers without a connector")
-        lost = [max(b - self.k.apart, 0) for b in invalid if not 0 < b <= self.k.apart]
+        # Blocks of sinks are nobody's, like those behind the last one.
+        beyond, first = self.k.usable + 1, self.k.apart + 1
+        lost = [beyond if 0 < b < first else max(b - first + 1, 0) for b in invalid]
         self.remote.report = recv, send, lost
 
     def fill_in(self, drafts: Drafted) -> Fields:
@@ -361,6 +359,9 @@ class _Spec:
     def request(self, r: str) -> Fields:
         """One request in the driver's words."""
         s, k = self.s, self.k
+        # Noted of all tables where one has hits, or something is loaded.
+        is_noted = self.remote.has_loaded(s, r) or any(s.ncached[t] for t in k.tables(r))
+        none_yet = 0 if is_noted else None
         return {
             "status": self.remote.status(s, r) or BLOCKED.get(s.awaits[r]) or STATUS[s.stage[r]],
             "computed": s.comp[r],
@@ -371,9 +372,7 @@ class _Spec:
             "spec": s.spec[r],
             "preemptions": s.npre[r],
             "blocks": [self.named([s.tab[t, i] for i in range(s.tlen[t])]) for t in k.tables(r)],
-            "num_cached_block": [
-                s.ncached[t] or (0 if self.remote.has_loaded(s, r) else None) for t in k.tables(r)
-            ],
+            "num_cached_block": [s.ncached[t] or none_yet for t in k.tables(r)],
         } | self.remote.owed(s, r)
 
     def blocks(self) -> Fields:

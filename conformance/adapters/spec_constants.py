@@ -1,5 +1,9 @@
 """A scenario's configuration as the constants of the rules."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 from msgspec import UNSET
 
 from nullblock.conformance import groups
@@ -14,6 +18,8 @@ from nullblock.spec import facts
 from nullblock.spec.kernel import Disabled
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.rules.encoder import AT_THE_BEGINNING
+from nullblock.spec.rules.lookup import CHUNKS_ARE_LOOKED_UP, STATES_ARE_COMPUTED
+from nullblock.spec.rules.pool import EVERY_BLOCK_HAS_A_PLACE
 
 FEATURES = CORE_FEATURES | {
     *(Feature.drafts, Feature.silence, Feature.windows, Feature.hybrid, Feature.block_sizes),
@@ -29,22 +35,39 @@ KINDS_LET_GO_IN_PLACE = frozenset({"sink"})
 """Types of groups of which no rule says to which places in front they give blocks back."""
 
 
-def check_groups(config: Config, semantics: Semantics, use_eagle: bool) -> None:
+def check_groups(config: Config, semantics: Semantics) -> None:
     """Raise OutOfScope for groups that vLLM stumbles over, or that a profile has no rules for."""
-    chunks = len(config.groups) == 1 and config.groups[0].type == "chunked_local"
-    if use_eagle and chunks and config.enable_prefix_caching:
-        what = "chunked local attention with an EAGLE-like method is out of scope"
-        raise OutOfScope(what, "vLLM raises at the first lookup", "config.groups")
     kinds = {group.type for group in config.groups}
+    if groups.CROSS in kinds and config.enable_prefix_caching:
+        what = "cross-attention beside prefix caching is out of scope"
+        raise OutOfScope(what, "vLLM raises at the first lookup", "config.groups")
     if semantics.freed_unhashed_first and kinds & KINDS_LET_GO_IN_PLACE:
         what = "sinks are out of scope with freed_unhashed_first"
         raise OutOfScope(what, "the reference has them", "config.groups")
 
 
-def check_places(refusal: Disabled) -> None:
-    """Raise AssertionError, as vLLM does, where an item does not stand at the beginning."""
-    if refusal.guard == AT_THE_BEGINNING:
-        raise AssertionError(refusal.guard)
+RAISES = frozenset(
+    {AT_THE_BEGINNING, CHUNKS_ARE_LOOKED_UP, STATES_ARE_COMPUTED, EVERY_BLOCK_HAS_A_PLACE}
+)
+"""Guards of what vLLM raises at: an item that does not stand at the beginning, a lookup of chunks
+that there is none for, a load of states that cannot be loaded, and blocks that are cached of a
+prompt longer than max_model_len.
+"""
+
+
+@contextmanager
+def raising(s: Any) -> Iterator[None]:
+    """Raises AssertionError where vLLM does, and OutOfScope where it takes a block that is not
+    there: of free ones it counts more than there are (GROUP-65).
+    """
+    try:
+        yield
+    except Disabled as refusal:
+        if refusal.guard in RAISES:
+            raise AssertionError(refusal.guard) from refusal
+        if s.nfree > len(s.stamp):
+            raise refused("a block that is counted as free, and is not there,") from refusal
+        raise
 
 
 def check_vector(request: NewRequest) -> None:
@@ -123,4 +146,5 @@ def _group(group: Group, config: Config) -> facts.Group:
         sink_len=group.sink_len if group.type == "sink" else 0,  # type: ignore[arg-type]
         cross=group.type == "cross_attention",
         aligned=group.type == "mamba" and group.mamba_cache_mode == "align",
+        every_state=group.type == "mamba" and group.mamba_cache_mode == "all",
     )

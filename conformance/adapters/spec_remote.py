@@ -291,9 +291,6 @@ def check_connector(config: Config, semantics: Semantics) -> None:
     """
     if config.connector is None:
         return
-    if groups.aligns(config):
-        what = "a KV connector beside Mamba layers in mode align is out of scope"
-        raise OutOfScope(what, "vLLM raises at the first load", "config.groups")
     if groups.has(config, groups.CROSS):
         what = "a KV connector beside cross-attention is out of scope"
         raise OutOfScope(what, "vLLM refuses such a model beside one", "config.groups")

@@ -19,7 +19,7 @@ def check_session(request: NewRequest) -> None:
     """Raise OutOfScope for a session, or a chunk of one, that there are no rules for."""
     if request.pooling:
         what = "a session beside a vector instead of tokens is out of scope"
-        raise OutOfScope(what, "the reference has it")
+        raise OutOfScope(what, "vLLM's front end refuses it")
 
 
 def check_turns(s: Any) -> None:

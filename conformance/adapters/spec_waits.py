@@ -96,7 +96,7 @@ class Grammars:
 
 
 def beside(feature: Feature, this: Feature) -> OutOfScope:
-    """The refusal of one feature beside another."""
+    """The refusal of one feature beside another, which no front end lets through."""
     return OutOfScope(f"{this} beside {feature} is out of scope", "leave one of them out")
 
 

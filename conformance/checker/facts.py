@@ -11,7 +11,7 @@ from nullblock.conformance.checker import sessions
 from nullblock.conformance.checker.items import items
 from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.encoder_format import MOST_ITEMS
-from nullblock.conformance.groups import kind_of_layers, unruled_prompt
+from nullblock.conformance.groups import kind_of_layers, raising_prompt, unruled_prompt
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import Add, CacheGroup, Encoder, Header, Output
 from nullblock.conformance.trace.sessions import RESUMABLE
@@ -207,7 +207,8 @@ class Recorded(RecordEnv):
             raise NotRecorded(f"the arrival time of request {add.id}, under the PRIORITY policy")
         if self.caching and add.chain is UNSET and add.prompt >= self.block_size:
             raise NotRecorded(f"the chain numbers of request {add.id}")
-        if unruled := unruled_prompt(self.config, add.prompt):
+        told = self.config, add.prompt
+        if unruled := unruled_prompt(*told) or raising_prompt(*told):
             raise NotRecorded(f"what becomes of {unruled}, as request {add.id} has")
         self.talk.forget(add.id)  # an earlier owner of the number may be reported yet
         self.requests[add.id] = facts.Request(

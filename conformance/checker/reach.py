@@ -57,12 +57,10 @@ def why_not(header: Header, semantics: Semantics, feature: str) -> str | None:
 
 def _together(config: TraceConfig) -> Iterator[str]:
     """What no rules are shown to say of features that are on together."""
-    groups, size = config.groups, config.block_size
+    groups = config.groups
     yield from _under_eagle(config)
     if len(groups) < 2:
         return
-    if any(group.attention_chunk_size % size for group in groups):
-        yield "chunks that end within a block, beside other KV cache groups"
     if config.enable_prefix_caching and all(group == groups[0] for group in groups):
         yield "several KV cache groups of one kind, with prefix caching"
 

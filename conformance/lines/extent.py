@@ -41,7 +41,7 @@ def check_followed(config: Config, semantics: Semantics) -> None:
         # It hashes by the common multiple of all sizes, which divides none of them.
         what = "prefix caching of Mamba layers beside blocks or hashes of another size, in a later"
         raise OutOfScope(f"{what} line, is out of scope", "0.32.0 raises", "config.groups")
-    if semantics.resumes_await_output and caches_mixed and groups.marked(config):
+    if semantics.resumes_await_output and caches_mixed and groups.drop_hits(config):
         # A kind that drops its last hit has a block more cached, and its window begins later.
         what = "an EAGLE-like method beside blocks or hashes of several sizes, in a later line"
         raise OutOfScope(f"{what}, is out of scope", "vllm-0.22.1 is followed", "config.groups")

@@ -1,4 +1,4 @@
-"""Examples of the switches that decide about Mamba layers and sinks."""
+"""Examples of the switches that decide about Mamba layers, sinks, and kinds of layers together."""
 
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.lines.example import Example
@@ -30,6 +30,21 @@ STATE_EXAMPLES: dict[str, Example] = {
         "MambaManager.find_longest_cache_hit; issue 43559, repaired in 0.32.0",
         "Full attention would read a block of tokens that nobody computed for this request.",
         Feature.mamba,
+    ),
+    "chunks_asked_again": Example(
+        "defect-chunk-that-nobody-looked-for",
+        "HybridKVCacheCoordinator.find_longest_cache_hit; no report known",
+        "The next token would read the null block; in a model that has full attention too, all "
+        "that come after it see what it computes of that.",
+        Feature.hybrid,
+    ),
+    "hits_cut_alike": Example(
+        "defect-second-kind-reaches-on",
+        "HybridKVCacheCoordinator.find_longest_cache_hit; reports of projects built on vLLM, "
+        "repaired in 0.32.0",
+        "A request would write to blocks that others read, and behind a load more blocks would "
+        "count as free than there are.",
+        Feature.block_sizes,
     ),
 }
 LATER_STATE_EXAMPLES: dict[str, Example] = {

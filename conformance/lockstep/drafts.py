@@ -35,7 +35,7 @@ class Drafting(Generator):
         accept = ask.pick(ACCEPTS)
         speaks = Feature.silence in self.features or None not in list(accept)
         config["accept"] = accept if speaks else "hash"
-        if ask.chance(15) and Feature.groups in self.features:
+        if ask.chance(15):
             config["groups"] = [{"type": "full", "eagle": True}]
         if ask.chance(60):
             config["drafts"] = self.rules()

@@ -103,6 +103,8 @@ def record(
     kept = load(engine)
     if engine == "explorer":
         _record_departures(kept)
+    if engine == "lockstep":
+        _ask_over_new_scenarios(kept, progress)
     some = _to_ask(wanted(engine), kept, only, new)
     # A run that is broken off has asked first what least is known of.
     some.sort(key=lambda m: (m.id in kept.earlier, "by" in kept.earlier.get(m.id, {})))
@@ -112,6 +114,22 @@ def record(
         with asking(engine) as ask:
             _keep(kept, answers(ask, some), progress)
     return kept
+
+
+def _ask_over_new_scenarios(kept: Results, progress: Progress) -> None:
+    """Whom the lockstep did not notice may be noticed in a scenario that has come since."""
+    every = frozenset(g.name for g in lockstep.golden())
+    new = every - kept.over
+    if not new:
+        return
+    some = [d for d in wanted("lockstep") if kept.noticed(d) is False]
+    for d, now in answers(lambda d: lockstep.judge(d, new), some):
+        if "by" in now:
+            where = kept.now if d.id in kept.now else kept.earlier
+            where[d.id] = now
+            progress(d, now)
+    kept.over = every
+    kept.save()
 
 
 def _to_ask(some: Iterable[Some], kept: Results, only: tuple[str, ...], new: bool) -> list[Some]:

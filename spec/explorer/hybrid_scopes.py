@@ -35,6 +35,14 @@ HYBRID_CHUNKS = Scope(
     frozenset("outlived-freed nulls-dropped free-hit".split()),
     aborts=False,
 )
+SPLIT_CHUNKS = Scope(
+    "split-chunks",
+    "chunks that end within a block before full attention: a hit may end where one does not",
+    _config(7, 5, Group(attention_chunk_size=3), FULL),
+    (Template("a", (A, A, A, A, A), 1), Template("b", (B,), 1)),
+    frozenset("outlived-freed nulls-dropped free-hit hash-evicted".split()),
+    aborts=False,
+)
 HYBRID_AHEAD = Scope(
     "hybrid-ahead",
     "two groups, scheduling ahead: cached when tokens come, given back while steps read",
@@ -125,6 +133,7 @@ HYBRID_SCOPES = (
     HYBRID_SIZES,
     RULES_HYBRID_SIZES,
     HYBRID_CHUNKS,
+    SPLIT_CHUNKS,
     HYBRID_AHEAD,
     RULES_HYBRID,
 )

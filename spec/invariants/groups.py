@@ -20,11 +20,11 @@ from nullblock.spec.state import turn
 
 
 def seen_from(s: State, t: Value, tokens: Value) -> Value:
-    """The first block of table t that the token after so many sees; where a chunk begins within
-    its block, that the last token of the block sees: what is before that, nobody will ever look
-    at.
+    """The first block of table t that the token after so many sees. Where there are no other
+    layers, and a chunk begins within its block, it is the block that the last token of the block
+    sees: what is before that, nobody will ever look at.
     """
-    if chunk(s, t):
+    if both(chunk(s, t), not s.k.several):
         return passed(s, t, tokens_of(s, t, full_of(s, t, tokens) + 1) - 1)
     return passed(s, t, tokens)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from nullblock.spec.catalogue import is_gone
-from nullblock.spec.mutation.generate import Defect, Mutant, by_id, digest, written
+from nullblock.spec.mutation.generate import Defect, by_id, digest, written
 from nullblock.spec.mutation.proving import basis, concerned
 from nullblock.spec.zoo.specimens import SPECIMENS
 
@@ -36,6 +36,10 @@ class Results:
     """Of the text as it is."""
     earlier: dict[str, Json] = field(default_factory=dict)
     """Of an earlier text, in which the mutant's own functions were the same."""
+    over: frozenset[str] = frozenset()
+    """The scenarios that an engine was asked over which runs some: whom it did not notice it has
+    not noticed in any of these.
+    """
 
     @property
     def said(self) -> dict[str, Json]:
@@ -51,7 +55,7 @@ class Results:
         """The last that was said of one; None if the engine was not asked."""
         return self.now.get(id, self.earlier.get(id))
 
-    def noticed(self, m: Mutant) -> bool | None:
+    def noticed(self, m: Defect) -> bool | None:
         """Whether the engine notices a mutant; None if it was not asked."""
         said = self.last(m.id)
         return None if said is None else "by" in said
@@ -64,8 +68,9 @@ class Results:
         texts = {name: written().get(name, "") for some in every for name in some}
         text = (
             f'{{"digest": "{_digest(self.engine)}", "functions": {{\n{_lines(texts)}\n}}, '
-            f'"mutants": {{\n{_lines(self.now)}\n}}, "earlier": {{\n{_lines(earlier)}\n}}}}\n'
+            f'"mutants": {{\n{_lines(self.now)}\n}}, "earlier": {{\n{_lines(earlier)}\n}}'
         )
+        text += f', "over": {json.dumps(sorted(self.over))}}}\n' if self.over else "}\n"
         made = path.with_suffix(".new")
         made.write_text(text)
         os.replace(made, path)
@@ -90,7 +95,7 @@ def load(engine: str, folder: Path = FOLDER) -> Results:
     old = {i: said for i, said in (earlier | kept["mutants"]).items() if i not in now}
     needed = {id: _functions(id, said) for id, said in old.items()}
     still = (id for id, names in needed.items() if names is not None and names <= same)
-    return Results(engine, now, {id: old[id] for id in still})
+    return Results(engine, now, {id: old[id] for id in still}, frozenset(kept.get("over", ())))
 
 
 def _defect(id: str) -> Defect | None:

@@ -47,7 +47,7 @@ SERVICES: dict[str, Reason] = {
     "rules.loads.end_load.constant-[34]": WORLD,
     "rules.remote.let_kept_go.skip-1": WORLD,
     "rules.remote.let_kept_go.constant-[12]": WORLD,
-    "rules.loads.take_loaded.skip-3": WORLD,
+    "rules.loads.begin_load.skip-1": WORLD,
     "rules.loads.forget_load.skip-5": WORLD,
     "rules.loads.forget_load.constant-9": WORLD,
     "rules.loads.forget_load.constant-10": WORLD,

@@ -259,7 +259,7 @@ SWITCHES: dict[str, Reason] = {
     "sizes.full_of.condition-1": ONE_TABLE,
     "sizes.tokens_of.condition-1": ONE_TABLE,
     "sizes.cacheable.condition-1": ONE_TABLE,
-    "sizes.is_left_out.condition-6": ONE_TABLE,
+    "sizes.is_left_out.condition-4": ONE_TABLE,
     "machine.groups.tell_tables.condition-1": ONE_TABLE,
     "groups.outlived.boundary-1": NOUGHT,
     "groups.longest_run.boundary-3": NOUGHT,

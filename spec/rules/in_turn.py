@@ -1,5 +1,5 @@
-"""A lookup under an EAGLE-like method, where there are several KV-cache groups: the kinds of
-layers are asked in turn. Without one there is nothing here.
+"""A lookup that asks one kind of layers after the other: under an EAGLE-like method, and where
+vLLM 0.22.1 does not see to it that all agree. Elsewhere there is nothing here.
 """
 
 from nullblock.spec.in_turn import ASKING, all_have_said, asked, has_said, is_last, looks_on, said
@@ -48,10 +48,11 @@ def ask_kind(s: State, r: Value) -> None:
 @rule("GROUP-61", "R")
 def end_round(s: State, r: Value) -> None:
     """They are asked again within what they have left, until a round shortens nothing; where full
-    attention has one other kind beside it one round does.
+    attention has one other kind beside it one round does, unless chunks end within a block.
 
     Source: HybridKVCacheCoordinator.find_longest_cache_hit. A second round would ask the other
-    kind again for a block that it does not need.
+    kind again for a block that it does not need. In vLLM there is none for such chunks either, so
+    that a hit may end in a chunk none of whose blocks was looked for.
     """
     require(both(s.k.in_turn, s.looking == ASKING), "the kinds of layers are asked")
     require(r == s.lr, "about this request")

@@ -6,6 +6,7 @@ and an update ends. Rules that move requests are in `nullblock.spec.rules.remote
 """
 
 from nullblock.spec.fields import IDLE, KEPT, PARTLY, REMOTE, RUNNING, TOKEN, WHOLLY
+from nullblock.spec.hybrid import surplus
 from nullblock.spec.kernel import State, Value, both, either, ite, neg, require, rule
 from nullblock.spec.loaded import lacks_window
 from nullblock.spec.remote import (
@@ -33,9 +34,20 @@ def take_loaded(s: State, r: Value) -> None:
     if s.k.connector:
         s.comp[r] += s.ext
         if s.ext > 0:
-            s.remote[r] = 0
-            s.loadfrom[r] = hit_tokens(s)
-            s.loadto[r] = s.comp[r]
+            begin_load(s, r)
+
+
+def begin_load(s: State, r: Value) -> None:
+    """What is loaded for r, and counts as computed, is on its way; it is not offered again. Of a
+    table that reaches on the load takes fewer blocks than none, and the free ones count as more.
+
+    Source: BlockPool.get_new_blocks, FreeKVCacheBlockQueue.popleft_n.
+    """
+    s.remote[r] = 0
+    s.loadfrom[r] = hit_tokens(s)
+    s.loadto[r] = s.comp[r]
+    if s.k.in_turn:
+        s.nfree += surplus(s, r)
 
 
 def arrive(s: State) -> None:

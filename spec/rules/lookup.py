@@ -1,7 +1,7 @@
 """Looking a waiting request's prefix up, and being given slots or not."""
 
 from nullblock.spec.aligned import would_shrink
-from nullblock.spec.encoder import is_planned, is_taken, refers_to_any
+from nullblock.spec.encoder import gets_nothing, is_planned, is_taken, refers_to_any
 from nullblock.spec.fields import NEW, PREEMPTED, RESUMED, RUN_PHASE, RUNNING, WAIT_PHASE
 from nullblock.spec.gate import fits_whole
 from nullblock.spec.hybrid import (
@@ -52,6 +52,11 @@ from nullblock.spec.state import (
 )
 from nullblock.spec.waiting import has_to_wait
 
+CHUNKS_ARE_LOOKED_UP = "no lookup drops a hit of chunks, or ends within one of their blocks"
+"""The guard of a lookup that raises."""
+STATES_ARE_COMPUTED = "no states are loaded of which only those at ends of steps are kept"
+"""The guard of a load that raises."""
+
 
 def _forget_lookup(s: State) -> None:
     s.looking = 0
@@ -86,6 +91,8 @@ def begin_lookup(s: State, r: Value) -> None:
     require(may_admit(s), "the waiting queue is served")
     require(is_head(s, r), "the request is the head of the queue")
     require(neg(either(has_to_wait(s, r), s.awaits[r] != 0)), "it waits for nothing but its turn")
+    if s.k.stumbles:
+        require(hits_nothing(s, r), CHUNKS_ARE_LOOKED_UP)
     if may_stand_twice(s):
         done = both(s.comp[r] != 0, s.ntok[r] <= s.comp[r])
         require(neg(both(runs_already(s, r), done)), "there is something to do")
@@ -160,6 +167,15 @@ def ask_to_run(s: State, r: Value, n: Value) -> None:
     begin_turn(s)
 
 
+def _load_no_states(s: State, r: Value) -> None:
+    """Source: Scheduler.schedule, waiting phase, which asserts it where a prefill is cut to whole
+    blocks, for whoever gets as far as that.
+    """
+    if s.k.split:
+        tried = both(may_chunk(s, r), neg(gets_nothing(s, r)))
+        require(either(neg(tried), s.ext == 0), STATES_ARE_COMPUTED)
+
+
 def _hold_or_hit(s: State, r: Value) -> None:
     """What r holds and what it hits would be in its table twice.
 
@@ -183,6 +199,7 @@ def ask_to_enter(s: State, r: Value, n: Value) -> None:
     require(r == s.lr, "for this request")
     require(s.na == 0, "no hit is adopted yet")
     require(may_chunk(s, r), "it may be cut, or need not be")
+    _load_no_states(s, r)
     require(fits_whole(s, r), "the whole sequence fits, where that is reserved")
     if s.k.encodes:
         require(is_planned(s, r), "its encoder inputs are planned")
@@ -216,6 +233,7 @@ def hold_back(s: State, r: Value) -> None:
     require(r == s.lr, "for this request")
     require(s.asked == 0, "it has not asked for slots")
     require(s.na == 0, "no hit is adopted")
+    _load_no_states(s, r)
     require(
         neg(both(may_chunk(s, r), fits_whole(s, r), neg(has_no_tokens(s, r)))), "it may not enter"
     )

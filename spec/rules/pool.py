@@ -21,7 +21,7 @@ from nullblock.spec.kernel import (
 from nullblock.spec.rules.aligned import forget_before
 from nullblock.spec.rules.mamba import note_state, note_taken
 from nullblock.spec.sessions import chain
-from nullblock.spec.sizes import cached_of, full_of, is_left_out
+from nullblock.spec.sizes import cached_of, full_of, is_left_out, leaves_out
 from nullblock.spec.slots import hashable, room, slots
 from nullblock.spec.state import is_lru, turn
 
@@ -93,8 +93,14 @@ def release(s: State, t: Value, b: Value, i: Value) -> None:
         _enqueue(s, b)
 
 
+EVERY_BLOCK_HAS_A_PLACE = "of which only some blocks are cached, each has its place"
+"""The guard of caching that raises."""
+
+
 def _publish(s: State, t: Value) -> None:
     i = s.ncached[t]
+    # A prompt may be longer than max_model_len, and fill more blocks than there are places for.
+    require(either(i < s.tlen[t], neg(leaves_out(s, t))), EVERY_BLOCK_HAS_A_PLACE)
     if i < s.tlen[t]:
         if neg(either(is_null(s, t, i), is_left_out(s, t, i))):
             b = s.tab[t, i]

@@ -34,7 +34,7 @@ from nullblock.spec.remote import (
 from nullblock.spec.rules.clients import note_end
 from nullblock.spec.rules.drafts import drop_drafts
 from nullblock.spec.rules.later import begin_filling, end_filling, outdate_last_turn
-from nullblock.spec.rules.loads import forget_answer
+from nullblock.spec.rules.loads import begin_load, forget_answer
 from nullblock.spec.rules.lookup import _forget_lookup
 from nullblock.spec.rules.mamba import note_state
 from nullblock.spec.rules.pool import _publish, _unhash, open_front
@@ -63,11 +63,8 @@ def await_load(s: State, r: Value) -> None:
     require(loads_later(s, r), "its load takes longer than the step")
     require(s.na == s.nhit, "every hit is adopted")
     require(has_blocks(s, r, slots(s)), "it has room")
-    loaded = hit_tokens(s) + s.ext
-    s.comp[r] = loaded
-    s.remote[r] = 0
-    s.loadfrom[r] = hit_tokens(s)
-    s.loadto[r] = loaded
+    s.comp[r] = hit_tokens(s) + s.ext
+    begin_load(s, r)
     s.asked = 0
     s.awaits[r] = REMOTE
     s.came[r] = 0

@@ -22,7 +22,7 @@ from traces import trace_of, unsealed
 from nullblock.conformance.adapters.spec_constants import FEATURES as OF_SPEC
 from nullblock.conformance.checker import Verdict, check
 from nullblock.conformance.engine import Feature
-from nullblock.conformance.groups import are_hybrid, are_mixed
+from nullblock.conformance.groups import are_mixed, drop_hits, has
 from nullblock.conformance.scenario import from_dict
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import State
@@ -82,8 +82,7 @@ def is_told(document: dict[str, Any]) -> bool:
     run the first model runner: of others a trace is refused by name.
     """
     config = from_dict(document).config
-    eagle = config.spec_method == "eagle" or any(group.eagle for group in config.groups)
-    marked = len(config.groups) > 1 and eagle and not are_hybrid(config)
+    marked = drop_hits(config) and has(config, "chunked_local")
     drafts = any(event["op"] == "draft" for event in document["events"])
     untold = drafts and not config.num_spec_tokens
     return not (are_mixed(config) or marked or config.use_v2_model_runner or untold)
@@ -247,10 +246,6 @@ TOGETHER: dict[str, tuple[Lines, str]] = {
     "EAGLE beside several groups": (
         changed("hybrid", num_spec_tokens=1, spec_method="eagle"),
         "an EAGLE-like method with chunked local attention",
-    ),
-    "chunks within blocks": (
-        changed("hybrid", groups=[{}, {"attention_chunk_size": 9}]),
-        "chunks that end within a block",
     ),
     "equal groups": (changed("hybrid", groups=[{}, {}]), "several KV cache groups of one kind"),
     "a grammar and drafts": (of_request("drafted", **GRAMMAR), "the feature structured_output"),

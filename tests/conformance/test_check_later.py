@@ -27,7 +27,7 @@ DRAWN = (
 UNTOLD = {
     *(Feature.pooling, Feature.prompt_embeds),
     *(Feature.v2_model_runner, Feature.block_sizes, Feature.mamba, Feature.sinks),
-    *(Feature.unchecked_input, Feature.groups),
+    Feature.unchecked_input,
 }
 """What traces of that line are refused with, by name."""
 TOLD = extent(features(("spec",)), VLLM_0_32_0) - UNTOLD

@@ -6,7 +6,7 @@ from nullblock.conformance.lockstep.choices import Choices, Seeded
 from nullblock.conformance.lockstep.configurations import NONE
 from nullblock.conformance.lockstep.generator import Scenario
 
-BESIDE = frozenset({Feature.drafts, Feature.silence, Feature.groups})
+BESIDE = frozenset({Feature.drafts, Feature.silence})
 """What scenarios may ask for that is no feature of the core."""
 
 

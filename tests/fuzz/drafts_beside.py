@@ -40,7 +40,7 @@ def grammars(key: str, size: int, features: frozenset[Feature] = ALL_FEATURES) -
     that do all of these features.
     """
     ask = Seeded(f"grammars:{key}")
-    base = drafts.make(ask, size, features - {Feature.groups})
+    base = drafts.make(ask, size, features)
     if base["config"].get("async_scheduling") and ask.chance(60):
         base["config"].setdefault("drafts", {})["fill_in"] = True
     waits = Waits(ask, base, frozenset({Feature.structured_output, Feature.lora_cap}))

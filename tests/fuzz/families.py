@@ -106,6 +106,11 @@ def _of_one_kind() -> Iterable[Family]:
         lambda document, lines: drafts_reach.reached(document),
         CORE_FEATURES | {Feature.drafts},
     )
+    yield from _of_layers()
+    yield from _beside_the_core()
+
+
+def _of_layers() -> Iterable[Family]:
     yield Family(
         "windows",
         "one group of layers that see a part of the past",
@@ -150,7 +155,16 @@ def _of_one_kind() -> Iterable[Family]:
         every=1,
         watching=reach_groups.watching,
     )
-    yield from _beside_the_core()
+    yield Family(
+        "kinds",
+        "kinds of layers that may not agree on a hit, beside a KV connector or without",
+        waits.with_kinds,
+        reach_groups.told,
+        MAMBA - {Feature.aligned_mamba, Feature.sinks},
+        MAMBA | {Feature.kv_connector},
+        every=3,
+        watching=reach_groups.watching,
+    )
 
 
 def _beside_the_core() -> Iterable[Family]:

@@ -51,6 +51,16 @@ WITH_MAMBA = (
     *(("sink",), ("sink", "mamba"), ("sink", "sliding_window"), ("full", "sink")),
     ("sink", "sliding_window", "mamba"),
 )
+UNLIKE = (
+    *(("full", "sink", "sliding_window"), ("full", "sink", "mamba"), ("sink", "full", "full")),
+    *(("full", "wide", "sliding_window"), ("full", "wide", "mamba")),
+    *(("full", "chunked_local"),) * 2,
+    *(("full", "chunked_local", "sliding_window"), ("chunked_local", "sliding_window")),
+    ("sink", "chunked_local", "full"),
+)
+"""Where vLLM 0.22.1 does not see to it that all kinds agree, or nearly; `wide`: full attention
+with blocks of twice the size.
+"""
 KINDS = ("full", "sliding_window", "sliding_window", "mamba", "chunked_local", "sink")
 
 
@@ -234,6 +244,37 @@ def with_mamba(key: str, size: int, features: frozenset[Feature] = ALL_FEATURES)
         r.shuffle(groups)
         config |= {"groups": groups, **drawn.drafts()}
         if r.random() < 0.8:
+            give_each(config, slots)
+        return scenario
+
+    return first_built(key, draw, MAMBA & features)
+
+
+def with_unlike(
+    key: str, size: int, features: frozenset[Feature] = ALL_FEATURES
+) -> dict[str, Any]:
+    """The scenario of that key: its own events, full attention of two kinds beside a third, or
+    chunks that end within a block.
+    """
+
+    def draw(attempt: str) -> dict[str, Any]:
+        scenario = seeded(attempt, size, CORE_FEATURES)
+        config = scenario["config"]
+        config["enable_prefix_caching"] = True
+        drawn = Groups(attempt, config)
+        r = drawn.r
+        if r.random() < 0.7:
+            config["block_size"] = drawn.size = min(drawn.size, 3)
+        slots = num_slots(config)
+        drawn.eagle, drawn.mixes = r.random() < 0.2, False
+        kinds = r.choice(UNLIKE)
+        groups = [drawn.group("full" if kind == "wide" else kind) for kind in kinds]
+        for group, kind in zip(groups, kinds, strict=True):
+            if kind == "wide":
+                group["block_size"] = 2 * drawn.size
+        r.shuffle(groups)
+        config |= {"groups": groups, **drawn.drafts()}
+        if r.random() < 0.6:
             give_each(config, slots)
         return scenario
 

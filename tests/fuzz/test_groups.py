@@ -187,8 +187,14 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
     "full attention is not cut to the hit": (
         HybridKVCacheCoordinator,
         "find_longest_cache_hit",
-        "if kinds[0].is_full:",
-        "if False:",
+        "for group_id in kind.group_ids if kind.is_full else ():",
+        "for group_id in ():",
+    ),
+    "the second kind of full attention is cut to the hit too": (
+        HybridKVCacheCoordinator,
+        "find_longest_cache_hit",
+        "kinds if self.block_pool.semantics.hits_cut_alike else kinds[:1]",
+        "kinds",
     ),
     "EAGLE does not look further": (
         HybridKVCacheCoordinator,

@@ -81,6 +81,7 @@ def test_no_random_scenario_shows_a_difference(
 RARE = {"withdraw_uncaches", "rejections_keep_to_their_run", "encoder_budget_comes_back"}
 RARE |= {"caps_count_flight", "narrow_windows_uncached", "prompt_ends_cached"}
 RARE |= {"loaded_blocks_come_back", "windows_zeroed", "gate_asks_behind_hits"}
+RARE |= {"chunks_asked_again"}
 """Too rare by chance: golden scenarios show them."""
 
 

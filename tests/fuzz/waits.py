@@ -10,7 +10,7 @@ from typing import Any
 
 from fuzz import drafts
 from fuzz.encoder_scenarios import LENGTHS, encoder_scenario, items_scenario
-from fuzz.groups import with_groups, with_hybrid, with_mamba, with_window
+from fuzz.groups import with_groups, with_hybrid, with_mamba, with_unlike, with_window
 from fuzz.waits_play import Play
 
 from nullblock.conformance.engine import ALL_FEATURES, CORE_FEATURES, Feature
@@ -306,6 +306,19 @@ def with_connector(
         # Later lines ask whether it loads while steps overlap.
         scenario["config"]["connector"]["kv_role"] = "kv_producer"
     return scenario
+
+
+def with_kinds(seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURES) -> Scenario:
+    """The scenario of a seed on a model with kinds of layers that may not agree on a hit, beside a
+    connector or without one.
+    """
+    ask = Seeded(f"kinds:{seed}")
+    base = with_unlike(seed, size, features)
+    if Feature.kv_connector not in features or ask.chance(50):
+        return base
+    made = _kind_of(base)(ask, base, CORE_FEATURES | {Feature.kv_connector})
+    made.kinds.add("connector")
+    return made.scenario()
 
 
 def beside_models(

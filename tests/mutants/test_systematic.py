@@ -141,6 +141,27 @@ def test_later_scopes_are_asked_about_what_is_left(monkeypatch: pytest.MonkeyPat
     assert [id for id, now in asked.items() if not as_recorded("explorer", id, now)] == []
 
 
+def test_the_lockstep_was_asked_over_every_scenario() -> None:
+    """Whom it has not noticed so far, a scenario that has come since may show."""
+    assert KEPT["lockstep"].over == {g.name for g in lockstep.golden()}, f"run {RERUN}"
+
+
+def test_whom_the_lockstep_has_not_noticed_it_is_asked_about_over_new_scenarios(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that a scenario shows was recorded as not noticed before that scenario came."""
+    kept = Results("lockstep", dict(KEPT["lockstep"].now), dict(KEPT["lockstep"].earlier))
+    m = next(m for m in mutants() if "by" in kept.said.get(m.id, {}))
+    by = kept.said[m.id]["by"]
+    kept.now[m.id] = {}
+    kept.over = KEPT["lockstep"].over - {by}
+    monkeypatch.setattr(kept, "save", lambda: None)
+    monkeypatch.setattr(run, "load", lambda engine: kept)
+    monkeypatch.setattr(run, "wanted", lambda engine: [m])
+    run.record("lockstep", lambda *_: None, new=True)
+    assert kept.now[m.id]["by"] == by and kept.over == KEPT["lockstep"].over
+
+
 @pytest.mark.parametrize("noticed", [True, False])
 @pytest.mark.parametrize("engine", ["prover", "lockstep"])
 def test_the_others_notice_what_is_recorded(engine: Engine, noticed: bool) -> None:

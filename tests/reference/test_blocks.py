@@ -84,15 +84,21 @@ def test_the_free_queue_behaves_as_a_list(size: int, operations: list[tuple[str,
 
 
 def test_an_empty_free_queue_says_so() -> None:
-    """There is nothing to take, in either form, and nothing to take negatively."""
+    """There is nothing to take, in either form."""
     queue = FreeKVCacheBlockQueue([])
     with pytest.raises(ValueError, match="No free blocks"):
         queue.popleft()
     assert queue.popleft_n(0) == []
     with pytest.raises(AssertionError):
         queue.popleft_n(1)
-    with pytest.raises(AssertionError):
-        queue.popleft_n(-1)
+
+
+def test_fewer_blocks_than_none_are_counted_as_put_back() -> None:
+    """GROUP-65, as in vLLM 0.22.1: nothing is there, but the end mark is handed out for it."""
+    queue = FreeKVCacheBlockQueue([])
+    assert queue.popleft_n(-1) == []
+    assert queue.num_free_blocks == 1 and queue.get_all_free_blocks() == []
+    assert queue.popleft().block_id == -1
 
 
 def test_a_block_that_is_not_free_cannot_be_removed() -> None:

@@ -136,6 +136,14 @@ SHORTEST = {
     "sinks-are-held": ("GROUP-35", "add a; schedule; update; reset_prefix_cache"),
     "less-than-a-block": ("RUN-20", "add a; schedule"),
     "state-without-its-past": ("GROUP-15", "add a; schedule; update; add a; schedule"),
+    "chunk-that-nobody-looked-for": (
+        "GROUP-11",
+        "add a; add b; schedule; update; schedule; update; add b; add a; schedule",
+    ),
+    "second-kind-reaches-on": (
+        "GROUP-15",
+        "add a; add b; schedule; update; schedule; update; add b; add a; schedule",
+    ),
 }
 """What breaks, and the actions of a shortest counterexample."""
 EACH = pytest.mark.parametrize("defect", DEPARTURES, ids=lambda d: d.name)

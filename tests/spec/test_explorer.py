@@ -69,6 +69,7 @@ PINNED = {
     "rules-window": (791, 3_164, 19),
     "hybrid": (12_536, 50_144, 24),
     "hybrid-chunks": (100, 155, 19),
+    "split-chunks": (47, 84, 10),
     "hybrid-ahead": (322, 608, 18),
     "rules-hybrid": (1_190, 3_372, 18),
     "items": (2_562, 4_810, 24),

@@ -1,6 +1,7 @@
 """Several KV-cache groups under an EAGLE-like method: kinds of layers that are asked in turn."""
 
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,78 @@ def test_beside_full_attention_one_other_kind_is_asked_once() -> None:
     gone = ((1, 2),)
     assert hit((FULL, window(1)), 9, gone) == 6
     assert hit((FULL, window(1), window(2, eagle=False)), 9, gone) == 2
+
+
+def second(groups: tuple[Group, ...], gone: tuple[int, int], **switches: bool) -> list[list[int]]:
+    """The tables of the second of two equal prompts of nine tokens, right after its admission:
+    block i of group g is 5 g + i + 1 where it is that of the first.
+    """
+    semantics = replace(NORMATIVE, **switches)
+    s = new_state(replace(CONFIG, groups=groups, **ROOM, semantics=semantics))  # type: ignore[arg-type]
+    arrive(s, "a0", 9, 1)
+    schedule(s)
+    block = s.tab[s.k.table("a0", gone[0]), gone[1]]
+    update_from_output(s)
+    step(s)
+    events.evict_blocks(s, [block])
+    arrive(s, "a1", 9, 1)
+    schedule(s)
+    return [[s.tab[t, i] for i in range(s.tlen[t])] for t in s.k.tables("a1")]
+
+
+@pytest.mark.parametrize(("again", "seen"), [(True, [6, 7]), (False, [0, 0])])
+def test_chunks_that_end_within_a_block_are_asked_again(again: bool, seen: list[int]) -> None:
+    """GROUP-61: of chunks of five tokens the block is gone in which the second begins. A hit of
+    two blocks ends in the first chunk, all of which the next token sees; looked for is only what
+    is behind it, unless the kind is asked again.
+    """
+    full, chunked = second((FULL, Group(attention_chunk_size=5)), (1, 2), chunks_asked_again=again)
+    assert full[:3] == [1, 2, 11] and chunked[:2] == seen and 8 not in chunked
+
+
+def test_whole_chunks_are_asked_once() -> None:
+    """GROUP-61: where each chunk ends with a block nobody need be asked in turn, in either
+    profile; nor in normative where one does not.
+    """
+    for semantics in (NORMATIVE, VLLM_0_22_1):
+        for size, in_turn_ in ((4, False), (5, semantics is VLLM_0_22_1)):
+            groups = FULL, Group(attention_chunk_size=size)
+            s = new_state(replace(CONFIG, groups=groups, semantics=semantics))
+            assert s.k.in_turn == in_turn_, (size, semantics)
+
+
+@pytest.mark.parametrize(("alike", "fourth"), [(True, 18), (False, 9)])
+def test_hits_of_all_full_attention_end_where_all_agree(alike: bool, fourth: int) -> None:
+    """GROUP-65: a window leaves three of four hits. The second kind of full attention, one with a
+    sink, keeps the fourth where only the first is cut.
+    """
+    groups = (FULL, Group(sink_len=2), window(3, eagle=False))
+    tables = second(groups, (2, 3), hits_cut_alike=alike)
+    assert [table[2] for table in tables] == [3, 8, 13]
+    assert tables[0][3] == 16 and tables[1][3] == fourth
+
+
+@pytest.mark.parametrize(
+    ("groups", "raises"),
+    [
+        ((Group(attention_chunk_size=4, eagle=True),), True),
+        ((Group(attention_chunk_size=4),), False),
+        ((FULL, Group(attention_chunk_size=4, eagle=True)), True),
+        ((MARKED, Group(attention_chunk_size=4)), False),
+        ((Group(block_size=4), Group(attention_chunk_size=4)), True),
+        ((Group(), Group(attention_chunk_size=4, block_size=4)), False),
+    ],
+)
+def test_chunks_that_nobody_can_look_up_raise(groups: tuple[Group, ...], raises: bool) -> None:
+    """WAIT-6: those that would drop a hit, and those with blocks smaller than a hit's unit; not of
+    a request that refuses hits.
+    """
+    s = new_state(replace(CONFIG, groups=groups, **ROOM))  # type: ignore[arg-type]
+    arrive(s, "a0", 5, 1, skip_reading_prefix_cache=True)
+    assert schedule(s).new
+    arrive(s, "a1", 5, 1)
+    with pytest.raises(Disabled, match="no lookup drops") if raises else nullcontext():
+        assert schedule(s).new
 
 
 @pytest.mark.parametrize(("reaches", "computed"), [(False, 4), (True, 6)])
