@@ -155,7 +155,7 @@ def test_whom_the_lockstep_has_not_noticed_it_is_asked_about_over_new_scenarios(
     by = kept.said[m.id]["by"]
     kept.now[m.id] = {}
     kept.over = KEPT["lockstep"].over - {by}
-    monkeypatch.setattr(kept, "save", lambda: None)
+    monkeypatch.setattr(Results, "save", lambda self: None)
     monkeypatch.setattr(run, "load", lambda engine: kept)
     monkeypatch.setattr(run, "wanted", lambda engine: [m])
     run.record("lockstep", lambda *_: None, new=True)
