@@ -6,7 +6,6 @@ from msgspec import UNSET
 
 from nullblock.conformance.errors import ScenarioError
 from nullblock.conformance.scenario_format import Config, Group
-from nullblock.spec import facts
 from nullblock.spec.machine.output import Blocks
 
 _NEEDS = {"sliding_window": "sliding_window", "chunked_local": "chunk", "sink": "sink_len"}
@@ -177,40 +176,3 @@ def num_sink_blocks(config: Config) -> int:
         for group in config.groups
         if group.type == "sink" and group.sink_len is not UNSET
     )
-
-
-def unruled_prompt(config: facts.Config, prompt_len: int) -> str | None:
-    """What no rule has of a prompt so long, where prefixes are cached; None: nothing. An empty one
-    where there are several groups, and none is of full attention or, in vllm-0.32.0, full
-    attention drops its last hit: vLLM finds a hit of less than nothing, and computes a token that
-    there is not.
-    """
-    if prompt_len or not config.enable_prefix_caching or len(config.groups) < 2:
-        return None
-    if all(group.is_windowed for group in config.groups):
-        return "an empty prompt in several groups, none of which is full attention"
-    if config.semantics.dropped_hits_reach_on and any(map(config.is_marked, config.groups)):
-        return "an empty prompt in several groups under an EAGLE-like method"
-    return None
-
-
-def raising_prompt(config: facts.Config, prompt_len: int) -> str | None:
-    """What makes vLLM raise when it caches blocks of a prompt so long; None: nothing. It is longer
-    than max_model_len beside a window of which not every block is cached (GROUP-19), that is in
-    vllm-0.32.0 one of one token, too.
-    """
-    if not config.enable_prefix_caching or prompt_len <= config.max_model_len:
-        return None
-    narrow = any(group.sliding_window == 1 for group in config.groups)
-    if narrow and config.semantics.narrow_windows_uncached:
-        return "a prompt longer than max_model_len beside a window of one token"
-    if not config.semantics.reject_unservable and _leaves_blocks_out(config):
-        return "a prompt longer than max_model_len beside a window with blocks that are not cached"
-    return None
-
-
-def _leaves_blocks_out(config: facts.Config) -> bool:
-    """Whether of some window only the blocks before an end of a hit are cached (GROUP-19)."""
-    span = lcm(*map(config.size_of, config.groups))
-    seen = ((g.sliding_window, config.size_of(g)) for g in config.groups if g.sliding_window)
-    return any(size < span and -(-(window - 1) // size) < span // size for window, size in seen)

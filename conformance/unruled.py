@@ -1,8 +1,12 @@
-"""What no rule says of streaming sessions: refused by name, in scenarios and in traces."""
+"""What no rule says of prompts and of streaming sessions: refused by name, in scenarios and in
+traces.
+"""
 
 from collections.abc import Collection
+from math import lcm
 from typing import Any
 
+from nullblock.spec import facts
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.remote import awaits_load
 from nullblock.spec.waiting import is_skipped
@@ -37,3 +41,40 @@ def counts_on_lost(s: Any, blocks: Collection[int]) -> Any:
         if any(s.tab[r, i] in blocks for i in held):
             return r
     return None
+
+
+def unruled_prompt(config: facts.Config, prompt_len: int) -> str | None:
+    """What no rule has of a prompt so long, where prefixes are cached; None: nothing. An empty one
+    where there are several groups, and none is of full attention or, in vllm-0.32.0, full
+    attention drops its last hit: vLLM finds a hit of less than nothing, and computes a token that
+    there is not.
+    """
+    if prompt_len or not config.enable_prefix_caching or len(config.groups) < 2:
+        return None
+    if all(group.is_windowed for group in config.groups):
+        return "an empty prompt in several groups, none of which is full attention"
+    if config.semantics.dropped_hits_reach_on and any(map(config.is_marked, config.groups)):
+        return "an empty prompt in several groups under an EAGLE-like method"
+    return None
+
+
+def raising_prompt(config: facts.Config, prompt_len: int) -> str | None:
+    """What makes vLLM raise when it caches blocks of a prompt so long; None: nothing. It is longer
+    than max_model_len beside a window of which not every block is cached (GROUP-19), that is in
+    vllm-0.32.0 one of one token, too.
+    """
+    if not config.enable_prefix_caching or prompt_len <= config.max_model_len:
+        return None
+    narrow = any(group.sliding_window == 1 for group in config.groups)
+    if narrow and config.semantics.narrow_windows_uncached:
+        return "a prompt longer than max_model_len beside a window of one token"
+    if not config.semantics.reject_unservable and _leaves_blocks_out(config):
+        return "a prompt longer than max_model_len beside a window with blocks that are not cached"
+    return None
+
+
+def _leaves_blocks_out(config: facts.Config) -> bool:
+    """Whether of some window only the blocks before an end of a hit are cached (GROUP-19)."""
+    span = lcm(*map(config.size_of, config.groups))
+    seen = ((g.sliding_window, config.size_of(g)) for g in config.groups if g.sliding_window)
+    return any(size < span and -(-(window - 1) // size) < span // size for window, size in seen)

@@ -3,7 +3,6 @@ of a configuration.
 """
 
 from dataclasses import dataclass, replace
-from math import lcm
 from typing import Any
 
 from nullblock.spec.catalogue import clause
@@ -243,19 +242,6 @@ class Config:
         if not marked:
             return self.use_eagle
         return any(self.kind_of(g) == self.kind_of(group) for g in marked)
-
-    def divides_blocks(self, group: Group) -> bool:
-        """Whether a chunk of a group's ends within a block."""
-        return group.attention_chunk_size % self.size_of(group) != 0
-
-    @property
-    def stumbles(self) -> bool:
-        """Whether a lookup raises: where chunks have to drop a hit, or their blocks are smaller
-        than a hit's unit.
-        """
-        chunked = [g for g in self.groups if g.attention_chunk_size]
-        unit = lcm(*self.sizes)
-        return any(self.is_marked(g) or self.size_of(g) < unit for g in chunked)
 
     def kind_of(self, group: Group) -> Group:
         """The kind of a group's layers: groups of one kind are looked up together, and have blocks

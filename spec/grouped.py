@@ -71,17 +71,21 @@ class Grouped:
         self.leads = [of_groups.index(kind) for kind in kinds]
         self.last_kind = len(kinds) - 1
         full = [kind for kind in kinds if not kind.is_windowed]
-        semantics, divided = config.semantics, any(map(config.divides_blocks, self.groups))
-        self.asks_once = len(kinds) == 2 and len(full) > 0
+        chunked = [g for g in self.groups if g.attention_chunk_size]
+        divided = any(g.attention_chunk_size % config.size_of(g) for g in chunked)
+        again, alike = config.semantics.chunks_asked_again, config.semantics.hits_cut_alike
+        self.asks_once = len(kinds) == 2 and bool(full) and not (divided and again)
         """Whether one round of a lookup is the last, whatever it has shortened."""
-        if divided and semantics.chunks_asked_again:
-            self.asks_once = False
-        surprises = (divided and self.asks_once) or (
-            len(full) > 1 and len(kinds) > 2 and not semantics.hits_cut_alike
-        )
+        unlike = len(full) > 1 and len(kinds) > 2 and not alike
+        surprises = unlike or (divided and self.asks_once)
         self.in_turn = self.several and (any(self.marked) or surprises)
         """Whether a lookup asks one kind of layers after the other."""
-        self.stumbles = config.stumbles
+        self.stumbles = any(
+            config.is_marked(g) or config.size_of(g) < self.span_unit for g in chunked
+        )
+        """Whether a lookup raises: where chunks have to drop a hit, or their blocks are smaller
+        than a hit's unit.
+        """
 
     def tables(self, r: Any) -> tuple[Table, ...]:
         """The tables of a request, in the order of the groups."""

@@ -93,17 +93,18 @@ def is_cached_block(s: State, t: Value, i: Value) -> Value:
     return s.k.exists("B", lambda b: s.hsh[b] == h, by=("hsh", h))
 
 
+def are_cached(s: State, t: Value, first: Value, end: Value) -> Value:
+    """Whether for each block of table t from the first on, up to an end, one is cached."""
+    return s.k.forall("I", lambda i: is_cached_block(s, t, i), span=lambda: (first, end))
+
+
 def ends_run(s: State, t: Value, n: Value, drops: Value) -> Value:
     """Whether the blocks that are seen before block n of table t are cached, and one at least;
     where the last is dropped one more.
     """
     run = blocks_of(s, t, window(s, t) - 1) + drops
     least_run = ite(run > 1, run, 1)
-
-    def span() -> tuple[Value, Value]:
-        return ite(least_run < n, n - least_run, 0), n
-
-    return s.k.forall("I", lambda i: is_cached_block(s, t, i), span=span)
+    return are_cached(s, t, ite(least_run < n, n - least_run, 0), n)
 
 
 def accepts(s: State, t: Value, tokens: Value, drops: Value) -> Value:
@@ -113,8 +114,7 @@ def accepts(s: State, t: Value, tokens: Value, drops: Value) -> Value:
     n = full_of(s, t, tokens) + drops
     if s.k.window_of(t) > 0:
         return ends_run(s, t, n, drops)
-    seen = passed(s, t, tokens)
-    return s.k.forall("I", lambda i: is_cached_block(s, t, i), span=lambda: (seen, n))
+    return are_cached(s, t, passed(s, t, tokens), n)
 
 
 @clause("GROUP-2")

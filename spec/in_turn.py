@@ -10,7 +10,7 @@ Each reading asks `s.k.in_turn` first; whoever has no such method need not read 
 """
 
 from nullblock.spec.catalogue import clause
-from nullblock.spec.groups import accepts, is_cached_block, passed, sees_part, window
+from nullblock.spec.groups import accepts, are_cached, passed, sees_part, window
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 from nullblock.spec.mamba import is_mamba
 from nullblock.spec.remote import was_loaded
@@ -155,8 +155,7 @@ def goes_on_to(s: State, t: Value, tokens: Value, drops: Value) -> Value:
     """
     if s.k.chunk_of(t) == 0:
         return accepts(s, t, tokens, drops)
-    seen, n = passed(s, t, s.span), full_of(s, t, tokens)
-    return s.k.forall("I", lambda i: is_cached_block(s, t, i), span=lambda: (seen, n))
+    return are_cached(s, t, passed(s, t, s.span), full_of(s, t, tokens))
 
 
 def said(s: State, r: Value, t: Value) -> Value:

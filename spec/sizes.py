@@ -8,7 +8,7 @@ at a multiple of all sizes, and so does what is cached.
 
 from nullblock.spec.catalogue import clause
 from nullblock.spec.cross import attended, is_cross
-from nullblock.spec.kernel import State, Value, both, either, neg
+from nullblock.spec.kernel import State, Value, both, either, ite, neg
 from nullblock.spec.mamba import beside, is_mamba
 
 
@@ -67,12 +67,9 @@ def is_left_out(s: State, t: Value, i: Value) -> Value:
     and such a group is never hit; in vllm-0.32.0 blocks may be as large as the unit, and there may
     be one group, unless a lookup drops a hit there.
     """
-    if is_too_narrow(s, t):
-        return True
     if not s.k.several:
-        return False
-    in_unit = s.k.span_unit // s.k.size_of(t)
-    return both(leaves_out(s, t), i % in_unit < in_unit - seen_in_unit(s, t))
+        return is_too_narrow(s, t)
+    return either(is_too_narrow(s, t), i % in_unit(s, t) < num_left_out(s, t))
 
 
 def is_too_narrow(s: State, t: Value) -> Value:
@@ -84,18 +81,29 @@ def is_too_narrow(s: State, t: Value) -> Value:
     return both(s.k.window_of(t) == 1, s.k.drops_of(t) == 0)
 
 
-def seen_in_unit(s: State, t: Value) -> Value:
-    """How many blocks of table t, which has a window, are seen from the end of a unit."""
-    return -(-(s.k.window_of(t) - 1) // s.k.size_of(t))
+def in_unit(s: State, t: Value) -> Value:
+    """How many blocks of table t there are in a hit's unit."""
+    return s.k.span_unit // s.k.size_of(t)
 
 
-def leaves_out(s: State, t: Value) -> Value:
-    """Whether there are such blocks of table t."""
+def num_left_out(s: State, t: Value) -> Value:
+    """How many blocks of table t are left out of each unit of a hit, the first ones of it."""
     if not s.k.several:
-        return is_too_narrow(s, t)
-    in_unit = s.k.span_unit // s.k.size_of(t)
-    masked = both(s.k.window_of(t) > 0, neg(is_mamba(s, t)), in_unit > 1)
-    return either(is_too_narrow(s, t), both(masked, seen_in_unit(s, t) < in_unit))
+        return 0
+    seen = -(-(s.k.window_of(t) - 1) // s.k.size_of(t))
+    n = in_unit(s, t) - seen
+    masked = both(s.k.window_of(t) > 0, neg(is_mamba(s, t)), in_unit(s, t) > 1, n > 0)
+    return ite(masked, n, 0)
+
+
+def is_in_place(s: State, t: Value) -> Value:
+    """Whether there is a place for the next block that is cached of table t, or nobody asks for
+    one: a prompt longer than max_model_len fills more blocks than it has places.
+
+    Source: BlockPool.cache_full_blocks, which asserts it where only some blocks are cached.
+    """
+    leaves_out = either(is_too_narrow(s, t), num_left_out(s, t) > 0)
+    return either(s.ncached[t] < s.tlen[t], neg(leaves_out))
 
 
 def is_hashless(s: State, t: Value, i: Value) -> Value:

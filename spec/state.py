@@ -238,6 +238,17 @@ def has_no_tokens(s: State, r: Value) -> Value:
     return either(nothing, both(to_enter(s, r) > 0, tokens_to_admit(s, r) == 0))
 
 
+def loads_states(s: State, r: Value) -> Value:
+    """Whether states would be loaded for r of which only those at ends of steps are kept.
+
+    Source: Scheduler.schedule, waiting phase, which asserts that none are where a prefill is cut
+    to whole blocks, for whoever gets as far as that.
+    """
+    if not s.k.split:
+        return False
+    return both(s.ext > 0, may_chunk(s, r), neg(encoder.gets_nothing(s, r)))
+
+
 @clause("ALLOC-1")
 def fits(s: State, r: Value) -> Value:
     """Slots are given if the blocks still missing, plus the hits that stand in the free queue, are

@@ -14,6 +14,7 @@ from nullblock.conformance.engine import CORE_FEATURES, Feature, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.groups import block_size_of
 from nullblock.conformance.scenario_format import Config, Group
+from nullblock.conformance.unruled import unruled_prompt
 from nullblock.spec import facts
 from nullblock.spec.kernel import Disabled
 from nullblock.spec.profiles import Semantics
@@ -31,17 +32,15 @@ FEATURES = CORE_FEATURES | {
     *(Feature.streaming, Feature.kv_connector),
 }
 """What the rules have."""
-KINDS_LET_GO_IN_PLACE = frozenset({"sink"})
-"""Types of groups of which no rule says to which places in front they give blocks back."""
 
 
 def check_groups(config: Config, semantics: Semantics) -> None:
     """Raise OutOfScope for groups that vLLM stumbles over, or that a profile has no rules for."""
-    kinds = {group.type for group in config.groups}
-    if groups.CROSS in kinds and config.enable_prefix_caching:
+    if groups.has(config, groups.CROSS) and config.enable_prefix_caching:
         what = "cross-attention beside prefix caching is out of scope"
         raise OutOfScope(what, "vLLM raises at the first lookup", "config.groups")
-    if semantics.freed_unhashed_first and kinds & KINDS_LET_GO_IN_PLACE:
+    # No rule says to which places in front these give blocks back.
+    if semantics.freed_unhashed_first and groups.has(config, "sink"):
         what = "sinks are out of scope with freed_unhashed_first"
         raise OutOfScope(what, "the reference has them", "config.groups")
 
@@ -78,7 +77,7 @@ def check_vector(request: NewRequest) -> None:
 
 def check_length(config: facts.Config, prompt_len: int) -> None:
     """Raise OutOfScope for a prompt that no rule has."""
-    if unruled := groups.unruled_prompt(config, prompt_len):
+    if unruled := unruled_prompt(config, prompt_len):
         raise refused(unruled)
 
 

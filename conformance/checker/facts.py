@@ -11,10 +11,11 @@ from nullblock.conformance.checker import sessions
 from nullblock.conformance.checker.items import items
 from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.encoder_format import MOST_ITEMS
-from nullblock.conformance.groups import kind_of_layers, raising_prompt, unruled_prompt
+from nullblock.conformance.groups import kind_of_layers
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import Add, CacheGroup, Encoder, Header, Output
 from nullblock.conformance.trace.sessions import RESUMABLE
+from nullblock.conformance.unruled import raising_prompt, unruled_prompt
 from nullblock.spec import facts
 from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
 from nullblock.spec.concrete import MAPS, State

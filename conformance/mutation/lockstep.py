@@ -119,6 +119,8 @@ def judge(defect: Defect | None, over: Collection[str] | None = None) -> Json:
     wanted = [g for g in golden() if defect is None or defect.functions & g.called]
     if over is not None:
         wanted = [g for g in wanted if g.name in over]
+    if not wanted:
+        return {}
 
     def work() -> Json:
         for g in wanted:

@@ -103,7 +103,7 @@ def record(
     kept = load(engine)
     if engine == "explorer":
         _record_departures(kept)
-    if engine == "lockstep":
+    if engine == "lockstep" and not only:
         _ask_over_new_scenarios(kept, progress)
     some = _to_ask(wanted(engine), kept, only, new)
     # A run that is broken off has asked first what least is known of.

@@ -1,7 +1,7 @@
 """Looking a waiting request's prefix up, and being given slots or not."""
 
 from nullblock.spec.aligned import would_shrink
-from nullblock.spec.encoder import gets_nothing, is_planned, is_taken, refers_to_any
+from nullblock.spec.encoder import is_planned, is_taken, refers_to_any
 from nullblock.spec.fields import NEW, PREEMPTED, RESUMED, RUN_PHASE, RUNNING, WAIT_PHASE
 from nullblock.spec.gate import fits_whole
 from nullblock.spec.hybrid import (
@@ -42,6 +42,7 @@ from nullblock.spec.state import (
     has_no_tokens,
     is_cached,
     is_head,
+    loads_states,
     lookup_over,
     may_admit,
     may_chunk,
@@ -167,15 +168,6 @@ def ask_to_run(s: State, r: Value, n: Value) -> None:
     begin_turn(s)
 
 
-def _load_no_states(s: State, r: Value) -> None:
-    """Source: Scheduler.schedule, waiting phase, which asserts it where a prefill is cut to whole
-    blocks, for whoever gets as far as that.
-    """
-    if s.k.split:
-        tried = both(may_chunk(s, r), neg(gets_nothing(s, r)))
-        require(either(neg(tried), s.ext == 0), STATES_ARE_COMPUTED)
-
-
 def _hold_or_hit(s: State, r: Value) -> None:
     """What r holds and what it hits would be in its table twice.
 
@@ -199,7 +191,7 @@ def ask_to_enter(s: State, r: Value, n: Value) -> None:
     require(r == s.lr, "for this request")
     require(s.na == 0, "no hit is adopted yet")
     require(may_chunk(s, r), "it may be cut, or need not be")
-    _load_no_states(s, r)
+    require(neg(loads_states(s, r)), STATES_ARE_COMPUTED)
     require(fits_whole(s, r), "the whole sequence fits, where that is reserved")
     if s.k.encodes:
         require(is_planned(s, r), "its encoder inputs are planned")
@@ -233,15 +225,14 @@ def hold_back(s: State, r: Value) -> None:
     require(r == s.lr, "for this request")
     require(s.asked == 0, "it has not asked for slots")
     require(s.na == 0, "no hit is adopted")
-    _load_no_states(s, r)
+    require(neg(loads_states(s, r)), STATES_ARE_COMPUTED)
     require(
         neg(both(may_chunk(s, r), fits_whole(s, r), neg(has_no_tokens(s, r)))), "it may not enter"
     )
     if s.k.encodes:
         require(either(neg(may_chunk(s, r)), is_planned(s, r)), "its encoder inputs are planned")
-        require(
-            either(has_no_tokens(s, r), neg(refers_to_any(s, r))), "it refers to no embeddings"
-        )
+        turned_away = both(may_chunk(s, r), neg(has_no_tokens(s, r)))
+        require(either(neg(turned_away), neg(refers_to_any(s, r))), "it refers to no embeddings")
     if both(may_chunk(s, r), neg(has_no_tokens(s, r))):
         _hold_or_hit(s, r)
     _stay(s)

@@ -21,9 +21,12 @@ from nullblock.spec.kernel import (
 from nullblock.spec.rules.aligned import forget_before
 from nullblock.spec.rules.mamba import note_state, note_taken
 from nullblock.spec.sessions import chain
-from nullblock.spec.sizes import cached_of, full_of, is_left_out, leaves_out
+from nullblock.spec.sizes import cached_of, full_of, is_in_place, is_left_out
 from nullblock.spec.slots import hashable, room, slots
 from nullblock.spec.state import is_lru, turn
+
+EVERY_BLOCK_HAS_A_PLACE = "of which only some blocks are cached, each has its place"
+"""The guard of caching that raises."""
 
 
 def _dequeue(s: State, b: Value) -> None:
@@ -93,14 +96,8 @@ def release(s: State, t: Value, b: Value, i: Value) -> None:
         _enqueue(s, b)
 
 
-EVERY_BLOCK_HAS_A_PLACE = "of which only some blocks are cached, each has its place"
-"""The guard of caching that raises."""
-
-
 def _publish(s: State, t: Value) -> None:
     i = s.ncached[t]
-    # A prompt may be longer than max_model_len, and fill more blocks than there are places for.
-    require(either(i < s.tlen[t], neg(leaves_out(s, t))), EVERY_BLOCK_HAS_A_PLACE)
     if i < s.tlen[t]:
         if neg(either(is_null(s, t, i), is_left_out(s, t, i))):
             b = s.tab[t, i]
@@ -165,6 +162,7 @@ def publish(s: State, t: Value) -> None:
     require(s.na == s.nhit, "hits are adopted before blocks are cached")
     require(has_blocks(s, r, slots(s)), "the table is complete")
     require(i < hashable(s, t), "the block is filled by this step")
+    require(is_in_place(s, t), EVERY_BLOCK_HAS_A_PLACE)
     require(
         comes_next(s, t, lambda u: s.ncached[u] >= hashable(s, u)), "tables before it are done"
     )
@@ -185,6 +183,7 @@ def publish_known(s: State, t: Value) -> None:
     require(s.stage[r] == RUNNING, "it runs")
     known = computed_for_sure(s, r)
     require(i < cached_of(s, t, known), "the block is computed and known")
+    require(is_in_place(s, t), EVERY_BLOCK_HAS_A_PLACE)
     require(
         comes_next(s, t, lambda u: s.ncached[u] >= cached_of(s, u, known)),
         "tables before it are done",

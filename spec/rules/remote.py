@@ -37,12 +37,12 @@ from nullblock.spec.rules.later import begin_filling, end_filling, outdate_last_
 from nullblock.spec.rules.loads import begin_load, forget_answer
 from nullblock.spec.rules.lookup import _forget_lookup
 from nullblock.spec.rules.mamba import note_state
-from nullblock.spec.rules.pool import _publish, _unhash, open_front
+from nullblock.spec.rules.pool import EVERY_BLOCK_HAS_A_PLACE, _publish, _unhash, open_front
 from nullblock.spec.rules.pooling import give_vector_up
 from nullblock.spec.rules.queues import _erase, leave_running, quit_queue
 from nullblock.spec.rules.waiting import stand_apart, stay_ended
 from nullblock.spec.sessions import is_lost, num_further
-from nullblock.spec.sizes import hit_tokens
+from nullblock.spec.sizes import hit_tokens, is_in_place
 from nullblock.spec.slots import slots
 from nullblock.spec.state import check_stop, is_tried, is_waiting, turn
 from nullblock.spec.waiting import is_skipped
@@ -88,6 +88,7 @@ def publish_loaded(s: State, t: Value) -> None:
     require(both(s.awaits[r] == REMOTE, s.came[r] == 1), "its load has ended")
     require(neg(starts_over(s, r)), "it does not start over")
     require(s.ncached[t] < cached_when_loaded(s, t), "the block was loaded")
+    require(is_in_place(s, t), EVERY_BLOCK_HAS_A_PLACE)
     require(
         comes_next(s, t, lambda u: s.ncached[u] >= cached_when_loaded(s, u)),
         "tables before it are done",

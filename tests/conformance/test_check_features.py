@@ -26,6 +26,7 @@ from nullblock.conformance.groups import are_mixed, drop_hits, has
 from nullblock.conformance.scenario import from_dict
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import State
+from nullblock.spec.profiles import NORMATIVE
 
 VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"
 DRAWN = ("windows", "hybrid", "waits", "items", "sessions", "remote")
@@ -211,6 +212,19 @@ def test_a_trace_says_that_an_encoder_has_a_connector() -> None:
 def test_a_request_that_ended_while_it_was_passed_over_still_waits(engine: str) -> None:
     """In vllm-0.22.1 it stays in the skipped queue, long after workers were told of its end."""
     assert golden("defect-ended-request-waits-for-a-place", engine).verdict == "CONFORMS"
+
+
+@pytest.mark.parametrize("engine", ["spec", "reference"])
+def test_chunks_that_end_within_a_block_are_judged(engine: str) -> None:
+    """GROUP-61: beside full attention, by the rules of the line; whoever asks for normative hears
+    that a block with tokens that the next one sees is not there.
+    """
+    name = "defect-chunk-that-nobody-looked-for"
+    assert golden(name, engine).verdict == "CONFORMS"
+    document = json.loads((VECTORS / f"{name}.json").read_text())
+    data = trace_of(document, engine, "vllm-0.22.1")
+    judged = check(Path("t"), NORMATIVE, stream=io.BytesIO(data), deep=False)
+    assert judged.verdict == "VIOLATION"
 
 
 def changed(name: str, **config: Any) -> Lines:

@@ -100,7 +100,7 @@ BEYOND: dict[str, dict[str, Any]] = {
         "config": BEFORE_PROMPT | {"connector": {"async": True}},
         "events": [],
     },
-    "KV cache groups beyond attention": {
+    "cross-attention beside prefix caching": {
         "config": {"groups": [{"type": "full"}, {"type": "cross_attention"}]},
         "events": [],
     },

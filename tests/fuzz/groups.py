@@ -187,19 +187,39 @@ def with_window(key: str, size: int) -> dict[str, Any]:
     return first_built(key, draw)
 
 
+def _begun(attempt: str, size: int) -> tuple[dict[str, Any], Groups, int]:
+    """A scenario of the core's, mostly with small blocks, whoever draws its groups, and tokens for
+    which it has room.
+    """
+    scenario = seeded(attempt, size, CORE_FEATURES)
+    config = scenario["config"]
+    drawn = Groups(attempt, config)
+    if drawn.r.random() < 0.7:
+        config["block_size"] = drawn.size = min(drawn.size, 3)
+    return scenario, drawn, num_slots(config)
+
+
+def _with_groups(
+    scenario: dict[str, Any], drawn: Groups, groups: list[Group], slots: int
+) -> dict[str, Any]:
+    """The scenario with these groups in any order, and mostly with room for so many tokens in each
+    of them.
+    """
+    drawn.r.shuffle(groups)
+    scenario["config"] |= {"groups": groups, **drawn.drafts()}
+    if drawn.r.random() < 0.8:
+        give_each(scenario["config"], slots)
+    return scenario
+
+
 def with_hybrid(key: str, size: int, *, eagle: float = 0.4) -> dict[str, Any]:
     """The scenario of that key: its own events, several groups of attention, so often with an
     EAGLE-like method.
     """
 
     def draw(attempt: str) -> dict[str, Any]:
-        scenario = seeded(attempt, size, CORE_FEATURES)
-        config = scenario["config"]
-        drawn = Groups(attempt, config)
-        r = drawn.r
-        if r.random() < 0.7:
-            config["block_size"] = drawn.size = min(drawn.size, 3)
-        slots = num_slots(config)
+        scenario, drawn, slots = _begun(attempt, size)
+        config, r = scenario["config"], drawn.r
         drawn.eagle = r.random() < eagle
         kinds = r.choice(HYBRIDS)
         mixable = not drawn.eagle and "chunked_local" not in kinds and kinds.count("full") < 2
@@ -210,11 +230,7 @@ def with_hybrid(key: str, size: int, *, eagle: float = 0.4) -> dict[str, Any]:
                 group["chunk"] = -(-group["chunk"] // drawn.size) * drawn.size
         if drawn.mixes and r.random() < 0.15:
             config["hash_block_size"] = r.choice((1, drawn.size))
-        r.shuffle(groups)
-        config |= {"groups": groups, **drawn.drafts()}
-        if r.random() < 0.8:
-            give_each(config, slots)
-        return scenario
+        return _with_groups(scenario, drawn, groups, slots)
 
     return first_built(key, draw)
 
@@ -223,13 +239,8 @@ def with_mamba(key: str, size: int, features: frozenset[Feature] = ALL_FEATURES)
     """The scenario of that key: its own events, Mamba layers or sinks, alone or beside others."""
 
     def draw(attempt: str) -> dict[str, Any]:
-        scenario = seeded(attempt, size, CORE_FEATURES)
-        config = scenario["config"]
-        drawn = Groups(attempt, config)
+        scenario, drawn, slots = _begun(attempt, size)
         r = drawn.r
-        if r.random() < 0.7:
-            config["block_size"] = drawn.size = min(drawn.size, 3)
-        slots = num_slots(config)
         drawn.eagle = r.random() < 0.25
         kinds = r.choice(WITH_MAMBA)
         drawn.mixes = len(kinds) > 1 and "chunked_local" not in kinds and r.random() < 0.3
@@ -241,11 +252,7 @@ def with_mamba(key: str, size: int, features: frozenset[Feature] = ALL_FEATURES)
                 group["chunk"] = -(-group["chunk"] // drawn.size) * drawn.size
             if group["type"] == "mamba" and len(kinds) > 2 and r.random() < 0.3:
                 group["num_speculative_blocks"] = r.randrange(3)
-        r.shuffle(groups)
-        config |= {"groups": groups, **drawn.drafts()}
-        if r.random() < 0.8:
-            give_each(config, slots)
-        return scenario
+        return _with_groups(scenario, drawn, groups, slots)
 
     return first_built(key, draw, MAMBA & features)
 
@@ -258,25 +265,16 @@ def with_unlike(
     """
 
     def draw(attempt: str) -> dict[str, Any]:
-        scenario = seeded(attempt, size, CORE_FEATURES)
-        config = scenario["config"]
-        config["enable_prefix_caching"] = True
-        drawn = Groups(attempt, config)
+        scenario, drawn, slots = _begun(attempt, size)
+        drawn.caches = scenario["config"]["enable_prefix_caching"] = True
         r = drawn.r
-        if r.random() < 0.7:
-            config["block_size"] = drawn.size = min(drawn.size, 3)
-        slots = num_slots(config)
         drawn.eagle, drawn.mixes = r.random() < 0.2, False
         kinds = r.choice(UNLIKE)
         groups = [drawn.group("full" if kind == "wide" else kind) for kind in kinds]
         for group, kind in zip(groups, kinds, strict=True):
             if kind == "wide":
                 group["block_size"] = 2 * drawn.size
-        r.shuffle(groups)
-        config |= {"groups": groups, **drawn.drafts()}
-        if r.random() < 0.6:
-            give_each(config, slots)
-        return scenario
+        return _with_groups(scenario, drawn, groups, slots)
 
     return first_built(key, draw, MAMBA & features)
 

@@ -87,18 +87,19 @@ def test_beside_full_attention_one_other_kind_is_asked_once() -> None:
     assert hit((FULL, window(1), window(2, eagle=False)), 9, gone) == 2
 
 
-def second(groups: tuple[Group, ...], gone: tuple[int, int], **switches: bool) -> list[list[int]]:
+def second(groups: tuple[Group, ...], *gone: tuple[int, int], **switches: bool) -> list[list[int]]:
     """The tables of the second of two equal prompts of nine tokens, right after its admission:
-    block i of group g is 5 g + i + 1 where it is that of the first.
+    block i of group g is 5 g + i + 1 where it is that of the first; `gone`: group and place of
+    what is evicted before.
     """
     semantics = replace(NORMATIVE, **switches)
     s = new_state(replace(CONFIG, groups=groups, **ROOM, semantics=semantics))  # type: ignore[arg-type]
     arrive(s, "a0", 9, 1)
     schedule(s)
-    block = s.tab[s.k.table("a0", gone[0]), gone[1]]
+    blocks = [s.tab[s.k.table("a0", group), place] for group, place in gone]
     update_from_output(s)
     step(s)
-    events.evict_blocks(s, [block])
+    events.evict_blocks(s, blocks)
     arrive(s, "a1", 9, 1)
     schedule(s)
     return [[s.tab[t, i] for i in range(s.tlen[t])] for t in s.k.tables("a1")]
@@ -114,6 +115,14 @@ def test_chunks_that_end_within_a_block_are_asked_again(again: bool, seen: list[
     assert full[:3] == [1, 2, 11] and chunked[:2] == seen and 8 not in chunked
 
 
+@pytest.mark.parametrize(("again", "hit_by_both"), [(True, [1]), (False, [1, 2])])
+def test_what_was_not_looked_for_may_be_gone(again: bool, hit_by_both: list[int]) -> None:
+    """GROUP-61: of the first chunk the last block, too. Then less is hit where it is asked for."""
+    gone = ((1, 1), (1, 2))
+    full, _ = second((FULL, Group(attention_chunk_size=5)), *gone, chunks_asked_again=again)
+    assert [block for block in full if block <= 5] == hit_by_both
+
+
 def test_whole_chunks_are_asked_once() -> None:
     """GROUP-61: where each chunk ends with a block nobody need be asked in turn, in either
     profile; nor in normative where one does not.
@@ -125,15 +134,18 @@ def test_whole_chunks_are_asked_once() -> None:
             assert s.k.in_turn == in_turn_, (size, semantics)
 
 
-@pytest.mark.parametrize(("alike", "fourth"), [(True, 18), (False, 9)])
-def test_hits_of_all_full_attention_end_where_all_agree(alike: bool, fourth: int) -> None:
-    """GROUP-65: a window leaves three of four hits. The second kind of full attention, one with a
-    sink, keeps the fourth where only the first is cut.
+@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize(("marked", "agreed"), [(False, 3), (True, 2)])
+def test_hits_of_all_full_attention_end_where_all_agree(
+    marked: bool, agreed: int, alike: bool
+) -> None:
+    """GROUP-65: a window leaves three of four hits, and two if an EAGLE-like method has it. The
+    second kind of full attention, one with a sink, keeps all four where only the first is cut.
     """
-    groups = (FULL, Group(sink_len=2), window(3, eagle=False))
-    tables = second(groups, (2, 3), hits_cut_alike=alike)
-    assert [table[2] for table in tables] == [3, 8, 13]
-    assert tables[0][3] == 16 and tables[1][3] == fourth
+    groups = (FULL, Group(sink_len=2), window(3, eagle=marked))
+    first, other, _ = second(groups, (2, 3), hits_cut_alike=alike)
+    assert [block for block in first if block <= 5] == [1, 2, 3][:agreed]
+    assert [block for block in other if block <= 10] == [6, 7, 8, 9][: agreed if alike else 4]
 
 
 @pytest.mark.parametrize(
