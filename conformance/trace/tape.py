@@ -77,7 +77,9 @@ class Tape(PassedOn):
         self.chain: dict[str, list[int]] = {}
         self.chains: dict[tuple[Any, ...], int] = {}
         ids = {event.id for event in scenario.events if isinstance(event, AddEvent)}
-        self.words = WORDS | ({Feature.drafts} if scenario.config.num_spec_tokens else set())
+        config = scenario.config
+        drafts = config.num_spec_tokens > 0 or groups.are_marked_alone(config)
+        self.words = WORDS | ({Feature.drafts} if drafts else set())
         """What a trace can tell of: drafts, where the configuration says that there are some."""
         self.ties = {id: float(place) for place, id in enumerate(sorted(ids))}
 

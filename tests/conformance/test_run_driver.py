@@ -188,7 +188,6 @@ NEEDS: dict[str, dict[str, Any]] = {
     "async_scheduling": {"async_scheduling": True},
     "pipeline": {"pipeline_parallel_size": 2},
     "kv_events": {"kv_events": True},
-    "groups": {"groups": [{"type": "full"}, {"type": "chunked_local", "chunk": 3}]},
     "mamba": {"groups": [{"type": "mamba"}]},
     "aligned_mamba": {"groups": [{"type": "mamba", "mamba_cache_mode": "align"}]},
     "sinks": {"groups": [{"type": "sink", "sink_len": 16}]},
