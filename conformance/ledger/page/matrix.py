@@ -115,7 +115,7 @@ def mutants(found: Mutants) -> Element:
             el("th", m.name, scope="row", title=m.command),
             el("td", f"{m.defect} ({m.rule})"),
             *(
-                el("td", "✓" if c in m.noticed else "·", class_="yes" if c in m.noticed else "no")
+                el("td", "✓", class_="yes") if c in m.noticed else el("td", "·")
                 for c in found.checkers
             ),
         )

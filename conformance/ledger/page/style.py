@@ -44,9 +44,9 @@ a.word:hover { outline: 2px solid var(--fg); } a { color: inherit; }
   scroll-margin-top: 4rem; }
 .family th { padding-top: 1rem; color: var(--dim); font-weight: 600; }
 .none { color: var(--dim); font-size: .8rem; opacity: .7; }
-.ticks td { text-align: center; padding: .1rem .3rem; } .ticks td:nth-child(2) {
-  text-align: left; min-width: 20rem; }
-.ticks .yes { background: var(--held); font-weight: 700; } .ticks .no { color: var(--dim); }
+.ticks td { text-align: center; padding: .1rem .3rem; color: var(--dim); }
+.ticks td:nth-child(2) { text-align: left; min-width: 20rem; color: inherit; }
+.ticks .yes { background: var(--held); font-weight: 700; color: inherit; }
 .upright { vertical-align: bottom; } .upright span { writing-mode: vertical-rl;
   transform: rotate(180deg); white-space: nowrap; font-weight: 500; }
 .command { user-select: all; background: var(--card); border: 1px solid var(--line);
