@@ -50,6 +50,7 @@ def test_no_rule_is_without_a_mutant() -> None:
     bare = {"cached_of", "granted_now", "hashable", "num_adapters", "sinks_are_held"}
     bare |= {"scheduler_output", "table", "size", "loaded_to", "passed", "left_out_from"}
     bare |= {"asked", "is_kept", "looked_at", "tokens_to_run", "uncut_to_admit"}
+    bare |= {"are_cached", "in_unit", "nulls_before_load"}
     assert {f.name for f in some} - have == bare
 
 

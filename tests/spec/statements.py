@@ -361,6 +361,7 @@ STATEMENTS = {
     "GROUP-62": "in_turn.is_settled",
     "GROUP-63": "in_turn.most",
     "GROUP-64": "in_turn.cut_twice",
+    "GROUP-65": "in_turn.reaches_on",
     **REMOTE,
 }
 """ID to definition. The ID of one that goes stays in `RETIRED`; a new one gets a new number."""

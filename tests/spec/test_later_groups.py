@@ -7,9 +7,10 @@ import pytest
 
 from nullblock.conformance.adapters.reference import create as reference
 from nullblock.conformance.adapters.spec import create
+from nullblock.conformance.compare import first_difference
 from nullblock.conformance.driver import run
 from nullblock.conformance.errors import OutOfScope
-from nullblock.conformance.scenario import from_dict
+from nullblock.conformance.scenario import Scenario, from_dict
 from nullblock.spec.explorer.group_scopes import RULES_WINDOW, WINDOW, WINDOW_AHEAD
 from nullblock.spec.explorer.hybrid_scopes import (
     HYBRID_AHEAD,
@@ -98,9 +99,9 @@ def test_less_than_no_hit_is_the_references_alone(num_spec_tokens: int) -> None:
 
 
 @pytest.mark.parametrize(("window", "length"), [(1, 5), (2, 5), (1, 3)])
-def test_blocks_beyond_a_table_are_cached_by_the_reference_alone(window: int, length: int) -> None:
-    """Beside a window of one token vLLM 0.32.0 raises where a prompt is longer than max_model_len;
-    no rule has that. Wider windows, and shorter prompts, play.
+def test_it_raises_for_blocks_beyond_a_table(window: int, length: int) -> None:
+    """GROUP-19: beside a window of one token vLLM 0.32.0 raises where a prompt is longer than
+    max_model_len. Beside wider windows, and for shorter prompts, it does not.
     """
     groups = [{"type": "sliding_window", "sliding_window": window}]
     scenario = from_dict(
@@ -112,23 +113,16 @@ def test_blocks_beyond_a_table_are_cached_by_the_reference_alone(window: int, le
             ],
         }
     )
-    kinds = [json.loads(x)["ev"] for x in run(scenario, reference(scenario.config, VLLM_0_32_0))]
-    assert ("EXCEPTION" in kinds) == (window == 1 and length > 3)
-    if "EXCEPTION" in kinds:
-        with pytest.raises(OutOfScope, match="longer than max_model_len beside a window of one"):
-            list(run(scenario, create(scenario.config, VLLM_0_32_0)))
-    else:
-        list(run(scenario, create(scenario.config, VLLM_0_32_0)))
+    assert raises(scenario, VLLM_0_32_0) == (window == 1 and length > 3)
 
 
 @pytest.mark.parametrize("semantics", [VLLM_0_22_1, VLLM_0_32_0], ids=["0.22.1", "0.32.0"])
 @pytest.mark.parametrize(("window", "length"), [(4, 6), (6, 6), (4, 1), (7, 6)])
-def test_blocks_left_out_beyond_a_table_are_counted_by_the_reference_alone(
+def test_it_raises_for_blocks_left_out_beyond_a_table(
     semantics: Semantics, window: int, length: int
 ) -> None:
     """GROUP-19: beside a window with blocks that are left out vLLM raises where a prompt is longer
-    than max_model_len; no rule has that. The windows that leave none out, and shorter prompts,
-    play.
+    than max_model_len. Beside a window that leaves none out, and for shorter prompts, it does not.
     """
     window_group = {"type": "sliding_window", "sliding_window": window}
     groups = [{"type": "full", "block_size": 6}, window_group]
@@ -141,10 +135,11 @@ def test_blocks_left_out_beyond_a_table_are_counted_by_the_reference_alone(
             ],
         }
     )
-    kinds = [json.loads(x)["ev"] for x in run(scenario, reference(scenario.config, semantics))]
-    assert ("EXCEPTION" in kinds) == (window < 7 and length > 1)
-    if "EXCEPTION" in kinds:
-        with pytest.raises(OutOfScope, match="max_model_len beside a window with blocks that"):
-            list(run(scenario, create(scenario.config, semantics)))
-    else:
-        list(run(scenario, create(scenario.config, semantics)))
+    assert raises(scenario, semantics) == (window < 7 and length > 1)
+
+
+def raises(scenario: Scenario, semantics: Semantics) -> bool:
+    """Whether the engines raise at a scenario, which both do or neither."""
+    played = [list(run(scenario, f(scenario.config, semantics))) for f in (create, reference)]
+    assert first_difference(*played) is None
+    return "EXCEPTION" in {json.loads(line)["ev"] for line in played[0]}

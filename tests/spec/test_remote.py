@@ -217,7 +217,6 @@ CROSS = {"type": "cross_attention"}
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"groups": [{"type": "mamba", "mamba_cache_mode": "align"}]}, "in mode align"),
         (
             {"groups": [{"type": "full"}, CROSS], "enable_prefix_caching": False},
             "beside cross-attention",
@@ -246,11 +245,12 @@ def test_what_nobody_has_shown_beside_a_connector_is_refused_by_name(
         ({}, {"pooling": True}),
         ({"groups": [{"type": "sliding_window", "sliding_window": 4}]}, {"resumable": True}),
         ({"groups": [{"type": "mamba", "mamba_cache_mode": "all"}]}, {}),
+        ({"groups": [{"type": "mamba", "mamba_cache_mode": "align"}]}, {}),
         ({"groups": [{"type": "sink", "sink_len": 16}]}, {}),
     ],
     ids=[
         *("a prompt beyond max_model_len", "an empty one", "a vector", "a session with a window"),
-        *("a state", "a sink"),
+        *("a state", "an aligned state", "a sink"),
     ],
 )
 @pytest.mark.parametrize("semantics", [VLLM_0_22_1, NORMATIVE], ids=["vllm-0.22.1", "normative"])
