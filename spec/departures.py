@@ -11,7 +11,7 @@ from nullblock.spec.draft_departures import DRAFT_DEFECTS, DraftDefect
 from nullblock.spec.encoder_departures import ENCODER_DEFECTS
 from nullblock.spec.explorer.liveness import SERVED
 from nullblock.spec.explorer.model import Scope, Template
-from nullblock.spec.explorer.result import Counterexample, Progress, Result
+from nullblock.spec.explorer.result import Progress, Result
 from nullblock.spec.explorer.search import GUARD, PROMISE, explore
 from nullblock.spec.facts import Config
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, Semantics
@@ -57,22 +57,11 @@ class Defect:
         return replace(VLLM_0_22_1, **{self.switch: not self.value})
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A search for a departure."""
-
-    states: int
-    transitions: int
-    seconds: float
-    counterexample: Counterexample | None
-
-
 def find(
     defect: Defect, semantics: Semantics = VLLM_0_22_1, progress: Progress | None = None
-) -> Finding:
-    """A shortest counterexample to the invariant that the departure breaks, if there is one."""
-    result = explore(defect.scope, semantics, claims=frozenset({defect.breaks}), progress=progress)
-    return Finding(result.states, result.transitions, result.seconds, result.counterexample)
+) -> Result:
+    """A search for a shortest counterexample to the invariant that the departure breaks."""
+    return explore(defect.scope, semantics, claims=frozenset({defect.breaks}), progress=progress)
 
 
 def clear(defect: Defect, progress: Progress | None = None) -> Result:

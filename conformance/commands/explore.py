@@ -14,7 +14,7 @@ from nullblock.conformance.options import NORMATIVE, ProfileName, Settings
 from nullblock.spec.compiled.build import NoCompiler
 from nullblock.spec.compiled.search import explore as explore_compiled
 from nullblock.spec.compiled.values import Untranslatable
-from nullblock.spec.departures import DEPARTURES, Defect, Finding, clear, find
+from nullblock.spec.departures import DEPARTURES, Defect, clear, find
 from nullblock.spec.explorer.model import Scope
 from nullblock.spec.explorer.result import Counterexample, Progress, Result
 from nullblock.spec.explorer.scopes import STANDARD
@@ -270,7 +270,7 @@ def _departure(d: Defect, save: Path | None) -> Json:
     }
 
 
-def _expected(d: Defect, finding: Finding) -> Counterexample | None:
+def _expected(d: Defect, finding: Result) -> Counterexample | None:
     """What was found, if it is what the departure claims."""
     found = finding.counterexample
     return found if found is not None and found.breaks == d.breaks else None

@@ -1,6 +1,7 @@
 """Small traces that together have every field of every record in them."""
 
 import json
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -268,7 +269,26 @@ def _traces() -> dict[str, bytes]:
     }
 
 
-def bases() -> dict[str, Lines]:
+class Bases(Mapping[str, Lines]):
+    """Traces by name. One is read when it is asked for, and belongs to who asks."""
+
+    def __init__(self, found: dict[str, Lines]) -> None:
+        """They are kept as text, of which nobody can alter what others read."""
+        self.text = {name: msgspec.json.encode(lines) for name, lines in found.items()}
+
+    def __getitem__(self, name: str) -> Lines:
+        lines: Lines = json.loads(self.text[name])
+        return lines
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.text)
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+
+@cache
+def bases() -> Bases:
     """The traces by name, sealed; the crowded one is the beginning of a bundled recording."""
     found = {name: documents(data) for name, data in _traces().items()}
     found["crowded"] = recorded(bundled.CROWDED, 60)
@@ -277,10 +297,11 @@ def bases() -> dict[str, Lines]:
     for line in found["busy"]:
         if line["ev"] == "add":
             line["name"] = f"request {line['id']}"
-    return found
+    return Bases(found)
 
 
-def midway() -> dict[str, Lines]:
+@cache
+def midway() -> Bases:
     """Recordings of the real vLLM that begin in the middle of a run (`record_process.py
     starts_late_and_crowded`, and `starts_late_and_drafted` with two drafts), unsealed.
     """
@@ -292,7 +313,7 @@ def midway() -> dict[str, Lines]:
     found["queued end"] = begun_later(KEPT / "queued-end.jsonl", 0)
     found["stop id"] = begun_later(KEPT / "sessions.jsonl", 5)
     found["chunks by priority"] = begun_later(KEPT / "sessions-by-priority.jsonl", 0)
-    return found
+    return Bases(found)
 
 
 def begun_later(path: Path, number: int) -> Lines:

@@ -162,12 +162,18 @@ def test_nothing_is_saved_where_nothing_is_found(
     assert "is not written: there is no counterexample" in capsys.readouterr().err
 
 
-def test_departures_are_found(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each with its switch, upstream, what it breaks, the trace, a story; normative passes."""
+def test_departures_are_found(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each with its switch, upstream, what it breaks, the trace, a story; normative passes. Those
+    that are asked about here are one in ten.
+    """
+    some = DEPARTURES[::10]
+    monkeypatch.setattr(explore_command, "DEPARTURES", some)
     assert main(["explore", "--departures", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert [row["name"] for row in document["departures"]] == [d.name for d in DEPARTURES]
-    for row, d in zip(document["departures"], DEPARTURES, strict=True):
+    assert [row["name"] for row in document["departures"]] == [d.name for d in some]
+    for row, d in zip(document["departures"], some, strict=True):
         assert (row["switch"], row["upstream"], row["breaks"]) == (d.switch, d.upstream, d.breaks)
         assert row["normative"] == "passes" and row["states"] > 0 and row["sentence"] == d.story
         assert row["trace"][0].startswith("add ") and row["breaks"] in row["story"]

@@ -59,9 +59,9 @@ def test_a_mutant_that_is_not_noticed_is_told_by_the_exit_code(
     assert main(["mutate", NOTICED, "--engine", "lockstep", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["mutants"]
     assert row["engines"]["lockstep"]["line"] > 1 and "+    pass\n" in row["diff"]
-    assert main(["mutate", "rules.pool.adopt.guard-1", "--engine", "lockstep", "--json"]) == 1
+    assert main(["mutate", "rules.pool.adopt.guard-1", "--engine", "traces", "--json"]) == 1
     (row,) = json.loads(capsys.readouterr().out)["mutants"]
-    assert row["engines"] == {"lockstep": {}}
+    assert row["engines"] == {"traces": {}}
 
 
 @pytest.mark.parametrize(

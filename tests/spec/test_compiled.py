@@ -2,28 +2,29 @@
 
 import json
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nullblock.conformance.cli import main
+from nullblock.conformance.ledger.sources.scopes import searched
 from nullblock.conformance.strength.mutants import BY_NAME
 from nullblock.conformance.strength.plant import ask, planted
 from nullblock.spec.compiled import build, search
 from nullblock.spec.compiled.context import Sizes
 from nullblock.spec.compiled.translate import Program
 from nullblock.spec.compiled.values import Const, Untranslatable
-from nullblock.spec.departures import DEPARTURES, Defect
+from nullblock.spec.departures import DEPARTURES
 from nullblock.spec.explorer.model import beginning
-from nullblock.spec.explorer.result import Result
 from nullblock.spec.explorer.scopes import STANDARD
 from nullblock.spec.explorer.search import Search, explore
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
 
 sys.path.insert(0, str(Path(__file__).parent))
-from test_explorer import PINNED  # noqa: E402  (a module beside this one)
+from both_forms import differences, needs_compiler, recorded  # noqa: E402  (beside this one)
+from test_explorer import PINNED  # noqa: E402
 
 SMALL = (
     *("keys", "nocache", "pauses", "resets", "rules-ahead", "rules-priority"),
@@ -39,33 +40,16 @@ PLANTED = (
 """Mutants whose defects show in different ways: a broken promise, invariants, a guard."""
 
 
-def has_compiler() -> str:
-    """Why there is nothing to test here, if so."""
-    try:
-        build.compiler()
-    except build.NoCompiler as e:
-        return str(e)
-    return ""
-
-
-needs_compiler = pytest.mark.skipif(bool(has_compiler()), reason=has_compiler())
-
-
-def differences(a: Result, b: Result) -> list[str]:
-    """In what two results differ, but for the time they took."""
-    names = [f.name for f in fields(Result) if f.name != "seconds"]
-    return [name for name in names if getattr(a, name) != getattr(b, name)]
-
-
 @needs_compiler
 @pytest.mark.parametrize("name", STANDARD)
 def test_every_scope_has_the_same_counts(name: str) -> None:
     """States, transitions and depth of every standard scope are those pinned for the readable
-    form, and every promised witness is reached.
+    form, every promised witness is reached, and the ledger has just that.
     """
     result = search.explore(STANDARD[name])
     assert (result.states, result.transitions, result.depth) == PINNED[name]
     assert result.passed and result.witnesses >= STANDARD[name].witnesses
+    assert recorded("scopes")[name] == searched(STANDARD[name], result)
 
 
 @needs_compiler
@@ -75,26 +59,6 @@ def test_small_scopes_are_the_same_in_everything(name: str) -> None:
     for semantics in (NORMATIVE, VLLM_0_22_1):
         readable = explore(STANDARD[name], semantics)
         assert differences(readable, search.explore(STANDARD[name], semantics)) == []
-
-
-@needs_compiler
-@pytest.mark.parametrize("defect", DEPARTURES, ids=lambda d: d.name)
-def test_departures_are_found_by_the_same_way(defect: Defect) -> None:
-    """A departure's counterexample is the same, action for action: a guard, an invariant, a
-    statement about steps, or a cycle on which nobody is served.
-    """
-    claims = frozenset({defect.breaks})
-    readable = explore(defect.scope, VLLM_0_22_1, claims=claims)
-    compiled = search.explore(defect.scope, VLLM_0_22_1, claims=claims)
-    assert readable.counterexample is not None
-    assert differences(readable, compiled) == []
-
-
-@needs_compiler
-@pytest.mark.parametrize("defect", DEPARTURES[::5], ids=lambda d: d.name)
-def test_scopes_of_departures_are_the_same_without_them(defect: Defect) -> None:
-    """Normative, where the whole scope is searched: one in five, for the time it takes."""
-    assert differences(explore(defect.scope), search.explore(defect.scope)) == []
 
 
 @needs_compiler

@@ -1,10 +1,16 @@
 """The departures of vllm-0.22.1: the explorer finds each by itself, and none in normative."""
 
+import sys
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import pytest
 
-from nullblock.spec.departures import DEPARTURES, Defect, clear, find
+from nullblock.conformance.ledger.sources.departures import shown
+from nullblock.spec import departures
+from nullblock.spec.compiled import search
+from nullblock.spec.departures import DEPARTURES, Defect
 from nullblock.spec.explorer.actions import (
     Action,
     Add,
@@ -26,127 +32,16 @@ from nullblock.spec.fields import PAUSED_ALL
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
 from nullblock.spec.switches import differences, meaning, switches
 
-SHORTEST = {
-    "unfit-prompt": ("RUN-20", "add a; step"),
-    "outgrown-pool": ("RUN-20", "add a; step; step; step; step; step; step"),
-    "start-over": ("LIFE-15", "add a; step; step; step; step; step; step"),
-    "uncut-prompt": ("RUN-20", "add a; step"),
-    "full-prompt": ("RUN-20", "add a; step; step; step"),
-    "long-prompt": ("RUN-23", "add a; step; step"),
-    "empty-prompt": ("guard", "add a; step"),
-    "skipped-request": ("RUN-28", "add v; step; add x; add y; step; step"),
-    "uncomputed-hit": ("HASH-6", "add a; step; add b; step; step"),
-    "taking-turns": ("LIFE-15", "add a; step; add b; step; step; step; step; step"),
-    "no-room-for-min-tokens": ("RUN-20", "add a; step; step; step"),
-    "one-spelling": ("HASH-18", "add a; add b; step"),
-    "next-owner": ("UPD-15", "add a; schedule; abort a; add a; update"),
-    "scheduled-backwards": ("RUN-23", "add a; schedule; schedule"),
-    "skipped-ahead": ("RUN-28", "add v; schedule; add x; add y; update; schedule; schedule"),
-    "next-owner-ahead": ("promise", "add a; schedule; abort a; add a; update"),
-    "second-reset": (
-        "UPD-20",
-        "add a; schedule; reset_prefix_cache reset_running; schedule; "
-        "reset_prefix_cache reset_running",
-    ),
-    "one-too-many": ("LIFE-17", "add a; schedule; update; schedule; schedule; schedule"),
-    "sampled-twice": (
-        "UPD-23",
-        "add b; schedule; add a; schedule; add c; schedule; update; schedule; update; schedule; "
-        "update; update; update",
-    ),
-    "drafts-taken-back": ("RUN-23", "add a; schedule; update; schedule; schedule"),
-    "rejected-in-the-next-run": (
-        "UPD-14",
-        "add b; schedule; add a; update; schedule; schedule; schedule; update",
-    ),
-    "drafts-dropped-as-outputs": (
-        "UPD-19",
-        "add a; schedule; schedule; reset_prefix_cache reset_running",
-    ),
-    "drafts-for-the-preempted": (
-        "DRAFT-12",
-        "add a; schedule; reset_prefix_cache reset_running; update",
-    ),
-    "nothing-sampled": ("UPD-19", "add a; schedule; update; schedule; update"),
-    "window-passes-with-drafts": (
-        "GROUP-8",
-        "add a; schedule; update; schedule; update; schedule; schedule; update; update",
-    ),
-    "place-taken-in-a-pause": ("WAIT-49", "add a; add b; schedule; schedule"),
-    "stops-while-skipped": (
-        "WAIT-12",
-        "add a; add b; schedule; reset_prefix_cache reset_running; schedule; update",
-    ),
-    "item-never-computed": (
-        "ENC-31",
-        "add a; schedule; add b; update; schedule; update; schedule",
-    ),
-    "budget-is-lost": (
-        "ENC-26",
-        "add a; schedule; add b; update; schedule; update; schedule",
-    ),
-    "waits-between-items": ("LIFE-15", "add a; schedule; update; schedule; update"),
-    "room-grows": ("ENC-53", "add a; schedule; update; schedule; update"),
-    "item-is-missed": (
-        "HASH-18",
-        "add a; add b; schedule; update; schedule; update; reset_prefix_cache reset_running; "
-        "schedule",
-    ),
-    "first-limit-holds": (
-        "SESS-25",
-        "add a; schedule; update; schedule; update; chunk for a; schedule; update; schedule; "
-        "update",
-    ),
-    "session-forgets": (
-        "SESS-22",
-        "add a; schedule; update; schedule; add b; update; schedule; schedule; update; "
-        "chunk for b",
-    ),
-    "hash-of-what-was-dropped": (
-        "HASH-18",
-        "add a; schedule; add b; update; chunk for a; schedule",
-    ),
-    "output-of-the-turn-before": ("SESS-24", "add a; schedule; schedule; update"),
-    "session-in-no-queue": (
-        "WAIT-12",
-        "add a; schedule; update; schedule; add b; update; schedule; schedule; chunk for b; "
-        "update",
-    ),
-    "lacks-and-goes-on": ("HASH-5", "add a; schedule; update, block 1 not loaded"),
-    "cached-before-its-end": (
-        "HASH-5",
-        "add a; add b; schedule; update, a received; schedule",
-    ),
-    "nothing-left-to-compute": (
-        "guard",
-        "add a; add b; add c; schedule; update, block 1 not loaded; schedule; "
-        "update, c received; schedule",
-    ),
-    "window-behind-the-prompt": (
-        "GROUP-8",
-        "add a; schedule; update, a received; schedule",
-    ),
-    "hit-given-away": ("GROUP-17", "add a; add b; schedule; update; add a; schedule"),
-    "loads-hold-the-pool": (
-        "RUN-20",
-        "add a; add b; schedule; update, a received; schedule; update, b received; schedule",
-    ),
-    "sent-after-its-end": ("REMOTE-38", "add a; schedule; abort a; update, a received"),
-    "gate-forgets-hits": ("GROUP-37", "add a; add b; schedule; update; schedule"),
-    "sinks-are-held": ("GROUP-35", "add a; schedule; update; reset_prefix_cache"),
-    "less-than-a-block": ("RUN-20", "add a; schedule"),
-    "state-without-its-past": ("GROUP-15", "add a; schedule; update; add a; schedule"),
-    "chunk-that-nobody-looked-for": (
-        "GROUP-11",
-        "add a; add b; schedule; update; schedule; update; add b; add a; schedule",
-    ),
-    "second-kind-reaches-on": (
-        "GROUP-15",
-        "add a; add b; schedule; update; schedule; update; add b; add a; schedule",
-    ),
-}
-"""What breaks, and the actions of a shortest counterexample."""
-EACH = pytest.mark.parametrize("defect", DEPARTURES, ids=lambda d: d.name)
+sys.path.insert(0, str(Path(__file__).parent))
+import both_forms  # noqa: E402  (a module beside this one)
+from both_forms import needs_compiler, recorded  # noqa: E402
+from shortest import SHORTEST  # noqa: E402
+
+EACH = pytest.mark.parametrize("defect", DEPARTURES, ids=lambda d: d.name, scope="module")
+"""With this scope all that is asked of one departure comes one after the other, and what a search
+found is kept.
+"""
+find, clear = cache(departures.find), cache(departures.clear)
 
 
 def named(name: str) -> Defect:
@@ -209,6 +104,30 @@ def test_normative_has_none(defect: Defect) -> None:
     result = clear(defect)
     assert result.passed and result.complete
     assert defect.scope.witnesses and defect.scope.witnesses <= result.witnesses
+
+
+@EACH
+def test_the_ledger_has_it(defect: Defect) -> None:
+    """What is recorded is what the searches find now, state for state and story for story."""
+    assert recorded("departures")[defect.name] == shown(defect, find(defect), clear(defect))
+
+
+@needs_compiler
+@EACH
+def test_it_is_found_by_the_same_way_compiled(defect: Defect) -> None:
+    """A guard, an invariant, a statement about steps, or a cycle on which nobody is served: the
+    counterexample is the same, action for action.
+    """
+    compiled = search.explore(defect.scope, VLLM_0_22_1, claims=frozenset({defect.breaks}))
+    assert compiled.counterexample is not None
+    assert both_forms.differences(find(defect), compiled) == []
+
+
+@needs_compiler
+@EACH
+def test_its_scope_is_the_same_compiled(defect: Defect) -> None:
+    """Normative, where the whole scope is searched."""
+    assert both_forms.differences(clear(defect), search.explore(defect.scope)) == []
 
 
 def test_the_order_of_later_lines_breaks_nothing() -> None:

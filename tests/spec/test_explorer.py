@@ -2,9 +2,10 @@
 with nothing.
 """
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from nullblock.spec.explorer import search
 from nullblock.spec.explorer.actions import Add, Evict, Step, actions, perform
 from nullblock.spec.explorer.identity import Identity
 from nullblock.spec.explorer.model import Scope, Template, beginning
-from nullblock.spec.explorer.result import Counterexample, Result
+from nullblock.spec.explorer.result import Counterexample
 from nullblock.spec.explorer.scopes import STANDARD
 from nullblock.spec.explorer.search import Search, explore
 from nullblock.spec.explorer.witnesses import WITNESSES
@@ -23,6 +24,9 @@ from nullblock.spec.facts import Config
 from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.kernel import RULES, Engines
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
+
+sys.path.insert(0, str(Path(__file__).parent))
+from both_forms import recorded  # noqa: E402  (a module beside this one)
 
 PINNED = {
     "core": (21_445, 85_780, 23),
@@ -135,7 +139,9 @@ PINNED = {
     "sessions-loads": (1_709, 3_785, 25),
 }
 """States, transitions and depth of each scope. A change of the rules changes them: say why."""
-READ = [name for name in STANDARD if PINNED[name][0] <= 2_500]
+DEAR = ("rules-hybrid", "sessions-hybrid", "remote-hybrid")
+"""Scopes that take the readable form minutes: what is asked of tables is asked of each pair."""
+READ = [name for name in STANDARD if PINNED[name][0] <= 2_500 and name not in DEAR]
 """The scopes that the readable form searches here; `nullblock explore` takes all of them."""
 REACHED_BY = (
     *("priority", "uncut", "inflight", "orphans", "pauses", "ahead", "resets"),
@@ -149,23 +155,18 @@ REACHED_BY = (
 TINY = Scope("tiny", "for tests", Config(3, 2, 4, 2, 8), (Template("a", (1, 2, 3), 2),))
 
 
-@cache
-def explored(name: str) -> Result:
-    """What a search of a standard scope finds: one search for all tests of a process."""
-    return explore(STANDARD[name]) if name in READ else scopes.search(STANDARD[name])
-
-
 @pytest.mark.parametrize("name", READ)
 def test_every_invariant_holds_in_every_state_of_a_scope(name: str) -> None:
     """Every reachable state and transition of a standard scope was seen, none breaks a statement,
-    all promised witnesses were reached, and there are as many as there were. The larger scopes are
-    searched so in their compiled form, which has to count the same.
+    all promised witnesses were reached, there are as many as there were, and the ledger has just
+    that. The other scopes are searched so in their compiled form, which has to count the same.
     """
-    result = explored(name)
+    result = explore(STANDARD[name])
     assert result.counterexample is None
     assert result.complete and result.passed
     assert result.witnesses >= STANDARD[name].witnesses and not result.missing
     assert (result.states, result.transitions, result.depth) == PINNED[name]
+    assert recorded("scopes")[name] == scopes.searched(STANDARD[name], result)
 
 
 def test_every_witness_is_promised_by_some_scope() -> None:
@@ -175,9 +176,10 @@ def test_every_witness_is_promised_by_some_scope() -> None:
 
 def test_every_rule_fires() -> None:
     """No rule is idle, and what scheduling in step never needs fires there in vllm-0.22.1; what
-    takes the place of a repair fires where the repair is switched off.
+    takes the place of a repair fires where the repair is switched off. What fired in a standard
+    scope is in the ledger, which has of each what a search of it finds.
     """
-    fired = set().union(*(explored(name).fired for name in REACHED_BY))
+    fired = set().union(*(recorded("scopes")[name].fired for name in REACHED_BY))
     assert {r.id for r in RULES.values()} - fired == RELEASED
     left = replace(NORMATIVE, inputs_taken_back=False)
     assert "ENC-13" in explore(STANDARD["items-priority"], left, claims=frozenset()).fired

@@ -10,6 +10,7 @@ from nullblock.conformance.adapters.spec import create
 from nullblock.conformance.compare import first_difference
 from nullblock.conformance.driver import run
 from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.ledger.sources.scopes import search
 from nullblock.conformance.scenario import Scenario, from_dict
 from nullblock.spec.explorer.group_scopes import RULES_WINDOW, WINDOW, WINDOW_AHEAD
 from nullblock.spec.explorer.hybrid_scopes import (
@@ -20,7 +21,6 @@ from nullblock.spec.explorer.hybrid_scopes import (
     RULES_HYBRID_SIZES,
 )
 from nullblock.spec.explorer.model import Scope
-from nullblock.spec.explorer.search import explore
 from nullblock.spec.keys import num_hashes, prompt_end
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0, Semantics
 
@@ -40,7 +40,7 @@ def test_what_later_lines_do_with_windows_and_groups_breaks_nothing(
     switch: str, scope: Scope
 ) -> None:
     """With that switch alone as in a later line every statement holds."""
-    result = explore(scope, replace(NORMATIVE, **{switch: True}))
+    result = search(scope, replace(NORMATIVE, **{switch: True}))
     assert result.passed and result.complete
 
 

@@ -9,6 +9,7 @@ from nullblock.conformance.ledger.sources.scopes import SEARCH, STORY
 from nullblock.conformance.ledger.told import Told, told
 from nullblock.spec.catalogue import catalogue
 from nullblock.spec.departures import DEPARTURES, Defect, clear, find
+from nullblock.spec.explorer.result import Result
 from nullblock.spec.explorer.story import tell
 from nullblock.spec.profiles import VLLM_0_22_1
 
@@ -53,11 +54,11 @@ class Departures(Record, frozen=True):
 
 def gather() -> Departures:
     """Find them all again, and search their scopes in normative. A few seconds."""
-    return Departures(tuple(map(_found, DEPARTURES)))
+    return Departures(tuple(shown(d, find(d), clear(d)) for d in DEPARTURES))
 
 
-def _found(d: Defect) -> Departure:
-    finding, normative = find(d), clear(d)
+def shown(d: Defect, finding: Result, normative: Result) -> Departure:
+    """The record of a departure: what was found of it, and what normative does in its scope."""
     found = finding.counterexample
     return Departure(
         *(d.name, d.switch, d.upstream, d.breaks, d.story),

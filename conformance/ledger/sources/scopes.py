@@ -16,7 +16,7 @@ from nullblock.spec.explorer.scopes import STANDARD
 from nullblock.spec.explorer.story import tell
 from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS
 from nullblock.spec.invariants import INVARIANTS
-from nullblock.spec.profiles import NORMATIVE
+from nullblock.spec.profiles import NORMATIVE, Semantics
 
 ENGINE = "explorer"
 COMMAND = "nullblock explore"
@@ -70,7 +70,7 @@ class Scopes(Record, frozen=True):
         return sum(s.states for s in self.scopes)
 
 
-def search(scope: Scope) -> Result:
+def search(scope: Scope, semantics: Semantics = NORMATIVE) -> Result:
     """Search a scope, by the text compiled if that can be done."""
     from nullblock.spec.compiled.build import NoCompiler
     from nullblock.spec.compiled.search import explore as explore_compiled
@@ -78,9 +78,9 @@ def search(scope: Scope) -> Result:
     from nullblock.spec.explorer.search import explore
 
     try:
-        return explore_compiled(scope)
+        return explore_compiled(scope, semantics)
     except (NoCompiler, Untranslatable):
-        return explore(scope)
+        return explore(scope, semantics)
 
 
 def searched(scope: Scope, result: Result) -> Searched:
