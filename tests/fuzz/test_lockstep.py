@@ -142,19 +142,14 @@ def test_spec_and_reference_agree_where_there_is_no_real_engine(name: str) -> No
     "family", ["waits", "remote", "sessions", "windows", "items", "hybrid", "mamba", "cross"]
 )
 def test_they_agree_on_what_is_right_beside_the_core(family: str) -> None:
-    """In the normative profile, where some scenario comes out otherwise than in the release; and
-    in the release's.
-    """
+    """In the normative profile, where some scenario comes out otherwise than in the release."""
     engines, make, are_corrected = lockstep.ENGINES, FAMILIES[family].make, False
     for number in range(40):
         scenario = make(f"5:{number}", 30, lockstep.features(engines))
-        outcome, released = (
-            lockstep.run(scenario, engines, None, semantics)
-            for semantics in (NORMATIVE, VLLM_0_22_1)
-        )
+        outcome = lockstep.run(scenario, engines, None, NORMATIVE)
         assert not outcome.differences, (number, outcome.differences)
-        assert not released.differences, (number, released.differences)
-        if not outcome.refused:
+        if not outcome.refused and not are_corrected:
+            released = lockstep.run(scenario, ("reference",), None, VLLM_0_22_1)
             are_corrected |= bool(
                 lockstep.difference(released.lines, outcome.lines, bytewise=False)
             )

@@ -83,22 +83,31 @@ def _detail(detail: Detail) -> Iterator[Child]:
     yield from (
         el("p", text) if "\n" not in text else el("pre", text) for text in detail.says if text
     )
-    if detail.facts:
-        ((usual, many),) = Counter(fact.value for fact in detail.facts).most_common(1)
-        usual = usual if many > 1 else ""
-        if usual:
-            yield el("h4", detail.of, ", where nothing else is said: ", el("b", usual))
-        else:
-            yield el("h4", detail.of)
-        yield el("ul", *(_fact(fact, usual) for fact in detail.facts), class_="facts")
+    yield from _facts(detail)
     for one in detail.stories:
         yield from story.draw(one)
 
 
-def _fact(fact: Fact, usual: str) -> Element:
-    # There are many thousands: a list takes half the bytes of names and values in a frame, and the
-    # value that most of them have stands above it.
-    value = [el("b", fact.value)] if fact.value != usual else []
+def _facts(detail: Detail) -> Iterator[Child]:
+    """The facts, and at their end, in one line, those of which there is nothing bad to be said and
+    that have the value of most. There are many thousands of them on a page.
+    """
+    if not detail.facts:
+        return
+    yield el("h4", detail.of)
+    ((usual, many),) = Counter(fact.value for fact in detail.facts).most_common(1)
+    plain = [f.name for f in detail.facts if f.good and f.value == usual]
+    apart = [f for f in detail.facts if not f.good or f.value != usual]
+    if many == 1 or not usual:
+        plain, apart = [], list(detail.facts)
+    if apart:
+        yield el("ul", *map(_fact, apart), class_="facts")
+    if plain:
+        yield el("p", ", ".join(plain), ": ", el("b", usual), " each" if len(plain) > 1 else None)
+
+
+def _fact(fact: Fact) -> Element:
+    value = [el("b", fact.value)] if fact.value else []
     return el("li", fact.name, *value, class_=None if fact.good else "bad")
 
 
