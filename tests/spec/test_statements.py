@@ -2,7 +2,9 @@
 
 import sys
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,12 @@ chunks, a remote side, Mamba layers, steps without a token, items that are loade
 """
 
 
+FAILING = ("lossy-now-ends",)
+"""Of those, where loads fail and nothing is asked: who is to end has gone back and still holds
+blocks. The explorer asks later.
+"""
+
+
 def preempted_by_reset_then_finished() -> None:
     """The output of a request that a reset has preempted arrives, and is its last."""
     s = new_state()
@@ -77,48 +85,71 @@ def preempted_by_reset_then_finished() -> None:
     assert not s.nwait
 
 
-@pytest.fixture(scope="module")
-def fired() -> Counter[str]:
-    """How often each rule fired in random runs; every invariant held after every rule."""
-    count: Counter[str] = Counter()
+def wander(name: str, seeds: int) -> None:
+    """Random ways through a scope."""
+    for seed in range(seeds):
+        deque(random_states(STANDARD[name], seed, 200), maxlen=0)
+
+
+def runs() -> dict[str, Callable[[], Any]]:
+    """Random runs, by name: of a model of one group, of others, and ways through scopes."""
+    found: dict[str, Callable[[], Any]] = {"reset": preempted_by_reset_then_finished}
+
+    def add(what: str, seed: int, **settings: Any) -> None:
+        found[f"{what}-{seed}"] = partial(random_run, seed, **settings)
+
+    for seed in range(24):
+        add("core", seed)
+    for seed in range(4):
+        add("pooling", seed, pooling=True, num_spec_tokens=0, grammars=False)
+    for seed in range(8):
+        window = Group(sliding_window=1 + seed % 4)
+        chunk = Group(attention_chunk_size=2 + seed % 4)
+        add("window", seed, groups=(window,), num_spec_tokens=0)
+        add("chunk", seed, groups=(chunk,), num_spec_tokens=0)
+        if seed < 2:
+            # Dear: what is asked of tables is asked of each pair, and theirs of blocks.
+            groups = (Group(), (window, chunk)[seed])
+            add("hybrid", seed, groups=groups, spec_method="ngram", num_blocks=14)
+        add("encoder", seed, encoder=Encoder(3, 3, seed % 4 == 0), num_blocks=14)
+    for name in SCOPES:
+        seeds = 2 if len(STANDARD[name].config.groups) > 1 else 4
+        found[name] = partial(wander, name, seeds)
+    return found
+
+
+RUNS = runs()
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_random_run_keeps_the_invariants(name: str) -> None:
+    """Every invariant holds after every rule that fires."""
+    asked = 0
 
     def after(s: Any, id: str) -> None:
-        count[id] += 1
+        nonlocal asked
         if s.k.fails_loads:
-            return  # Who is to end has gone back and still holds blocks: the explorer asks later.
+            return
         broken = [name for name, holds in INVARIANTS.items() if not holds(s)]
         assert not broken, f"{broken} after {id}"
+        asked += 1
 
-    def run() -> None:
-        preempted_by_reset_then_finished()
-        for seed in range(24):
-            random_run(seed)
-        for seed in range(4):
-            random_run(seed, pooling=True, num_spec_tokens=0, grammars=False)
-        for seed in range(8):
-            groups = (
-                Group(sliding_window=1 + seed % 4),
-                Group(attention_chunk_size=2 + seed % 4),
-            )
-            for group in groups:
-                random_run(seed, groups=(group,), num_spec_tokens=0)
-            if seed < 2:
-                # Dear: what is asked of tables is asked of each pair, and theirs of blocks.
-                random_run(
-                    seed, groups=(Group(), groups[seed]), spec_method="ngram", num_blocks=14
-                )
-            random_run(seed, encoder=Encoder(3, 3, seed % 4 == 0), num_blocks=14)
-        for name in SCOPES:
-            for seed in range(4):
-                deque(random_states(STANDARD[name], seed, 200), maxlen=0)
+    observed(after, RUNS[name])
+    assert bool(asked) is (name not in FAILING)
 
-    observed(after, run)
+
+@pytest.fixture(scope="module")
+def fired() -> Counter[str]:
+    """How often each rule fires in the random runs."""
+    count: Counter[str] = Counter()
+    for run in RUNS.values():
+        observed(lambda s, id: count.update((id,)), run)
     return count
 
 
 @pytest.mark.parametrize("name", [name for name in RULES if name not in RARE])
-def test_every_rule_fires_and_keeps_the_invariants(name: str, fired: Counter[str]) -> None:
-    """No rule is dead but those in RARE: each fires, and every invariant holds after it."""
+def test_every_rule_fires(name: str, fired: Counter[str]) -> None:
+    """No rule is dead but those in RARE: each fires in those runs."""
     assert fired[RULES[name].id] > 0
 
 
