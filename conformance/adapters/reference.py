@@ -1,8 +1,10 @@
 """The reference engine as the driver sees it: a scheduler of vLLM's shape."""
 
+from itertools import pairwise
+
 from nullblock.conformance.adapters.shape import REFERENCE
 from nullblock.conformance.adapters.shaped import Shaped
-from nullblock.conformance.engine import ALL_FEATURES, Engine, Feature, NewRequest
+from nullblock.conformance.engine import ALL_FEATURES, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.lines.extent import check_followed, extent
 from nullblock.conformance.scenario_format import Config
@@ -12,6 +14,11 @@ from nullblock.reference.sched.scheduler import Scheduler
 from nullblock.spec.profiles import Semantics
 
 FEATURES = ALL_FEATURES
+
+
+def _out_of_order(whose: str) -> OutOfScope:
+    what = f"{whose} whose encoder inputs overlap, or are not in order, is out of scope"
+    return OutOfScope(what, "vLLM 0.22.1 takes it")
 
 
 def create(config: Config, semantics: Semantics) -> Engine:
@@ -57,12 +64,33 @@ class Reference(Shaped):
                 what = f"an encoder input of two sizes, {item.hash!r}, is out of scope"
                 raise OutOfScope(what, "vLLM 0.22.1 takes it")
             if item.offset < end:
-                what = (
-                    "a request whose encoder inputs overlap, or are not in order, is out of scope"
-                )
-                raise OutOfScope(what, "vLLM 0.22.1 takes it")
+                raise _out_of_order("a request")
             end = item.offset + item.length
         super().add(request)
+        self._check_sessions()
+
+    def schedule(self) -> Fields:
+        """Decide one step. Raises OutOfScope as `add` does, for a session that takes a chunk."""
+        decided = super().schedule()
+        self._check_sessions()
+        return decided
+
+    def update(self, sampled: dict[str, list[int]]) -> list[Fields]:
+        """Take in what the oldest step in flight sampled. Raises OutOfScope as `schedule` does."""
+        told = super().update(sampled)
+        self._check_sessions()
+        return told
+
+    def _check_sessions(self) -> None:
+        """Raise OutOfScope for a session that has items of an earlier turn behind the beginning of
+        a later one's: it kept less tokens than they were to stand for.
+        """
+        if not (self.has_encoder and self.semantics.items_held_by_place):
+            return
+        for request in self.known.values():
+            places = [feature.mm_position for feature in request.mm_features]
+            if any(b.offset < a.offset + a.length for a, b in pairwise(places)):
+                raise _out_of_order("a session")
 
     @property
     def features(self) -> frozenset[Feature]:

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from nullblock.conformance.adapters.reference import create as reference
 from nullblock.conformance.adapters.spec import create
 from nullblock.conformance.driver import run
+from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario import from_dict
-from nullblock.spec.profiles import VLLM_0_32_0, Semantics
+from nullblock.spec.profiles import VLLM_0_22_1, VLLM_0_32_0, Semantics
 
 SEAT = {"block_size": 4, "num_blocks": 20, "max_num_seqs": 1}
 
@@ -47,3 +49,27 @@ def test_a_session_that_pauses_keeps_its_place(keeps: bool, then: list[list[str]
     line = replace(VLLM_0_32_0, pausing_sessions_keep_seats=keeps)
     events = chunk(0), OTHER, {"op": "step", "n": 3}
     assert admitted(line, *events) == [["s"], ["s"], *then]
+
+
+def test_items_of_an_earlier_turn_beyond_what_is_kept_are_refused_by_name() -> None:
+    """A later line looks for items by halves, which takes them to be in order: where a session has
+    some of an earlier turn behind the beginning of a later one's, vllm-0.22.1 alone is followed.
+    """
+    first, later = (
+        {**chunk(n), "prompt": {"range": [n, n + 1]}, "mm_features": items}
+        for n, items in (
+            (
+                0,
+                [{"hash": "x", "offset": 0, "length": 2}, {"hash": "y", "offset": 2, "length": 8}],
+            ),
+            (9, [{"hash": "z", "offset": 1, "length": 1}]),
+        )
+    )
+    encoder = {"max_num_encoder_input_tokens": 6, "max_tokens_per_item": 8}
+    step = {"op": "step", "n": 2}
+    taken = from_dict({"config": {"encoder": encoder}, "events": [first, step, later, step]})
+    for make in (create, reference):
+        with pytest.raises(OutOfScope, match="a session whose encoder inputs overlap"):
+            list(run(taken, make(taken.config, VLLM_0_32_0)))
+    lines = map(json.loads, run(taken, reference(taken.config, VLLM_0_22_1)))
+    assert [line["order"] for line in lines if line["ev"] == "schedule"] == [["s"]] * 4
