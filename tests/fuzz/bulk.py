@@ -174,9 +174,13 @@ def replay(
 
 
 def default_engines(family: Family, semantics: Semantics) -> tuple[str, ...]:
-    """Those that do what a family needs and wants."""
+    """Those that do what a family needs and wants; if none does, what it needs."""
     whole = replace(family, needs=family.needs | family.wants)
-    return tuple(e for e in lockstep.ENGINES if not lacking(whole, (e,), semantics))
+    able = (
+        tuple(e for e in lockstep.ENGINES if not lacking(one, (e,), semantics))
+        for one in (whole, family)
+    )
+    return next(filter(None, able), ())
 
 
 def lacking(family: Family, engines: tuple[str, ...], semantics: Semantics) -> list[str]:
@@ -233,7 +237,7 @@ def runs(
     found = []
     for family in chosen(options.family, semantics):
         engines = tuple(options.engine or default_engines(family, semantics))
-        missing = ", ".join(lacking(family, engines, semantics))
+        missing = ", ".join(lacking(family, engines or lockstep.ENGINES, semantics))
         if missing:
             who = f"{' and '.join(engines)}: without" if engines else "no engine does"
             parser.error(f"--family {family.name} in {options.profile}: {who} {missing}")

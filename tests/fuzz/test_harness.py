@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fuzz import bulk, lockstep, reach
+from fuzz.families import FAMILIES
 from oracle.client import Oracle
 
 from nullblock.conformance.errors import ScenarioError
@@ -18,6 +19,7 @@ from nullblock.reference.block_pool import BlockPool
 from nullblock.reference.sched.request_queue import FCFSRequestQueue
 from nullblock.reference.sched.running_phase import RunningPhase
 from nullblock.reference.single_type_kv_cache_manager import SingleTypeKVCacheManager
+from nullblock.spec.profiles import PROFILES
 
 BOTH = lockstep.features(lockstep.ENGINES)
 SCENARIOS = [seeded(f"harness:{number}", features=BOTH) for number in range(60)]
@@ -182,3 +184,22 @@ def test_a_difference_is_shrunk_kept_and_replayable(
     assert len(json.loads(path.read_text())["events"]) <= 4
     monkeypatch.setattr(BlockPool, "free_blocks", original)
     assert bulk.replay(path, ("reference",), oracle) == 0
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_no_family_runs_without_an_engine(
+    name: str, profile: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever is asked for runs on some engine of ours, which does what the family needs, or ends
+    with 2 and says what none does.
+    """
+    parser = bulk.parser("", 1)
+    options = parser.parse_args(["--family", name, "--profile", profile])
+    try:
+        ((family, engines),) = bulk.runs(options, parser)
+    except SystemExit as ended:
+        assert ended.code == 2 and "no engine does" in capsys.readouterr().err
+        assert profile == "vllm-0.32.0"
+    else:
+        assert engines and not bulk.lacking(family, engines, PROFILES[profile])
