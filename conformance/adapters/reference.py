@@ -1,6 +1,8 @@
 """The reference engine as the driver sees it: a scheduler of vLLM's shape."""
 
+from collections.abc import Iterable
 from itertools import pairwise
+from typing import Any
 
 from nullblock.conformance.adapters.shape import REFERENCE
 from nullblock.conformance.adapters.shaped import Shaped
@@ -16,9 +18,11 @@ from nullblock.spec.profiles import Semantics
 FEATURES = ALL_FEATURES
 
 
-def _out_of_order(whose: str) -> OutOfScope:
-    what = f"{whose} whose encoder inputs overlap, or are not in order, is out of scope"
-    return OutOfScope(what, "vLLM 0.22.1 takes it")
+def _check_order(whose: str, places: Iterable[Any]) -> None:
+    """Raise OutOfScope for items that overlap, or are not in order."""
+    if any(after.offset < before.offset + before.length for before, after in pairwise(places)):
+        what = f"{whose} whose encoder inputs overlap, or are not in order, is out of scope"
+        raise OutOfScope(what, "vLLM 0.22.1 takes it")
 
 
 def create(config: Config, semantics: Semantics) -> Engine:
@@ -57,15 +61,13 @@ class Reference(Shaped):
         """Queue a request. Raises OutOfScope for items with which a later line goes other ways:
         of two sizes, which end a request, and out of order, which are looked for by halves.
         """
-        end = 0
-        for item in request.mm_features if self.semantics.items_held_by_place else ():
+        items = request.mm_features if self.semantics.items_held_by_place else ()
+        for item in items:
             size = item.length if item.is_embed is None else sum(item.is_embed)
             if self.sizes.setdefault(item.hash, size) != size:
                 what = f"an encoder input of two sizes, {item.hash!r}, is out of scope"
                 raise OutOfScope(what, "vLLM 0.22.1 takes it")
-            if item.offset < end:
-                raise _out_of_order("a request")
-            end = item.offset + item.length
+        _check_order("a request", items)
         super().add(request)
         self._check_sessions()
 
@@ -83,14 +85,11 @@ class Reference(Shaped):
 
     def _check_sessions(self) -> None:
         """Raise OutOfScope for a session that has items of an earlier turn behind the beginning of
-        a later one's: it kept less tokens than they were to stand for.
+        a later one's: it kept fewer tokens than they were to stand for.
         """
-        if not (self.has_encoder and self.semantics.items_held_by_place):
-            return
-        for request in self.known.values():
-            places = [feature.mm_position for feature in request.mm_features]
-            if any(b.offset < a.offset + a.length for a, b in pairwise(places)):
-                raise _out_of_order("a session")
+        if self.has_encoder and self.semantics.items_held_by_place:
+            for request in self.known.values():
+                _check_order("a session", (item.mm_position for item in request.mm_features))
 
     @property
     def features(self) -> frozenset[Feature]:

@@ -245,7 +245,7 @@ UNKNOWN = {
 def test_what_is_not_known_of_drafts_is_named(name: str) -> None:
     """INCONCLUSIVE, and what is missing."""
     change, words = UNKNOWN[name]
-    lines = json.loads(json.dumps(bases()["drafted"]))
+    lines = bases()["drafted"]
     change(lines)
     verdict = judge(unsealed(lines))
     assert verdict.verdict == "INCONCLUSIVE", verdict.first

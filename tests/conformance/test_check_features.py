@@ -229,27 +229,27 @@ def test_chunks_that_end_within_a_block_are_judged(engine: str) -> None:
 
 def changed(name: str, **config: Any) -> Lines:
     """A base with other constants."""
-    lines = copy.deepcopy(bases()[name])
+    lines = bases()[name]
     lines[0]["config"] |= config
     return lines
 
 
 def of_request(name: str, **fields: Any) -> Lines:
     """A base whose first request has other fields."""
-    lines = copy.deepcopy(bases()[name])
+    lines = bases()[name]
     next(line for line in lines if line["ev"] == "add").update(fields)
     return lines
 
 
 def of_line(name: str, spec: str) -> Lines:
     """A base of another line."""
-    header, *rest = copy.deepcopy(bases()[name])
+    header, *rest = bases()[name]
     return [header | {"spec": spec}, *rest]
 
 
 def with_answer(at: int, **fields: Any) -> Lines:
     """A base with a connector that answers otherwise at first."""
-    lines = copy.deepcopy(bases()["remote"])
+    lines = bases()["remote"]
     first = next(line for line in lines if line["ev"] == "matched")
     first["answers"][at].update(fields)
     return lines

@@ -2,7 +2,6 @@
 is forgotten.
 """
 
-import copy
 import io
 import json
 from collections.abc import Callable
@@ -80,7 +79,7 @@ def places(lines: Lines, suits: Callable[[Any], Any]) -> list[int]:
 
 def changed(change: Callable[[Any], Any], suits: Callable[[Any], Any]) -> tuple[int, Verdict]:
     """The verdict on the base with the first record changed that suits, and where that is."""
-    lines = copy.deepcopy(bases()["sessions"])
+    lines = bases()["sessions"]
     at = places(lines, suits)[0]
     change(lines[at])
     return at, judge([line for line in lines if line["ev"] != "end"])
@@ -221,7 +220,7 @@ UNKNOWN: dict[str, tuple[Callable[[Lines], Lines], str]] = {
 def test_what_is_not_known_of_sessions_is_named(name: str) -> None:
     """INCONCLUSIVE, and what is missing."""
     change, words = UNKNOWN[name]
-    lines = change([x for x in copy.deepcopy(bases()["sessions"]) if x["ev"] != "end"])
+    lines = change([x for x in bases()["sessions"] if x["ev"] != "end"])
     for key in ("config_sha256", "sealed"):
         lines[0].pop(key, None)
     verdict = of(unsealed(lines))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from refusals import FOLDER, TABLE, Refusal, entry, refusals
 
+from nullblock.conformance.checker import check
 from nullblock.conformance.cli import main
 
 ROWS: list[dict[str, Any]] = json.loads(TABLE.read_text())
@@ -26,6 +27,7 @@ def test_every_file_is_refused_as_the_table_says(row: dict[str, Any]) -> None:
     """None conforms; a violation names its rule and line, damage its line, the rest what lacks."""
     refusal = Refusal(row["file"], row["what"], (FOLDER / row["file"]).read_bytes())
     assert entry(refusal) == row
+    assert check(FOLDER / row["file"], deep=False).verdict == row["verdict"]
     assert row["verdict"] != "CONFORMS" and row["said"]
     assert (row["line"] is None) == (row["verdict"] == "INCONCLUSIVE")
 

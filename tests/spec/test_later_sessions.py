@@ -55,15 +55,13 @@ def test_items_of_an_earlier_turn_beyond_what_is_kept_are_refused_by_name() -> N
     """A later line looks for items by halves, which takes them to be in order: where a session has
     some of an earlier turn behind the beginning of a later one's, vllm-0.22.1 alone is followed.
     """
+    x, y, z = (
+        {"hash": name, "offset": offset, "length": length}
+        for name, offset, length in (("x", 0, 2), ("y", 2, 8), ("z", 1, 1))
+    )
     first, later = (
         {**chunk(n), "prompt": {"range": [n, n + 1]}, "mm_features": items}
-        for n, items in (
-            (
-                0,
-                [{"hash": "x", "offset": 0, "length": 2}, {"hash": "y", "offset": 2, "length": 8}],
-            ),
-            (9, [{"hash": "z", "offset": 1, "length": 1}]),
-        )
+        for n, items in ((0, [x, y]), (9, [z]))
     )
     encoder = {"max_num_encoder_input_tokens": 6, "max_tokens_per_item": 8}
     step = {"op": "step", "n": 2}

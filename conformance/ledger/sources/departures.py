@@ -53,7 +53,7 @@ class Departures(Record, frozen=True):
 
 
 def gather() -> Departures:
-    """Find them all again, and search their scopes in normative. A few seconds."""
+    """Find them all again, and search their scopes in normative. A minute or two."""
     return Departures(tuple(shown(d, find(d), clear(d)) for d in DEPARTURES))
 
 
