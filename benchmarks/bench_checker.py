@@ -1,13 +1,15 @@
 """The trace checker beside the real vLLM 0.22.1 that made the steps: one table, with ratios.
 
-    python benchmarks/bench_checker.py [--rounds N] [--quick | --million | --connector]
+    python benchmarks/bench_checker.py [--rounds N] [--quick | --million | --features]
 
 The real one plays decodes in a subprocess (``decodes.py``), under the interpreter named by
 NULLBLOCK_ORACLE_PYTHON or else ``.oracle/bin/python``: once to be timed, once more with the
 recorder. ``nullblock check`` then judges that recording, reading and all preparation included,
 in a process of its own. The two take turns; a figure is the best of the rounds, in seconds of CPU
 time, so that other programs on the machine count little. Compare ratios, not microseconds. Rows
-with a connector are of an engine whose requests are loaded from a remote side, and sent there.
+with a connector are of an engine whose requests are loaded from a remote side, and sent there;
+those with drafts of one that takes one draft of three in each step, those with groups of a model
+with windows beside full attention.
 """
 
 import argparse
@@ -27,17 +29,23 @@ from rich.table import Table
 
 MILLION = ((256, 4_000, 1, ""),)
 """Requests running side by side, steps, steps in flight, option: a million request-steps."""
-CONNECTOR = tuple(
-    (running, 1_000, depth, "--connector") for running in (64, 256) for depth in (1, 2)
+FEATURES = tuple(
+    (running, steps, depth, option)
+    for option, steps in (("--connector", 1_000), ("--drafts", 1_000), ("--groups", 200))
+    for running in (64, 256)
+    for depth in (1, 2)
 )
 BATCHES = (
     *((32, 1_000, 1, ""), (32, 1_000, 2, ""), (32, 16_000, 1, "")),
     *((256, 1_000, 1, ""), (256, 1_000, 2, ""), *MILLION, (1024, 1_000, 1, "")),
-    *CONNECTOR,
+    *FEATURES,
 )
-WIDTH = 144
+WIDTH = 156
 """Columns of text that the table needs."""
-QUICK = ((32, 1_000, 1, ""), (256, 200, 1, ""), (256, 200, 2, ""), (64, 200, 1, "--connector"))
+QUICK = (
+    *((32, 1_000, 1, ""), (256, 200, 1, ""), (256, 200, 2, "")),
+    *((64, 200, 1, option) for option in ("--connector", "--drafts", "--groups")),
+)
 
 
 def measured(command: list[Any]) -> dict[str, Any]:
@@ -92,11 +100,11 @@ def row(python: Path, rounds: int, running: int, steps: int, depth: int, option:
     return [
         str(running),
         f"{steps:,}",
-        ("ahead" if depth > 1 else "in step") + (", connector" if option else ""),
+        ("ahead" if depth > 1 else "in step") + option.replace("--", ", "),
         f"{many:,.0f}",
         f"{real / many * 1e6:.2f}",
         f"{mine / many * 1e6:.2f}",
-        f"{real / mine:.1f}x",
+        f"{real / mine:.2f}x",
         f"{real:.2f}",
         f"{mine:.2f}",
         f"{min(figures['loading'] for figures in ours):.2f}",
@@ -111,7 +119,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="short runs: a look, no figures")
     parser.add_argument("--million", action="store_true", help="one run of so many request-steps")
-    parser.add_argument("--connector", action="store_true", help="only those rows")
+    parser.add_argument("--features", action="store_true", help="connector, drafts, groups alone")
     parser.add_argument("--judge", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.judge is not None:
@@ -137,7 +145,7 @@ def main() -> None:
     ):
         table.add_column(column, justify="right")
     batches = QUICK if arguments.quick else MILLION if arguments.million else BATCHES
-    for batch in CONNECTOR if arguments.connector else batches:
+    for batch in FEATURES if arguments.features else batches:
         table.add_row(*row(python, arguments.rounds, *batch))
     console = Console()
     console.width = max(console.width, WIDTH)

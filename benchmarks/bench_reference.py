@@ -1,11 +1,11 @@
 """The reference beside the real vLLM 0.22.1: one table, with ratios.
 
-    python benchmarks/bench_reference.py [--rounds N]
+    python benchmarks/bench_reference.py [--rounds N] [--quick] [--features]
 
 The real one runs in a subprocess, under the interpreter named by NULLBLOCK_ORACLE_PYTHON or else
 ``.oracle/bin/python`` in the checkout. The two take turns, so that both meet the same machine; a
-figure is the best of the rounds. Without a real vLLM the reference is measured alone, and that is
-said. Absolute times drift from machine to machine: compare ratios.
+figure is the best of the rounds, in processor time. Without a real vLLM the reference is measured
+alone, and that is said. Absolute times drift from machine to machine: compare ratios.
 """
 
 import argparse
@@ -33,10 +33,10 @@ def oracle_python() -> Path | None:
     return None
 
 
-def run_once(python: Path, package: str) -> dict[str, float]:
+def run_once(python: Path, package: str, *options: str) -> dict[str, float]:
     """Measure one engine in an interpreter of its own."""
     done = subprocess.run(
-        [str(python), str(HERE / "workloads.py"), package],
+        [str(python), str(HERE / "workloads.py"), package, *options],
         env={**os.environ, "PYTHONHASHSEED": "0", "VLLM_LOGGING_LEVEL": "ERROR"},
         capture_output=True,
         text=True,
@@ -64,14 +64,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="the reference beside the real vLLM")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="one round: a look, no figures")
+    parser.add_argument("--features", action="store_true", help="only inputs, adapters, events")
     arguments = parser.parse_args()
     rounds = 1 if arguments.quick else arguments.rounds
+    options = ["--features"] * arguments.features
     oracle = oracle_python()
     ours, theirs = [], []
     for _ in range(rounds):
-        ours.append(run_once(Path(sys.executable), "nullblock.reference"))
+        ours.append(run_once(Path(sys.executable), "nullblock.reference", *options))
         if oracle is not None:
-            theirs.append(run_once(oracle, "vllm"))
+            theirs.append(run_once(oracle, "vllm", *options))
     table = Table(title=f"best of {rounds} rounds, microseconds")
     table.add_column("what")
     for column in ("reference", "vLLM 0.22.1", "faster by"):

@@ -1,6 +1,6 @@
 """Plays decodes on the real vLLM 0.22.1 and prints how long its scheduler took, in seconds.
 
-    python benchmarks/decodes.py RUNNING STEPS DEPTH [TRACE] [--connector]
+    python benchmarks/decodes.py RUNNING STEPS DEPTH [TRACE] [--connector|--drafts|--groups]
 
 Runs where vLLM is. RUNNING requests decode side by side; one that ends is followed by a new one
 at once, as in a service that is kept busy. DEPTH steps are in flight: scheduling is in step with
@@ -10,6 +10,9 @@ nothing else: no arrivals, no sampling.
 With --connector the engine has a KV connector, as where prefills and decodes are apart: of every
 four requests two are loaded over some steps, one within its first, and the fourth computes its
 prompt; the blocks of every second one are kept after its end, until they are sent.
+
+With --drafts a method like EAGLE's proposes some for each request in every step, of which one is
+taken. With --groups the model has windows beside full attention.
 """
 
 import argparse
@@ -28,6 +31,9 @@ OUTPUTS = (64, 1024)
 """The shortest and the longest answer, in tokens."""
 TRANSFER = 3
 """Steps that a load takes, or a send."""
+DRAFTS = 3
+"""Of a request in a step; the first is what the model samples."""
+GROUPS = ({"type": "full"}, *[{"type": "sliding_window", "sliding_window": 64}] * 3)
 
 
 class Remote:
@@ -84,7 +90,7 @@ class Service:
 
     def __init__(self, scheduler: Any, hasher: Any, depth: int, remote: Remote | None) -> None:
         self.scheduler, self.hasher, self.depth = scheduler, hasher, depth
-        self.remote = remote
+        self.remote, self.proposes = remote, bool(scheduler.num_spec_tokens) and depth == 1
         self.in_flight: deque[tuple[Any, Any]] = deque()
         self.count = 0
         self.seconds = self.request_steps = 0.0
@@ -121,10 +127,14 @@ class Service:
         decided = self.scheduler.schedule()
         scheduled = time.process_time()
         ids, requests = list(decided.num_scheduled_tokens), self.scheduler.requests
+        drafted = decided.scheduled_spec_decode_tokens
         sampled = ModelRunnerOutput(
             req_ids=ids,
             req_id_to_index={name: i for i, name in enumerate(ids)},
-            sampled_token_ids=[[] if requests[name].is_prefill_chunk else [7] for name in ids],
+            sampled_token_ids=[
+                [] if requests[name].is_prefill_chunk else [7, 7] if name in drafted else [7]
+                for name in ids
+            ],
         )
         self.in_flight.append((decided, sampled))
         self.seconds += scheduled - start
@@ -133,12 +143,17 @@ class Service:
             self.update()
 
     def update(self) -> None:
-        """The output of the oldest step in flight, timed."""
+        """The output of the oldest step in flight, and drafts for the next one, timed."""
+        from vllm.v1.outputs import DraftTokenIds
+
         decided, sampled = self.in_flight.popleft()
         if self.remote is not None:
             sampled.kv_connector_output = self.remote.report()
+        drafts = DraftTokenIds(sampled.req_ids, [[7] * DRAFTS for _ in sampled.req_ids])
         start = time.process_time()
         self.scheduler.update_from_output(decided, sampled)
+        if self.proposes:
+            self.scheduler.update_draft_token_ids(drafts)
         self.seconds += time.process_time() - start
 
 
@@ -170,7 +185,7 @@ def play(options: argparse.Namespace) -> Service:
 
         kind = recorder.recording(kind)
     scheduler.Scheduler = async_scheduler.AsyncScheduler = kind
-    config = {
+    config: dict[str, Any] = {
         "block_size": BLOCK_SIZE,
         "num_blocks": 1 + options.running * (2 + (PROMPT_TOKENS + OUTPUTS[1]) // BLOCK_SIZE),
         "max_num_batched_tokens": max(2048, 2 * options.running),
@@ -178,6 +193,11 @@ def play(options: argparse.Namespace) -> Service:
         "max_model_len": 8192,
         "async_scheduling": options.depth > 1,
     }
+    if options.drafts:
+        config |= {"num_spec_tokens": DRAFTS, "spec_method": "eagle"}
+        config["max_num_batched_tokens"] = max(2048, (2 + DRAFTS) * options.running)
+    if options.groups:
+        config |= {"groups": list(GROUPS), "num_blocks": len(GROUPS) * config["num_blocks"]}
     made, hasher = setup_engine.build({**setup_engine.DEFAULTS, **config})
     service = Service(made, hasher, options.depth, remote)
     for _ in range(options.steps):
@@ -196,7 +216,8 @@ def main() -> None:
     for name in ("running", "steps", "depth"):
         parser.add_argument(name, type=int)
     parser.add_argument("trace", nargs="?")
-    parser.add_argument("--connector", action="store_true")
+    for kind in ("--connector", "--drafts", "--groups"):
+        parser.add_argument(kind, action="store_true")
     options = parser.parse_intermixed_args()
     sys.path[:0] = [str(ROOT / "tests" / "oracle"), str(ROOT / ".src")]
     import torchless

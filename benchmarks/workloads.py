@@ -1,10 +1,11 @@
 """What is measured, on whichever engine: run as a program, prints one JSON object of seconds.
 
-    python benchmarks/workloads.py vllm|nullblock.reference
+    python benchmarks/workloads.py vllm|nullblock.reference [--features]
 
 Runs in the interpreter that has that engine, so it imports nothing but the standard library, the
 engine, and this project's way to configure a scheduler, which needs the standard library alone.
-Both engines are driven through the same names: that is what the reference is for.
+Both engines are driven through the same names: that is what the reference is for. Seconds are of
+processor time, so that other programs on the machine count little.
 """
 
 import importlib
@@ -69,11 +70,13 @@ class Engine:
         groups = [cache.KVCacheGroupSpec([f"layer{i}"], spec) for i, spec in enumerate(specs)]
         return cache.KVCacheConfig(num_blocks * len(specs), [], groups)
 
-    def new_request(self, name: str, prompt: list[int], max_tokens: int = 10_000) -> Any:
+    def new_request(
+        self, name: str, prompt: list[int], max_tokens: int = 10_000, **more: Any
+    ) -> Any:
         """A request that nothing but its length stops."""
         params = self.sampling.SamplingParams(max_tokens=max_tokens, ignore_eos=True)
         return self.request.Request(
-            name, prompt, params, None, arrival_time=0.0, block_hasher=self.hasher
+            name, prompt, params, None, arrival_time=0.0, block_hasher=self.hasher, **more
         )
 
     def new_scheduler(
@@ -83,11 +86,17 @@ class Engine:
         ahead: bool,
         model: str = "plain",
         num_drafts: int = 0,
+        encoder: Callable[[Any], dict[str, Any]] | None = None,
+        **settings: Any,
     ) -> Any:
-        """A scheduler with room for every request and every token."""
+        """A scheduler with room for every request and every token, and `settings` besides.
+
+        An `encoder` completes the configuration, and gives the arguments that a model with one
+        takes.
+        """
         budget = max_num_seqs * (PROMPT_TOKENS + 1)
-        settings = importlib.import_module("nullblock.conformance.adapters.vllm.vllm_config")
-        config = settings.vllm_config(
+        module = importlib.import_module("nullblock.conformance.adapters.vllm.vllm_config")
+        config = module.vllm_config(
             block_size=BLOCK_SIZE,
             num_blocks=num_blocks,
             max_num_seqs=max_num_seqs,
@@ -97,7 +106,9 @@ class Engine:
             num_spec_tokens=num_drafts,
             spec_method="eagle",
             mamba_cache_mode="align" if model == "Mamba" else "none",
+            **settings,
         )
+        more = {} if encoder is None else encoder(config)
         synchronous, asynchronous = self.scheduler.Scheduler, self.async_scheduler.AsyncScheduler
         return (asynchronous if ahead else synchronous)(
             vllm_config=config,
@@ -105,6 +116,7 @@ class Engine:
             structured_output_manager=SimpleNamespace(should_advance=lambda request: False),
             block_size=BLOCK_SIZE,
             hash_block_size=BLOCK_SIZE,
+            **more,
         )
 
 
@@ -134,31 +146,36 @@ def decode_step(
 
 
 def timed_steps(
-    engine: Engine, scheduler: Any, depth: int = 1, num_drafts: int = 0
+    engine: Engine, scheduler: Any, depth: int = 1, num_drafts: int = 0, chunks: bool = False
 ) -> tuple[float, float]:
-    """Median seconds of ``schedule()`` and of ``update_from_output()`` over many steps."""
+    """Median seconds of ``schedule()`` and of ``update_from_output()`` over many steps.
+
+    With chunks every step is one of prompts that it does not complete: nothing is sampled.
+    """
+    sampled_by = [] if chunks else [7, 7] if num_drafts else [7]
     schedule_s, update_s = [], []
     in_flight = deque(scheduler.schedule() for _ in range(depth - 1))
     for _ in range(DECODE_STEPS):
-        start = time.perf_counter()
+        start = time.process_time()
         in_flight.append(scheduler.schedule())
-        scheduled = time.perf_counter()
+        scheduled = time.process_time()
         output = in_flight.popleft()
         ids = list(output.num_scheduled_tokens)
         sampled = engine.outputs.ModelRunnerOutput(
             req_ids=ids,
             req_id_to_index={name: i for i, name in enumerate(ids)},
             sampled_token_ids=[
-                [7, 7] if output.scheduled_spec_decode_tokens else [7] for _ in ids
+                list(sampled_by if output.scheduled_spec_decode_tokens else sampled_by[:1])
+                for _ in ids
             ],
         )
         drafts = engine.outputs.DraftTokenIds(ids, [[7] * num_drafts for _ in ids])
-        ready = time.perf_counter()
+        ready = time.process_time()
         scheduler.update_from_output(output, sampled)
         if num_drafts and depth == 1:
             scheduler.update_draft_token_ids(drafts)
         schedule_s.append(scheduled - start)
-        update_s.append(time.perf_counter() - ready)
+        update_s.append(time.process_time() - ready)
     return statistics.median(schedule_s[1:]), statistics.median(update_s[1:])
 
 
@@ -203,9 +220,9 @@ def best_of(times: int, prepare: Callable[[], Any], work: Callable[[Any], object
     best = float("inf")
     for _ in range(times):
         subject = prepare()
-        start = time.perf_counter()
+        start = time.process_time()
         work(subject)
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.process_time() - start)
     return best
 
 
@@ -259,6 +276,13 @@ def request_construction(engine: Engine, num_tokens: int) -> float:
     return best_of(5, lambda: prompt, lambda tokens: engine.new_request("new", tokens))
 
 
+def feature_figures(engine: Engine) -> dict[str, float]:
+    """Seconds of a step with encoder inputs, adapters and KV events."""
+    features = importlib.import_module("feature_workloads")
+    figures: dict[str, float] = features.figures(engine, timed_steps)
+    return figures
+
+
 def measure(package: str) -> dict[str, float]:
     """Every figure, in seconds."""
     engine = Engine(package)
@@ -283,6 +307,7 @@ def measure(package: str) -> dict[str, float]:
             name = f"hybrid ({model}), {HYBRID_BATCH} running{mode}"
             figures[name] = sum(decode_step(engine, HYBRID_BATCH, depth, model))
     figures |= waiting_figures(engine)
+    figures |= feature_figures(engine)
     figures |= pool_operations(engine)
     for num_tokens in LOOKUP_TOKENS:
         name = f"full-hit lookup, {num_tokens // 1024}k tokens"
@@ -301,7 +326,8 @@ def main() -> None:
         sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
         importlib.import_module("torchless").install()
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-    json.dump(measure(package), sys.stdout)
+    figures = feature_figures(Engine(package)) if "--features" in sys.argv else measure(package)
+    json.dump(figures, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ _KINDS = {
     (True, False): "sliding_window",
     (False, True): "chunked_local_attention",
 }
+_LATENT = {"full_attention": "mla_attention", "sliding_window": "sliding_window_mla"}
 MAMBA, SINK = "mamba", "sink_full_attention"
 """What KV events call Mamba layers, and attention with a sink."""
 
@@ -23,6 +24,18 @@ MAMBA, SINK = "mamba", "sink_full_attention"
 def kind_of_layers(window: int, chunk: int) -> str:
     """What KV events call layers: the sizes of their window and their chunks, 0 for none."""
     return _KINDS[window > 0, chunk > 0]
+
+
+def latent(kind: str) -> str:
+    """What they call layers of that kind that are latent attention."""
+    return _LATENT[kind]
+
+
+def told_kind(mamba: bool, window: int, chunk: int) -> tuple[str, int]:
+    """The same of any layers that traces have words for, and the window that events tell of: to
+    the rules the one state of Mamba layers is a window.
+    """
+    return (MAMBA, 0) if mamba else (kind_of_layers(window, chunk), window)
 
 
 def are_plain(config: Config) -> bool:
@@ -86,6 +99,15 @@ def block_sizes(config: Config) -> tuple[int, int]:
     ):
         return both, both
     return both, gcd(*sizes) if config.hash_block_size is None else config.hash_block_size
+
+
+def size_of_chains(config: Config) -> int:
+    """Tokens that a chain number of a trace is for, and mostly those of a block: what one block
+    hash covers or, where there are none, a block of the first group.
+    """
+    if len(config.groups) > 1 and config.enable_prefix_caching:
+        return block_sizes(config)[1]
+    return block_size_of(config.groups[0], config)
 
 
 def mamba_cache_mode(config: Config) -> str:

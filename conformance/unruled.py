@@ -9,23 +9,41 @@ from typing import Any
 from nullblock.spec import facts
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.remote import awaits_load
-from nullblock.spec.waiting import is_skipped
+from nullblock.spec.waiting import is_heap, is_skipped
 
 
-def moves_past_others(s: Any, r: Any, after: Any) -> bool:
-    """Whether r, who takes a chunk where it stands in a queue, passes others there.
+def moves_past_others(s: Any, r: Any, after: Any, heap_is_known: bool = True) -> bool:
+    """Whether r, who takes a chunk where it stands in a queue, passes others there, and no rule
+    says what becomes of it.
 
-    vLLM changes the arrival of a request inside a heap, and leaves the heap as it is. While the
-    order of those that stand there is the same, so is whatever a heap does.
+    vLLM changes the arrival of a request inside a heap, and leaves the heap as it is (WAIT-53).
+    While the order of those that stand there is the same, so is whatever a heap does. The rules
+    follow the skipped queue, or that of those who wait with blocks, unless somebody stands in the
+    other one too.
 
     Args:
         after: its place from then on, as `order` has it: priority, arrival, id.
+        heap_is_known: whether it is known where in that queue those stand who do.
     """
-    if not s.k.priority:
+    if not s.k.priority or s.k.sem.chunks_reorder:
+        return False
+    if is_heap(s) and is_skipped(s, r) and heap_is_known and not stands_in_both(s):
         return False
     before, apart = s.k.order(r), is_skipped(s, r)
     beside = (q for q in s.rank if q != r and is_skipped(s, q) == apart)
     return any((other < before) != (other < after) for other in map(s.k.order, beside))
+
+
+def has_no_order(s: Any) -> bool:
+    """Whether the skipped queue is a heap that is out of order: whom a report of lost blocks finds
+    first there no rule says.
+    """
+    return bool(is_heap(s) and s.k.is_out_of_order(s))
+
+
+def stands_in_both(s: Any) -> bool:
+    """Whether somebody stands in both queues."""
+    return any(s.also[r] for r in s.rank)
 
 
 def counts_on_lost(s: Any, blocks: Collection[int]) -> Any:
@@ -44,10 +62,10 @@ def counts_on_lost(s: Any, blocks: Collection[int]) -> Any:
 
 
 def unruled_prompt(config: facts.Config, prompt_len: int) -> str | None:
-    """What no rule has of a prompt so long, where prefixes are cached; None: nothing. An empty one
-    where there are several groups, and none is of full attention or, in vllm-0.32.0, full
-    attention drops its last hit: vLLM finds a hit of less than nothing, and computes a token that
-    there is not.
+    """What of a prompt so long a trace has no counts for, where prefixes are cached, and no rule
+    everywhere (`check_length`); None: nothing. An empty one where there are several groups, and
+    none is of full attention or, in vllm-0.32.0, full attention drops its last hit: vLLM finds a
+    hit of less than nothing, and computes a token that there is not (GROUP-66).
     """
     if prompt_len or not config.enable_prefix_caching or len(config.groups) < 2:
         return None

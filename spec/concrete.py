@@ -13,24 +13,13 @@ from nullblock.spec.carriers import Collections
 from nullblock.spec.facts import Config, Request
 from nullblock.spec.fields import FIELDS
 from nullblock.spec.grouped import Grouped
+from nullblock.spec.heaps import Heaps
 from nullblock.spec.kernel import Value
 from nullblock.spec.prompts import Prompts
 
 Key = Callable[[Any], Any]
 Test = Callable[[Any], Any]
 Span = Callable[..., tuple[Any, Any]]
-
-
-class Backwards(tuple[Any, ...]):
-    """A tuple that comes before those that it is greater than."""
-
-    __slots__ = ()
-
-    def __lt__(self, other: tuple[Any, ...]) -> bool:
-        return tuple.__gt__(self, other)
-
-    def __le__(self, other: tuple[Any, ...]) -> bool:
-        return tuple.__ge__(self, other)
 
 
 MAPS = tuple(f for f in FIELDS if ">" in FIELDS[f])
@@ -55,7 +44,7 @@ class State:
         return new
 
 
-class Env(Collections, Grouped, Prompts):
+class Env(Collections, Grouped, Heaps, Prompts):
     """Answers what the text asks of `s.k`, over blocks 1 … num_blocks - 1 and the requests that
     have been introduced.
 
@@ -267,20 +256,6 @@ class Env(Collections, Grouped, Prompts):
     def looks_first(self, r: Any) -> bool:
         """Whether the remote side does not know that when r arrives."""
         return self.requests[r].unsure
-
-    def order(self, r: Any) -> tuple[int, float, Any]:
-        """Place in a PRIORITY queue, least first."""
-        q = self.requests[r]
-        return (q.priority, q.arrival, q.id)
-
-    def behind(self, r: Any) -> Backwards:
-        """Place in a PRIORITY queue, greatest first."""
-        return Backwards(self.order(r))
-
-    def negligible(self, r: Any, index: int) -> tuple[int, float, int]:
-        """Greatest priority value, then latest arrival, then first in the list; least first."""
-        q = self.requests[r]
-        return (-q.priority, -q.arrival, index)
 
     def want(self, t: Any, i: int) -> Any:
         """The chain hash of the i-th block of tokens of a table's request, from 0; of several

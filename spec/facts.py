@@ -218,9 +218,9 @@ class Config:
         return int(self.num_spec_tokens > 0 and self.spec_method == "draft_model")
 
     @property
-    def has_sinks(self) -> bool:
-        """Whether some layers see tokens of nobody's."""
-        return any(group.sink_len > 0 for group in self.groups)
+    def sink_blocks(self) -> int:
+        """Blocks of tokens of nobody's, that some layers see."""
+        return sum(group.sink_len // self.size_of(group) for group in self.groups)
 
     @property
     def use_eagle(self) -> bool:
@@ -309,6 +309,8 @@ class Chunk:
     """Its tokens."""
     max_tokens: int
     """Outputs at which the turn that it begins ends."""
+    arrival: float = 0.0
+    """When it was sent: under PRIORITY its session stands from then on where that puts it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,9 @@ WAITS = {
     "againto": "R>I",  # one after the last
     "also": "R>I",  # 1: who stands there stands in the waiting queue as well
     "extra": "I",  # sessions counted once more as waiting for a chunk than there are
+    # Only released lines, under PRIORITY with sessions, have these two, see WAIT-53.
+    "heap": "I>R",  # the skipped queue, as a heap
+    "loose": "I",  # 1: somebody was taken out of it from outside, or of the other queue
     "passed": "{R}",  # passed over in this step
     "nline": "I",  # of those that wait, how many have not been
     "lineset": "{R}",  # ghost: those

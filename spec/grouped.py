@@ -13,9 +13,9 @@ class OneGroup:
     """One group: a table is its request."""
 
     several = spans = in_turn = False
-    mamba = aligns = sinks = crosses = stumbles = False
+    mamba = aligns = crosses = stumbles = False
     """Mamba layers are searched, not proved."""
-    split = 0
+    split = sink_blocks = 0
 
     def tables(self, r: Any) -> tuple[Table, ...]:
         """The tables of a request, in the order of the groups."""
@@ -51,7 +51,7 @@ class Grouped:
         self.aligns = any(group.aligned for group in self.groups)
         self.split = config.mamba_split
         self.zeroes_windows = config.semantics.windows_zeroed
-        self.sinks = config.has_sinks
+        self.sink_blocks = config.sink_blocks
         self.crosses = any(group.cross for group in self.groups)
         self.kept_beside = [group.num_speculative_blocks for group in self.groups]
         self.admission_cap, self.most_held = config.admission_cap(only), config.most_held(only)

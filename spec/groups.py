@@ -35,6 +35,31 @@ def sees_part(s: State, t: Value) -> Value:
     return s.k.windowed
 
 
+@clause("GROUP-66")
+def finds_less(s: State, r: Value) -> Value:
+    """Of a prompt without tokens, which normative refuses, several layers that all see only a part
+    of the past find a hit of less than nothing, and a token is computed that there is not.
+
+    Source: HybridKVCacheCoordinator.find_longest_cache_hit, max_cache_hit_length. A lookup of full
+    attention raises; in vllm-0.32.0 not where it drops its last hit.
+    """
+
+    def finds(t: Value) -> Value:
+        drops = s.k.drops_of(t) == 1 if s.k.sem.dropped_hits_reach_on else False
+        return either(sees_part(s, t), drops)
+
+    every = s.k.forall("G", lambda g: finds(s.k.table(r, g))) if s.k.several else s.k.windowed
+    return both(s.ntok[r] == 0, every)
+
+
+def raises_when_looked_up(s: State, r: Value) -> Value:
+    """Whether vLLM raises where it looks up the prefix of r: an empty one in layers that see all
+    of the past, or chunks that nobody can look up (WAIT-6).
+    """
+    stumbles = neg(s.k.skip_read(r)) if s.k.stumbles else False
+    return both(s.k.caching, either(both(s.ntok[r] == 0, neg(finds_less(s, r))), stumbles))
+
+
 @clause("GROUP-1")
 def passed(s: State, t: Value, tokens: Value) -> Value:
     """The leading blocks that no token sees any more once so many are computed: those wholly
@@ -248,14 +273,14 @@ def held_alone(s: State, t: Value) -> Value:
 
 
 @clause("GROUP-34")
-def sinks_are_held(s: State) -> Value:
+def held_by_sinks(s: State) -> Value:
     """The blocks of a sink are nobody's: no request gets them, and a reset does not wait for
     them.
 
     Source: SinkFullAttentionManager, BlockPool.reset_prefix_cache. In vllm-0.22.1 they count as
     held, so that no reset is ever done (upstream 53696).
     """
-    return s.k.sinks and not s.k.sem.sinks_are_nobodys
+    return 0 if s.k.sem.sinks_are_nobodys else s.k.sink_blocks
 
 
 def most_held(s: State, t: Value, blocks: Value) -> Value:

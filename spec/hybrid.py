@@ -14,7 +14,9 @@ from nullblock.spec.catalogue import clause
 from nullblock.spec.cross import is_cross
 from nullblock.spec.groups import (
     accepts,
+    finds_less,
     held_alone,
+    held_by_sinks,
     hits_alone,
     is_pending,
     missing,
@@ -85,14 +87,15 @@ def agreed(s: State, r: Value) -> Value:
         return 0
     if not s.k.several:
         return s.k.tokens(hits_alone(s, r))
-    last, unit = (s.ntok[r] - 1) // s.k.span_unit, s.k.span_unit
+    unit, less = s.k.span_unit, finds_less(s, r)
+    last = ite(less, 0, (s.ntok[r] - 1) // unit)
     n = s.k.first(
         "I",
         lambda n: both(n <= last, of_all(s, r, lambda t: accepts(s, t, n * unit, 0))),
         lambda n: -n,
         by="hit",
     )
-    return n * unit
+    return ite(less, -1, n * unit)
 
 
 @clause("REMOTE-50")
@@ -150,6 +153,23 @@ def surplus(s: State, r: Value) -> Value:
         return ite(both(reaches_on(s, t), n > 0), n, 0)
 
     return s.k.sum_over("G", lambda g: of(s.k.table(r, g)))
+
+
+def may_be_miscounted(s: State) -> Value:
+    """Whether more blocks may count as free than there are (GROUP-65)."""
+    return s.k.connector and s.k.in_turn and not s.k.sem.hits_cut_alike
+
+
+def are_held(s: State) -> Value:
+    """Whether blocks count as held where the prefix cache is to be emptied (LIFE-10).
+
+    Source: BlockPool.reset_prefix_cache, which goes by how many count as free.
+    """
+    if may_be_miscounted(s):
+        return s.nfree != s.k.usable + held_by_sinks(s)
+    if held_by_sinks(s) > 0:
+        return True
+    return s.k.exists("B", lambda b: s.ref[b] > 0, by="held")
 
 
 def left_out_from(s: State, t: Value) -> Value:

@@ -24,9 +24,14 @@ ASKING = 3
 def hit_by(s: State, t: Value) -> Value:
     """Tokens that the hits of table t cover: of full attention no more than all agree on."""
     if not s.k.in_turn:
-        return s.span
+        return at_hand(s)
     said = s.reach[s.k.kind_of(t)]
-    return ite(either(sees_part(s, t), reaches_on(s, t)), said, least(said, s.span))
+    return ite(either(sees_part(s, t), reaches_on(s, t)), said, least(said, at_hand(s)))
+
+
+def at_hand(s: State) -> Value:
+    """The length of the hit that is found so far, of which there may be less than none."""
+    return ite(s.span < 0, 0, s.span)
 
 
 @clause("GROUP-65")
@@ -146,7 +151,8 @@ def is_shown(s: State, r: Value, t: Value, tokens: Value) -> Value:
         return either(s.k.kind_of(u) != s.kind, goes_on_to(s, u, end, drops))
 
     within = end + drops * s.k.size_of(t) <= most(s, r, t)
-    return both(0 <= most(s, r, t), either(tokens == 0, both(within, s.k.forall("G", shows))))
+    some = either(0 <= most(s, r, t), sees_part(s, t))
+    return both(some, either(tokens == 0, both(within, s.k.forall("G", shows))))
 
 
 def goes_on_to(s: State, t: Value, tokens: Value, drops: Value) -> Value:
@@ -155,7 +161,7 @@ def goes_on_to(s: State, t: Value, tokens: Value, drops: Value) -> Value:
     """
     if s.k.chunk_of(t) == 0:
         return accepts(s, t, tokens, drops)
-    return are_cached(s, t, passed(s, t, s.span), full_of(s, t, tokens))
+    return are_cached(s, t, passed(s, t, at_hand(s)), full_of(s, t, tokens))
 
 
 def said(s: State, r: Value, t: Value) -> Value:

@@ -5,13 +5,16 @@ definition's.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, count, takewhile
 from typing import Any
 
 from nullblock.spec.carriers import CARRIERS, Zero
 from nullblock.spec.concrete import Env, Key, State, Test, initial
 from nullblock.spec.facts import Config
+from nullblock.spec.heaps import HeapsInPlace, PlacedHeap
+from nullblock.spec.sessions import order
+from nullblock.spec.waiting import is_heap
 
 
 class Stamps(OrderedDict[Any, int]):
@@ -119,7 +122,7 @@ LONGEST_ROW = 2**16
 """Running lists of at most so many requests get a place for each of them at once."""
 
 
-class IndexedEnv(Env):
+class IndexedEnv(HeapsInPlace, Env):
     """An environment for ONE state, which `start` makes; sets are changed in place."""
 
     state: State
@@ -145,6 +148,8 @@ class IndexedEnv(Env):
                 return Stamps()
             case "skip":
                 return Places()
+            case "heap":
+                return PlacedHeap()
             case "hsh":
                 return Hashes()
             case "tlen":
@@ -235,7 +240,7 @@ class IndexedEnv(Env):
         if by == "unused":
             return next(iter(s.unused), None)
         if by in ("ready", "line"):
-            ready = filter(test, s.rank)
+            ready = filter(test, self._heads())
             return min(ready, key=key, default=None) if self.priority else next(ready, None)
         if by == "places":
             return min(filter(test, self._any_places()), key=key, default=None)
@@ -262,6 +267,19 @@ class IndexedEnv(Env):
         if by is not None and by[0] == "run":
             return next((i for i, r in zip(range(s.nr), s.run, strict=False) if r == by[1]), None)
         return super().first(sort, test, key, by)
+
+    def _heads(self) -> Iterable[int]:
+        """Whoever waits and may be the next to be tried: where one queue is kept as a heap, the
+        heads of both.
+        """
+        s: Any = self.state
+        if not is_heap(s):
+            return s.rank  # type: ignore[no-any-return]
+        waiting = s.rank.keys() - s.skip.keys() - s.passed
+        if s.nwait > len(s.rank):  # somebody has more places than one
+            waiting |= {r for r in s.rank if s.also[r]} - s.passed
+        heads = {min(waiting, key=lambda r: order(s, r))} if waiting else set()
+        return heads | {s.heap[0]} if len(s.heap) else heads
 
     def _first_held(self) -> Iterator[int]:
         """The first place of each table of the actor that has not the null block. Null blocks come
@@ -306,7 +324,7 @@ class IndexedEnv(Env):
         about = (by, s.lr, s.ntok[s.lr], s.hsh.changes)
         if self._about != about:
             unit = self.span_unit if by == "hit" else self.block_size
-            most = (s.ntok[s.lr] - 1) // unit
+            most = s.ntok[s.lr] // unit
             self._about = about
             self._found = next(filter(test, range(most, -1, -1)), None)
         return self._found

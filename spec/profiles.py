@@ -13,17 +13,13 @@ class Semantics:
     """The decision switches. Defaults are normative."""
 
     reject_unservable: bool = True
-    """LIFE-2: refuse at arrival, with a reason, a request that could never be served to its
-    length limit.
-    """
+    """LIFE-2: refuse at arrival, with a reason, what could never be served to its length limit."""
     withdraw_uncaches: bool = True
     """PREEMPT-3: a victim that was already scheduled this step takes back the hashes of blocks
     not yet computed.
     """
     victim_shifts_index: bool = True
-    """PREEMPT-2: a victim before the index moves it; if False, only one already scheduled this
-    step does.
-    """
+    """PREEMPT-2: a victim before the index moves it; if False, only one scheduled in this step."""
     victim_by_id: bool = True
     """PREEMPT-1: of equal priority and arrival time the greatest id is preempted, as the waiting
     queue has it; if False, the first in the running list.
@@ -37,9 +33,7 @@ class Semantics:
     place on, and some are missed (HASH-24).
     """
     frames_match_request: bool = True
-    """UPD-2: an output belongs to the request that was scheduled, not to a later one with the
-    same id.
-    """
+    """UPD-2: an output belongs to the request that was scheduled, not to a later one of its id."""
     outputs_owed_once: bool = True
     """UPD-17: outputs in flight are counted under synchronous scheduling too, so that a request
     preempted and resumed meanwhile does not sample one position twice.
@@ -122,6 +116,10 @@ class Semantics:
     late_outputs_dropped: bool = True
     """SESS-5: outputs in flight when a session stops are dropped; if False, its next turn takes
     them for its own.
+    """
+    chunks_reorder: bool = True
+    """WAIT-53: a session that takes a chunk stands, under PRIORITY, where its arrival puts it; if
+    False, it may stay at the head of its queue, and one that came before is overtaken.
     """
     sessions_stay_queued: bool = True
     """SESS-7: a session that goes on with a chunk stands in one queue; if False, one that stops
@@ -302,6 +300,7 @@ VLLM_0_22_1 = Semantics(
     chunks_bring_limits=False,
     sessions_keep_tokens=False,
     chunks_rehash=False,
+    chunks_reorder=False,
     late_outputs_dropped=False,
     sessions_stay_queued=False,
     inputs_taken_back=False,
@@ -334,6 +333,7 @@ VLLM_0_32_0 = Semantics(
     sinks_are_nobodys=False,
     short_chunks_go_on=False,
     sessions_keep_tokens=False,
+    chunks_reorder=False,
     sessions_stay_queued=False,
     inputs_taken_back=False,
     encoder_budget_comes_back=False,

@@ -10,6 +10,7 @@ from nullblock.spec.fields import REMOTE, RUN_PHASE, WAIT_PHASE
 from nullblock.spec.hybrid import holds_nothing
 from nullblock.spec.kernel import State, Value, both, either, neg
 from nullblock.spec.remote import is_received, is_sent
+from nullblock.spec.sessions import num_taken
 from nullblock.spec.state import fits, is_head, is_waiting
 
 
@@ -36,7 +37,7 @@ def last_loaded(s: State) -> Value:
     return s.k.first(
         "R",
         lambda r: waits_loaded(s, r),
-        lambda r: s.k.behind(r) if s.k.priority else -s.arr[r],
+        lambda r: s.k.behind(r, num_taken(s, r)) if s.k.priority else -s.arr[r],
     )
 
 

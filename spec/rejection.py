@@ -16,6 +16,23 @@ def why_unservable(
     """The reason why a request of `prompt_len` tokens, with those encoder inputs, that may grow by
     `max_tokens` is refused; None if it is not.
     """
+    attended = sum(item.embedded(item.end) for item in items)
+    why = _why_too_long(config, prompt_len, max_tokens, attended)
+    return why or (_why_unencodable(config, items) if items else None)
+
+
+def why_refused(
+    config: Config, kept: int, chunk_len: int, max_tokens: int, attended: int
+) -> str | None:
+    """The reason why a session that keeps so many tokens cannot take a chunk of `chunk_len`.
+    `attended`: embeddings that its cross-attention layers see.
+    """
+    if chunk_len == 0:
+        return "the chunk is empty"
+    return _why_too_long(config, kept + chunk_len, max_tokens, attended)
+
+
+def _why_too_long(config: Config, prompt_len: int, max_tokens: int, attended: int) -> str | None:
     if prompt_len == 0:
         return "the prompt is empty"
     if prompt_len >= config.max_model_len:
@@ -27,7 +44,6 @@ def why_unservable(
     slots = min(prompt_len + max_tokens, config.max_model_len) - 1
     reach = _with_drafts(config, slots)
     usable = config.num_blocks - 1
-    attended = sum(item.embedded(item.end) for item in items)
     needed = (
         (g, config.blocks_in(g, attended if g.cross else reach) + g.num_speculative_blocks)
         for g in config.groups
@@ -40,14 +56,7 @@ def why_unservable(
     if slots > budget and not in_chunks:
         # After a preemption prompt and output are computed again, in one step.
         return f"{slots} tokens may have to be computed in one step of at most {budget}"
-    return _why_unencodable(config, items) if items else None
-
-
-def why_refused(config: Config, kept: int, chunk_len: int, max_tokens: int) -> str | None:
-    """The reason why a session that keeps so many tokens cannot take a chunk of `chunk_len`."""
-    if chunk_len == 0:
-        return "the chunk is empty"
-    return why_unservable(config, kept + chunk_len, max_tokens)
+    return None
 
 
 def _why_unencodable(config: Config, items: tuple[Item, ...]) -> str | None:

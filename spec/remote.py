@@ -27,7 +27,9 @@ from nullblock.spec.fields import (
     UNBORN,
     WHOLLY,
 )
+from nullblock.spec.groups import raises_when_looked_up
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
+from nullblock.spec.sessions import order
 from nullblock.spec.sizes import cached_of, hit_tokens
 
 
@@ -66,14 +68,11 @@ def is_unsure(s: State, r: Value) -> Value:
     """Whoever has nothing computed is passed over while the remote side does not know yet what it
     holds.
 
-    Source: Scheduler.schedule, waiting phase. What is cached is looked up first, and that may
-    raise: of an empty prompt, which normative refuses, in layers that see all of the past.
+    Source: Scheduler.schedule, waiting phase. What is cached is looked up first.
     """
     if not s.k.connector:
         return False
-    empty = both(s.ntok[r] == 0, either(neg(s.k.windowed), s.k.several))
-    stumbles = neg(s.k.skip_read(r)) if s.k.stumbles else False
-    raises = both(s.k.caching, either(empty, stumbles))
+    raises = raises_when_looked_up(s, r)
     return both(s.comp[r] == 0, s.unsure[r] != 0, neg(either(is_offered_nothing(s, r), raises)))
 
 
@@ -245,9 +244,8 @@ def next_waiting(s: State) -> Value:
 
 def turn_of(s: State, r: Value) -> Value:
     """What orders those: their places in the queue; before them those that have ended."""
-    if s.k.priority:
-        return s.k.order(r)
-    return ite(s.stage[r] == KEPT, s.arr[r] - s.aclk, s.skip[r])
+    at = ite(s.stage[r] == KEPT, s.arr[r] - s.aclk, s.skip[r])
+    return order(s, r) if s.k.priority else at
 
 
 def is_found_running(s: State, i: Value) -> Value:

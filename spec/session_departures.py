@@ -60,6 +60,20 @@ SESSION_DEFECTS: tuple[DraftDefect, ...] = (
         "waits-for-chunk chunk-arrives continues-session",
     ),
     DraftDefect(
+        "chunk-leaves-the-heap",
+        "chunks_reorder",
+        "55162",
+        "WAIT-50",
+        "a session whose chunk came last stays at the head of its queue, and overtakes another",
+        _config(2, policy="priority", max_num_seqs=1),
+        (
+            Template("a", (A,), 1, chunks=((C,),), arrivals=(4.0,)),
+            # Its prompt is the last to come: whoever comes again under its id overtakes nobody.
+            Template("b", (B,), 1, arrival=5.0, chunks=((C,),), arrivals=(3.0,)),
+        ),
+        "waits-for-chunk chunk-arrives continues-session",
+    ),
+    DraftDefect(
         "output-of-the-turn-before",
         "late_outputs_dropped",
         "52693, 52765",

@@ -22,6 +22,21 @@ def prompt(s: State, r: Value) -> Value:
     return s.k.prompt_len(r) + s.grown[r] if s.k.sessions else s.k.prompt_len(r)
 
 
+def num_taken(s: State, r: Value) -> Value:
+    """How many chunks r has taken after its first prompt."""
+    return s.turns[r] if s.k.sessions else 0
+
+
+@clause("SESS-17")
+def order(s: State, r: Value) -> Value:
+    """Under PRIORITY a session stands where its priority, the arrival of the chunk that it took
+    last, and its id put it.
+
+    Source: Request.__lt__, Scheduler._update_request_as_session: arrival_time.
+    """
+    return s.k.order(r, num_taken(s, r))
+
+
 def num_output(s: State, r: Value) -> Value:
     """Output tokens of r: of a session those of this turn. Of what it has lost its prompt counts
     more than it has.

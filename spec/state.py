@@ -1,6 +1,6 @@
 """Readings of a state that rules and machine share; `s.k` has constants, facts, quantifiers."""
 
-from nullblock.spec import encoder, later, waiting
+from nullblock.spec import encoder, later, sessions, waiting
 from nullblock.spec.aligned import whole_blocks
 from nullblock.spec.catalogue import clause
 from nullblock.spec.drafts import behind, placeholders, reach
@@ -82,7 +82,7 @@ def is_waiting(s: State, r: Value) -> Value:
 
 def place(s: State, r: Value) -> Value:
     """What orders the waiting queue: place of arrival, or priority, arrival time and id."""
-    return s.k.order(r) if s.k.priority else s.rank[r]
+    return sessions.order(s, r) if s.k.priority else s.rank[r]
 
 
 @clause("WAIT-1")
@@ -125,7 +125,8 @@ def index_of(s: State, r: Value) -> Value:
 def standing(s: State, i: Value) -> Value:
     """What orders the running list for PREEMPT-1: the least is the victim."""
     r = s.run[i]
-    return s.k.behind(r) if s.k.sem.victim_by_id else s.k.negligible(r, i)
+    n = sessions.num_taken(s, r)
+    return s.k.behind(r, n) if s.k.sem.victim_by_id else s.k.negligible(r, n, i)
 
 
 def is_victim(s: State, i: Value) -> Value:
@@ -155,7 +156,8 @@ def victim(s: State) -> Value:
 
 def start(s: State, r: Value) -> Value:
     """Tokens of r that need not be computed: what is computed, or what the pending hits cover."""
-    return ite(s.na < s.nhit, hit_tokens(s), s.comp[r]) + loaded_at_once(s, r)
+    hit = either(s.na < s.nhit, s.span < 0) if s.k.several else s.na < s.nhit
+    return ite(hit, hit_tokens(s), s.comp[r]) + loaded_at_once(s, r)
 
 
 def cut(s: State, n: Value) -> Value:

@@ -15,6 +15,7 @@ from nullblock.spec.fields import GRAMMAR, REJECTED, RUNNING, TOKEN
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
 from nullblock.spec.later import may_resume
 from nullblock.spec.remote import is_unsure
+from nullblock.spec.sessions import order
 
 
 def is_skipped(s: State, r: Value) -> Value:
@@ -37,6 +38,30 @@ def is_put_aside(s: State, r: Value) -> Value:
 def two_queues(s: State) -> Value:
     """Whether those who wait stand in two queues."""
     return either(s.k.sem.skipped_wait_apart, s.k.sem.holders_wait_apart)
+
+
+@clause("WAIT-53")
+def is_heap(s: State) -> Value:
+    """A session that takes a chunk where it stands, under PRIORITY, stands from then on where the
+    arrival of the chunk puts it.
+
+    Source: Scheduler._update_request_as_session, PriorityRequestQueue. In vllm-0.22.1 and later
+    its queue is a heap, which does not learn of it: whoever was at its head stays there, until
+    others come or go (upstream 55162). Only there it is kept as a heap: anywhere else the order is
+    the same without.
+    """
+    return both(s.k.priority, s.k.sessions, two_queues(s), neg(s.k.sem.chunks_reorder))
+
+
+def is_a_head(s: State, r: Value) -> Value:
+    """Whether r, where the skipped queue is a heap, may be tried for being first in a queue: who
+    stands there more than once, for each of its places.
+    """
+    if s.k.sem.holders_wait_apart:
+        return ite(anybody_skipped(s), s.heap[0] == r, in_line(s, r))
+    return either(
+        s.heap[0] == r, both(in_line(s, r), either(neg(is_skipped(s, r)), s.also[r] != 0))
+    )
 
 
 def in_line(s: State, r: Value) -> Value:
@@ -68,11 +93,13 @@ def next_in_line(s: State) -> Value:
     Scheduler._select_waiting_queue_for_scheduling. In vllm-0.32.0 there is one queue.
     """
     if s.k.priority:
+        if is_heap(s):
+            return s.k.first("R", lambda r: is_a_head(s, r), lambda r: order(s, r), by="line")
         if holders_first(s):
             return s.k.first(
-                "R", lambda r: skipped_in_line(s, r), lambda r: s.k.order(r), by="holders"
+                "R", lambda r: skipped_in_line(s, r), lambda r: order(s, r), by="holders"
             )
-        return s.k.first("R", lambda r: in_line(s, r), lambda r: s.k.order(r), by="line")
+        return s.k.first("R", lambda r: in_line(s, r), lambda r: order(s, r), by="line")
     if both(two_queues(s), anybody_skipped(s)):
         return s.k.first("R", lambda r: skipped_in_line(s, r), lambda r: s.skip[r], by="skip")
     return s.k.first("R", lambda r: in_line(s, r), lambda r: s.rank[r], by="line")
@@ -81,11 +108,15 @@ def next_in_line(s: State) -> Value:
 def is_next(s: State, r: Value) -> Value:
     """Whether r is `next_in_line(s)`."""
     if s.k.priority:
+        if is_heap(s):
+            return s.k.is_first(
+                "R", r, lambda q: is_a_head(s, q), lambda q: order(s, q), by="line"
+            )
         if holders_first(s):
             return s.k.is_first(
-                "R", r, lambda q: skipped_in_line(s, q), lambda q: s.k.order(q), by="holders"
+                "R", r, lambda q: skipped_in_line(s, q), lambda q: order(s, q), by="holders"
             )
-        return s.k.is_first("R", r, lambda q: in_line(s, q), lambda q: s.k.order(q), by="line")
+        return s.k.is_first("R", r, lambda q: in_line(s, q), lambda q: order(s, q), by="line")
     if neg(two_queues(s)):
         return s.k.is_first("R", r, lambda q: in_line(s, q), lambda q: s.rank[q], by="line")
     return ite(
@@ -98,7 +129,7 @@ def is_next(s: State, r: Value) -> Value:
 def comes_before(s: State, q: Value, r: Value) -> Value:
     """Whether q, who waits, would be tried before r, who waits as well (WAIT-40)."""
     if s.k.priority:
-        return s.k.order(q) < s.k.order(r)
+        return order(s, q) < order(s, r)
     return ite(
         is_skipped(s, q),
         either(neg(is_skipped(s, r)), s.skip[q] < s.skip[r]),

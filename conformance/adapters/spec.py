@@ -41,6 +41,7 @@ from nullblock.spec.machine import events, sessions
 from nullblock.spec.machine.output import SchedulerOutput, by_client
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
+from nullblock.spec.machine.waiting import order_queues
 from nullblock.spec.names import BLOCKED, PAUSE, STATUS
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_unservable
@@ -279,7 +280,9 @@ class _Spec:
             (r for r in self.k.requests if live(self.s, r)), key=lambda r: self.s.arr[r]
         )
         asked = known if ids is None else dict.fromkeys(ids)
-        return [r for r in asked if self.remote.ends(self.s, r, status)]
+        aborted = [r for r in asked if self.remote.ends(self.s, r, status)]
+        order_queues(self.s)
+        return aborted
 
     def reset_prefix_cache(self, reset_running: bool) -> bool:
         """Forget every hash if no block is held. Raises RuntimeError, as vLLM does, where one

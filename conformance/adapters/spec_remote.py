@@ -9,7 +9,7 @@ from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.engine import Fields
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario_format import Config
-from nullblock.conformance.unruled import counts_on_lost
+from nullblock.conformance.unruled import counts_on_lost, has_no_order
 from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import (
     CONTINUE,
@@ -82,12 +82,16 @@ class RemoteKV:
     """The same of those that want a vector, before the update."""
     offers: set[str] = field(default_factory=set)
     """Of whom the remote side held something before the step."""
+    awaited: set[str] = field(default_factory=set)
+    """Whose load was under way."""
     bare: set[str] = field(default_factory=set)
     """Of these, who holds blocks and has never had one cached or loaded."""
     empty: set[str] = field(default_factory=set)
     """Whose load brought nothing."""
     loaded: set[str] = field(default_factory=set)
     """For whom it was loaded, or taken back: vLLM knows how many of their blocks are cached."""
+    nothing: dict[str, int] = field(default_factory=dict)
+    """For whom that was less than a block, and how often it had been preempted by then."""
     failed: list[Fields] = field(default_factory=list)
     """What clients are told of them."""
 
@@ -107,7 +111,8 @@ class RemoteKV:
             remote_holds(s, r, max(n, 0))
 
     def arrives(self, s: Any, r: str) -> None:
-        """A request has arrived."""
+        """A request has arrived, perhaps with the id of one that is gone."""
+        self.nothing.pop(r, None)
         if self.scenario.connector is not None:
             self.tell(s, r)
 
@@ -123,29 +128,33 @@ class RemoteKV:
 
     def before_step(self, s: Any) -> None:
         """A step is about to be scheduled."""
-        self.loaded = {r for r in self.loaded if _holds(s, r)}
+        self.loaded = {r for r in self.loaded if self.has_loaded(s, r)}
         self.offers = {r for r, n in s.remote.items() if n}
         self.bare = {
             r for r in self.offers if s.tlen[r] and not s.ncached[r] and r not in self.loaded
         }
-        self.empty = {r for r in self.loaded if awaits_load(s, r) and starts_over(s, r)}
+        self.awaited = _awaited(s)
+        self.empty = {r for r in self.loaded & self.awaited if starts_over(s, r)}
 
     def after_step(self, s: Any) -> None:
         """It was: an offer that is gone was taken. Raises AssertionError, as vLLM does, where that
         was for a session in whose blocks nothing is computed any more: a step took it back.
         """
-        self.loaded -= {r for r in self.empty if not awaits_load(s, r)}
+        awaited = _awaited(s)
+        self.loaded -= self.empty - awaited
         taken = {r for r in self.offers if not s.remote[r]}
         if taken & self.bare:
             raise AssertionError(f"{min(taken & self.bare)!r} has blocks that are not loaded into")
         self.matched.update(dict.fromkeys(taken, 0))
-        self.loaded |= taken
+        begun = taken | awaited - self.awaited
+        self.loaded |= begun
+        self.nothing.update({r: s.npre[r] for r in begun if not _holds(s, r)})
 
     def has_loaded(self, s: Any, r: str) -> bool:
         """Whether tokens were loaded into the blocks that r holds: then vLLM has noted how many of
         them are cached, even if none is.
         """
-        return r in self.loaded and _holds(s, r)
+        return r in self.loaded and (_holds(s, r) or self.nothing.get(r) == s.npre[r])
 
     def before(self, s: Any) -> None:
         """An output is about to be applied: blocks that were not loaded are looked for."""
@@ -238,6 +247,11 @@ def _owed(s: Any, r: str) -> Fields:
     return {"placeholders": placeholders(s, r), "discard": discarded(s, r)}
 
 
+def _awaited(s: Any) -> set[str]:
+    """Whose load is under way."""
+    return {r for r in s.awaits if awaits_load(s, r)}
+
+
 def _holds(s: Any, r: str) -> bool:
     return any(s.tlen[t] for t in s.k.tables(r))
 
@@ -259,8 +273,10 @@ def _check_reported(s: Any, blocks: set[int]) -> None:
 
 def _check_lost(s: Any, blocks: set[int]) -> None:
     """Raise OutOfScope where a session that waits for its turn or a chunk counts on blocks that
-    were not loaded, and has to be looked at for that.
+    were not loaded, and has to be looked at for that, or who is looked at first no rule says.
     """
+    if has_no_order(s):
+        raise refused("a block that was not loaded, while a chunk has left a queue out of order,")
     r = counts_on_lost(s, blocks)
     if r is not None:
         raise refused(f"a block that was not loaded, on which the waiting session {r!r} counts,")

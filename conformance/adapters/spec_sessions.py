@@ -12,7 +12,7 @@ from nullblock.spec.fields import CONTINUE, PREEMPTED, RUNNING
 from nullblock.spec.machine.output import SchedulerOutput
 from nullblock.spec.sessions import awaits_input, has_chunk, may_stand_twice
 from nullblock.spec.turns import goes_on
-from nullblock.spec.waiting import is_skipped
+from nullblock.spec.waiting import is_heap, is_skipped
 
 
 def check_session(request: NewRequest) -> None:
@@ -31,10 +31,8 @@ def check_turns(s: Any) -> None:
 
 
 def check_place(s: Any, r: str, arrival: float) -> None:
-    """Raise OutOfScope where a session takes a chunk where it stands, under PRIORITY, whose
-    arrival moves it past others in its queue: vLLM changes the arrival of a request inside a heap,
-    and leaves the heap as it is. While the order of those that stand there is the same, so is
-    whatever a heap does.
+    """Raise OutOfScope where a session takes a chunk where it stands, under PRIORITY, and its
+    arrival moves it past others in ways that no rule has.
     """
     before = s.k.order(r)
     if moves_past_others(s, r, (before[0], arrival, before[2])):
@@ -120,4 +118,6 @@ def queues(s: Any) -> dict[str, list[str]]:
     if s.k.priority:
         waiting.sort(key=s.k.order)
         skipped.sort(key=s.k.order)
+    if is_heap(s):
+        skipped = s.k.in_heap_order(s)
     return {"waiting": waiting, "skipped_waiting": skipped}

@@ -9,13 +9,13 @@ from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import Items, refused
 from nullblock.conformance.adapters.spec_ends import PromptEnds
 from nullblock.conformance.adapters.spec_events import told
-from nullblock.conformance.adapters.spec_keys import Found, ItemKeys
 from nullblock.conformance.adapters.spec_remote import RemoteKV
 from nullblock.conformance.adapters.spec_sessions import check_stop_of_session
 from nullblock.conformance.adapters.spec_waits import Grammars, adapter_number
 from nullblock.conformance.encoder_format import MOST_ITEMS
 from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.groups import num_sink_blocks
+from nullblock.conformance.item_keys import Found, ItemKeys
 from nullblock.conformance.played.encoder import Embeds
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
@@ -153,12 +153,16 @@ class Tokens(IndexedEnv):
         """Why r cannot take its next chunk."""
         n = s.turns[r] + 1
         limit = self.chunk_limit(r, n if self.sem.chunks_bring_limits else 0)
-        reason = why_refused(self.config, kept(s, r), self.chunk_len(r, n), limit)
+        sizes = kept(s, r), self.chunk_len(r, n), limit, self.encoder_tokens(r)
+        reason = why_refused(self.config, *sizes)
         assert reason is not None, "a refusal has a reason"
         return reason
 
     def chunk_len(self, r: Any, n: int) -> int:
         return len(self.chunks[r][n].prompt)
+
+    def arrival(self, r: Any, n: int) -> float:
+        return float(self.requests[r].arrival)
 
     def chunk_limit(self, r: Any, n: int) -> int:
         return self.chunks[r][n].max_tokens if n else self.max_tokens(r)

@@ -103,9 +103,10 @@ def beside(feature: Feature, this: Feature) -> OutOfScope:
 @contextmanager
 def minding_tried(s: Any) -> Iterator[None]:
     """Raises OutOfScope where a request that has ended, and still stands in the skipped queue as
-    in vllm-0.22.1 it may, begins a load, or is tried though its tokens are forgotten here, or, of
-    a session, how many were computed: then it may lack blocks, or stay where it is. One that is
-    about to run makes vLLM raise, and so does one that has nothing to compute.
+    in vllm-0.22.1 it may, begins a load, or is tried though its tokens are forgotten here, or how
+    many were computed, of a session or where drafts have slots: then it may lack blocks, or stay
+    where it is. One that is about to run makes vLLM raise, and so does one that has nothing to
+    compute.
 
     Where no rule is enabled for it that is raised instead; nor do several groups agree on a prefix
     of one without tokens, which is a TypeError.
@@ -125,8 +126,10 @@ def _check_tried(s: Any) -> None:
     r, stays = s.lr, s.looking == 0 and s.blocked == 1
     if not (stays or s.looking != 0) or live(s, r):
         return
-    lacks = stays or s.nfree < len(s.k.tables(r)) * s.k.blocks(s.ntok[r])
-    if (lacks and s.k.resumable(r)) or loads_later(s, r) or s.ntok[r] == 0:
+    # Whoever has computed something has slots for drafts, too (DRAFT-5).
+    ahead = s.k.config.num_lookahead_tokens
+    lacks = stays or s.nfree < len(s.k.tables(r)) * s.k.blocks(s.ntok[r] + ahead)
+    if (lacks and (s.k.resumable(r) or ahead)) or loads_later(s, r) or s.ntok[r] == 0:
         raise _ended(r)
 
 

@@ -10,6 +10,9 @@ CROWDED = Path(__file__).with_name("crowded-priority.jsonl.zst")
 DRAFTED = Path(__file__).with_name("drafted-eagle.jsonl.zst")
 """The same scheduler with drafts of an EAGLE-like method, under another made-up workload."""
 
+AGENTS = Path(__file__).with_name("weka-agents.jsonl.zst")
+"""The same scheduler under the agentic sessions of WEKA, with its KV events."""
+
 
 def traces() -> list[Path]:
     """Every recording, in the order of their names."""

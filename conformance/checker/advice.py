@@ -66,6 +66,41 @@ INPUTS = {
     "OUT": "does a plugin, a connector or a subclass change what the scheduler has put out?",
 }
 """What else a family of rules depends on, as a question."""
+
+BLOCKS = (
+    "a block may be two requests' at once, or nobody's for good: answers given since may be "
+    "wrong, whoever they were for. Take the server out of rotation, and restart it, which empties "
+    "the pool"
+)
+TURNS = (
+    "who is served when is another than by the rules: no answer is wrong by that, but some may "
+    "come late, or never. Go on serving, and watch whether requests stand still"
+)
+OF = {
+    "DRAFT": ("drafts", "tokens may be there that the model did not choose"),
+    "ENC": ("encoder inputs", "embeddings may be missing, or another input's"),
+    "SESS": ("streaming sessions", "a turn may go on from other tokens than were sent"),
+    "REMOTE": ("the KV connector", "blocks may be read before they are loaded"),
+}
+"""By family the feature that it is about, and what it may mean for those served with that."""
+EFFECTS = {
+    **dict.fromkeys(("POOL", "QUEUE", "TABLE", "ALLOC", "GROUP"), BLOCKS),
+    **dict.fromkeys(("RUN", "WAIT", "PREEMPT", "LIFE"), TURNS),
+    "HASH": "a request may go on from what another prompt has computed, or compute again what is "
+    "cached: answers may be wrong. Reset the prefix cache, or restart without it, until it is "
+    "explained",
+    "UPD": "requests may have a token too many or too few, or end at another place: answers given "
+    "since may be wrong",
+    "OUT": "workers may compute with other blocks or tokens than were decided: answers given "
+    "since may be wrong. Take the server out of rotation",
+    **{
+        family: f"with {feature} {effect}: hold such answers back, or restart without "
+        f"{feature}, until it is explained"
+        for family, (feature, effect) in OF.items()
+    },
+}
+"""What it may mean for whoever is served, if the engine really did that; what to do at once."""
+
 LOOKS: dict[str, tuple[str, ...]] = {
     "RUN-4": ("skipped-request",),
     "PREEMPT-2": ("skipped-request", "outgrown-pool", "start-over", "taking-turns"),
@@ -187,6 +222,8 @@ def steps(
         yield f"no other profile, and no {tried}, explains it: the semantics is not to blame"
     else:
         yield f"judge it by another profile if {engine} is not what the profile stands for"
+    if not found and kind in EFFECTS:
+        yield f"meanwhile: {EFFECTS[kind]}"
     for d in alike[:FEW]:
         yield f"it looks like the known departure {d.name} (upstream {d.upstream}): {d.story}"
     if more := [d.name for d in alike[FEW:]]:

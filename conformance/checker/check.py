@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nullblock.conformance.checker import hidden, remote
+from nullblock.conformance.checker.raised import NORMATIVE_MAY_SHOW, Raised, ended
 from nullblock.conformance.checker.replay import Replay, Unexplained
 from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.checker.verdict import First, Verdict
@@ -15,7 +16,7 @@ from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.reader import Located, TraceReader
 from nullblock.conformance.trace.records import Error, Header, Update
 from nullblock.spec.kernel import Engines
-from nullblock.spec.profiles import Semantics, UnknownSwitch, profile
+from nullblock.spec.profiles import NORMATIVE, Semantics, UnknownSwitch, profile
 from nullblock.spec.switches import with_switches
 
 YOUNG = 20_000
@@ -102,6 +103,8 @@ class _Judge:
 
     def take(self, located: Located) -> None:
         """Judge one record."""
+        if isinstance(located.written, Error):
+            self.verdict.raised = self.ended(located.written)
         if self.silent:
             return
         record = located.record
@@ -119,6 +122,13 @@ class _Judge:
             self.violated(error, located)
         except Malformed as damage:
             raise damage.on(located.line, located.file) from None
+
+    def ended(self, error: Error) -> Raised:
+        """How the run ended, as far as is known before the rules are asked."""
+        if self.silent or self.replay is None or not self.replay.known:
+            return Raised(error.type, error.during, None)
+        s = self.replay.s
+        return ended(error, self.replay.steps, int(s.steps) - int(s.oldest))
 
     def begin(self, header: Header) -> None:
         """Set the rules up for a trace with this header."""
@@ -219,6 +229,9 @@ class _Judge:
             verdict.steps, verdict.decisions = self.replay.decided, self.replay.decisions
             verdict.began_after = self.replay.began_after or 0
             verdict.rules = dict(self.replay.fired)
+            if verdict.raised is not None and (why := self.replay.raises) is not None:
+                may = NORMATIVE_MAY_SHOW if self.semantics != NORMATIVE else None
+                verdict.raised = replace(verdict.raised, rules=why, next=may)
         if verdict.verdict == "INCONCLUSIVE" and not self.silent:
             unjudged = self.replay.unjudged() if self.replay is not None else []
             verdict.missing += unjudged

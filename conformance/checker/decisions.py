@@ -55,6 +55,23 @@ def schedule(out: SchedulerOutput, seen: Schedule, s: Any, same: Same) -> Iterat
     if seen.common_prefix is not UNSET and seen.common_prefix != out.common_prefixes:
         expected = out.common_prefixes
         yield Mismatch("OUT-4", "the common prefix blocks", expected, seen.common_prefix)
+    if not zeroes_alike(out, seen, s.k, same):
+        yield Mismatch("GROUP-26", "the blocks to zero", list(out.to_zero), seen.zeroed)
+
+
+def zeroes_alike(out: SchedulerOutput, seen: Schedule, k: Any, same: Same) -> bool:
+    """Whether workers are told to zero what the rules say, as far as a trace tells it."""
+    told = k.mamba and k.tells_blocks
+    return not told or same(out.to_zero, seen.zeroed)
+
+
+def untold(seen: Schedule) -> str | None:
+    """A field that a recorded step lacks, where block ids are told: whoever is new has a table,
+    and a list of those who got blocks may be empty, so that neither is left out for want of any.
+    """
+    if any(q.blocks is UNSET for q in seen.new):
+        return "new.blocks"
+    return "cached.blocks" if seen.cached is not UNSET and seen.cached.blocks is UNSET else None
 
 
 def _preempted(out: SchedulerOutput, seen: Schedule) -> Iterator[Mismatch]:
@@ -140,19 +157,29 @@ def _not_admitted(s: Any, r: int) -> str:
 
 def _new(out: SchedulerOutput, seen: list[NewRequest], s: Any, same: Same) -> Iterator[Mismatch]:
     if [q.id for q in out.new] != [q.id for q in seen]:
-        yield Mismatch("WAIT-9", "who is new", [q.id for q in out.new], [q.id for q in seen])
+        rule = "OUT-16" if s.k.second_runner else "WAIT-9"
+        yield Mismatch(rule, "who is new", [q.id for q in out.new], [q.id for q in seen])
         return
     for q, p in zip(out.new, seen, strict=True):
+        if p.prefill not in (UNSET, q.prefill):
+            what = f"how many tokens are sent of request {q.id}, which is new"
+            yield Mismatch("OUT-17", what, q.prefill, p.prefill, q.id)
         if p.blocks is not UNSET:
-            yield from _tables(q.id, q.blocks, p.blocks, q.computed // s.k.block_size, same)
+            hits = [q.computed // size for size in s.k.sizes]
+            yield from _tables(q.id, q.blocks, p.blocks, hits, same)
 
 
-def _tables(r: Any, ours: Blocks, actual: Groups, hits: int, same: Same) -> Iterator[Mismatch]:
+def _tables(
+    r: Any, ours: Blocks, actual: Groups, hits: list[int], same: Same
+) -> Iterator[Mismatch]:
+    """`hits`: how many blocks of each table a hit covers."""
     expected = by_group(ours)
-    if not alike(expected, actual, lambda a, b: same(a[:hits], b[:hits])):
+    hit = [table[:n] for table, n in zip(expected, hits, strict=True)]
+    told = [table[:n] for table, n in zip(actual, hits, strict=False)]
+    if len(actual) != len(expected) or not alike(hit, told, same):
         rule = "HASH-10" if nulls(expected) == nulls(actual) else "GROUP-4"
         yield Mismatch(rule, f"the hit blocks of request {r}", shown(expected), actual, r)
-    elif not alike(expected, actual, lambda a, b: same(a[hits:], b[hits:])):
+    elif not alike(expected, actual, same):
         yield Mismatch("POOL-10", f"the new blocks of request {r}", shown(expected), actual, r)
 
 

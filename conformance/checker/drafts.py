@@ -43,10 +43,6 @@ class WithDrafts(Recorded):
         self.took.clear()
         self.verified.clear()
 
-    def came(self, r: Any) -> int:
-        """How many tokens of a request the frame has."""
-        return 1 if self.counts is None else self.counts.get(r, 0)
-
     def accepted(self, s: Any, r: Any) -> int:
         count, most = self.came(r), s.ndraft[s.cur]
         if not 1 <= count <= most + 1:
@@ -73,7 +69,7 @@ class WithDrafts(Recorded):
             raise NotRecorded(what)
 
     def passed_on(self) -> list[int]:
-        return [self.took[r] for r in self.taken]
+        return [self.took.get(r, 0) for r in self.taken]  # who has a vector takes no token
 
 
 def configured(k: Recorded, seen: object) -> None:
@@ -142,7 +138,7 @@ def may_be_ahead(s: Any, r: int, excess: int) -> None:
     recorder does not count them in a step. Or they are those of a step that has returned without a
     token, which vllm-0.22.1 leaves computed (UPD-60): fewer than a step can grant, in its blocks.
     """
-    has_room = s.comp[r] <= s.tlen[s.k.table(r, 0)] * s.k.block_size
+    has_room = s.comp[r] <= max(s.tlen[t] * s.k.size_of(t) for t in s.k.tables(r))
     are_few = 0 < excess < _most_granted(s) and has_room
     if s.k.drafts and are_few and not s.k.sem.silence_starts_over:
         what = f"{excess} tokens more are computed than it has"

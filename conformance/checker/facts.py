@@ -1,19 +1,19 @@
 """The environment of a replay: what a trace tells about requests, in place of their tokens."""
 
-from bisect import bisect_right
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 from msgspec import UNSET
 
 from nullblock.conformance.checker import sessions
+from nullblock.conformance.checker.chains import Chain
 from nullblock.conformance.checker.items import items
 from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.encoder_format import MOST_ITEMS
-from nullblock.conformance.groups import kind_of_layers
+from nullblock.conformance.groups import told_kind
 from nullblock.conformance.trace.errors import Malformed
-from nullblock.conformance.trace.records import Add, CacheGroup, Encoder, Header, Output
+from nullblock.conformance.trace.records import Add, Output
 from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.conformance.unruled import raising_prompt, unruled_prompt
 from nullblock.spec import facts
@@ -33,12 +33,13 @@ from nullblock.spec.fields import (
     UNBORN,
 )
 from nullblock.spec.groups import is_null
-from nullblock.spec.profiles import Semantics
 from nullblock.spec.sizes import is_left_out
 from nullblock.spec.state import check_stop
 
 GRAMMARS = "structured_output"
 """The feature of a request whose output has to follow a grammar."""
+POOLING = "pooling"
+"""That of one that wants a vector, and no tokens."""
 ERROR_BY_ID = -1
 """Of a verdict: a grammar rejects the token, which is a stop id as well."""
 NO_CHAIN = -1
@@ -50,89 +51,6 @@ Heard = tuple[Any, ...]
 """A KV event: its kind, and what it tells, in chain numbers."""
 
 
-class Chain:
-    """The chain numbers of one request's full blocks, as runs: a long one costs no more."""
-
-    __slots__ = ("length", "shifts", "starts")
-
-    def __init__(self, runs: Iterable[tuple[int, int]]) -> None:
-        self.starts: list[int] = []
-        self.shifts: list[int] = []
-        """For each run, how far its numbers are ahead of their places."""
-        self.length = 0
-        for first, many in runs:
-            self.extend(first, many)
-
-    def extend(self, first: int, many: int = 1) -> None:
-        """Add `many` blocks, numbered from `first`."""
-        self.starts.append(self.length)
-        self.shifts.append(first - self.length)
-        self.length += many
-
-    def jumps(self) -> list[tuple[int, int]]:
-        """Where the numbers do not go on as they did, and how far they are ahead from there:
-        equal where the numbers are, however they were told.
-        """
-        before = [None, *self.shifts]
-        rows = zip(self.starts, self.shifts, before, strict=False)
-        return [(start, shift) for start, shift, last in rows if shift != last]
-
-    def cut(self, length: int) -> None:
-        """Keep so many blocks, if there are more."""
-        if length < self.length:
-            many = bisect_right(self.starts, length - 1) if length > 0 else 0
-            del self.starts[many:], self.shifts[many:]
-            self.length = length
-
-    def __getitem__(self, i: int) -> int:
-        if i >= self.starts[-1]:
-            return self.shifts[-1] + i
-        return self.shifts[bisect_right(self.starts, i) - 1] + i
-
-
-def constants(header: Header, semantics: Semantics) -> facts.Config:
-    """What the rules need of a trace's configuration."""
-    c = header.config
-    return facts.Config(
-        num_blocks=c.num_blocks,
-        block_size=c.block_size,
-        max_num_scheduled_tokens=c.max_num_scheduled_tokens,
-        max_num_seqs=c.max_num_seqs,
-        max_model_len=c.max_model_len,
-        long_prefill_token_threshold=c.long_prefill_token_threshold,
-        enable_chunked_prefill=c.enable_chunked_prefill,
-        enable_prefix_caching=c.enable_prefix_caching,
-        scheduler_reserve_full_isl=c.scheduler_reserve_full_isl,
-        policy=c.policy,
-        watermark_blocks=c.watermark_blocks,
-        async_scheduling=c.async_scheduling,
-        num_spec_tokens=c.num_spec_tokens,
-        spec_method=c.spec_method,
-        eagle_group=c.eagle_group or c.has_eagle_groups,
-        groups=tuple(map(_group, c.groups)) or (facts.Group(),),
-        max_num_batched_tokens=c.max_num_batched_tokens or None,
-        max_concurrent_batches=c.max_concurrent_batches,
-        max_loras=c.max_loras,
-        encoder=None if c.encoder is UNSET else _encoder(c.encoder),
-        connector=c.connector is not UNSET,
-        steps_overlap=c.connector is not UNSET and c.connector.loads_beside_steps,
-        fail_failed_loads=c.connector is not UNSET and c.connector.failure_policy == "fail",
-        semantics=semantics,
-    )
-
-
-def _encoder(encoder: Encoder) -> facts.Encoder:
-    return facts.Encoder(
-        encoder.max_num_encoder_input_tokens,
-        encoder.encoder_cache_size,
-        encoder.disable_chunked_mm_input,
-    )
-
-
-def _group(group: CacheGroup) -> facts.Group:
-    return facts.Group(group.sliding_window, group.attention_chunk_size, eagle=group.eagle)
-
-
 class Recorded(RecordEnv):
     """Chains and token kinds as recorded. Memory: the pool, and the requests alive."""
 
@@ -141,6 +59,8 @@ class Recorded(RecordEnv):
     def __init__(self, config: facts.Config) -> None:
         super().__init__(config)
         self.chains: dict[int, Chain] = {}
+        self.features: dict[int, list[str]] = {}
+        """What arrived with each request."""
         self.kinds: dict[int, int] = {}
         """Of the tokens in the frame: those that are not PLAIN."""
         self.rejected: set[int] = set()
@@ -151,6 +71,8 @@ class Recorded(RecordEnv):
         """Of the update under way: whose token was taken."""
         self.ends: list[tuple[int, int]] = []
         """Of those, who ends, and what the stop check said."""
+        self.tells_blocks = True
+        """Whether block ids are told."""
         self.listening = False
         """Whether what the prefix cache tells is to be compared."""
         self.heard: list[Heard] = []
@@ -185,11 +107,10 @@ class Recorded(RecordEnv):
                     raise IndexError(f"request {r} has {held} blocks")
                 places = range(first, last)
                 told = (i for i in places if not (is_null(s, t, i) or is_left_out(s, t, i)))
-                chain = tuple(self.chain(r, i) for i in told)
-                before = self.chain(r, first - 1) if first else None
-                window = self.window_of(t)
-                kind = kind_of_layers(window, self.chunk_of(t))
-                tokens = (last - first) * self.block_size
+                chain = tuple(self.chain_of(t, i) for i in told)
+                before = self.chain_of(t, first - 1) if first else None
+                kind, window = told_kind(self.mamba_of(t), self.window_of(t), self.chunk_of(t))
+                tokens = (last - first) * self.size_of(t)
                 return ("stored", chain, before, tokens, self.group(t), kind, window)
             case BlockRemoved(hash=h):
                 number, group = self.content(h)
@@ -224,7 +145,9 @@ class Recorded(RecordEnv):
             grammar=GRAMMARS in add.features,
             items=items(add.items),
             resumable=RESUMABLE in add.features,
+            pooling=POOLING in add.features,
         )
+        self.features[add.id] = add.features
         self.chains[add.id] = Chain(() if add.chain is UNSET else add.chain)
 
     def sampled(self, output: Output) -> None:
@@ -269,6 +192,7 @@ class Recorded(RecordEnv):
             if r in s.skip:
                 continue  # in vllm-0.22.1 it may have ended there (UPD-6), and waits all the same
             del self.requests[r], self.chains[r]
+            self.features.pop(r, None)  # of one whose blocks alone were told there are none
             self.talk.forget(r)
             self._forget(s, r)
             for t in self.tables(r):
@@ -289,8 +213,16 @@ class Recorded(RecordEnv):
 
     def want(self, t: Any, i: int) -> Any:
         if self.several:
-            return self.hash(self.chain(self.owner(t), i), self.group(t))
+            return self.hash(self.chain_of(t, i), self.group(t))
         return self.chain(t, i)
+
+    def chain_of(self, t: Any, i: int) -> int:
+        """The chain number of the i-th block of a table: that of the last tokens in it that have
+        one to themselves.
+        """
+        if not self.several:
+            return self.chain(t, i)
+        return self.chain(self.owner(t), (i + 1) * self.size_of(t) // self.block_size - 1)
 
     def hash(self, chain: int, group: int) -> Any:
         """What a block carries: of several groups each has its own hashes."""
@@ -301,15 +233,16 @@ class Recorded(RecordEnv):
         return h if self.several else (h, 0)
 
     def chain(self, r: Any, i: int) -> int:
-        """The chain number of the i-th block of a request; NO_CHAIN while it is not full."""
+        """The chain number of the i-th block of a request, of as many tokens as a chain number is
+        for; NO_CHAIN while it is not full.
+        """
         if not self.caching:
             return NO_CHAIN  # no block carries any, and none is recorded
         chain = self.chains[r]
         state: Any = self.state
         if self.sessions and (i + 1) * self.block_size > state.ntok[r]:
-            return (
-                NO_CHAIN  # where a session has dropped tokens there may be a number all the same
-            )
+            # Where a session has dropped tokens there may be a number all the same.
+            return NO_CHAIN
         if i < chain.length:
             return chain[i]
         if (i + 1) * self.block_size <= state.ntok[r]:
@@ -323,6 +256,10 @@ class Recorded(RecordEnv):
             counted = self.counts.get(r, "no")
             raise NotRecorded(f"one token of request {r}, which has {counted} in its output")
 
+    def came(self, r: Any) -> int:
+        """How many tokens of a request the frame has, or vectors."""
+        return 1 if self.counts is None else self.counts.get(r, 0)
+
     def says_nothing(self, s: State, r: Any) -> bool:
         return self.counts is not None and self.counts.get(r) == 0
 
@@ -333,6 +270,9 @@ class Recorded(RecordEnv):
 
     def chunk_len(self, r: Any, n: int) -> int:
         return self.talk.sent[r][n].length
+
+    def arrival(self, r: Any, n: int) -> float:
+        return float(self.requests[r].arrival)
 
     def chunk_limit(self, r: Any, n: int) -> int:
         return self.talk.sent[r][n].max_tokens if n else self.max_tokens(r)
@@ -353,6 +293,8 @@ class Recorded(RecordEnv):
         return past + 1
 
     def note(self, s: State, r: Any, why: Any) -> None:
+        if self.wants_vectors and self.pools(r) and self.came(r) != 1:
+            raise NotRecorded(f"the vector of request {r}, which its output does not have")
         if self.sessions and why != CONTINUE:
             self.stops(s, r, why)
         self.taken.append(r)
@@ -382,14 +324,26 @@ class Recorded(RecordEnv):
         self.skips, self.in_order = True, False
         return True
 
+    def let_pool(self) -> bool:
+        """From now on requests may want vectors. Whether they could not before."""
+        if self.config.pooling:
+            return False
+        self.config = replace(self.config, pooling=True)
+        self.wants_vectors = True
+        return True
+
     def let_continue(self) -> bool:
         """From now on requests may be sessions. Whether they could not before."""
         if self.config.sessions:
             return False
         self.config = replace(self.config, sessions=True)
         self.sessions, self.skips, self.in_order = True, True, False
+        s: Any = self.state
+        sessions.restore_heap(s, sorted(s.skip, key=self.order), UNSET)
         return True
 
     def passed_on(self) -> list[int]:
-        """How many tokens those in `taken` have taken."""
+        """How many tokens those in `taken` have taken: who has a vector takes none."""
+        if self.wants_vectors:
+            return [int(not self.pools(r)) for r in self.taken]
         return [1] * len(self.taken)

@@ -117,11 +117,9 @@ def left_alike(s: Any, seen: PostState | UnsetType) -> bool:
     return seen.running is UNSET and seen.waiting is UNSET
 
 
-def alike(out: SchedulerOutput, seen: Schedule, same: Same, *, several: bool = False) -> bool:
-    """Whether a recorded step is plainly the rules' own. If not, `decisions` has the word.
-
-    `several`: whether there are several KV cache groups.
-    """
+def alike(out: SchedulerOutput, seen: Schedule, same: Same, k: Recorded) -> bool:
+    """Whether a recorded step is plainly the rules' own. If not, `decisions` has the word."""
+    several = k.several
     order, new, cached = out.num_scheduled_tokens, out.new, out.cached
     if not (isinstance(order, Rows) and isinstance(new, Rows) and isinstance(cached, Rows)):
         return False
@@ -132,6 +130,8 @@ def alike(out: SchedulerOutput, seen: Schedule, same: Same, *, several: bool = F
         if (ours or theirs) and sorted(ours) != theirs:
             return False
     if (seen.drafts or len(out.num_draft_tokens)) and list(out.num_draft_tokens) != seen.drafts:
+        return False
+    if k.mamba and not decisions.zeroes_alike(out, seen, k, same):
         return False
     prefix = seen.common_prefix
     if prefix is not UNSET and prefix != out.common_prefixes:
@@ -147,6 +147,8 @@ def _new_alike(
     new: dict[str, list[Any]], seen: list[NewRequest], same: Same, several: bool
 ) -> bool:
     if new["id"] != [q.id for q in seen] or new["computed"] != [q.computed for q in seen]:
+        return False
+    if any(q.prefill not in (UNSET, n) for q, n in zip(seen, new["prefill"], strict=True)):
         return False
     return all(
         q.blocks is UNSET or _blocks_alike(blocks, q.blocks, same, several)

@@ -27,7 +27,10 @@ def may_be_eagle(mismatch: Mismatch, header: Header, adopted: int) -> bool:
     ours, theirs = mismatch.expected, mismatch.actual
     if mismatch.rule != "HASH-11" or not isinstance(ours, int) or not isinstance(theirs, int):
         return False
-    return ours - theirs == c.block_size
+    lacks = ours - theirs
+    if any(group.block_size for group in c.groups):  # kinds may drop one after another
+        return lacks > 0 and lacks % c.hit_unit == 0
+    return lacks == c.hit_unit
 
 
 def missing(mismatch: Mismatch, header: Header, rest: Iterable[Located]) -> str | None:

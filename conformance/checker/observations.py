@@ -1,6 +1,6 @@
 """Compares what a trace tells of outputs, of the state after a decision, and of whole states."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice, zip_longest
 from typing import Any
 
@@ -10,7 +10,9 @@ from nullblock.conformance.checker import drafts, items, remote, sessions
 from nullblock.conformance.checker.decisions import Mismatch, alike, nulls, shown
 from nullblock.conformance.checker.facts import ERROR_BY_ID, Heard
 from nullblock.conformance.checker.names import Names
+from nullblock.conformance.groups import latent
 from nullblock.conformance.trace.records import (
+    CacheGroup,
     Cleared,
     Event,
     Finish,
@@ -34,7 +36,7 @@ from nullblock.spec.fields import (
 from nullblock.spec.later import discarded
 from nullblock.spec.names import BLOCKED, PAUSE, STATUS
 from nullblock.spec.state import live
-from nullblock.spec.waiting import is_skipped
+from nullblock.spec.waiting import is_heap, is_skipped
 
 END = {
     STOPPED: ("stop", False),
@@ -96,12 +98,22 @@ def _ends(k: Any, refused: Refused, lost: list[int], seen: list[Finish]) -> Iter
             return
         r = (ought or told or (None,))[0]
         words = (*(ought or ()), *(told or ()))
-        rejects = "error" in words and r in k.requests and k.requests[r].grammar
-        rule = "LIFE-2" if "rejected" in words else "UPD-54" if rejects else "UPD-4"
-        yield Mismatch(rule, f"the end of request {r}", _said(ought), _said(told), r)
+        yield Mismatch(
+            _rule_of_end(k, r, words), f"the end of request {r}", _said(ought), _said(told), r
+        )
     for (r, why), f in zip(refused, seen, strict=False):
         if f.why is not UNSET and f.why != why:
             yield Mismatch("LIFE-2", f"why request {r} is rejected", why, f.why, r)
+
+
+def _rule_of_end(k: Any, r: Any, words: Collection[Any]) -> str:
+    """The rule by which a request ends as it does, or goes on."""
+    known = k.requests.get(r)
+    if "rejected" in words or known is None:
+        return "LIFE-2" if "rejected" in words else "UPD-4"
+    if known.pooling:
+        return "UPD-50"
+    return "UPD-54" if "error" in words and known.grammar else "UPD-4"
 
 
 def _said(end: End | None) -> str:
@@ -115,14 +127,25 @@ TOLD_BY = {"stored": "OUT-8", "removed": "OUT-9", "cleared": "OUT-10"}
 """The statement about each kind of event."""
 
 
-def events(heard: list[Heard], seen: list[Event]) -> Iterator[Mismatch]:
-    """What the prefix cache told since the update before."""
+def events(
+    heard: list[Heard], seen: list[Event], groups: Sequence[CacheGroup] = ()
+) -> Iterator[Mismatch]:
+    """What the prefix cache told since the update before. `groups`: what layers they are of."""
+    if any(group.mla for group in groups):
+        heard = [_of_latent(told, groups) for told in heard]
     most = 1 + max((len(told[1]) for told in heard if told[0] == "stored"), default=0)
     for ours, theirs in zip_longest(heard, (_told(event, most) for event in seen)):
         if not _alike(ours, theirs):
             rule = TOLD_BY[(ours or theirs)[0]]
             yield Mismatch(rule, "the next KV event", _seen(ours, theirs), _seen(theirs, theirs))
             return
+
+
+def _of_latent(told: Heard, groups: Sequence[CacheGroup]) -> Heard:
+    """An event with the name of its layers, of groups some of which are latent attention."""
+    if told[0] != "stored" or not groups[told[4]].mla:
+        return told
+    return (*told[:5], latent(told[5]), *told[6:])
 
 
 def _alike(ours: Heard | None, theirs: Heard | None) -> bool:
@@ -161,9 +184,11 @@ def running(s: Any) -> list[int]:
 def waiting(s: Any) -> list[int]:
     """Who waits, those in the skipped queue first; of each queue the next one first."""
     queues = [skipped(s), [r for r in s.rank if not is_skipped(s, r)]] if s.k.skips else [s.rank]
-    return [
-        r for queue in queues for r in (sorted(queue, key=s.k.order) if s.k.priority else queue)
-    ]
+    if s.k.priority:
+        queues = [sorted(queue, key=s.k.order) for queue in queues]
+    if is_heap(s):
+        queues[0] = s.k.in_heap_order(s)
+    return [r for queue in queues for r in queue]
 
 
 def skipped(s: Any) -> list[int]:
@@ -201,6 +226,7 @@ def state(s: Any, seen: State, steps: int, names: Names) -> Iterator[Mismatch]:
     yield from _list(waiting(s), seen.waiting, "WAIT-12", "WAIT-1", "who waits")
     if sorted(skipped(s)) != sorted(seen.skipped):
         yield Mismatch("WAIT-45", "who was passed over", skipped(s), seen.skipped)
+    yield from sessions.heap(s, seen.heap)
     alive = [r for r in s.k.requests if live(s, r)]
     told = [q.id for q in seen.requests]
     if sorted(alive) != sorted(told):
@@ -293,6 +319,7 @@ def _in_flight(s: Any, r: int, seen: RequestState) -> tuple[tuple[str, str, Any,
         *drafts.of_request(s, seen),
         *sessions.of_request(s, seen),
         *_cached(s, r, seen),
+        *_states(s, r, seen),
     )
 
 
@@ -303,6 +330,13 @@ def _cached(s: Any, r: int, seen: RequestState) -> tuple[tuple[str, str, Any, An
     ours = [s.ncached[t] for t in s.k.tables(r)]
     told = [0] * len(ours) if seen.num_cached is UNSET else seen.num_cached
     return (("HASH-12", "number of cached blocks", ours, told),)
+
+
+def _states(s: Any, r: int, seen: RequestState) -> tuple[tuple[str, str, Any, Any], ...]:
+    if seen.states_before is UNSET:
+        return ()
+    ours = [s.before[t] for t in s.k.tables(r)]
+    return (("GROUP-30", "states before the last growth", ours, seen.states_before),)
 
 
 def _pool(s: Any, seen: State, names: Names) -> Iterator[Mismatch]:

@@ -4,12 +4,13 @@ The rules are shown to say what vLLM does for one feature beside the core, and f
 together. A trace with others together is refused: nothing is guessed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from msgspec import UNSET
 
 from nullblock.conformance.checker import sessions
+from nullblock.conformance.checker.facts import GRAMMARS, POOLING
 from nullblock.conformance.trace.records import Header, TraceConfig
 from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.spec.profiles import Semantics
@@ -38,10 +39,14 @@ def out_of_reach(header: Header, semantics: Semantics) -> Iterator[str]:
     if config.num_blocks > MAX_BLOCKS:
         yield f"a pool of more than {MAX_BLOCKS:,} blocks: {config.num_blocks:,}"
     yield from _together(config)
+    ahead = config.async_scheduling and config.pipeline_parallel_size > 1
+    if semantics.resumes_await_output and config.use_v2_model_runner and ahead:
+        yield "the second model runner beside a pipeline that is scheduled ahead"
     if semantics.resumes_await_output:
+        yield from _later(config)
         return
     if semantics.freed_unhashed_first:
-        named = {GROUPS: bool(config.groups), CONNECTOR: config.connector is not UNSET}
+        named = {GROUPS: not config.is_plain, CONNECTOR: config.connector is not UNSET}
         yield from (f"{name} with freed_unhashed_first" for name, used in named.items() if used)
 
 
@@ -55,6 +60,14 @@ def why_not(header: Header, semantics: Semantics, feature: str) -> str | None:
     return None
 
 
+def at_odds(features: Collection[str]) -> Iterator[str]:
+    """What no rules are shown to say of features that one request has together."""
+    if POOLING in features:
+        for name in (GRAMMARS, RESUMABLE):
+            if name in features:
+                yield f"the feature {name} beside a vector"
+
+
 def _together(config: TraceConfig) -> Iterator[str]:
     """What no rules are shown to say of features that are on together."""
     groups = config.groups
@@ -63,6 +76,30 @@ def _together(config: TraceConfig) -> Iterator[str]:
         return
     if config.enable_prefix_caching and all(group == groups[0] for group in groups):
         yield "several KV cache groups of one kind, with prefix caching"
+    states = [group.mamba is not UNSET for group in groups]
+    if any(states) and any(group.mla for group in groups):
+        # Unlike blocks of other attention beside states, theirs are not zeroed.
+        yield "latent attention beside Mamba layers"
+    others = [g for g, is_state in zip(groups, states, strict=True) if not (g.mla or is_state)]
+    seen = [(g.sliding_window, g.attention_chunk_size) for g in others]
+    if config.enable_prefix_caching and any(
+        group.mla and (group.sliding_window, 0) in seen for group in groups
+    ):
+        # vLLM looks them up apart, as two kinds of one size, of which no rule speaks.
+        yield "latent attention beside other layers that see as much, with prefix caching"
+
+
+def _later(config: TraceConfig) -> Iterator[str]:
+    """The same in lines after vllm-0.22.1."""
+    has_states = any(group.mamba is not UNSET for group in config.groups)
+    if any(group.mamba == "align" for group in config.groups):
+        yield "Mamba layers in the mode align, in a line after vllm-0.22.1"
+    if has_states and config.connector is not UNSET:
+        yield "a KV connector beside Mamba layers, in a line after vllm-0.22.1"
+    sized = any(group.block_size for group in config.groups)
+    if config.enable_prefix_caching and sized:
+        what = "prefix caching with blocks, or hashes, of several sizes"
+        yield f"{what}, in a line after vllm-0.22.1"
 
 
 def _under_eagle(config: TraceConfig) -> Iterator[str]:

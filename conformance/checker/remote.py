@@ -10,8 +10,9 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.checker import filling
+from nullblock.conformance.checker.chains import Chain
 from nullblock.conformance.checker.decisions import Mismatch, alike, shown
-from nullblock.conformance.checker.facts import Chain, Recorded
+from nullblock.conformance.checker.facts import Recorded
 from nullblock.conformance.checker.names import Names
 from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.trace.records import (
@@ -24,7 +25,7 @@ from nullblock.conformance.trace.records import (
     Schedule,
     Transfers,
 )
-from nullblock.conformance.unruled import counts_on_lost
+from nullblock.conformance.unruled import counts_on_lost, has_no_order
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
 from nullblock.spec.deferred import defers
@@ -255,6 +256,9 @@ def begin_update(k: Recorded, s: Any, names: Names) -> None:
         if k.sessions and (r := counts_on_lost(s, blocks)) is not None:
             what = f"the waiting session {r}, which counts on blocks that were not loaded"
             raise NotRecorded(f"what becomes of {what}")
+        if has_no_order(s):
+            what = "blocks that were not loaded, while a chunk has left a queue out of order"
+            raise NotRecorded(f"who is found first to count on {what}")
         report_failed(s, blocks)
 
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from types import TracebackType
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -17,11 +16,18 @@ from nullblock.conformance.checker import (
     retold,
     sessions,
 )
+from nullblock.conformance.checker.constants import constants
 from nullblock.conformance.checker.decisions import RAISED, Mismatch
 from nullblock.conformance.checker.environment import environment
-from nullblock.conformance.checker.facts import GRAMMARS, constants
+from nullblock.conformance.checker.facts import GRAMMARS, POOLING
 from nullblock.conformance.checker.names import names
-from nullblock.conformance.checker.reach import out_of_reach, why_not
+from nullblock.conformance.checker.raised import (
+    FIRST_RULE,
+    NOT_UNDER_WAY,
+    contradiction,
+    objection,
+)
+from nullblock.conformance.checker.reach import at_odds, out_of_reach, why_not
 from nullblock.conformance.checker.restore import (
     NOBODY,
     contradictions,
@@ -57,18 +63,16 @@ from nullblock.conformance.trace.records import (
     Update,
 )
 from nullblock.conformance.trace.sessions import RESUMABLE
-from nullblock.spec.erased.program import rule_at
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.hybrid import holds_nothing
-from nullblock.spec.kernel import CONFUSED, RULES, Broken, Disabled
+from nullblock.spec.kernel import CONFUSED, Broken, Disabled
 from nullblock.spec.machine import events
 from nullblock.spec.machine.output import SchedulerOutput
+from nullblock.spec.machine.waiting import order_queues
 from nullblock.spec.names import PAUSE
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_unservable
 from nullblock.spec.state import live
-
-FIRST_RULE = {"schedule": "RUN-5", "update": "UPD-9"}
 
 
 class Unexplained(Exception):
@@ -93,6 +97,7 @@ class Replay:
         self.k = environment(header)(constants(header, semantics))
         self.s: Any = self.k.start()
         self.names = names(header.block_ids)
+        self.k.tells_blocks = header.block_ids != "absent"
         self.fired: Counter[str] = Counter()
         self.machine = fast.Machine(self.k)
         self.steps = 0
@@ -110,6 +115,10 @@ class Replay:
         """Records that were passed over because it was not."""
         self.lost: list[str] = []
         """What the recorder says it could not write."""
+        self.untold: dict[str, int] = {}
+        """Fields with block ids that a step lacks though there are some, and the first of them."""
+        self.raises: str | None = None
+        """Why the rules raise where the engine did, at the end; None: they did not."""
 
     def after_rule(self, s: Any, rule: str) -> None:
         """Count a rule that fired."""
@@ -188,17 +197,20 @@ class Replay:
             found.append("the state in which the recording began: no `state` record tells it")
         elif self.skipped:
             found.append(f"{self.skipped:,} records before a `state` record told where they begin")
+        told = f"though `block_ids` is `{self.header.block_ids}`"
+        found += [f"`{field}` of step {step}, {told}" for field, step in self.untold.items()]
         return found
 
     def _state(self, record: State) -> None:
         if self.known:
-            found = observations.state(self.s, record, self.steps, self.names)
-            self.compare(found)
+            self.compare(observations.state(self.s, record, self.steps, self.names))
             retold.compare(self.k, record)
             return
         sizes: dict[int, int] = {}
         for request in record.requests:
             self._know(request, sizes)
+        if record.heap is not UNSET and self.k.let_continue():
+            self.machine = fast.Machine(self.k)
         self.s = restore(self.k, record, self.names)
         self.steps = record.step
         if self.began_after is None:
@@ -229,11 +241,12 @@ class Replay:
         """
         missing = [*items.unknown(self.s, request, sizes), *remote.unknown(self.k, request)]
         reasons = (why_not(self.header, self.k.sem, feature) for feature in request.features)
-        missing += [why for why in reasons if why is not None]
+        missing += [*(why for why in reasons if why is not None), *at_odds(request.features)]
         if missing:
             raise NotRecorded(*(f"{why} of request {request.id}" for why in missing))
         changed = GRAMMARS in request.features and self.k.let_wait()
         changed |= RESUMABLE in request.features and self.k.let_continue()
+        changed |= POOLING in request.features and self.k.let_pool()
         if changed:
             self.machine = fast.Machine(self.k)
 
@@ -248,15 +261,16 @@ class Replay:
         return any(s.frame[i] == r and s.born[i] == NOBODY for i in range(s.cur, s.nframe))
 
     def _schedule(self, record: Schedule) -> None:
-        self.steps += 1
-        self.decided += 1
+        self.steps, self.decided = self.steps + 1, self.decided + 1
+        if self.header.block_ids != "absent" and (field := decisions.untold(record)):
+            self.untold.setdefault(field, record.step)
         remote.begin_step(self.k)
         try:
             out = self.machine.schedule(self.s, self.fired)
         except (Disabled, Broken, *CONFUSED) as error:
-            raise Unexplained(_contradiction(error, "schedule", record.ids)) from None
+            raise Unexplained(contradiction(error, "schedule", record.ids)) from None
         alike = remote.is_silent(self.k) and items.alike(out, record)
-        alike = alike and fast.alike(out, record, self.names.same, several=self.k.several)
+        alike = alike and fast.alike(out, record, self.names.same, self.k)
         self.compare(() if alike else self._departures(out, record))
         self._left(record.state, "schedule")
         self.k.forget(self.s, out.finished)
@@ -286,7 +300,7 @@ class Replay:
         for mismatch in remote.end_update(self.k, self.s):
             raise Unexplained(mismatch)
         if self.hears and record.events is not UNSET:
-            self.compare(observations.events(heard, record.events))
+            self.compare(observations.events(heard, record.events, self.header.config.groups))
         self.hears = self.k.listening
         self._left(record.state, "update")
         self.k.refused, self.k.refused_next = self.k.refused_next, []
@@ -304,14 +318,13 @@ class Replay:
             remote.begin_update(self.k, self.s, self.names)
             self.machine.update(self.s, self.fired)
         except (Disabled, Broken, *CONFUSED) as error:
-            raise Unexplained(_contradiction(error, "update", told)) from None
+            raise Unexplained(contradiction(error, "update", told)) from None
 
     def _abort(self, record: Abort) -> None:
         if record.status not in ENDS:
             raise NotRecorded(f"what the status {record.status[:40]!r} of an abort means")
         s = self.s
-        asked = record.asked
-        if asked is None:
+        if (asked := record.asked) is None:
             asked = sorted((r for r in self.k.requests if live(s, r)), key=lambda r: s.arr[r])
         alive = [r for r in dict.fromkeys(asked) if live(s, r)]
         aborted = alive if record.aborted is UNSET else record.aborted
@@ -324,6 +337,7 @@ class Replay:
             raise NotRecorded("in which order aborted requests gave up their blocks")
         for r in aborted:
             events.abort(s, r)
+        order_queues(s)
         remote.end_abort(self.k)
         if record.aborted is not UNSET or record.state is not UNSET:
             self.compare(self.post_state(record.state, "abort"))
@@ -336,16 +350,18 @@ class Replay:
             self.compare(self.post_state(record.state, "reset"))
 
     def _evict(self, record: Evict) -> None:
-        if self.header.block_ids == "absent" and record.blocks:
+        cached = self.s.hsh
+        if self.header.block_ids == "absent" and cached:
+            # Whatever the list says: recorders that tell no blocks write an empty one.
             raise NotRecorded("which blocks were evicted")
         for b in record.blocks:
             if self.header.block_ids == "exact" and b > self.k.usable:
-                what = f"block {b} is evicted"
-                known = f"blocks 0 to {self.k.usable}"
+                what, known = f"block {b} is evicted", f"blocks 0 to {self.k.usable}"
                 raise Unexplained(Mismatch("HASH-13", what, known, b))
-            ours = self.names.ours(b)
-            if ours:
+            if ours := self.names.ours(b):
                 events.evict_blocks(self.s, [ours])
+            elif ours is None and any(self.names.theirs(c) is None for c in cached):
+                raise NotRecorded(f"which block {b} is, which was evicted")
 
     def _error(self, record: Error) -> None:
         """An exception of the engine is explained if the rules contradict themselves there."""
@@ -353,6 +369,7 @@ class Replay:
             raise NotRecorded(f"what was asked when {record.during} raised {record.type}")
         if record.during == "update" and remote.explains(self.k, self.s):
             self.decisions += 1
+            self.raises = NOT_UNDER_WAY
             return
         if record.during == "update" and self.k.num_spec:
             raise NotRecorded(f"how many drafts were right when update raised {record.type}")
@@ -367,7 +384,8 @@ class Replay:
             else:
                 self.machine.update(self.s, self.fired)
                 does = "goes on: the output is taken in"
-        except (Disabled, Broken):
+        except (Disabled, Broken) as error:
+            self.raises = objection(error)
             return
         except CONFUSED as error:
             raise NotRecorded(f"what the rules say where {record.type} was raised") from error
@@ -378,23 +396,5 @@ class Replay:
         s, most = self.s, self.k.max_len
         if not self.k.listening and any(s.ntok[s.run[i]] > most for i in range(s.nr)):
             raise NotRecorded(f"whether KV events are told, where {record.type} was raised")
-        what = f"{record.during} raises"
-        raise Unexplained(Mismatch(None, what, does, f"{RAISED}{record.type}"))
-
-
-def _contradiction(error: BaseException, during: str, told: Any) -> Mismatch:
-    """A decision that the rules cannot even reach: the engine decided where they do not."""
-    named = getattr(error, "rule", "")
-    rule = named.split()[0] if named else ""
-    rule = rule or rule_at(error) or _innermost_rule(error.__traceback__) or FIRST_RULE[during]
-    return Mismatch(rule, f"{during} decides", f"no decision: {error}", told)
-
-
-def _innermost_rule(trace: TracebackType | None) -> str:
-    """The ID of the rule in which an exception was raised, or nothing."""
-    found = ""
-    while trace is not None:
-        fired = RULES.get(trace.tb_frame.f_code.co_name)
-        found = fired.id if fired is not None else found
-        trace = trace.tb_next
-    return found
+        raised = f"{RAISED}{record.type}"
+        raise Unexplained(Mismatch(None, f"{record.during} raises", does, raised))

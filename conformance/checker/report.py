@@ -1,6 +1,7 @@
 """A verdict for people, for programs, and for CI servers."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from msgspec import UNSET
@@ -39,6 +40,7 @@ def document(v: Verdict) -> dict[str, Any]:
         "rules": dict(sorted(v.rules.items())),
         "first": first,
         "missing": v.missing,
+        "raised": v.raised and asdict(v.raised),
     }
     if v.scenario is not None:
         found["scenario"] = {"document": v.scenario.document, "note": v.scenario.note}
@@ -57,6 +59,7 @@ def screen(v: Verdict) -> RenderableType:
     parts: list[RenderableType] = [head]
     if v.profile:
         parts.append(_line(f"profile {v.profile}: {rests_on(v)}"))
+    parts += [_line(line) for line in v.ending()]
     if v.first is not None and v.verdict == "VIOLATION":
         parts.append(_line(f"line {v.first.line} of {v.first.file}", style="bold"))
     if v.first is not None:
@@ -100,7 +103,7 @@ def never_exercised(v: Verdict) -> list[str]:
         "SESS": any(rule.startswith("SESS-") for rule in v.rules),
         "DRAFT": known is None or bool(known.num_spec_tokens),
         "ENC": known is None or known.encoder is not UNSET,
-        "GROUP": known is None or bool(known.groups),
+        "GROUP": known is None or not known.is_plain,
     }
     rules = (s.id for s in catalogue() if s.kind == "rule" and s.id not in v.rules)
     return [rule for rule in rules if on.get(rule.partition("-")[0], True)]
@@ -133,6 +136,7 @@ def _both_sides(first: First) -> str:
 def _case(v: Verdict) -> Case:
     profile = f"profile {v.profile}: " if v.profile else ""
     out = f"{v.verdict}: {profile}{rests_on(v)}"
+    out += "".join(f"\n{one_line(line)}" for line in v.ending())
     text = list(v.first.story) if v.first else _not_known(v)
     if v.first is not None and v.verdict == "VIOLATION":
         text.insert(0, f"line {v.first.line} of {v.first.file}")

@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.checker import drafts, items, remote, sessions
+from nullblock.conformance.checker import drafts, items, remote, sessions, tables
+from nullblock.conformance.checker.chains import Chain
 from nullblock.conformance.checker.decisions import Mismatch
-from nullblock.conformance.checker.facts import GRAMMARS, Chain, Recorded
+from nullblock.conformance.checker.facts import GRAMMARS, POOLING, Recorded
 from nullblock.conformance.checker.names import Names
 from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.trace.records import RequestState, State, StepInFlight
@@ -72,6 +73,7 @@ def restore(k: Recorded, seen: State, names: Names) -> Any:
         s.waitset = k.add(s.waitset, r)
     for r in seen.skipped:
         stand_apart(s, r)
+    sessions.restore_heap(s, seen.skipped, seen.heap)
     forget_passed(s)
     _pool(s, seen, names)
     k.owed_unknown.clear()
@@ -83,7 +85,8 @@ def restore(k: Recorded, seen: State, names: Names) -> Any:
     if k.connector:
         remote.restore(s, told(seen.remote))
     drafts.restore(s, seen.requests, told(seen.in_flight))
-    s.finished, s.prev = set(told(seen.finished)), set(told(seen.previous))
+    s.finished = set(told(seen.finished))
+    s.prev = set() if seen.previous is UNSET else set(seen.previous)
     s.pause = PAUSE[told(seen.pause_state)]
     return s
 
@@ -92,8 +95,8 @@ def contradictions(s: Any, seen: State) -> Iterator[Mismatch]:
     """What a recorded state says that no state can be. Raises NotRecorded where it cannot be said
     whether it can.
     """
-    tables = [t for r in s.k.requests for t in s.k.tables(r)]
-    held = Counter(b for t in tables for i in range(s.tlen[t]) if (b := s.tab[t, i]))
+    every = [t for r in s.k.requests for t in s.k.tables(r)]
+    held = Counter(b for t in every for i in range(s.tlen[t]) if (b := s.tab[t, i]))
     counted = {b: n for b, n in s.ref.items() if n}
     remote.may_be_put_off(s, held, counted)
     if held != counted:
@@ -119,33 +122,7 @@ def contradictions(s: Any, seen: State) -> Iterator[Mismatch]:
             drafts.may_be_ahead(s, r, s.comp[r] - most)
             what = f"the computed tokens of request {r}"
             yield Mismatch("RUN-29", what, f"0 to {most}", s.comp[r], r)
-        yield from _impossible_tables(s, r)
-
-
-def _impossible_tables(s: Any, r: int) -> Iterator[Mismatch]:
-    """What a recorded state says that no block tables of a request can be."""
-    first = s.k.table(r, 0)
-    for t in s.k.tables(r):
-        blocks = [s.tab[t, i] for i in range(s.tlen[t])]
-        # Of what is longer than max_model_len vLLM counts blocks that there are not.
-        if s.ncached[t] > s.tlen[t] and s.ntok[r] <= s.k.max_len:
-            what = f"the cached blocks of request {r}"
-            yield Mismatch("TABLE-5", what, f"0 to {s.tlen[t]}", s.ncached[t], r)
-        nulls = blocks.count(s.k.NULL)
-        if nulls and (any(blocks[:nulls]) or not (s.k.window_of(t) or s.k.chunk_of(t))):
-            rule = "GROUP-9" if any(blocks[:nulls]) else "GROUP-8"
-            yield Mismatch(rule, f"the blocks of request {r}", "no null block there", blocks, r)
-        mine, others = (s.ncached[t] for t in (t, first))
-        beyond = t if mine > others else first
-        if s.k.connector and s.tlen[t] == s.tlen[first] and mine != others:
-            # More may count as cached of one of them where the null block stands there.
-            if s.tab[beyond, max(mine, others) - 1] != s.k.NULL:
-                what = f"what is cached of the block tables of request {r}"
-                yield Mismatch("REMOTE-53", what, others, mine, r)
-        elif (s.tlen[t], mine) != (s.tlen[first], others):
-            what = f"how long the block tables of request {r} are, and what is cached of each"
-            ours = [s.tlen[first], s.ncached[first]]
-            yield Mismatch("GROUP-16", what, ours, [s.tlen[t], s.ncached[t]], r)
+        yield from tables.impossible(s, r)
 
 
 def _complete(k: Recorded, seen: State) -> None:
@@ -153,6 +130,8 @@ def _complete(k: Recorded, seen: State) -> None:
     asked = WHOLE + (("chains",) if k.caching else ()) + (("encoder",) if k.encodes else ())
     asked += ("remote",) if k.connector else ()
     missing = [name for name in asked if getattr(seen, name) is UNSET]
+    if k.second_runner and k.sem.second_runner_keeps_tokens:  # nobody asks who was there before
+        missing = [name for name in missing if name != "previous"]
     if missing:
         raise NotRecorded(*(f"`{name}` of the state at step {seen.step}" for name in missing))
     for q in seen.requests:
@@ -167,10 +146,8 @@ def _complete(k: Recorded, seen: State) -> None:
             raise NotRecorded(f"the facts about request {q.id} in the state at step {seen.step}")
         if k.sem.resumes_await_output and q.discard:
             raise NotRecorded(f"whether the stale output of request {q.id} will be dropped")
-        if len(q.blocks or k.groups) != len(k.groups) or len(q.num_cached or k.groups) != (
-            len(k.groups)
-        ):
-            raise NotRecorded(f"the block tables of request {q.id}, one for each KV cache group")
+        if unknown_tables := tables.missing(k, q):
+            raise NotRecorded(unknown_tables)
         if k.caching and q.chain is UNSET and q.tokens >= k.block_size:
             raise NotRecorded(f"the chain numbers of request {q.id}")
         if k.priority and q.arrival is UNSET:
@@ -206,7 +183,9 @@ def _request(s: Any, q: RequestState) -> None:
         adapter=q.adapter,
         grammar=GRAMMARS in q.features,
         items=items.items(q.items),
+        pooling=POOLING in q.features,
     )
+    k.features[r] = q.features
     k.chains[r] = Chain(() if q.chain is UNSET else q.chain)
     if q.status in BLOCKED.values():
         s.stage[r] = PREEMPTED if q.preemptions else WAITING
@@ -217,15 +196,17 @@ def _request(s: Any, q: RequestState) -> None:
     s.aclk += 1
     s.ntok[r], s.comp[r] = q.tokens, q.computed
     s.ph[r], s.drop[r], s.npre[r] = q.placeholders, q.discard, q.preemptions
-    tables = k.tables(r)
-    none: list[list[int]] = [[]] * len(tables)
-    cached = q.num_cached or [0] * len(tables)
-    for t, table, many in zip(tables, q.blocks or none, cached, strict=True):
+    tables_of = k.tables(r)
+    none: list[list[int]] = [[]] * len(tables_of)
+    cached = q.num_cached or [0] * len(tables_of)
+    for t, table, many in zip(tables_of, q.blocks or none, cached, strict=True):
         for i, b in enumerate(table):
             s.tab[t, i] = b
         s.tlen[t] = len(table)
         s.ncached[t] = many
         s.told[t] = len(table) if s.stage[r] == RUNNING else 0
+    for t, before in zip(tables_of, q.states_before or (), strict=False):
+        s.before[t] = before
 
 
 def _pool(s: Any, seen: State, names: Names) -> None:

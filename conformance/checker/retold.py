@@ -4,11 +4,11 @@ from typing import Any
 
 from msgspec import UNSET
 
-from nullblock.conformance.checker.facts import GRAMMARS, Chain, Recorded
+from nullblock.conformance.checker.chains import Chain
+from nullblock.conformance.checker.facts import Recorded
 from nullblock.conformance.checker.items import ITEMS, items
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import RequestState, State
-from nullblock.conformance.trace.sessions import RESUMABLE
 
 _RECORDER = "record it again: a recorder writes what happens, in its order"
 FACTS = {
@@ -50,10 +50,8 @@ def _facts(k: Recorded, q: RequestState) -> list[tuple[str, Any, Any]]:
     # What a session has for a prompt, and may do with it, follows from decisions.
     facts = {n: f for n, f in FACTS.items() if n not in OF_TURNS} if known.resumable else FACTS
     rows = [(name, getattr(known, fact), getattr(q, name)) for name, fact in facts.items()]
-    # One that arrived with other features is not judged.
-    told = {GRAMMARS} if known.grammar else set()
-    told |= {ITEMS} if known.items else set()
-    told |= {RESUMABLE} if known.resumable else set()
+    # A chunk of a session may have brought it encoder inputs.
+    told = {*k.features[q.id]} | ({ITEMS} if known.items else set())
     rows.append(("features", sorted(told), sorted({*q.features} - {NOT_TOLD})))
     rows.append(("items", known.items, items(q.items)))
     if k.priority:

@@ -27,7 +27,7 @@ from nullblock.spec.rejection import why_refused
 from nullblock.spec.sessions import awaits_input, is_lost, kept, max_tokens, num_output, prompt
 from nullblock.spec.state import live
 from nullblock.spec.turns import can_take, is_refused
-from nullblock.spec.waiting import is_skipped
+from nullblock.spec.waiting import is_heap, is_skipped
 
 _RECORDER = "record it again: a recorder writes what happens, in its order"
 AWAITS_INPUT = BLOCKED[INPUT]
@@ -54,6 +54,8 @@ class Talk:
         """Of each session, by place from 1: its chunks, from the one that it took last on."""
         self.told: dict[int, Taken | None] = {}
         """What the trace tells that sessions take now."""
+        self.heap_is_known = True
+        """Whether it is known where in the skipped queue, as a heap, those stand who do."""
         self.by_stop_id: set[int] = set()
         """Sessions of which an earlier turn has ended with a stop id: all later ends say so."""
 
@@ -64,6 +66,7 @@ class Talk:
 
     def clear(self) -> None:
         """Nothing is known any more."""
+        self.heap_is_known = True
         self.sent.clear()
         self.told.clear()
         self.by_stop_id.clear()
@@ -86,7 +89,7 @@ def _sent(chunk: Chunk | QueuedChunk) -> Sent:
 
 def why_not(config: TraceConfig, semantics: Semantics) -> str | None:
     """Why sessions cannot be judged beside these; None if they can."""
-    if config.connector is not UNSET and config.groups:
+    if config.connector is not UNSET and not config.is_plain:
         return "a session with layers of which some see a part of the past, beside a KV connector,"
     if semantics.freed_unhashed_first and not semantics.resumes_await_output:
         return "a session with freed_unhashed_first"
@@ -118,7 +121,7 @@ def refused_next(s: Any, r: int, why: Any) -> str | None:
 def _why_refused(s: Any, r: int) -> str:
     k, n = s.k, s.turns[r] + 1
     limit = k.chunk_limit(r, n if k.sem.chunks_bring_limits else 0)
-    why = why_refused(k.config, kept(s, r), k.chunk_len(r, n), limit)
+    why = why_refused(k.config, kept(s, r), k.chunk_len(r, n), limit, k.encoder_tokens(r))
     assert why is not None, "a refusal has a reason"
     return why
 
@@ -152,10 +155,13 @@ def take_chunk(k: Any, s: Any, record: Chunk) -> Iterator[Mismatch]:
 
 
 def _check_place(k: Any, s: Any, r: int) -> None:
-    """Raise NotRecorded where a chunk that is taken at once moves its session past others."""
+    """Raise NotRecorded where a chunk that is taken at once moves its session past others, and no
+    rule says what becomes of it, or it is not known where they stand.
+    """
     sent = k.talk.sent[r][s.sent[r] + 1]
     after = (k.requests[r].priority, sent.arrival, (sent.tie, r))
-    if moves_past_others(s, r, after):
+    k.talk.heap_is_known |= len(s.heap) <= 1
+    if moves_past_others(s, r, after, k.talk.heap_is_known):
         what = f"a chunk of request {r} that moves it past others in the skipped queue"
         raise NotRecorded(f"what becomes of {what}, under the PRIORITY policy")
 
@@ -254,6 +260,39 @@ def restore(s: Any, requests: Sequence[RequestState]) -> None:
             talk.by_stop_id.add(r)
         if q.status == AWAITS_INPUT:
             s.stage[r], s.awaits[r] = WAITING, INPUT
+
+
+def restore_heap(s: Any, skipped: Sequence[int], told: Sequence[int] | UnsetType) -> None:
+    """Put those who stand in the skipped queue, told as vLLM takes them out one after the other,
+    into the heap that it is: where more than two do, that does not tell their places.
+
+    Args:
+        told: those by their places, if these are told.
+
+    Raises NotRecorded where they are out of order, and their places are not told.
+    """
+    if not is_heap(s):
+        return
+    s.k.talk.heap_is_known = told is not UNSET or len(skipped) <= 2
+    places = skipped if isinstance(told, UnsetType) else told
+    if not s.k.talk.heap_is_known and list(places) != sorted(places, key=s.k.order):
+        raise NotRecorded("where in the skipped queue, which is out of order, those stand who do")
+    for r in places:
+        s.k.put_last(s.heap, s, r)
+
+
+def heap(s: Any, told: Sequence[int] | UnsetType) -> Iterator[Mismatch]:
+    """Where those stand in the skipped queue, as a heap, who do. What was not known is from now
+    on.
+    """
+    if isinstance(told, UnsetType) or not is_heap(s):
+        return
+    ours = [s.heap[i] for i in range(len(s.heap))]
+    if not s.k.talk.heap_is_known and sorted(ours) == sorted(told):
+        s.heap = s.k.blank("heap")
+        restore_heap(s, told, told)
+    elif ours != list(told):
+        yield Mismatch("WAIT-53", "where those stand in the heap who wait", ours, list(told))
 
 
 def missing(k: Any, q: RequestState) -> Iterator[str]:

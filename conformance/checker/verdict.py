@@ -5,6 +5,7 @@ from typing import Any
 
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.explanation import Explanation
+from nullblock.conformance.checker.raised import Raised
 from nullblock.conformance.checker.replay import Replay
 from nullblock.conformance.trace.reader import Located
 from nullblock.conformance.verdicts import EXIT, Name
@@ -62,6 +63,8 @@ class Verdict:
     first: First | None = None
     missing: list[str] = field(default_factory=list)
     """What was not recorded, or is out of scope, and may have decided."""
+    raised: Raised | None = None
+    """The exception that ended the run, whatever the verdict is."""
     seconds: float = 0.0
     """How long the check took."""
     scenario: Scenario | None = None
@@ -70,6 +73,12 @@ class Verdict:
     """The last records that were read, the one at fault included."""
     replay: Replay | None = field(default=None, repr=False)
     """The rules' own state after them."""
+
+    def ending(self) -> list[str]:
+        """The exception that ended the run in lines, where no violation names it."""
+        if self.raised is None or self.verdict == "VIOLATION":
+            return []
+        return list(self.raised.told(self.profile))
 
     @property
     def exit_code(self) -> int:

@@ -23,7 +23,6 @@ from nullblock.conformance.console import (
 )
 from nullblock.conformance.options import Settings
 from nullblock.conformance.strength.measure import Asked, Notice
-from nullblock.conformance.trace.records import Error
 from nullblock.conformance.trace.source import recordings
 from nullblock.conformance.verdicts import worst
 from nullblock.spec.profiles import Semantics
@@ -105,8 +104,12 @@ def command(
         if not as_json:
             _show(verdict)
         if strength:
-            raised = any(isinstance(located.record, Error) for located in verdict.last)
-            asked = Asked(Path(name), profile_name, tuple(settings or ()), raised)
+            asked = Asked(
+                *(Path(name), profile_name, tuple(settings or ())),
+                raised=verdict.raised is not None,
+                semantics=verdict.replay.k.sem if verdict.replay else None,
+                label=verdict.profile,
+            )
             notices.append(_measured(asked, verdict, as_json))
     if as_json:
         found = _documents(verdicts, notices)

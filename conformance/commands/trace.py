@@ -20,6 +20,7 @@ from nullblock.spec.profiles import Semantics
 NUMBERS = (
     *("block_size", "num_blocks", "max_model_len", "max_num_batched_tokens"),
     *("max_num_scheduled_tokens", "max_num_seqs", "long_prefill_token_threshold"),
+    *("sliding_window", "chunk", "num_speculative_blocks"),
 )
 """What a scenario says in numbers and a trace repeats. What users choose for a request (priority,
 limits) has the same 64 bits in both."""
@@ -119,6 +120,7 @@ def _record(
 def check_numbers(taken: Scenario) -> None:
     """A trace holds constants that any JSON reader holds exactly; raises ScenarioError."""
     places: list[tuple[str, Any]] = [("config", taken.config)]
+    places += [(f"config.groups[{i}]", group) for i, group in enumerate(taken.config.groups)]
     places += [(f"events[{i}]", e) for i, e in enumerate(taken.events) if isinstance(e, Add)]
     for place, part in places:
         for name in NUMBERS:

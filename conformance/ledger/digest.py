@@ -15,7 +15,7 @@ TEXT = (
     *(f"spec/{name}.py" for name in ("pooling", "sessions", "turns", "remote", "sizes", "slots")),
     *(f"spec/{name}.py" for name in ("mamba", "aligned", "cross", "concrete", "carriers")),
     *(f"spec/{name}.py" for name in ("rejection", "cache_events", "loaded", "deferred")),
-    *("spec/reclaim.py", "spec/in_turn.py", "spec/gate.py"),
+    *("spec/reclaim.py", "spec/in_turn.py", "spec/gate.py", "spec/heaps.py"),
 )
 """The rule text, and what it is written in."""
 

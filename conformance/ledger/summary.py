@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from nullblock.conformance.ledger.judge import Ledger
-from nullblock.conformance.ledger.words import Word
+from nullblock.conformance.ledger.words import Word, counted
 
 
 def sentences(ledger: Ledger) -> Iterator[str]:
     """The most important first."""
     if ledger.shortfalls:
-        yield f"{len(ledger.shortfalls)} claims are not shown."
+        yield not_shown(ledger) + "."
     found = ledger.records
     whole = len(ledger.group("invariant"))
     if "proofs" in found:
@@ -18,7 +18,7 @@ def sentences(ledger: Ledger) -> Iterator[str]:
             obligations += found["theorems"].obligations
         yield (
             f"{ledger.count(Word.PROVED, 'invariant')} of {whole} invariants are proved for any "
-            f"number of blocks, requests and tokens: {obligations:,} obligations."
+            f"number of blocks, requests and tokens: {counted(obligations, 'obligation')}."
         )
     if theorems := ledger.group("theorem"):
         yield (
@@ -28,14 +28,15 @@ def sentences(ledger: Ledger) -> Iterator[str]:
     if "scopes" in found:
         yield (
             f"{ledger.count(Word.EXHAUSTIVE, 'invariant')} of {whole} hold in every one of "
-            f"{found['scopes'].states:,} states of {len(found['scopes'].scopes)} scopes."
+            f"{counted(found['scopes'].states, 'state')} of "
+            f"{counted(len(found['scopes'].scopes), 'scope')}."
         )
     if "liveness" in found:
         hold, proved = (ledger.count(w, "liveness") for w in (Word.EXHAUSTIVE, Word.PROVED))
         yield (
             f"{hold} of {len(ledger.group('liveness'))} statements about progress hold on every "
-            f"fair path of {len(found['liveness'].scopes)} scopes, {proved} are proved for any "
-            "size."
+            f"fair path of {counted(len(found['liveness'].scopes), 'scope')}, {proved} are proved "
+            "for any size."
         )
     if "departures" in found:
         borne_out = [d for d in found["departures"].departures if not d.wrong]
@@ -55,10 +56,16 @@ def sentences(ledger: Ledger) -> Iterator[str]:
         conform = [t for t in found["traces"].traces if t.verdict == "CONFORMS"]
         yield (
             f"{len(conform)} of {len(found['traces'].traces)} recorded runs of the real vLLM "
-            f"0.22.1 conform: {found['traces'].steps:,} steps."
+            f"0.22.1 conform: {counted(found['traces'].steps, 'step')}."
         )
     if "lockstep" in found:
         yield (
-            f"{found['lockstep'].steps:,} random steps beside the real vLLM 0.22.1: "
-            f"{found['lockstep'].differences} differences."
+            f"{counted(found['lockstep'].steps, 'random step')} beside the real vLLM 0.22.1: "
+            f"{counted(found['lockstep'].differences, 'difference')}."
         )
+
+
+def not_shown(ledger: Ledger) -> str:
+    """How much of what is claimed is not shown."""
+    number = len(ledger.shortfalls)
+    return counted(number, "claim") + (" is" if number == 1 else " are") + " not shown"

@@ -39,6 +39,11 @@ MEANING: Final[dict[Word, str]] = {
 }
 
 
+def counted(number: int, noun: str) -> str:
+    """So many of them: `1 scope`, `22,805 steps`."""
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
 def phrase(word: Word, extent: str) -> str:
     """The words of a cell: `exhaustive to 20 scopes`, `not refuted in 22,805 steps`."""
     match word:

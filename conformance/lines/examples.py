@@ -148,6 +148,12 @@ EXAMPLES: dict[str, Example] = {
         "A turn that has stopped takes no more; what comes late was sampled for it.",
         Feature.streaming,
     ),
+    "chunks_reorder": Example(
+        "defect-session-arrival-breaks-the-heap",
+        "Scheduler._update_request_as_session: arrival_time; issue 55162",
+        "A queue in order of arrival has to be in that order, whatever changed an arrival.",
+        Feature.streaming,
+    ),
     "sessions_stay_queued": Example(
         "defect-session-loses-its-tokens",
         "Scheduler.update_from_output; near issues 44526, 49439, 52765",

@@ -165,7 +165,7 @@ def written(document: Document) -> str:
 def _config(c: TraceConfig) -> Document:
     """The configuration; what stands there as it would by default is left out."""
     config: Document = {
-        "block_size": c.block_size,
+        "block_size": _cache_block_size(c),
         "num_blocks": c.num_blocks,
         "max_num_batched_tokens": c.max_num_scheduled_tokens,
         "max_num_seqs": c.max_num_seqs,
@@ -183,8 +183,12 @@ def _config(c: TraceConfig) -> Document:
         config["policy"] = c.policy
     if getattr(c, "async_scheduling", False):
         config["async_scheduling"] = True
+    if getattr(c, "use_v2_model_runner", False):
+        config["use_v2_model_runner"] = True
     if c.groups:
-        config["groups"] = [_group(group) for group in c.groups]
+        config["groups"] = [_group(group, c) for group in c.groups]
+    if len(c.groups) > 1 and c.enable_prefix_caching and c.hit_unit != c.block_size:
+        config["hash_block_size"] = c.block_size
     for group, told in zip(config.get("groups", ()), c.groups, strict=True):
         if told.eagle or c.eagle_group:
             group["eagle"] = True
@@ -198,12 +202,24 @@ def _config(c: TraceConfig) -> Document:
     return config
 
 
-def _group(group: CacheGroup) -> Document:
+def _cache_block_size(c: TraceConfig) -> int:
+    """What the cache is configured with: where states are cached, the size of their blocks."""
+    of_states = [g.block_size for g in c.groups if g.mamba is not UNSET and g.block_size]
+    return c.mamba_split or next(iter(of_states), c.block_size)
+
+
+def _group(group: CacheGroup, c: TraceConfig) -> Document:
+    size = group.block_size or c.block_size
+    own: Document = {} if size == _cache_block_size(c) else {"block_size": size}
     if group.sliding_window:
-        return {"type": "sliding_window", "sliding_window": group.sliding_window}
+        return own | {"type": "sliding_window", "sliding_window": group.sliding_window}
     if group.attention_chunk_size:
-        return {"type": "chunked_local", "chunk": group.attention_chunk_size}
-    return {"type": "full"}
+        return own | {"type": "chunked_local", "chunk": group.attention_chunk_size}
+    if group.mamba is not UNSET:
+        own |= {"type": "mamba", "mamba_cache_mode": group.mamba}
+        states = group.num_speculative_blocks
+        return own | ({"num_speculative_blocks": states} if states else {})
+    return own | {"type": "full"}
 
 
 def _reset(event: Reset) -> Document:

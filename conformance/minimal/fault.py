@@ -49,8 +49,9 @@ ABOUT = {
     "computed": ("UPD-1",),
     "num_output": ("UPD-3",),
     "all_tokens": ("OUT-3",),
+    "prefill": ("OUT-17",),
 }
-"""Parts of a decision about known requests that only these rules make count."""
+"""Parts of a decision about requests that only these rules make count."""
 KIND_OF = {
     **{op: op for op in ("add", "schedule", "update", "abort", "pause", "draft")},
     "reset_prefix_cache": "reset",
@@ -166,6 +167,8 @@ class Same:
         exact = self.recorded.block_ids == "exact" and rule in ABOUT["blocks"]
         ids, tokens = _numbers(fault.ids, fault.tokens, kept)
         new = [q for q in fault.new if q.id in kept]
+        left_out = {} if exact else {"blocks": UNSET}
+        left_out |= {} if rule in ABOUT["prefill"] else {"prefill": UNSET}
         cached = fault.cached
         if cached is not UNSET:
             places = [i for i, r in enumerate(cached.ids) if r in kept]
@@ -188,7 +191,7 @@ class Same:
             ids=ids,
             tokens=tokens,
             drafts=_of(fault.drafts, kept),
-            new=new if exact else [replace(q, blocks=UNSET) for q in new],
+            new=[replace(q, **left_out) for q in new],
             cached=cached,
             preempted=_of(fault.preempted, kept),
             finished=_of(fault.finished, kept),

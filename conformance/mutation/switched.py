@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+from nullblock.conformance.strength.same import settled
 from nullblock.spec.mutation.exploring import LATER
 from nullblock.spec.mutation.generate import Mutant, source
 from nullblock.spec.mutation.operators import Change
@@ -26,7 +27,7 @@ def never_explored(m: Mutant) -> bool:
 
 
 def _is_as_it_was(c: Change) -> bool:
-    return isinstance(c.node, ast.expr) and c.new == str(_settled(c.node))
+    return isinstance(c.node, ast.expr) and c.new == str(settled(c.node, SETTLED))
 
 
 @cache
@@ -40,9 +41,9 @@ def _pieces(tree: ast.AST) -> Iterator[ast.AST]:
         dead: Sequence[ast.AST] = ()
         match n:
             case ast.If(test=test, body=then, orelse=other):
-                dead = _other_way(_settled(test), then, other)
+                dead = _other_way(settled(test, SETTLED), then, other)
             case ast.IfExp(test=test, body=a, orelse=b):
-                dead = _other_way(_settled(test), [a], [b])
+                dead = _other_way(settled(test, SETTLED), [a], [b])
             case ast.FunctionDef(body=body):
                 dead = _unreached(body)
         for piece in dead:
@@ -60,17 +61,8 @@ def _unreached(body: list[ast.stmt]) -> Sequence[ast.AST]:
     """What follows, in a function, after a switch that is settled has made it return."""
     for i, n in enumerate(body):
         if isinstance(n, ast.If):
-            on = _settled(n.test)
+            on = settled(n.test, SETTLED)
             taken = n.body if on else n.orelse if on is False else []
             if taken and isinstance(taken[-1], ast.Return):
                 return body[i + 1 :]
     return ()
-
-
-def _settled(test: ast.expr) -> bool | None:
-    """What a condition is in every scope; None if it is not a settled switch."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = _settled(test.operand)
-        return None if inner is None else not inner
-    text = ast.unparse(test)
-    return SETTLED.get(text.removeprefix("s.k.sem.")) if text.startswith("s.k.sem.") else None

@@ -13,8 +13,10 @@ from nullblock.conformance.strength.draft_mutants import DRAFT_MUTANTS
 from nullblock.conformance.strength.feature_mutants import SESSION_MUTANTS, of_features
 from nullblock.conformance.strength.mutants import MUTANTS, Mutant
 from nullblock.conformance.strength.plant import ask, planted
+from nullblock.conformance.strength.same import unrun
 from nullblock.conformance.trace.records import Header
 from nullblock.spec.catalogue import catalogue
+from nullblock.spec.profiles import Semantics
 
 WORKER = "nullblock.conformance.strength.worker"
 PATIENCE = 30
@@ -23,7 +25,8 @@ LEAST_SECONDS = 120.0
 TURNS = frozenset({"SESS-6", "SESS-7"})
 """Rules that fire where a turn of a session ends."""
 
-Said = Literal["rejected", "not noticed", "no answer"]
+Said = Literal["rejected", "not noticed", "no answer", "the same"]
+"""The same: by the semantics of the trace nothing that the mutant changes is ever run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,10 @@ class Asked:
     raised: bool = False
     """It ends with an exception that the rules explain: a rule is tried there, and does not
     fire."""
+    semantics: Semantics | None = None
+    """None: it is not told, and every mutant may show."""
+    label: str = ""
+    """What that is called."""
 
     def arguments(self) -> str:
         """What the worker is told."""
@@ -102,6 +109,9 @@ def measure(
 
 def _without_asking(mutant: Mutant, asked: Asked, fired: Mapping[str, int]) -> Notice | None:
     """What is said of a mutant that cannot show; None: it may."""
+    if asked.semantics is not None and (off := unrun(mutant, asked.semantics)):
+        values = ", ".join(f"{n}={str(getattr(asked.semantics, n)).lower()}" for n in off)
+        return Notice(mutant, "the same", what=f"{asked.label} ({values}) never runs its text")
     if not mutant.needs or fired.get(mutant.needs) or asked.raised:
         return None
     return Notice(mutant, "not noticed", what="; ".join(_why(mutant, fired)))

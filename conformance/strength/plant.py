@@ -26,18 +26,25 @@ class Stale(Exception):
     """The text that a mutant changes is no longer in the specification."""
 
 
+def edited(mutant: Mutant) -> dict[str, str]:
+    """What the files become that a mutant changes. Raises Stale."""
+    found: dict[str, str] = {}
+    for file, old, new in mutant.edits:
+        text = found.get(file) or (SPEC / file).read_text()
+        if old not in text:
+            raise Stale(f"{mutant.name}: {file} no longer contains {old!r}")
+        found[file] = text.replace(old, new, 1)
+    return found
+
+
 @contextmanager
 def planted(mutant: Mutant) -> Iterator[Path]:
     """A folder to put on PYTHONPATH. Raises Stale."""
     with TemporaryDirectory(prefix="mutant-") as folder:
         spec = Path(folder) / "nullblock" / "spec"
         shutil.copytree(SPEC, spec, ignore=IGNORED)
-        for file, old, new in mutant.edits:
-            path = spec / file
-            text = path.read_text()
-            if old not in text:
-                raise Stale(f"{mutant.name}: {file} no longer contains {old!r}")
-            path.write_text(text.replace(old, new, 1))
+        for file, text in edited(mutant).items():
+            (spec / file).write_text(text)
         yield Path(folder)
 
 

@@ -14,11 +14,24 @@ def rejected(notices: Sequence[Notice]) -> int:
     return sum(n.said == "rejected" for n in notices)
 
 
+def same(notices: Sequence[Notice]) -> int:
+    """How many mutants are the same as the text under the profile."""
+    return sum(n.said == "the same" for n in notices)
+
+
+def summary(notices: Sequence[Notice]) -> str:
+    """How many were rejected, of those that can be."""
+    alike = same(notices)
+    told = f"{rejected(notices)} of {len(notices) - alike} known mutants would be rejected"
+    return told + (f"; {alike} more are the same under this profile" if alike else "")
+
+
 def document(notices: Sequence[Notice]) -> dict[str, Any]:
     """The strength of one trace as JSON."""
     return {
         "mutants": len(notices),
         "rejected": rejected(notices),
+        "same": same(notices),
         "by_mutant": [
             {
                 "mutant": n.mutant.name,
@@ -37,8 +50,7 @@ def document(notices: Sequence[Notice]) -> dict[str, Any]:
 
 def screen(notices: Sequence[Notice]) -> RenderableType:
     """The strength of one trace: of each mutant what it is, and below that what became of it."""
-    head = f"  strength: {rejected(notices)} of {len(notices)} known mutants would be rejected"
-    lines = [Text(head, style="bold")]
+    lines = [Text(f"  strength: {summary(notices)}", style="bold")]
     for n in notices:
         if n.said == "rejected":
             where = f"step {n.step:,}, line {n.line:,}" if n.line else "at once"
@@ -54,6 +66,8 @@ def screen(notices: Sequence[Notice]) -> RenderableType:
 def together(several: Sequence[Sequence[Notice]]) -> RenderableType:
     """What several traces come to: a mutant counts once."""
     names = {n.mutant.name for notices in several for n in notices if n.said == "rejected"}
-    left = [n.mutant.name for n in several[0] if n.mutant.name not in names]
-    line = f"together: {len(names)} of {len(several[0])} known mutants would be rejected"
+    every = (n.mutant.name for notices in several for n in notices if n.said != "the same")
+    asked = list(dict.fromkeys(every))
+    left = [name for name in asked if name not in names]
+    line = f"together: {len(names)} of {len(asked)} known mutants would be rejected"
     return Text(line + (f"; not noticed: {', '.join(left)}" if left else ""), style="bold")

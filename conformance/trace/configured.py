@@ -2,6 +2,7 @@
 
 from msgspec import UNSET, UnsetType
 
+from nullblock.conformance import groups as of_cache
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.groups import block_size_of
 from nullblock.conformance.scenario_format import Add, Config, Group, Scenario
@@ -87,10 +88,11 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
         what = "a trace of steps that may compute nothing is out of scope"
         raise OutOfScope(what, "vLLM refuses it", "config.max_num_scheduled_tokens")
     several = len(config.groups) > 1
-    groups = [_group(group, several) for group in config.groups]
+    groups = [_group(group, config) for group in config.groups]
     see_part = any(group.is_windowed for group in groups)
+    has_states = any(group.mamba is not UNSET for group in groups)
     return TraceConfig(
-        block_size=block_size_of(config.groups[0], config),
+        block_size=of_cache.size_of_chains(config),
         num_blocks=config.num_blocks,
         max_num_scheduled_tokens=budget,
         max_num_seqs=config.max_num_seqs,
@@ -106,8 +108,9 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
         num_spec_tokens=config.num_spec_tokens,
         spec_method=config.spec_method if config.num_spec_tokens else "ngram",
         eagle_group=not several and config.groups[0].eagle,
-        groups=groups if several or see_part else [],
+        groups=groups if several or see_part or has_states else [],
         max_loras=config.max_loras or 0,
+        use_v2_model_runner=config.use_v2_model_runner,
         encoder=_encoder(config),
         connector=_connector(config, semantics),
         max_num_batched_tokens=config.max_num_batched_tokens
@@ -117,6 +120,7 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
         max_concurrent_batches=config.max_concurrent_batches
         if see_part and semantics.caps_count_flight
         else 1,
+        mamba_split=config.block_size if of_cache.mamba_cache_mode(config) == "align" else 0,
     )
 
 
@@ -149,9 +153,14 @@ def _connector(config: Config, semantics: Semantics) -> Connector | UnsetType:
     )
 
 
-def _group(group: Group, several: bool) -> CacheGroup:
+def _group(group: Group, config: Config) -> CacheGroup:
+    several, size = len(config.groups) > 1, block_size_of(group, config)
+    mamba = group.type == "mamba"
     return CacheGroup(
         sliding_window=0 if group.sliding_window is UNSET else group.sliding_window,
         attention_chunk_size=0 if group.chunk is UNSET else group.chunk,
         eagle=several and group.eagle,
+        block_size=0 if size == of_cache.size_of_chains(config) else size,
+        mamba=group.mamba_cache_mode if mamba else UNSET,
+        num_speculative_blocks=group.num_speculative_blocks if mamba else 0,
     )

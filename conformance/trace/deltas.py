@@ -62,6 +62,7 @@ class ScheduleDelta(Line, frozen=True, kw_only=True, tag="schedule+"):
     common_prefix: list[Count] | UnsetType = UNSET
     encoder_inputs: Inputs = msgspec.field(default_factory=list)
     evicted_items: list[Positive] = msgspec.field(default_factory=list)
+    zeroed: list[BlockId] = msgspec.field(default_factory=list)
     state: PostState | UnsetType = UNSET
 
     def __post_init__(self) -> None:

@@ -1,5 +1,6 @@
 """The first record of a trace: which engine, its constants, what is observed."""
 
+from math import lcm
 from typing import Annotated, Literal
 
 import msgspec
@@ -31,6 +32,14 @@ class CacheGroup(Piece, frozen=True, kw_only=True):
     eagle: bool = False
     """Some of its layers are an EAGLE-like method's: of several kinds of layers these drop their
     last hit. If no group says so, and such a method is configured, all do."""
+    mla: bool = False
+    """They are latent attention, which is scheduled as other layers that see as much."""
+    block_size: Count = 0
+    """Tokens a block of it; 0: as many as the configuration says."""
+    mamba: Literal["none", "all", "align"] | UnsetType = UNSET
+    """They are Mamba layers, and which of their states are kept to be hit."""
+    num_speculative_blocks: Count = 0
+    """Of Mamba layers: states beside the one at hand, for drafts."""
 
     @property
     def is_windowed(self) -> bool:
@@ -38,15 +47,20 @@ class CacheGroup(Piece, frozen=True, kw_only=True):
         return self.sliding_window > 0 or self.attention_chunk_size > 0
 
     def __post_init__(self) -> None:
-        if self.sliding_window and self.attention_chunk_size:
-            raise ValueError("a window and chunks: layers have one of them")
+        kinds = (self.sliding_window, self.attention_chunk_size, self.mamba is not UNSET)
+        if sum(map(bool, kinds)) > 1:
+            raise ValueError("a window, chunks and Mamba: layers have one of them")
+        if self.num_speculative_blocks and self.mamba is UNSET:
+            raise ValueError("states for drafts of layers that are no Mamba layers")
+        if self.mla and (self.attention_chunk_size or self.mamba is not UNSET):
+            raise ValueError("latent attention in chunks, or of Mamba: there are no such layers")
 
 
 class TraceConfig(Piece, frozen=True, kw_only=True):
     """The constants that decisions depend on, as vLLM names them, resolved: nothing is implied."""
 
     block_size: Positive
-    """Tokens a block."""
+    """Tokens that a chain number is for, and a block has whose group does not say otherwise."""
     num_blocks: Positive
     """Blocks of the pool, the null block included."""
     max_num_scheduled_tokens: Positive
@@ -75,7 +89,7 @@ class TraceConfig(Piece, frozen=True, kw_only=True):
     """The last hit is computed again, whatever proposes drafts. Of one group; several have their
     own ``eagle``."""
     groups: list[CacheGroup] = msgspec.field(default_factory=list)
-    """In the engine's order; none: one of full attention. All have blocks of ``block_size``."""
+    """In the engine's order; none: one of full attention."""
     max_loras: Count = 0
     """Different adapters that may compute in a step; 0: no cap."""
     encoder: Encoder | UnsetType = UNSET
@@ -88,6 +102,31 @@ class TraceConfig(Piece, frozen=True, kw_only=True):
     max_concurrent_batches: Positive = 1
     """Steps in flight that the admission of windows and chunks reckons with, in lines after
     vllm-0.22.1."""
+    use_v2_model_runner: bool = False
+    """Workers run the second model runner: whoever is resumed is new to it."""
+    mamba_split: Count = 0
+    """Tokens in a block at whose ends the steps of a prefill end, where some Mamba layers keep
+    only the state that a step ends with; 0: they end anywhere."""
+
+    def __post_init__(self) -> None:
+        own = [group.block_size for group in self.groups if group.block_size]
+        if own and len(self.groups) == 1:
+            raise ValueError("a block size of the only group: it has the configuration's")
+        if self.enable_prefix_caching and any(size % self.block_size for size in own):
+            raise ValueError("blocks that end within what a chain number is for")
+
+    @property
+    def hit_unit(self) -> int:
+        """Tokens in a prefix hit: it is a multiple of the sizes of all groups' blocks."""
+        sizes = (group.block_size or self.block_size for group in self.groups)
+        return lcm(*sizes) if self.groups else self.block_size
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is one group of layers alone, which see all before a token."""
+        return len(self.groups) < 2 and not any(
+            group.is_windowed or group.mamba is not UNSET for group in self.groups
+        )
 
     @property
     def has_eagle_groups(self) -> bool:
@@ -105,23 +144,35 @@ SINCE = {
     **dict.fromkeys(("num_spec_tokens", "spec_method", "eagle_group"), "1.2"),
     **dict.fromkeys(("groups", "max_num_batched_tokens", "max_loras", "encoder"), "1.3"),
     **dict.fromkeys(("connector", "max_concurrent_batches"), "1.4"),
+    **dict.fromkeys(("use_v2_model_runner", "mamba_split"), "1.5"),
 }
 """The version of the format in which a constant is new, of those that 1.1 does not have."""
-GRAMMARS_SINCE, SESSIONS_SINCE, EAGLE_SINCE = "1.3", "1.4", "1.4"
+GRAMMARS_SINCE, SESSIONS_SINCE = "1.3", "1.4"
+OF_GROUPS_SINCE = {
+    "eagle": "1.4",
+    **dict.fromkeys(("mla", "block_size", "mamba", "num_speculative_blocks"), "1.5"),
+}
+"""The same of what is told of a group."""
 
 
 def least_version(config: TraceConfig) -> str:
     """The version that a trace of such an engine says: readers of that version can read it."""
     told = msgspec.to_builtins(config)
-    marked = {EAGLE_SINCE} if config.has_eagle_groups else set()
-    return max({since for name, since in SINCE.items() if name in told} | marked, default="1.1")
+    of_groups = {name for group in told.get("groups", ()) for name in group}
+    found = {since for name, since in SINCE.items() if name in told}
+    found |= {since for name, since in OF_GROUPS_SINCE.items() if name in of_groups}
+    return max(found, default="1.1")
 
 
-KINDS_OF_LAYERS = {
-    "sliding_window": "kv_cache_spec:SlidingWindowSpec",
-    "attention_chunk_size": "kv_cache_spec:ChunkedLocalAttentionSpec",
-}
-"""The features that the sizes of a group tell of."""
+def kind_of(group: CacheGroup) -> str | None:
+    """The feature that the words of a group tell of; None: none, it is plain full attention."""
+    if group.mamba is not UNSET:
+        return "kv_cache_spec:MambaSpec"
+    if group.attention_chunk_size:
+        return "kv_cache_spec:ChunkedLocalAttentionSpec"
+    if group.sliding_window:
+        return f"kv_cache_spec:SlidingWindow{'MLA' * group.mla}Spec"
+    return "kv_cache_spec:MLAAttentionSpec" if group.mla else None
 
 
 def features_of(config: TraceConfig) -> list[str]:
@@ -129,11 +180,14 @@ def features_of(config: TraceConfig) -> list[str]:
     these, and one of an earlier version, which passes over constants, does not.
     """
     found = ["kv_cache_groups"] if len(config.groups) > 1 else []
-    for size, feature in KINDS_OF_LAYERS.items():
-        if any(getattr(group, size) for group in config.groups):
-            found.append(feature)
+    kinds = dict.fromkeys(map(kind_of, config.groups))
+    found += [kind for kind in kinds if kind is not None]
+    found += ["block_sizes"] if any(group.block_size for group in config.groups) else []
+    if config.enable_prefix_caching and config.hit_unit != config.block_size:
+        found.append("hash_block_size")
     found += ["eagle_group"] if config.has_eagle_groups else []
     found += ["max_loras"] if config.max_loras else []
+    found += ["v2_model_runner"] if config.use_v2_model_runner else []
     return found + ([] if config.connector is UNSET else ["kv_connector"])
 
 
@@ -203,5 +257,6 @@ class Header(Line, frozen=True, kw_only=True, tag="header"):
         """Those of requests that other records tell of in full."""
         found = {"structured_output"} if self.observed.compiled == "complete" else set()
         found |= {RESUMABLE} if self.observed.chunk == "complete" else set()
+        found |= {"pooling", "prompt_embeds"}  # what comes is counted, and content is in numbers
         found |= set() if self.config.connector is UNSET else {"kv_transfer"}
         return frozenset(found | (set() if self.config.encoder is UNSET else {"multimodal"}))

@@ -3,7 +3,7 @@
 from typing import cast
 
 from nullblock.conformance.drafting import Drafted, Drafting
-from nullblock.conformance.engine import Dump, Engine, Fields, Waits
+from nullblock.conformance.engine import Dump, Engine, Fields, FullEngine, Waits
 
 
 class PassedOn:
@@ -11,6 +11,13 @@ class PassedOn:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self.pooled: frozenset[str] = frozenset()
+        """Whose vectors the next update brings."""
+
+    def pool(self, ids: list[str]) -> None:
+        """Passed on: a vector is told with the output that brings it."""
+        cast(FullEngine, self.engine).pool(ids)
+        self.pooled = frozenset(ids)
 
     def grammars(self) -> Fields:
         """As the engine says: what workers mask decides nothing."""

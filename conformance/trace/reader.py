@@ -21,6 +21,7 @@ _RESEAL = "if it was changed on purpose: nullblock trace --reseal"
 _AT_ONCE = 16
 """Lines that are digested together, none of them a long one but the last."""
 _LONG = 2**14
+_GONE = "add it; if it is gone, nullblock trace --reseal makes a trace of what there is"
 _OPEN = "if the recorder was killed, nullblock trace --reseal makes a trace of what there is"
 
 
@@ -56,6 +57,7 @@ class TraceReader:
         """With ``stream``, that is read. ``lax``: digests may be wrong and the end be lost."""
         self._files = source.parts(path) if stream is None else [path]
         self._stream = stream
+        self._in_parts = stream is None and source.in_parts(path, self._files[-1])
         self._lax = lax
         self._skims = False
         """Whether the rest is read without looking at the lines."""
@@ -210,9 +212,9 @@ class TraceReader:
         if end is None and header.sealed:
             what = f"the recording stops after step {order.steps}, without its end record"
             raise Cut(what, _OPEN, count + 1, file=file)
-        if end is not None and end.continued and len(self._files) > 1:
+        if end is not None and end.continued and self._in_parts:
             what = f"the recording goes on in part {header.part + 1}, which is missing"
-            raise Cut(what, _OPEN, count + 1, file=file)
+            raise Cut(what, _GONE, count + 1, file=file)
         if self.seal is False:
             what = "the content does not match the digest in the end record"
             raise Malformed(what, _RESEAL, count, file=file)

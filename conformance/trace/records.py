@@ -58,7 +58,7 @@ from nullblock.conformance.trace.sessions import Chunk, SessionEnd, Taken, Turn
 from nullblock.conformance.trace.snapshot import RequestState, State, StepInFlight
 
 FORMAT = "nullblock-trace"
-MAJOR, MINOR = 1, 4
+MAJOR, MINOR = 1, 5
 VERSION = f"{MAJOR}.{MINOR}"
 
 __all__ = [
@@ -167,6 +167,7 @@ class Evict(Line, frozen=True, kw_only=True, tag="evict"):
     """Input: blocks are taken out of the prefix cache."""
 
     blocks: list[BlockId]
+    """Where a header's ``block_ids`` is ``absent`` the list is empty, and says nothing."""
 
 
 class PostState(Piece, frozen=True, kw_only=True):
@@ -190,6 +191,8 @@ class NewRequest(Piece, frozen=True, kw_only=True):
     """Tokens that a prefix hit covers."""
     blocks: Groups | UnsetType = UNSET
     """Its whole block table."""
+    prefill: Count | UnsetType = UNSET
+    """How many tokens are sent besides the prompt's own, to the second model runner."""
 
 
 class CachedRequests(Piece, frozen=True, kw_only=True):
@@ -237,6 +240,8 @@ class Schedule(Line, frozen=True, kw_only=True, tag="schedule"):
     """Items that it computes, in schedule order."""
     evicted_items: list[Positive] = msgspec.field(default_factory=list)
     """Items that workers forget before it (``free_encoder_mm_hashes``)."""
+    zeroed: list[BlockId] = msgspec.field(default_factory=list)
+    """Beside Mamba layers: blocks that workers zero before it (``new_block_ids_to_zero``)."""
     state: PostState | UnsetType = UNSET
 
     def __post_init__(self) -> None:
@@ -252,7 +257,7 @@ class Output(Line, frozen=True, kw_only=True, tag="output"):
     """In schedule order."""
     counts: list[Count]
     """Tokens sampled, in parallel to ``ids``: 0 for a chunk that is not the prompt's last, more
-    than 1 where the model agrees with drafts."""
+    than 1 where the model agrees with drafts, 1 where a vector comes."""
     eos: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
     """Which tokens end their request as eos: request, place in its frame from 0."""
     stop: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)

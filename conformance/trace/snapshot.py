@@ -62,6 +62,9 @@ class RequestState(Piece, frozen=True, kw_only=True):
     num_cached: list[Count] | UnsetType = UNSET
     """Leading blocks whose hash was entered or hit, by KV cache group. Absent: the manager has
     no entry for the request, which is not the same as 0."""
+    states_before: list[Count] | UnsetType = UNSET
+    """Where Mamba layers keep only the state that a step ends with, by KV cache group: one after
+    the place of the state that the table's last growth began with; 0: there is none."""
     name: str | UnsetType = UNSET
     session: SessionState | UnsetType = UNSET
     """Of a session: what else is known of it."""
@@ -98,6 +101,10 @@ class State(Line, frozen=True, kw_only=True, tag="state"):
     waiting: list[RequestNumber]
     skipped: list[RequestNumber] = msgspec.field(default_factory=list)
     """Those of them that stand in the skipped queue: they lead."""
+    heap: list[RequestNumber] | UnsetType = UNSET
+    """The same under PRIORITY where there were sessions, by their places in the heap that the
+    queue is: chunks may have left it out of order (WAIT-53). It may be absent where no more than
+    two stand there: then the order of ``skipped`` says their places."""
     requests: list[RequestState]
     """In order of arrival."""
     free_queue: list[BlockId] | UnsetType = UNSET
@@ -120,3 +127,7 @@ class State(Line, frozen=True, kw_only=True, tag="state"):
     previous: list[RequestNumber] | UnsetType = UNSET
     """Scheduled in the step before; in order of number."""
     pause_state: PauseName | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if self.heap is not UNSET and sorted(self.heap) != sorted(self.skipped):
+            raise ValueError("`heap` has those of `skipped`")

@@ -139,6 +139,11 @@ def parts(path: Path) -> list[Path]:
     return [numbered[number] for number in sorted(numbered)]
 
 
+def in_parts(path: Path, last: Path) -> bool:
+    """Whether the file that was found last in a recording is a part, and was not given alone."""
+    return last != path and last in _numbered(last.parent).values()
+
+
 def _numbered(folder: Path) -> dict[int, Path]:
     """The parts in a folder, by number."""
     found = {}

@@ -23,17 +23,21 @@ from nullblock.conformance.trace import records
 from nullblock.conformance.trace.passed_on import PassedOn
 from nullblock.conformance.trace.records import Finish, PostState, Record
 from nullblock.conformance.trace.sessions import RESUMABLE
+from nullblock.conformance.trace.taped_embeds import TapedEmbeds
 from nullblock.conformance.trace.taped_events import TapedEvents
 from nullblock.conformance.trace.taped_items import TapedItems
 from nullblock.conformance.trace.taped_remote import TapedRemote
 from nullblock.conformance.trace.taped_sessions import TapedSessions
+from nullblock.conformance.trace.taped_steps import cached_requests, new_request
 from nullblock.spec.profiles import NORMATIVE, Semantics
 
 P = ParamSpec("P")
 T = TypeVar("T")
 WORDS = CORE_FEATURES | {
-    *(Feature.windows, Feature.hybrid, Feature.lora_cap, Feature.structured_output),
+    *(Feature.windows, Feature.hybrid, Feature.block_sizes, Feature.mamba),
+    *(Feature.aligned_mamba, Feature.lora_cap, Feature.structured_output),
     *(Feature.encoder_inputs, Feature.streaming, Feature.kv_connector, Feature.silence),
+    *(Feature.pooling, Feature.prompt_embeds, Feature.v2_model_runner),
 }
 """What a trace can tell of, drafts aside."""
 
@@ -58,10 +62,11 @@ class Tape(PassedOn):
         """
         super().__init__(engine)
         self.write, self.names = write, names
-        self.size = groups.block_size_of(scenario.config.groups[0], scenario.config)
+        self.size = groups.size_of_chains(scenario.config)
         self.caching = scenario.config.enable_prefix_caching
         self.capped, self.adapters = bool(scenario.config.max_loras), dict[int, int]()
-        self.items, self.sessions = TapedItems(), TapedSessions(self, semantics)
+        self.items, self.sessions = TapedItems(semantics), TapedSessions(self, semantics)
+        self.embeds = TapedEmbeds()
         self.remote = TapedRemote.of(scenario, engine)
         self.by_priority = scenario.config.policy == "priority"
         self.tagged_keys = tagged_keys
@@ -103,7 +108,7 @@ class Tape(PassedOn):
         """What is told of a request when it arrives, and once more by a ``state``."""
         return {
             "prompt": self.sessions.prompt(request),
-            "max_tokens": request.max_tokens,
+            "max_tokens": 1 if request.pooling else request.max_tokens,
             "min_tokens": request.min_tokens,
             "priority": request.priority,
             **self.place(request),
@@ -128,6 +133,10 @@ class Tape(PassedOn):
                 features.append("adapter_below_1")  # which no front end lets pass
         if request.mm_features:
             features.append("multimodal")
+        if request.pooling:
+            features.append("pooling")
+        if request.prompt_embeds is not None:
+            features.append("prompt_embeds")
         if request.resumable:
             features.append(RESUMABLE)
         items = self.items.told(request)
@@ -148,8 +157,9 @@ class Tape(PassedOn):
         self.sessions.begins(request)
         number = self.number(id)
         self.requests[id] = request
-        self.content[id] = list(request.prompt)
+        self.content[id] = self.embeds.prompt(request)
         self.chain[id] = []
+        self.items.found.introduce(id, len(request.prompt) // self.size)
         self.write(
             records.Add(
                 id=number,
@@ -174,8 +184,7 @@ class Tape(PassedOn):
         known = len(chain)
         while len(content) >= (len(chain) + 1) * self.size:
             start = len(chain) * self.size
-            tokens = tuple(content[start : start + self.size])
-            keys = self.keys(request, start)
+            tokens, keys = tuple(content[start : start + self.size]), self.keys(request, start)
             key = (chain[-1] if chain else None, tokens, keys)
             chain.append(self.chains.setdefault(key, len(self.chains)))
         return chain[known:]
@@ -183,8 +192,9 @@ class Tape(PassedOn):
     def keys(self, request: NewRequest, start: int) -> tuple[Any, ...]:
         """What tells a block that begins there from another one with the same tokens."""
         lora, salt = request.lora or "", (request.salt or "") if start == 0 else ""
-        keys = (lora, *self.items.keys(request, start, start + self.size), salt)
-        return keys if self.tagged_keys else tuple(k for k in keys if k)
+        keys = (lora, *self.items.keys(request, start // self.size, self.size), salt)
+        keys = keys if self.tagged_keys else tuple(k for k in keys if k)
+        return (*keys, *self.embeds.keys(request.id, start, self.size))
 
     def schedule(self) -> Fields:
         """Record a step."""
@@ -208,41 +218,18 @@ class Tape(PassedOn):
                     for id in decided["order"]
                     if (drafts := spec.get(id))
                 ],
-                new=[
-                    records.NewRequest(
-                        id=self.number(new["id"]), computed=new["computed"], blocks=new["blocks"]
-                    )
-                    for new in decided["new"]
-                ],
-                cached=self.cached(cached) if cached else UNSET,
+                new=[new_request(new, self.number) for new in decided["new"]],
+                cached=cached_requests(cached, self.number) if cached else UNSET,
                 preempted=sorted(self.all(decided["preempted"])),
                 finished=sorted(self.all(decided["finished"])),
                 common_prefix=decided["num_common_prefix_blocks"],
                 encoder_inputs=inputs,
                 evicted_items=evicted,
+                zeroed=decided.get("new_block_ids_to_zero") or [],
                 state=self.post_state(),
             )
         )
         return decided
-
-    def cached(self, cached: list[Fields]) -> records.CachedRequests:
-        """The requests that the worker knows."""
-        return records.CachedRequests(
-            ids=self.all(one["id"] for one in cached),
-            computed=[one["computed"] for one in cached],
-            num_output=[one["num_output"] for one in cached],
-            blocks=[
-                (self.number(one["id"]), one["new_blocks"])
-                for one in cached
-                if one["new_blocks"] is not None
-            ],
-            resumed=self.all(one["id"] for one in cached if one["resumed"]),
-            all_tokens=[
-                (self.number(one["id"]), one["all_token_ids"])
-                for one in cached
-                if one["all_token_ids"] is not None
-            ],
-        )
 
     def update(self, sampled: dict[str, list[int]]) -> list[Fields]:
         """Record what the model sampled, and what became of it."""
@@ -257,6 +244,7 @@ class Tape(PassedOn):
         ended = [o for o in outputs if not self.sessions.is_alive(o["id"])]
         self.remote.updated(ended, self.write, self.numbers)
         self.write(self.output(frame, outputs))
+        self.pooled = frozenset()
         turns = self.sessions.turns(outputs)
         events: list[records.Event] | UnsetType = UNSET
         if self.told is not None:
@@ -295,7 +283,7 @@ class Tape(PassedOn):
         return records.Output(
             step=self.updates,
             ids=self.all(frame),
-            counts=[len(tokens) for tokens in frame.values()],
+            counts=[len(tokens) + (id in self.pooled) for id, tokens in frame.items()],
             eos=eos,
             stop=stop,
             rejected=[

@@ -17,7 +17,9 @@ class TapedEvents:
     """Knows which content each hash of the stream names: the stream says so as blocks enter."""
 
     def __init__(self, block_size: int, tagged_keys: bool, *, tells_kinds: bool = False) -> None:
-        """``tells_kinds``: whether groups are of different kinds, or one that is not plain."""
+        """``block_size``: tokens that a chain number is for. ``tells_kinds``: whether groups are
+        of different kinds, or one that is not plain.
+        """
         self.size, self.tagged_keys = block_size, tagged_keys
         self.tells_kinds = tells_kinds
         self.named: dict[Any, int] = {}
@@ -50,12 +52,19 @@ class TapedEvents:
         extra = event["extra_keys"] or [None] * len(hashes)
         parent = event["parent_block_hash"]
         before = first = None if parent is None else self.named[parent]
-        if hashes and len(tokens) != len(hashes) * self.size:
+        in_block = event["block_size"] // self.size
+        if hashes and len(tokens) != len(hashes) * in_block * self.size:
             raise KeyError("blocks without a hash before these")
+        if in_block > 1 and any(extra):
+            raise KeyError("which part of a block it is that something else identifies")
         named: list[int] = []
         for i, hash in enumerate(hashes):
-            content = tuple(tokens[i * self.size : (i + 1) * self.size])
-            number = chains[before, content, self._keys(extra[i], event["lora_name"])]
+            number, keys = before, self._keys(extra[i], event["lora_name"])
+            for start in range(i * in_block, (i + 1) * in_block):
+                content = tuple(tokens[start * self.size : (start + 1) * self.size])
+                contents = ((number, content, key) for key in keys)
+                number = chains[next(filter(chains.__contains__, contents), (number, content, ()))]
+            assert number is not None
             if self.hashes.setdefault(number, hash) != hash:
                 raise KeyError("another hash of the same content")
             self.named[hash] = before = number
@@ -68,11 +77,15 @@ class TapedEvents:
         window = event["kv_cache_spec_sliding_window"] or 0
         return replace(told, kind=event["kv_cache_spec_kind"], window=window)
 
-    def _keys(self, extra: Any, lora: str | None) -> Key:
-        """What tells a block from another with the same tokens, as chains are numbered."""
+    def _keys(self, extra: Any, lora: str | None) -> list[Key]:
+        """What tells a block from another with the same tokens, as chains are numbered. Several,
+        where an event does not say which of them is meant: a salt, or what embeddings come to.
+        """
         keys = tuple(tuple(key) if isinstance(key, list) else key for key in extra or ())
         if not self.tagged_keys:
-            return keys
+            return [keys]
         others = keys[1:] if lora else keys
-        has_salt = bool(others) and isinstance(others[-1], str)
-        return (lora or "", *others, *(() if has_salt else ("",)))
+        items = tuple(key for key in others if isinstance(key, tuple))
+        behind = others[len(items) :]
+        with_salt, without = (lora or "", *items, *behind), (lora or "", *items, "", *behind)
+        return [with_salt, without] if behind else [without]

@@ -3,17 +3,20 @@
 from nullblock.conformance.consecutive import runs
 from nullblock.conformance.encoder_format import Item as Added
 from nullblock.conformance.engine import Fields, NewRequest
+from nullblock.conformance.item_keys import ItemKeys
 from nullblock.conformance.trace.encoder import Inputs
 from nullblock.conformance.trace.records import Chain, Item
 from nullblock.spec.facts import Item as Fact
-from nullblock.spec.keys import ItemKey, items_in
+from nullblock.spec.keys import ItemKey
+from nullblock.spec.profiles import Semantics
 
 
 class TapedItems:
     """Numbers items as they appear, from 1."""
 
-    def __init__(self) -> None:
+    def __init__(self, semantics: Semantics) -> None:
         self.numbers: dict[str, int] = {}
+        self.found = ItemKeys(semantics)
 
     def told(self, request: NewRequest) -> list[Item]:
         """The items of a request."""
@@ -27,11 +30,14 @@ class TapedItems:
             for item in request.mm_features
         ]
 
-    def keys(self, request: NewRequest, start: int, end: int) -> tuple[ItemKey, ...]:
-        """What tells a block from another with these tokens: items in it, where they begin."""
+    def keys(self, request: NewRequest, n: int, size: int) -> tuple[ItemKey, ...]:
+        """What tells its block n from another with these tokens: items in it, where they begin.
+        Asked block by block.
+        """
         items = request.mm_features
         facts = [Fact(place, item.offset, item.length) for place, item in enumerate(items)]
-        return tuple((items[int(n)].hash, at) for n, at in items_in(facts, start, end))
+        found = self.found.of_hash(request.id, facts, n, size)
+        return tuple((items[int(number)].hash, at) for number, at in found)
 
     def step(self, decided: Fields, numbers: dict[str, int]) -> tuple[Inputs, list[int]]:
         """What a step computes and what it forgets; ``numbers``: of requests."""

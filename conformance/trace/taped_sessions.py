@@ -89,6 +89,7 @@ class TapedSessions:
             arrival=sent.arrival,
             max_tokens=sent.max_tokens if limits else before.max_tokens,
         )
+        tape.items.found.extend(id, len(tape.chain[id]), len(tape.content[id]) // tape.size)
         filled = tape.fill(id)
         return Taken(tokens=tokens, chain=runs(filled) if tape.caching else UNSET)
 

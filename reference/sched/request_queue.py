@@ -50,6 +50,10 @@ class RequestQueue(ABC):
         """Take out those of the requests that are queued."""
 
     @abstractmethod
+    def reorder(self) -> None:
+        """Put in order what has changed in the requests since they were queued."""
+
+    @abstractmethod
     def __bool__(self) -> bool: ...
 
     @abstractmethod
@@ -94,6 +98,9 @@ class FCFSRequestQueue(deque[Request], RequestQueue):
         staying = [request for request in self if request not in leaving]
         self.clear()
         self.extend(staying)
+
+    def reorder(self) -> None:
+        """Nothing: what has been queued first comes first."""
 
     def __bool__(self) -> bool:
         return len(self) > 0
@@ -145,6 +152,10 @@ class PriorityRequestQueue(RequestQueue):
         """Take out those of the requests that are queued."""
         leaving = set(requests)
         self._heap = [request for request in self._heap if request not in leaving]
+        heapq.heapify(self._heap)
+
+    def reorder(self) -> None:
+        """Put in order what has changed in the requests since they were queued."""
         heapq.heapify(self._heap)
 
     def __bool__(self) -> bool:

@@ -37,6 +37,8 @@ class Streaming(SkippedQueue, Finishing):
             queue.append(update)
         elif update is not None and not self._is_refused(session, update):
             self._update_request_as_session(session, update)
+            if self.semantics.chunks_reorder:
+                self._aside.reorder()
         else:
             self.finish_requests(session.request_id, RequestStatus.FINISHED_ABORTED)
 
@@ -133,7 +135,8 @@ class Streaming(SkippedQueue, Finishing):
         completed a block: vLLM keeps that block's hash, which then names other content (upstream
         issue 49377). There a session that was preempted has computed nothing, and loses all its
         tokens, and its ``max_tokens`` stays that of the first chunk (upstream pull request 37843).
-        Under PRIORITY it may be queued already, and a later arrival does not move it there.
+        Under PRIORITY it may be queued already, and in vLLM a later arrival does not move it there
+        (upstream issue 55162).
         """
         num_kept = self._num_kept_tokens(session)
         tokens = session._all_token_ids

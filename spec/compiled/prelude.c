@@ -106,6 +106,79 @@ static inline V slice(V v, int low, int high) {
   return part;
 }
 
+/* Heaps as Python's heapq has them: of requests, compared by their places; NONE is behind the last.
+ * Given by request: what it is compared by; of those that come `back`, in which order they do, and
+ * how often each stood there besides once.
+ */
+static inline int heap_size(const int *heap, int room) {
+  int n = 0;
+  while (n < room && heap[n] != NONE) n++;
+  return n;
+}
+static inline int heap_holds(const int *heap, int n, int r) {
+  int times = 0;
+  for (int i = 0; i < n; i++) times += heap[i] == r;
+  return times;
+}
+/* The entry at i rises until it comes after the one above it, no higher than `top`. */
+static inline void heap_rise(int *heap, const int *place, int top, int i) {
+  int r = heap[i];
+  for (; i > top && place[r] < place[heap[(i - 1) >> 1]]; i = (i - 1) >> 1)
+    heap[i] = heap[(i - 1) >> 1];
+  heap[i] = r;
+}
+/* The one at `top` sinks to the bottom, and rises from there. */
+static inline void heap_sink(int *heap, const int *place, int n, int top) {
+  int r = heap[top], i = top, c;
+  for (; (c = 2 * i + 1) < n; i = c) {
+    if (c + 1 < n && place[heap[c]] >= place[heap[c + 1]]) c++;
+    heap[i] = heap[c];
+  }
+  heap[i] = r;
+  heap_rise(heap, place, top, i);
+}
+#define HEAP int *heap, int room, const int *place, const int *turn, const int *more, bits back, int r
+static inline void heap_pushed(HEAP) {
+  (void)turn, (void)more, (void)back;
+  int n = heap_size(heap, room);
+  if (n >= room) no_room("a heap");
+  heap[n] = r;
+  heap_rise(heap, place, 0, n);
+}
+static inline void heap_popped(HEAP) {
+  (void)turn, (void)more, (void)back, (void)r;
+  int n = heap_size(heap, room) - 1;
+  if (n < 0) confused();
+  int last = heap[n];
+  heap[n] = NONE;
+  if (n == 0) return;
+  heap[0] = last;
+  heap_sink(heap, place, n, 0);
+}
+static inline void heap_joined(HEAP) {
+  (void)r;
+  for (bits left = back; left;) {
+    int next = lowest(left);
+    for (bits rest = left; rest; rest &= rest - 1)
+      if (turn[lowest(rest)] < turn[next]) next = lowest(rest);
+    left = without(left, next);
+    int times = 1 + more[next] - heap_holds(heap, heap_size(heap, room), next);
+    while (times-- > 0) heap_pushed(heap, room, place, turn, more, back, next);
+  }
+}
+static inline void heap_taken_out(HEAP) {
+  (void)place, (void)turn, (void)more, (void)back;
+  int n = heap_size(heap, room), kept = 0;
+  for (int i = 0; i < n; i++)
+    if (heap[i] != r) heap[kept++] = heap[i];
+  while (kept < n) heap[kept++] = NONE;
+}
+static inline void heap_heapified(HEAP) {
+  (void)turn, (void)more, (void)back, (void)r;
+  int n = heap_size(heap, room);
+  for (int i = n / 2; i-- > 0;) heap_sink(heap, place, n, i);
+}
+
 /* Places in tables: the first is for None, or for what is before the first. */
 static inline int some_request(int r) { return r < 0 || r >= NR ? confused() : r; }
 static inline int request_at(int r) {

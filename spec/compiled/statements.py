@@ -182,6 +182,9 @@ class Statements(Words):
         if isinstance(value, Map):
             here, there = f"{m.state}.{m.field}", f"{value.state}.{value.field}"
             return f"memmove({here}, {there}, sizeof {here});"
+        if isinstance(value, Over) and value.kind == "heap":
+            (changed,) = value.parts
+            return self.num(changed, n, scope).c
         if isinstance(value, Over) and value.kind == "blank":
             return f"blank_{m.field}(&{m.state});"
         if isinstance(value, Over) and value.kind == "mapping":

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from nullblock.spec import kernel
 from nullblock.spec.compiled.expressions import Expressions
 from nullblock.spec.compiled.groups import Groups
+from nullblock.spec.compiled.heaps import Heaps
 from nullblock.spec.compiled.loops import Loops
-from nullblock.spec.compiled.tables import TABLED, Tables
+from nullblock.spec.compiled.tables import TABLED
 from nullblock.spec.compiled.values import (
     NONE,
     Bits,
@@ -35,7 +36,7 @@ QUANTIFIED = {
 """The members that quantifiers run over, by sort."""
 
 
-class Words(Groups, Tables, Expressions, Loops):
+class Words(Groups, Heaps, Expressions, Loops):
     """Calls with a meaning of their own."""
 
     def word(self, name: str, node: ast.Call, scope: Scope) -> Value | None:

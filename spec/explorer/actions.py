@@ -19,6 +19,7 @@ from nullblock.spec.machine.remote import (
 )
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
+from nullblock.spec.machine.waiting import order_queues
 from nullblock.spec.names import PAUSE_NAME
 from nullblock.spec.remote import is_received, is_sent
 from nullblock.spec.sessions import awaits_grammar
@@ -277,6 +278,7 @@ def perform(s: State, action: Action, half: Callable[[State], None] | None = Non
             update_from_output(s)
         case Abort(r):
             events.abort(s, r)
+            order_queues(s)
         case Reset(reset_running):
             events.reset_prefix_cache(s, reset_running)
         case Evict(b):

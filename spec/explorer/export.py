@@ -216,11 +216,14 @@ def _event(
 
 
 def _chunk(t: Template, n: int, policy: str) -> dict[str, Any]:
-    """The n-th chunk of a session; it keeps the session's place under PRIORITY."""
+    """The n-th chunk of a session; where nothing else is said it keeps the session's place under
+    PRIORITY.
+    """
     assert t.chunks is not None, "only sessions are sent chunks"
     limit = t.limits[n - 1] if t.limits else t.max_tokens
     chunk = {"op": "add", "id": t.id, "prompt": list(t.chunks[n - 1]), "max_tokens": limit}
-    place = {"arrival": t.arrival} if policy == "priority" else {}
+    arrival = t.arrivals[n - 1] if t.arrivals else t.arrival
+    place = {"arrival": arrival} if policy == "priority" else {}
     return {**chunk, **place, "resumable": True, **_eos(t)}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from nullblock.spec.kernel import State
 from nullblock.spec.names import STATUS
 from nullblock.spec.sessions import prompt
-from nullblock.spec.state import live
+from nullblock.spec.state import live, place
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def frame(s: State) -> Frame:
     """What there is to see of s."""
     places = sorted((b for b in s.k.domain("B") if s.stamp[b]), key=lambda b: s.stamp[b])
     running = [s.run[i] for i in range(s.nr)]
-    queue = sorted(s.waitset, key=s.k.order if s.k.priority else lambda r: s.rank[r])
+    queue = sorted(s.waitset, key=lambda r: place(s, r))
     tables = {r: _tables(s, r) for r in s.k.requests if live(s, r) or r in running}
     blocks = tuple(
         BlockFrame(

@@ -57,6 +57,8 @@ class Template:
     """What it may be sent after its prompt, as a session; None: it is none."""
     limits: tuple[int, ...] = ()
     """max_tokens of those chunks, where it is not its own."""
+    arrivals: tuple[float, ...] = ()
+    """When they are sent, where it is not when it arrived."""
     client: int = 0
     """Which front end it is from."""
     pooling: bool = False
@@ -116,7 +118,9 @@ def chunks_of(t: Template) -> tuple[Chunk, ...]:
     """What a session is sent, as the rules want it."""
     chunks = t.chunks or ()
     limits = t.limits or (t.max_tokens,) * len(chunks)
-    return tuple(Chunk(len(c), n) for c, n in zip(chunks, limits, strict=True))
+    arrivals = t.arrivals or (t.arrival,) * len(chunks)
+    sent = zip(chunks, limits, arrivals, strict=True)
+    return tuple(Chunk(len(chunk), limit, arrival) for chunk, limit, arrival in sent)
 
 
 def _keys(q: Template, start: int, end: int) -> Keys:

@@ -100,8 +100,27 @@ SESSIONS_ITEMS_BEYOND = Scope(
     frozenset("waits-inside-item waits-for-chunk chunk-arrives item-passed".split()),
     every_rule=True,
 )
+SESSIONS_ITEMS_UNCUT = Scope(
+    "sessions-items-uncut",
+    "a session inside an item whose next chunk, which may not be cut, is held back behind another",
+    _config(
+        5,
+        encoder=Encoder(5, 5),
+        enable_chunked_prefill=False,
+        max_num_scheduled_tokens=5,
+        max_model_len=6,
+    ),
+    (
+        Template("a", (P, P, P), 1, items=(Item(1, 0, 2), Item(2, 2, 3)), chunks=((C, C),)),
+        Template("b", (A, A, A, B), 1),
+    ),
+    frozenset("held-uncut waits-inside-item waits-for-chunk chunk-at-stop".split()),
+    aborts=False,
+    every_rule=True,
+)
 SESSION_SCOPES = (
     *(SESSIONS, SESSIONS_AHEAD, SESSIONS_RULES),
     *(SESSIONS_WINDOW, SESSIONS_HYBRID, SESSIONS_ITEMS, SESSIONS_ITEMS_BEYOND),
+    SESSIONS_ITEMS_UNCUT,
 )
 """What scopes have to reach with sessions."""

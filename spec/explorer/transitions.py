@@ -346,7 +346,7 @@ def reset_waits_for_nobody(was: State, s: State, done: Action) -> Value:
     """Beside sinks too, a reset of the prefix cache is done wherever no request holds a block.
     Upstream: 53696.
     """
-    if either(not s.k.sinks, not isinstance(done, Reset)):
+    if either(s.k.sink_blocks == 0, not isinstance(done, Reset)):
         return True
     return s.k.forall(
         "B",

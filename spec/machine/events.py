@@ -2,7 +2,7 @@
 
 from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import HANDED, MOVED, PAUSED_ALL, RUNNING, UNPAUSED
-from nullblock.spec.groups import sinks_are_held
+from nullblock.spec.hybrid import are_held
 from nullblock.spec.kernel import State, Value, either, ite, loop, neg
 from nullblock.spec.later import num_with_work
 from nullblock.spec.machine.blocks import free, withdraw
@@ -41,8 +41,8 @@ def add(s: State, r: Value) -> Value:
 
 
 def abort(s: State, r: Value) -> Value:
-    """Abort r wherever it stands. Returns False, and changes nothing, for an id that is not in
-    use (LIFE-4, LIFE-5).
+    """Abort r wherever it stands; when all who are aborted at once have left, `order_queues`
+    follows. Returns False, and changes nothing, for an id that is not in use (LIFE-4, LIFE-5).
     """
     if not live(s, r):
         return False
@@ -102,9 +102,7 @@ def may_wipe(s: State) -> Value:
 
     Source: BlockPool.reset_prefix_cache.
     """
-    if sinks_are_held(s):
-        return False
-    if s.k.exists("B", lambda b: s.ref[b] > 0, by="held"):
+    if are_held(s):
         return False
     wipe(s)
     return True

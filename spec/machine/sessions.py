@@ -5,6 +5,7 @@ from nullblock.spec.kernel import State, Value, neg
 from nullblock.spec.machine.blocks import free
 from nullblock.spec.machine.encoder import let_inputs_go
 from nullblock.spec.machine.remote import part
+from nullblock.spec.machine.waiting import order_queues
 from nullblock.spec.rules.queues import abort_waiting, forget
 from nullblock.spec.rules.remote import quit_for_good
 from nullblock.spec.rules.sessions import (
@@ -84,5 +85,6 @@ def end(s: State, r: Value) -> None:
     """
     if awaits_input(s, r):
         leave(s, r)
+        order_queues(s)
     else:
         send_end(s, r)

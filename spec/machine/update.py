@@ -11,6 +11,7 @@ from nullblock.spec.machine.output import ends_told
 from nullblock.spec.machine.remote import part, take_due_back
 from nullblock.spec.machine.sessions import end_turn, leave_with_blocks, refuse_next
 from nullblock.spec.machine.silence import go_without, returns_without
+from nullblock.spec.machine.waiting import order_queues
 from nullblock.spec.pooling import pools
 from nullblock.spec.remote import anybody_lost, next_lost
 from nullblock.spec.rules.clients import tell_ends
@@ -130,6 +131,7 @@ def end_failed(s: State) -> None:
                 changes=UPDATE_LOOP,
             ):
                 end_lost(s, next_lost(s))
+            order_queues(s)
 
 
 def end_lost(s: State, r: Value) -> None:
@@ -153,6 +155,7 @@ def update_from_output(s: State) -> Value:
     ):
         settle(s, s.frame[s.cur])
     end_update(s)
+    order_queues(s)
     end_failed(s)
     return let_hear(s)
 

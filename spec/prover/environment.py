@@ -180,15 +180,15 @@ class SymbolicEnv(OneGroup):
         """Whether r has a grammar, where there are any."""
         return both(neg(self.in_order), GRAMMAR(r))
 
-    def order(self, r: Term) -> Term:
+    def order(self, r: Term, n: int = 0) -> Term:
         """Place in a PRIORITY queue: an integer stands for (priority, arrival, id)."""
         return ORDER(r)
 
-    def behind(self, r: Term) -> Term:
+    def behind(self, r: Term, n: int = 0) -> Term:
         """Place in a PRIORITY queue, greatest first."""
         return -self.order(r)
 
-    def negligible(self, r: Term, index: Term) -> Lexicographic:
+    def negligible(self, r: Term, n: int, index: Term) -> Lexicographic:
         """The most negligible first, then the first in the list."""
         return Lexicographic(-URGENCY(r), index)
 

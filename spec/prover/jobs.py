@@ -181,7 +181,7 @@ UNPROVED: dict[str, str] = {
     **dict.fromkeys(
         (
             *("send_chunk", "send_end", "take_chunk", "end_running_turn", "end_waiting_turn"),
-            *("leave_queue", "refuse_chunk", "forget_table"),
+            *("leave_queue", "refuse_chunk", "forget_table", "order_heap", "pass_again"),
             *(f"SESS-{n}" for n in (20, 21, 22, 24, 25, 26)),
         ),
         "the proofs are of requests that are no sessions; of these the explorer speaks",

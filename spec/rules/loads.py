@@ -6,7 +6,7 @@ and an update ends. Rules that move requests are in `nullblock.spec.rules.remote
 """
 
 from nullblock.spec.fields import IDLE, KEPT, PARTLY, REMOTE, RUNNING, TOKEN, WHOLLY
-from nullblock.spec.hybrid import surplus
+from nullblock.spec.hybrid import may_be_miscounted, surplus
 from nullblock.spec.kernel import State, Value, both, either, ite, neg, require, rule
 from nullblock.spec.loaded import lacks_window
 from nullblock.spec.remote import (
@@ -46,7 +46,7 @@ def begin_load(s: State, r: Value) -> None:
     s.remote[r] = 0
     s.loadfrom[r] = hit_tokens(s)
     s.loadto[r] = s.comp[r]
-    if s.k.in_turn:
+    if may_be_miscounted(s):
         s.nfree += surplus(s, r)
 
 

@@ -34,7 +34,7 @@ from nullblock.spec.rules.encoder import forget_plan
 from nullblock.spec.rules.in_turn import begin_round, forget_rounds
 from nullblock.spec.rules.later import fill_on, meet, pad_drafts, take_slot
 from nullblock.spec.rules.loads import ask_remote, forget_offer, take_loaded
-from nullblock.spec.rules.waiting import leave_first_place, leave_line
+from nullblock.spec.rules.waiting import leave_first_place, leave_head, leave_line
 from nullblock.spec.sessions import continues, has_more_places, may_stand_twice, runs_already
 from nullblock.spec.slots import filled, slots
 from nullblock.spec.state import (
@@ -47,6 +47,7 @@ from nullblock.spec.state import (
     may_admit,
     may_chunk,
     start,
+    to_enter,
     tokens_to_admit,
     tokens_to_run,
     turn,
@@ -226,6 +227,7 @@ def hold_back(s: State, r: Value) -> None:
     require(s.asked == 0, "it has not asked for slots")
     require(s.na == 0, "no hit is adopted")
     require(neg(loads_states(s, r)), STATES_ARE_COMPUTED)
+    require(either(loads_later(s, r), to_enter(s, r) > 0), "there is something to do")
     require(
         neg(both(may_chunk(s, r), fits_whole(s, r), neg(has_no_tokens(s, r)))), "it may not enter"
     )
@@ -302,6 +304,7 @@ def admit(s: State, r: Value) -> None:
     require(neg(loads_later(s, r)), "it need not wait for a load")
     s.fresh[r] = RESUMED if s.stage[r] == PREEMPTED else NEW
     s.stage[r] = RUNNING
+    leave_head(s, r)
     if has_more_places(s, r):
         leave_first_place(s, r)
     else:
@@ -314,6 +317,8 @@ def admit(s: State, r: Value) -> None:
     s.nr += 1
     s.adm += 1
     s.since[r] = s.nframe
+    if s.k.several:
+        s.comp[r] += least(s.span, 0)
     take_loaded(s, r)
     pad_drafts(s, r)
     fill_on(s, r)

@@ -5,7 +5,7 @@ from nullblock.spec.cache_events import cleared, removed
 from nullblock.spec.fields import IDLE, LEAVING, RESETTING, RUNNING
 from nullblock.spec.flight import computed_for_sure
 from nullblock.spec.groups import is_null
-from nullblock.spec.hybrid import comes_next, covered, has_blocks, is_for
+from nullblock.spec.hybrid import are_held, comes_next, covered, has_blocks, is_for
 from nullblock.spec.kernel import (
     State,
     Value,
@@ -256,10 +256,7 @@ def wipe(s: State) -> None:
     Source: BlockPool.reset_prefix_cache.
     """
     require(either(s.phase == IDLE, s.phase == RESETTING), "between steps")
-    require(
-        both(s.leaving == 0, neg(s.k.exists("B", lambda b: s.ref[b] > 0, by="held"))),
-        "no block is held",
-    )
+    require(both(s.leaving == 0, neg(are_held(s))), "no block is held")
     s.k.tell(cleared, s)
     s.hsh = s.k.blank("hsh")
     s.hstamp = s.k.blank("hstamp")

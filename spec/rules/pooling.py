@@ -5,6 +5,7 @@ from nullblock.spec.fields import CHUNK, UPDATE
 from nullblock.spec.flight import counts_outputs, owes_token
 from nullblock.spec.kernel import State, Value, ensure, ite, require, rule
 from nullblock.spec.pooling import last_owed, pools
+from nullblock.spec.rules.later import land
 
 
 def give_vector_up(s: State, r: Value) -> None:
@@ -39,6 +40,7 @@ def take_vector(s: State, r: Value) -> None:
         s.drop[r] -= dropped
         s.ph[r] -= 1 - dropped
         s.base[r] += 1
+    land(s)
     s.cur += 1
     s.open = 1
     s.taker = r

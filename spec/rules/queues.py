@@ -34,6 +34,7 @@ from nullblock.spec.rules.waiting import (
     forget_waits,
     join_both,
     join_line,
+    leave_heap,
     leave_line,
     leave_more_places,
     stay_ended,
@@ -54,6 +55,7 @@ def enter_queue(s: State, r: Value) -> None:
 
 def quit_queue(s: State, r: Value) -> None:
     """r waits no more."""
+    leave_heap(s, r)
     if neg(is_lost(s, r)):
         leave_more_places(s, r)
         s.rank[r] = 0

@@ -40,8 +40,8 @@ from nullblock.spec.rules.mamba import note_state
 from nullblock.spec.rules.pool import EVERY_BLOCK_HAS_A_PLACE, _publish, _unhash, open_front
 from nullblock.spec.rules.pooling import give_vector_up
 from nullblock.spec.rules.queues import _erase, leave_running, quit_queue
-from nullblock.spec.rules.waiting import stand_apart, stay_ended
-from nullblock.spec.sessions import is_lost, num_further
+from nullblock.spec.rules.waiting import pass_places, stand_apart, stay_ended
+from nullblock.spec.sessions import is_lost
 from nullblock.spec.sizes import hit_tokens, is_in_place
 from nullblock.spec.slots import slots
 from nullblock.spec.state import check_stop, is_tried, is_waiting, turn
@@ -72,7 +72,7 @@ def await_load(s: State, r: Value) -> None:
     stand_apart(s, r)
     begin_filling(s, r)
     s.passed = s.k.add(s.passed, r)
-    s.nline -= 1 + num_further(s, r)
+    pass_places(s, r)
     s.lineset = s.k.remove(s.lineset, r)
 
 

@@ -12,6 +12,7 @@ from nullblock.spec.rules.pool import open_front
 from nullblock.spec.rules.queues import enter_queue, quit_queue, quit_running
 from nullblock.spec.rules.waiting import (
     enter_skipped,
+    join_heap,
     leave_waiting,
     stand_again,
     stay_ended,
@@ -92,6 +93,7 @@ def _next_turn(s: State, r: Value) -> None:
         s.awaits[r] = INPUT
         s.came[r] = 0
         enter_skipped(s, r)
+    join_heap(s, r)
 
 
 @rule("SESS-11", "R")

@@ -6,7 +6,17 @@ gone, and where the phases of a step end; all else is here and in `nullblock.spe
 """
 
 from nullblock.spec.fields import GRAMMAR, IDLE, REMOTE
-from nullblock.spec.kernel import State, Value, both, ensure, ite, neg, require, rule
+from nullblock.spec.kernel import (
+    State,
+    Value,
+    both,
+    either,
+    ensure,
+    ite,
+    neg,
+    require,
+    rule,
+)
 from nullblock.spec.sessions import (
     awaits_grammar,
     awaits_input,
@@ -20,6 +30,7 @@ from nullblock.spec.state import is_tried
 from nullblock.spec.waiting import (
     has_come,
     has_to_wait,
+    is_heap,
     is_skipped,
     num_adapters,
     num_skipped,
@@ -32,6 +43,42 @@ def enter_skipped(s: State, r: Value) -> None:
     if s.k.sem.skipped_wait_apart:
         s.skip[r] = s.sback
         s.sback += 1
+
+
+def join_heap(s: State, r: Value) -> None:
+    """r, which stands in the skipped queue from now on, joins the heap that it is (WAIT-53)."""
+    if is_heap(s):
+        if is_skipped(s, r):
+            s.heap = s.k.pushed(s.heap, s, r)
+
+
+def leave_head(s: State, r: Value) -> None:
+    """r, whose turn it is, is at the head of the skipped queue no more, if it was."""
+    if is_heap(s):
+        if s.heap[0] == r:
+            s.heap = s.k.popped(s.heap, s)
+
+
+def leave_heap(s: State, r: Value) -> None:
+    """r, which waits no more, stands in the skipped queue no more. Whoever is aborted, or stops in
+    later lines, leaves both queues out of order until all who do have left (WAIT-54).
+    """
+    if is_heap(s):
+        s.heap = s.k.taken_out(s.heap, s, r)
+        if either(s.phase == IDLE, s.k.sem.holders_wait_apart):
+            s.loose = 1
+
+
+def pass_places(s: State, r: Value) -> None:
+    """r is passed over, with all its places, or with the one that is its turn where the skipped
+    queue is a heap: so others may stand between them. In later lines it comes back behind those
+    that are passed over after it.
+    """
+    leave_head(s, r)
+    if both(is_heap(s), s.k.sem.holders_wait_apart, is_skipped(s, r)):
+        s.skip[r] = s.sback
+        s.sback += 1
+    s.nline -= 1 if is_heap(s) else 1 + num_further(s, r)
 
 
 def wait_apart(s: State, r: Value) -> None:
@@ -82,6 +129,7 @@ def await_grammar(s: State, r: Value) -> None:
     if s.k.grammar(r):
         s.awaits[r] = GRAMMAR
         enter_skipped(s, r)
+        join_heap(s, r)
 
 
 def join_line(s: State, r: Value) -> None:
@@ -105,6 +153,7 @@ def stand_again(s: State, r: Value) -> None:
     s.sback += 1
     s.nwait += 1
     s.nline += 1
+    join_heap(s, r)
 
 
 def join_both(s: State, r: Value) -> None:
@@ -169,6 +218,8 @@ def forget_chunks(s: State, r: Value) -> None:
 
 def forget_passed(s: State) -> None:
     """In the next step everybody is tried again."""
+    if is_heap(s):
+        s.heap = s.k.joined(s.heap, s)
     s.passed = s.k.empty("R")
     s.nline = s.nwait
     s.lineset = s.k.copied(s.waitset)
@@ -209,6 +260,34 @@ def promote(s: State, r: Value) -> None:
     s.came[r] = 0
 
 
+@rule("WAIT-55", "R")
+def pass_again(s: State, r: Value) -> None:
+    """Who stands in the heap more than once is passed over at each of its places.
+
+    Source: Scheduler.schedule, waiting phase: step_skipped_waiting. Only in vllm-0.22.1: see
+    SESS-7 and WAIT-53.
+    """
+    require(is_heap(s), "the skipped queue is kept as a heap")
+    require(is_tried(s, r), "it is the request that the waiting phase tries next")
+    require(s.k.mem(s.passed, r), "it was passed over in this step")
+    pass_places(s, r)
+
+
+@rule("WAIT-54")
+def order_heap(s: State) -> None:
+    """When all who are aborted at once have left the queues, these are in order again; in
+    vllm-0.32.0 too when all have who stopped while they waited.
+
+    Source: Scheduler.finish_requests, update_from_output, PriorityRequestQueue.remove_requests.
+    See WAIT-53.
+    """
+    require(is_heap(s), "the skipped queue is kept as a heap")
+    require(s.phase == IDLE, "between steps")
+    require(s.loose == 1, "somebody was taken out of a queue")
+    s.heap = s.k.heapified(s.heap, s)
+    s.loose = 0
+
+
 @rule("WAIT-45", "R")
 def pass_by(s: State, r: Value) -> None:
     """Whoever waits for something else than its turn is passed over for this step, and stands in
@@ -224,5 +303,5 @@ def pass_by(s: State, r: Value) -> None:
         enter_skipped(s, r)
     leave_holders(s, r)
     s.passed = s.k.add(s.passed, r)
-    s.nline -= 1 + num_further(s, r)
+    pass_places(s, r)
     s.lineset = s.k.remove(s.lineset, r)

@@ -17,17 +17,6 @@ ELSEWHERE: tuple[Entry, ...] = (
         "(`reference/stats.py`); no decision reads them, and the rules have none",
     ),
     Entry(
-        "B73",
-        "45357, vllm-ascend 14055, tpu-inference 3449",
-        "asynchronous scheduling",
-        "blocks are given away while a step in flight still writes them",
-        changes="TABLE-11",
-        missing="a writer out of order",
-        note="assumed: workers compute steps in order, and so the next owner writes "
-        "later; of loads, which write when they like, REMOTE-30 says that their "
-        "blocks are nobody else's",
-    ),
-    Entry(
         "B74",
         "vllm-ascend 11334, tenstorrent/vllm 326",
         "worker",

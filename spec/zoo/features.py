@@ -55,7 +55,10 @@ FEATURES: tuple[Entry, ...] = (
         "an encoder's output is freed by what is only expected, and then needed",
         mutant="encoder.has_passed.conjunct-4",
         changes="ENC-14",
-        note="here whatever is computed, at the next output",
+        note="here whatever is computed, at the next output: what is given up too soon is "
+        "looked for again with the next chunk, and computed again if it was evicted "
+        "meanwhile, so that ENC-24 holds and no statement falls; a scope of sessions no "
+        "longer reaches what it is for, and the lockstep notices",
     ),
     Entry(
         "B05",

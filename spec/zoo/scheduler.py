@@ -148,7 +148,7 @@ SCHEDULER: tuple[Entry, ...] = (
         "waiting queue",
         "a scheduler of one's own forgets the requests that wait for a grammar",
         changes="WAIT-40",
-        mutant="waiting.next_in_line.condition-6",
+        mutant="waiting.next_in_line.condition-8",
     ),
     Entry(
         "B50",
@@ -272,7 +272,8 @@ SCHEDULER: tuple[Entry, ...] = (
         "a request that waits again does not wake an engine that has gone idle",
         mutant="machine.events.num_unfinished.condition-4",
         changes="LIFE-16",
-        note="the loop that asks is not modelled: only the answer is",
+        note="the loop that asks is not modelled: only the answer is, which changes no state, so "
+        "that no search sees it; the lockstep, which prints it, does",
     ),
     Entry(
         "B106",

@@ -50,8 +50,9 @@ SERVICES: tuple[Entry, ...] = (
         "an abort frees blocks that are being loaded into",
         mutant="remote.stays.conjunct-1",
         changes="REMOTE-4",
-        note="no statement speaks of a load for somebody who is gone (REMOTE-30 is of "
-        "those that wait or are kept): the lockstep notices",
+        falls="REMOTE-30",
+        note="seen as the blocks leave, in scopes that ask after every rule: once the "
+        "request is gone, no statement speaks of its load",
     ),
     Entry(
         "B79",
@@ -60,8 +61,34 @@ SERVICES: tuple[Entry, ...] = (
         "a load whose end never comes holds its blocks for ever",
         mutant="machine.remote.received.condition-2",
         changes="REMOTE-21",
-        note="the report comes and is not taken; whether one comes is the peer's, and "
-        "RUN-20 waits for it for ever",
+        note="the report comes and is not taken. RUN-20 waits while a load is under way, so that "
+        "the search of states objects to nothing; the search for cycles does, by LIVE-4, in a "
+        "scope of its own (`tests/spec/test_zoo.py`). Whether a report comes is the peer's: that "
+        "it does is assumed of a fair path",
+    ),
+    Entry(
+        "B73",
+        "45357, vllm-ascend 14055, tpu-inference 3449",
+        "asynchronous scheduling",
+        "blocks are given away while a step in flight still writes them",
+        mutant="machine.blocks.free_table.condition-4",
+        changes="REMOTE-42",
+        note="vllm-0.32.0 puts such blocks off where a connector loads, and the slip gives "
+        "them to a load at once: the lockstep notices. No scope has a connector in that "
+        "line, where a block that is put off is referenced and nobody's (POOL-2). "
+        "Elsewhere workers compute steps in order, and the next owner writes later; "
+        "TABLE-11 is of those that keep running, and REMOTE-30 of blocks that are "
+        "loaded into",
+    ),
+    Entry(
+        "B55",
+        "vllm-ascend 16315, 49675",
+        "preemption",
+        "blocks come back late, so that one preemption leads to the next until nobody runs",
+        mutant="machine.schedule.schedule_or_preempt.condition-4",
+        changes="PREEMPT-8",
+        note="in vllm-0.32.0, beside a connector that loads, which no scope has in that "
+        "line; elsewhere blocks come back at once: the lockstep notices",
     ),
     Entry(
         "B51",

@@ -17,12 +17,16 @@ SLIPS: dict[str, str] = {
     "hybrid.agreed.condition-1": "`hits_nothing(s, r)` holds always",
     "hybrid.awaits_state.condition-1": "`not s.k.mamba` holds always",
     "hybrid.lacks.condition-4": "`n > 0` never holds",
+    "machine.blocks.free_table.condition-4": "`awaits_steps(s, s.k.owner(t))` never holds",
     "machine.encoder.plan_to_enter.skip-2": "`let_inputs_go(s, r)` is left out",
     "machine.events.num_unfinished.condition-4": "`s.pause == UNPAUSED` never holds",
     "machine.output._cached.negate-1": "`s.fresh[r] == RESUMED` becomes `s.fresh[r] != RESUMED`",
     "machine.output.evicted_items.condition-4": "`s.k.sem.evictions_told_if_gone` never holds",
     "machine.output.tokens_again.condition-5": "`s.k.mem(s.prev, r)` holds always",
     "machine.remote.received.condition-2": "`s.stage[r] == KEPT` never holds",
+    "machine.schedule.schedule_or_preempt.condition-4": (
+        "`awaits_steps(s, s.run[victim(s)])` never holds"
+    ),
     "machine.update.publish_known_of.skip-2": "`s.k.tell(stored, s, t, first)` is left out",
     "machine.update.settle.condition-2": "`neg(owes_token(s, s.cur))` never holds",
     "remote.counted_on.reverse-1": "`least(s.comp[r], s.ntok[r] - 1)` takes the greater",
@@ -56,5 +60,5 @@ SLIPS: dict[str, str] = {
         "`later.seats(s) < s.k.max_seqs` becomes `later.seats(s) >= s.k.max_seqs`"
     ),
     "waiting.has_come.conjunct-2": "`s.came[r] != 0` is dropped",
-    "waiting.next_in_line.condition-6": "`both(two_queues(s), anybody_skipped(s))` never holds",
+    "waiting.next_in_line.condition-8": "`both(two_queues(s), anybody_skipped(s))` never holds",
 }

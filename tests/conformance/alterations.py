@@ -271,3 +271,102 @@ DRAFT_ALTERATIONS: dict[str, Alteration] = {
     ),
 }
 """The same, where there are drafts."""
+
+
+def telling(kind: str, *keys: str) -> Callable[[Any], bool]:
+    """Whether an update tells a KV event of that kind which has these keys."""
+
+    def suits(line: Any) -> bool:
+        return any(e["t"] == kind and all(k in e for k in keys) for e in line.get("events", ()))
+
+    return suits
+
+
+def told(line: Any, kind: str, *keys: str) -> dict[str, Any]:
+    """The first KV event of that kind which has these keys."""
+    found = (e for e in line["events"] if e["t"] == kind and all(k in e for k in keys))
+    event: dict[str, Any] = next(found)
+    return event
+
+
+def turnover(line: Any) -> bool:
+    """Blocks leave the cache, and others enter it behind them."""
+    kinds = [e["t"] for e in line.get("events", ())]
+    return "removed" in kinds and kinds[-1] == "stored"
+
+
+def shorten(event: dict[str, Any]) -> None:
+    """The last block of a run, and its tokens, are not told."""
+    *_, last = event["chain"]
+    event["tokens"] -= event["tokens"] // sum(many for _, many in event["chain"])
+    last[1] -= 1
+
+
+EVENT_ALTERATIONS: dict[str, Alteration] = {
+    "no event is told": ("OUT-8", "update", has("events"), lambda x: x.update(events=[])),
+    "an event is lost": ("OUT-8", "update", turnover, lambda x: x["events"].pop()),
+    "an event comes twice": (
+        "OUT-8",
+        "update",
+        telling("stored"),
+        lambda x: x["events"].append(x["events"][-1]),
+    ),
+    "a removal is not told": (
+        "OUT-9",
+        "update",
+        telling("removed"),
+        lambda x: x["events"].remove(told(x, "removed")),
+    ),
+    "a removal of a block that stays": (
+        "OUT-9",
+        "update",
+        telling("stored"),
+        lambda x: x["events"].append({"t": "removed", "chain": [x["events"][-1]["chain"][0][0]]}),
+    ),
+    "a removal is of another block": (
+        "OUT-9",
+        "update",
+        telling("removed"),
+        lambda x: told(x, "removed").update(chain=[told(x, "removed")["chain"][0] + 1]),
+    ),
+    "blocks enter before others leave": (
+        "OUT-9",
+        "update",
+        turnover,
+        lambda x: x["events"].insert(0, x["events"].pop()),
+    ),
+    "the last block of a run is not told": (
+        "OUT-8",
+        "update",
+        lambda x: telling("stored")(x) and told(x, "stored")["chain"][-1][1] > 1,
+        lambda x: shorten(told(x, "stored")),
+    ),
+    "a run begins a sequence that it goes on with": (
+        "OUT-8",
+        "update",
+        telling("stored", "parent"),
+        lambda x: told(x, "stored", "parent").pop("parent"),
+    ),
+    "a run goes on behind another block": (
+        "OUT-8",
+        "update",
+        telling("stored", "parent"),
+        lambda x: told(x, "stored", "parent").update(parent=0),
+    ),
+    "the cache is told to be empty": (
+        "OUT-10",
+        "update",
+        telling("stored"),
+        lambda x: x["events"].append({"t": "cleared"}),
+    ),
+}
+"""The same, where KV events are told."""
+EMPTIED: dict[str, Alteration] = {
+    "an emptied cache is not told": (
+        "OUT-10",
+        "update",
+        telling("cleared"),
+        lambda x: x["events"].remove(told(x, "cleared")),
+    ),
+}
+"""The same, where a cache is emptied."""

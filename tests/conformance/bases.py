@@ -236,8 +236,14 @@ def seeing_a_part(group: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-FEATURES = ("windows", "hybrid", "waits", "items", "sessions", "remote", "remote-fails")
+FEATURES = (
+    *("windows", "hybrid", "states", "sizes", "uncached"),
+    *("waits", "items", "sessions", "remote", "remote-fails"),
+)
 """Kept recordings of what a trace has had words for since 1.3 or 1.4, each of one feature."""
+
+LATENT = ("latent", "latent-alone")
+"""Kept recordings of latent attention, for which scenarios have no words: of the driver alone."""
 
 
 @cache
@@ -264,6 +270,7 @@ def _traces() -> dict[str, bytes]:
         **{name: trace_of(scenarios()[name]) for name in FEATURES},
         "turns": trace_of(scenarios()["sessions"], semantics="normative"),
         "turns by priority": trace_of(scenarios()["sessions-by-priority"]),
+        "second runner": trace_of(scenarios()["second-runner"]),
         "chunks": trace_of(seeing_a_part({"type": "chunked_local", "chunk": 9})),
         "window": trace_of(seeing_a_part({"type": "sliding_window", "sliding_window": 6})),
     }
@@ -293,7 +300,8 @@ def bases() -> Bases:
     found = {name: documents(data) for name, data in _traces().items()}
     found["crowded"] = recorded(bundled.CROWDED, 60)
     found["lost"] = [*found["busy"][:20], {"ev": "lost", "reason": "MemoryError"}]
-    found |= {f"recorded {name}": whole(KEPT / f"{name}.jsonl") for name in FEATURES}
+    for name in (*FEATURES, *LATENT):
+        found[f"recorded {name}"] = whole(KEPT / f"{name}.jsonl")
     for line in found["busy"]:
         if line["ev"] == "add":
             line["name"] = f"request {line['id']}"
@@ -310,9 +318,12 @@ def midway() -> Bases:
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         found[path.stem] = [lines[0] | {"sealed": False}, *lines[1:-1]]
     found |= {name: begun_later(KEPT / f"{name}.jsonl", 0) for name in FEATURES}
+    for name in ("second-runner", *LATENT):
+        found[name] = begun_later(KEPT / f"{name}.jsonl", 0)
     found["queued end"] = begun_later(KEPT / "queued-end.jsonl", 0)
     found["stop id"] = begun_later(KEPT / "sessions.jsonl", 5)
     found["chunks by priority"] = begun_later(KEPT / "sessions-by-priority.jsonl", 0)
+    found["heap"] = begun_later(KEPT / "heap.jsonl", 2)
     return Bases(found)
 
 

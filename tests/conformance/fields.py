@@ -125,6 +125,7 @@ CHOICES = {
     "status": ("WAITING", "RUNNING"),
     "reason": ("stop", "length"),
     "failure_policy": ("recompute", "fail"),
+    "mamba": ("none", "all", "align"),
     "during": ("schedule", "update"),
     "version": ("2.0",),
 }

@@ -6,7 +6,8 @@ For each scenario, by name: ``NAME.plain`` and ``NAME.recorded`` hold the driver
 ``NAME.jsonl`` is the recording, with the whole state after EVERY so many steps: by default never,
 and in every second scenario after every third. A recording is called by its scenario's name, not
 at random, so that it comes out the same each time. A scenario with a number ``recorded_from`` is
-recorded from the event with that number on, counted from 0.
+recorded from the event with that number on, counted from 0; one with ``observe``, a text, with
+that in ``NULLBLOCK_TRACE_OBSERVE``.
 """
 
 import hashlib
@@ -65,6 +66,7 @@ def main() -> None:
         # A state is told with what waits before it: half of the scenarios wait as long as usual.
         every = sys.argv[3] if len(sys.argv) > 3 else "3" if number % 2 else "0"
         os.environ["NULLBLOCK_TRACE_STATE_EVERY"] = every
+        os.environ["NULLBLOCK_TRACE_OBSERVE"] = scenario.get("observe", "all")
         called = hashlib.sha256(name.encode()).hexdigest()
         secrets.token_hex = lambda many, called=called: called[: 2 * many]
         config = {**DEFAULTS, **scenario.get("config", {})}

@@ -17,7 +17,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from alterations import ALTERATIONS, DRAFT_ALTERATIONS, first  # noqa: E402  (found through the line above)
+from alterations import (  # noqa: E402  (found through the line above)
+    ALTERATIONS,
+    DRAFT_ALTERATIONS,
+    EMPTIED,
+    EVENT_ALTERATIONS,
+    first,
+)
 from bases import FEATURES, Lines, bases  # noqa: E402
 from fields import alterations, every_field  # noqa: E402
 from traces import gzipped, written, zstd  # noqa: E402
@@ -30,6 +36,11 @@ FOLDER = Path(__file__).resolve().parents[2] / "conformance" / "bundled" / "refu
 TABLE = FOLDER / "table.json"
 SMALL = ("busy", "priority", "ends", "uncut", "raises", "drafted", *FEATURES)
 """Traces of engines of ours, by name; the recorded one is left to the tests."""
+KINDS = (
+    (ALTERATIONS | DRAFT_ALTERATIONS, SMALL),
+    (EVENT_ALTERATIONS | EMPTIED, ("ahead",)),
+)
+"""Which alterations are made to the first of which traces that they suit."""
 
 BEFORE_A_CALL = {"matched": 1, "transfers": 2}
 """Records of what is said in a call, and how many lines behind it is judged at the latest."""
@@ -87,8 +98,9 @@ def _slug(words: str) -> str:
 
 def _altered() -> Iterator[Refusal]:
     """Decisions altered as an engine at fault would make them."""
-    for name, (_, kind, suits, alter) in (ALTERATIONS | DRAFT_ALTERATIONS).items():
-        for base in SMALL:
+    pairs = ((*one, among) for kinds, among in KINDS for one in kinds.items())
+    for name, (_, kind, suits, alter), among in pairs:
+        for base in among:
             lines = _base(base)
             try:
                 at = first(lines, kind, suits)

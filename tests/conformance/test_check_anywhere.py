@@ -12,7 +12,7 @@ from bases import Lines, as_recorded
 from traces import read, unsealed
 
 from nullblock.conformance.checker import check
-from nullblock.conformance.checker.facts import Chain
+from nullblock.conformance.checker.chains import Chain
 from nullblock.conformance.checker.replay import Replay
 from nullblock.conformance.trace.records import Gap, Record, State
 from nullblock.spec.profiles import VLLM_0_22_1

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from nullblock.conformance.checker import Verdict, check, report
+from nullblock.conformance.trace.writer import reseal
 
 pytestmark = pytest.mark.oracle
 BOTH = pytest.mark.parametrize("asynchronous", [False, True])
@@ -219,3 +220,21 @@ def test_what_ties_parts_together(record: Any) -> None:
         verdict = check(folder)
         path.write_bytes(whole)
         assert verdict.verdict == "MALFORMED", (field, verdict)
+
+
+def test_a_last_part_that_is_lost_is_missed(record: Any, tmp_path: Path) -> None:
+    """As one in the middle is, however few are left; what is left can be sealed anew, and a part
+    that is given by itself says enough.
+    """
+    (folder,) = record("ends", {}, NULLBLOCK_TRACE_PART_MB="0.004").iterdir()
+    first, *rest = sorted(folder.iterdir())
+    for last in reversed(rest):
+        number = int(last.name.partition(".")[0])
+        last.unlink()
+        verdict = check(folder)
+        assert verdict.verdict == "MALFORMED" and verdict.first is not None
+        assert verdict.first.what == f"the recording goes on in part {number}, which is missing"
+        assert verdict.first.expected.startswith("add it; if it is gone, nullblock trace --reseal")
+    assert check(first).verdict == "CONFORMS"
+    reseal(folder, tmp_path / "resealed.jsonl")
+    assert check(tmp_path / "resealed.jsonl").verdict == "CONFORMS"

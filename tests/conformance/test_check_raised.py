@@ -2,6 +2,7 @@
 
 import json
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,6 +17,26 @@ from nullblock.spec.profiles import NORMATIVE
 
 HALVES = ("schedule", "update")
 RULE = re.compile(r"\b[A-Z]+-[1-9][0-9]*\b")
+
+
+EMPTY: dict[str, Any] = {
+    "config": {"block_size": 4, "num_blocks": 12},
+    "events": [{"op": "add", "id": "a", "prompt": [], "max_tokens": 4}, {"op": "step"}],
+}
+"""vLLM raises for an empty prompt."""
+REUSED: dict[str, Any] = {
+    "config": {"long_prefill_token_threshold": 3, "async_scheduling": True},
+    "events": [
+        {"op": "add", "id": "a", "prompt": [1, 2, 3, 4], "max_tokens": 1},
+        *[{"op": "step"}] * 2,
+        {"op": "abort", "ids": ["a"]},
+        {"op": "add", "id": "a", "prompt": [1], "max_tokens": 1},
+        {"op": "drain"},
+    ],
+}
+"""A number is given to the next owner while a step is in flight for it: vLLM raises where its
+token comes. The step before, which computed a part of the prompt, had none.
+"""
 
 
 @pytest.fixture(params=HALVES)
@@ -114,12 +135,8 @@ def test_a_profile_that_raises_there_is_told(tmp_path: Path) -> None:
     """vLLM raises for an empty prompt, and by its own profile that is explained; whoever judges it
     by the normative rules, which refuse such a request, is told that profile and that switch.
     """
-    empty: dict[str, Any] = {
-        "config": {"block_size": 4, "num_blocks": 12},
-        "events": [{"op": "add", "id": "a", "prompt": [], "max_tokens": 4}, {"op": "step"}],
-    }
     path = tmp_path / "empty"
-    path.write_bytes(trace_of(empty))
+    path.write_bytes(trace_of(EMPTY))
     assert check(path).verdict == "CONFORMS"
     found = check(path, NORMATIVE, "normative").first
     assert found is not None and found.rule is None and found.explanation is not None
@@ -129,20 +146,85 @@ def test_a_profile_that_raises_there_is_told(tmp_path: Path) -> None:
 
 
 def test_what_the_step_before_sampled_is_not_taken_for_what_this_one_did(tmp_path: Path) -> None:
-    """A number is given to the next owner while a step is in flight for it: vLLM raises where its
-    token comes. The step before, which computed a part of the prompt, had none.
-    """
-    again = [{"op": "add", "id": "a", "prompt": [1], "max_tokens": 1}, {"op": "drain"}]
-    reused: dict[str, Any] = {
-        "config": {"long_prefill_token_threshold": 3, "async_scheduling": True},
-        "events": [
-            {"op": "add", "id": "a", "prompt": [1, 2, 3, 4], "max_tokens": 1},
-            *[{"op": "step"}] * 2,
-            {"op": "abort", "ids": ["a"]},
-            *again,
-        ],
-    }
+    """The rules raise where the token comes, and not before."""
     path = tmp_path / "reused"
-    path.write_bytes(trace_of(reused))
+    path.write_bytes(trace_of(REUSED))
     assert b'"during":"update"' in path.read_bytes()
     assert check(path).verdict == "CONFORMS"
+
+
+EXPLAINED = {"schedule": (EMPTY, 1), "update": (REUSED, 2)}
+"""Exceptions of vLLM that its own profile explains, and in which step they are."""
+
+
+@pytest.mark.parametrize("during", HALVES)
+def test_an_exception_that_the_rules_explain_is_told(
+    during: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The trace conforms all the same; every output names the exception, its place, and why the
+    rules raise there, too.
+    """
+    scenario, step = EXPLAINED[during]
+    path, report, page = (tmp_path / name for name in ("trace", "report.xml", "page.html"))
+    path.write_bytes(trace_of(scenario))
+    error = next(line for line in documents(path.read_bytes()) if line["ev"] == "error")
+    assert main(["check", "--json", str(path)]) == 0
+    found = json.loads(capsys.readouterr().out)["raised"]
+    assert (found["type"], found["during"], found["step"]) == (error["type"], during, step)
+    assert found["rules"] and RULE.match(found["rules"])
+    assert main(["check", "--junit", str(report), "--page", str(page), str(path)]) == 0
+    told = (
+        f"the run ended by an exception: {error['type']}, raised during {during} in step {step}",
+        f"the rules of vllm-0.22.1 raise there, too: {found['rules']}",
+        "next: --profile normative may show where it went wrong",
+    )
+    out = ElementTree.parse(report).getroot().findtext(".//system-out")
+    for text in (capsys.readouterr().out, str(out), unescape(page.read_text())):
+        for line in told:
+            assert line in text
+
+
+def test_what_a_violation_tells_is_not_told_twice(
+    raised: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The story names the exception; programs find it where it is in every verdict."""
+    assert main(["check", str(raised)]) == 1
+    assert "the run ended by" not in capsys.readouterr().out
+    assert main(["check", "--json", str(raised)]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["raised"] == {
+        **{"type": "ValueError", "during": raised.name, "step": found["first"]["step"]},
+        **{"rules": None, "next": None},
+    }
+
+
+@pytest.mark.parametrize(
+    ("header", "during", "at"),
+    [
+        ({}, "abort", " after step 4"),
+        ({"features": ["telepathy"]}, "schedule", ""),
+        ({"start": "unknown"}, "update", ""),
+    ],
+)
+def test_an_exception_is_named_whatever_is_not_known(
+    header: dict[str, Any],
+    during: str,
+    at: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of another call than the two that decide, and where no step is known; a run that ended well
+    has none.
+    """
+    lines = documents(trace_of(BUSY))
+    step = first(lines, "schedule", lambda line: line["step"] == 5)
+    error = {"ev": "error", "during": during, "type": "ValueError"}
+    path = tmp_path / "trace"
+    path.write_bytes(unsealed([lines[0] | header, *lines[1:step], error]))
+    assert main(["check", str(path)]) == 3
+    told = capsys.readouterr().out
+    assert f"  the run ended by an exception: ValueError, raised during {during}{at}\n" in told
+    assert "normative" not in told
+    path.write_bytes(trace_of(BUSY))
+    assert main(["check", "--json", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["raised"] is None

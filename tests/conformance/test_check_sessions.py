@@ -8,13 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from altered import judge
-from bases import Lines, bases, begun_later
+from bases import Lines, as_recorded, bases, begun_later
 from traces import trace_of, unsealed
 
 from nullblock.conformance.checker import Verdict, check
+from nullblock.conformance.checker.sessions import why_not
 from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.trace.header import TraceConfig
+from nullblock.spec.profiles import VLLM_0_22_1
 
 HERE = Path(__file__).parent
 KEPT = HERE / "data" / "recorded" / "sessions.jsonl"
@@ -39,7 +43,6 @@ def of(data: bytes) -> Verdict:
 
 
 REFUSED = {
-    "defect-session-arrival-breaks-the-heap": "moves it past others",
     **dict.fromkeys(
         (
             *("defect-session-is-queued-twice", "session-runs-and-is-queued"),
@@ -268,3 +271,69 @@ def test_what_sessions_were_sent_is_forgotten() -> None:
     assert verdict.verdict == "CONFORMS" and verdict.replay is not None
     k = verdict.replay.k
     assert not (k.talk.sent or k.talk.by_stop_id or k.requests or k.chains)
+
+
+def out_of_order(state: dict[str, Any]) -> None:
+    """The last of the skipped queue is told as the first."""
+    for name in ("skipped", "waiting"):
+        state[name] = [state["skipped"][-1], *state["skipped"][:-1]]
+
+
+@pytest.mark.parametrize(
+    ("places", "ordered", "missing"),
+    [
+        (True, True, ""),
+        (True, False, ""),
+        (False, True, "moves it past others in the skipped queue"),
+        (False, False, "which is out of order"),
+    ],
+)
+def test_where_those_stand_who_wait_under_priority(
+    places: bool, ordered: bool, missing: str
+) -> None:
+    """Where recording begins in the middle, who stands where in the heap is told, or more than
+    two stand there and a chunk has moved one of them, or does so next: what follows is not known.
+    """
+    lines = begun_later(KEPT.with_name("heap.jsonl"), 2)
+    assert len(lines[1]["heap"]) == 4
+    if not ordered:
+        out_of_order(lines[1])
+    if not places:
+        del lines[1]["heap"]
+    verdict = judge(lines)
+    assert missing in " ".join(verdict.missing)
+    assert (verdict.verdict == "INCONCLUSIVE") is bool(missing)
+
+
+def test_other_places_in_the_heap_are_caught() -> None:
+    """A state that says that two of those who wait stand in each other's place."""
+    lines = as_recorded()["heap"]
+    at = [n for n, line in enumerate(lines) if "heap" in line][-1]
+    first, *others, last = lines[at]["heap"]
+    altered = [*lines[:at], lines[at] | {"heap": [last, *others, first]}, *lines[at + 1 :]]
+    found = judge(altered).first
+    assert found is not None and (found.rule, found.line) == ("WAIT-53", at + 1)
+
+
+def test_a_state_tells_where_those_stand_from_then_on() -> None:
+    """It need not be the one in which recording began; and none has others than wait there."""
+    lines = as_recorded()["heap"]
+    states = [at for at, line in enumerate(lines) if line["ev"] == "state"]
+    begun = [lines[0] | {"start": "unknown"}, *lines[states[2] :]]
+    begun[1] = {name: told for name, told in begun[1].items() if name != "heap"}
+    assert judge(begun).verdict == "INCONCLUSIVE"
+    begun.insert(2, lines[states[2]])
+    assert judge(begun).verdict == "CONFORMS"
+    begun[2] = begun[2] | {"heap": begun[2]["heap"][1:]}
+    damaged = judge(begun)
+    assert damaged.verdict == "MALFORMED" and damaged.first is not None
+    assert damaged.first.what == "`heap` has those of `skipped`"
+
+
+def test_only_layers_that_see_a_part_are_refused_beside_a_connector() -> None:
+    """One group of latent attention is as plain as one of full attention."""
+    header = as_recorded()["remote"][0]
+    for group, refused in (({}, False), ({"mla": True}, False), ({"sliding_window": 6}, True)):
+        config = msgspec.convert(header["config"] | {"groups": [group]}, TraceConfig)
+        assert config.is_plain != refused
+        assert bool(why_not(config, VLLM_0_22_1)) == refused

@@ -60,6 +60,23 @@ BESIDE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {},
     ),
     "a grammar and a window": ({"groups": [WINDOW]}, {"grammar": {"ready": False}}),
+    "a vector and a window": ({"groups": [WINDOW]}, {"pooling": True}),
+    "a vector and two groups, scheduled ahead": (
+        {"groups": [FULL, WINDOW], "async_scheduling": True},
+        {"pooling": True},
+    ),
+    "a vector of encoder inputs": ({"encoder": ENCODER}, {"mm_features": [ITEM], "pooling": True}),
+    "a vector of embeddings, and adapters": (
+        {"max_loras": 1},
+        {"lora": "x", "pooling": True, "prompt_embeds": {"seed": 1}},
+    ),
+    "a vector and drafts": ({"num_spec_tokens": 2, "async_scheduling": True}, {"pooling": True}),
+    "a vector and a load": ({"connector": {"matched": {"a": 7}}}, {"pooling": True}),
+    "embeddings and drafts": ({"num_spec_tokens": 2}, {"prompt_embeds": {"seed": 1}}),
+    "embeddings, tokens beside them, a salt, and events": (
+        {"kv_events": True},
+        {"prompt_embeds": {"seed": 1, "with_tokens": True}, "salt": "s"},
+    ),
     "EAGLE drafts and two groups": (
         {"groups": [FULL, WINDOW], "num_spec_tokens": 2, "spec_method": "eagle"},
         {},

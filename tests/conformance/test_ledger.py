@@ -1,5 +1,6 @@
 """The ledger is current and says what the engines say."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from nullblock.conformance.ledger.judge import Ledger, judge
 from nullblock.conformance.ledger.markdown import markdown
 from nullblock.conformance.ledger.registry import SOURCES
 from nullblock.conformance.ledger.sources import departures, liveness, mutants, streams, traces
-from nullblock.conformance.ledger.words import Word
+from nullblock.conformance.ledger.words import Word, counted
 from nullblock.conformance.liveness import CONDITIONS, SCOPES
 from nullblock.spec.catalogue import everything
 from nullblock.spec.departures import DEPARTURES, clear, find
@@ -181,6 +182,19 @@ def test_a_damaged_record_names_its_source(monkeypatch: pytest.MonkeyPatch) -> N
     """A field that nobody knows is damage, not evidence."""
     with pytest.raises(file.Damaged, match="evidence of proofs"):
         judge(altered(lambda r: r["proofs"].update(all_is="well")))
+
+
+def test_one_is_told_as_one() -> None:
+    """A single difference, scenario or claim has no plural."""
+    assert [counted(n, "step") for n in (0, 1, 2, 1234)] == [
+        *("0 steps", "1 step", "2 steps", "1,234 steps")
+    ]
+    one = markdown(judge(altered(lambda r: r["lockstep"].update(differences=1))))
+    assert ": 1 difference.\n" in one and "lockstep: 1 scenario differs from" in one
+    two = markdown(judge(altered(lambda r: r["lockstep"].update(differences=2))))
+    assert ": 2 differences.\n" in two and "lockstep: 2 scenarios differ from" in two
+    assert "* 1 claim is not shown.\n" in markdown(replace(LEDGER, shortfalls=("one",)))
+    assert "* 2 claims are not shown.\n" in markdown(replace(LEDGER, shortfalls=("one", "two")))
 
 
 def test_refreshing_writes_both_files_or_none(

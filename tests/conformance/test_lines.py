@@ -38,7 +38,8 @@ def scenario(name: str) -> dict[str, Any]:
 JUDGED = CORE_FEATURES | {
     *(Feature.drafts, Feature.silence, Feature.windows, Feature.hybrid, Feature.encoder_inputs),
     *(Feature.lora_cap, Feature.structured_output, Feature.clients, Feature.counts),
-    *(Feature.kv_connector, Feature.streaming),
+    *(Feature.kv_connector, Feature.streaming, Feature.pooling, Feature.prompt_embeds),
+    *(Feature.v2_model_runner, Feature.mamba),
 }
 """What traces of a later line are judged with; who is told, and how many, they leave out."""
 NOT_JUDGED = {"adapter-zero-takes-a-place", "drafts-counted-by-place"}

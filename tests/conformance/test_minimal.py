@@ -266,6 +266,7 @@ def test_equal_prompts_with_equal_outputs(tmp_path: Path) -> None:
 
 
 FULL, WINDOW = {"type": "full"}, {"type": "sliding_window", "sliding_window": 5}
+MAMBA = {"type": "mamba"}
 CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "layers of an EAGLE-like method": (
         "vllm-0.22.1",
@@ -279,6 +280,20 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "what a gate reckons with": (
         "vllm-0.22.1",
         {"groups": [WINDOW], "max_num_scheduled_tokens": 9},
+    ),
+    "states at ends of steps": (
+        "vllm-0.22.1",
+        {"groups": [MAMBA | {"mamba_cache_mode": "align", "num_speculative_blocks": 1}, FULL]},
+    ),
+    "states in one group": ("vllm-0.22.1", {"groups": [MAMBA | {"mamba_cache_mode": "all"}]}),
+    "blocks of several sizes": (
+        "vllm-0.22.1",
+        {"groups": [FULL | {"block_size": 12}, MAMBA, WINDOW | {"block_size": 8}]},
+    ),
+    "several hashes a block": ("vllm-0.22.1", {"groups": [FULL, WINDOW], "hash_block_size": 2}),
+    "one block for all states": (
+        "vllm-0.22.1",
+        {"groups": [FULL, MAMBA | {"block_size": 64}], "enable_prefix_caching": False},
     ),
 }
 

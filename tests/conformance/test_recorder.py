@@ -1,8 +1,10 @@
 """The recorder around a scheduler of vLLM's shape: the reference's."""
 
+import gc
 from pathlib import Path
 
 import pytest
+from msgspec.structs import astuple
 from recorded_engine import Recorded, engine, records, request
 
 from nullblock.conformance.adapters import reference as adapter
@@ -72,6 +74,28 @@ class TestChainNumbers:
         chains._sweep()
         assert chains.add("late", [b"1", b"2"]) == [[0, 1], [5, 1]]
         assert len(chains._of) == 5
+
+    def test_hashes_of_several_lengths_are_remembered(self) -> None:
+        """Each is found again where it begins and ends."""
+        chains = ChainNumbers(num_blocks=8)
+        chains.add("gone", [b"1", b"22", b"333", b"4"])
+        chains.add("same", [b"55", b"66"])
+        chains.remove("gone")
+        chains.remove("same")
+        chains._sweep()
+        assert sorted(chains._of.values()) == [0, 1, 2, 3, 4, 5]
+        chains.given_out = 8
+        chains._sweep()
+        assert not chains._of
+
+    def test_who_has_ended_is_nothing_to_the_garbage_collector(self) -> None:
+        """It looks through all that is young whenever there are more of those that it counts."""
+        chains = ChainNumbers(num_blocks=8)
+        for name in "abc":
+            chains.add(name, [name.encode(), b"x"])
+            chains.remove(name)
+        assert chains._gone and not any(map(gc.is_tracked, chains._gone))
+        assert not any(gc.is_tracked(held) for gone in chains._gone for held in astuple(gone))
 
     def test_memory_is_that_of_the_pool_and_the_living(self) -> None:
         """A thousand requests leave no more numbers than blocks can carry, twice."""
@@ -181,6 +205,7 @@ def test_every_call_is_recorded(where: Path) -> None:
     made.update({id: [9] for id in "abcd"})
     scheduler = made.scheduler
     made.evict_blocks([2, 1])
+    scheduler.kv_cache_manager.evict_blocks(b for b in (3,))
     made.pause("PAUSED_ALL")
     scheduler.finish_requests("a", RequestStatus.FINISHED_ABORTED)
     scheduler.finish_requests((id for id in ("b", "nobody")), RequestStatus.FINISHED_ERROR)
@@ -191,6 +216,7 @@ def test_every_call_is_recorded(where: Path) -> None:
     found = records(where)
     assert [type(r).__name__ for r in found[8:]] == [
         "Evict",
+        "Evict",
         "Pause",
         "Abort",
         "Abort",
@@ -199,14 +225,14 @@ def test_every_call_is_recorded(where: Path) -> None:
         "Abort",
         "End",
     ]
-    assert found[8] == Evict(blocks=[2, 1])
+    assert found[8:10] == [Evict(blocks=[2, 1]), Evict(blocks=[3])]
     aborts = [r for r in found if isinstance(r, Abort)]
     assert [(r.asked, r.status, r.aborted) for r in aborts] == [
         ([0], "FINISHED_ABORTED", [0]),
         ([1], "FINISHED_ERROR", [1]),
         (None, "FINISHED_ABORTED", [2, 3]),
     ]
-    assert [(r.reset_running, r.ok) for r in found[12:14]] == [(False, False), (True, True)]
+    assert [(r.reset_running, r.ok) for r in found[13:15]] == [(False, False), (True, True)]
 
 
 def test_a_connector_that_empties_nothing_leaves_the_prefix_cache_empty(where: Path) -> None:

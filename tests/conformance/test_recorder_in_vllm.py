@@ -113,6 +113,7 @@ def test_features_out_of_scope_are_named(recorded: Path) -> None:
 
 
 FEATURES = (
+    "block_sizes",
     "kv_cache_groups",
     "kv_connector",
     "kv_cache_spec:ChunkedLocalAttentionSpec",

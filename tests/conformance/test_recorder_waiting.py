@@ -2,11 +2,17 @@
 
 import gc
 import random
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+
+from nullblock.conformance.adapters.vllm.look import Look
 from nullblock.conformance.adapters.vllm.numbering import ChainNumbers, runs
 from nullblock.conformance.adapters.vllm.seen import (
     NO_OTHERS,
     Arrival,
+    Counts,
     New,
     Proposal,
     Seen,
@@ -19,9 +25,23 @@ from nullblock.conformance.adapters.vllm.step import absent
 def test_what_is_kept_of_calls_is_not_counted_by_the_garbage_collector() -> None:
     """Objects that wait do not bring its next look at all that is young nearer."""
     seen = Seen(1, None, ["a"], [1], ["a"], None, [0], [7], NO_OTHERS, [], None)
-    kept = [seen, NO_OTHERS, New("a", 0, ([1],), 0), Arrival(None, [], 0, 0), Proposal([], [])]
+    new, arrival = New("a", 0, ([1],), True, None), Arrival(None, [], 0, 0)
+    kept = [seen, NO_OTHERS, new, arrival, Proposal([], [])]
     kept.append(Taken(seen, None, None, None, [], None, None))
+    kept.append(Counts(1, 2, 3))
     assert [type(one).__name__ for one in kept if gc.is_tracked(one)] == []
+
+
+@pytest.mark.parametrize("frames", [[[9, 1], [2], []], [[1, 9], [2], []], [[1, 2], [], [3, 4, 9]]])
+def test_a_token_that_ends_is_seen_wherever_it_stands(frames: list[list[int]]) -> None:
+    """Where there are drafts the tokens are kept as they were sampled; the engine cuts them."""
+    observer: Any = SimpleNamespace(scheduler=None, caching=True, end_tokens={9}, unusual=False)
+    look = Look(observer, placed=False, tallied=True)
+    look.before_update(SimpleNamespace(sampled_token_ids=frames))
+    assert look._sampled == (bytes(map(len, frames)), frames)
+    assert look._sampled[1][0] is not frames[0]
+    look.before_update(SimpleNamespace(sampled_token_ids=[[1, 2], [3]]))
+    assert look._sampled == (b"\2\1", None)
 
 
 def test_the_blocks_of_one_are_spread_by_group_again() -> None:

@@ -9,7 +9,7 @@ from violations import altered
 
 from nullblock.conformance import bundled
 from nullblock.conformance.checker import check
-from nullblock.conformance.checker.advice import LOOKS, SETTINGS, like
+from nullblock.conformance.checker.advice import EFFECTS, LOOKS, SETTINGS, like
 from nullblock.conformance.checker.explanation import Explanation
 from nullblock.conformance.checker.story import short
 from nullblock.spec.catalogue import FAMILIES, catalogue
@@ -110,6 +110,22 @@ def test_where_no_profile_explains_it_that_is_said(tmp_path: Path) -> None:
     assert "it is a defect of the engine" in found.next[-1]
 
 
+@pytest.mark.parametrize(
+    ("name", "effect"),
+    [
+        ("a new block is another", "a block may be two requests' at once"),
+        ("nobody is preempted", "who is served when"),
+        ("an end is missed", "a token too many or too few"),
+    ],
+)
+def test_it_is_said_what_it_may_mean_and_what_to_do_at_once(
+    name: str, effect: str, tmp_path: Path
+) -> None:
+    """By the family of the rule; not where it is only another profile."""
+    (said,) = (line for line in explained(altered(tmp_path, name)[0]).next if "meanwhile" in line)
+    assert effect in said
+
+
 def test_the_engine_s_own_names_are_told(tmp_path: Path) -> None:
     """Whoever recorded with names finds a request in the server's log; others are told how."""
     path, _ = altered(tmp_path, "a hit is longer")
@@ -149,9 +165,11 @@ def test_a_departure_is_offered_only_where_the_profile_lacks_it() -> None:
 
 
 def test_the_tables_of_advice_name_what_there_is() -> None:
-    """Every family has its settings, and every departure and rule that is named exists."""
+    """Every family has its settings and effects, and every departure and rule that is named
+    exists.
+    """
     deciding = {s.id.partition("-")[0] for s in catalogue() if s.kind == "rule"}
-    assert deciding <= set(SETTINGS) <= set(FAMILIES)
+    assert deciding <= set(SETTINGS) == set(EFFECTS) <= set(FAMILIES)
     assert set(LOOKS) <= {s.id for s in catalogue()}
     assert {name for names in LOOKS.values() for name in names} <= {d.name for d in DEPARTURES}
 

@@ -19,7 +19,9 @@ from nullblock.conformance.strength.draft_mutants import DRAFT_MUTANTS
 from nullblock.conformance.strength.feature_mutants import FEATURE_MUTANTS
 from nullblock.conformance.strength.measure import Asked, Notice, measure, mutants_for
 from nullblock.conformance.strength.mutants import BY_NAME, MUTANTS, Mutant
+from nullblock.conformance.strength.same import unrun
 from nullblock.spec.catalogue import catalogue
+from nullblock.spec.profiles import PROFILES, VLLM_0_22_1
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +210,86 @@ def test_traces_with_features_bring_the_mutants_about_them_to_light(tmp_path: Pa
         verdict = check(path)
         assert verdict.replay is not None
         asked = mutants_for(verdict.replay.header, verdict.rules)[len(MUTANTS) :]
+        asked = tuple(m for m in asked if m not in DRAFT_MUTANTS)
         assert asked and set(asked) < set(FEATURE_MUTANTS)
         left = [m for m in asked if m.name not in found]
         found |= {n.mutant.name: n.rule for n in said(path, *left) if n.said == "rejected"}
     assert set(found) == {m.name for m in FEATURE_MUTANTS}
+
+
+WITHDRAWN: dict[str, Any] = {
+    "config": {
+        **{"block_size": 4, "num_blocks": 7, "policy": "priority", "max_num_batched_tokens": 8},
+        **{"long_prefill_token_threshold": 4, "scheduler_reserve_full_isl": False},
+    },
+    "events": [
+        {"op": "add", "id": "a", "prompt": {"fill": 1, "n": 20}, "max_tokens": 9, "priority": 5},
+        {"op": "step"},
+        {"op": "add", "id": "b", "prompt": {"fill": 2, "n": 3}, "max_tokens": 9},
+        {"op": "step"},
+        {"op": "add", "id": "c", "prompt": {"fill": 3, "n": 20}, "max_tokens": 9, "priority": 1},
+        {"op": "step", "n": 2},
+    ],
+}
+"""A victim's tokens go to somebody behind whoever preempts it."""
+RECORDED = Path(__file__).parent / "data" / "recorded"
+VECTORS = Path(bundled.__file__).parents[1] / "vectors"
+
+
+def test_under_the_release_each_mutant_shows_or_is_told_to_be_the_same(tmp_path: Path) -> None:
+    """Recordings of the real engine, an example scenario and one of a victim in the step reject
+    each between them, but those whose text that release never runs.
+    """
+    traces = [RECORDED / f"{name}.jsonl" for name in ("ahead", "four-in-flight", "odd-ones")]
+    stops = json.loads((VECTORS / "min-tokens-hold-back-every-stop.json").read_text())
+    for name, document in (("stops", stops), ("withdrawn", WITHDRAWN)):
+        traces.append(tmp_path / f"{name}.jsonl")
+        traces[-1].write_bytes(trace_of(document))
+    left = {m.name for m in MUTANTS}
+    same = set[str]()
+    for path in traces:
+        verdict = check(path)
+        assert (verdict.verdict, verdict.profile) == ("CONFORMS", "vllm-0.22.1"), path
+        asked = Asked(path, None, semantics=VLLM_0_22_1, label=verdict.profile)
+        some = [m for m in MUTANTS if m.name in left]
+        notices = measure(asked, verdict.rules, mutants=some)
+        left -= {n.mutant.name for n in notices if n.said == "rejected"}
+        same = {n.mutant.name for n in notices if n.said == "the same"}
+    assert left == same == {m.name for m in MUTANTS if unrun(m, VLLM_0_22_1)}
+
+
+def test_a_mutant_that_is_the_same_is_told_so(
+    trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the switch that is to blame, not with what the trace lacks; it counts for nothing.
+    Where a mutant's text is run it is asked as ever.
+    """
+    few = tuple(BY_NAME[n] for n in ("one-step-too-many", "hit-without-reference"))
+    measured: Any = measure
+    monkeypatch.setattr(
+        "nullblock.conformance.strength.measure.measure",
+        lambda *args: measured(*args[:-1], mutants=few),
+    )
+    assert main(["check", "--strength", str(trace), str(trace)]) == 0
+    out = capsys.readouterr().out
+    assert "strength: 1 of 1 known mutants would be rejected; 1 more are the same" in out
+    assert "the same: vllm-0.22.1 (stop_check_counts_frames=false) never runs its text" in out
+    assert "together: 1 of 1 known mutants would be rejected\n" in out
+    assert main(["check", "--strength", "--json", str(trace)]) == 0
+    found = json.loads(capsys.readouterr().out)["strength"]
+    assert (found["mutants"], found["rejected"], found["same"]) == (2, 1, 1)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_what_a_profile_never_runs(name: str) -> None:
+    """Each mutant is of some profile's text; none of what recordings of vLLM 0.22.1 reject is said
+    to be the same there; and whoever changes what is run is never said to be.
+    """
+    every = MUTANTS + DRAFT_MUTANTS + FEATURE_MUTANTS
+    assert not any(all(unrun(m, values) for values in PROFILES.values()) for m in every)
+    assert not any(unrun(m, VLLM_0_22_1) for m in DRAFT_MUTANTS + FEATURE_MUTANTS)
+    matches = PROFILES[name].frames_match_request
+    taken, other = "        return both(goes_on(s, r), s.arr[", "    return goes_on(s, r)\n"
+    for old, run in ((taken, matches), (other, not matches)):
+        mutant = Mutant("m", "d", (("flight.py", old, old.replace("goes_on", "goes_off")),))
+        assert unrun(mutant, PROFILES[name]) == (() if run else ("frames_match_request",))

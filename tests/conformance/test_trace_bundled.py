@@ -12,8 +12,10 @@ from nullblock.conformance.trace.records import (
     Header,
     Output,
     Pause,
+    Removed,
     Reset,
     Schedule,
+    Stored,
     Update,
 )
 
@@ -90,7 +92,7 @@ def test_the_page_says_what_is_in_the_trace() -> None:
 
 def test_it_was_recorded_from_the_real_engine_in_scope() -> None:
     """Its header names vLLM 0.22.1 and its scheduler class, exact block ids, and no feature."""
-    for trace in (bundled.TRACE, bundled.CROWDED):
+    for trace in (bundled.TRACE, bundled.CROWDED, bundled.AGENTS):
         _check_header(next(iter(TraceReader(trace))).record)
 
 
@@ -100,6 +102,68 @@ def _check_header(header: object) -> None:
     assert header.engine.scheduler == "vllm.v1.core.sched.scheduler.Scheduler"
     assert (header.spec, header.block_ids, header.start) == ("vllm-0.22.1", "exact", "empty")
     assert header.features == [] and header.sealed
+
+
+def agents() -> Counter[str]:
+    """What is in the trace of agents, scheduled in step."""
+    found: Counter[str] = Counter()
+    prompts: dict[int, int] = {}
+    for located in TraceReader(bundled.AGENTS):
+        match located.record:
+            case Add() as add:
+                prompts[add.id] = add.prompt
+            case Schedule() as step:
+                found["steps"] += 1
+                found["asked"] += sum(prompts[new.id] for new in step.new)
+                found["hit"] += sum(new.computed for new in step.new)
+                found["requests with a hit"] += sum(new.computed > 0 for new in step.new)
+                found["preempted"] += len(step.preempted)
+                found["resumed"] += len(step.cached.resumed) if step.cached else 0
+            case Output() as output:
+                found["chunks"] += output.counts.count(0)
+            case Update() as update:
+                assert isinstance(update.events, list)
+                found["updates that tell"] += bool(update.events)
+                found |= Counter({"most events": len(update.events)})
+                for event in update.events:
+                    found[type(event).__name__] += 1
+                    if isinstance(event, Stored):
+                        found["behind a parent"] += event.parent is not None
+                        runs = [run for run in event.chain if not isinstance(run, int)]
+                        assert len(runs) == len(event.chain)
+                        found["blocks stored"] += sum(many for _, many in runs)
+                    elif isinstance(event, Removed):
+                        found["blocks removed"] += len(event.chain)
+            case _:
+                pass
+    return found | Counter({"requests": len(prompts)})
+
+
+def test_the_page_says_what_the_agents_did() -> None:
+    """Requests, hits, evictions and preemptions of the synchronous trace, and its KV events."""
+    said, found = " ".join(PAGE.read_text().split()), agents()
+    assert f"{found['requests']} requests of coding agents in {found['steps']:,} steps" in said
+    assert f"{100 * found['hit'] / found['asked']:.1f} % of the prompt tokens" in said
+    assert f"({found['hit']:,} of {found['asked']:,})" in said
+    assert f"{found['requests with a hit']} requests at their first admission" in said
+    assert found["preempted"] == found["resumed"] > 0
+    assert f"{found['preempted']} preemptions" in said
+    assert f"{found['chunks']:,} chunks of prompts" in said
+    for row in (
+        f"`stored` | {found['Stored']:,} events, {found['blocks stored']:,} blocks; "
+        f"{found['behind a parent']:,} go on behind a parent",
+        f"`removed` | {found['Removed']:,} events, {found['blocks removed']:,} blocks",
+    ):
+        assert row in said
+    assert f"{found['updates that tell']:,} of the {found['steps']:,} updates" in said
+    assert f"at most {found['most events']:,} of them" in said
+    assert not found["Cleared"] and bundled.AGENTS.stat().st_size < 300_000
+
+
+def test_the_agents_trace_tells_all_events() -> None:
+    """Its header says that KV events are recorded, of all updates."""
+    header = next(iter(TraceReader(bundled.AGENTS))).record
+    assert isinstance(header, Header) and header.observed.events == "complete"
 
 
 def test_vllm_as_it_is_by_default_is_there() -> None:

@@ -105,7 +105,7 @@ def test_wrong_input_leaves_no_trace(tmp_path: Path, capfd: pytest.CaptureFixtur
     add = {"op": "add", "id": "a", "prompt": [1]}
     bad = [
         ({"events": [{"op": "dance"}]}, (), 4),
-        ({"config": {"use_v2_model_runner": True}, "events": []}, (), 3),
+        ({"config": {"include_finished_set": True}, "events": []}, (), 3),
         ({"events": [add, add]}, (), 4),
         ({"events": []}, ("--profile", "nobody"), 2),
         ({"events": []}, ("--reseal",), 4),
@@ -169,14 +169,22 @@ def test_what_users_choose_has_64_bits(tmp_path: Path) -> None:
     assert main(["check", str(target)]) == 1
 
 
+WIDE = {"type": "sliding_window", "sliding_window": 2**60}
+
+
 @pytest.mark.parametrize(
-    ("place", "value"), [("max_num_seqs", 2**53 + 1), ("max_model_len", 2**60)]
+    ("place", "config", "value"),
+    [
+        ("max_num_seqs", {"max_num_seqs": 2**53 + 1}, 2**53 + 1),
+        ("max_model_len", {"max_model_len": 2**60}, 2**60),
+        ("groups[0].sliding_window", {"groups": [WIDE]}, 2**60),
+    ],
 )
 def test_what_no_trace_can_hold_is_refused(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], place: str, value: int
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], place: str, config: Any, value: int
 ) -> None:
     """A constant beyond what the format has is refused with its place, and no trace is written."""
-    document = {"config": {**CHOICES["config"], place: value}, "events": CHOICES["events"][:1]}
+    document = {"config": CHOICES["config"] | config, "events": CHOICES["events"][:1]}
     code, target = written(tmp_path, document)
     assert code == 4 and not target.exists()
     assert f"config.{place}: {value} does not fit a trace" in capfd.readouterr().err

@@ -159,6 +159,34 @@ def test_parts_are_one_trace_and_each_is_one(tmp_path: Path) -> None:
         TraceReader(tmp_path)
 
 
+@pytest.mark.parametrize("gone", [1, 2])
+def test_a_folder_whose_last_part_says_that_it_goes_on_lacks_one(
+    gone: int, tmp_path: Path
+) -> None:
+    """However many are left. What there is can be sealed anew; a part given by itself is whole."""
+    folder = tmp_path / "all" / "rank0-run1"
+    folder.mkdir(parents=True)
+    left = parts(folder, 3)[: 3 - gone]
+    for path in (folder / f"{4 - n:04d}.jsonl" for n in range(1, gone + 1)):
+        path.unlink()
+    for given in (folder, folder.parent):
+        with pytest.raises(Malformed, match=f"goes on in part {4 - gone}, which is missing"):
+            list(TraceReader(given))
+    for path in left:
+        list(TraceReader(path))
+    reseal(folder, tmp_path / "resealed")
+    assert (
+        sum(isinstance(r.record, Schedule) for r in TraceReader(tmp_path / "resealed")) == 3 - gone
+    )
+
+
+def test_the_last_of_many_parts_may_be_the_only_one(tmp_path: Path) -> None:
+    """A recorder was told to keep one."""
+    for path in parts(tmp_path, 3)[:-1]:
+        path.unlink()
+    assert sum(isinstance(found.record, Schedule) for found in TraceReader(tmp_path)) == 1
+
+
 @pytest.mark.parametrize(
     ("change", "what"),
     [

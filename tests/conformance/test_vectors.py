@@ -14,14 +14,11 @@ from fuzz.reach import reached
 from golden_lines import recorded
 from oracle.client import Oracle
 
-from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario import from_dict
 
 VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"
 INDEX: dict[str, str] = json.loads((VECTORS / "index.json").read_text())
 """What each scenario shows, by name."""
-REFUSED = {("defect-session-arrival-breaks-the-heap", "spec")}
-"""Scenarios that an engine says it does without."""
 
 
 def scenario(name: str) -> dict[str, Any]:
@@ -51,11 +48,7 @@ def test_the_real_engine_prints_the_recorded_lines(
 @pytest.mark.parametrize("name", INDEX)
 def test_our_engines_print_the_recorded_lines(name: str, engine: str) -> None:
     """Spec and reference agree with the recording; the reference in every byte of every hash."""
-    try:
-        lines = lines_of(engine, scenario(name))
-    except OutOfScope as error:
-        assert (name, engine) in REFUSED
-        pytest.skip(str(error))
+    lines = lines_of(engine, scenario(name))
     assert difference(expected(name), lines, bytewise=engine in EXACT) == ""
 
 

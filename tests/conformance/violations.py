@@ -31,21 +31,35 @@ def recorded(path: Path = bundled.TRACE, steps: int = 500) -> Lines:
 
 
 @cache
-def _drafted() -> Lines:
-    records = (located.record for located in TraceReader(bundled.DRAFTED))
-    found = [json.loads(msgspec.json.encode(record)) for record in records]
-    return found[: next(i for i, line in enumerate(found) if line.get("step") == 150)]
+def _written_out(path: Path, steps: int) -> Lines:
+    found: Lines = []
+    for located in TraceReader(path):
+        line = json.loads(msgspec.json.encode(located.record))
+        if line.get("step") == steps:
+            break
+        found.append(line)
+    return found
 
 
 def drafted() -> Lines:
     """The first steps of the bundled recording with drafts, short forms written out."""
-    return copy.deepcopy(_drafted())
+    return copy.deepcopy(_written_out(bundled.DRAFTED, 150))
+
+
+def agents() -> Lines:
+    """The first steps of the bundled recording with KV events, short forms written out, unsealed;
+    from its 322nd step on blocks leave the cache.
+    """
+    header, *lines = copy.deepcopy(_written_out(bundled.AGENTS, 400))
+    return [header | {"sealed": False}, *lines]
 
 
 def altered(folder: Path, name: str, path: Path = bundled.TRACE) -> tuple[Path, int]:
     """A trace with one decision altered, and the line of that decision."""
     _, kind, suits, alter = (ALTERATIONS | DRAFT_ALTERATIONS)[name]
-    lines = _drafted() if name in DRAFT_ALTERATIONS else _recorded(path, 500)
+    lines = (
+        _written_out(bundled.DRAFTED, 150) if name in DRAFT_ALTERATIONS else _recorded(path, 500)
+    )
     at = first(lines, kind, suits)
     lines = copy.deepcopy(lines[: at + 3])
     alter(lines[at])

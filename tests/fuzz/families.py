@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fuzz import (
     contract,
+    corners,
     cross,
     drafts,
     drafts_beside,
@@ -210,6 +211,17 @@ def _beside_the_core() -> Iterable[Family]:
     )
 
 
+def _of_settings() -> Iterable[Family]:
+    yield Family(
+        "corners",
+        "settings that hardly anybody uses, and disturbances",
+        corners.with_corners,
+        corners.reached,
+        corners.CORNERS,
+        every=1,
+    )
+
+
 def _of_sessions() -> Iterable[Family]:
     yield Family(
         "sessions",
@@ -292,4 +304,5 @@ def _of_two() -> Iterable[Family]:
     )
 
 
-FAMILIES = {family.name: family for family in (*_of_one_kind(), *_of_sessions(), *_of_two())}
+ALL = (*_of_one_kind(), *_of_sessions(), *_of_two(), *_of_settings())
+FAMILIES = {family.name: family for family in ALL}

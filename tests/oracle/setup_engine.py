@@ -112,12 +112,16 @@ def _group_spec(group: Config, default_block_size: int) -> Any:
     layer = {
         "block_size": block_size,
         "num_kv_heads": 1,
-        "head_size": 1,
+        "head_size": group.get("head_size", 1),
         "dtype": torch.float32,
     }
     match group["type"]:
+        case "full" if group.get("mla"):
+            return interface.MLAAttentionSpec(**layer)
         case "full":
             return interface.FullAttentionSpec(**layer)
+        case "sliding_window" if group.get("mla"):
+            return interface.SlidingWindowMLASpec(**layer, sliding_window=group["sliding_window"])
         case "sliding_window":
             return interface.SlidingWindowSpec(**layer, sliding_window=group["sliding_window"])
         case "chunked_local":

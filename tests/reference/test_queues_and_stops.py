@@ -74,6 +74,25 @@ def test_priority_serves_the_smallest_rank(
 
 
 @pytest.mark.parametrize("policy", list(SchedulingPolicy))
+def test_what_changes_in_a_queue_is_put_in_order_when_one_says_so(
+    policy: SchedulingPolicy,
+) -> None:
+    """By priority the first one, which arrives anew, comes last from then on, and not before; a
+    queue that is served as it came stays as it is.
+    """
+    queue = create_request_queue(policy)
+    a, b, c = (request_of(name, arrival_time=n) for n, name in enumerate("abc"))
+    for request in (a, b, c):
+        queue.add_request(request)
+    a.arrival_time = 9
+    assert queue.peek_request() is a
+    queue.reorder()
+    first_come = policy is SchedulingPolicy.FCFS
+    assert list(queue) == ([a, b, c] if first_come else [b, c, a])
+    assert queue.peek_request() is (a if first_come else b)
+
+
+@pytest.mark.parametrize("policy", list(SchedulingPolicy))
 def test_an_empty_queue_has_no_head(policy: SchedulingPolicy) -> None:
     """Neither to look at nor to take."""
     queue = create_request_queue(policy)

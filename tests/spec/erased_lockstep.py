@@ -21,6 +21,7 @@ from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.erased.windows import Window
 from nullblock.spec.facts import Config, Encoder, Request
 from nullblock.spec.fields import EOS, FIELDS, GHOSTS, IDLE, PLAIN, STOP_ID
+from nullblock.spec.heaps import PlacedHeap
 from nullblock.spec.indexed import IndexedEnv, Stamps
 from nullblock.spec.kernel import Broken, Disabled, Engines
 from nullblock.spec.machine import events
@@ -107,6 +108,8 @@ def _plain(value: Any) -> Any:
         ordered = isinstance(value, Stamps)
         members = value.items() if ordered else sorted(value.items(), key=str)
         return [(k, v) for k, v in members if v not in (0, None)]
+    if isinstance(value, PlacedHeap):
+        return [value[i] for i in range(len(value))]
     if hasattr(value, "num_scheduled_tokens"):
         return {
             f.name: tuple(part) if isinstance(part, Rows) else part

@@ -56,11 +56,11 @@ class Constant(FiniteEnv):
         """A hash of the explorer is a number already."""
         return -1 if h is None else 0 if h == () else int(h)
 
-    def order(self, r: Any) -> Any:
+    def order(self, r: Any, n: int = 0) -> Any:
         """Place in a PRIORITY queue."""
         return self.ranks[r]
 
-    def negligible(self, r: Any, index: Any) -> Lexicographic:
+    def negligible(self, r: Any, n: int, index: Any) -> Lexicographic:
         """The most negligible first, then the first in the list."""
         return Lexicographic(-self.facts["priority"][r], index)
 

@@ -80,6 +80,10 @@ SHORTEST = {
         "HASH-18",
         "add a; schedule; add b; update; chunk for a; schedule",
     ),
+    "chunk-leaves-the-heap": (
+        "WAIT-50",
+        "add a; add b; schedule; update; schedule; update; chunk for a; chunk for b; schedule",
+    ),
     "output-of-the-turn-before": ("SESS-24", "add a; schedule; schedule; update"),
     "session-in-no-queue": (
         "WAIT-12",

@@ -45,8 +45,8 @@ ELSEWHERE |= {
 }  # every step here has its tokens
 ELSEWHERE |= {"UPD-53"}  # and one client, that hears of no ends
 ELSEWHERE |= {rule.id for rule in RULES.values() if rule.id.startswith(("SESS-", "REMOTE-"))}
-ELSEWHERE |= {"PREEMPT-8"}
-# What judges traces is erased, and no trace has a session or a connector.
+ELSEWHERE |= {"PREEMPT-8", "WAIT-54", "WAIT-55"}
+# Nobody here is a session, and there is no connector.
 
 RARE = {"PREEMPT-3", "ENC-13"}
 """Rules that so few random events do not meet."""

@@ -124,6 +124,7 @@ PINNED = {
     "sessions-hybrid": (1_155, 2_439, 27),
     "sessions-items": (730, 2_694, 16),
     "sessions-items-beyond": (328, 1_244, 21),
+    "sessions-items-uncut": (1_072, 2_339, 18),
     "remote-drafts": (542, 974, 31),
     "remote-items": (933, 2_960, 20),
     "remote-clients": (416, 1_307, 16),

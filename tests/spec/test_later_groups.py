@@ -77,27 +77,6 @@ def test_the_end_of_a_prompt_in_an_evicted_block_is_refused_by_name() -> None:
         list(run(taken, create(taken.config, VLLM_0_32_0)))
 
 
-@pytest.mark.parametrize("num_spec_tokens", [0, 1])
-def test_less_than_no_hit_is_the_references_alone(num_spec_tokens: int) -> None:
-    """GROUP-63: of an empty prompt under an EAGLE-like method windows hit less than nothing in
-    the later line, which takes no block, and pads no step of nobody else (DRAFT-41); by name no
-    rule has it.
-    """
-    groups = [{"type": "sliding_window", "sliding_window": 9}, {"type": "full", "eagle": True}]
-    scenario = from_dict(
-        {
-            "config": {"groups": groups, "num_spec_tokens": num_spec_tokens},
-            "events": [{"op": "add", "id": "a", "prompt": [], "max_tokens": 1}, {"op": "step"}],
-        }
-    )
-    with pytest.raises(OutOfScope, match="an empty prompt in several groups under an EAGLE"):
-        list(run(scenario, create(scenario.config, VLLM_0_32_0)))
-    lines = map(json.loads, run(scenario, reference(scenario.config, VLLM_0_32_0)))
-    step = next(line for line in lines if line["ev"] == "schedule")
-    assert (step["new"][0]["computed"], step["new"][0]["blocks"]) == (-1, [[], []])
-    assert step["num_scheduled_tokens"] == {"a": 1}
-
-
 @pytest.mark.parametrize(("window", "length"), [(1, 5), (2, 5), (1, 3)])
 def test_it_raises_for_blocks_beyond_a_table(window: int, length: int) -> None:
     """GROUP-19: beside a window of one token vLLM 0.32.0 raises where a prompt is longer than

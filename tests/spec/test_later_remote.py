@@ -96,3 +96,19 @@ def test_who_lost_all_that_was_loaded_waits_before_the_others() -> None:
     last = played(document)[-1]["state"]
     assert last["running"] == ["b"] and last["waiting"] == ["a", "c"]
     assert not last["skipped_waiting"]
+
+
+def test_a_vector_that_has_come_is_in_flight_no_longer() -> None:
+    """REMOTE-52: of eighteen tokens a window of five lets three blocks go, before the others."""
+    document: Scenario = {
+        "config": {
+            "block_size": 4,
+            "connector": {"matched": {}, "async": True, "all_groups": True},
+            "groups": [{"type": "sliding_window", "sliding_window": 5}],
+        },
+        "events": [
+            {"op": "add", "id": "a", "prompt": {"range": [0, 18]}, "pooling": True},
+            {"op": "step"},
+        ],
+    }
+    assert played(document)[-1]["state"]["free_queue"][-5:] == [63, 3, 2, 1, 4]

@@ -30,6 +30,8 @@ OPERATIONS = {
 SEARCHED = ("GROUP-", "ENC-", "UPD-51", "UPD-52", "UPD-53", "OUT-20", "SESS-", "REMOTE-")
 SEARCHED += ("PREEMPT-8", "UPD-60", "UPD-61")
 """What the explorer speaks of, and not the prover, by how it begins."""
+HEAP = ("WAIT-54", "WAIT-55")
+"""The same of rules alone."""
 Change = Callable[[str, Any], None]
 OBLIGATIONS = 10_000
 """There are more. A prover that loses obligations proves less; it must not go unnoticed."""
@@ -52,11 +54,13 @@ def test_everything_is_proved() -> None:
 def test_nothing_is_left_unclaimed() -> None:
     """Every invariant and every rule is claimed to be proved, but for those of layers that see
     only a part of the past, of encoder inputs, of vectors, of clients that hear of ends, of
-    sessions, of KV connectors, of steps that return without a token, and of the cap on adapters.
+    sessions, of KV connectors, of steps that return without a token, of the cap on adapters, and
+    of the heap that chunks of sessions leave out of order.
     """
     searched = {id for id in INVARIANTS if id.startswith(SEARCHED)} | {"WAIT-49"}
+    unclaimed = {n for n, rule in RULES.items() if rule.id.startswith((*SEARCHED, *HEAP))}
     assert proved_invariants() == set(INVARIANTS) - searched
-    assert proved_rules() == {n for n, rule in RULES.items() if not rule.id.startswith(SEARCHED)}
+    assert proved_rules() == set(RULES) - unclaimed
     assert set(UNPROVED) == searched | set(RULES) - proved_rules()
     assert set(names()) == proved_rules() | OPERATIONS
 

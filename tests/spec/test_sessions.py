@@ -11,7 +11,7 @@ from nullblock.spec.explorer.actions import Add, Send, Step, perform
 from nullblock.spec.explorer.model import Scope, Template, beginning
 from nullblock.spec.explorer.session_scopes import SESSIONS_ITEMS, SESSIONS_ITEMS_BEYOND
 from nullblock.spec.explorer.transitions import sharing_agrees
-from nullblock.spec.facts import Chunk, Config, Encoder, Item
+from nullblock.spec.facts import Chunk, Config, Encoder, Group, Item
 from nullblock.spec.fields import BACK, INPUT, PREEMPTED, UNBORN, WAITING
 from nullblock.spec.flight import in_flight
 from nullblock.spec.invariants import INVARIANTS
@@ -211,9 +211,16 @@ def test_a_chunk_that_cannot_be_served_is_refused() -> None:
     assert not sessions.send(s, "a0")
     step(s)
     assert (s.stage["a0"], s.nrej, s.nfree) == (UNBORN, 1, s.k.usable)
-    assert "no room" in str(why_refused(SESSIONS, 3, 9, 1))
-    assert why_refused(SESSIONS, 3, 0, 1) == "the chunk is empty"
-    assert why_refused(SESSIONS, 3, 8, 1) is None
+    assert "no room" in str(why_refused(SESSIONS, 3, 9, 1, 0))
+    assert why_refused(SESSIONS, 3, 0, 1, 0) == "the chunk is empty"
+    assert why_refused(SESSIONS, 3, 8, 1, 0) is None
+
+
+def test_the_reason_counts_what_cross_attention_sees() -> None:
+    """ENC-51: blocks for the inputs of a session's encoder, beside those for its tokens."""
+    config = replace(SESSIONS, groups=(Group(), Group(cross=True)), num_blocks=5)
+    assert why_refused(config, 3, 2, 1, 4) == "5 tokens may need 5 blocks, the pool has 4"
+    assert why_refused(config, 3, 2, 1, 2) is None
 
 
 def test_a_session_is_judged_by_what_each_chunk_may_make_of_it() -> None:

@@ -53,6 +53,7 @@ RARE = {
     "hold_again": "vllm-0.32.0 has it: its recordings in tests/oracle",
     **dict.fromkeys(("put_off", "take_back", "hold_off"), "vllm-0.32.0 has it: its recordings"),
     "give_room_again": "vllm-0.22.1 has it: tests/spec/test_cross.py",
+    **dict.fromkeys(("order_heap", "pass_again"), "vllm-0.22.1 has it: tests/spec/test_heap.py"),
     "claim": "vllm-0.22.1 has it: below",
     "mark_lacking": "vllm-0.22.1 has it: below",
     "evict_lacking": "vllm-0.22.1 has it: below",

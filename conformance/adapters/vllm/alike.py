@@ -53,7 +53,7 @@ class Alike:
         if self.observer.events or not self.outcomes.placed:
             return False
         self._first, self._many = first, 0
-        self._ring = Ring(first.at, self.steps.scheduler.block_size)
+        self._ring = Ring(first.at, self.steps.size)
         return True
 
     def output(self, taken: Taken) -> Fields | None:

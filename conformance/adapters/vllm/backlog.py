@@ -17,8 +17,8 @@ from msgspec import Struct, json
 
 from nullblock.conformance.adapters.vllm.numbering import ChainNumbers
 
-BATCH = 48
-"""Records: of 16 steps, mostly."""
+BATCH = 72
+"""Records: of 24 steps, mostly."""
 Fields = dict[str, Any]
 Filled = tuple[Fields, list[int], list[bytes], bool]
 """A record, who filled a block, each block's hash, and whether ``fresh`` may tell them."""

@@ -9,9 +9,12 @@ from nullblock.conformance.adapters.vllm import drafts, groups, items, remote
 from nullblock.conformance.adapters.vllm.settings import Settings
 
 FORMAT = "nullblock-trace"
-WITHOUT, VERSION = "1.3", "1.4"
+WITHOUT, VERSION, LATEST = "1.3", "1.4", "1.5"
 """Of the format: what a recording says that has words for neither sessions nor a connector, nor
-drafts, of which it tells in short."""
+drafts, of which it tells in short; one that has; and one with the words that are new in the last.
+"""
+NEW, NEW_OF_GROUPS = {"use_v2_model_runner", "mamba_split"}, {"mla", "mamba", "block_size"}
+"""Those, of a configuration and of a group."""
 OBSERVED = ("add", "output", "abort", "pause", "reset", "evict", "schedule", "update", "compiled")
 
 
@@ -22,10 +25,12 @@ def header(
     config = constants(scheduler)
     sessions = hasattr(scheduler, "_update_request_as_session")
     later = sessions or "connector" in config or "num_spec_tokens" in config
+    of_groups: set[str] = set().union(*config.get("groups", ()))
+    latest = not (NEW.isdisjoint(config) and NEW_OF_GROUPS.isdisjoint(of_groups))
     record: dict[str, Any] = {
         "ev": "header",
         "format": FORMAT,
-        "version": VERSION if later else WITHOUT,
+        "version": LATEST if latest else VERSION if later else WITHOUT,
         "spec": f"{engine['name']}-{engine['version'].partition('+')[0]}",
         "engine": engine,
         "config": config,
@@ -74,11 +79,11 @@ def is_asynchronous(scheduler: Any) -> bool:
     return any(kind.__name__ == "AsyncScheduler" for kind in type(scheduler).__mro__)
 
 
-def constants(scheduler: Any) -> dict[str, object]:
+def constants(scheduler: Any) -> dict[str, Any]:
     """The ``config`` of a header."""
     configured = scheduler.scheduler_config
-    found = {
-        "block_size": scheduler.block_size,
+    found: dict[str, Any] = {
+        "block_size": groups.size_of_chains(scheduler),
         "num_blocks": scheduler.kv_cache_config.num_blocks,
         "max_num_scheduled_tokens": scheduler.max_num_scheduled_tokens,
         "max_num_seqs": scheduler.max_num_running_reqs,
@@ -99,6 +104,8 @@ def constants(scheduler: Any) -> dict[str, object]:
         found["async_scheduling"] = True
     if scheduler.parallel_config.pipeline_parallel_size > 1:
         found["pipeline_parallel_size"] = scheduler.parallel_config.pipeline_parallel_size
+    if scheduler.use_v2_model_runner:
+        found["use_v2_model_runner"] = True
     found |= drafts.constants(scheduler) or {}
     if (encoder := items.constants(scheduler)) is not None:
         found["encoder"] = encoder
@@ -115,6 +122,7 @@ def features(scheduler: Any) -> list[str]:
     of_cache = scheduler.kv_cache_config.kv_cache_groups
     parallel = scheduler.parallel_config
     pool, configured = scheduler.kv_cache_manager.block_pool, scheduler.scheduler_config
+    told = (groups.constants(scheduler) or {}).get("groups", ())
     found = {
         "speculative_decoding": drafts.constants(scheduler) is None,
         "max_loras": scheduler.lora_config is not None,
@@ -130,6 +138,7 @@ def features(scheduler: Any) -> list[str]:
             getattr(configured, "long_prefill_token_threshold_adaptive", False)
         ),
         "hash_block_size": pool.hash_block_size != scheduler.block_size,
+        "block_sizes": any("block_size" in group for group in told),
     }
     names = [name for name, used in found.items() if used]
     for group in of_cache:
@@ -138,6 +147,7 @@ def features(scheduler: Any) -> list[str]:
             names.append(f"kv_cache_spec:{kind}")
         if group.is_eagle_group and len(of_cache) > 1:
             names.append("eagle_group")
+    names += groups.unsaid(scheduler)
     return list(dict.fromkeys(names))
 
 

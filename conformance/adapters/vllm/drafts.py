@@ -3,6 +3,7 @@
 Nothing in here is called where no drafts are configured.
 """
 
+from functools import lru_cache
 from itertools import compress
 from operator import and_, gt
 from typing import Any
@@ -116,8 +117,16 @@ def _large(numbers: bytes) -> bytes:
 def _added(step: Step) -> int | None:
     """What a step adds to the counts, if all of its drafts are taken."""
     if step.due is step.tokens and isinstance(step.drafts, bytes) and not _large(step.drafts):
-        return expected.doubled(step.drafts.translate(_ONE_MORE))
+        return _doubled(step.drafts)
     return expected.packed(step.tokens, step.due)
+
+
+@lru_cache(16)
+def _doubled(drafts: bytes) -> int | None:
+    """What drafts, as few as fit, and one token more each add to the counts. Mostly each has as
+    many as in the step before.
+    """
+    return expected.doubled(drafts.translate(_ONE_MORE))
 
 
 def _of(step: Step, whose: list[str], rejected: Many) -> Many:

@@ -1,8 +1,9 @@
 """KV events in numbers: what an engine published with an update, without tokens and hashes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from nullblock.conformance.adapters.vllm.groups import last_hash
 from nullblock.conformance.adapters.vllm.numbering import ChainNumbers, runs
 
 Fields = dict[str, Any]
@@ -35,11 +36,12 @@ class EventTap:
 
 
 def in_numbers(
-    events: list[Any], chains: ChainNumbers, *, kinds: bool = False
+    events: list[Any], chains: ChainNumbers, *, kinds: bool = False, many: Sequence[int] = (1,)
 ) -> list[Fields] | None:
     """Events as a record tells them; None where one is not understood.
 
-    ``kinds``: whether it is told what layers they are of.
+    ``kinds``: whether it is told what layers they are of. ``many``: how many hashes a block of
+    each group is known by.
     """
     told: list[Fields] = []
     for event in events:
@@ -47,11 +49,14 @@ def in_numbers(
         if kind == "AllBlocksCleared":
             told.append({"t": "cleared"})
             continue
-        numbers = [chains.known(hash) for hash in event.block_hashes]
+        hashes = many[event.group_idx or 0]
+        numbers = [chains.known(last_hash(hash, hashes)) for hash in event.block_hashes]
         fields: Fields | None = None
         if None not in numbers:
             if kind == "BlockStored":
-                fields = _stored(event, numbers, chains, kinds)
+                before = event.parent_block_hash
+                parent = None if before is None else last_hash(before, hashes)
+                fields = _stored(event, numbers, parent, chains, kinds)
             elif kind == "BlockRemoved":
                 fields = {"t": "removed", "chain": numbers}
         if fields is None:
@@ -62,10 +67,13 @@ def in_numbers(
     return told
 
 
-def _stored(event: Any, numbers: list[Any], chains: ChainNumbers, kinds: bool) -> Fields | None:
+def _stored(
+    event: Any, numbers: list[Any], before: Any, chains: ChainNumbers, kinds: bool
+) -> Fields | None:
+    """``before``: the hash of the block before these; None: there is none."""
     fields: Fields = {"t": "stored", "chain": runs(numbers)}
-    if event.parent_block_hash is not None:
-        parent = chains.known(event.parent_block_hash)
+    if before is not None:
+        parent = chains.known(before)
         if parent is None:
             return None
         fields["parent"] = parent

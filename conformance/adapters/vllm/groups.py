@@ -1,5 +1,7 @@
 """KV cache groups in a recording: what layers see, and which group a cached block is for."""
 
+from collections.abc import Iterable, Iterator
+from itertools import combinations
 from typing import Any
 
 Fields = dict[str, Any]
@@ -7,37 +9,131 @@ SIZES = {
     "FullAttentionSpec": (),
     "SlidingWindowSpec": ("sliding_window",),
     "ChunkedLocalAttentionSpec": ("attention_chunk_size",),
+    "MLAAttentionSpec": (),
+    "SlidingWindowMLASpec": ("sliding_window",),
 }
-"""The kinds of layers that a trace has words for, and what it says of them."""
+"""The kinds of layers that a trace has words for, and what it says of them; and beside them"""
+STATES = "MambaSpec"
+SPARSE = frozenset(("SlidingWindowSpec", "SlidingWindowMLASpec", STATES))
+"""Those of which 0.32.0 may keep fewer hits than there are, as a server is configured."""
+LATENT = frozenset(("MLAAttentionSpec", "SlidingWindowMLASpec"))
+"""Those that are latent attention: scheduled as others, and of a kind of their own."""
 
 
 def constants(scheduler: Any) -> Fields | None:
     """What a header's ``config`` says of groups; None where it has no words for them."""
     groups = scheduler.kv_cache_config.kv_cache_groups
     specs = [group.kv_cache_spec for group in groups]
-    if any(type(spec).__name__ not in SIZES for spec in specs):
+    if any(type(spec).__name__ not in (*SIZES, STATES) for spec in specs):
         return None
-    sizes = {spec.block_size for spec in specs} | {
-        scheduler.kv_cache_manager.block_pool.hash_block_size
-    }
-    if sizes != {scheduler.block_size}:
-        return None
-    told = [_sizes(spec) for spec in specs]
-    see_part = any(told)
+    told = [_told(spec) for spec in specs]
+    is_strange = any(told)
     if len(groups) > 1:
+        size = size_of_chains(scheduler)
         for group, fields in zip(groups, told, strict=True):
             fields |= {"eagle": True} if group.is_eagle_group else {}
-    elif not see_part:
+            own = group.kv_cache_spec.block_size
+            fields |= {"block_size": own} if own != size else {}
+    elif not is_strange:
         return {}
     found: Fields = {"groups": told}
+    see_part = any(name in fields for names in SIZES.values() for name in names for fields in told)
     batched = scheduler.scheduler_config.max_num_batched_tokens
     if see_part and batched != scheduler.max_num_scheduled_tokens:
         found["max_num_batched_tokens"] = batched
     if see_part and hasattr(scheduler, "use_eagle_block_drop"):  # since 0.32.0
         flight = scheduler.vllm_config.max_concurrent_batches
         found |= {"max_concurrent_batches": flight} if flight > 1 else {}
+    if getattr(scheduler, "need_mamba_block_aligned_split", False):
+        found["mamba_split"] = scheduler.cache_config.block_size
     return found
 
 
-def _sizes(spec: Any) -> Fields:
-    return {name: getattr(spec, name) for name in SIZES[type(spec).__name__]}
+def unsaid(scheduler: Any) -> Iterator[str]:
+    """Names of what is on in some group that decisions depend on and no words are for."""
+    cache = scheduler.kv_cache_config
+    groups, caching = cache.kv_cache_groups, bool(scheduler.kv_cache_manager.enable_caching)
+    specs = [group.kv_cache_spec for group in groups]
+    for group, spec in zip(groups, specs, strict=True):  # these are all since 0.32.0
+        if getattr(group, "role", "default") != "default":
+            yield "kv_cache_role"
+        if getattr(spec, "extra_retained_tokens", 0):
+            yield "extra_retained_tokens"
+        if not getattr(spec, "prefix_cacheable", True):
+            yield "bounded_replay"
+    sparse = getattr(cache, "prefix_cache_retention_interval", None) is not None
+    if caching and sparse and not SPARSE.isdisjoint(type(spec).__name__ for spec in specs):
+        yield "prefix_cache_retention_interval"
+    if caching and _are_apart(specs):
+        yield "equal_groups_apart"
+
+
+def _are_apart(specs: list[Any]) -> bool:
+    """Whether some have the same words here, and are looked up apart all the same: the engine
+    compares all that they say, the sizes of heads and how they are stored among it.
+    """
+    pairs = combinations((spec for spec in specs if type(spec).__name__ in SIZES), 2)
+    return any(
+        one != other and one.block_size == other.block_size and _told(one) == _told(other)
+        for one, other in pairs
+        if type(one) is type(other)
+    )
+
+
+def _told(spec: Any) -> Fields:
+    kind = type(spec).__name__
+    if kind != STATES:
+        sizes: Fields = {name: getattr(spec, name) for name in SIZES[kind]}
+        return sizes | ({"mla": True} if kind in LATENT else {})
+    fields: Fields = {"mamba": spec.mamba_cache_mode}
+    if spec.num_speculative_blocks:
+        fields["num_speculative_blocks"] = spec.num_speculative_blocks
+    return fields
+
+
+def size_of_chains(scheduler: Any) -> int:
+    """Tokens that a chain number is for, and mostly those of a block: what one block hash covers
+    or, where there are none, a block of the first group.
+    """
+    groups = scheduler.kv_cache_config.kv_cache_groups
+    if scheduler.kv_cache_manager.enable_caching or not groups:
+        return int(scheduler.kv_cache_manager.block_pool.hash_block_size)
+    return int(groups[0].kv_cache_spec.block_size)
+
+
+def hashes_in_blocks(scheduler: Any) -> list[int]:
+    """How many hashes stand one after another in what a block of each group is known by. Since
+    0.32.0 it is known by its last one.
+    """
+    groups = scheduler.kv_cache_config.kv_cache_groups
+    covered = scheduler.kv_cache_manager.block_pool.hash_block_size
+    if hasattr(scheduler, "kv_holding_waiting"):
+        return [1] * len(groups)
+    return [max(group.kv_cache_spec.block_size // covered, 1) for group in groups]
+
+
+def last_hash(known_by: Any, many: int) -> Any:
+    """Of so many hashes one after another the last one; a number is its last bytes already."""
+    return known_by if isinstance(known_by, int) else known_by[-(len(known_by) // many) :]
+
+
+class Taken:
+    """How many blocks are taken from the pool, at least."""
+
+    def __init__(self, scheduler: Any) -> None:
+        specs = [group.kv_cache_spec for group in scheduler.kv_cache_config.kv_cache_groups]
+        aligned = [getattr(spec, "mamba_cache_mode", "none") == "align" for spec in specs]
+        self.sizes = [0 if a else s.block_size for a, s in zip(aligned, specs, strict=True)]
+        """Tokens in a block of each group; 0: its tables have null blocks anywhere, and blocks
+        that have moved along, so that none of its blocks are counted."""
+        self.counts_all = all(self.sizes)
+
+    def hits(self, computed: int) -> int:
+        """Of those in whole tables the ones that hold so many computed tokens: nobody took
+        them.
+        """
+        return sum(computed // size for size in self.sizes if size)
+
+    def of_growth(self, blocks: Iterable[list[int]]) -> int:
+        """Of what tables, by group, have grown by."""
+        return sum(len(ids) for ids, size in zip(blocks, self.sizes, strict=True) if size)

@@ -85,10 +85,13 @@ class Look:
             others = _others(decided, observer.scheduler.requests)
         elif cached.all_token_ids or cached.resumed_req_ids:
             others = _others(decided, observer.scheduler.requests)
+        prefix = decided.num_common_prefix_blocks
+        if prefix == last.prefix:
+            prefix = last.prefix
         self.steps = number = self.steps + 1
         self._last = seen = Seen(
             *(number, decided, ids, tokens, known, words, gets, blocks),
-            *(others, decided.num_common_prefix_blocks, observer.counts()),
+            *(others, prefix, observer.counts()),
         )
         if ids is last.ids and tokens is last.tokens and known is ids and others is NO_OTHERS:
             self._goes_on(seen, last)
@@ -105,6 +108,8 @@ class Look:
         if observer.items is not None:
             seen.encoder = items.step(decided)
             seen.alike &= seen.encoder is None
+        if observer.zeroes and decided.new_block_ids_to_zero:
+            seen.zeroed, seen.alike = list(decided.new_block_ids_to_zero), False
         if observer.sessions:
             observer.talk.owing[number] = owing(self._scheduler.requests, ids)
         if observer.answers is not None:
@@ -168,8 +173,13 @@ class Look:
     def before_update(self, sampled: Any) -> None:
         """An output with drafts is about to be taken in."""
         frames = sampled.sampled_token_ids
-        plain = self._observer.end_tokens.isdisjoint(chain.from_iterable(frames))
-        self._sampled = lengths(frames), None if plain else list(map(list, frames))
+        tokens: list[int] = []
+        for frame in frames:
+            tokens.extend(frame)  # quicker than a chain, which asks each for an iterator
+        plain, many = self._observer.end_tokens.isdisjoint(tokens), lengths(frames)
+        if self._observer.unusual and sampled.pooler_output:
+            many = _with_vectors(sampled)
+        self._sampled = many, None if plain else list(map(list, frames))
 
     def update(self, decided: Any, result: Any, sampled: Any) -> Taken | None:
         """An output was taken in; None: of a step that was not seen."""
@@ -196,9 +206,8 @@ class Look:
             remote = observer.answers.with_output(sampled, outputs)
             lost = remote is not None and "failed" in remote
         got, passed_on = [output.request_id for output in outputs], None
-        lists = [output.new_token_ids for output in outputs]
-        if got != ids or lists != frames or lost:
-            many = lengths(lists)
+        if got != ids or lost or not _as_sampled(outputs, frames):
+            many = _passed_on(outputs)
             if got != ids or many != (tokens or b"\1" * len(ids)) or lost:
                 passed_on = got, many
         ended = NOBODY
@@ -207,8 +216,8 @@ class Look:
         full, self.urgent = None, observer.irregular or observer.items is not None
         if seen.hashes is not None:
             full = list(map(len, seen.hashes))
-        elif seen.loose or seen.odd or (tokens is not None and max(tokens) > 1):
-            self.urgent |= self._at_once
+        elif self._at_once:
+            self.urgent |= seen.loose or seen.odd or (tokens is not None and max(tokens) > 1)
         return Taken(seen, tokens, ends, passed_on, ended, full, observer.counts(), remote)
 
     def _sampled_now(self, seen: Seen, sampled: Any) -> tuple[Many | None, Any, Any]:
@@ -216,6 +225,10 @@ class Look:
         them ends some request.
         """
         frames: Any = sampled.sampled_token_ids
+        if self._observer.unusual and sampled.pooler_output:
+            places = [sampled.req_id_to_index[r] for r in seen.ids]
+            came, ends = _with_vectors(sampled), [frames[i] if frames else () for i in places]
+            return bytes(map(came.__getitem__, places)), None, ends
         if not frames:
             return bytes(len(seen.ids)) or None, None, None
         if sampled.req_ids != seen.ids:
@@ -275,21 +288,37 @@ class Look:
 
 def _others(decided: Any, requests: dict[str, Any]) -> Others:
     cached = decided.scheduled_cached_reqs
-    sent, resumed = cached.all_token_ids, cached.resumed_req_ids
+    again, resumed = cached.all_token_ids, cached.resumed_req_ids
     return Others(
         [
-            # With an id that was used before, an output in flight may have come first.
+            # Of one that was resumed, or has an id that was used before, an output may be in
+            # flight, or have come first: what it is owed does not follow from its prompt.
             New(
                 *(r.req_id, r.num_computed_tokens, r.block_ids),
-                requests[r.req_id].num_output_tokens,
+                not requests[r.req_id].is_prefill_chunk,
+                None if (sent := r.prefill_token_ids) is None else len(sent),
             )
             for r in decided.scheduled_new_reqs
         ],
-        [r for r in cached.req_ids if r in resumed] if resumed else [],
-        {r: len(sent[r]) for r in cached.req_ids if r in sent} if sent else {},
-        list(decided.preempted_req_ids or ()),
+        [r for r in cached.req_ids if r in resumed] if resumed else NOBODY,
+        {r: len(again[r]) for r in cached.req_ids if r in again} if again else {},
+        list(decided.preempted_req_ids or ()) or NOBODY,
         list(decided.finished_req_ids),
     )
+
+
+def _as_sampled(outputs: list[Any], frames: Any) -> bool:
+    """Whether outputs pass on these tokens; no where it takes counts to know."""
+    return frames is not None and [output.new_token_ids for output in outputs] == frames
+
+
+def _passed_on(outputs: list[Any]) -> Many:
+    """How many tokens each output passes on."""
+    many = [len(output.new_token_ids) for output in outputs]
+    try:
+        return bytes(many)
+    except ValueError:
+        return many
 
 
 def _drafts(decided: Any, ids: list[str]) -> Many | None:
@@ -304,10 +333,23 @@ def _drafts(decided: Any, ids: list[str]) -> Many | None:
     return lengths([drafts.get(r, ()) for r in ids])
 
 
+def _with_vectors(sampled: Any) -> Many:
+    """How much came of each in a step that brings vectors: one counts as a token, and is passed on
+    as none.
+    """
+    frames = sampled.sampled_token_ids or [()] * len(sampled.pooler_output)
+    pairs = zip(frames, sampled.pooler_output, strict=True)
+    return bytes(len(frame) + (vector is not None) for frame, vector in pairs)
+
+
 def _in_order(result: Any, ids: list[str]) -> list[Any]:
     """The outputs for all clients, in schedule order."""
     outputs = list(chain.from_iterable(result[client].outputs for client in sorted(result)))
     place = {r: i for i, r in enumerate(ids)}
     # Whose load failed comes last, and need not be in the step.
-    outputs.sort(key=lambda o: (not o.new_token_ids, place.get(o.request_id, len(ids))))
+    outputs.sort(key=lambda o: (_brings_nothing(o), place.get(o.request_id, len(ids))))
     return outputs
+
+
+def _brings_nothing(output: Any) -> bool:
+    return not output.new_token_ids and getattr(output, "pooling_output", None) is None

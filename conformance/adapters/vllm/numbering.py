@@ -6,8 +6,10 @@ memory does not grow with the length of a recording.
 
 from bisect import bisect
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+from msgspec import Struct
 
 Run = list[int]
 """The first of some consecutive numbers, and how many they are."""
@@ -72,6 +74,25 @@ class AdapterNumbers:
             del self._of[adapter]
 
 
+class Gone(Struct, gc=False, eq=False):
+    """The hashes of a request that has ended, as one text.
+
+    A list of them would be an object more for Python's garbage collector, as long as they are
+    remembered: the collector looks through all young ones whenever there are 700 more.
+    """
+
+    before: int
+    """Blocks that were given out before it ended."""
+    size: int
+    """Bytes of a hash."""
+    text: bytes
+
+    def each(self) -> Iterator[bytes]:
+        """One after another."""
+        size, text = self.size, self.text
+        return (text[at : at + size] for at in range(0, len(text), size))
+
+
 class ChainNumbers:
     """Equal block hashes have equal numbers, as long as a block with that hash may exist.
 
@@ -92,8 +113,8 @@ class ChainNumbers:
         self._least_sweep = self._sweep_above = sweep_above
         self._live: dict[str, tuple[list[Run], int, Sequence[bytes]]] = {}
         """Of each request: the runs of its prompt, of how many blocks, and all its hashes."""
-        self._gone: deque[tuple[int, Sequence[bytes]]] = deque()
-        """The hashes of those that ended, and how many blocks were given out before that."""
+        self._gone: deque[Gone] = deque()
+        """The hashes of those that ended."""
         self.given_out = 0
         """Blocks taken from the free queue so far: at least that many."""
 
@@ -129,7 +150,15 @@ class ChainNumbers:
         """A request ends."""
         live = self._live.pop(id, None)
         if live is not None and live[2]:
-            self._gone.append((self.given_out, live[2]))
+            self._let_go(live[2])
+
+    def _let_go(self, hashes: Sequence[bytes]) -> None:
+        """Hashes that nobody has any more, and that some block may have."""
+        sizes = set(map(len, hashes))
+        if len(sizes) == 1:  # they are of one kind
+            self._gone.append(Gone(self.given_out, sizes.pop(), b"".join(hashes)))
+        else:
+            self._gone.extend([Gone(self.given_out, len(h), h) for h in hashes])
 
     def runs(self, id: str) -> list[Run]:
         """The numbers of a live request's blocks so far."""
@@ -160,7 +189,7 @@ class ChainNumbers:
         number = self._of.get(hash)
         if number is None:
             number = self.number(hash)
-            self._gone.append((self.given_out, (hash,)))
+            self._let_go((hash,))
         return number
 
     def number(self, hash: bytes) -> int:
@@ -201,13 +230,13 @@ class ChainNumbers:
         return first
 
     def _sweep(self) -> None:
-        while self._gone and self._gone[0][0] + self._num_blocks <= self.given_out:
+        while self._gone and self._gone[0].before + self._num_blocks <= self.given_out:
             self._gone.popleft()
         kept: set[bytes] = set()
         for _, _, hashes in self._live.values():
             kept.update(hashes)
-        for _, hashes in self._gone:
-            kept.update(hashes)
+        for gone in self._gone:
+            kept.update(gone.each())
         self._of = {hash: number for hash, number in self._of.items() if hash in kept}
         if self._short is not None:
             numbers = set(self._of.values())

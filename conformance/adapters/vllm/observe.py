@@ -62,8 +62,13 @@ class Observer:
         self.tells_blocks = "blocks" in settings.observe
         self.tells_counts = "counts" in settings.observe
         self.events = events_are_on(scheduler, settings)
-        self.kinds = bool((groups.constants(scheduler) or {}).get("groups"))
+        told = (groups.constants(scheduler) or {}).get("groups", ())
+        self.kinds = bool(told)
         """Whether layers are of several kinds, or of one that is not plain."""
+        self.zeroes = self.tells_blocks and any("mamba" in group for group in told)
+        """Whether it is told which blocks workers zero, beside Mamba layers."""
+        self.hashes = groups.hashes_in_blocks(scheduler)
+        """How many hashes a block of each group is known by."""
         self.drafts = scheduler.num_spec_tokens > 0
         """Whether there may be drafts."""
         self.pool = scheduler.kv_cache_manager.block_pool
@@ -112,7 +117,7 @@ class Observer:
         """After how many steps each of them came; before recording begins, those that come."""
         self.steps = 0
         """Scheduled so far."""
-        self.told: Counts | None = None
+        self.told: tuple[int, int, int] | None = None
         """The counts that a short form may leave out: those told last, in the same file."""
         self.ids_return = False
         """Whether an id was ever used again while it was remembered."""
@@ -257,7 +262,7 @@ class Observer:
         return self.with_counts(record)
 
     def evict(self, blocks: Iterable[int]) -> Fields:
-        """An ``evict`` record."""
+        """An ``evict`` record. Where blocks are not told its list is empty, and says nothing."""
         return {"ev": "evict", "blocks": list(blocks) if self.tells_blocks else []}
 
     def counts(self) -> Counts | None:
@@ -265,7 +270,7 @@ class Observer:
         if not self.tells_counts:
             return None
         waiting = sum(map(self._many, self.queues))
-        return self.pool.get_num_free_blocks(), len(self.scheduler.running), waiting
+        return Counts(self.pool.get_num_free_blocks(), len(self.scheduler.running), waiting)
 
     def with_counts(self, record: Fields) -> Fields:
         """The record with what is cheap to know of the state now."""
@@ -274,14 +279,14 @@ class Observer:
     def tell(self, record: Fields, counts: Counts | None, *, short: bool) -> Fields:
         """The record with what was counted after it; ``short``: what is not as told last."""
         if counts is not None:
-            told = self.told
+            each, told = counts.each(), self.told
             if not short or told is None:
-                record["state"] = dict(zip(COUNTS, counts, strict=True))
-            elif counts != told:
-                if counts[1:] == told[1:]:
-                    record["state"] = {"num_free": counts[0]}
+                record["state"] = dict(zip(COUNTS, each, strict=True))
+            elif each != told:
+                if each[1:] == told[1:]:
+                    record["state"] = {"num_free": each[0]}
                 else:
-                    pairs = zip(COUNTS, counts, told, strict=True)
+                    pairs = zip(COUNTS, each, told, strict=True)
                     record["state"] = {name: now for name, now, before in pairs if now != before}
-            self.told = counts
+            self.told = each
         return record

@@ -246,6 +246,8 @@ class Recording:
             return
 
         def watched(block_ids: Any) -> Any:
+            if not isinstance(block_ids, Collection):
+                block_ids = list(block_ids)  # what is iterated over once is read twice
             return self._observed(
                 "evict",
                 lambda: evict_blocks(block_ids),

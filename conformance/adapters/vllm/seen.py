@@ -20,8 +20,6 @@ from msgspec import Struct
 Many = bytes | list[int]
 """A number for each: bytes, which are compared and counted in no time, where no number is larger
 than a byte."""
-Counts = tuple[int, int, int]
-"""Free blocks, how many run, how many wait."""
 
 
 def lengths(of: Collection[Any]) -> Many:
@@ -40,14 +38,28 @@ def differing(one: Many, other: Many) -> list[int]:
     return list(compress(range(len(one)), found.to_bytes(len(one), byteorder))) if found else []
 
 
+class Counts(Struct, gc=False, eq=False):
+    """What is cheap to know of the state."""
+
+    free: int
+    running: int
+    waiting: int
+
+    def each(self) -> tuple[int, int, int]:
+        """One after another."""
+        return self.free, self.running, self.waiting
+
+
 class New(Struct, gc=False, eq=False):
     """A request that the worker has not seen."""
 
     id: str
     computed: int
     blocks: Any
-    outputs: int
-    """Tokens that it has beyond its prompt."""
+    owed: bool
+    """Whether it gets a token from the step."""
+    prefill: int | None
+    """Tokens that are sent besides the prompt's own; None: none."""
 
 
 class Others(Struct, gc=False, eq=False):
@@ -105,6 +117,8 @@ class Seen(Struct, gc=False, eq=False):
     """Whether it is like the one before but for the counts."""
     encoder: tuple[list[tuple[str, int]], list[str]] | None = None
     """Items that it computes, whose and where, and what is evicted; None: nothing."""
+    zeroed: list[int] | None = None
+    """Blocks that workers zero before it; None: there are none."""
     compiled: list[str] | None = None
     """Whose grammars were found to be compiled; None: nobody's."""
     asked: list[dict[str, Any]] | None = None

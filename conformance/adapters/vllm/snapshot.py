@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import json
 
 from nullblock.conformance.adapters.vllm import drafts, remote, sessions
+from nullblock.conformance.adapters.vllm.groups import last_hash
 from nullblock.conformance.adapters.vllm.look import Look
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
 from nullblock.conformance.adapters.vllm.step import Step
@@ -83,7 +84,9 @@ def state(observer: Observer, steps: Steps) -> Fields:
         record["remote"] = remote.state(scheduler, observer.kept, of, told)
     record["in_flight"] = [_in_flight(observer, step) for step in steps.in_flight.values()]
     record["finished"] = _numbers(of, scheduler.finished_req_ids)
-    record["previous"] = _numbers(of, scheduler.prev_step_scheduled_req_ids)
+    if not (scheduler.use_v2_model_runner and hasattr(scheduler, "use_eagle_block_drop")):
+        # Since 0.32.0 it is kept for the first model runner alone.
+        record["previous"] = _numbers(of, scheduler.prev_step_scheduled_req_ids)
     record["pause_state"] = scheduler.pause_state.name
     return record
 
@@ -141,6 +144,9 @@ def _request(observer: Observer, request: Any, managers: Any, flying: int) -> Fi
     cached = [manager.num_cached_block.get(id) for manager in managers]
     if None not in cached:
         fields["num_cached"] = cached
+    before = [getattr(manager, "last_state_block_idx", {}) for manager in managers]
+    if any(hasattr(manager, "last_state_block_idx") for manager in managers):
+        fields["states_before"] = [places.get(id, -1) + 1 for places in before]
     if request.resumable:
         fields["session"] = sessions.state(observer, request)
     return fields
@@ -154,7 +160,7 @@ def _in_flight(observer: Observer, step: Step) -> Fields:
     nothing = [0] * len(step.ids)
     computed, outputs = (nothing, nothing) if step.counts is None else step.lists()
     owing = observer.talk.owing.get(step.number)
-    has = {} if step.seen is None else {new.id: new.outputs for new in step.seen.others.new}
+    new = {} if step.seen is None else {new.id: new.owed for new in step.seen.others.new}
     rows = zip(step.ids, step.numbers, step.tokens, computed, outputs, strict=True)
     for id, number, tokens, before, told in rows:
         request = observer.requests.get(id)
@@ -163,7 +169,7 @@ def _in_flight(observer: Observer, step: Step) -> Fields:
         elif owing is not None and request.resumable:
             if id in owing:  # its prompt may be longer by now
                 owed.append(number)
-        elif before + tokens >= request.num_prompt_tokens + has.get(id, told):
+        elif new.get(id, before + tokens >= request.num_prompt_tokens + told):
             owed.append(number)
     fields: Fields = {"step": step.number, "ids": step.numbers, "tokens": step.tokens}
     if step.drafts is not None:
@@ -176,12 +182,15 @@ def _in_flight(observer: Observer, step: Step) -> Fields:
 
 
 def _skipped(observer: Observer) -> Fields:
-    """Who stands in the skipped queue, where somebody does."""
+    """Who stands in the skipped queue, where somebody does, and where in the heap that it is."""
     queue: Any = ()
     for name in ("skipped_waiting", "kv_holding_waiting"):  # the latter since 0.32.0
         queue = getattr(observer.scheduler, name, queue)
     skipped = [observer.numbers.of[r.request_id] for r in queue]
-    return {"skipped": skipped} if skipped else {}
+    fields: Fields = {"skipped": skipped} if skipped else {}
+    if observer.sessions and observer.by_priority and len(skipped) > 2:
+        fields["heap"] = [observer.numbers.of[r.request_id] for r in queue._heap]
+    return fields
 
 
 def _chains(observer: Observer) -> Fields:
@@ -200,5 +209,6 @@ def _cached(observer: Observer) -> Iterator[tuple[int, bytes, int]]:
         return
     for key, found in observer.pool.cached_block_hash_to_block._cache.items():
         hash, group = bytes(key[:-GROUP_BYTES]), int.from_bytes(key[-GROUP_BYTES:], "big")
+        hash = last_hash(hash, observer.hashes[group])
         for block in found.values() if isinstance(found, dict) else (found,):
             yield block.block_id, hash, group

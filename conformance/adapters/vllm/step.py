@@ -53,31 +53,32 @@ class Step:
     loose: bool = False
     """Whether tokens may end elsewhere than the step says: somebody was preempted meanwhile."""
 
-    _counts: int | None = None
+    packed: int | None = None
+    """``counts``, once they were asked for."""
 
     @property
     def counts(self) -> int | None:
         """Computed tokens and outputs before the step, packed; None where that cannot be, or where
         they are not known of everybody.
         """
-        if self._counts is None and self.words is not None:
-            self._counts = expected.number(self.words)
-        return self._counts
+        if self.packed is None and self.words is not None:
+            self.packed = expected.number(self.words)
+        return self.packed
 
     def learn(self) -> None:
         """Take what was computed, and what had come out, from the decision itself."""
         assert self.seen is not None
         known = dict(self.seen.facts(0, self.seen.others.new))
-        self._counts = self.words = self.at = None
+        self.packed = self.words = self.at = None
         if all(map(known.__contains__, self.ids)):
             computed, outputs = [known[r][0] for r in self.ids], [known[r][1] for r in self.ids]
-            self._counts = expected.packed(computed, outputs)
+            self.packed = expected.packed(computed, outputs)
             self.at = positions(computed, self.tokens)
 
     def counted(self) -> "array[int] | None":
         """The same in words."""
-        if self.words is None and self._counts is not None:
-            self.words = expected.kept(self._counts, len(self.ids), ())
+        if self.words is None and self.packed is not None:
+            self.words = expected.kept(self.packed, len(self.ids), ())
         return self.words
 
     def lists(self) -> tuple[list[int], list[int]]:
@@ -122,7 +123,7 @@ class Step:
             usual = tokens
         if usual is not tokens and tokens[:many] != usual:
             odd.update(compress(range(many), map(ne, tokens, usual)))
-        self.words, self._counts = whole, counts
+        self.words, self.packed = whole, counts
         self.at = self._positions(before, odd, words, further)
         return sorted(odd)
 

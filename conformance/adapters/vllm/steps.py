@@ -10,7 +10,7 @@ from itertools import chain, compress
 from operator import not_
 from typing import Any
 
-from nullblock.conformance.adapters.vllm import drafts, turns
+from nullblock.conformance.adapters.vllm import drafts, groups, turns
 from nullblock.conformance.adapters.vllm.filling import NOBODY, Edges
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
 from nullblock.conformance.adapters.vllm.seen import New, Seen, spread
@@ -31,7 +31,10 @@ class Steps:
         self.before: Step | None = None
         """The step that a short form may refer to: the last one recorded, in the same file."""
         self.managers = observer.scheduler.kv_cache_manager.coordinator.single_type_managers
-        self._edges = Edges(self.scheduler.block_size)
+        self.size = groups.size_of_chains(self.scheduler)
+        """Tokens in a block of the only group, if there is one."""
+        self._taken = groups.Taken(self.scheduler)
+        self._edges = Edges(self.size)
         one = observer.tells_blocks and len(self.managers) == 1
         self._gives = one and self._edges.told and not observer.drafts
         self._says_who = one and observer.drafts
@@ -186,7 +189,8 @@ class Steps:
         short = opening is not None
         if short or seen.known:
             lists = record if short else self._lists(step, seen)
-            self._grown(lists, seen, opening)
+            leads = seen.known is seen.ids or seen.ids[: len(seen.known)] == seen.known
+            self._grown(lists, seen, opening, step.numbers if leads else None)
             if others.resumed:
                 lists["resumed"] = [of[r] for r in others.resumed]
             if others.sent or not short:
@@ -203,6 +207,8 @@ class Steps:
                 record["encoder_inputs"] = [(of[r], place) for r, place in inputs]
             if evicted:
                 record["evicted_items"] = self.observer.items.evicted(evicted)
+        if seen.zeroed:
+            record["zeroed"] = seen.zeroed
         if not short or seen.prefix != self.prefix:
             record["common_prefix"] = self.prefix = seen.prefix
 
@@ -230,10 +236,18 @@ class Steps:
         mask = bytearray(len(seen.known))
         for place in opening:
             mask[place] = 1
-        self._grown(lists, seen, bytes(mask))
+        self._grown(lists, seen, bytes(mask), None)
 
-    def _grown(self, lists: Fields, seen: Seen, opening: bytes | bytearray | None) -> None:
-        """Who gets blocks, and which. Counts what is given out."""
+    def _grown(
+        self,
+        lists: Fields,
+        seen: Seen,
+        opening: bytes | bytearray | None,
+        numbers: list[int] | None,
+    ) -> None:
+        """Who gets blocks, and which. Counts what is given out. ``numbers``: of those that the
+        worker has seen, and others behind them; None: these are to be looked up.
+        """
         gets, blocks, chains, ids = seen.gets, seen.blocks, self.observer.chains, seen.known
         if opening is not None and self._gives:
             due = list(compress(range(len(opening)), opening))
@@ -251,34 +265,41 @@ class Steps:
         elif opening is not None and self._says_who and not seen.others.resumed:
             if set(map(type, blocks)) - {int}:  # somebody has several
                 one = [isinstance(block, int) for block in blocks]
-                lists |= self._gets(ids, list(compress(gets, one)), list(compress(blocks, one)))
+                each = list(compress(gets, one)), list(compress(blocks, one))
+                lists |= self._gets(ids, *each, numbers)
                 several = list(map(not_, one))
                 gets, blocks = list(compress(gets, several)), list(compress(blocks, several))
             else:
-                lists |= self._gets(ids, gets, blocks)
+                lists |= self._gets(ids, gets, blocks, numbers)
                 gets = blocks = ()
         blocks = list(map(spread, blocks))
-        chains.given_out += sum(map(len, chain.from_iterable(blocks)))
+        if self._taken.counts_all:
+            chains.given_out += sum(map(len, chain.from_iterable(blocks)))
+        else:
+            chains.given_out += sum(map(self._taken.of_growth, blocks))
         if seen.others.resumed:
-            computed, size = seen.counts()[0], self.scheduler.block_size
+            computed = seen.counts()[0]
             for r in seen.others.resumed:
-                chains.given_out -= computed[ids.index(r)] // size * len(self.managers)
+                chains.given_out -= self._taken.hits(computed[ids.index(r)])
         if self.observer.tells_blocks and (blocks or opening is None):
-            of = self.observer.numbers.of
-            numbers = [of[ids[place]] for place in gets]
-            lists["blocks"] = list(zip(numbers, blocks, strict=True))
+            whose = self._at(ids, gets, numbers)
+            lists["blocks"] = list(zip(whose, blocks, strict=True))
 
-    def _gets(self, ids: list[str], whose: Sequence[int], given: Sequence[int]) -> Fields:
+    def _gets(
+        self, ids: list[str], whose: Sequence[int], given: Sequence[int], numbers: list[int] | None
+    ) -> Fields:
         """One block each, and whose: those at some places."""
         self.observer.chains.given_out += len(given)
-        if not given:
-            return {}
-        numbers = self.observer.numbers.each(list(map(ids.__getitem__, whose)))
-        return {"gets": numbers, "given": given}
+        return {"gets": self._at(ids, whose, numbers), "given": given} if given else {}
+
+    def _at(self, ids: list[str], places: Sequence[int], numbers: list[int] | None) -> list[int]:
+        """The numbers of those at some places."""
+        if numbers is not None:
+            return list(map(numbers.__getitem__, places))
+        return self.observer.numbers.each(list(map(ids.__getitem__, places)))
 
     def _new(self, new: New) -> Fields:
-        hits = new.computed // self.scheduler.block_size
-        given = sum(len(ids) - hits for ids in new.blocks)
+        given = self._taken.of_growth(new.blocks) - self._taken.hits(new.computed)
         if self.observer.sessions:
             held = self.observer.talk.held.pop(new.id, 0)
             given = max(sum(map(len, new.blocks)) - held, 0) if held else given
@@ -286,6 +307,8 @@ class Steps:
         fields = {"id": self.observer.numbers.of[new.id], "computed": new.computed}
         if self.observer.tells_blocks:
             fields["blocks"] = new.blocks
+        if new.prefill is not None:
+            fields["prefill"] = new.prefill
         return fields
 
     def before_update(self, seen: Seen) -> Step:

@@ -21,8 +21,10 @@ from nullblock.conformance.adapters.vllm.talk import owing
 from nullblock.conformance.adapters.vllm.telling import Teller
 from nullblock.conformance.adapters.vllm.words import logger
 
-MOST = 32
-"""Calls that wait to be told: 16 steps, mostly, as many as are encoded at once."""
+MOST = 48
+"""Calls that wait to be told: 24 steps, mostly, as many as are encoded at once. The code and data
+of telling are in no near cache when it begins; of many more the garbage collector would take
+notice."""
 SNAPSHOTS = 8
 """A part is at least so many times as long as the state that opens it."""
 _lines = json.Encoder().encode_lines

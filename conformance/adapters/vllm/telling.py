@@ -90,8 +90,9 @@ class Teller:
         update = self.outcomes.update(step, taken)
         if self._tap is not None:
             self.observer.backlog.settle()
-            observer = self.observer
-            events = in_numbers(self._tap.take(), observer.chains, kinds=observer.kinds)
+            observer, published = self.observer, self._tap.take()
+            many, kinds = observer.hashes, observer.kinds
+            events = in_numbers(published, observer.chains, kinds=kinds, many=many)
             if events is not None:
                 update["events"] = events
         short = update["ev"] == "update+"

@@ -40,7 +40,8 @@ def turned(seen: Seen, before: Step, rejected: drafts.Rejected | None) -> Step |
     elif due is not tokens and due[:many] != tokens[:many]:
         return None
     try:
-        if len(gone) > FEW or not _as_expected(words, before, gone, rejected):
+        alike, counts = _as_expected(words, before, gone, rejected)
+        if not alike:
             return None
         if further:
             computed = [request.computed for request in others.new]
@@ -59,20 +60,26 @@ def turned(seen: Seen, before: Step, rejected: drafts.Rejected | None) -> Step |
     step = Step(seen.number, seen, seen.ids, numbers, fillings, tokens, single, words=words, at=at)
     step.after, step.base, step.gone = before.ids, before.fillings, gone
     step.drafts, step.due = seen.drafts, [] if rejected is None else due
+    if not further:
+        step.packed = counts
     return step
 
 
 def _as_expected(
     words: "array[int]", before: Step, gone: list[int], rejected: drafts.Rejected | None
-) -> bool:
-    """Whether the counts of those who stay are. Raises ``OverflowError``."""
+) -> tuple[bool, int | None]:
+    """Whether the counts of those who stay are; and the counts packed, where they are at hand.
+    Raises ``OverflowError``.
+    """
+    if len(gone) > FEW:
+        return False, None
     if rejected is None:
         was = before.counted()
-        return was is not None and expected.one_more(was, before.tokens, gone, words)
+        return was is not None and expected.one_more(was, before.tokens, gone, words), None
     due = rejected.next_counts(before)
     if due is None or gone:
-        return due is not None and words == expected.kept(due, len(before.ids), gone)
-    return due == expected.number(words)
+        return due is not None and words == expected.kept(due, len(before.ids), gone), None
+    return due == expected.number(words), due
 
 
 def _gone(ids: list[str], ended: list[str], known: list[str]) -> list[int]:

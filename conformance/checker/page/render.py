@@ -13,6 +13,7 @@ from nullblock.conformance.minimal.document import written
 from nullblock.conformance.page.html import Child, Element, document, el, items, join, table
 from nullblock.conformance.page.style import STYLE
 from nullblock.conformance.strength.measure import Notice
+from nullblock.conformance.strength.report import summary
 from nullblock.conformance.trace.records import Header
 from nullblock.spec.catalogue import catalogue
 
@@ -32,6 +33,9 @@ def _article(v: Verdict, notices: Sequence[Notice]) -> Element:
 def _parts(v: Verdict, notices: Sequence[Notice]) -> Iterator[Child]:
     yield el("h1", el("span", v.verdict, class_=f"verdict {v.verdict}"), f" {v.trace}")
     yield el("p", _basis(v), class_="dim")
+    if ending := v.ending():
+        yield el("h2", "How the run ended")
+        yield items(list(ending))
     e = v.first.explanation if v.first else None
     if v.first is not None and e is not None:
         yield from _fault(v.first, e, v)
@@ -153,8 +157,7 @@ def _scenario(v: Verdict) -> Iterator[Child]:
 
 
 def _strength(notices: Sequence[Notice]) -> Iterator[Child]:
-    count = sum(n.said == "rejected" for n in notices)
-    yield el("h2", f"Strength: {count} of {len(notices)} known mutants would be rejected")
+    yield el("h2", f"Strength: {summary(notices)}")
     rows: list[list[Child]] = [
         [
             n.mutant.name,

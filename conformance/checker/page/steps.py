@@ -19,6 +19,8 @@ class Chart(picture.Chart[int]):
 
     standing: dict[int, str] = field(default_factory=dict)
     """What a request does while nothing is said of it."""
+    preempted: set[int] = field(default_factory=set)
+    """Who was, in the window: to the second model runner such a request is new once more."""
 
     def step(self, record: Schedule) -> None:
         """A step is scheduled: what is recorded of it."""
@@ -26,13 +28,15 @@ class Chart(picture.Chart[int]):
         self.steps.append(step)
         new = {q.id for q in record.new}
         resumed = set(record.cached.resumed) if record.cached else set()
+        resumed |= new & self.preempted
+        self.preempted.update(record.preempted)
         for r in record.preempted:
             self.put(r, step, "x", "preempted")
             self.standing[r] = "w"
         drafts = dict(record.drafts)
         for r, n in zip(record.ids, record.tokens, strict=True):
             known = n - drafts.get(r, 0)
-            kind = "n" if r in new else "r" if r in resumed else "p" if known > 1 else "d"
+            kind = "r" if r in resumed else "n" if r in new else "p" if known > 1 else "d"
             verified = f", {drafts[r]} of them drafts" if r in drafts else ""
             self.put(r, step, kind, f"{n} token" + "s" * (n != 1) + verified)
             self.standing[r] = "s"

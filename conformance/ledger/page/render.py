@@ -10,7 +10,7 @@ from nullblock.conformance.ledger.page.overview import overview
 from nullblock.conformance.ledger.page.panels import Panels, command, slug
 from nullblock.conformance.ledger.page.style import LOOKS
 from nullblock.conformance.ledger.rows import Engine
-from nullblock.conformance.ledger.summary import sentences
+from nullblock.conformance.ledger.summary import not_shown, sentences
 from nullblock.conformance.ledger.words import MEANING, SHOWN, Word
 from nullblock.conformance.page.html import Child, Element, document, el, items
 from nullblock.conformance.page.style import STYLE
@@ -81,8 +81,9 @@ def _parts(ledger: Ledger, panels: Panels) -> Iterator[Child]:
 RESTS = (
     "One text: the rules that are proved are the rules that the explorer searches, that judge a "
     "recorded run, and that are compared with the real engine. There is no second copy to drift.",
-    "One full-attention group, synchronous and asynchronous, any number of steps in flight. "
-    "Drafts, several groups and KV connectors are out of scope, and refused by name.",
+    "Proofs are of one full-attention group, synchronous and asynchronous, with drafts, and any "
+    "number of steps in flight. Several groups, encoder inputs, streaming sessions and KV "
+    "connectors are searched in scopes and compared in lockstep, not proved.",
     "The normative profile is what ought to be, and every claim is about it; vllm-0.22.1 is what "
     "that release does, and what differs stands under departures.",
     "A digest of the text goes with each result. When the text changes, the cells that rest on it "
@@ -96,7 +97,7 @@ def _banner(ledger: Ledger) -> Element:
         return el("p", text, class_="banner good", role="status")
     return el(
         "div",
-        el("p", el("b", f"{len(ledger.shortfalls)} claims are not shown:")),
+        el("p", el("b", not_shown(ledger) + ":")),
         items(list(ledger.shortfalls)),
         class_="banner bad",
         role="alert",

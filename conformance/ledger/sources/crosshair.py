@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from nullblock.conformance.ledger.digest import TEXT
 from nullblock.conformance.ledger.rows import Cell, Detail, Row
 from nullblock.conformance.ledger.sources.base import Record, Source
-from nullblock.conformance.ledger.words import Word
+from nullblock.conformance.ledger.words import Word, counted
 
 if TYPE_CHECKING:
     from nullblock.conformance.confirm import Subject
@@ -94,7 +94,7 @@ def cells(found: Helpers) -> Iterator[Cell]:
         yield Cell(
             *(h.name, ENGINE, word, f'make pytest T="{TESTS} -k {h.name.split()[0]}"'),
             Detail(f"{h.name}: its paths", (says, agree, *canaries)),
-            extent=f"{h.paths:,} paths",
+            extent=counted(h.paths, "path"),
             because="" if word.shown else f"{h.words}: {h.counterexample}",
         )
 

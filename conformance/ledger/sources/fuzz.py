@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from nullblock.conformance.ledger import sums
 from nullblock.conformance.ledger.rows import Cell, Detail, Fact, few
 from nullblock.conformance.ledger.sources.base import Record, Source
-from nullblock.conformance.ledger.words import Word
+from nullblock.conformance.ledger.words import Word, counted
 from nullblock.spec.catalogue import catalogue
 
 ENGINE = "lockstep"
@@ -70,22 +70,24 @@ def gather() -> Fuzzed:
 def broken(found: Fuzzed) -> Iterator[str]:
     """Runs with differences."""
     if found.differences:
-        yield f"lockstep: {found.differences} scenarios differ from {found.beside}"
+        differ = "scenario differs" if found.differences == 1 else "scenarios differ"
+        yield f"lockstep: {found.differences:,} {differ} from {found.beside}"
 
 
 def cells(found: Fuzzed) -> Iterator[Cell]:
     """A cell for each rule and each reading: the whole text was compared."""
     wrong = list(broken(found))
-    steps = f"{found.steps:,} steps"
+    steps = counted(found.steps, "step")
     shown = Detail(
         "Lockstep with the real engine",
         (
-            f"{found.scenarios:,} random scenarios ({', '.join(found.families)}), {steps}: "
-            f"{', '.join(found.engines)} beside {found.beside}, from seed {found.seed}. Every "
-            f"decision and the whole state after it were compared: {found.differences} "
-            f"differences. {found.exceptions:,} scenarios ended by an exception, of all engines "
+            f"{counted(found.scenarios, 'random scenario')} ({', '.join(found.families)}), "
+            f"{steps}: {', '.join(found.engines)} beside {found.beside}, from seed {found.seed}. "
+            "Every decision and the whole state after it were compared: "
+            f"{counted(found.differences, 'difference')}. "
+            f"{counted(found.exceptions, 'scenario')} ended by an exception, of all engines "
             f"alike; {found.refused:,} asked for what is out of scope.",
-            f"Of {found.watched:,} scenarios it was watched what they reached:",
+            f"Of {counted(found.watched, 'scenario')} it was watched what was reached:",
         ),
         tuple(
             Fact(what, f"{n / max(1, found.watched):.0%}")

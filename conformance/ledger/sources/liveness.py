@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from nullblock.conformance.ledger.digest import TEXT
 from nullblock.conformance.ledger.rows import Cell, Detail, Exhibit, Fact, Fall, few
 from nullblock.conformance.ledger.sources.base import Record, Source
-from nullblock.conformance.ledger.sources.scopes import ENGINE, SEARCH, STORY, counted
+from nullblock.conformance.ledger.sources.scopes import ENGINE, SEARCH, STORY
 from nullblock.conformance.ledger.told import Told, told
-from nullblock.conformance.ledger.words import Word
+from nullblock.conformance.ledger.words import Word, counted
 from nullblock.spec.liveness.properties import PROPERTIES
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def cells(found: Progress) -> Iterator[Cell]:
         else:
             yield Cell(
                 *(id, ENGINE, Word.EMPTY if why else Word.EXHAUSTIVE, COMMAND, shared),
-                extent=counted(len(found.scopes)),
+                extent=counted(len(found.scopes), "scope"),
                 because=few(why),
             )
 

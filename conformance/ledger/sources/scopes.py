@@ -6,7 +6,7 @@ from nullblock.conformance.ledger.digest import TEXT
 from nullblock.conformance.ledger.rows import Cell, Detail, Fact, few
 from nullblock.conformance.ledger.sources.base import Record, Source
 from nullblock.conformance.ledger.told import Told, told
-from nullblock.conformance.ledger.words import Word
+from nullblock.conformance.ledger.words import Word, counted
 from nullblock.spec.catalogue import catalogue
 from nullblock.spec.evidence import RELEASED
 from nullblock.spec.explorer.liveness import SERVED
@@ -122,7 +122,7 @@ def cells(found: Scopes) -> Iterator[Cell]:
             elif s.id in found.statements:
                 yield Cell(
                     *(s.id, ENGINE, Word.EMPTY if wrong else Word.EXHAUSTIVE, COMMAND, shared),
-                    extent=counted(len(found.scopes)),
+                    extent=counted(len(found.scopes), "scope"),
                     because=few(wrong),
                 )
         elif s.kind == "rule" and s.id not in RELEASED:
@@ -130,14 +130,9 @@ def cells(found: Scopes) -> Iterator[Cell]:
             yield Cell(
                 *(s.id, ENGINE, Word.EXHAUSTIVE if where and not wrong else Word.EMPTY, COMMAND),
                 _fired(s.id, where),
-                extent=counted(len(where)),
+                extent=counted(len(where), "scope"),
                 because=few(wrong) or ("" if where else "it fires in no scope"),
             )
-
-
-def counted(number: int) -> str:
-    """So many scopes."""
-    return f"{number} scope" + "s" * (number != 1)
 
 
 def detail(found: Scopes) -> Detail:

@@ -7,7 +7,7 @@ from pathlib import Path
 from nullblock.conformance.ledger.digest import ROOT
 from nullblock.conformance.ledger.rows import Cell, Detail, Fact, Fall, few
 from nullblock.conformance.ledger.sources.base import Record, Source
-from nullblock.conformance.ledger.words import Word
+from nullblock.conformance.ledger.words import Word, counted
 from nullblock.spec.catalogue import catalogue
 
 ENGINE = "streams"
@@ -95,7 +95,7 @@ def cells(found: Streams) -> Iterator[Cell]:
             shown = Detail(f"{s.id}: in recorded streams", says, facts, "stream: how often judged")
             yield Cell(
                 *(s.id, ENGINE, Word.REFUTED if wrong else Word.NOT_REFUTED, COMMAND, shown),
-                extent=f"{times[s.id]:,} judgements",
+                extent=counted(times[s.id], "judgement"),
                 because=few(wrong),
             )
 

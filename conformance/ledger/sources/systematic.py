@@ -10,6 +10,7 @@ from typing import Any
 from nullblock.conformance.ledger.digest import TEXT, digest
 from nullblock.conformance.ledger.rows import Fall
 from nullblock.conformance.ledger.sources.base import Record, Source
+from nullblock.conformance.ledger.words import counted
 
 AGAIN = "python tests/mutants/systematic.py"
 COMMAND = "nullblock mutate"
@@ -125,7 +126,7 @@ def _asked(noticed: Callable[[Any], bool | None], some: list[Any]) -> int:
 def falls(found: Systematic) -> Iterator[Fall]:
     """The statements by which mutants are noticed."""
     for id, n in found.by.items():
-        yield Fall(id, f"{n} mutant" + "s" * (n != 1))
+        yield Fall(id, counted(n, "mutant"))
 
 
 SOURCE = Source(

@@ -8,7 +8,7 @@ from nullblock.conformance import bundled
 from nullblock.conformance.ledger.digest import TEXT
 from nullblock.conformance.ledger.rows import Cell, Detail, Fact, few
 from nullblock.conformance.ledger.sources.base import Record, Source
-from nullblock.conformance.ledger.words import Word
+from nullblock.conformance.ledger.words import Word, counted
 from nullblock.spec.catalogue import catalogue
 
 ENGINE = "traces"
@@ -87,7 +87,7 @@ def cells(found: Traces) -> Iterator[Cell]:
             )
             yield Cell(
                 *(s.id, ENGINE, Word.REFUTED if wrong else Word.NOT_REFUTED, COMMAND, shown),
-                extent=f"{times[s.id]:,} firings",
+                extent=counted(times[s.id], "firing"),
                 because=few(wrong),
             )
 

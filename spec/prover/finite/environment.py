@@ -256,15 +256,15 @@ class FiniteEnv(OneGroup):
         """Whether r has a grammar, where there are any."""
         return both(neg(self.in_order), self.facts["grammar"][r] == 1)
 
-    def order(self, r: Term) -> Term:
+    def order(self, r: Term, n: int = 0) -> Term:
         """Place in a PRIORITY queue: by priority, then by number; all arrive at one time."""
         return self.facts["priority"][r] * 8 + r
 
-    def behind(self, r: Term) -> Term:
+    def behind(self, r: Term, n: int = 0) -> Term:
         """Place in a PRIORITY queue, greatest first."""
         return -self.order(r)
 
-    def negligible(self, r: Term, index: Term) -> Lexicographic:
+    def negligible(self, r: Term, n: int, index: Term) -> Lexicographic:
         """The most negligible first, then the first in the list."""
         return Lexicographic(-self.facts["priority"][r], index)
 

@@ -1,0 +1,81 @@
+"""Exceptions: the one with which a recorded run ended, and those of the rules."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.trace.records import Error
+from nullblock.spec.erased.program import rule_at
+from nullblock.spec.kernel import RULES
+
+FIRST_RULE = {"schedule": "RUN-5", "update": "UPD-9"}
+"""The calls that decide, and the rule with which each begins."""
+NOT_UNDER_WAY = "workers report a transfer that is not under way"
+NORMATIVE_MAY_SHOW = "--profile normative may show where it went wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """How a recorded run ended that an exception ended."""
+
+    type: str
+    """Name of the exception's class."""
+    during: str
+    """The kind of record that would stand there."""
+    step: int | None
+    """The step that was scheduled or updated, otherwise the last one before; None: not known."""
+    rules: str | None = None
+    """Why the rules raise there, too; None: they do not, or nothing is known of it."""
+    next: str | None = None
+    """What to do, where the rules raise as well: they tell of no fault."""
+
+    def told(self, profile: str) -> Iterator[str]:
+        """The same in lines."""
+        at = "" if self.step is None else f" step {self.step}"
+        at = at and (" in" if self.during in FIRST_RULE else " after") + at
+        yield f"the run ended by an exception: {self.type}, raised during {self.during}{at}"
+        if self.rules is not None:
+            yield f"the rules of {profile} raise there, too: {self.rules}"
+        if self.next is not None:
+            yield f"next: {self.next}"
+
+
+def ended(error: Error, steps: int, in_flight: int) -> Raised:
+    """The end of a run after so many steps, of which those in flight have no output yet."""
+    step = steps
+    if error.during == "schedule":
+        step += 1
+    elif error.during == "update":
+        step -= max(in_flight - 1, 0)
+    return Raised(error.type, error.during, step)
+
+
+def contradiction(error: BaseException, during: str, told: Any) -> Mismatch:
+    """A decision that the rules cannot even reach: the engine decided where they do not."""
+    rule = _rule(error) or FIRST_RULE[during]
+    return Mismatch(rule, f"{during} decides", f"no decision: {error}", told)
+
+
+def objection(error: BaseException) -> str:
+    """Why the rules raise, with the rule that does."""
+    rule, why = _rule(error), str(error)
+    return f"{rule}: {why}" if rule and not why.startswith(rule) else why
+
+
+def _rule(error: BaseException) -> str:
+    """The ID of the rule that raised, or nothing."""
+    named = getattr(error, "rule", "")
+    rule = named.split()[0] if named else ""
+    return rule or rule_at(error) or _innermost_rule(error.__traceback__)
+
+
+def _innermost_rule(trace: TracebackType | None) -> str:
+    """The ID of the rule in which an exception was raised, or nothing."""
+    found = ""
+    while trace is not None:
+        fired = RULES.get(trace.tb_frame.f_code.co_name)
+        found = fired.id if fired is not None else found
+        trace = trace.tb_next
+    return found
