@@ -11,6 +11,7 @@ from nullblock.conformance.checker import hidden, remote
 from nullblock.conformance.checker.raised import NORMATIVE_MAY_SHOW, Raised, ended
 from nullblock.conformance.checker.replay import Replay, Unexplained
 from nullblock.conformance.checker.unknown import NotRecorded
+from nullblock.conformance.checker.unseen import Unseen
 from nullblock.conformance.checker.verdict import First, Verdict
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.reader import Located, TraceReader
@@ -91,6 +92,8 @@ class _Judge:
         self.replay: Replay | None = None
         self.last: deque[Located] = deque(maxlen=max(window, BEFORE) + 1)
         self.unseen: list[str] = []
+        """Inputs that may be what a mismatch comes from."""
+        self.untold: Unseen | None = None
         self.adopted = 0
         """Blocks of hits that were adopted before the record at hand."""
         self.silent = False
@@ -115,6 +118,8 @@ class _Judge:
             elif self.replay is not None:
                 self.adopted = self.replay.fired.get("POOL-11", 0)
                 self.replay.take(record)
+                if self.untold is not None:
+                    self.untold.take(record)
         except NotRecorded as unknown:
             self.silent = True
             self.verdict.missing += unknown.missing
@@ -146,7 +151,7 @@ class _Judge:
             for kind in FOREIGN
             if getattr(header.observed, kind) != "complete"
         ]
-        self.replay = Replay(header, self.semantics)
+        self.replay, self.untold = Replay(header, self.semantics), Unseen(header)
 
     def violated(self, error: Unexplained, located: Located) -> None:
         """A decision is not the rules' own: theirs, or an unseen input's."""
@@ -225,6 +230,7 @@ class _Judge:
         """What the whole trace comes to."""
         verdict = self.verdict
         verdict.last, verdict.replay = tuple(self.last), self.replay
+        verdict.unseen = self.untold.lines() if self.untold is not None else []
         if self.replay is not None:
             verdict.steps, verdict.decisions = self.replay.decided, self.replay.decisions
             verdict.began_after = self.replay.began_after or 0

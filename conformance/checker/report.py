@@ -40,6 +40,7 @@ def document(v: Verdict) -> dict[str, Any]:
         "rules": dict(sorted(v.rules.items())),
         "first": first,
         "missing": v.missing,
+        "unseen": v.unseen,
         "raised": v.raised and asdict(v.raised),
     }
     if v.scenario is not None:
@@ -67,6 +68,7 @@ def screen(v: Verdict) -> RenderableType:
     if v.scenario is not None:
         parts.append(_line(f"scenario: {v.scenario.note}"))
     parts += [_line(what) for what in _not_known(v)]
+    parts += [_line(f"not checked, for the trace does not tell: {what}") for what in v.unseen]
     if v.verdict == "CONFORMS":
         parts.append(_exercised(v))
     return Group(*parts)
@@ -144,6 +146,7 @@ def _case(v: Verdict) -> Case:
         out += f"\nscenario: {v.scenario.note}"
         if v.scenario.document is not None:
             out += f"\n{written(v.scenario.document)}"
+    out += "".join(f"\nnot checked, for the trace does not tell: {what}" for what in v.unseen)
     return Case(
         classname="nullblock.check",
         name=v.trace,

@@ -63,6 +63,8 @@ class Verdict:
     first: First | None = None
     missing: list[str] = field(default_factory=list)
     """What was not recorded, or is out of scope, and may have decided."""
+    unseen: list[str] = field(default_factory=list)
+    """What the trace could tell of decisions and does not, a field a line: it was not checked."""
     raised: Raised | None = None
     """The exception that ended the run, whatever the verdict is."""
     seconds: float = 0.0

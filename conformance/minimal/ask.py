@@ -26,7 +26,8 @@ def ask(verdict: Verdict, path: Path | None, progress: Progress | None = None) -
     semantics: Semantics = replay.k.sem
     try:
         found = minimal(
-            path, first.line, first.file, first.step, first.mismatch, semantics, progress
+            *(path, first.line, first.file, first.step, first.mismatch, semantics),
+            *(progress, replay.s),
         )
     except Impossible as reason:
         return Scenario(None, f"none: {reason}")

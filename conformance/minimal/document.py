@@ -79,10 +79,10 @@ class Builder:
         outputs = [e.right for e in selection.events if isinstance(e, Half)]
         drafted = drafts.config(self.config, [*outputs, history.right], there)
         drafted |= history.remote.config(self.config, self.names, there)
-        config = _config(self.config) | drafted | {"seed": content.seed, "vocab": content.vocab}
+        config = constants(self.config) | drafted | {"seed": content.seed, "vocab": content.vocab}
         if selection.num_blocks is not None:
             config["num_blocks"] = selection.num_blocks
-        return {"config": config, "events": _stepped(events)}
+        return {"config": config, "events": stepped(events)}
 
     def _event(self, event: Event, content: Content, there: set[int]) -> Iterator[Document]:
         match event:
@@ -162,7 +162,7 @@ def written(document: Document) -> str:
     return f'{{"config": {config},\n "events": [\n  {events}\n ]}}\n'
 
 
-def _config(c: TraceConfig) -> Document:
+def constants(c: TraceConfig) -> Document:
     """The configuration; what stands there as it would by default is left out."""
     config: Document = {
         "block_size": _cache_block_size(c),
@@ -227,7 +227,7 @@ def _reset(event: Reset) -> Document:
     return document | ({"reset_running": True} if event.reset_running else {})
 
 
-def _stepped(events: list[Document]) -> list[Document]:
+def stepped(events: list[Document]) -> list[Document]:
     """The events with halves of a step that stand side by side put together and counted."""
     found: list[Document] = []
     for event in events:

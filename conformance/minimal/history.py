@@ -116,6 +116,8 @@ class History:
     """What it says of each request."""
     output: Output | None = None
     """What is sampled right before the decision."""
+    used: set[int] = field(default_factory=set)
+    """The blocks that steps before it gave to somebody."""
 
     @property
     def steps(self) -> int:
@@ -148,11 +150,19 @@ def read(path: Path, line: int, file: str, step: int) -> History:
     said = reading.remote_says(last)
     history = History(
         *(header, last, reading.events, reading.lives, reading.scheduled, told),
-        *(*said, reading.remote, reading.output),
+        *(*said, reading.remote, reading.output, reading.used),
     )
     if header.block_ids != "exact":
         _without_ids(history)
     return history
+
+
+def given(step: Schedule) -> set[int]:
+    """The blocks that a step gives to somebody."""
+    tables = [q.blocks or [] for q in step.new]
+    if step.cached is not UNSET and step.cached.blocks is not UNSET:
+        tables += [groups for _, groups in step.cached.blocks]
+    return {b for groups in tables for table in groups for b in table}
 
 
 def _without_ids(history: History) -> None:
@@ -190,6 +200,7 @@ class _Reading:
         self.remote = Remote()
         self.said: Said = None
         """What stands right before the record that comes."""
+        self.used: set[int] = set()
 
     def take(self, record: Shown) -> None:
         """The next record."""
@@ -209,6 +220,7 @@ class _Reading:
                 self.events.append(Half(record.step, update=False, said=said, news=news))
                 self.scheduled[record.step] = [*record.ids, *asked(said)]
                 self.drafts[record.step] = record.drafts
+                self.used |= given(record)
             case Output():
                 self.output = record
             case Update():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nullblock.conformance.checker.decisions import Mismatch
-from nullblock.conformance.minimal import pressure
+from nullblock.conformance.minimal import planted, pressure, words
 from nullblock.conformance.minimal.document import Builder, Document, Selection
 from nullblock.conformance.minimal.fault import Same
 from nullblock.conformance.minimal.history import (
@@ -50,13 +50,18 @@ def minimal(
     mismatch: Mismatch,
     semantics: Semantics,
     progress: Progress | None = None,
+    state: Any = None,
 ) -> Minimal:
     """A small scenario for the decision on a line of a trace; where the engine raised, the whole
     run.
 
+    `state`: that of the rules after it, where it is at hand; faults of the pool are planted by it.
+
     Raises :class:`Impossible` where there is none, ``OSError``.
     """
     history = _history(path, line, file, step)
+    if (small := _planted(history, mismatch, semantics, state, progress)) is not None:
+        return small
     search = _Search(history, mismatch, semantics, progress)
     if mismatch.raised:
         return _whole_run(search)
@@ -75,6 +80,30 @@ def minimal(
         f"in {_many(search.tries, 'run')} of the rules; {rest}"
     )
     return Minimal(search.builder.build(best), note)
+
+
+def _planted(
+    history: History,
+    mismatch: Mismatch,
+    semantics: Semantics,
+    state: Any,
+    progress: Progress | None,
+) -> Minimal | None:
+    """A scenario that comes to the same kind of fault by another way than the trace did."""
+    if state is None or not planted.applies(history.header, mismatch, history.fault):
+        return None
+    name = words.named(mismatch, history.fault, words.part(state, history.used))
+    if progress is not None:
+        progress("scenarios tried that bring the pool into a state with such a fault")
+    found = planted.planted(history.header.config, name, history.fault, semantics)
+    if found is None:
+        return None
+    note = (
+        f"{_many(found.requests, 'request')}, not of the trace, bring a pool into a state in "
+        f"which the same kind of fault shows, found in {_many(found.runs, 'run')} of the rules; "
+        f"it is: {name}"
+    )
+    return Minimal(found.document, note)
 
 
 def _whole_run(search: "_Search") -> Minimal:

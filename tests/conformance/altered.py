@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,9 @@ class Unobserved:
     """Nothing is concluded from it."""
 
     why: str
+    fact: str = ""
+    """What the verdict names as unseen where the alteration takes it away; "": it takes nothing
+    that decisions are compared by."""
 
 
 Expected = Caught | Damage | Input | Unsaid | Explained | Unobserved
@@ -89,6 +93,22 @@ def meets(verdict: Verdict, at: int, expected: Expected) -> None:
             assert said == "CONFORMS", verdict
 
 
+def names(unseen: Iterable[str], field: str) -> bool:
+    """Whether a field, or a record or part that it is in, is among what a verdict does not see."""
+    parts = field.split(".")
+    ways = {".".join(parts[:n]) for n in range(1, len(parts) + 1)}
+    told = {name for line in unseen for name in re.findall("`(.*?)`", line.partition(":")[0])}
+    return not ways.isdisjoint(told)
+
+
+def names_the_unnoticed(verdict: Verdict, expected: Expected) -> None:
+    """Where an alteration that nothing is concluded from takes a fact away, the verdict
+    says so.
+    """
+    if isinstance(expected, Unobserved) and expected.fact:
+        assert names(verdict.unseen, expected.fact), verdict.unseen
+
+
 def each_alteration(
     traces: Iterable[Lines], path: str, expected: Expected, most: int = 6
 ) -> list[str]:
@@ -100,6 +120,7 @@ def each_alteration(
         for at, told in alterations(lines, tuple(path.split(".")), most):
             verdict = judge(told)
             meets(verdict, at, expected)
+            names_the_unnoticed(verdict, expected)
             found.append(verdict.verdict)
     assert found, "no trace has it"
     return found

@@ -32,7 +32,7 @@ KEPT = ("header.config_sha256", "header.sealed")
 
 EVENT = ("chain", "parent", "tokens")
 NOTES = Unobserved("who recorded what is for people")
-PROMISE = Unobserved("unseen inputs matter only where a decision is not explained")
+PROMISE = "unseen inputs matter only where a decision is not explained"
 POST = {
     "num_free": caught("QUEUE-4"),
     "num_waiting": caught("WAIT-14"),
@@ -91,10 +91,13 @@ TABLE: dict[str, Expected] = {
     "header.observed.chunk": Unsaid(),
     **{f"header.observed.{kind}": Unsaid() for kind in ("matched", "transfers")},
     **{
-        f"header.observed.{kind}": PROMISE
-        for kind in ("abort", "pause", "reset", "evict", "schedule", "update", "state", "events")
+        f"header.observed.{kind}": Unobserved(PROMISE, kind)
+        for kind in ("abort", "pause", "reset", "evict", "schedule", "update", "state")
     },
-    "header.block_ids": Unobserved("what conforms with exact ids conforms with fewer"),
+    "header.observed.events": Unobserved(PROMISE, "update.events"),
+    "header.block_ids": Unobserved(
+        "what conforms with exact ids conforms with fewer", "block_ids"
+    ),
     **dict.fromkeys(("header.recording", "part.number", "part.recording"), Damage()),
     "add.id": Damage(),
     "add.prompt": INPUT,

@@ -45,6 +45,10 @@ def _parts(v: Verdict, notices: Sequence[Notice]) -> Iterator[Child]:
         yield el("h2", "What is not known")
         yield el("p", "It would decide, and the trace does not tell it, or it is out of scope:")
         yield items(list(v.missing))
+    if v.unseen:
+        yield el("h2", "What this verdict does not see")
+        yield el("p", "the trace could tell it, and does not; so it was not checked")
+        yield items(list(v.unseen))
     about = [q.id for q in e.requests] if e is not None else []
     chart = steps.draw(v, about)
     if chart is not None:
