@@ -30,8 +30,8 @@ from rich.table import Table
 MILLION = ((256, 4_000, 1, ""),)
 """Requests running side by side, steps, steps in flight, option: a million request-steps."""
 FEATURES = tuple(
-    (running, steps, depth, option)
-    for option, steps in (("--connector", 1_000), ("--drafts", 1_000), ("--groups", 200))
+    (running, 1_000, depth, option)
+    for option in ("--connector", "--drafts", "--groups")
     for running in (64, 256)
     for depth in (1, 2)
 )

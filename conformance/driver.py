@@ -31,6 +31,7 @@ from nullblock.conformance.engine import (
 )
 from nullblock.conformance.errors import InputError, ScenarioError
 from nullblock.conformance.groups import block_sizes
+from nullblock.conformance.repetition import cycled
 from nullblock.conformance.scenario_format import (
     MAX_STEPS,
     Abort,
@@ -126,6 +127,8 @@ class Player:
         self.eos_at: dict[str, tuple[int, int]] = {}
         """From which position on the model samples which token, by id. Stays when the request is
         gone and another one takes its id, as in the driver of the real engine."""
+        self.cycles: dict[str, tuple[int, int]] = {}
+        """From which position on it samples how many tokens over and over; stays as well."""
         self.surroundings = surroundings.Surroundings(scenario, engine)
         self.pooling: set[str] = set()
         """Ids for which the model makes a vector and samples nothing."""
@@ -232,6 +235,7 @@ class Player:
             salt=event.salt,
             stop=event.stop,
             eos=event.eos,
+            repetition=event.repetition_detection,
             skip_cache_read=event.skip_cache_read,
             resumable=bool(event.resumable),
             grammar=surroundings.grammar(event),
@@ -244,6 +248,8 @@ class Player:
         self.surroundings.added(event, is_alive)
         if event.eos_at is not UNSET and event.eos is not None:
             self.eos_at[event.id] = (len(request.prompt) + event.eos_at, event.eos)
+        if event.cycle is not None:
+            self.cycles[event.id] = (len(request.prompt) + event.cycle[0], event.cycle[1])
         self.ask(self.engine.add, request)
 
     def schedule(self) -> Fields:
@@ -346,6 +352,7 @@ class Player:
 
     def token(self, id: str, position: int) -> int:
         """The token at a position of a request."""
+        position = cycled(position, *self.cycles.get(id, (position + 1, 1)))
         return zlib.crc32(f"{self.config.seed}:{id}:{position}".encode()) % self.config.vocab
 
     def with_state(self, fields: Fields) -> Fields:

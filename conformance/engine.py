@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol
 
 from nullblock.conformance.encoder_format import Item, PromptEmbeds
 from nullblock.conformance.played.grammar import PlayedGrammar
+from nullblock.conformance.repetition import Repetition
 
 Dump = Literal["full", "brief", "none"]
 """How much state a line carries: with the block pool, without it, or none at all."""
@@ -44,8 +45,11 @@ class Feature(enum.StrEnum):
     pooling = "pooling requests"
     clients = "several clients"
     v2_model_runner = "the v2 model runner"
+    decode_ranks = "decode context parallelism"
+    prefill_ranks = "prefill context parallelism"
     counts = "counting requests"
     drafts = "speculative decoding"
+    repetition = "repetition detection"
     silence = "a step that returns without a token"
     lora_cap = "a cap on adapters"
     kv_connector = "a KV connector"
@@ -74,8 +78,9 @@ CORE_FEATURES = (
     - WAITS
     - {Feature.drafts, Feature.silence, Feature.windows, Feature.hybrid}
     - {Feature.block_sizes, Feature.mamba, Feature.aligned_mamba}
-    - {Feature.sinks}
+    - {Feature.sinks, Feature.repetition}
     - {Feature.cross_attention, Feature.encoder_decoder}
+    - {Feature.decode_ranks, Feature.prefill_ranks}
 )
 """Those that concern one full-attention group and nothing beside it."""
 
@@ -105,6 +110,8 @@ class NewRequest:
     """The token that ends the request without a stop reason; None: none does."""
     skip_cache_read: bool | None
     """Whether the request ignores cached prefixes; None: as the engine decides."""
+    repetition: Repetition | None = None
+    """What, repeated among its outputs, ends the request; None: nothing."""
     resumable: bool = False
     """Whether it is a chunk of a session. Its id may then belong to one that is alive."""
     grammar: PlayedGrammar | None = None

@@ -14,10 +14,11 @@ from typing import Any, get_args
 import msgspec
 from msgspec import UNSET, Struct
 
-from nullblock.conformance import scope, strict_json
+from nullblock.conformance import repetition, scope, strict_json
 from nullblock.conformance.encoder_format import Encoder, Item, PromptEmbeds
 from nullblock.conformance.errors import InputError, ScenarioError
 from nullblock.conformance.prompts import Prompt, PromptError, parse_prompt
+from nullblock.conformance.repetition import Repetition
 from nullblock.conformance.scenario_format import (
     EVENTS,
     Add,
@@ -91,7 +92,7 @@ _DEFAULTS: dict[str, Any] = {**msgspec.to_builtins(Config()), "groups": [{"type"
 
 
 def _check_events(events: list[Event]) -> None:
-    """What no type says: an end token to sample, and the total of all prompts."""
+    """What no type says: an end token to sample, patterns, and the total of all prompts."""
     total = 0
     for index, event in enumerate(events):
         if not isinstance(event, Add):
@@ -100,6 +101,7 @@ def _check_events(events: list[Event]) -> None:
             raise ScenarioError(
                 "eos_at without a token to sample", 'add "eos"', f"events[{index}].eos_at"
             )
+        repetition.check(event.repetition_detection, f"events[{index}].repetition_detection")
         total += len(event.prompt)
         if total > MAX_TOKENS:
             raise ScenarioError(
@@ -155,6 +157,7 @@ _NESTED: tuple[tuple[str, type[Struct]], ...] = (
     ("config.encoder", Encoder),
     ("].mm_features[", Item),
     ("].prompt_embeds", PromptEmbeds),
+    ("].repetition_detection", Repetition),
 )
 """What stands inside of something else, by part of its place."""
 

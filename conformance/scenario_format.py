@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from nullblock.conformance.encoder_format import Encoder, Item, PromptEmbeds
 from nullblock.conformance.prompts import Prompt
+from nullblock.conformance.repetition import Cycle, Repetition
 
 MAX_STEPS = 1_000_000
 """Steps that a scenario may take."""
@@ -158,6 +159,26 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The model's encoder; without one there are no encoder inputs."""
     include_finished_set: bool | UnsetType = UNSET
     """Clients are told which of their requests have ended."""
+    decode_context_parallel_size: AtLeast1 | UnsetType = UNSET
+    prefill_context_parallel_size: AtLeast1 | UnsetType = UNSET
+    """Ranks among which the tokens of a block are divided, in decode and in prefill; unset: 1."""
+
+    @property
+    def dcp_world_size(self) -> int:
+        """Ranks of decode context parallelism."""
+        size = self.decode_context_parallel_size
+        return 1 if size is UNSET else size
+
+    @property
+    def pcp_world_size(self) -> int:
+        """Ranks of prefill context parallelism."""
+        size = self.prefill_context_parallel_size
+        return 1 if size is UNSET else size
+
+    @property
+    def context_parallel_size(self) -> int:
+        """How many times the tokens of `block_size` a block of all ranks together holds."""
+        return self.dcp_world_size * self.pcp_world_size
 
     @property
     def max_concurrent_batches(self) -> int:
@@ -199,6 +220,9 @@ class Add(_Event, frozen=True, kw_only=True, tag="add"):
     eos: int | None = None
     eos_at: int | UnsetType = UNSET
     """The model samples ``eos`` from this output on (0 is the first)."""
+    repetition_detection: Repetition | None = None
+    cycle: Cycle | None = None
+    """The model samples the same tokens over and over."""
     skip_cache_read: bool | None = None
     resumable: bool | None = None
     """A chunk of a session. While the session lives, its id takes further chunks, and an arrival

@@ -76,6 +76,8 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.async_scheduling, "async_scheduling", config.async_scheduling),
         (Feature.pipeline, "pipeline_parallel_size", config.pipeline_parallel_size > 1),
         (Feature.kv_events, "kv_events", config.kv_events),
+        (Feature.decode_ranks, "decode_context_parallel_size", config.dcp_world_size > 1),
+        (Feature.prefill_ranks, "prefill_context_parallel_size", config.pcp_world_size > 1),
         (Feature.windows, "groups", groups.are_windowed(config)),
         (Feature.hybrid, "groups", groups.are_hybrid(config)),
         (Feature.block_sizes, "groups", groups.are_mixed(config)),
@@ -121,6 +123,8 @@ def _asked(event: Event, config: Config, ids: Collection[str]) -> Iterator[Featu
                 yield Feature.clients
             if event.stop or event.eos is not None or event.min_tokens:
                 yield Feature.stop_tokens
+            if event.repetition_detection is not None:
+                yield Feature.repetition
             if event.resumable:
                 yield Feature.streaming
             if event.grammar is not None:

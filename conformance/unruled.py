@@ -79,13 +79,16 @@ def unruled_prompt(config: facts.Config, prompt_len: int) -> str | None:
 def raising_prompt(config: facts.Config, prompt_len: int) -> str | None:
     """What makes vLLM raise when it caches blocks of a prompt so long; None: nothing. It is longer
     than max_model_len beside a window of which not every block is cached (GROUP-19), that is in
-    vllm-0.32.0 one of one token, too.
+    vllm-0.32.0 one of one token, too; or there beside Mamba layers (GROUP-25).
     """
     if not config.enable_prefix_caching or prompt_len <= config.max_model_len:
         return None
     narrow = any(group.sliding_window == 1 for group in config.groups)
     if narrow and config.semantics.narrow_windows_uncached:
         return "a prompt longer than max_model_len beside a window of one token"
+    has_states = any(group.mamba for group in config.groups)
+    if has_states and config.semantics.states_noted_by_place:
+        return "a prompt longer than max_model_len beside Mamba layers"
     if not config.semantics.reject_unservable and _leaves_blocks_out(config):
         return "a prompt longer than max_model_len beside a window with blocks that are not cached"
     return None

@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from nullblock.reference.block_pool import BlockPool
-from nullblock.reference.errors import refuse
 from nullblock.reference.kv_cache_interface import (
     AttentionSpec,
     FullAttentionSpec,
@@ -25,6 +24,7 @@ class SingleTypeKVCacheManager(ABC):
     of them the prefix cache was offered; there is no entry before the first one was.
 
     Args:
+        dcp_world_size, pcp_world_size: ranks of context parallelism, in decode and in prefill.
         max_admission_blocks_per_request: what a request of this kind ever holds at once; None if
             it holds all its blocks to the end.
     """
@@ -39,10 +39,10 @@ class SingleTypeKVCacheManager(ABC):
         pcp_world_size: int = 1,
         max_admission_blocks_per_request: int | None = None,
     ) -> None:
-        refuse("decode context parallelism", dcp_world_size != 1)
-        refuse("prefill context parallelism", pcp_world_size != 1)
         self.kv_cache_spec = kv_cache_spec
-        self.block_size = kv_cache_spec.block_size
+        self.dcp_world_size, self.pcp_world_size = dcp_world_size, pcp_world_size
+        # A block is divided among the ranks of context parallelism: it has a part on each.
+        self.block_size = kv_cache_spec.block_size * dcp_world_size * pcp_world_size
         self.block_pool = block_pool
         self.enable_caching = enable_caching
         self.kv_cache_group_id = kv_cache_group_id
@@ -288,3 +288,11 @@ def align_down(num_blocks: int, block_size: int, alignment_tokens: int) -> int:
 def _num_free(blocks: Sequence[KVCacheBlock]) -> int:
     """How many of the blocks nobody holds."""
     return sum(block.ref_cnt == 0 and not block.is_null for block in blocks)
+
+
+def check_undivided(dcp_world_size: int, pcp_world_size: int) -> None:
+    """Of layers that see a part of the past no block is divided among ranks. Raises
+    AssertionError.
+    """
+    num_ranks = dcp_world_size * pcp_world_size
+    assert num_ranks == 1, f"blocks of such layers are not divided among {num_ranks} ranks"

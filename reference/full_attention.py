@@ -34,7 +34,7 @@ class FullAttentionManager(SingleTypeKVCacheManager):
         Raises:
             ValueError: ``max_length`` is negative, that is, the request has no tokens.
         """
-        block_size = kv_cache_spec.block_size
+        block_size = kv_cache_spec.block_size * dcp_world_size * pcp_world_size
         max_num_blocks = max_length // block_size
         if max_num_blocks < 0:
             raise ValueError("a request without tokens cannot be looked up in the prefix cache")

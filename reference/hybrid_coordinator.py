@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import lcm
 from typing import Any
 
-from nullblock.reference.block_tables import SingleTypeKVCacheManager
+from nullblock.reference.block_tables import SingleTypeKVCacheManager, check_undivided
 from nullblock.reference.group_coordinator import KVCacheCoordinator
 from nullblock.reference.kv_cache_interface import (
     ChunkedLocalAttentionSpec,
@@ -41,6 +41,8 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        for manager in self.single_type_managers:
+            check_undivided(manager.dcp_world_size, manager.pcp_world_size)
         sizes = [group.kv_cache_spec.block_size for group in self.kv_cache_config.kv_cache_groups]
         assert all(size % self.hash_block_size == 0 for size in sizes), (
             f"hash_block_size {self.hash_block_size} does not divide the block sizes {sizes}"

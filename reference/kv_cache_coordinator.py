@@ -71,7 +71,7 @@ class UnitaryKVCacheCoordinator(KVCacheCoordinator):
         (self._manager,) = self.single_type_managers
         self._manager.drops_hit = 0 in self.eagle_group_ids
         self.kv_cache_spec = self._manager.kv_cache_spec
-        self.block_size = self.kv_cache_spec.block_size
+        self.block_size = self._manager.block_size
         assert not self.enable_caching or self.hash_block_size == self.block_size, (
             f"one group is hashed by its own blocks: hash_block_size {self.hash_block_size}, "
             f"block_size {self.block_size}"
@@ -89,6 +89,8 @@ class UnitaryKVCacheCoordinator(KVCacheCoordinator):
             kv_cache_spec=self.kv_cache_spec,
             use_eagle=0 in self.eagle_group_ids,
             alignment_tokens=self.block_size,
+            dcp_world_size=self._manager.dcp_world_size,
+            pcp_world_size=self._manager.pcp_world_size,
         )
         return hit_blocks, len(hit_blocks[0]) * self.block_size
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from math import gcd, lcm
 from typing import Any, overload
 
-from nullblock.reference.errors import refuse
 from nullblock.reference.extra_keys import (
     ExtraKeys,
     differ_by_block,
@@ -204,19 +203,21 @@ def resolve_kv_cache_block_sizes(
 ) -> tuple[int, int]:
     """The scheduler's block size and the hash block size.
 
-    For one group, both are the cache's. For several, what a prefix hit is a multiple of, and what
-    all groups' blocks are multiples of.
+    For one group, both are the cache's, of all ranks of context parallelism together. For several,
+    what a prefix hit is a multiple of, and what all groups' blocks are multiples of.
 
     Raises:
-        ValueError: the hash block size that was asked for does not divide a group's.
+        ValueError: the hash block size that was asked for does not divide a group's; or blocks of
+            several groups are to be divided among ranks.
     """
     parallel = vllm_config.parallel_config
-    refuse("decode context parallelism", parallel.decode_context_parallel_size != 1)
-    refuse("prefill context parallelism", parallel.prefill_context_parallel_size != 1)
+    num_ranks = parallel.decode_context_parallel_size * parallel.prefill_context_parallel_size
     cache = vllm_config.cache_config
     specs = [group.kv_cache_spec for group in kv_cache_config.kv_cache_groups]
     if len(specs) <= 1:
-        return int(cache.block_size), int(cache.block_size)
+        return int(cache.block_size) * num_ranks, int(cache.block_size) * num_ranks
+    if num_ranks != 1:
+        raise ValueError(f"blocks of several groups cannot be divided among {num_ranks} ranks")
     sizes = [spec.block_size for spec in specs]
     scheduler_block_size = lcm(*sizes)
     hashes_are_used = cache.enable_prefix_caching or vllm_config.kv_transfer_config is not None

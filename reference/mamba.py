@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nullblock.reference.block_pool import BlockPool
-from nullblock.reference.block_tables import SingleTypeKVCacheManager
+from nullblock.reference.block_tables import SingleTypeKVCacheManager, check_undivided
 from nullblock.reference.kv_cache_interface import KVCacheSpec, MambaSpec
 from nullblock.reference.kv_cache_utils import (
     BlockHashList,
@@ -54,6 +54,7 @@ class MambaManager(SingleTypeKVCacheManager):
         that the hit may be longer than that of the other groups (upstream issue 43559).
         """
         assert isinstance(kv_cache_spec, MambaSpec)
+        check_undivided(dcp_world_size, pcp_world_size)
         block_size = kv_cache_spec.block_size
         for index in reversed(range(max_length // block_size)):
             if (index + 1) * block_size % alignment_tokens:
@@ -202,11 +203,18 @@ class MambaManager(SingleTypeKVCacheManager):
     def cache_blocks(
         self, request: Request, num_tokens: int, alignment_tokens: int | None = None
     ) -> None:
-        """Enter the full blocks among the first tokens into the cache, for the steps to come."""
+        """Enter the full blocks among the first tokens into the cache, for the steps to come.
+
+        Raises IndexError, in lines that note states by their places, for a prompt longer than
+        max_model_len with more full blocks than its table.
+        """
         before = self.num_cached_block.get(request.request_id, 0)
         super().cache_blocks(request, num_tokens, alignment_tokens)
         after = self.num_cached_block.get(request.request_id, 0)
-        for block in self.req_to_blocks[request.request_id][before:after]:
+        table = self.req_to_blocks[request.request_id]
+        if after > len(table) and self.block_pool.semantics.states_noted_by_place:
+            raise IndexError(f"{len(table)} blocks, {after} to note")
+        for block in table[before:after]:
             if not block.is_null:
                 assert block.block_hash is not None
                 self.cached_blocks_this_step.add(block.block_hash)

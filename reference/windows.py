@@ -6,7 +6,11 @@ What they no longer need is given back while the request runs, and the null bloc
 from typing import Any
 
 from nullblock.reference.block_pool import BlockPool
-from nullblock.reference.block_tables import SingleTypeKVCacheManager, align_down
+from nullblock.reference.block_tables import (
+    SingleTypeKVCacheManager,
+    align_down,
+    check_undivided,
+)
 from nullblock.reference.kv_cache_interface import (
     ChunkedLocalAttentionSpec,
     KVCacheSpec,
@@ -43,6 +47,7 @@ class SlidingWindowManager(SingleTypeKVCacheManager):
         that begins with the first block is: nothing is before it.
         """
         assert isinstance(kv_cache_spec, SlidingWindowSpec)
+        check_undivided(dcp_world_size, pcp_world_size)
         block_size = kv_cache_spec.block_size
         wanted = cdiv(kv_cache_spec.sliding_window - 1, block_size) + use_eagle
         run: list[list[KVCacheBlock]] = []
@@ -128,6 +133,7 @@ class ChunkedLocalAttentionManager(SingleTypeKVCacheManager):
         gives a hit, a defect of 0.22.1.
         """
         assert isinstance(kv_cache_spec, ChunkedLocalAttentionSpec)
+        check_undivided(dcp_world_size, pcp_world_size)
         assert not use_eagle, "EAGLE and chunked local attention do not go together"
         block_size = kv_cache_spec.block_size
         assert block_size == alignment_tokens, "chunked local attention needs equal block sizes"

@@ -278,8 +278,8 @@ class Env(Collections, Grouped, Heaps, Prompts):
         return h is not None and h != self.ROOT
 
     def last_token(self, s: State, r: Any) -> int:
-        """What r's last token is to it: rejected by its grammar, eos, a stop id, or plain.
-        Supplied by a subclass.
+        """What r's last token is to it: rejected by its grammar, eos, a stop id, one with which
+        its outputs end in a repetition that it wants detected, or plain. Supplied by a subclass.
         """
         raise NotImplementedError
 

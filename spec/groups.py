@@ -228,12 +228,12 @@ def is_outlived(s: State, t: Value, i: Value) -> Value:
 
 def holds_outlived(s: State, t: Value) -> Value:
     """Whether table t holds a block that no later token of its request sees."""
-    return s.k.exists("I", lambda i: is_outlived(s, t, i), by="outlived")
+    return s.k.exists("I", lambda i: is_outlived(s, t, i), by=("outlived", t))
 
 
 def last_outlived(s: State, t: Value) -> Value:
     """The last place at which table t holds such a block."""
-    return s.k.first("I", lambda i: is_outlived(s, t, i), lambda i: -i, by="outlived")
+    return s.k.first("I", lambda i: is_outlived(s, t, i), lambda i: -i, by=("outlived", t))
 
 
 @clause("GROUP-3")

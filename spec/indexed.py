@@ -5,8 +5,8 @@ definition's.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from itertools import chain, count, takewhile
+from collections.abc import Iterable
+from itertools import count, takewhile
 from typing import Any
 
 from nullblock.spec.carriers import CARRIERS, Zero
@@ -215,8 +215,10 @@ class IndexedEnv(HeapsInPlace, Env):
             return any(map(test, s.run[: s.nr]))
         if by is not None and by[0] == "hsh":
             return by[1] in s.hsh.holders
-        if by == "outlived":
-            return any(map(test, self._all_places() if self.aligns else self._first_held()))
+        if by is not None and by[0] == "outlived":
+            if self.aligns:
+                return any(map(test, range(s.tlen[by[1]])))
+            return bool(test(self.first_held(by[1])))
         if by == "items":
             return any(map(test, self._item_places()))
         if by == "pending":
@@ -250,11 +252,10 @@ class IndexedEnv(HeapsInPlace, Env):
             return min(filter(test, range(s.cur, s.nframe)), key=key, default=None)
         if by == "victim":
             return min(range(s.nr), key=key, default=None)
-        if by == "outlived" and self.aligns:
-            return max(filter(test, self._all_places()), default=None)
-        if by == "outlived":
-            held = (takewhile(test, count(i)) for i in self._first_held())
-            return max(chain.from_iterable(held), default=None)
+        if by is not None and by[0] == "outlived" and self.aligns:
+            return max(filter(test, range(s.tlen[by[1]])), default=None)
+        if by is not None and by[0] == "outlived":
+            return max(takewhile(test, count(self.first_held(by[1]))), default=None)
         if by in ("hit", "window"):
             return self._longest(test, by)
         if by == "said":
@@ -281,25 +282,19 @@ class IndexedEnv(HeapsInPlace, Env):
         heads = {min(waiting, key=lambda r: order(s, r))} if waiting else set()
         return heads | {s.heap[0]} if len(s.heap) else heads
 
-    def _first_held(self) -> Iterator[int]:
-        """The first place of each table of the actor that has not the null block. Null blocks come
-        first (GROUP-9); where a reading of a table holds for a place behind, whose block no token
-        sees, it holds for this one.
+    def first_held(self, t: Any) -> int:
+        """The first place of a table that has not the null block. Null blocks come first
+        (GROUP-9); where a reading of a table holds for a place behind, whose block no token sees,
+        it holds for this one.
         """
         s: Any = self.state
-        for t in self.tables(s.actor) if self.windowed else ():
-            i, length = self.nulls.get(t, 0), s.tlen[t]
-            if i > length or (i > 0 and s.tab[t, i - 1] != self.NULL):
-                i = 0  # it was released since
-            while i < length and s.tab[t, i] == self.NULL:
-                i += 1
-            self.nulls[t] = i
-            yield i
-
-    def _all_places(self) -> range:
-        """The places of the actor's longest table."""
-        s: Any = self.state
-        return range(max(s.tlen[t] for t in self.tables(s.actor)))
+        i, length = self.nulls.get(t, 0), s.tlen[t]
+        if i > length or (i > 0 and s.tab[t, i - 1] != self.NULL):
+            i = 0  # it was released since
+        while i < length and s.tab[t, i] == self.NULL:
+            i += 1
+        self.nulls[t] = i
+        return i
 
     def _any_places(self) -> range:
         """The places of the longest table of all."""

@@ -8,7 +8,7 @@ core says; whoever has no such layers need not read on.
 """
 
 from nullblock.spec.catalogue import clause
-from nullblock.spec.kernel import State, Value, both, either, ite
+from nullblock.spec.kernel import State, Value, both, either, ite, neg
 
 
 def is_mamba(s: State, t: Value) -> Value:
@@ -43,6 +43,17 @@ def settled_states(s: State, t: Value, computed: Value) -> Value:
         return computed
     settled = computed - beside(s, t)
     return ite(settled > 0, settled, 0)
+
+
+def has_a_place(s: State, t: Value) -> Value:
+    """Whether there is a place for the next block that is cached of table t, where each state is
+    noted by it (GROUP-25): a prompt longer than max_model_len fills more blocks than there are.
+
+    Source: MambaManager.cache_blocks; in vllm-0.22.1 only those that there are are noted.
+    """
+    if either(not s.k.mamba, not s.k.sem.states_noted_by_place):
+        return True
+    return either(neg(is_mamba(s, t)), s.ncached[t] < s.tlen[t])
 
 
 def is_made_now(s: State, h: Value) -> Value:

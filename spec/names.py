@@ -10,6 +10,7 @@ from nullblock.spec.fields import (
     PAUSED_NEW,
     PREEMPTED,
     REMOTE,
+    REPETITION,
     RUNNING,
     STOPPED,
     STOPPED_BY_ID,
@@ -35,5 +36,6 @@ FINISH = {
     STOPPED_BY_ID: "stop",
     LENGTH: "length",
     ERROR: "error",
+    REPETITION: "repetition",
 }
 """``FinishReason`` by verdict of the stop check."""

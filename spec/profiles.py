@@ -193,6 +193,8 @@ class Semantics:
     """GROUP-26: beside Mamba layers workers zero what any attention takes; if False, what full
     attention does.
     """
+    states_noted_by_place: bool = False
+    """GROUP-25: states are noted by their places: blocks of a prompt beyond them raise."""
     events_tell_origin: bool = False
     """OUT-8: events have fields for where a block lies, who owns it and whose session stored it;
     without a connector they are empty.
@@ -266,9 +268,7 @@ class Semantics:
     evictions_told_if_gone: bool = False
     """OUT-15: an item that was evicted in a step, and is in the cache again, is not reported."""
     drafts_counted_by_place: bool = False
-    """DRAFT-8: statistics have a place for each of num_spec_tokens drafts, so that more of them,
-    told from outside, raise when they are counted.
-    """
+    """DRAFT-8: statistics have a place for each of num_spec_tokens drafts; more of them raise."""
 
 
 NORMATIVE = Semantics()
@@ -352,6 +352,7 @@ VLLM_0_32_0 = Semantics(
     unread_unloaded=True,
     freed_blocks_await_steps=True,
     windows_zeroed=True,
+    states_noted_by_place=True,
     events_tell_origin=True,
     holders_wait_apart=True,
     pausing_sessions_keep_seats=True,

@@ -1,6 +1,6 @@
 """Readings of a state that rules and machine share; `s.k` has constants, facts, quantifiers."""
 
-from nullblock.spec import encoder, later, sessions, waiting
+from nullblock.spec import encoder, later, repetition, sessions, waiting
 from nullblock.spec.aligned import whole_blocks
 from nullblock.spec.catalogue import clause
 from nullblock.spec.drafts import behind, placeholders, reach
@@ -382,7 +382,7 @@ def check_stop(s: State, r: Value) -> Value:
         return STOPPED
     if kind == STOP_ID:
         return STOPPED_BY_ID
-    return LENGTH if at_limit else CONTINUE
+    return LENGTH if at_limit else repetition.check_repetition(s, r)
 
 
 def turn(s: State, r: Value) -> Value:

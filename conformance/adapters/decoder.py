@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nullblock.conformance.engine import Engine, Fields
 from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.groups import size_of_chains
 from nullblock.conformance.scenario_format import Config
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def create(engine: Engine, config: Config, settings: Settings) -> "Decoder":
     from nullblock.impl.decoder.paged import size_in_bytes
 
     shape = Shape(vocab_size=settings.vocab, num_layers=settings.layers)
-    takes = size_in_bytes(shape, config.num_blocks, config.block_size)
+    block_size = size_of_chains(config)  # ranks are not told apart: this one has whole blocks
+    takes = size_in_bytes(shape, config.num_blocks, block_size)
     if takes > MOST_BYTES:
         raise OutOfScope(
             f"a cache of {takes} bytes for the small model",
@@ -67,7 +69,7 @@ def create(engine: Engine, config: Config, settings: Settings) -> "Decoder":
     except ValueError as error:
         raise OutOfScope(f"the small model: {error}", "--device cpu") from error
     try:
-        worker = Worker(weights, config.num_blocks, config.block_size)
+        worker = Worker(weights, config.num_blocks, block_size)
     except ValueError as error:
         raise OutOfScope(f"the small model: {error}", place="config.block_size") from error
     return Decoder(engine, weights, worker)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nullblock.impl.step import Step
     from nullblock.spec.facts import Config as Constants
 
-FEATURES = CORE_FEATURES - {Feature.kv_events}
+FEATURES = (CORE_FEATURES - {Feature.kv_events}) | {Feature.decode_ranks, Feature.prefill_ranks}
 ON_A_DEVICE = FEATURES - {Feature.async_scheduling, Feature.several_in_flight, Feature.pipeline}
 
 

@@ -83,7 +83,7 @@ _SETTINGS = (
     *("max_num_scheduled_tokens", "long_prefill_token_threshold", "enable_chunked_prefill"),
     *("enable_prefix_caching", "policy", "async_scheduling", "scheduler_reserve_full_isl"),
     *("pipeline_parallel_size", "kv_events", "max_loras", "num_spec_tokens", "spec_method"),
-    *("use_v2_model_runner", "hash_block_size"),
+    *("use_v2_model_runner", "hash_block_size", "dcp_world_size", "pcp_world_size"),
 )
 """Keys of a scenario's configuration that vLLM's configuration has fields for."""
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from nullblock.conformance.groups import block_size_of
+from nullblock.conformance.groups import size_on_a_rank
 from nullblock.conformance.scenario_format import Config, Group
 
 
@@ -23,7 +23,7 @@ def kv_cache_groups(classes: Any, dtype: Any, config: Config) -> list[Any]:
 
 def _layer(classes: Any, dtype: Any, group: Group, config: Config) -> Any:
     """The smallest layer of the group's kind."""
-    block_size = block_size_of(group, config)
+    block_size = size_on_a_rank(group, config)
     layer = {"block_size": block_size, "num_kv_heads": 1, "head_size": 1, "dtype": dtype}
     match group.type:
         case "full":

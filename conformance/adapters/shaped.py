@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+from nullblock.conformance import repetition
 from nullblock.conformance.adapters import encoder_shape, shape
 from nullblock.conformance.adapters.drafting import TakesDrafts
 from nullblock.conformance.adapters.shape import REFERENCE, VLLM, Modules, modules, part
@@ -128,6 +129,7 @@ class Shaped(Surroundings, TakesDrafts):
             ignore_eos=request.eos is None,
             skip_reading_prefix_cache=request.skip_cache_read,
             **self.constraints(request),
+            **repetition.parameters(self.modules.sampling_params, request.repetition),
         )
         if request.eos is not None:
             params.update_from_generation_config({}, request.eos)

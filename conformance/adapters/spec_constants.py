@@ -20,7 +20,7 @@ from nullblock.spec.kernel import Disabled
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.rules.encoder import AT_THE_BEGINNING
 from nullblock.spec.rules.lookup import CHUNKS_ARE_LOOKED_UP, STATES_ARE_COMPUTED
-from nullblock.spec.rules.pool import EVERY_BLOCK_HAS_A_PLACE
+from nullblock.spec.rules.pool import EVERY_BLOCK_HAS_A_PLACE, EVERY_STATE_HAS_A_PLACE
 
 FEATURES = CORE_FEATURES | {
     *(Feature.drafts, Feature.silence, Feature.windows, Feature.hybrid, Feature.block_sizes),
@@ -28,8 +28,8 @@ FEATURES = CORE_FEATURES | {
     *(Feature.cross_attention, Feature.encoder_decoder),
     *(Feature.lora_cap, Feature.structured_output, Feature.encoder_inputs),
     *(Feature.prompt_embeds, Feature.v2_model_runner, Feature.counts, Feature.pooling),
-    Feature.clients,
-    *(Feature.streaming, Feature.kv_connector),
+    *(Feature.clients, Feature.decode_ranks, Feature.prefill_ranks),
+    *(Feature.streaming, Feature.kv_connector, Feature.repetition),
 }
 """What the rules have."""
 
@@ -56,14 +56,16 @@ prompt longer than max_model_len.
 
 @contextmanager
 def raising(s: Any) -> Iterator[None]:
-    """Raises AssertionError where vLLM does, and OutOfScope where it takes a block that is not
-    there: of free ones it counts more than there are (GROUP-65).
+    """Raises AssertionError or IndexError where vLLM does, and OutOfScope where it takes a block
+    that is not there: of free ones it counts more than there are (GROUP-65).
     """
     try:
         yield
     except Disabled as refusal:
         if refusal.guard in RAISES:
             raise AssertionError(refusal.guard) from refusal
+        if refusal.guard == EVERY_STATE_HAS_A_PLACE:
+            raise IndexError(refusal.guard) from refusal
         if s.nfree > len(s.stamp):
             raise refused("a block that is counted as free, and is not there,") from refusal
         raise

@@ -16,6 +16,7 @@ from nullblock.spec.fields import (
     ERROR,
     KEPT,
     LENGTH,
+    REPETITION,
     STOPPED,
     STOPPED_BY_ID,
     UPDATE,
@@ -39,6 +40,7 @@ ENDED = {
     STOPPED_BY_ID: "FINISHED_STOPPED",
     LENGTH: "FINISHED_LENGTH_CAPPED",
     ERROR: "FINISHED_ERROR",
+    REPETITION: "FINISHED_REPETITION",
 }
 """``RequestStatus`` of a request that has ended, by verdict of the stop check."""
 Report = tuple[list[str], list[str], list[int]]

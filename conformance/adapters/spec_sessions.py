@@ -54,7 +54,7 @@ def check_stop_of_session(s: Any, r: str, why: Any) -> None:
         return
     if is_skipped(s, r) and not (may_stand_twice(s) or s.k.sem.stops_leave_every_queue):
         raise _refused(r, "stops while it stands in the skipped queue")
-    in_both = s.also[r] or has_chunk(s, r) and _may_skip(s)
+    in_both = s.also[r] or has_chunk(s, r) and (_may_skip(s) or is_heap(s))
     if r in _run_queued(s) and (in_both or not is_skipped(s, r)):
         raise _refused(r, "stops while it runs and is queued")
 

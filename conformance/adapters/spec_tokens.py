@@ -17,16 +17,26 @@ from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.groups import num_sink_blocks
 from nullblock.conformance.item_keys import Found, ItemKeys
 from nullblock.conformance.played.encoder import Embeds
+from nullblock.conformance.repetition import DETECTED, repeats
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
 from nullblock.spec.deferred import awaits_steps
 from nullblock.spec.encoder import encodable, is_in_cache
-from nullblock.spec.fields import EOS, ERROR, PLAIN, REJECTED, STOP_ID, STOPPED_BY_ID
+from nullblock.spec.fields import (
+    EOS,
+    ERROR,
+    PLAIN,
+    REJECTED,
+    REPEATS,
+    REPETITION,
+    STOP_ID,
+    STOPPED_BY_ID,
+)
 from nullblock.spec.indexed import IndexedEnv
 from nullblock.spec.keys import Keys, embeds_in, extra_keys, num_hashes
 from nullblock.spec.names import FINISH
 from nullblock.spec.rejection import why_refused
-from nullblock.spec.sessions import kept, prompt
+from nullblock.spec.sessions import kept, num_output, prompt
 from nullblock.spec.turns import is_refused
 
 Refusal = tuple[int, str, str]
@@ -71,8 +81,8 @@ class Tokens(IndexedEnv):
         """By session, all that it was sent."""
         self.refused: list[Refusal] = []
         """Whose next chunk was refused, and why."""
-        self.stop_reasons: dict[str, int] = {}
-        """By session, the token that an earlier turn was told to end with."""
+        self.stop_reasons: dict[str, int | str] = {}
+        """By session, what an earlier turn was told to end with: a token, or DETECTED."""
         self.numbers: dict[tuple[int, tuple[int, ...], Keys], int] = {}
         self.parents = [NO_CHAIN]
         """The chain before each, by its number."""
@@ -181,7 +191,9 @@ class Tokens(IndexedEnv):
         self.content[r] += chunk.prompt
         check_length(self.config, len(self.content[r]))
         self.item_keys.extend(r, len(self.chains[r]), len(self.content[r]) // self.hash_size)
-        self.added[r] = replace(self.added[r], stop=chunk.stop, eos=chunk.eos)
+        self.added[r] = replace(
+            self.added[r], stop=chunk.stop, eos=chunk.eos, repetition=chunk.repetition
+        )
         self.requests[r] = replace(
             self.requests[r],
             min_tokens=chunk.min_tokens,
@@ -276,7 +288,10 @@ class Tokens(IndexedEnv):
             return REJECTED
         if added.eos is not None and token == added.eos:
             return EOS
-        return STOP_ID if token in (added.stop or ()) else PLAIN
+        if token in (added.stop or ()):
+            return STOP_ID
+        outputs = self.content[r][-int(num_output(s, r)) :] if added.repetition else []
+        return REPEATS if repeats(outputs, added.repetition) else PLAIN
 
     def tell(self, reading: Any, s: State, *args: Any) -> None:
         event = reading(s, *args)
@@ -327,6 +342,8 @@ class Tokens(IndexedEnv):
         stop = self.played.verdict(s, r) if why == ERROR else why
         if stop == STOPPED_BY_ID:
             self.stop_reasons[r] = tokens[-1]
+        elif stop == REPETITION:
+            self.stop_reasons[r] = DETECTED
         output: Fields = {
             "id": r,
             "tokens": tokens,

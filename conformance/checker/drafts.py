@@ -1,5 +1,6 @@
 """Drafts in a replay: what a trace tells of them, compared with what the rules say."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,8 +14,7 @@ from nullblock.conformance.trace.records import (
 )
 from nullblock.spec.concrete import State
 from nullblock.spec.drafts import placeholders, remembers_chunks
-from nullblock.spec.fields import CONTINUE, EOS, PLAIN, REJECTED, STOP_ID
-from nullblock.spec.machine.drafts import offer
+from nullblock.spec.fields import CONTINUE, EOS, PLAIN, REJECTED, REPEATS, STOP_ID
 from nullblock.spec.state import live
 from nullblock.spec.waiting import has_come_whole
 
@@ -42,6 +42,9 @@ class WithDrafts(Recorded):
         self.rejected_at = dict(output.rejected)
         self.took.clear()
         self.verified.clear()
+
+    def repeats(self, r: int, place: int) -> None:
+        self.places.setdefault((r, place), REPEATS)
 
     def accepted(self, s: Any, r: Any) -> int:
         count, most = self.came(r), s.ndraft[s.cur]
@@ -80,12 +83,17 @@ def configured(k: Recorded, seen: object) -> None:
         raise NotRecorded(f"drafts that nobody configured: {NONE}")
 
 
-def propose(k: Recorded, s: Any, record: Draft) -> None:
-    """Take the drafts that are proposed. Raises NotRecorded where none are configured."""
+def propose(machine: Any, s: Any, record: Draft, fired: Counter[str]) -> None:
+    """Take the drafts that are proposed. Raises NotRecorded where none are configured.
+
+    Args:
+        machine: the `nullblock.conformance.checker.fast.Machine` of the state.
+    """
+    k = machine.k
     configured(k, record.ids)
     for r, n in zip(record.ids, record.counts, strict=True):
         if r in k.requests and live(s, r):
-            offer(s, r, n)
+            machine.offer(s, r, n, fired)
 
 
 def rule_of_tokens(k: Recorded, r: int, ours: int, theirs: int) -> str:

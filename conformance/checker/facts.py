@@ -6,14 +6,15 @@ from typing import Any
 
 from msgspec import UNSET
 
-from nullblock.conformance.checker import sessions
+from nullblock.conformance.checker import repetition, sessions
 from nullblock.conformance.checker.chains import Chain
 from nullblock.conformance.checker.items import items
 from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.encoder_format import MOST_ITEMS
 from nullblock.conformance.groups import told_kind
+from nullblock.conformance.repetition import FEATURE
 from nullblock.conformance.trace.errors import Malformed
-from nullblock.conformance.trace.records import Add, Output
+from nullblock.conformance.trace.records import Add, Output, Update
 from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.conformance.unruled import raising_prompt, unruled_prompt
 from nullblock.spec import facts
@@ -28,6 +29,7 @@ from nullblock.spec.fields import (
     FIELDS,
     PLAIN,
     REJECTED,
+    REPEATS,
     STOP_ID,
     STOPPED_BY_ID,
     UNBORN,
@@ -63,6 +65,8 @@ class Recorded(RecordEnv):
         """What arrived with each request."""
         self.kinds: dict[int, int] = {}
         """Of the tokens in the frame: those that are not PLAIN."""
+        self.detecting: set[int] = set()
+        """Who wants repetitions detected."""
         self.rejected: set[int] = set()
         """Whose token in the frame its grammar rejects."""
         self.counts: dict[int, int] | None = {}
@@ -148,6 +152,7 @@ class Recorded(RecordEnv):
             pooling=POOLING in add.features,
         )
         self.features[add.id] = add.features
+        repetition.wanted(self, add.id, FEATURE in add.features)
         self.chains[add.id] = Chain(() if add.chain is UNSET else add.chain)
 
     def sampled(self, output: Output) -> None:
@@ -164,6 +169,20 @@ class Recorded(RecordEnv):
             if r in self.chains:
                 self.chains[r].extend(number)
                 self._check_filled(r)
+
+    def ended(self, update: Update) -> None:
+        """Learn what an update tells that no rule decides: what sessions take that go on, and
+        whose outputs repeat themselves.
+        """
+        self.talk.told = {turn.id: turn.taken for turn in update.turns}
+        for r, place in repetition.detected(self, self.state, update):
+            self.repeats(r, place)
+        gone = [f.id for f in update.finish if repetition.forgets_stop_id(self, f)]
+        self.talk.by_stop_id.difference_update(gone)
+
+    def repeats(self, r: int, place: int) -> None:
+        """The token of r at that place of the frame ends a repetition."""
+        self.kinds.setdefault(r, REPEATS)
 
     def _check_filled(self, r: int) -> None:
         """No block has a chain number before it is full."""
@@ -192,6 +211,7 @@ class Recorded(RecordEnv):
             if r in s.skip:
                 continue  # in vllm-0.22.1 it may have ended there (UPD-6), and waits all the same
             del self.requests[r], self.chains[r]
+            self.detecting.discard(r)
             self.features.pop(r, None)  # of one whose blocks alone were told there are none
             self.talk.forget(r)
             self._forget(s, r)
@@ -286,6 +306,7 @@ class Recorded(RecordEnv):
             arrival=chunk.arrival,
             id=(chunk.tie, r),
         )
+        repetition.wanted(self, r, chunk.detects)
         if self.sem.chunks_rehash:
             self.chains[r].cut(known // self.block_size)
         for run in (taken.chain if taken is not None else ()) or ():

@@ -28,6 +28,7 @@ from nullblock.spec.erased.kept import kept
 from nullblock.spec.erased.program import Erased
 from nullblock.spec.erased.rows import Rows
 from nullblock.spec.erased.text import Unsupported
+from nullblock.spec.machine.drafts import offer
 from nullblock.spec.machine.output import CachedRequest, SchedulerOutput
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
@@ -53,6 +54,7 @@ class Machine:
         """Whether the erased form is what runs."""
         self.left: float = math.inf if plain else AFTER
         self._update: Erased | None = None
+        self._offer: Erased | None = None
 
     def erase(self) -> None:
         """From now on the erased form, if the text has one."""
@@ -64,6 +66,7 @@ class Machine:
         self.erased = True
         try:
             self._update = kept(update_from_output, self.k)
+            self._offer = kept(offer, self.k) if self.k.drafts else None
         except Unsupported:
             pass
 
@@ -99,6 +102,13 @@ class Machine:
             self._update(s, fired)
         else:
             update_from_output(s)
+
+    def offer(self, s: Any, r: int, n: int, fired: Counter[str]) -> None:
+        """Drafts that are proposed for a request. Raises what the text raises."""
+        if self.erased and self._offer is not None:
+            self._offer(s, fired, r, n)
+        else:
+            offer(s, r, n)
 
 
 def passed_on_alike(k: Recorded, seen: Update) -> bool:

@@ -29,6 +29,7 @@ from nullblock.spec.fields import (
     ERROR,
     KEPT,
     LENGTH,
+    REPETITION,
     STOPPED,
     STOPPED_BY_ID,
     TOKEN,
@@ -44,6 +45,7 @@ END = {
     LENGTH: ("length", False),
     ERROR: ("error", False),
     ERROR_BY_ID: ("error", True),
+    REPETITION: ("repetition", False),
 }
 GONE_BY = {"schedule": "RUN-19", "update": "UPD-5", "abort": "LIFE-4", "reset": "LIFE-3"}
 """Why a request is, or is not, in the running list after an operation."""
@@ -109,6 +111,8 @@ def _ends(k: Any, refused: Refused, lost: list[int], seen: list[Finish]) -> Iter
 def _rule_of_end(k: Any, r: Any, words: Collection[Any]) -> str:
     """The rule by which a request ends as it does, or goes on."""
     known = k.requests.get(r)
+    if "repetition" in words:
+        return "UPD-70"
     if "rejected" in words or known is None:
         return "LIFE-2" if "rejected" in words else "UPD-4"
     if known.pooling:

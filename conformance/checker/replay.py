@@ -140,7 +140,7 @@ class Replay:
             case Add():
                 self._add(record)
             case Draft():
-                drafts.propose(self.k, self.s, record)
+                drafts.propose(self.machine, self.s, record, self.fired)
             case Abort():
                 self._abort(record)
             case Pause():
@@ -291,7 +291,7 @@ class Replay:
 
     def _update(self, record: Update) -> None:
         refused = dict(self.k.refused)
-        self.k.talk.told = {turn.id: turn.taken for turn in record.turns}
+        self.k.ended(record)
         self._apply(record.ids)
         alike = fast.passed_on_alike(self.k, record)
         self.compare(() if alike else self._outcomes(record))

@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.checker import drafts, items, remote, sessions, tables
+from nullblock.conformance.checker import drafts, items, remote, repetition, sessions, tables
 from nullblock.conformance.checker.chains import Chain
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.facts import GRAMMARS, POOLING, Recorded
 from nullblock.conformance.checker.names import Names
 from nullblock.conformance.checker.unknown import NotRecorded
+from nullblock.conformance.repetition import FEATURE
 from nullblock.conformance.trace.records import RequestState, State, StepInFlight
 from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.spec import facts
@@ -186,6 +187,8 @@ def _request(s: Any, q: RequestState) -> None:
         pooling=POOLING in q.features,
     )
     k.features[r] = q.features
+    # Of a session: of some turn, this one or an earlier one.
+    repetition.wanted(k, r, FEATURE in q.features)
     k.chains[r] = Chain(() if q.chain is UNSET else q.chain)
     if q.status in BLOCKED.values():
         s.stage[r] = PREEMPTED if q.preemptions else WAITING

@@ -8,6 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.unknown import NotRecorded
+from nullblock.conformance.repetition import FEATURE
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Chunk,
@@ -44,6 +45,8 @@ class Sent:
     arrival: float = 0.0
     """As of an arrival; 0 where only the order of arrivals counts."""
     tie: float = 0.0
+    detects: bool = False
+    """Whether it wants repetitions detected."""
 
 
 class Talk:
@@ -84,7 +87,13 @@ class Talk:
 def _sent(chunk: Chunk | QueuedChunk) -> Sent:
     arrival = 0.0 if chunk.arrival is UNSET else float(chunk.arrival)
     tie = 0.0 if chunk.tie is UNSET else chunk.tie
-    return Sent(chunk.prompt, chunk.max_tokens, chunk.min_tokens, arrival, tie)
+    detects = FEATURE in chunk.features
+    return Sent(chunk.prompt, chunk.max_tokens, chunk.min_tokens, arrival, tie, detects)
+
+
+def _others(chunk: Chunk | QueuedChunk) -> list[str]:
+    """The features of a later chunk with which it is not judged."""
+    return [feature for feature in chunk.features if feature != FEATURE]
 
 
 def why_not(config: TraceConfig, semantics: Semantics) -> str | None:
@@ -98,7 +107,7 @@ def why_not(config: TraceConfig, semantics: Semantics) -> str | None:
 
 def unknown(k: Any, chunk: Chunk | QueuedChunk) -> Iterator[str]:
     """Why a later chunk cannot be judged."""
-    for feature in chunk.features:
+    for feature in _others(chunk):
         yield f"the feature {feature} of a later chunk"
     if k.priority and chunk.arrival is UNSET:
         yield "the arrival time of a later chunk, under the PRIORITY policy,"
@@ -232,7 +241,7 @@ def of_request(s: Any, seen: RequestState) -> Iterator[tuple[str, str, Any, Any]
         return
     waiting = [s.k.talk.sent[r][n] for n in range(s.turns[r] + 1, s.sent[r] + 1)]
     yield "SESS-11", "waiting chunks", waiting, _queue(told)
-    features = [feature for chunk in told.chunks for feature in chunk.features]
+    features = [feature for chunk in told.chunks for feature in _others(chunk)]
     yield "SESS-11", "features of waiting chunks", [], features
     yield "SESS-12", "end", bool(s.ended[r]), told.ended
     yield "SESS-1", "lost tokens", prompt(s, r) + num_output(s, r) - s.ntok[r], told.lost

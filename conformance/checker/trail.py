@@ -180,13 +180,17 @@ def _verified(s: Any) -> tuple[int, str]:
     return r, f"the model agrees with {s.ndraft[s.cur]} of the drafts of request {r} in the step"
 
 
+_KINDS = ("plain", "an end token", "a stop id", "rejected by its grammar", "one that repeats")
+"""What the last token of a request is to it, in words."""
+
+
 def _took(s: Any) -> tuple[int, str]:
     r = s.taker
     q = s.k.requests[r]
     return r, (
         f"request {r} took a token: {num_output(s, r)} of at most {q.max_tokens} out "
         f"(min_tokens {q.min_tokens}), {s.ntok[r]} of max_model_len {s.k.max_len} in all; the "
-        f"token is {('plain', 'an end token', 'a stop id')[s.k.last_token(s, r)]}"
+        f"token is {_KINDS[s.k.last_token(s, r)]}"
     )
 
 

@@ -14,8 +14,8 @@ TEXT = (
     *(f"spec/{name}.py" for name in ("hybrid", "grouped", "encoder", "planning", "prompts")),
     *(f"spec/{name}.py" for name in ("pooling", "sessions", "turns", "remote", "sizes", "slots")),
     *(f"spec/{name}.py" for name in ("mamba", "aligned", "cross", "concrete", "carriers")),
-    *(f"spec/{name}.py" for name in ("rejection", "cache_events", "loaded", "deferred")),
-    *("spec/reclaim.py", "spec/in_turn.py", "spec/gate.py", "spec/heaps.py"),
+    *(f"spec/{name}.py" for name in ("rejection", "repetition", "cache_events", "loaded")),
+    *(f"spec/{name}.py" for name in ("deferred", "reclaim", "in_turn", "gate", "heaps")),
 )
 """The rule text, and what it is written in."""
 

@@ -11,9 +11,11 @@ FOLLOWED = CORE_FEATURES | {
     *(Feature.encoder_inputs, Feature.windows, Feature.hybrid, Feature.block_sizes),
     *(Feature.v2_model_runner, Feature.counts, Feature.clients),
     *(Feature.prompt_embeds, Feature.pooling, Feature.streaming, Feature.kv_connector),
-    Feature.mamba,
+    *(Feature.mamba, Feature.decode_ranks, Feature.repetition),
 }
-"""What is written down of a line after vllm-0.22.1."""
+"""What is written down of a line after vllm-0.22.1. Of ranks of prefill it is not: its scheduler
+leaves blocks as they are.
+"""
 
 
 def extent(features: frozenset[Feature], semantics: Semantics) -> frozenset[Feature]:

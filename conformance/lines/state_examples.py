@@ -55,5 +55,12 @@ LATER_STATE_EXAMPLES: dict[str, Example] = {
         "zeros in front of it change nothing.",
         Feature.mamba,
     ),
+    "states_noted_by_place": Example(
+        "states-beyond-their-places",
+        "MambaManager.cache_blocks",
+        "A prompt that long is not taken in (reject_unservable), and a block that is not there "
+        "has no state to note.",
+        Feature.mamba,
+    ),
 }
 """Of the switches that no line before vllm-0.32.0 has."""

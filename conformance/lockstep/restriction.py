@@ -21,6 +21,8 @@ KEYS = {
     "eos": Feature.stop_tokens,
     "eos_at": Feature.stop_tokens,
     "min_tokens": Feature.stop_tokens,
+    "repetition_detection": Feature.repetition,
+    "cycle": Feature.repetition,
     "skip_cache_read": Feature.prefix_caching,
     "priority": Feature.priority,
 }

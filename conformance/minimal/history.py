@@ -36,7 +36,7 @@ from nullblock.conformance.trace.records import (
     Update,
 )
 
-NO_SCENARIO = "no scenario is made of grammars, encoder inputs and sessions"
+NO_SCENARIO = "no scenario is made of grammars, encoder inputs, sessions and repetitions"
 HORIZON = 20_000
 """Steps before the decision that are looked at: a request that ended earlier is forgotten."""
 

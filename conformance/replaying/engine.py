@@ -44,6 +44,11 @@ class Request:
         return None
 
     @property
+    def repetition(self) -> None:
+        """Nor do tokens that repeat themselves."""
+        return None
+
+    @property
     def id(self) -> str:
         """Its id in the engine; ids are in order of arrival, as numbers are."""
         return id_of(self.number)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from nullblock.conformance.repetition import FEATURE
 from nullblock.conformance.trace.base import Count, Digest, Int, Line, Observation, Piece, Positive
 from nullblock.conformance.trace.encoder import Encoder
 from nullblock.conformance.trace.remote import Connector
@@ -258,5 +259,6 @@ class Header(Line, frozen=True, kw_only=True, tag="header"):
         found = {"structured_output"} if self.observed.compiled == "complete" else set()
         found |= {RESUMABLE} if self.observed.chunk == "complete" else set()
         found |= {"pooling", "prompt_embeds"}  # what comes is counted, and content is in numbers
+        found |= {FEATURE}  # its ends are told
         found |= set() if self.config.connector is UNSET else {"kv_transfer"}
         return frozenset(found | (set() if self.config.encoder is UNSET else {"multimodal"}))

@@ -17,6 +17,7 @@ from nullblock.conformance.engine import (
     NewRequest,
     Waits,
 )
+from nullblock.conformance.repetition import DETECTED, FEATURE
 from nullblock.conformance.scenario_format import Add as AddEvent
 from nullblock.conformance.scenario_format import Scenario
 from nullblock.conformance.trace import records
@@ -37,7 +38,8 @@ WORDS = CORE_FEATURES | {
     *(Feature.windows, Feature.hybrid, Feature.block_sizes, Feature.mamba),
     *(Feature.aligned_mamba, Feature.lora_cap, Feature.structured_output),
     *(Feature.encoder_inputs, Feature.streaming, Feature.kv_connector, Feature.silence),
-    *(Feature.pooling, Feature.prompt_embeds, Feature.v2_model_runner),
+    *(Feature.pooling, Feature.prompt_embeds, Feature.v2_model_runner, Feature.repetition),
+    *(Feature.decode_ranks, Feature.prefill_ranks),
 }
 """What a trace can tell of, drafts aside."""
 
@@ -137,6 +139,8 @@ class Tape(PassedOn):
             features.append("pooling")
         if request.prompt_embeds is not None:
             features.append("prompt_embeds")
+        if request.repetition is not None:
+            features.append(FEATURE)
         if request.resumable:
             features.append(RESUMABLE)
         items = self.items.told(request)
@@ -299,7 +303,7 @@ class Tape(PassedOn):
         id, reason, said = self.number(output["id"]), output["finish"], output["stop_reason"]
         if reason == "rejected":
             return Finish(id=id, reason=reason, why=said)
-        return Finish(id=id, reason=reason, by_stop_id=said is not None)
+        return Finish(id=id, reason=reason, by_stop_id=said not in (None, DETECTED))
 
     def compile_grammars(self, ids: list[str]) -> None:
         """Record that grammars are compiled."""

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from nullblock.conformance.consecutive import runs
 from nullblock.conformance.engine import Fields, NewRequest
+from nullblock.conformance.repetition import FEATURE
 from nullblock.conformance.trace.sessions import Chunk, SessionEnd, Taken, Turn
 from nullblock.spec.profiles import Semantics
 
@@ -59,6 +60,7 @@ class TapedSessions:
             "pooling": sent.pooling,
             "multimodal": bool(sent.mm_features),
             "prompt_embeds": sent.prompt_embeds is not None,
+            FEATURE: sent.repetition is not None,
         }
         return Chunk(
             id=number,
@@ -85,6 +87,7 @@ class TapedSessions:
             before,
             stop=sent.stop,
             eos=sent.eos,
+            repetition=sent.repetition,
             min_tokens=sent.min_tokens,
             arrival=sent.arrival,
             max_tokens=sent.max_tokens if limits else before.max_tokens,

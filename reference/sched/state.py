@@ -6,7 +6,11 @@ from typing import Any, ClassVar
 
 from nullblock.reference.engine import EngineCoreEventType
 from nullblock.reference.errors import refuse
-from nullblock.reference.kv_cache_interface import KVCacheConfig
+from nullblock.reference.kv_cache_interface import (
+    FullAttentionSpec,
+    KVCacheConfig,
+    SinkFullAttentionSpec,
+)
 from nullblock.reference.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from nullblock.reference.kv_connector import KVConnectorFactory, KVConnectorRole
 from nullblock.reference.kv_events import EventPublisherFactory
@@ -129,6 +133,7 @@ class SchedulerState:
         _refuse_out_of_scope(vllm_config)
         _refuse_other_mode(vllm_config, self.async_scheduling)
         self.semantics = semantics or VLLM_0_22_1
+        _refuse_parallel(vllm_config.parallel_config, kv_cache_config, self.semantics)
         self.vllm_config = vllm_config
         self.scheduler_config = vllm_config.scheduler_config
         self.cache_config = vllm_config.cache_config
@@ -250,6 +255,8 @@ class SchedulerState:
             log_stats=self.log_stats,
             enable_kv_cache_events=self.enable_kv_cache_events,
             hash_block_size=hash_block_size,
+            dcp_world_size=self.parallel_config.decode_context_parallel_size,
+            pcp_world_size=self.parallel_config.prefill_context_parallel_size,
             # A field of later releases' configurations.
             watermark=getattr(self.scheduler_config, "watermark", None) or 0.0,
             semantics=self.semantics,
@@ -304,13 +311,25 @@ class SchedulerState:
 
 def _refuse_out_of_scope(vllm_config: Any) -> None:
     """Refuse every configuration that would need a rule which is not here."""
-    parallel = vllm_config.parallel_config
     observability = vllm_config.observability_config
     refuse("encoder connectors", vllm_config.ec_transfer_config is not None)
     refuse("routed experts", vllm_config.model_config.enable_return_routed_experts)
     refuse("KV cache metrics", observability.kv_cache_metrics)
-    refuse("decode context parallelism", parallel.decode_context_parallel_size != 1)
-    refuse("prefill context parallelism", parallel.prefill_context_parallel_size != 1)
+
+
+def _refuse_parallel(parallel: Any, kv_cache_config: KVCacheConfig, semantics: Semantics) -> None:
+    """Refuse context parallelism but of one group of full attention: vLLM 0.22.1 raises when it is
+    built or looks the first prefix up. Later releases divide some kinds of layers and not others,
+    and none among the ranks of prefill.
+    """
+    num_of_prefill = parallel.prefill_context_parallel_size
+    specs = [group.kv_cache_spec for group in kv_cache_config.kv_cache_groups]
+    is_plain = len(specs) == 1 and isinstance(specs[0], FullAttentionSpec)
+    is_plain = is_plain and not isinstance(specs[0], SinkFullAttentionSpec)
+    what = "context parallelism beside anything but one group of full attention"
+    refuse(what, parallel.decode_context_parallel_size * num_of_prefill != 1 and not is_plain)
+    what = "prefill context parallelism in a later line"
+    refuse(what, num_of_prefill != 1 and semantics.resumes_await_output)
 
 
 def _refuse_other_mode(vllm_config: Any, async_scheduling: bool) -> None:

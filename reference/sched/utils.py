@@ -43,7 +43,7 @@ def check_stop(
 
     The order is the rule: a token that is both eos and stop token ends it as eos, and one that
     also reaches the length limit as eos or stop token. ``stop_reason`` is the stop token; eos and
-    length leave it None.
+    length leave it None. A repetition comes last, and in no line below min_tokens.
     """
     params = request.sampling_params
     assert params is not None and not request.pooling_params, "a pooling request samples nothing"
@@ -69,7 +69,9 @@ def check_stop(
         request.status = RequestStatus.FINISHED_LENGTH_CAPPED
         return True
     detection = params.repetition_detection
-    if detection is not None and check_sequence_repetition(outputs, detection):
+    if num_outputs < params.min_tokens or detection is None:
+        return False
+    if check_sequence_repetition(outputs, detection):
         request.status = RequestStatus.FINISHED_REPETITION
         request.stop_reason = "repetition_detected"
         return True

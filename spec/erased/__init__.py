@@ -6,10 +6,11 @@ too, and a second copy of the rules, written by hand to be fast, would be a seco
 the fast form is made from the text, when it is wanted, by a partial evaluator:
 
 * `text` finds the syntax trees of functions where they were loaded from;
-* `evaluator`, `columns`, `calls` and `walker` follow the text from a function of the machine on.
-  The constants of the configuration are known, so what they rule out is gone. Rules, readings and
-  the environment's own methods are inlined. Fields that are numbers become local variables. What
-  was computed and has not changed since is not computed again;
+* `evaluator`, `members`, `columns`, `calls` and `walker` follow the text from a function of the
+  machine on. The constants of the configuration are known, so what they rule out is gone. Rules,
+  readings and the environment's own methods are inlined. Fields that are numbers become local
+  variables. What was computed and has not changed since is not computed again. What is done to
+  the tables of a request, one of each KV-cache group, is written once for each;
 * `paths` is what is known on the way: a guard that follows from it is dropped, any other stays as
   a test with the rule's own words. Nothing is dropped on trust, so the erased form rejects what
   the text rejects;

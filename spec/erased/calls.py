@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -19,15 +20,11 @@ from nullblock.spec.erased.evaluator import (
     Frame,
     Known,
 )
-from nullblock.spec.erased.paths import FRESH, RETURN
+from nullblock.spec.erased.paths import FRESH, RETURN, Dead
 from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.erased.values import Value
 from nullblock.spec.fields import FIELDS, GHOSTS
 from nullblock.spec.kernel import Rule
-
-
-class Dead(Exception):
-    """The path has ended: a guard that cannot hold, or a raise."""
 
 
 class Calls(Columns):
@@ -61,9 +58,14 @@ class Calls(Columns):
         named = {k.arg: self.evaluate(k.value, frame) for k in node.keywords if k.arg}
         if f in WORDS and not named:
             return self.word(WORDS[f], args)
+        if f is len and isinstance(args[0], Known):
+            return self.values.const(len(args[0].object))
+        if isinstance(f, MethodType) and f.__self__ is self.k and self.is_of_groups(f, args):
+            first = f.__name__ == "first"
+            return self.first_group(args) if first else self.of_each_group(f.__name__, args)
         if isinstance(f, Rule):
             return self.fire(f, args, frame, node)
-        if isinstance(f, ast.Lambda):
+        if isinstance(f, (ast.Lambda, ast.FunctionDef)):
             return self.applied(callee, args)
         if isinstance(f, (FunctionType, MethodType)):
             return self.function(f, args, named, frame, node)
@@ -86,6 +88,12 @@ class Calls(Columns):
         if name in BUILT_IN and not named or name in ("next", "min", "max"):
             return self.residual(self.outside(name, f), args, named)
         raise Unsupported(f"line {node.lineno}: calls {ast.unparse(node.func)}")
+
+    def is_of_groups(self, f: MethodType, args: list[Any]) -> bool:
+        """Whether it is a quantifier over groups."""
+        if f.__name__ not in ("forall", "exists", "first", "sum_over"):
+            return False
+        return args[0] is self.values.const("G")
 
     def given(self, node: ast.Call, frame: Frame) -> list[Any]:
         """The arguments of a call, `*args` among them."""
@@ -152,14 +160,19 @@ class Calls(Columns):
         return self.computed(made)
 
     def applied(self, callee: Known, args: list[Any]) -> Any:
-        """A lambda."""
+        """A lambda, or a function inside another."""
         assert callee.locals is not None
-        node: ast.Lambda = callee.object
+        node: ast.Lambda | ast.FunctionDef = callee.object
         outer = self.path.locals
         names = [a.arg for a in node.args.args]
         self.path.locals = {**callee.locals, **dict(zip(names, args, strict=True))}
+        frame = callee.locals[""]
         try:
-            return self.evaluate(node.body, callee.locals[""])
+            if isinstance(node, ast.Lambda):
+                return self.evaluate(node.body, frame)
+            self.path.locals.pop(RETURN, None)
+            self.block(text.body(node), replace(frame, breaks=None, then=None))
+            return self.path.locals.get(RETURN, self.values.const(None))
         finally:
             self.path.locals = outer
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from nullblock.spec.erased.code import Do, If, Let, Loop, Set, Statement
-from nullblock.spec.erased.evaluator import Evaluator, Frame, Known
+from nullblock.spec.erased.evaluator import Frame, Known
+from nullblock.spec.erased.members import Members
 from nullblock.spec.erased.paths import FRESH, Path
 from nullblock.spec.erased.rows import Rows, pair
 from nullblock.spec.erased.text import Unsupported
@@ -50,7 +51,7 @@ class Site:
     """What comes before the loop."""
 
 
-class Columns(Evaluator):
+class Columns(Members):
     """Comprehensions, and the records in them.
 
     One that runs over what another has listed is written into the loop that lists it, where the
@@ -77,6 +78,9 @@ class Columns(Evaluator):
         if len(node.generators) != 1:
             raise Unsupported(f"line {node.lineno}: {ast.unparse(node)}")
         over = self.iterated(node.generators[0].iter, frame)
+        members = self.one_by_one(over)
+        if members is not None:
+            return self.spelled_out(node, members, frame)
         sites, made = self.path.sites, None
         self.depth += 1
         try:
@@ -89,6 +93,14 @@ class Columns(Evaluator):
             if made is None:
                 sites.clear()  # in their loops something may be half-way
         return made
+
+    def one_by_one(self, over: Any) -> tuple[Value, ...] | None:
+        """The members of what a comprehension runs over, where each is known, as tables are."""
+        if isinstance(over, Value) and over.op == "tuple":
+            return over.args
+        if isinstance(over, Span) and over.first.constant and over.end.constant:
+            return tuple(map(self.values.const, range(over.first.args[0], over.end.args[0])))
+        return None
 
     def chained(self, first: Any, last: Any) -> Any:
         """One list or table behind another."""
@@ -186,6 +198,8 @@ class Columns(Evaluator):
     def of_kind(self, kind: type, made: Any) -> Any:
         """What a comprehension has listed, as a tuple or a list. A table has no kind."""
         if isinstance(made, Table) or (made in self.tuples) == (kind is tuple):
+            return made
+        if kind is tuple and made.op == "tuple":
             return made
         found = self.computed(self.values.make("call", f"{kind.__name__}({{}})", made))
         if kind is tuple:

@@ -239,6 +239,8 @@ class Evaluator:
         if base.op == "tuple" and key.constant:
             member: Value = base.args[key.args[0]]
             return member
+        if base.constant and isinstance(base.args[0], str) and key.constant:
+            return v.const(base.args[0][key.args[0]])
         field = self.field_of(node.value, frame)
         if field is None:
             return self.computed(v.make("item", base, key, self.version(base), total=False))
@@ -330,11 +332,11 @@ class Evaluator:
     def short(self, node: ast.BoolOp, frame: Frame) -> Value:
         """`and` and `or`: what is decided early leaves the rest unevaluated."""
         conjunction = isinstance(node.op, ast.And)
-        parts = []
-        for i, operand in enumerate(node.values):
+        parts: list[Value] = []
+        for operand in node.values:
             start = len(self.path.block)
             part = self.condition(self.value(operand, frame))
-            if i:
+            if not all(before.constant for before in parts):
                 self.harmless(start, node)
             if part.constant and bool(part.args[0]) != conjunction:
                 return self.values.const(not conjunction)

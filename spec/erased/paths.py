@@ -11,6 +11,10 @@ RETURN = " return"
 """The local in which a function leaves its result."""
 
 
+class Dead(Exception):
+    """A path has ended: a guard that cannot hold, or a raise."""
+
+
 class Path:
     """The state as far as it is known, by name what is computed, and what is true."""
 

@@ -1,13 +1,12 @@
 """The erased form of a function of the machine, as a Python function."""
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from nullblock.spec.erased.calls import Dead
 from nullblock.spec.erased.coalesce import coalesce
 from nullblock.spec.erased.code import Do, counted, fold, lines, prune
 from nullblock.spec.erased.evaluator import BUILT_IN, FRESHLY_MADE, STATE, Frame, Known
+from nullblock.spec.erased.paths import Dead
 from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.erased.walker import Walker
 from nullblock.spec.fields import FIELDS, GHOSTS
@@ -15,8 +14,8 @@ from nullblock.spec.kernel import Broken, Disabled
 
 TAKEN = BUILT_IN | FRESHLY_MADE | {"k", "s", "fired", "answer", "range", "zip"}
 """Names that the residual program has for something else than a field."""
-Erased = Callable[[Any, Counter[str]], Any]
-"""Called with a state and the counter of rules."""
+Erased = Callable[..., Any]
+"""Called with a state, the counter of rules, and what else the function takes."""
 
 
 def disabled(rule: str, why: str) -> Disabled:
@@ -36,7 +35,7 @@ OWN = {"disabled": disabled, "broken": broken}
 
 
 def erased(f: Callable[..., Any], k: Any) -> Erased:
-    """What `f(s)` does to states of the environment `k`, without what needs no doing."""
+    """What `f(s, …)` does to states of the environment `k`, without what needs no doing."""
     return compiled(*residual(f, k))
 
 
@@ -73,8 +72,9 @@ def residual(f: Callable[..., Any], k: Any) -> tuple[str, str, dict[str, Any]]:
             path.versions[field] = 0
             path.known[field] = {}
     frame = Frame(f.__globals__, "", ())
+    given = [f"given_{i}" for i in range(1, f.__code__.co_argcount)]
     try:
-        result = walker.run(f, [Known(STATE)], {}, frame)
+        result = walker.run(f, [Known(STATE), *map(walker.values.var, given)], {}, frame)
     except Dead:
         raise Unsupported(f"the end of {f.__name__}, which is never reached") from None
     path = walker.path
@@ -89,7 +89,7 @@ def residual(f: Callable[..., Any], k: Any) -> tuple[str, str, dict[str, Any]]:
     fold(block, uses)
     name = f.__name__
     used = set(uses)
-    head = [f"def {name}(s, fired):"]
+    head = [f"def {name}({', '.join(('s', 'fired', *given))}):"]
     head += ["    k.make_room(s)"] if walker.makes_room else []
     head += [f"    {f} = s.{f}" for f in FIELDS if f in used and f not in GHOSTS]
     head += [f"    {n} = {e}" for n, e in walker.loaded.items() if n in used]

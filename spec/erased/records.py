@@ -29,12 +29,16 @@ class _Slots:
 
 
 class Records(dict[Any, Any]):
-    """The object of each request. Of one that has none everything is 0, and that is not kept:
-    only a rule that writes something else makes it known.
+    """The object of each request, and of each table with a name of its own. Of a request that has
+    none everything is 0, and that is not kept: it has one from its arrival on. The first rule
+    that asks for a table is about to put something into it.
     """
 
     def __missing__(self, key: Any) -> _Slots:
-        return _Slots()
+        made = _Slots()
+        if isinstance(key, tuple):
+            self[key] = made
+        return made
 
 
 class View:
@@ -46,7 +50,8 @@ class View:
         self.records, self.field = records, field
 
     def __getitem__(self, key: Any) -> Any:
-        return getattr(self.records[key], self.field)
+        record = self.records.get(key)
+        return 0 if record is None else getattr(record, self.field)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         record = self.records.get(key)

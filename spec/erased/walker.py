@@ -8,10 +8,10 @@ from typing import Any
 
 from nullblock.spec import kernel
 from nullblock.spec.erased import text
-from nullblock.spec.erased.calls import Calls, Dead, bound
+from nullblock.spec.erased.calls import Calls, bound
 from nullblock.spec.erased.code import Break, Do, If, Loop, Set
 from nullblock.spec.erased.evaluator import CLEARED, Frame, Known
-from nullblock.spec.erased.paths import FRESH, RETURN, Path, join
+from nullblock.spec.erased.paths import FRESH, RETURN, Dead, Path, join
 from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.erased.values import Value
 from nullblock.spec.fields import GHOSTS
@@ -55,7 +55,7 @@ class Walker(Calls):
                     self.reads.pop()
                     raise Dead
                 case ast.FunctionDef():
-                    self.path.locals[s.name] = Known(s)
+                    self.path.locals[s.name] = Known(s, {**self.path.locals, "": frame})
                 case ast.Pass() | ast.Assign(targets=[_]) | ast.AugAssign() | ast.If():
                     pass
                 case _:

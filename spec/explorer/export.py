@@ -270,6 +270,9 @@ def _add(t: Template, seed: int, policy: str) -> dict[str, Any]:
         event["resumable"] = True
     if t.stop_at is not None:
         event["stop"] = [sampled(seed, t.id, len(t.prompt) + t.stop_at)]
+    if t.repeats_at is not None:
+        event["repetition_detection"] = {"max_pattern_size": 1, "min_count": 2}
+        event["cycle"] = [t.repeats_at - 1, 1]
     return event
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from nullblock.spec.concrete import Env, Span, State, initial
 from nullblock.spec.explorer.histories import Histories
 from nullblock.spec.facts import Chunk, Config, Item, Request
-from nullblock.spec.fields import EOS, FIELDS, PLAIN, REJECTED, STOP_ID
+from nullblock.spec.fields import EOS, FIELDS, PLAIN, REJECTED, REPEATS, STOP_ID
 from nullblock.spec.kernel import both
 from nullblock.spec.keys import Keys, embeds_in, extra_keys, find_items, items_in
 from nullblock.spec.profiles import Semantics
@@ -36,6 +36,9 @@ class Template:
     """From this output on (0 is the first) the model samples eos; None: never."""
     stop_at: int | None = None
     """The output that is one of the stop ids; None: none is."""
+    repeats_at: int | None = None
+    """From this output on, not the first, its outputs end in a repetition that it wants detected;
+    None: never."""
     misses: int | None = None
     """The model disagrees with the draft of every so-manieth output; None: with none."""
     silent_at: int | None = None
@@ -105,13 +108,19 @@ class Scope:
     evicts: bool = False
     """Hashed blocks may be evicted from outside."""
     lossy: bool = False
-    """Blocks may turn out not to have been loaded."""
+    """Blocks may turn out not to have been loaded; only where there is one group."""
     external: tuple[int, ...] | None = None
     """Numbers of the items that an encoder connector has; None: there is no such connector."""
     encoder_resets: bool = False
     """The encoder cache may be reset."""
     every_rule: bool = False
     """Check the invariants after every rule, not only between events."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if no rule says what would happen: nobody would lose anything."""
+        if self.lossy and len(self.config.groups) > 1:
+            what = "which blocks of several groups were not loaded no rule says"
+            raise ValueError(f"scope {self.name} is lossy: {what}")
 
 
 def chunks_of(t: Template) -> tuple[Chunk, ...]:
@@ -337,7 +346,9 @@ class ModelEnv(Env):
             return REJECTED
         if t.eos_at is not None and output >= t.eos_at:
             return EOS
-        return STOP_ID if t.stop_at == output else PLAIN
+        if t.stop_at == output:
+            return STOP_ID
+        return REPEATS if t.repeats_at is not None and output >= t.repeats_at else PLAIN
 
     def accepted(self, s: Any, r: Any) -> int:
         """How many drafts of the entry that is settled the model agrees with."""

@@ -8,7 +8,15 @@ from nullblock.spec.explorer.remote_narrator import RemoteNarrator
 from nullblock.spec.explorer.session_narrator import SessionNarrator
 from nullblock.spec.explorer.touched import cached_last, grown, shrunk, withdrawn
 from nullblock.spec.explorer.witnesses import flies
-from nullblock.spec.fields import CONTINUE, LENGTH, PREEMPTED, RESUMED, RUNNING, STOPPED
+from nullblock.spec.fields import (
+    CONTINUE,
+    LENGTH,
+    PREEMPTED,
+    REPETITION,
+    RESUMED,
+    RUNNING,
+    STOPPED,
+)
 from nullblock.spec.kernel import State
 from nullblock.spec.names import PAUSE_NAME
 from nullblock.spec.pooling import pools
@@ -273,6 +281,8 @@ def _preempted(s: State, r: Any) -> str:
 
 
 def _reason(s: State, r: Any, why: Any) -> str:
+    if why == REPETITION:
+        return "a repetition"
     if why != LENGTH:
         return "eos" if why == STOPPED else "a stop token"
     return "max_model_len" if s.ntok[r] >= s.k.max_len else "max_tokens"

@@ -16,6 +16,7 @@ from nullblock.spec.explorer.mamba_scopes import MAMBA_SCOPES
 from nullblock.spec.explorer.model import Scope, Template
 from nullblock.spec.explorer.remote_scopes import REMOTE_SCOPES
 from nullblock.spec.explorer.session_scopes import SESSION_SCOPES
+from nullblock.spec.explorer.together_scopes import TOGETHER_SCOPES
 from nullblock.spec.explorer.wait_scopes import WAIT_SCOPES
 from nullblock.spec.facts import Config
 from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, UNPAUSED
@@ -250,6 +251,19 @@ AHEAD_PRIORITY = Scope(
     depth=2,
     aborts=False,
 )
+REPETITION = Scope(
+    "repetition",
+    "outputs that repeat themselves: below min_tokens, behind it, and at max_tokens",
+    _config(4, 2, 4, scheduler_reserve_full_isl=False, **_AHEAD),
+    (
+        Template("a", (A, A), 6, min_tokens=3, repeats_at=1),
+        Template("b", (A, B), 2, repeats_at=1),
+    ),
+    frozenset("stop-repetition repeats-below-min-tokens stop-length overrun".split()),
+    halves=True,
+    depth=2,
+    aborts=False,
+)
 PIPELINE = Scope(
     "pipeline",
     "three steps in flight, none scheduled ahead",
@@ -286,8 +300,9 @@ STANDARD: dict[str, Scope] = {
     s.name: s
     for s in (
         *(CORE, PRIORITY, TWINS, CROWD, THRESHOLD, UNCUT, UNCUT_LONG, INFLIGHT, ORPHANS),
-        *(KEYS, STOPS, NOCACHE, PAUSES, AHEAD, DEEP, RESETS, RESETS_ABORTS, AHEAD_PRIORITY),
-        *(PIPELINE, PIPELINE_CHUNKS, RULES, RULES_PRIORITY, RULES_AHEAD, RULES_PAUSES),
+        *(KEYS, STOPS, REPETITION, NOCACHE, PAUSES, AHEAD, DEEP, RESETS, RESETS_ABORTS),
+        *(AHEAD_PRIORITY, PIPELINE, PIPELINE_CHUNKS, RULES, RULES_PRIORITY, RULES_AHEAD),
+        RULES_PAUSES,
         *DRAFT_SCOPES,
         *WAIT_SCOPES,
         *GROUP_SCOPES,
@@ -300,6 +315,7 @@ STANDARD: dict[str, Scope] = {
         *LOADED_SCOPES,
         *CONTRACT_SCOPES,
         *BESIDE_SCOPES,
+        *TOGETHER_SCOPES,
     )
 }
 """Searched by default: every witness and every reachable rule is in some of them."""

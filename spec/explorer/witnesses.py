@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from nullblock.spec.explorer.actions import Action, Reset
-from nullblock.spec.explorer.draft_witnesses import DRAFT_WITNESSES, DraftWatch
+from nullblock.spec.explorer.draft_witnesses import DRAFT_WITNESSES
 from nullblock.spec.explorer.encoder_witnesses import ENCODER_WITNESSES, EncoderWatch
-from nullblock.spec.explorer.group_witnesses import GROUP_WITNESSES, GroupWatch
+from nullblock.spec.explorer.group_witnesses import GROUP_WITNESSES
 from nullblock.spec.explorer.pooling_witnesses import POOLING_WITNESSES, PoolingWatch
-from nullblock.spec.explorer.remote_witnesses import REMOTE_WITNESSES, RemoteWatch
+from nullblock.spec.explorer.remote_witnesses import REMOTE_WITNESSES
 from nullblock.spec.explorer.session_witnesses import SESSION_WITNESSES, SessionWatch
+from nullblock.spec.explorer.together_witnesses import TOGETHER_WITNESSES, TogetherWatch
 from nullblock.spec.explorer.touched import cached_last, grown
 from nullblock.spec.explorer.wait_witnesses import WAIT_WITNESSES, WaitWatch
 from nullblock.spec.fields import (
@@ -23,6 +24,8 @@ from nullblock.spec.fields import (
     PAUSED_NEW,
     PLAIN,
     PREEMPTED,
+    REPEATS,
+    REPETITION,
     RESUMED,
     STOPPED,
     UPDATE,
@@ -70,9 +73,11 @@ WITNESSES: dict[str, str] = {
     "rejection": "a request is refused at arrival",
     "stop-eos": "a request stops on eos",
     "stop-id": "a request stops on a stop id",
+    "stop-repetition": "a request stops where its outputs repeat themselves",
     "stop-length": "a request stops at max_tokens",
     "stop-max-len": "a request stops at max_model_len",
     "below-min-tokens": "a stop token does not count below min_tokens",
+    "repeats-below-min-tokens": "a repetition does not count below min_tokens",
     "reset": "the prefix cache is reset",
     "reset-refused": "a reset is refused because a block is held",
     "orphan": "a cached block outlives its parent's hash, evicted from outside",
@@ -85,6 +90,7 @@ WITNESSES: dict[str, str] = {
     **POOLING_WITNESSES,
     **SESSION_WITNESSES,
     **REMOTE_WITNESSES,
+    **TOGETHER_WITNESSES,
 }
 
 
@@ -93,9 +99,7 @@ def flies(s: State, r: Any) -> bool:
     return any(s.frame[i] == r and answers(s, i) for i in range(s.cur, s.nframe))
 
 
-class Watch(
-    DraftWatch, EncoderWatch, GroupWatch, PoolingWatch, RemoteWatch, SessionWatch, WaitWatch
-):
+class Watch(TogetherWatch, EncoderWatch, PoolingWatch, SessionWatch, WaitWatch):
     """Observes rules, and notes the witnesses reached and the rules fired."""
 
     def __init__(self) -> None:
@@ -134,11 +138,9 @@ class Watch(
             "LIFE-1": self.arrived,
             "LIFE-2": self.rejected,
             "LIFE-4": self.aborted,
-            **self.draft_handlers(),
             **self.wait_handlers(),
             **self.session_handlers(),
-            **self.remote_handlers(),
-            **self.group_handlers(),
+            **self.together_handlers(),
             **self.encoder_handlers(),
             **self.pooling_handlers(),
         }
@@ -189,6 +191,7 @@ class Watch(
         """UPD-8: a step is in flight."""
         if in_flight(s) >= 3:
             self.reached.add("three-in-flight")
+        self.flew_together(s)
 
     def served(self, s: State) -> None:
         """RUN-7: the running requests are served."""
@@ -314,6 +317,8 @@ class Watch(
             self.reached.add("stop-vector")
         elif why == ERROR:
             self.reached.add("ends-by-grammar")
+        elif why == REPETITION:
+            self.reached.add("stop-repetition")
         elif why != LENGTH:
             self.reached.add("stop-eos" if why == STOPPED else "stop-id")
         elif s.ntok[r] >= s.k.max_len:
@@ -333,7 +338,9 @@ class Watch(
         """UPD-13: a request goes on."""
         r = s.taker
         early = num_output(s, r) < s.k.min_tokens(r)
-        if early and s.k.last_token(s, r) != PLAIN:
+        if early and s.k.last_token(s, r) == REPEATS:
+            self.reached.add("repeats-below-min-tokens")
+        elif early and s.k.last_token(s, r) != PLAIN:
             self.reached.add("below-min-tokens")
 
     def arrived(self, s: State) -> None:

@@ -1,14 +1,14 @@
 """Loops over the rules of tables whose layers see only a part of the past."""
 
 from nullblock.spec.fields import HANDED
-from nullblock.spec.groups import holds_outlived, is_behind, last_outlived
+from nullblock.spec.groups import holds_outlived, is_behind, last_outlived, sees_part
 from nullblock.spec.kernel import State, Value, loop
 from nullblock.spec.rules.groups import let_go, tell_table
 
 
 def let_outlived_go(s: State, t: Value) -> None:
     """Give back the blocks of table t that no later token of the actor sees (GROUP-6)."""
-    if s.k.windowed:
+    if s.k.windowed and sees_part(s, t):
         for _ in loop(
             s,
             until=lambda: not holds_outlived(s, t),

@@ -18,6 +18,7 @@ from nullblock.spec.kernel import (
     require,
     rule,
 )
+from nullblock.spec.mamba import has_a_place
 from nullblock.spec.rules.aligned import forget_before
 from nullblock.spec.rules.mamba import note_state, note_taken
 from nullblock.spec.sessions import chain
@@ -26,6 +27,7 @@ from nullblock.spec.slots import hashable, room, slots
 from nullblock.spec.state import is_lru, turn
 
 EVERY_BLOCK_HAS_A_PLACE = "of which only some blocks are cached, each has its place"
+EVERY_STATE_HAS_A_PLACE = "a state that is noted has its place"
 """The guard of caching that raises."""
 
 
@@ -163,6 +165,7 @@ def publish(s: State, t: Value) -> None:
     require(has_blocks(s, r, slots(s)), "the table is complete")
     require(i < hashable(s, t), "the block is filled by this step")
     require(is_in_place(s, t), EVERY_BLOCK_HAS_A_PLACE)
+    require(has_a_place(s, t), EVERY_STATE_HAS_A_PLACE)
     require(
         comes_next(s, t, lambda u: s.ncached[u] >= hashable(s, u)), "tables before it are done"
     )
@@ -184,6 +187,7 @@ def publish_known(s: State, t: Value) -> None:
     known = computed_for_sure(s, r)
     require(i < cached_of(s, t, known), "the block is computed and known")
     require(is_in_place(s, t), EVERY_BLOCK_HAS_A_PLACE)
+    require(has_a_place(s, t), EVERY_STATE_HAS_A_PLACE)
     require(
         comes_next(s, t, lambda u: s.ncached[u] >= cached_of(s, u, known)),
         "tables before it are done",

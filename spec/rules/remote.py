@@ -21,6 +21,7 @@ from nullblock.spec.fields import (
 from nullblock.spec.flight import counts_outputs, in_flight
 from nullblock.spec.hybrid import comes_next, has_blocks, holds_nothing, of_all
 from nullblock.spec.kernel import State, Value, both, either, ite, neg, require, rule
+from nullblock.spec.mamba import has_a_place
 from nullblock.spec.pooling import pools
 from nullblock.spec.remote import (
     cached_when_loaded,
@@ -37,7 +38,13 @@ from nullblock.spec.rules.later import begin_filling, end_filling, outdate_last_
 from nullblock.spec.rules.loads import begin_load, forget_answer
 from nullblock.spec.rules.lookup import _forget_lookup
 from nullblock.spec.rules.mamba import note_state
-from nullblock.spec.rules.pool import EVERY_BLOCK_HAS_A_PLACE, _publish, _unhash, open_front
+from nullblock.spec.rules.pool import (
+    EVERY_BLOCK_HAS_A_PLACE,
+    EVERY_STATE_HAS_A_PLACE,
+    _publish,
+    _unhash,
+    open_front,
+)
 from nullblock.spec.rules.pooling import give_vector_up
 from nullblock.spec.rules.queues import _erase, leave_running, quit_queue
 from nullblock.spec.rules.waiting import pass_places, stand_apart, stay_ended
@@ -89,6 +96,7 @@ def publish_loaded(s: State, t: Value) -> None:
     require(neg(starts_over(s, r)), "it does not start over")
     require(s.ncached[t] < cached_when_loaded(s, t), "the block was loaded")
     require(is_in_place(s, t), EVERY_BLOCK_HAS_A_PLACE)
+    require(has_a_place(s, t), EVERY_STATE_HAS_A_PLACE)
     require(
         comes_next(s, t, lambda u: s.ncached[u] >= cached_when_loaded(s, u)),
         "tables before it are done",

@@ -209,10 +209,30 @@ def test_no_more_blocks_count_as_taken_than_were() -> None:
         SimpleNamespace(block_size=4, mamba_cache_mode="align"),
     ]
     groups = [SimpleNamespace(kv_cache_spec=spec) for spec in specs]
-    taken = Taken(SimpleNamespace(kv_cache_config=SimpleNamespace(kv_cache_groups=groups)))
+    tables = SimpleNamespace(single_type_managers=specs)
+    scheduler = SimpleNamespace(
+        kv_cache_config=SimpleNamespace(kv_cache_groups=groups),
+        kv_cache_manager=SimpleNamespace(coordinator=tables),
+    )
+    taken = Taken(scheduler)
     table = [[1, 2, 3], [0, 4, 5, 6, 7], [0, 0, 8, 9]]
     assert taken.of_growth(table) - taken.hits(9) == (3 - 1) + (5 - 2)
     assert not taken.counts_all
+
+
+@pytest.mark.parametrize("line", ["vllm-0.22.1", "vllm-0.32.0"])
+def test_a_prompt_beyond_its_limit_on_mamba_layers_is_named(line: str) -> None:
+    """Where the later line raises when it notes its states; in the line before it is judged."""
+    group = {"type": "mamba", "mamba_cache_mode": "all"}
+    config = {"block_size": 1, "num_blocks": 8, "max_model_len": 1, "groups": [group]}
+    add = {"op": "add", "id": "a", "prompt": {"range": [0, 2]}, "max_tokens": 1}
+    data = trace_of({"config": config, "events": [add, {"op": "step"}]}, "reference", line)
+    verdict = check(Path("t"), stream=io.BytesIO(data), deep=False)
+    if line == "vllm-0.22.1":
+        assert verdict.verdict == "CONFORMS"
+    else:
+        assert verdict.verdict == "INCONCLUSIVE"
+        assert "a prompt longer than max_model_len beside Mamba layers" in verdict.missing[0]
 
 
 @pytest.mark.parametrize(("place", "rule"), [(0, "HASH-10"), (1, "POOL-10")])

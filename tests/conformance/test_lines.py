@@ -39,11 +39,12 @@ JUDGED = CORE_FEATURES | {
     *(Feature.drafts, Feature.silence, Feature.windows, Feature.hybrid, Feature.encoder_inputs),
     *(Feature.lora_cap, Feature.structured_output, Feature.clients, Feature.counts),
     *(Feature.kv_connector, Feature.streaming, Feature.pooling, Feature.prompt_embeds),
-    *(Feature.v2_model_runner, Feature.mamba),
+    *(Feature.v2_model_runner, Feature.mamba, Feature.repetition),
 }
 """What traces of a later line are judged with; who is told, and how many, they leave out."""
 NOT_JUDGED = {"adapter-zero-takes-a-place", "drafts-counted-by-place"}
-"""An adapter that no front end lets pass, and an update that raises."""
+NOT_JUDGED |= {"states-beyond-their-places"}
+"""What no front end lets pass, an adapter and a prompt, and an update that raises."""
 
 
 def is_judged(name: str) -> bool:

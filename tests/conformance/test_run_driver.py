@@ -205,10 +205,13 @@ NEEDS: dict[str, dict[str, Any]] = {
     "encoder_inputs": {"encoder": {}},
     "clients": {"include_finished_set": True},
     "v2_model_runner": {"use_v2_model_runner": True},
+    "decode_ranks": {"decode_context_parallel_size": 2},
+    "prefill_ranks": {"prefill_context_parallel_size": 2},
 }
 ASKS: dict[str, dict[str, Any]] = {
     "adapters": {**ADD, "salt": "s"},
     "stop_tokens": {**ADD, "eos": 1},
+    "repetition": {**ADD, "repetition_detection": {"max_pattern_size": 1, "min_count": 2}},
     "abort": {"op": "abort", "ids": None},
     "pause": {"op": "pause", "state": "PAUSED_NEW"},
     "reset": {"op": "reset_prefix_cache"},
@@ -239,21 +242,20 @@ def test_an_engine_may_do_without_a_feature(name: str) -> None:
     assert caught.value.place == f"config.{key}"
     assert not engine.calls
     least = {"enable_prefix_caching": False, **NEEDS[name]}
-    features = frozenset({feature, *WITH.get(name, ())})
-    assert kinds(run(FakeEngine(features=features), ADD, **least))
+    engine = FakeEngine(features=frozenset({feature, *WITH.get(name, ())}))
+    assert kinds(run(engine, ADD, **least))
 
 
 @pytest.mark.parametrize("name", ASKS)
 def test_an_engine_may_do_without_an_event(name: str) -> None:
     """An event that needs a feature is refused before anything runs, by name and place."""
-    feature = Feature[name]
-    engine = FakeEngine(features=ALL_FEATURES - {feature})
+    feature, engine = Feature[name], FakeEngine(features=ALL_FEATURES - {Feature[name]})
     with pytest.raises(OutOfScope, match=feature.value) as caught:
         run(engine, {"op": "step"}, ASKS[name])
     assert caught.value.place == "events[1]"
     assert not engine.calls
-    least = FakeEngine(features=frozenset({feature}))
-    assert kinds(run(least, ASKS[name], enable_prefix_caching=False))
+    engine = FakeEngine(features=frozenset({feature}))
+    assert kinds(run(engine, ASKS[name], enable_prefix_caching=False))
 
 
 def test_every_feature_can_be_refused() -> None:

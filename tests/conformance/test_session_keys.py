@@ -335,6 +335,17 @@ def test_a_session_that_runs_and_stands_in_both_queues_may_not_stop() -> None:
     assert last["waiting"] == ["a"] and "a" in last["skipped_waiting"]
 
 
+def test_nor_under_priority_with_a_chunk() -> None:
+    """The skipped queue is a heap then, which the rules would have it join a second time."""
+    chunk = {**SESSION, "id": "a", "prompt": [1000], "max_tokens": 1}
+    events = [{**chunk, "max_tokens": 2}, {"op": "step", "n": 3}, {"op": "drain"}]
+    events += [chunk, {"op": "schedule"}, chunk, {"op": "schedule"}, {"op": "drain"}]
+    config = {"max_num_seqs": 1, "policy": "priority", "async_scheduling": True, "queue_depth": 3}
+    theirs = refused(config, events, "'a' stops while it runs and is queued")
+    last = json.loads(theirs[-2])["state"]
+    assert last["waiting"] == last["skipped_waiting"] == ["a"]
+
+
 def test_nor_is_it_preempted_there() -> None:
     """It would stand in the waiting queue twice, which no rule says."""
     first, steps, drain, chunk, _ = PREEMPTED

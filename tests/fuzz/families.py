@@ -14,8 +14,10 @@ from fuzz import (
     drafts_beside,
     drafts_reach,
     encoder_reach,
+    ranks,
     reach,
     reach_groups,
+    repetition,
     second_line,
     waits,
     waits_reach,
@@ -26,6 +28,7 @@ from fuzz.encoder_scenarios import encoder_scenario, items_scenario
 from fuzz.encoder_waits import ENCODER, encoder_waits, later_items
 from fuzz.groups import MAMBA, with_groups, with_hybrid, with_mamba, with_window
 from fuzz.lockstep import Scenario
+from fuzz.ranks import with_ranks
 
 from nullblock.conformance.engine import ALL_FEATURES, CORE_FEATURES, WAITS, Feature
 from nullblock.conformance.lockstep.generator import seeded
@@ -90,21 +93,23 @@ def _of_one_kind() -> Iterable[Family]:
     yield Family(
         "core",
         "one full-attention group and nothing beside it",
-        lambda key, size, features: seeded(key, size, features & CORE_FEATURES),
-        lambda document, lines: reach.reached(document),
+        lambda key, size, features: with_ranks(
+            key, seeded(key, size, features & CORE_FEATURES), features
+        ),
+        lambda document, lines: reach.reached(document) | ranks.reached(document),
     )
     yield Family(
         "later",
         "the same, with what only the later line looks at",
-        lambda key, size, features: second_line.made(key, size),
-        lambda document, lines: reach.reached(document),
+        lambda key, size, features: with_ranks(key, second_line.made(key, size), features),
+        lambda document, lines: reach.reached(document) | ranks.reached(document),
         CORE_FEATURES,
     )
     yield Family(
         "drafts",
         "speculative decoding",
-        drafts.seeded,
-        lambda document, lines: drafts_reach.reached(document),
+        lambda key, size, features: with_ranks(key, drafts.seeded(key, size, features), features),
+        lambda document, lines: drafts_reach.reached(document) | ranks.reached(document),
         CORE_FEATURES | {Feature.drafts},
     )
     yield from _of_layers()
@@ -187,8 +192,8 @@ def _beside_the_core() -> Iterable[Family]:
     yield Family(
         "contract",
         "what is told of a step, and of requests of other kinds",
-        lambda key, size, features: with_contract(key, size, features),
-        lambda document, lines: contract.reached(document, lines),
+        lambda key, size, features: with_ranks(key, with_contract(key, size, features), features),
+        lambda document, lines: contract.reached(document, lines) | ranks.reached(document),
         CORE_FEATURES | contract.TOLD,
     )
     yield Family(
@@ -212,6 +217,15 @@ def _beside_the_core() -> Iterable[Family]:
 
 
 def _of_settings() -> Iterable[Family]:
+    yield Family(
+        "repetition",
+        "requests that end because their output repeats itself, with drafts or sessions too",
+        repetition.repeating,
+        repetition.reached,
+        repetition.NEEDS,
+        repetition.WANTS,
+        every=1,
+    )
     yield Family(
         "corners",
         "settings that hardly anybody uses, and disturbances",

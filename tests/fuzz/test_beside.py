@@ -8,6 +8,7 @@ import sys
 import pytest
 from fuzz import bulk
 from fuzz.lockstep import difference, lines_of
+from fuzz.repetition import MUST_REACH
 from oracle.client import Oracle
 
 SEED, STEPS = "3", "1000"
@@ -38,6 +39,7 @@ CASES = {
         "WAITING_FOR_STREAMING_REQ to WAITING",
         "computed tokens taken back while running",
     ),
+    "repetition": MUST_REACH,
     "models-waits": (
         "mamba: WAITING to WAITING_FOR_REMOTE_KVS",
         "mamba: RUNNING to WAITING_FOR_STREAMING_REQ",

@@ -81,7 +81,7 @@ def test_no_random_scenario_shows_a_difference(
 RARE = {"withdraw_uncaches", "rejections_keep_to_their_run", "encoder_budget_comes_back"}
 RARE |= {"caps_count_flight", "narrow_windows_uncached", "prompt_ends_cached"}
 RARE |= {"loaded_blocks_come_back", "windows_zeroed", "gate_asks_behind_hits"}
-RARE |= {"chunks_asked_again"}
+RARE |= {"chunks_asked_again", "states_noted_by_place"}
 """Too rare by chance: golden scenarios show them."""
 UNDER_PRIORITY = {"chunks_reorder": "sessions-priority"}
 """Switches that a policy is needed for, beside their feature; and the family that has both."""

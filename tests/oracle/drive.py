@@ -56,6 +56,8 @@ class Driver:
         self.num_arrivals = 0
         self.eos_at: dict[str, tuple[int, int]] = {}
         """By id, from which position on the model samples which token; outlives the request."""
+        self.cycles: dict[str, tuple[int, int]] = {}
+        """By id, from which position on the model samples how many tokens over and over."""
         self.pooling: set[str] = set()
         """Ids for which the model makes a vector and samples nothing."""
         self.lines: list[str] = []
@@ -159,6 +161,7 @@ class Driver:
             ignore_eos=eos is None,
             skip_reading_prefix_cache=event.get("skip_cache_read"),
             structured_outputs=self.surroundings.constraints(event),
+            repetition_detection=_repetition(event),
         )
         if eos is not None:
             params.update_from_generation_config({}, eos)
@@ -178,6 +181,9 @@ class Driver:
         self.surroundings.add_grammar(request, event)
         if "eos_at" in event:
             self.eos_at[event["id"]] = (request.num_prompt_tokens + event["eos_at"], event["eos"])
+        if event.get("cycle"):
+            first, period = event["cycle"]
+            self.cycles[event["id"]] = (request.num_prompt_tokens + first, period)
         (self.pooling.add if event.get("pooling") else self.pooling.discard)(event["id"])
         self.scheduler.add_request(request)
 
@@ -247,7 +253,12 @@ class Driver:
             return []
         end = first + 1 + num_accepted
         start, eos = self.eos_at.get(id, (end, 0))
-        return [eos if at >= start else model.token(id, at) for at in range(first, end)]
+        begin, period = self.cycles.get(id, (end, 1))
+        places = [at if at < begin else begin + (at - begin) % period for at in range(first, end)]
+        return [
+            eos if at >= start else model.token(id, place)
+            for at, place in enumerate(places, start=first)
+        ]
 
     def step(self) -> None:
         """A whole step; asynchronously, a turn of the engine's batch queue."""
@@ -287,6 +298,14 @@ def _tokens(prompt: Any) -> list[int]:
             return list(range(*bounds))
         case _:
             return [prompt["fill"]] * int(prompt["n"])
+
+
+def _repetition(event: dict[str, Any]) -> Any:
+    """What, repeated among its outputs, ends a request; None: nothing."""
+    from vllm.sampling_params import RepetitionDetectionParams
+
+    wanted = event.get("repetition_detection")
+    return None if wanted is None else RepetitionDetectionParams(**wanted)
 
 
 def _lora(event: dict[str, Any]) -> SimpleNamespace | None:

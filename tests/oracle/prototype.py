@@ -29,6 +29,7 @@ EVENTS = {
 }
 """The events that they know, with their keys but ``op``."""
 NEWER = ("drafts", "encoder", "include_finished_set")
+NEWER += ("decode_context_parallel_size", "prefill_context_parallel_size")
 """Settings that they do not know."""
 CONNECTOR = ("matched", "async", "delay_free")
 

@@ -179,8 +179,8 @@ def _vllm_config(config: Config, mamba_cache_mode: str) -> SimpleNamespace:
         ),
         parallel_config=SimpleNamespace(
             data_parallel_index=0,
-            decode_context_parallel_size=1,
-            prefill_context_parallel_size=1,
+            decode_context_parallel_size=config.get("decode_context_parallel_size", 1),
+            prefill_context_parallel_size=config.get("prefill_context_parallel_size", 1),
             pipeline_parallel_size=config["pipeline_parallel_size"],
         ),
         observability_config=SimpleNamespace(

@@ -17,7 +17,7 @@ from nullblock.reference.sched.request_queue import (
 )
 from nullblock.reference.sched.utils import check_sequence_repetition, check_stop, remove_all
 from nullblock.reference.utils import ConstantList, cdiv
-from nullblock.spec.profiles import VLLM_0_22_1
+from nullblock.spec.profiles import VLLM_0_22_1, VLLM_0_32_0, Semantics
 
 
 def request_of(name: str, priority: int = 0, arrival_time: float = 0.0, **params: Any) -> Request:
@@ -163,6 +163,17 @@ def test_a_loop_in_the_output_stops_it() -> None:
     )
     assert stop_of([9, 1, 2, 1, 2, 1, 3], repetition_detection=params) is None
     assert stop_of([1, 2, 1, 2], repetition_detection=params) is None
+
+
+@pytest.mark.parametrize("semantics", [VLLM_0_22_1, VLLM_0_32_0])
+def test_a_loop_below_min_tokens_does_not_stop_it(semantics: Semantics) -> None:
+    """UPD-70: in no line, whatever eos and stop tokens may do there."""
+    params = RepetitionDetectionParams(max_pattern_size=1, min_count=2)
+    for min_tokens, wanted in ((4, False), (3, True)):
+        request = request_of("r", min_tokens=min_tokens, repetition_detection=params)
+        for token in (1, 1, 1):
+            request.append_output_token_ids(token)
+        assert check_stop(request, 99, semantics=semantics) is wanted
 
 
 @given(

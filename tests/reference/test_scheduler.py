@@ -1,5 +1,6 @@
 """The scheduler through its public surface: queues, refusals, clients, statistics."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,8 @@ from nullblock.reference.kv_cache_interface import (
     FullAttentionSpec,
     KVCacheConfig,
     KVCacheGroupSpec,
+    SinkFullAttentionSpec,
+    SlidingWindowSpec,
 )
 from nullblock.reference.outputs import (
     EMPTY_MODEL_RUNNER_OUTPUT,
@@ -25,6 +28,7 @@ from nullblock.reference.sampling_params import SamplingParams
 from nullblock.reference.sched.interface import PauseState
 from nullblock.reference.sched.output import CachedRequestData, SchedulerOutput
 from nullblock.reference.sched.scheduler import Scheduler
+from nullblock.spec.profiles import VLLM_0_32_0
 
 utils.init_none_hash(sha256)
 HASHER = utils.get_request_block_hasher(4, sha256)
@@ -236,8 +240,6 @@ CONFIGURATIONS: dict[str, tuple[str, str, object]] = {
     "multimodal": ("model_config", "is_multimodal_model", True),
     "routed experts": ("model_config", "enable_return_routed_experts", True),
     "metrics": ("observability_config", "kv_cache_metrics", True),
-    "decode context": ("parallel_config", "decode_context_parallel_size", 2),
-    "prefill context": ("parallel_config", "prefill_context_parallel_size", 2),
 }
 
 
@@ -254,15 +256,50 @@ def test_a_configuration_out_of_scope_is_refused_by_name(name: str) -> None:
     assert isinstance(refusal.value, NotImplementedError)
 
 
+RANKS = ("decode_context_parallel_size", "prefill_context_parallel_size")
+"""Sizes of context parallelism."""
+
+
 def test_block_sizes_are_the_caches_for_one_group() -> None:
-    """Scheduler and hashes use the same; context parallelism is refused."""
+    """Scheduler and hashes use the same: what a block of all ranks holds. Of several groups none
+    is divided.
+    """
     config = vllm_config({**DEFAULTS, "block_size": 12})
     spec = FullAttentionSpec(block_size=12, num_kv_heads=1, head_size=1, dtype=None)
     cache = KVCacheConfig(8, [], [KVCacheGroupSpec(["l"], spec)])
     assert utils.resolve_kv_cache_block_sizes(cache, config) == (12, 12)
     config.parallel_config.decode_context_parallel_size = 2
-    with pytest.raises(UnsupportedFeature, match="decode context"):
+    assert utils.resolve_kv_cache_block_sizes(cache, config) == (24, 24)
+    config.parallel_config.prefill_context_parallel_size = 3
+    assert utils.resolve_kv_cache_block_sizes(cache, config) == (72, 72)
+    cache = KVCacheConfig(8, [], [KVCacheGroupSpec([name], spec) for name in "ab"])
+    with pytest.raises(ValueError, match="cannot be divided among 6 ranks"):
         utils.resolve_kv_cache_block_sizes(cache, config)
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_ranks_beside_other_layers_are_refused_by_name(ranks: str) -> None:
+    """A window, a sink, several groups; in a later line, whose scheduler leaves blocks as they are
+    there, ranks of prefill.
+    """
+    config = vllm_config(DEFAULTS)
+    layer = {"block_size": 4, "num_kv_heads": 1, "head_size": 1, "dtype": None}
+    full, sink = FullAttentionSpec(**layer), SinkFullAttentionSpec(**layer, sink_len=4)
+    window = SlidingWindowSpec(**layer, sliding_window=6)
+    for specs in ([window], [sink], [full, window]):
+        cache = KVCacheConfig(8, [], [KVCacheGroupSpec([f"l{s}"], s) for s in specs])
+        Scheduler(config, cache, None, 4)
+        setattr(config.parallel_config, ranks, 2)
+        with pytest.raises(UnsupportedFeature, match="beside anything but one group of full"):
+            Scheduler(config, cache, None, 4)
+        setattr(config.parallel_config, ranks, 1)
+    cache = KVCacheConfig(8, [], [KVCacheGroupSpec(["l"], full)])
+    setattr(config.parallel_config, ranks, 2)
+    assert Scheduler(config, cache, None, 8).kv_cache_manager.block_pool.hash_block_size == 8
+    config.max_in_flight_tokens = 64  # later releases have it
+    in_prefill = pytest.raises(UnsupportedFeature, match="prefill context parallelism in a later")
+    with in_prefill if "prefill" in ranks else nullcontext():
+        Scheduler(config, cache, None, 8, semantics=VLLM_0_32_0)
 
 
 def test_model_outputs_out_of_scope_are_refused_before_anything_changes() -> None:

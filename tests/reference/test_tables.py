@@ -13,10 +13,13 @@ from nullblock.reference.kv_cache_coordinator import (
     UnitaryKVCacheCoordinator,
 )
 from nullblock.reference.kv_cache_interface import (
+    ChunkedLocalAttentionSpec,
     FullAttentionSpec,
     KVCacheConfig,
     KVCacheGroupSpec,
     KVCacheSpec,
+    MambaSpec,
+    SlidingWindowSpec,
 )
 from nullblock.reference.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from nullblock.reference.request import Request
@@ -239,17 +242,38 @@ def test_blocks_by_group_add_up() -> None:
 
 
 def test_what_is_out_of_scope_is_refused_when_the_manager_is_made() -> None:
-    """Context parallelism, a kind of layer that nobody knows, metrics; and sizes that differ."""
+    """A kind of layer that nobody knows, metrics; and sizes that differ, ranks included."""
     with pytest.raises(KeyError, match="KVCacheSpec"):
         KVCacheManager(config_of(8, KVCacheSpec(4)), 64, 4)
-    for option, name in (
-        ({"dcp_world_size": 2}, "decode context"),
-        ({"pcp_world_size": 2}, "prefill context"),
-        ({"metrics_collector": object()}, "metrics"),
-    ):
-        with pytest.raises(UnsupportedFeature, match=name):
-            manager_of(8, **option)
+    with pytest.raises(UnsupportedFeature, match="metrics"):
+        manager_of(8, metrics_collector=object())
+    for ranks in ("dcp_world_size", "pcp_world_size"):
+        with pytest.raises(AssertionError, match="hash_block_size 4, block_size 8"):
+            manager_of(8, **{ranks: 2})
     with pytest.raises(AssertionError, match="hash_block_size 8"):
         manager_of(8, hash_block_size=8)
     with pytest.raises(AssertionError, match="all of one kind"):
         KVCacheManager(config_of(8, groups=2), 64, 4)
+
+
+LAYER: dict[str, Any] = {"block_size": 4, "num_kv_heads": 1, "head_size": 1, "dtype": None}
+PARTIAL: list[KVCacheSpec] = [
+    SlidingWindowSpec(**LAYER, sliding_window=6),
+    ChunkedLocalAttentionSpec(**LAYER, attention_chunk_size=8),
+    MambaSpec(block_size=4, shapes=((1,),), dtypes=(None,), mamba_cache_mode="all"),
+]
+"""Layers that see a part of the past."""
+FULL = FullAttentionSpec(**LAYER)
+
+
+@pytest.mark.parametrize("spec", PARTIAL, ids=lambda spec: type(spec).__name__)
+@pytest.mark.parametrize("ranks", ["dcp_world_size", "pcp_world_size"])
+def test_only_blocks_of_full_attention_are_divided(spec: KVCacheSpec, ranks: str) -> None:
+    """Others raise when a prefix is looked up, several groups when they are made."""
+    options: dict[str, Any] = {"max_model_len": 64, "hash_block_size": 8, ranks: 2}
+    alone = KVCacheManager(config_of(8, spec), **options)
+    with pytest.raises(AssertionError, match="not divided among 2 ranks"):
+        alone.get_computed_blocks(request_of("a", 9))
+    groups = [KVCacheGroupSpec([name], layer) for name, layer in (("a", FULL), ("b", spec))]
+    with pytest.raises(AssertionError, match="not divided among 2 ranks"):
+        KVCacheManager(KVCacheConfig(8, [], groups), **options)

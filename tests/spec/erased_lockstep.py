@@ -19,15 +19,17 @@ from nullblock.spec.erased.records import RecordEnv, View
 from nullblock.spec.erased.rows import Rows
 from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.erased.windows import Window
-from nullblock.spec.facts import Config, Encoder, Request
+from nullblock.spec.facts import Config, Encoder, Group, Request
 from nullblock.spec.fields import EOS, FIELDS, GHOSTS, IDLE, PLAIN, STOP_ID
 from nullblock.spec.heaps import PlacedHeap
 from nullblock.spec.indexed import IndexedEnv, Stamps
 from nullblock.spec.kernel import Broken, Disabled, Engines
 from nullblock.spec.machine import events
+from nullblock.spec.machine.drafts import offer
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0, Semantics
+from nullblock.spec.state import live
 
 CAUGHT = (Disabled, Broken, LookupError, TypeError, ValueError, AttributeError)
 
@@ -74,10 +76,20 @@ class Form:
         self.s: Any = k.start()
         self.schedule: Callable[[Any], Any] = schedule
         self.update: Callable[[Any], Any] = update_from_output
+        self.offer: Callable[[Any, Any, int], Any] = offer
         if not plain:
-            step, update = erased(schedule, k), erased(update_from_output, k)
+            step, update, propose = (erased(f, k) for f in (schedule, update_from_output, offer))
+            self.offer = lambda s, r, n: propose(s, self.fired, r, n)
             self.schedule = lambda s: step(s, self.fired)
             self.update = lambda s: update(s, self.fired)
+
+    def does(self, what: Any) -> Callable[[Any], Any]:
+        """An event as a function of the state: a half step by name, drafts for a request, or a
+        function already. Nobody offers any to who is gone.
+        """
+        if isinstance(what, tuple):
+            return lambda s: live(s, what[0]) and self.offer(s, *what)
+        return getattr(self, what) if isinstance(what, str) else what  # type: ignore[no-any-return]
 
     def did(self, what: Callable[[Any], Any]) -> Any:
         """What an operation returns or raises, in a form that can be compared."""
@@ -119,8 +131,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def random_config(r: random.Random) -> Config:
-    """A small engine, any switch either way."""
+def random_config(r: random.Random, groups: tuple[Group, ...]) -> Config:
+    """A small engine with these groups, any switch either way."""
     switches = {f.name: r.random() < 0.5 for f in fields(Semantics)}
     semantics = r.choice((NORMATIVE, VLLM_0_22_1, VLLM_0_32_0, replace(NORMATIVE, **switches)))
     pools = not semantics.resumes_await_output
@@ -141,28 +153,50 @@ def random_config(r: random.Random) -> Config:
         max_loras=r.choice((0, 0, 1, 2)),
         grammars=r.random() < 0.3,
         encoder=r.choice((None, _encoder(r))),
+        groups=groups,
         semantics=semantics,
     )
     # Beside drafts and grammars, and in that line, no request wants a vector.
     return replace(config, pooling=pools and not config.num_spec_tokens and not config.grammars)
 
 
+def random_groups(r: random.Random) -> tuple[Group, ...]:
+    """Layers of one kind, mostly full attention, or of up to four."""
+    full, window = Group(), Group(sliding_window=r.choice((1, 2, 5)), eagle=r.random() < 0.3)
+    chunk = Group(attention_chunk_size=r.choice((3, 6)))
+    states = Group(mamba=True, every_state=True, num_speculative_blocks=r.choice((0, 1)))
+    aligned = replace(states, every_state=False, aligned=True)
+    several = (
+        *((full, window), (full, window, window, window), (window, chunk), (full, chunk)),
+        *((full, states), (full, window, states), (full, aligned)),
+        *((full, replace(full, eagle=True)), (full, replace(window, block_size=6))),
+    )
+    return r.choice(((full,), (full,), (full,), (window,), (chunk,), *[r.choice(several)] * 3))
+
+
 def _encoder(r: random.Random) -> Encoder:
     return Encoder(r.choice((3, 5)), r.choice((3, 6)), disable_chunked_mm_input=r.random() < 0.3)
 
 
-def first_difference(seed: int, reached: Counter[str], events_each: int = 80) -> str | None:
-    """Where the two forms part, in words. `reached` counts rules and errors, by run."""
+def first_difference(
+    seed: int, reached: Counter[str], events_each: int = 80, offers: float = 0
+) -> str | None:
+    """Where the two forms part, in words. `reached` counts rules and errors, by run.
+
+    Args:
+        offers: how likely drafts come from outside in place of another event.
+    """
     r = random.Random(seed)
-    config = random_config(r)
+    config = random_config(r, random_groups(random.Random(f"groups {seed}")))
     env = r.choice((Maps, Objects))
     forms = Form(config, Maps, plain=True), Form(config, env, plain=False)
     ids: list[str] = []
+    proposals = random.Random(f"drafts {seed}")
     for n in range(events_each):
         name, what = _event(r, n, ids, in_flight(forms[0].s))
-        plain, fast = (
-            form.did(getattr(form, what) if isinstance(what, str) else what) for form in forms
-        )
+        if config.num_spec_tokens and ids and proposals.random() < offers:
+            name, what = "offer", (proposals.choice(ids), proposals.randrange(-1, 5))
+        plain, fast = (form.did(form.does(what)) for form in forms)
         if plain != fast:
             return f"seed {seed} event {n} {name}: {plain} and {fast}"
         ours, theirs = (form.state() for form in forms)

@@ -197,6 +197,7 @@ STATEMENTS = {
     **{"UPD-50": "pooling.pools", "UPD-51": "rules.pooling.take_vector"},
     "UPD-52": "invariants.pooling.vectors_come_of_prompts",
     "UPD-53": "rules.clients.tell_ends",
+    "UPD-70": "repetition.check_repetition",
     "OUT-12": "waiting.is_masked",
     "OUT-13": "waiting.masked_later",
     "OUT-14": "machine.output.encoder_inputs",

@@ -120,7 +120,6 @@ def features(scheduler: Any) -> list[str]:
     not say: a reader that does not know later ones knows that it does not.
     """
     of_cache = scheduler.kv_cache_config.kv_cache_groups
-    parallel = scheduler.parallel_config
     pool, configured = scheduler.kv_cache_manager.block_pool, scheduler.scheduler_config
     told = (groups.constants(scheduler) or {}).get("groups", ())
     found = {
@@ -129,8 +128,7 @@ def features(scheduler: Any) -> list[str]:
         "kv_connector": scheduler.connector is not None,
         "ec_connector": getattr(scheduler, "ec_connector", None) is not None,
         "encoder_decoder": bool(scheduler.vllm_config.model_config.is_encoder_decoder),
-        "context_parallelism": parallel.decode_context_parallel_size > 1
-        or parallel.prefill_context_parallel_size > 1,
+        "context_parallelism": groups.are_divided(scheduler),
         "v2_model_runner": bool(scheduler.use_v2_model_runner),
         "kv_cache_groups": len(of_cache) != 1,
         "max_num_active_seqs": getattr(configured, "max_num_active_seqs", None) is not None,

@@ -30,9 +30,8 @@ def constants(scheduler: Any) -> Fields | None:
     is_strange = any(told)
     if len(groups) > 1:
         size = size_of_chains(scheduler)
-        for group, fields in zip(groups, told, strict=True):
+        for group, own, fields in zip(groups, block_sizes(scheduler), told, strict=True):
             fields |= {"eagle": True} if group.is_eagle_group else {}
-            own = group.kv_cache_spec.block_size
             fields |= {"block_size": own} if own != size else {}
     elif not is_strange:
         return {}
@@ -95,21 +94,37 @@ def size_of_chains(scheduler: Any) -> int:
     """Tokens that a chain number is for, and mostly those of a block: what one block hash covers
     or, where there are none, a block of the first group.
     """
-    groups = scheduler.kv_cache_config.kv_cache_groups
-    if scheduler.kv_cache_manager.enable_caching or not groups:
+    sizes = block_sizes(scheduler)
+    if scheduler.kv_cache_manager.enable_caching or not sizes:
         return int(scheduler.kv_cache_manager.block_pool.hash_block_size)
-    return int(groups[0].kv_cache_spec.block_size)
+    return sizes[0]
+
+
+def block_sizes(scheduler: Any) -> list[int]:
+    """Tokens in a block of each group, of all ranks of context parallelism together."""
+    managers = scheduler.kv_cache_manager.coordinator.single_type_managers
+    return [int(manager.block_size) for manager in managers]
+
+
+def are_divided(scheduler: Any) -> bool:
+    """Whether there is context parallelism that `block_size` does not tell all of: beside anything
+    but one group of full attention.
+    """
+    parallel = scheduler.parallel_config
+    sizes = parallel.decode_context_parallel_size, parallel.prefill_context_parallel_size
+    names = [type(g.kv_cache_spec).__name__ for g in scheduler.kv_cache_config.kv_cache_groups]
+    return max(sizes) > 1 and names not in (["FullAttentionSpec"], ["MLAAttentionSpec"])
 
 
 def hashes_in_blocks(scheduler: Any) -> list[int]:
     """How many hashes stand one after another in what a block of each group is known by. Since
     0.32.0 it is known by its last one.
     """
-    groups = scheduler.kv_cache_config.kv_cache_groups
     covered = scheduler.kv_cache_manager.block_pool.hash_block_size
+    sizes = block_sizes(scheduler)
     if hasattr(scheduler, "kv_holding_waiting"):
-        return [1] * len(groups)
-    return [max(group.kv_cache_spec.block_size // covered, 1) for group in groups]
+        return [1] * len(sizes)
+    return [max(size // covered, 1) for size in sizes]
 
 
 def last_hash(known_by: Any, many: int) -> Any:
@@ -123,7 +138,8 @@ class Taken:
     def __init__(self, scheduler: Any) -> None:
         specs = [group.kv_cache_spec for group in scheduler.kv_cache_config.kv_cache_groups]
         aligned = [getattr(spec, "mamba_cache_mode", "none") == "align" for spec in specs]
-        self.sizes = [0 if a else s.block_size for a, s in zip(aligned, specs, strict=True)]
+        sizes = block_sizes(scheduler)
+        self.sizes = [0 if a else size for a, size in zip(aligned, sizes, strict=True)]
         """Tokens in a block of each group; 0: its tables have null blocks anywhere, and blocks
         that have moved along, so that none of its blocks are counted."""
         self.counts_all = all(self.sizes)

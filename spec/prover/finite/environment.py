@@ -104,7 +104,7 @@ class FiniteEnv(OneGroup):
         ]
         for name, low, high in (
             *(("prompt_len", 0, 8), ("max_tokens", 1, 8), ("min_tokens", 0, 3)),
-            *(("priority", 0, 1), ("kind", 0, 3), ("skip", 0, 1), ("grammar", 0, 1)),
+            *(("priority", 0, 1), ("kind", 0, 4), ("skip", 0, 1), ("grammar", 0, 1)),
         ):
             self.limits += [within(x, low, high) for x in self.facts[name].cells.values()]
         self.chains = [self.want(r, i) for r, i in product(requests, range(instance.depth))]
