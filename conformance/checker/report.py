@@ -68,7 +68,7 @@ def screen(v: Verdict) -> RenderableType:
     if v.scenario is not None:
         parts.append(_line(f"scenario: {v.scenario.note}"))
     parts += [_line(what) for what in _not_known(v)]
-    parts += [_line(f"not checked, for the trace does not tell: {what}") for what in v.unseen]
+    parts += [_line(what) for what in _not_checked(v)]
     if v.verdict == "CONFORMS":
         parts.append(_exercised(v))
     return Group(*parts)
@@ -81,6 +81,10 @@ def _line(text: str, style: str = "") -> Text:
 
 def _not_known(v: Verdict) -> list[str]:
     return [f"not known: {what}" for what in first_of(v.missing)]
+
+
+def _not_checked(v: Verdict) -> list[str]:
+    return [f"not checked, for the trace does not tell: {what}" for what in v.unseen]
 
 
 def _exercised(v: Verdict) -> RenderableType:
@@ -146,7 +150,7 @@ def _case(v: Verdict) -> Case:
         out += f"\nscenario: {v.scenario.note}"
         if v.scenario.document is not None:
             out += f"\n{written(v.scenario.document)}"
-    out += "".join(f"\nnot checked, for the trace does not tell: {what}" for what in v.unseen)
+    out += "".join(f"\n{what}" for what in _not_checked(v))
     return Case(
         classname="nullblock.check",
         name=v.trace,

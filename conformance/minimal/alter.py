@@ -110,15 +110,14 @@ def _grown(record: Schedule) -> Iterator[Place]:
 
 def _others(place: Place, words: Words, blocks: Sequence[int], of: Part) -> Iterator[Any]:
     """Other values there."""
-    match place.what:
-        case "the number of free blocks":
-            yield from (place.value - 1, place.value + 1)
-        case "the reference counts":
-            yield from _counts(dict(place.value), words, blocks, of)
-        case "the cached blocks":
-            yield from _contents(dict(place.value), words, blocks, of)
-        case _:
-            yield from _lists(place.value, blocks)
+    if place.what == FREE:
+        yield from (place.value - 1, place.value + 1)
+    elif place.what == COUNTS:
+        yield from _counts(dict(place.value), words, blocks, of)
+    elif place.what == CACHED:
+        yield from _contents(dict(place.value), words, blocks, of)
+    else:
+        yield from _lists(place.value, blocks)
 
 
 def _lists(told: Table, blocks: Sequence[int]) -> Iterator[Table]:

@@ -70,14 +70,9 @@ def scenes() -> Iterator[Scene]:
                 yield Scene(pair, (wait,), pool, short)
 
 
-def prompt(role: Role, number: int, c: TraceConfig) -> Document:
-    """The tokens of a request's prompt."""
-    start = 0 if role.shares else OTHER * (number + 1)
-    return {"range": [start, start + role.blocks * c.block_size + role.rest]}
-
-
 def add(role: Role, number: int, c: TraceConfig) -> Document:
     """The arrival of a request, the first one with number 0."""
+    start = 0 if role.shares else OTHER * (number + 1)
+    prompt = {"range": [start, start + role.blocks * c.block_size + role.rest]}
     most = 2 * c.block_size + 2 if role.stays else 1
-    told = prompt(role, number, c)
-    return {"op": "add", "id": f"p{number}", "prompt": told, "max_tokens": most}
+    return {"op": "add", "id": f"p{number}", "prompt": prompt, "max_tokens": most}

@@ -6,22 +6,22 @@ smaller scenario cannot leave as it was (block ids, totals, progress) counts onl
 is about that.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Container
 from typing import Any
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from nullblock.conformance import driver, scenario
+from nullblock.conformance import scenario
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.replay import Replay, Unexplained
 from nullblock.conformance.checker.unknown import NotRecorded
-from nullblock.conformance.engines import make_engine
 from nullblock.conformance.errors import InputError
 from nullblock.conformance.minimal import remote
 from nullblock.conformance.minimal.document import Document, Selection
 from nullblock.conformance.minimal.history import History
+from nullblock.conformance.minimal.play import follow, play
 from nullblock.conformance.trace.configured import has_grammars, header
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
@@ -38,8 +38,6 @@ from nullblock.conformance.trace.records import (
     Transfers,
     Update,
 )
-from nullblock.conformance.trace.tape import Tape
-from nullblock.spec.kernel import Engines
 from nullblock.spec.profiles import Semantics
 
 CHEAPER = 4
@@ -85,12 +83,10 @@ class Same:
             taken = scenario.from_dict(document)
             arrived = sum(map(selection.length, selection.lives)) // taken.config.block_size
             self.work += arrived // CHEAPER
-            made = make_engine("spec", taken.config, self.semantics)
             told = taken.config, "spec", "0", "", self.semantics
             follower = _Follower(header(*told, grammars=has_grammars(taken)), self.semantics)
-            tape = Tape(made, taken, follower.take, tagged_keys=self.semantics.extra_keys_tagged)
-            tape.numbers.update({names[r]: r for r in there})
-            deque(driver.run(taken, tape, dump="none"), maxlen=0)
+            numbers = {names[r]: r for r in there}
+            play(taken, self.semantics, follower.take, numbers=numbers)
             self.work += follower.work
             # Every event made its record, the last one included: nothing was out of its turn.
             if follower.seen != _events(document):
@@ -116,10 +112,8 @@ class Same:
 
         try:
             taken = scenario.from_dict(document)
-            made = make_engine("spec", taken.config, self.semantics)
-            tape = Tape(made, taken, take, tagged_keys=self.semantics.extra_keys_tagged)
-            tape.numbers.update({names[x.number]: x.number for x in selection.lives})
-            deque(driver.run(taken, tape, dump="none"), maxlen=0)
+            numbers = {names[x.number]: x.number for x in selection.lives}
+            play(taken, self.semantics, take, numbers=numbers)
         except InputError:
             pass
         return found
@@ -262,13 +256,8 @@ class _Follower:
         return None
 
     def _replayed(self, record: Record | None) -> None:
-        if record is None:
-            return
-        outer, Engines.after_rule = Engines.after_rule, self.replay.after_rule
-        try:
-            self.replay.take(record)
-        finally:
-            Engines.after_rule = outer
+        if record is not None:
+            follow(self.replay, record)
 
 
 def _sampled(output: Output, kept: Container[int]) -> Output:

@@ -7,21 +7,21 @@ not concluded, but seen: the trace of the scenario is altered so at its end, and
 judge it, have to come to a mismatch of the same name there and to none before.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from nullblock.conformance import driver, scenario
+from nullblock.conformance import scenario
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.replay import Replay, Unexplained
 from nullblock.conformance.checker.unknown import NotRecorded
-from nullblock.conformance.engines import make_engine
 from nullblock.conformance.errors import InputError
 from nullblock.conformance.lockstep.taped_states import StateTape
 from nullblock.conformance.minimal import cast
 from nullblock.conformance.minimal.alter import alterations
 from nullblock.conformance.minimal.document import Document, constants, stepped
 from nullblock.conformance.minimal.history import given
+from nullblock.conformance.minimal.play import follow, play
 from nullblock.conformance.minimal.words import Words, is_of_pool, named, part
 from nullblock.conformance.trace.configured import header
 from nullblock.conformance.trace.errors import Malformed
@@ -36,7 +36,6 @@ from nullblock.conformance.trace.records import (
     Update,
 )
 from nullblock.conformance.trace.tape import Tape
-from nullblock.spec.kernel import Engines
 from nullblock.spec.profiles import Semantics
 
 MOST_RUNS = 700
@@ -81,11 +80,12 @@ def _scenario(c: TraceConfig, scene: cast.Scene) -> Document:
     """Everybody arrives; steps in between, and after the last one. Halves of steps stand alone."""
     events: list[Document] = []
     for number, role in enumerate(scene.roles):
-        events.append(cast.add(role, number, c))
+        arrival = cast.add(role, number, c)
+        events.append(arrival)
         after = scene.waits[number] if number < len(scene.waits) else cast.STEPS_AFTER
         if role.aborted:
             events += [{"op": "schedule"}, {"op": "update"}]
-            events.append({"op": "abort", "ids": [events[-3]["id"]]})
+            events.append({"op": "abort", "ids": [arrival["id"]]})
         events += [{"op": "schedule"}, {"op": "update"}] * after
     pool: Document = {"num_blocks": scene.pool}
     if scene.short:
@@ -128,12 +128,8 @@ class _Looks:
     def _recorded(self, document: Document) -> tuple[Header, list[Record]]:
         taken = scenario.from_dict(document)
         records: list[Record] = []
-        kind: Callable[..., Tape] = StateTape if self.kind is State else Tape
-        engine = make_engine("spec", taken.config, self.semantics)
-        tagged = self.semantics.extra_keys_tagged
-        tape = kind(engine, taken, records.append, tagged_keys=tagged)
-        for _ in driver.run(taken, tape, dump="none"):
-            pass
+        kind = StateTape if self.kind is State else Tape
+        play(taken, self.semantics, records.append, kind=kind)
         return header(taken.config, "spec", "0", "", self.semantics), records
 
     def _place(self, told: Header, records: list[Record]) -> int | None:
@@ -168,12 +164,3 @@ class _Looks:
         except Unexplained as error:
             return named(error.mismatch, last, part(replay.s, used)) == self.words
         return False
-
-
-def follow(replay: Replay, record: Record) -> None:
-    """The next record. Raises what the replay raises."""
-    outer, Engines.after_rule = Engines.after_rule, replay.after_rule
-    try:
-        replay.take(record)
-    finally:
-        Engines.after_rule = outer

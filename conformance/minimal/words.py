@@ -100,17 +100,15 @@ def _moved(record: Any) -> tuple[tuple[str, ...], ...]:
 def difference(mismatch: Mismatch, of: Part) -> tuple[tuple[str, ...], ...]:
     """How the recorded value differs from that of the rules."""
     ours, theirs = mismatch.expected, mismatch.actual
-    match mismatch.what:
-        case "the number of free blocks":
-            return (("more" if theirs > ours else "fewer",),)
-        case "the reference counts":
-            return _of_counts(dict(ours), dict(theirs), of)
-        case "the cached blocks":
-            return _of_content(dict(ours), dict(theirs), of)
-        case "the free queue":
-            return (_of_lists(ours, theirs, of),)
-        case _:  # tables, of one group
-            return (_of_lists(ours, theirs[0] if theirs else [], of),)
+    if mismatch.what == FREE:
+        return (("more" if theirs > ours else "fewer",),)
+    if mismatch.what == COUNTS:
+        return _of_counts(dict(ours), dict(theirs), of)
+    if mismatch.what == CACHED:
+        return _of_content(dict(ours), dict(theirs), of)
+    if mismatch.what == QUEUE:
+        return (_of_lists(ours, theirs, of),)
+    return (_of_lists(ours, theirs[0] if theirs else [], of),)  # tables, of one group
 
 
 def _of_lists(ours: Sequence[int], theirs: Sequence[int], of: Part) -> tuple[str, ...]:

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType
 from typing import Any
 
 from nullblock.spec.cache_folder import cache, forget_old
 from nullblock.spec.erased.program import OWN, Erased, compiled, residual
+from nullblock.spec.erased.text import named
 from nullblock.spec.erased.values import PLAIN
 from nullblock.spec.kernel import Rule
 
@@ -109,7 +110,7 @@ def _parts(left: list[Any], modules: set[str]) -> Iterator[bytes]:
             case FunctionType() if ours:
                 yield marshal.dumps(thing.__code__, 2)
                 yield repr(thing.__defaults__).encode()
-                left += _named(thing.__code__, thing.__globals__)
+                left += named(thing.__code__, thing.__globals__)
                 left += [cell.cell_contents for cell in thing.__closure__ or ()]
             case type() if ours:
                 yield thing.__qualname__.encode()
@@ -129,14 +130,3 @@ def _parts(left: list[Any], modules: set[str]) -> Iterator[bytes]:
             case _:
                 yield f"{type(thing)} {getattr(thing, '__qualname__', '')}".encode()
                 left += [thing.__wrapped__] if hasattr(thing, "__wrapped__") else []
-
-
-def _named(code: CodeType, names: dict[str, Any]) -> Iterator[Any]:
-    """What the code of a function names, in its module and in those it names."""
-    codes = [code]
-    for one in codes:
-        codes += [c for c in one.co_consts if isinstance(c, CodeType)]
-        found = [names[name] for name in one.co_names if name in names]
-        yield from found
-        for module in (m for m in found if isinstance(m, ModuleType)):
-            yield from (vars(module)[name] for name in one.co_names if name in vars(module))

@@ -22,6 +22,8 @@ class Members(Evaluator):
         super().__init__(k)
         made = vars(Grouped(k.config)).items()
         self.of_groups = {name: x for name, x in made if isinstance(x, (list, tuple))}
+        self.numbers = tuple(map(self.values.const, range(len(k.config.groups))))
+        """Those of the groups."""
 
     def attribute(self, base: Any, name: str) -> Any:
         """Of the environment a list, of a group a constant; anything else as it is."""
@@ -84,8 +86,8 @@ class Members(Evaluator):
             except Dead:
                 raise Unsupported(f"{name} of groups raises") from None
         found = self.values.const(0)
-        for g in range(len(self.of_groups["groups"])):
-            part = self.applied(args[1], [self.values.const(g)])
+        for number in self.numbers:
+            part = self.applied(args[1], [number])
             found = self.computed(self.values.binary("+", found, part))
         return found
 
@@ -93,9 +95,9 @@ class Members(Evaluator):
         """Whether a reading holds for all groups from g on, or for one of them: the next is asked
         only on the path on which the answer is not known.
         """
-        if g == len(self.of_groups["groups"]):
+        if g == len(self.numbers):
             return self.values.const(all_)
-        c = self.condition(self.applied(test, [self.values.const(g)]))
+        c = self.condition(self.applied(test, [self.numbers[g]]))
         if c.constant and c.args[0] == all_:
             return self.while_undecided(test, g + 1, all_)
         if c.constant:
@@ -121,12 +123,12 @@ class Members(Evaluator):
         Raises Unsupported, where they are asked in another order than that of their numbers too.
         """
         parts = []
-        for g in range(len(self.of_groups["groups"])):
-            start, number = len(self.path.block), self.values.const(g)
+        for number in self.numbers:
+            start = len(self.path.block)
             if self.applied(args[2], [number]) is not number:
                 raise Unsupported("groups in another order")
             parts.append((self.condition(self.applied(args[1], [number])), number))
-            if g:
+            if number is not self.numbers[0]:
                 self.harmless(start, args[1].object)
         found = self.values.const(None)
         for holds, number in reversed(parts):

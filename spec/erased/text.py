@@ -4,7 +4,7 @@ import ast
 import linecache
 from collections.abc import Callable, Iterator
 from functools import cache
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from nullblock.spec import kernel
@@ -171,20 +171,31 @@ def reads_of(f: Callable[..., Any], owner: type) -> frozenset[str]:
         if one in seen:
             continue
         seen.add(one)
-        for name in _named_in(one.__code__):
-            if name in FIELDS:
-                names.add(name)
-            called = getattr(owner, name, None), one.__globals__.get(name)
-            left += [g for g in called if isinstance(g, FunctionType) and _is_followed(g)]
+        for code in _codes(one.__code__):
+            names.update(name for name in code.co_names if name in FIELDS)
+            methods = (getattr(owner, name, None) for name in code.co_names)
+            left += [g for g in methods if isinstance(g, FunctionType)]
+        readings = named(one.__code__, one.__globals__)
+        left += [g for g in readings if isinstance(g, FunctionType) and _is_ours(g)]
     return frozenset(names) - GHOSTS
 
 
-def _named_in(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
+def named(code: CodeType, names: dict[str, Any]) -> Iterator[Any]:
+    """What the code of a function names, in its module and in modules that it names."""
+    for one in _codes(code):
+        found = [names[name] for name in one.co_names if name in names]
+        yield from found
+        for module in (m for m in found if isinstance(m, ModuleType)):
+            yield from (vars(module)[name] for name in one.co_names if name in vars(module))
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code of a function, and of those inside it."""
+    yield code
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
-            yield from _named_in(inner)
+            yield from _codes(inner)
 
 
-def _is_followed(f: FunctionType) -> bool:
+def _is_ours(f: FunctionType) -> bool:
     return f.__module__.startswith("nullblock.")
