@@ -1,5 +1,5 @@
 """What no rule says of prompts and of streaming sessions: refused by name, in scenarios and in
-traces.
+traces; and where vLLM raises and the rules go on.
 """
 
 from collections.abc import Collection
@@ -8,6 +8,7 @@ from typing import Any
 
 from nullblock.spec import facts
 from nullblock.spec.fields import RUNNING
+from nullblock.spec.machine.output import SchedulerOutput
 from nullblock.spec.remote import awaits_load
 from nullblock.spec.waiting import is_heap, is_skipped
 
@@ -44,6 +45,29 @@ def has_no_order(s: Any) -> bool:
 def stands_in_both(s: Any) -> bool:
     """Whether somebody stands in both queues."""
     return any(s.also[r] for r in s.rank)
+
+
+def holders(s: Any) -> set[Any]:
+    """Sessions that wait for their turn, hold blocks, and have nothing computed. Beside a KV
+    connector the rules say what becomes of them.
+    """
+    if s.k.connector:
+        return set()
+    waiting = (r for r in s.rank if s.rank[r] and s.stage[r] < RUNNING and not s.comp[r])
+    return {r for r in waiting if s.k.resumable(r) and any(s.tlen[t] for t in s.k.tables(r))}
+
+
+def asserted(s: Any, out: SchedulerOutput, held: Collection[Any]) -> str | None:
+    """Why vLLM raises AssertionError in a step in which the rules go on: one of `held`, who were
+    `holders` before it, is hit, or more tokens are scheduled than a step may have (somebody was,
+    with less than none, and is preempted). None: it does not.
+    """
+    if sum(n for _, n in out.num_scheduled_tokens) > s.k.budget:
+        return f"more tokens than the {s.k.budget} of a step are scheduled"
+    told: list[Any] = [*out.new, *out.cached]
+    if any(one.computed and one.id in held for one in told):
+        return "a session that holds blocks is hit"
+    return None
 
 
 def counts_on_lost(s: Any, blocks: Collection[int]) -> Any:

@@ -242,6 +242,18 @@ class SingleTypeKVCacheManager(ABC):
             self.block_pool._maybe_evict_cached_block(block)
         return num_computed_blocks
 
+    def may_go_on(self, request_id: str, num_tokens: int) -> bool:
+        """Whether a request may go on from so many tokens, of those that it has: they are some,
+        what was cached or hit is among them, and no block is null that the next token sees.
+        """
+        if not num_tokens:
+            return False
+        if num_tokens < self.num_cached_block.get(request_id, 0) * self.block_size:
+            return False
+        first = self.get_num_skipped_tokens(num_tokens) // self.block_size
+        table = self.req_to_blocks.get(request_id, [])
+        return first >= len(table) or not table[first].is_null
+
     def get_num_skipped_tokens(self, num_computed_tokens: int) -> int:
         """How many leading tokens nobody needs once so many are computed."""
         return 0

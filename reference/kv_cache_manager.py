@@ -1,6 +1,6 @@
 """What the scheduler asks of the KV cache: hits, slots, and giving them back."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nullblock.reference.full_attention import FullAttentionManager
@@ -300,28 +300,28 @@ class KVCacheManager:
         for manager in self.coordinator.single_type_managers:
             manager.uncache_behind(request.request_id, request.num_computed_tokens)
 
-    def num_cached_blocks(self, request: Request) -> int:
-        """Leading blocks of a request that were cached, or hit, where there is one group."""
-        (manager,) = self.coordinator.single_type_managers
-        return manager.num_cached_block.get(request.request_id, 0)
+    def may_keep(self, request: Request, num_left: int) -> bool:
+        """Whether a request whose load failed may go on from so many tokens. Of several groups it
+        may not: what one of them has left need not be what the others can go on from.
+        """
+        managers = self.coordinator.single_type_managers
+        return len(managers) == 1 and managers[0].may_go_on(request.request_id, num_left)
 
-    def lacks_window(self, request: Request, num_known: int) -> bool:
-        """Whether a block is null that the token behind so many sees, where there is one group."""
-        (manager,) = self.coordinator.single_type_managers
-        first = manager.get_num_skipped_tokens(num_known) // manager.block_size
-        table = manager.req_to_blocks.get(request.request_id, [])
-        return first < len(table) and table[first].is_null
+    def get_tables(self, request_id: str) -> Iterator[tuple[int, list[int]]]:
+        """The block size and the block ids of each table of a request."""
+        sizes = (manager.block_size for manager in self.coordinator.single_type_managers)
+        return zip(sizes, self.get_block_ids(request_id), strict=True)
 
     def uncache(self, request: Request) -> None:
-        """Uncache all that was not computed, last block first, where there is one group.
+        """Uncache all that was not computed, last block first, one group after the other.
 
         It is cached again when it is.
         """
-        (manager,) = self.coordinator.single_type_managers
         request_id = request.request_id
-        num_computed_blocks = manager.uncache_behind(request_id, request.num_computed_tokens)
-        if manager.num_cached_block.get(request_id, 0) > num_computed_blocks:
-            manager.num_cached_block[request_id] = num_computed_blocks
+        for manager in self.coordinator.single_type_managers:
+            num_computed_blocks = manager.uncache_behind(request_id, request.num_computed_tokens)
+            if manager.num_cached_block.get(request_id, 0) > num_computed_blocks:
+                manager.num_cached_block[request_id] = num_computed_blocks
 
     def remove_skipped_blocks(self, request_id: str, total_computed_tokens: int) -> None:
         """Give back the blocks that no later token needs."""

@@ -50,6 +50,13 @@ def lacks_window(s: State, r: Value) -> Value:
     return both(i < s.tlen[r], is_null(s, r, i))
 
 
+def keeps_nothing(s: State, r: Value) -> Value:
+    """Whether nothing is kept of what was loaded for r, who lacks some of it."""
+    if s.k.several:
+        return True
+    return either(s.cutoff < s.ncached[r], s.left == 0, lacks_window(s, r))
+
+
 def to_load(s: State, t: Value) -> Value:
     """Blocks that table t of the actor has for what is hit and loaded; 0: nothing is loaded, or
     nothing of it is seen there.

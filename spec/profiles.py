@@ -165,7 +165,8 @@ class Semantics:
     """
     transfers_end_apart: bool = True
     """REMOTE-18: blocks that are kept for a load and to be sent go when both have ended; if False,
-    when the first has, and the other report raises.
+    when the first has, and the other report raises. Those of a request that stops by an output
+    while it is loaded go at once then.
     """
     loaded_blocks_come_back: bool = True
     """REMOTE-46: where nobody runs who could be preempted, whoever waits with loaded blocks gives

@@ -29,6 +29,7 @@ from nullblock.spec.fields import (
 )
 from nullblock.spec.groups import raises_when_looked_up
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
+from nullblock.spec.lost import is_short
 from nullblock.spec.sessions import order
 from nullblock.spec.sizes import cached_of, hit_tokens
 
@@ -141,9 +142,9 @@ def awaits_load(s: State, r: Value) -> Value:
 
 def is_loading(s: State, r: Value) -> Value:
     """Whether a load writes to the blocks of r, who waits for it, and that is minded: in
-    vllm-0.22.1 not if r stops by an output, as that does not look at who is skipped.
+    vllm-0.22.1 and later not if r stops by an output, as that does not look at who is loaded.
     """
-    minded = either(s.k.sem.stops_leave_every_queue, s.phase == IDLE)
+    minded = either(s.k.sem.transfers_end_apart, s.phase == IDLE)
     return both(s.awaits[r] == REMOTE, s.came[r] == 0, minded)
 
 
@@ -191,34 +192,6 @@ def lacks_blocks(s: State, r: Value) -> Value:
 def caches_at_once(s: State, r: Value) -> Value:
     """Whether blocks are cached when the slots are given: not while they are loaded."""
     return both(s.k.caching, neg(loads_later(s, r)))
-
-
-def granted_now(s: State, r: Value) -> Value:
-    """Tokens that the oldest step in flight computes of r, or of who had its id."""
-    return s.k.matching(s.frame, s.cur, s.fend[s.oldest], r, s.grant)
-
-
-@clause("REMOTE-6")
-def trusted(s: State, r: Value) -> Value:
-    """A block that was not loaded concerns whoever counts on its tokens as computed.
-
-    Source: Scheduler._update_requests_with_invalid_blocks. vllm-0.22.1 leaves out those that the
-    step computes whose output comes, and nobody else's in flight.
-    """
-    if s.k.sem.failed_loads_start_over:
-        return s.comp[r]
-    return s.comp[r] - granted_now(s, r)
-
-
-def is_missing(s: State, r: Value, i: Value) -> Value:
-    """Whether r counts on its block at place i, which was not loaded."""
-    inside = both(0 <= i, i < s.tlen[r], i < s.k.blocks(trusted(s, r)))
-    return both(inside, s.invalid[s.tab[r, i]] != 0)
-
-
-def is_short(s: State, r: Value) -> Value:
-    """Whether r counts on a block that was not loaded."""
-    return neg(s.k.forall("I", lambda i: neg(is_missing(s, r, i)), span=lambda: (0, s.tlen[r])))
 
 
 def is_found_waiting(s: State, r: Value) -> Value:
@@ -271,42 +244,6 @@ def next_running(s: State) -> Value:
     )
 
 
-def claim_of(s: State, r: Value) -> Value:
-    """What tells who computes a block again: those that wait and those that run are looked at one
-    after the other.
-    """
-    return ite(s.stage[r] == RUNNING, 2, 1)
-
-
-@clause("REMOTE-7")
-def is_own(s: State, r: Value, i: Value) -> Value:
-    """Whoever lacks blocks goes back to the first of them.
-
-    Source: Scheduler._update_requests_with_invalid_blocks. In vllm-0.22.1 to the first that no one
-    found before computes again.
-    """
-    if s.k.sem.failed_loads_start_over:
-        return is_missing(s, r, i)
-    return both(is_missing(s, r, i), s.claimed[s.tab[r, i]] != claim_of(s, r))
-
-
-def has_own(s: State, r: Value) -> Value:
-    """Whether r lacks a block that no one found before computes again."""
-    return neg(s.k.forall("I", lambda i: neg(is_own(s, r, i)), span=lambda: (0, s.tlen[r])))
-
-
-def first_own(s: State, r: Value) -> Value:
-    """The place of the first of those."""
-    return s.k.first("I", lambda i: is_own(s, r, i), lambda i: i, by="places")
-
-
-def left_of(s: State, r: Value) -> Value:
-    """Tokens of r that count as computed once it lacks what was not loaded."""
-    if has_own(s, r):
-        return s.k.tokens(first_own(s, r))
-    return trusted(s, r)
-
-
 def next_evicted(s: State) -> Value:
     """The block that leaves the prefix cache next, of those that are to."""
     return s.k.first("B", lambda b: s.evict[b] != 0, lambda b: s.k.evicting(s, b), by="evict")
@@ -315,13 +252,6 @@ def next_evicted(s: State) -> Value:
 def anything_to_evict(s: State) -> Value:
     """Whether there is one."""
     return s.k.exists("B", lambda b: s.evict[b] != 0, by="evict")
-
-
-def first_cutoff(s: State, r: Value) -> Value:
-    """The place of the first block that leaves the prefix cache with them."""
-    if has_own(s, r):
-        return first_own(s, r)
-    return s.tlen[r]
 
 
 def starts_over(s: State, r: Value) -> Value:

@@ -21,7 +21,6 @@ from nullblock.conformance.adapters.spec_sessions import (
     check_place,
     check_session,
     check_turns,
-    holders,
     minding_queued,
     queues,
 )
@@ -32,6 +31,7 @@ from nullblock.conformance.engine import Dump, Engine, Feature, Fields, NewReque
 from nullblock.conformance.groups import block_sizes, by_group
 from nullblock.conformance.lines.extent import check_followed, extent
 from nullblock.conformance.scenario_format import Config
+from nullblock.conformance.unruled import holders
 from nullblock.spec import facts
 from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import CHUNK

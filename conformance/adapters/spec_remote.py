@@ -165,16 +165,18 @@ class RemoteKV:
         if self.report is None or not self.report[2]:
             return
         _check_reported(s, set(self.report[2]))
+        if _looks_at_nobody(s):
+            return
         _check_lost(s, set(self.report[2]))
         _check_items(s, set(self.report[2]))
         queued = [r for r in s.skip if s.skip[r]]
         if s.k.priority:
             queued.sort(key=s.k.order)
         running = s.run[: s.nr]
-        cached = {r for r, n in s.ncached.items() if n}
+        cached = {s.k.owner(t) for t, n in s.ncached.items() if n}
         # As a set of numbers is iterated, in which vLLM keeps them.
         report_failed(s, list(set(self.report[2])))
-        self.loaded |= {r for r in cached if not s.ncached[r]}
+        self.loaded |= {r for r in cached if not any(s.ncached[t] for t in s.k.tables(r))}
         # The order of sets of strings, built as vLLM builds them.
         waits = {r for r in queued if r in s.missing}
         if s.k.sem.failed_loads_start_over:
@@ -263,14 +265,19 @@ def _check_reported(s: Any, blocks: set[int]) -> None:
     groups vLLM 0.32.0 takes none, and raises RuntimeError; 0.22.1 raises ValueError where it looks
     at somebody who has such blocks.
     """
-    if s.k.several and s.k.sem.failed_loads_start_over:
-        raise refused("a report of blocks of several groups that were not loaded")
     if s.k.several and s.k.sem.resumes_await_output:
         raise RuntimeError("blocks of several groups were not loaded")
-    if s.k.several and (s.nr or any(awaits_load(s, r) for r in s.k.requests)):
+    if _looks_at_nobody(s) and (s.nr or any(awaits_load(s, r) for r in s.k.requests)):
         raise ValueError("blocks of several groups were not loaded")
     if s.k.windowed and s.k.NULL in blocks:
         raise refused("the null block among those that were not loaded")
+
+
+def _looks_at_nobody(s: Any) -> bool:
+    """Whether no rule looks for blocks that were not loaded: there are several groups, and it
+    would raise.
+    """
+    return bool(s.k.several) and not s.k.sem.failed_loads_start_over
 
 
 def _check_lost(s: Any, blocks: set[int]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.errors import OutOfScope
-from nullblock.conformance.unruled import moves_past_others
+from nullblock.conformance.unruled import asserted, moves_past_others
 from nullblock.spec.fields import CONTINUE, PREEMPTED, RUNNING
 from nullblock.spec.machine.output import SchedulerOutput
 from nullblock.spec.sessions import awaits_input, has_chunk, may_stand_twice
@@ -54,7 +54,7 @@ def check_stop_of_session(s: Any, r: str, why: Any) -> None:
         return
     if is_skipped(s, r) and not (may_stand_twice(s) or s.k.sem.stops_leave_every_queue):
         raise _refused(r, "stops while it stands in the skipped queue")
-    in_both = s.also[r] or has_chunk(s, r) and (_may_skip(s) or is_heap(s))
+    in_both = s.also[r] or has_chunk(s, r) and _may_skip(s)
     if r in _run_queued(s) and (in_both or not is_skipped(s, r)):
         raise _refused(r, "stops while it runs and is queued")
 
@@ -89,25 +89,13 @@ def minding_queued(s: Any) -> Iterator[None]:
             raise _refused(r, "is preempted while it is queued")
 
 
-def holders(s: Any) -> set[str]:
-    """Sessions that wait for their turn, hold blocks, and have nothing computed. Beside a KV
-    connector the rules say what becomes of them.
-    """
-    if s.k.connector:
-        return set()
-    waiting = (r for r in s.rank if s.rank[r] and s.stage[r] < RUNNING and not s.comp[r])
-    return {r for r in waiting if s.k.resumable(r) and any(s.tlen[t] for t in s.k.tables(r))}
-
-
 def check_decided(s: Any, out: SchedulerOutput, held: set[str]) -> None:
-    """Raise AssertionError, as vLLM does, where one of those is hit, or where more tokens are
-    scheduled than a step may have: somebody was, with less than none, and is preempted.
+    """Raise AssertionError where vLLM asserts what is not so of a step. `held`: the `holders` from
+    before it.
     """
-    if sum(n for _, n in out.num_scheduled_tokens) > s.k.budget:
-        raise AssertionError(f"more tokens than the {s.k.budget} of a step are scheduled")
-    told: list[Any] = [*out.new, *out.cached]
-    if any(one.computed and one.id in held for one in told):
-        raise AssertionError("a session that holds blocks is hit")
+    why = asserted(s, out, held)
+    if why is not None:
+        raise AssertionError(why)
 
 
 def queues(s: Any) -> dict[str, list[str]]:

@@ -45,6 +45,11 @@ NO_CHAIN = 0
 """The chain of a block that is not full yet: no block carries it."""
 
 
+def _lacks_tokens(r: NewRequest) -> bool:
+    """Whether a prompt is embeddings and nothing else."""
+    return r.prompt_embeds is not None and not r.prompt_embeds.with_tokens
+
+
 class Tokens(IndexedEnv):
     """An environment that knows every request's tokens and gives each distinct chain of blocks
     a number: an ideal hash.
@@ -103,6 +108,7 @@ class Tokens(IndexedEnv):
 
     def introduce(self, r: NewRequest) -> None:
         """Learn the facts about a request; an earlier one with its id is forgotten."""
+        self._about = None  # what was looked up for that one
         self.added[r.id] = r
         # A prompt may be longer than max_model_len.
         places = (len(r.prompt) // min(self.sizes) + 1) * len(self.groups) + 2
@@ -117,7 +123,7 @@ class Tokens(IndexedEnv):
             priority=r.priority,
             arrival=r.arrival,
             skip_reading_prefix_cache=bool(r.skip_cache_read),
-            adapter=adapter_number(r),
+            adapter=adapter_number(r, self.config.max_loras),
             grammar=r.grammar is not None,
             items=self.items.taken(r),
             resumable=r.resumable,
@@ -139,9 +145,9 @@ class Tokens(IndexedEnv):
         self.content[r.id], self.embeds[r.id] = list(r.prompt), []
         if r.prompt_embeds is not None:
             self.embeds[r.id] = Embeds.of(r.prompt_embeds.seed, len(r.prompt)).rows
-            if not r.prompt_embeds.with_tokens:
-                self.without_tokens.add(r.id)
-                self.content[r.id] = [0] * len(r.prompt)
+        if _lacks_tokens(r):
+            self.without_tokens.add(r.id)
+            self.content[r.id] = [0] * len(r.prompt)
 
     def know_connector(self, external: list[str] | None) -> None:
         """Learn what an encoder connector has; None: there is none."""
@@ -156,8 +162,10 @@ class Tokens(IndexedEnv):
         return 0 if r in self.without_tokens else int(prompt(s, r))
 
     def send(self, r: NewRequest) -> None:
-        """Keep a chunk of a session until it takes it."""
-        self.chunks[r.id].append(r)
+        """Keep a chunk of a session until it takes it. Embeddings without tokens bring none: of a
+        chunk vLLM keeps the tokens alone (StreamingUpdate.from_request).
+        """
+        self.chunks[r.id].append(replace(r, prompt=[]) if _lacks_tokens(r) else r)
 
     def why_refused(self, s: Any, r: Any) -> str:
         """Why r cannot take its next chunk."""

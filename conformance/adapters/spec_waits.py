@@ -17,11 +17,17 @@ from nullblock.spec.state import check_stop, is_waiting, live
 from nullblock.spec.waiting import has_come_whole, is_masked, masked_later
 
 
-def adapter_number(request: NewRequest) -> int:
+def adapter_number(request: NewRequest, max_loras: int) -> int:
     """The number of a request's adapter as the rules want it: 0 for none, so that those that are
-    not above 0, which vLLM's front end refuses, are one lower.
+    not above 0, which vLLM's front end refuses, are one lower. Raises OutOfScope for an adapter
+    without a number where ``max_loras`` caps them: vLLM raises TypeError when it next counts.
     """
-    if request.lora is None or request.lora_id is None:
+    if request.lora is None:
+        return 0
+    if request.lora_id is None:
+        if max_loras:
+            what = "an adapter without a number is out of scope beside max_loras"
+            raise OutOfScope(what, "give it a lora_id, or none of its own")
         return 0
     return request.lora_id if request.lora_id > 0 else request.lora_id - 1
 

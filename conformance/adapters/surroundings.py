@@ -43,10 +43,13 @@ class Surroundings:
         }
 
     def add_grammar(self, made: Any, request: NewRequest) -> None:
-        """Note a request's grammar; the scheduler sees it once it is compiled."""
+        """Note a request's grammar; the scheduler sees it once it is compiled. A session keeps
+        the one that it came with: nobody looks at those of its chunks.
+        """
         if request.grammar is None:
             return
-        self.played_grammars[request.id] = request.grammar
+        if request.id not in self.scheduler.requests:
+            self.played_grammars[request.id] = request.grammar
         if request.grammar.is_ready:
             made.structured_output_request.grammar = request.grammar
 

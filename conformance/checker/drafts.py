@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 from nullblock.conformance.checker.facts import Recorded
@@ -15,7 +16,7 @@ from nullblock.conformance.trace.records import (
 from nullblock.spec.concrete import State
 from nullblock.spec.drafts import placeholders, remembers_chunks
 from nullblock.spec.fields import CONTINUE, EOS, PLAIN, REJECTED, REPEATS, STOP_ID
-from nullblock.spec.state import live
+from nullblock.spec.kernel import both
 from nullblock.spec.waiting import has_come_whole
 
 NONE = "`num_spec_tokens` is 0"
@@ -48,31 +49,41 @@ class WithDrafts(Recorded):
 
     def accepted(self, s: Any, r: Any) -> int:
         count, most = self.came(r), s.ndraft[s.cur]
-        if not 1 <= count <= most + 1:
+        if count < 1 or count > most + 1:
             raise NotRecorded(f"what {count} tokens of request {r} mean, which had {most} drafts")
         self.verified.add(r)
         return count - 1
 
     def on_token(self, s: State, r: Any) -> None:
-        took = self.took[r] = self.took.get(r, 0) + 1
-        if took > self.came(r):
-            what = f"token {took} of request {r}, which has {self.came(r)} in its output"
-            raise NotRecorded(what)
+        took, came = self.took.get(r, 0) + 1, self.came(r)
+        if took > came:
+            raise NotRecorded(f"token {took} of request {r}, which has {came} in its output")
+        self.took[r] = took
 
     def last_token(self, s: State, r: Any) -> int:
-        place = self.took.get(r, 0) - 1
-        if r in self.rejected and place == self.rejected_at[r] and has_come_whole(s, r):
+        if self.rejects(s, r):
             return REJECTED
-        return self.places.get((r, place), PLAIN) if self.places else PLAIN
+        if self.places:
+            return self.places.get((r, self.took.get(r, 0) - 1), PLAIN)
+        return PLAIN
+
+    def rejects(self, s: State, r: Any) -> bool:
+        """Whether the grammar of r rejects the token that it has taken last."""
+        if r in self.rejected:
+            last = self.rejected_at.get(r) == self.took.get(r, 0) - 1
+            return bool(both(last, has_come_whole(s, r)))
+        return False
 
     def note(self, s: State, r: Any, why: Any) -> None:
         super().note(s, r, why)
-        if why == CONTINUE and self.took[r] != self.came(r):
-            what = f"{self.took[r]} tokens of request {r}, which has {self.came(r)} in its output"
-            raise NotRecorded(what)
+        if why != CONTINUE:
+            return
+        took, came = self.took.get(r, 0), self.came(r)
+        if took != came:
+            raise NotRecorded(f"{took} tokens of request {r}, which has {came} in its output")
 
     def passed_on(self) -> list[int]:
-        return [self.took.get(r, 0) for r in self.taken]  # who has a vector takes no token
+        return list(map(self.took.get, self.taken, repeat(0)))  # who has a vector takes no token
 
 
 def configured(k: Recorded, seen: object) -> None:
@@ -89,11 +100,8 @@ def propose(machine: Any, s: Any, record: Draft, fired: Counter[str]) -> None:
     Args:
         machine: the `nullblock.conformance.checker.fast.Machine` of the state.
     """
-    k = machine.k
-    configured(k, record.ids)
-    for r, n in zip(record.ids, record.counts, strict=True):
-        if r in k.requests and live(s, r):
-            machine.offer(s, r, n, fired)
+    configured(machine.k, record.ids)
+    machine.offer(s, record.ids, record.counts, fired)
 
 
 def rule_of_tokens(k: Recorded, r: int, ours: int, theirs: int) -> str:

@@ -137,6 +137,8 @@ class Recorded(RecordEnv):
         if unruled := unruled_prompt(*told) or raising_prompt(*told):
             raise NotRecorded(f"what becomes of {unruled}, as request {add.id} has")
         self.talk.forget(add.id)  # an earlier owner of the number may be reported yet
+        self._about = None  # or was looked up last
+        self.records.make(add.id)
         self.requests[add.id] = facts.Request(
             id=(0.0 if add.tie is UNSET else add.tie, add.id),
             prompt_len=add.prompt,
@@ -215,13 +217,9 @@ class Recorded(RecordEnv):
             self.features.pop(r, None)  # of one whose blocks alone were told there are none
             self.talk.forget(r)
             self._forget(s, r)
-            for t in self.tables(r):
-                if self.several:
+            if self.several:
+                for t in self.tables(r):
                     self._forget(s, t)
-                self.nulls.pop(t, None)
-                i = 0
-                while s.tab.pop((t, i), None) is not None:
-                    i += 1
 
     def _forget(self, s: Any, key: Any) -> None:
         """Drop what the maps have of a request, or of a table with a name of its own."""
@@ -278,15 +276,21 @@ class Recorded(RecordEnv):
 
     def came(self, r: Any) -> int:
         """How many tokens of a request the frame has, or vectors."""
-        return 1 if self.counts is None else self.counts.get(r, 0)
+        if self.counts is None:
+            return 1
+        return self.counts.get(r, 0)
 
     def says_nothing(self, s: State, r: Any) -> bool:
-        return self.counts is not None and self.counts.get(r) == 0
+        if self.counts is None:
+            return False
+        return self.counts.get(r) == 0
 
     def last_token(self, s: State, r: Any) -> int:
-        if self.rejected and r in self.rejected:
+        if r in self.rejected:
             return REJECTED
-        return self.kinds.get(r, PLAIN) if self.kinds else PLAIN
+        if self.kinds:
+            return self.kinds.get(r, PLAIN)
+        return PLAIN
 
     def chunk_len(self, r: Any, n: int) -> int:
         return self.talk.sent[r][n].length
@@ -320,12 +324,19 @@ class Recorded(RecordEnv):
             self.stops(s, r, why)
         self.taken.append(r)
         if why == ERROR:
-            # A stop id is reported all the same.
-            self.rejected.discard(r)
-            why = ERROR_BY_ID if check_stop(s, r) == STOPPED_BY_ID else ERROR
-            self.rejected.add(r)
-        if why != CONTINUE:
+            self.ends.append((r, self.error_of(s, r)))
+        elif why != CONTINUE:
             self.ends.append((r, why))
+
+    def error_of(self, s: State, r: Any) -> int:
+        """The end of a request whose token its grammar rejects: a stop id is reported all the
+        same.
+        """
+        self.rejected.discard(r)
+        try:
+            return ERROR_BY_ID if check_stop(s, r) == STOPPED_BY_ID else ERROR
+        finally:
+            self.rejected.add(r)
 
     def stops(self, s: State, r: Any, why: Any) -> None:
         """A request stops, which may be a session. Raises NotRecorded."""

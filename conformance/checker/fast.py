@@ -6,6 +6,8 @@ is only how to see quickly that there is nothing to explain.
 
 import math
 from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields
 from itertools import compress
 from typing import Any
@@ -24,20 +26,25 @@ from nullblock.conformance.trace.records import (
     Schedule,
     Update,
 )
-from nullblock.spec.erased.kept import kept
+from nullblock.spec.erased.kept import is_kept, kept, made_of
 from nullblock.spec.erased.program import Erased
 from nullblock.spec.erased.rows import Rows
 from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.machine.drafts import offer
+from nullblock.spec.machine.events import add
 from nullblock.spec.machine.output import CachedRequest, SchedulerOutput
+from nullblock.spec.machine.remote import received, sent
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
+from nullblock.spec.state import live
 
 CACHED = tuple(f.name for f in fields(CachedRequest))
 AFTER = 256
 """Requests scheduled as the text says before it is worth the while to erase it: a short trace is
 judged sooner without.
 """
+LOOKS = 7 / 8
+"""How much of that is left when a form is looked for that an earlier run has kept."""
 
 
 class Machine:
@@ -53,29 +60,41 @@ class Machine:
         self.erased = False
         """Whether the erased form is what runs."""
         self.left: float = math.inf if plain else AFTER
-        self._update: Erased | None = None
-        self._offer: Erased | None = None
+        self._looks = self.left * LOOKS
+        """At how many requests left to schedule it looks for a form of an earlier run."""
+        self._made = ""
+        """What the forms are made of."""
+        self._forms: dict[Any, Erased] = {}
+        """Of all functions but `schedule`."""
 
     def erase(self) -> None:
         """From now on the erased form, if the text has one."""
-        self.left = math.inf
+        self.left, self._looks = math.inf, 0
+        made = self._made or made_of(FORMS, self.k)
         try:
-            self._schedule = kept(schedule, self.k)
+            self._schedule = kept(schedule, self.k, made)
         except Unsupported:
             return
         self.erased = True
-        try:
-            self._update = kept(update_from_output, self.k)
-            self._offer = kept(offer, self.k) if self.k.drafts else None
-        except Unsupported:
-            pass
+        asked = {offered: self.k.drafts, received: self.k.connector, sent: self.k.connector}
+        for f in (f for f in FORMS[1:] if asked.get(f, True)):
+            with suppress(Unsupported):
+                self._forms[f] = kept(f, self.k, made, each=f is offered)
+
+    def look(self) -> None:
+        """Erase it now if an earlier run has kept the form."""
+        self._looks, self._made = 0, made_of(FORMS, self.k)
+        if is_kept(schedule, self.k, self._made):
+            self.erase()
 
     def as_written(self) -> None:
         """From now on the text as it is."""
-        self.left, self.erased = math.inf, False
+        self.left, self._looks, self.erased = math.inf, 0, False
 
     def schedule(self, s: Any, fired: Counter[str]) -> Any:
         """One step. Raises what the text raises."""
+        if self.left < self._looks:
+            self.look()
         if not self.erased:
             if self.left > 0:
                 out = schedule(s)
@@ -97,18 +116,33 @@ class Machine:
         """The oldest frame. Raises what the text raises. Where a grammar rejects what drafts are
         part of, the text runs as it is: the erased form does not say how far an output has come.
         """
-        in_part = self.k.drafts and self.k.rejected
-        if self.erased and self._update is not None and not in_part:
-            self._update(s, fired)
-        else:
+        if self.k.drafts and self.k.rejected:
             update_from_output(s)
-
-    def offer(self, s: Any, r: int, n: int, fired: Counter[str]) -> None:
-        """Drafts that are proposed for a request. Raises what the text raises."""
-        if self.erased and self._offer is not None:
-            self._offer(s, fired, r, n)
         else:
-            offer(s, r, n)
+            self.do(update_from_output, s, fired)
+
+    def offer(self, s: Any, ids: list[int], counts: list[int], fired: Counter[str]) -> None:
+        """Drafts that are proposed for requests. Raises what the text raises."""
+        if self.erased and offered in self._forms:
+            self._forms[offered](s, fired, zip(ids, counts, strict=True))
+            return
+        for r, n in zip(ids, counts, strict=True):
+            offered(s, r, n)
+
+    def do(self, f: Callable[..., Any], s: Any, fired: Counter[str], *args: Any) -> Any:
+        """What another function of the machine does. Raises what the text raises."""
+        form = self._forms.get(f) if self.erased else None
+        return f(s, *args) if form is None else form(s, fired, *args)
+
+
+def offered(s: Any, r: Any, n: Any) -> None:
+    """Drafts that are proposed for a request, which may be gone."""
+    if r in s.k.requests and live(s, r):
+        offer(s, r, n)
+
+
+FORMS = (schedule, update_from_output, offered, add, received, sent)
+"""What is erased."""
 
 
 def passed_on_alike(k: Recorded, seen: Update) -> bool:
@@ -139,7 +173,8 @@ def alike(out: SchedulerOutput, seen: Schedule, same: Same, k: Recorded) -> bool
     for ours, theirs in ((out.preempted, seen.preempted), (out.finished, seen.finished)):
         if (ours or theirs) and sorted(ours) != theirs:
             return False
-    if (seen.drafts or len(out.num_draft_tokens)) and list(out.num_draft_tokens) != seen.drafts:
+    drafts = out.num_draft_tokens
+    if not isinstance(drafts, Rows) or list(zip(*drafts.lists, strict=True)) != seen.drafts:
         return False
     if k.mamba and not decisions.zeroes_alike(out, seen, k, same):
         return False

@@ -1,14 +1,18 @@
 """Exceptions: the one with which a recorded run ended, and those of the rules."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.checker.fast import Machine
 from nullblock.conformance.trace.records import Error
+from nullblock.conformance.unruled import asserted, holders
 from nullblock.spec.erased.program import rule_at
-from nullblock.spec.kernel import RULES
+from nullblock.spec.kernel import RULES, Broken
+from nullblock.spec.machine.output import SchedulerOutput
 
 FIRST_RULE = {"schedule": "RUN-5", "update": "UPD-9"}
 """The calls that decide, and the rule with which each begins."""
@@ -56,6 +60,18 @@ def contradiction(error: BaseException, during: str, told: Any) -> Mismatch:
     """A decision that the rules cannot even reach: the engine decided where they do not."""
     rule = _rule(error) or FIRST_RULE[during]
     return Mismatch(rule, f"{during} decides", f"no decision: {error}", told)
+
+
+def scheduled(machine: Machine, s: Any, fired: Counter[str]) -> str:
+    """What the rules do in a step, in words. Raises what the text raises, and Broken for what vLLM
+    asserts of the step besides.
+    """
+    held = holders(s)
+    out: SchedulerOutput = machine.schedule(s, fired)
+    why = asserted(s, out, held)
+    if why is not None:
+        raise Broken(why)
+    return f"goes on: {sum(n for _, n in out.num_scheduled_tokens)} tokens scheduled"
 
 
 def objection(error: BaseException) -> str:

@@ -4,7 +4,9 @@ What the connector answers and what workers report are inputs. Whom the engine a
 local hit, and whose load begins, are decisions.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -197,23 +199,22 @@ def in_doubt(k: Recorded) -> bool:
     return isinstance(k, WithRemote) and any(a.tokens is None for a in k.answers.values())
 
 
-def is_silent(k: Recorded) -> bool:
-    """Whether nobody was asked for in the step, by the rules or in the trace."""
-    return not isinstance(k, WithRemote) or not (k.asked or k.whom)
-
-
 def begin_step(k: Recorded) -> None:
     """A step is about to be decided."""
     if isinstance(k, WithRemote):
         k.asked, k.filling.counted = {}, None
 
 
-def step(k: Recorded, same: Any) -> Iterator[Mismatch]:
-    """Where the rules ask the connector otherwise, or begin other loads. What it answered
+def departure(k: Recorded, same: Any) -> list[Mismatch]:
+    """Where the rules first ask the connector otherwise, or begin other loads. What it answered
     is over.
     """
-    if not isinstance(k, WithRemote):
-        return
+    if not isinstance(k, WithRemote) or not (k.asked or k.whom):
+        return []
+    return list(islice(_departures(k, same), 1))
+
+
+def _departures(k: "WithRemote", same: Any) -> Iterator[Mismatch]:
     answers, k.answers = k.answers, {}
     actual, k.whom = k.whom, []
     expected = list(k.asked)
@@ -262,18 +263,19 @@ def begin_update(k: Recorded, s: Any, names: Names) -> None:
         report_failed(s, blocks)
 
 
-def end_update(k: Recorded, s: Any) -> Iterator[Mismatch]:
+def end_update(machine: Any, s: Any, fired: Counter[str]) -> Iterator[Mismatch]:
     """The output is applied: transfers that have ended. Those of a report that no rule has are the
-    engine's own.
+    engine's own. `machine`: the `nullblock.conformance.checker.fast.Machine` of the state.
     """
+    k = machine.k
     if not isinstance(k, WithRemote):
         return
     report, k.report = k.report, NOTHING
     for r in report.received:
-        if r not in k.requests or not received(s, r):
+        if r not in k.requests or not machine.do(received, s, fired, r):
             yield Mismatch("REMOTE-13", f"the load of request {r} ends", "no load", "it ends", r)
     for r in report.sent:
-        if r not in k.requests or not sent(s, r):
+        if r not in k.requests or not machine.do(sent, s, fired, r):
             what = f"the blocks of request {r} are sent"
             yield Mismatch("REMOTE-21", what, "they are not kept", "they are", r)
     k.forget(s, [r for r in (*report.received, *report.sent) if r in k.requests])

@@ -26,12 +26,12 @@ from nullblock.conformance.checker.raised import (
     NOT_UNDER_WAY,
     contradiction,
     objection,
+    scheduled,
 )
 from nullblock.conformance.checker.reach import at_odds, out_of_reach, why_not
 from nullblock.conformance.checker.restore import (
-    NOBODY,
+    check_earlier_owner,
     contradictions,
-    earlier_owner,
     restore,
 )
 from nullblock.conformance.checker.unknown import NotRecorded
@@ -67,7 +67,6 @@ from nullblock.spec.fields import RUNNING
 from nullblock.spec.hybrid import holds_nothing
 from nullblock.spec.kernel import CONFUSED, Broken, Disabled
 from nullblock.spec.machine import events
-from nullblock.spec.machine.output import SchedulerOutput
 from nullblock.spec.machine.waiting import order_queues
 from nullblock.spec.names import PAUSE
 from nullblock.spec.profiles import Semantics
@@ -225,10 +224,9 @@ class Replay:
                 f"request {record.id} is added a second time while it is alive",
                 "record it again: a recorder writes what happens, in its order",
             )
-        if record.id in self.k.owed_unknown and self._awaits(record.id):
-            raise earlier_owner(record.id)
+        check_earlier_owner(self.s, record.id)
         self.k.introduce(record)
-        if not events.add(self.s, record.id):
+        if not self.machine.do(events.add, self.s, self.fired, record.id):
             facts = self.k.requests[record.id]
             why = why_unservable(self.k.config, record.prompt, record.max_tokens, facts.items)
             assert why is not None, "a rejection has a reason"
@@ -255,11 +253,6 @@ class Replay:
         self.compare(sessions.take(self.k, self.s, record))
         remote.end_abort(self.k)
 
-    def _awaits(self, r: int) -> bool:
-        """Whether an entry in flight is of an owner of that number who is not known."""
-        s = self.s
-        return any(s.frame[i] == r and s.born[i] == NOBODY for i in range(s.cur, s.nframe))
-
     def _schedule(self, record: Schedule) -> None:
         self.steps, self.decided = self.steps + 1, self.decided + 1
         if self.header.block_ids != "absent" and (field := decisions.untold(record)):
@@ -269,17 +262,18 @@ class Replay:
             out = self.machine.schedule(self.s, self.fired)
         except (Disabled, Broken, *CONFUSED) as error:
             raise Unexplained(contradiction(error, "schedule", record.ids)) from None
-        alike = remote.is_silent(self.k) and items.alike(out, record)
+        asked = remote.departure(self.k, self.names.same)
+        alike = not asked and items.alike(out, record)
         alike = alike and fast.alike(out, record, self.names.same, self.k)
-        self.compare(() if alike else self._departures(out, record))
+        self.compare(() if alike else self._departures(out, record, asked))
         self._left(record.state, "schedule")
         self.k.forget(self.s, out.finished)
         if record.evicted_items:
             items.forget(self.s, record.evicted_items)
 
-    def _departures(self, out: SchedulerOutput, record: Schedule) -> Iterator[Mismatch]:
+    def _departures(self, out: Any, record: Schedule, asked: list[Mismatch]) -> Iterator[Mismatch]:
         drafts.configured(self.k, record.drafts)
-        yield from remote.step(self.k, self.names.same)
+        yield from asked
         yield from decisions.schedule(out, record, self.s, self.names.same)
         yield from items.schedule(out, record)
 
@@ -297,7 +291,7 @@ class Replay:
         self.compare(() if alike else self._outcomes(record))
         sessions.remember(self.k, self.s)
         heard = self.k.take_events()
-        for mismatch in remote.end_update(self.k, self.s):
+        for mismatch in remote.end_update(self.machine, self.s, self.fired):
             raise Unexplained(mismatch)
         if self.hears and record.events is not UNSET:
             self.compare(observations.events(heard, record.events, self.header.config.groups))
@@ -379,8 +373,7 @@ class Replay:
         self.decisions += 1
         try:
             if record.during == "schedule":
-                out = self.machine.schedule(self.s, self.fired)
-                does = f"goes on: {sum(n for _, n in out.num_scheduled_tokens)} tokens scheduled"
+                does = scheduled(self.machine, self.s, self.fired)
             else:
                 self.machine.update(self.s, self.fired)
                 does = "goes on: the output is taken in"

@@ -33,6 +33,7 @@ from nullblock.spec.fields import (
 )
 from nullblock.spec.names import BLOCKED, PAUSE, STAGE
 from nullblock.spec.rules.waiting import forget_passed, stand_apart
+from nullblock.spec.state import is_waiting
 
 T = TypeVar("T")
 NOBODY = -1
@@ -169,6 +170,18 @@ def _complete(k: Recorded, seen: State) -> None:
 def earlier_owner(r: int) -> NotRecorded:
     """A number is used again while a step in flight may owe a token to who had it before."""
     return NotRecorded(f"what a step in flight owes to an earlier owner of request number {r}")
+
+
+def check_earlier_owner(s: Any, r: int) -> None:
+    """Raise NotRecorded where number r is used again, and no rule says what is left of who had it
+    before: an entry in flight of an owner who is not known or, in vllm-0.22.1, a place in the
+    queue, where it has ended and still waits.
+    """
+    places = range(s.cur, s.nframe) if r in s.k.owed_unknown else range(0)
+    if any(s.frame[i] == r and s.born[i] == NOBODY for i in places):
+        raise earlier_owner(r)
+    if is_waiting(s, r):
+        raise NotRecorded(f"what a queue makes of request number {r}, whose owner has ended there")
 
 
 def _request(s: Any, q: RequestState) -> None:

@@ -15,7 +15,7 @@ TEXT = (
     *(f"spec/{name}.py" for name in ("pooling", "sessions", "turns", "remote", "sizes", "slots")),
     *(f"spec/{name}.py" for name in ("mamba", "aligned", "cross", "concrete", "carriers")),
     *(f"spec/{name}.py" for name in ("rejection", "repetition", "cache_events", "loaded")),
-    *(f"spec/{name}.py" for name in ("deferred", "reclaim", "in_turn", "gate", "heaps")),
+    *(f"spec/{name}.py" for name in ("deferred", "reclaim", "in_turn", "gate", "heaps", "lost")),
 )
 """The rule text, and what it is written in."""
 

@@ -2,7 +2,7 @@
 
 from nullblock.conformance import groups
 from nullblock.conformance.engine import CORE_FEATURES, Feature
-from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.errors import OutOfScope, ScenarioError
 from nullblock.conformance.scenario_format import Config
 from nullblock.spec.profiles import Semantics
 
@@ -27,7 +27,12 @@ def extent(features: frozenset[Feature], semantics: Semantics) -> frozenset[Feat
 
 
 def check_followed(config: Config, semantics: Semantics) -> None:
-    """Raise OutOfScope for features that are followed each by itself, and not together."""
+    """Raise OutOfScope for features that are followed each by itself, and not together, and
+    ScenarioError for a watermark that no engine of the line could be built with.
+    """
+    if semantics.admission_watermark and (config.watermark or 0) < 0:
+        what = f"a watermark of {config.watermark}"
+        raise ScenarioError(what, "0.32.0 has none below 0", "config.watermark")
     ahead = config.async_scheduling and config.pipeline_parallel_size > 1
     if semantics.resumes_await_output and config.use_v2_model_runner and ahead:
         # A request then decodes in one of so many steps: next_decode_eligible_step.

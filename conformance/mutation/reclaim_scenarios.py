@@ -142,7 +142,7 @@ MORE_RECLAIM: dict[str, dict[str, Any]] = {
             {"op": "step"},
         ],
     },
-    # Where defects of `remote.trusted` show.
+    # Where defects of `lost.trusted` show.
     "trusted": {
         "config": {
             "block_size": 2,

@@ -7,7 +7,7 @@ from typing import Any
 from nullblock.conformance.mutation.scenarios import SCHEDULE, add
 
 MORE_REMOTE: dict[str, dict[str, Any]] = {
-    # Where defects of `remote.is_missing` show.
+    # Where defects of `lost.is_missing` show.
     "is-missing": {
         "config": {
             "block_size": 1,
@@ -27,7 +27,7 @@ MORE_REMOTE: dict[str, dict[str, Any]] = {
             {"op": "step"},
         ],
     },
-    # Where defects of `remote.first_own`, `rules.loads.forget_report`,
+    # Where defects of `lost.first_own`, `rules.loads.forget_report`,
     # `rules.loads.take_loaded` show.
     "take-loaded": {
         "config": {
@@ -241,7 +241,7 @@ MORE_REMOTE: dict[str, dict[str, Any]] = {
             {"op": "step"},
         ],
     },
-    # Where defects of `remote.first_cutoff` show.
+    # Where defects of `lost.first_cutoff` show.
     "first-cutoff": {
         "config": {
             "block_size": 1,

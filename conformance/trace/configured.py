@@ -80,7 +80,9 @@ def has_sessions(scenario: Scenario) -> bool:
 
 
 def configured(config: Config, semantics: Semantics) -> TraceConfig:
-    """Its constants. Raises OutOfScope where a step may compute nothing."""
+    """Its constants. Raises OutOfScope where a step may compute nothing, or none be in flight and
+    that counts.
+    """
     budget = token_budget(
         config.max_num_batched_tokens, config.max_num_scheduled_tokens, semantics
     )
@@ -91,6 +93,10 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
     groups = [_group(group, config) for group in config.groups]
     see_part = any(group.is_windowed for group in groups)
     has_states = any(group.mamba is not UNSET for group in groups)
+    batches = config.max_concurrent_batches if see_part and semantics.caps_count_flight else 1
+    if batches < 1:
+        what = "a trace of layers that see a part of the past, with no step in flight, is out of"
+        raise OutOfScope(f"{what} scope", "vLLM has room for one", "config.queue_depth")
     return TraceConfig(
         block_size=of_cache.size_of_chains(config),
         num_blocks=config.num_blocks,
@@ -117,9 +123,7 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
         if (see_part or _takes_places(config, semantics))
         and config.max_num_batched_tokens != budget
         else 0,
-        max_concurrent_batches=config.max_concurrent_batches
-        if see_part and semantics.caps_count_flight
-        else 1,
+        max_concurrent_batches=batches,
         mamba_split=config.block_size if of_cache.mamba_cache_mode(config) == "align" else 0,
     )
 

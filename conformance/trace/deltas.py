@@ -35,7 +35,7 @@ class ScheduleDelta(Line, frozen=True, kw_only=True, tag="schedule+"):
     step: Positive
     gone: list[RequestNumber] = msgspec.field(default_factory=list)
     """Scheduled in the step before and not in this one."""
-    odd: list[tuple[RequestNumber, Int, Int, Count]] = msgspec.field(default_factory=list)
+    odd: list[tuple[RequestNumber, Int, Int, Int]] = msgspec.field(default_factory=list)
     """Those that stay with other numbers: tokens, computed, num_output."""
     drafts: Count = 0
     """Of each of those that stay."""
@@ -45,14 +45,14 @@ class ScheduleDelta(Line, frozen=True, kw_only=True, tag="schedule+"):
     """Who is scheduled after those that stay, in schedule order."""
     tokens: list[Int] = msgspec.field(default_factory=list)
     """In parallel to ``ids``."""
-    known: list[tuple[RequestNumber, Int, Count]] = msgspec.field(default_factory=list)
+    known: list[tuple[RequestNumber, Int, Int]] = msgspec.field(default_factory=list)
     """Those of ``ids`` that the worker has seen, as in ``cached``: computed, num_output."""
     new: list[NewRequest] = msgspec.field(default_factory=list)
+    gets: list[RequestNumber] = msgspec.field(default_factory=list)
+    """Whose the blocks in ``given`` are, in place of those who are due."""
     given: list[BlockId] = msgspec.field(default_factory=list)
     """One block each, in schedule order, for those who stay, are not ``odd``, and have computed a
     multiple of the block size. Empty: ``blocks`` tells of them, too."""
-    gets: list[RequestNumber] = msgspec.field(default_factory=list)
-    """In place of those: whose the blocks in ``given`` are."""
     blocks: list[tuple[RequestNumber, Groups]] = msgspec.field(default_factory=list)
     """Of all others."""
     resumed: list[RequestNumber] = msgspec.field(default_factory=list)
@@ -84,11 +84,11 @@ class OutputDelta(Line, frozen=True, kw_only=True, tag="output+"):
     stop: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
     rejected: list[tuple[RequestNumber, Count]] = msgspec.field(default_factory=list)
     chain: list[tuple[RequestNumber, Count]] | UnsetType = UNSET
+    fills: list[RequestNumber] = msgspec.field(default_factory=list)
+    """Beside ``fresh``: who fills a block, once for each, in that order."""
     fresh: Count | UnsetType = UNSET
     """In place of ``chain``: whoever has a full block with one token more than the step computes
     fills it, and the chain numbers count from here, in schedule order."""
-    fills: list[RequestNumber] = msgspec.field(default_factory=list)
-    """In place of those: who fills a block, once for each, in that order."""
 
     def __post_init__(self) -> None:
         if self.chain is not UNSET and self.fresh is not UNSET:

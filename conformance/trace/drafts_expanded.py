@@ -1,6 +1,8 @@
 """What short forms leave out of drafts: how many each request has, and how many were rejected."""
 
 from collections.abc import Sequence
+from itertools import repeat
+from operator import add, sub
 
 from nullblock.conformance.trace.deltas import ScheduleDelta, UpdateDelta
 from nullblock.conformance.trace.drafts import Draft, DraftDelta, Drafted
@@ -37,9 +39,10 @@ class Rejections:
         if drafts is None:
             return
         counts = dict(zip(output.ids, output.counts, strict=True))
-        for id, n in drafts:
-            if came := counts.get(id):
-                self.since[id] = self.since.get(id, 0) + n - (came - 1)
+        rejected = {id: n - (m - 1) for id, n in drafts if (m := counts.get(id))}
+        if since := self.since:
+            rejected = since | {id: since.get(id, 0) + n for id, n in rejected.items()}
+        self.since = rejected
 
     def clear(self) -> None:
         """Nothing is known any more."""
@@ -51,15 +54,17 @@ def settled(
     ids: list[int], computed: list[int], outputs: list[int], drafts: Drafted, since: dict[int, int]
 ) -> None:
     """Count the drafts of the step before, and those that were rejected since, in place."""
-    verified = dict(drafts)
-    for i, id in enumerate(ids):
-        rejected = since.get(id, 0)
-        computed[i] -= rejected
-        outputs[i] += verified.get(id, 0) - rejected
+    verified = map(dict(drafts).get, ids, repeat(0))
+    rejected = list(map(since.get, ids, repeat(0)))
+    computed[:] = map(sub, computed, rejected)
+    outputs[:] = map(add, outputs, map(sub, verified, rejected))
 
 
 def drafts_of(line: ScheduleDelta, stay: list[int]) -> tuple[list[int], Drafted]:
     """How many drafts each of those who stay has; and those of everybody who has some."""
+    if not line.drafted:
+        n = line.drafts
+        return [n] * len(stay), list(zip(stay, repeat(n))) if n else []
     many = dict.fromkeys(stay, line.drafts) | dict.fromkeys(line.ids, 0)
     for id, n in line.drafted:
         if id not in many:

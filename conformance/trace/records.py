@@ -202,8 +202,8 @@ class CachedRequests(Piece, frozen=True, kw_only=True):
     """Running ones in schedule order, then resumed ones."""
     computed: list[Int] | UnsetType = UNSET
     """Tokens computed before this step."""
-    num_output: list[Count] | UnsetType = UNSET
-    """Output tokens so far."""
+    num_output: list[Int] | UnsetType = UNSET
+    """Output tokens so far, and in flight, of which vllm-0.22.1 may count less than none."""
     blocks: list[tuple[RequestNumber, Groups]] | UnsetType = UNSET
     """Blocks added in this step, of those that got any; of a resumed one the whole table."""
     resumed: list[RequestNumber] = msgspec.field(default_factory=list)

@@ -9,7 +9,15 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from nullblock.conformance.trace.base import BlockId, Count, Groups, Line, Piece, RequestNumber
+from nullblock.conformance.trace.base import (
+    BlockId,
+    Count,
+    Groups,
+    Int,
+    Line,
+    Piece,
+    RequestNumber,
+)
 
 
 class Connector(Piece, frozen=True, kw_only=True):
@@ -26,8 +34,10 @@ class Answer(Piece, frozen=True, kw_only=True):
     """What a connector said of one request (``get_num_new_matched_tokens``)."""
 
     id: RequestNumber
-    local: Count = 0
-    """Tokens of the local hit, with which it was asked; not told where it does not know yet."""
+    local: Int = 0
+    """Tokens of the local hit, with which it was asked; not told where it does not know yet. Of an
+    empty prompt it may be below 0 (GROUP-66).
+    """
     tokens: Count | None = None
     """How many beyond these it can load; none: it does not know yet."""
     over_steps: bool = False

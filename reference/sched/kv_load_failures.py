@@ -91,25 +91,29 @@ class KVLoadFailures(Finishing):
         return [*ended, *self.skipped_waiting]
 
     def _num_before(self, request: Request, invalid_block_ids: set[int]) -> int | None:
-        """Computed tokens of a request before the first block that it lacks; None: it has all."""
-        num_blocks = cdiv(request.num_computed_tokens, self.block_size)
-        (block_ids,) = self.kv_cache_manager.get_block_ids(request.request_id)
-        for index, block_id in enumerate(block_ids[:num_blocks]):
-            if block_id in invalid_block_ids:
-                return index * self.block_size
-        return None
+        """Computed tokens of a request before the first block that it lacks, in any of its tables;
+        None: it has all.
+        """
+        num_before: list[int] = []
+        for block_size, block_ids in self.kv_cache_manager.get_tables(request.request_id):
+            num_blocks = cdiv(request.num_computed_tokens, block_size)
+            lacking = (
+                index * block_size
+                for index, block_id in enumerate(block_ids[:num_blocks])
+                if block_id in invalid_block_ids
+            )
+            num_before += list(lacking)[:1]
+        return min(num_before, default=None)
 
     def _lose_load(self, request: Request, num_left: int) -> None:
         """A request that waits keeps what was loaded before that; but nothing if it lacks a block
-        that is not its own, or what its window then shows, or had gone on already.
+        that is not its own, or what its window then shows, or had gone on already, or has several
+        tables.
         """
         request_id = request.request_id
         self.failed_recving_kv_req_ids.add(request_id)
-        num_cached = self.kv_cache_manager.num_cached_blocks(request)
         is_loading = request.status == RequestStatus.WAITING_FOR_REMOTE_KVS
-        shares = num_left < num_cached * self.block_size
-        lacks = not num_left or self.kv_cache_manager.lacks_window(request, num_left)
-        if shares or lacks or not is_loading:
+        if not (is_loading and self.kv_cache_manager.may_keep(request, num_left)):
             self.lost_recving_kv_req_ids.add(request_id)
         if not is_loading:
             request.status = RequestStatus.WAITING_FOR_REMOTE_KVS

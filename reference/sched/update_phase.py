@@ -181,8 +181,8 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         """A request has come to its stop: it ends, or it is a session and goes on.
 
         Args:
-            stood: the status in which it stopped. vLLM 0.22.1 does not look at it: what a load
-                writes to is free.
+            stood: the status in which it stopped. vLLM does not look at it: what a load writes to
+                is free.
 
         Returns:
             Why it stopped, and what its client is to be told of a transfer.
@@ -193,7 +193,7 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         if not has_ended:
             return finish_reason, None
         loads = stood == RequestStatus.WAITING_FOR_REMOTE_KVS
-        minded = loads and self.semantics.stops_leave_every_queue
+        minded = loads and self.semantics.transfers_end_apart
         is_written_to = minded and self._forget_load(request)
         return finish_reason, self._free_request(request, delay_free_blocks=is_written_to)
 

@@ -14,9 +14,11 @@ the fast form is made from the text, when it is wanted, by a partial evaluator:
 * `paths` is what is known on the way: a guard that follows from it is dropped, any other stays as
   a test with the rule's own words. Nothing is dropped on trust, so the erased form rejects what
   the text rejects;
-* `code` and `coalesce` write the rest down as one Python function; `program` compiles it; `kept`
-  keeps it for later runs, as long as nothing has changed that it was made of;
-* `records` keeps what is known of a request in one object, `rows` a step's output by column.
+* `invariants` moves out of loops what no turn changes; `code` and `coalesce` write the rest down
+  as one Python function; `program` compiles it; `kept` keeps it for later runs, as long as nothing
+  has changed that it was made of;
+* `records` keeps what is known of a request in one object, with its tables and their blocks,
+  `rows` a step's output by column.
 
 A construct that is not known here raises `Unsupported`, and the text is run as it is. The tests
 show both forms in lockstep, for the text and for every mutant of it.

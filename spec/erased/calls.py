@@ -26,6 +26,9 @@ from nullblock.spec.erased.values import Value
 from nullblock.spec.fields import FIELDS, GHOSTS
 from nullblock.spec.kernel import Rule
 
+FUNCTION = " function"
+"""The local that has the function whose text is being followed."""
+
 
 class Calls(Columns):
     """Follows calls."""
@@ -41,6 +44,8 @@ class Calls(Columns):
     def call(self, node: ast.Call, frame: Frame) -> Any:
         """Inlined where the text is at hand, called as it is where it cannot be inlined."""
         if isinstance(node.func, ast.Attribute):
+            if text.is_super(node.func.value):
+                return self.overridden(node, frame)
             base = self.evaluate(node.func.value, frame)
             if isinstance(base, Value):
                 return self.method(base, node, frame)
@@ -274,12 +279,29 @@ class Calls(Columns):
         place = (*frame.place, id(node))
         return self.run(f, args, named, Frame(f.__globals__, frame.rule, place, None, again))
 
+    def overridden(self, node: ast.Call, frame: Frame) -> Any:
+        """A method that the one being inlined overrides: its text as well. Where that cannot be
+        inlined, or raises, the method that calls it is called as it is.
+        """
+        assert isinstance(node.func, ast.Attribute)
+        name, f = node.func.attr, self.path.locals[FUNCTION].object
+        classes = iter(type(self.k).__mro__)
+        if not any(vars(one).get(f.__name__) is f for one in classes):
+            raise Unsupported(f"line {node.lineno}: {ast.unparse(node)}")
+        behind = next(vars(one)[name] for one in classes if name in vars(one))
+        args = [Known(self.k), *self.given(node, frame)]
+        named = {k.arg: self.evaluate(k.value, frame) for k in node.keywords if k.arg}
+        place = (*frame.place, id(node))
+        inner = Frame(behind.__globals__, frame.rule, place, None, frame.again)
+        return self.run(behind, args, named, inner)
+
     def run(
         self, f: Callable[..., Any], args: list[Any], named: dict[str, Any], inner: Frame
     ) -> Any:
         """Follow a function to its end; what it returns."""
         d = text.definition(f)
         outer, self.path.locals = self.path.locals, bound(f, d, args, named, self)
+        self.path.locals[FUNCTION] = Known(f)
         try:
             self.block(text.body(d), inner)
             return self.path.locals.get(RETURN, self.values.const(None))

@@ -140,6 +140,29 @@ class _Pending:
     reads: frozenset[str]
     memory: bool
     let: Let
+    word: str = ""
+    """Of a conjunction or disjunction: what stands between its parts."""
+    parts: tuple[tuple[bool, str], ...] = ()
+    """Of such a one: whether a part reads what a store may change, and its text."""
+
+
+def _quickest_first(s: Let, pending: dict[str, _Pending]) -> _Pending | None:
+    """A conjunction or disjunction: what is at hand is asked for first. No part can fail."""
+    words = (w for w in (" and ", " or ") if s.template == w.join("{}" for _ in s.atoms))
+    if len(s.atoms) < 2 or not (word := next(words, "")):
+        return None
+    parts, reads = list[tuple[bool, str]](), frozenset[str]()
+    for atom in s.atoms:
+        p = pending.pop(atom, None)
+        if p is None:
+            parts.append((False, atom))
+        else:
+            parts += p.parts if p.word == word else [(p.memory, f"({p.text})")]
+        reads |= p.reads if p else {atom}
+    parts.sort(key=lambda part: part[0])
+    text, memory = word.join(text for _, text in parts), parts[-1][0]
+    let = Let(s.name, text, (), s.total, memory, s.rule)
+    return _Pending(text, reads, memory, let, word, tuple(parts))
 
 
 def fold(block: list[Statement], uses: Counter[Atom]) -> None:
@@ -164,12 +187,16 @@ def fold(block: list[Statement], uses: Counter[Atom]) -> None:
     for s in block:
         match s:
             case Let():
-                text, reads, memory = fill(s.template, s.atoms)
-                let = Let(s.name, text, (), s.total, s.memory or memory, s.rule)
+                made = _quickest_first(s, pending)
+                if made is None:
+                    text, reads, memory = fill(s.template, s.atoms)
+                    memory |= s.memory
+                    let = Let(s.name, text, (), s.total, memory, s.rule)
+                    made = _Pending(text, reads, memory, let)
                 if s.total and uses[s.name] == 1:
-                    pending[s.name] = _Pending(text, reads, s.memory or memory, let)
+                    pending[s.name] = made
                 else:
-                    out.append(let)
+                    out.append(made.let)
             case Do():
                 text, _, _ = fill(s.template, s.atoms)
                 if s.memory:

@@ -11,7 +11,7 @@ from nullblock.spec import kernel
 from nullblock.spec.concrete import Env
 from nullblock.spec.erased.code import Let
 from nullblock.spec.erased.paths import Path
-from nullblock.spec.erased.records import View
+from nullblock.spec.erased.records import Blocks, View
 from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.erased.values import PLAIN, Value, Values, written
 from nullblock.spec.erased.windows import Window
@@ -254,6 +254,8 @@ class Evaluator:
         if self.windowed(field):
             cells, place = self.cell(field, key)
             return self.computed(v.make("cell", field, version, cells, place))
+        if self.carriers[field] is Blocks:
+            base, key = self.blocks(key)
         return self.computed(v.make("get", field, version, base, key))
 
     def windowed(self, field: str) -> bool:
@@ -269,10 +271,12 @@ class Evaluator:
         return self.values.var(f"cells_{field}"), self.computed(place)
 
     def record(self, key: Value) -> Value:
-        """The object that has the slots of a request."""
-        self.loaded["k_records"] = "k.records"
-        records = self.values.var("k_records")
-        return self.computed(self.values.make("item", records, key, "never forgotten"))
+        """The object that has the slots of a request, or of a table; `members` knows where."""
+        raise NotImplementedError
+
+    def blocks(self, key: Value) -> tuple[Value, Value]:
+        """Where a block table has its blocks, and the place; `members` knows."""
+        raise NotImplementedError
 
     def version(self, base: Value) -> Any:
         """The state of an object's content, which the text now depends on."""
@@ -380,18 +384,14 @@ class Evaluator:
                 a = self.negated(args[0])
                 found = v.any(self.condition(a), conditions[1])
             case "ite":
-                found = self.ite(conditions[0], args[1], args[2])
+                found = v.ite(conditions[0], args[1], args[2])
             case "least":
                 a, b = args
                 less = self.condition(self.computed(v.binary("<", a, b)))
-                found = self.ite(less, a, b)
+                found = v.ite(less, a, b)
             case _:
                 raise Unsupported(f"the word {name}")
         return self.computed(found)
-
-    def ite(self, c: Value, a: Value, b: Value) -> Value:
-        """A choice between two values that are computed already."""
-        return self.values.ite(c, a, b)
 
 
 WORDS: dict[Any, str] = {

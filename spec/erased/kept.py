@@ -7,7 +7,6 @@ is another digest, and the text is erased anew. What cannot be read is erased an
 """
 
 import hashlib
-import json
 import marshal
 import os
 import sys
@@ -15,50 +14,78 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from nullblock.spec.cache_folder import cache, forget_old
-from nullblock.spec.erased.program import OWN, Erased, compiled, residual
+from nullblock.spec.erased.program import OWN, Erased, code_of, compiled, residual
 from nullblock.spec.erased.text import named
 from nullblock.spec.erased.values import PLAIN
 from nullblock.spec.kernel import Rule
 
-_DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, SyntaxError)
+_DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, EOFError)
 """What reading a file that this module did not write may raise."""
+_SUM = 32
+"""Bytes of the digest with which a file begins: what was cut or changed is not looked at."""
 
 
-def kept(f: Callable[..., Any], k: Any) -> Erased:
-    """`erased(f, k)`, from an earlier run if it is there. Raises Unsupported."""
+def kept(f: Callable[..., Any], k: Any, made: str = "", *, each: bool = False) -> Erased:
+    """`erased(f, k, each=each)`, from an earlier run if it is there. Raises Unsupported.
+
+    `made`: what `made_of` says of `k` and functions of which this is one, if that is known.
+    """
+    path = _path(f, k, made, each)
+    try:
+        if path is not None:
+            return _read(path, k)
+    except _DAMAGED:
+        pass
+    name, text, names = residual(f, k, each=each)
+    code = code_of(name, text)
+    if path is not None:
+        _keep(path, name, code, names, k)
+    return compiled(name, code, names)
+
+
+def is_kept(f: Callable[..., Any], k: Any, made: str, *, each: bool = False) -> bool:
+    """Whether an earlier run has kept it."""
+    path = _path(f, k, made, each)
+    return path is not None and path.exists()
+
+
+def _path(f: Callable[..., Any], k: Any, made: str, each: bool) -> Path | None:
+    """Where a form is kept; None where nothing can be."""
     folder = cache()
     if folder is None:
-        return compiled(*residual(f, k))
-    path = folder / f"erased-{made_of(f, k)}.json"
-    try:
-        known = json.loads(path.read_bytes())
-        names = {n: _found(module, name, k) for n, (module, name) in known["names"].items()}
-        function = compiled(known["name"], known["text"], names | _own(known["rules"], k))
-        os.utime(path)
-        return function
-    except _DAMAGED:
-        name, text, names = residual(f, k)
-        _keep(path, name, text, names, k)
-        return compiled(name, text, names)
+        return None
+    kind = "each-" if each else ""
+    return folder / f"erased-{kind}{f.__name__}-{made or made_of(f, k)}"
+
+
+def _read(path: Path, k: Any) -> Erased:
+    """The form in a file. Raises what damage makes it raise."""
+    content = path.read_bytes()
+    if hashlib.sha256(content[_SUM:]).digest() != content[:_SUM]:
+        raise ValueError("damaged")
+    name, code, outside, rules = marshal.loads(content[_SUM:])
+    names = {n: _found(module, name, k) for n, (module, name) in outside.items()}
+    os.utime(path)
+    return compiled(name, code, names | _own(rules, k))
 
 
 def _own(rules: list[str], k: Any) -> dict[str, Any]:
     return {**OWN, "k": k, "rules_by_line": rules}
 
 
-def _keep(path: Path, name: str, text: str, names: dict[str, Any], k: Any) -> None:
+def _keep(path: Path, name: str, code: CodeType, names: dict[str, Any], k: Any) -> None:
     """Write a form down, if all that it names can be found again."""
     outside = {n: _where(thing, k) for n, thing in names.items() if n not in _own([], k)}
     if None in outside.values():
         return
-    form = {"name": name, "text": text, "names": outside, "rules": names["rules_by_line"]}
+    form = marshal.dumps((name, code, outside, names["rules_by_line"]))
     unfinished = path.with_suffix(f".{os.getpid()}")
     try:
-        unfinished.write_text(json.dumps(form))
+        unfinished.write_bytes(hashlib.sha256(form).digest() + form)
         os.replace(unfinished, path)
     except OSError:
         return
@@ -80,13 +107,14 @@ def _found(module: str, name: str, k: Any) -> Any:
     return attrgetter(name)(import_module(module) if module else k)
 
 
-def made_of(f: Callable[..., Any], k: Any) -> str:
-    """The digest of what `erased(f, k)` is made of."""
+def made_of(f: Callable[..., Any] | tuple[Callable[..., Any], ...], k: Any) -> str:
+    """The digest of what `erased(f, k)` is made of; of several functions, of all that they are."""
     digest = hashlib.sha256(repr((sys.version, k.config, k.checks)).encode())
     for file in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(file.read_bytes())
     modules = {one.__module__ for one in type(k).__mro__} - {"builtins"}
-    for part in _parts([f, type(k)], modules):
+    functions = f if isinstance(f, tuple) else (f,)
+    for part in _parts([*functions, type(k)], modules):
         digest.update(part + b"\0")
     return digest.hexdigest()[:32]
 

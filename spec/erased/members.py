@@ -42,6 +42,8 @@ class Members(Evaluator):
             bounds = (node.slice.lower, node.slice.upper, node.slice.step)
             part = slice(*(None if b is None else self.constant(b, frame) for b in bounds))
             return self.computed(self.values.make("tuple", *base.args[part]))
+        if base is self.values.var("k_records"):
+            return self.record(self.value(node.slice, frame))
         if isinstance(base, Value):
             return super().subscript(node, frame)
         if not isinstance(base.object, (list, tuple)):
@@ -54,6 +56,25 @@ class Members(Evaluator):
         self.loaded[f"k_{name}"] = f"k.{name}"
         listed = self.values.var(f"k_{name}")
         return self.computed(self.values.make("item", listed, key, "constant", total=False))
+
+    def record(self, key: Value) -> Value:
+        """The object that has the slots of a request; that of a table is known by its group."""
+        if key.op == "tuple":
+            r, g = key.args
+            of_request = self.values.make("attr", self.record(r), "tables", "never forgotten")
+            tables = self.computed(of_request)
+            return self.computed(self.values.make("item", tables, g, "never forgotten"))
+        self.loaded["k_records"] = "k.records"
+        records = self.values.var("k_records")
+        return self.computed(self.values.make("item", records, key, "never forgotten"))
+
+    def blocks(self, key: Value) -> tuple[Value, Value]:
+        """What a table has at its places, and the place that a key names."""
+        if key.op != "tuple":
+            raise Unsupported(f"{key} names no place")
+        t, i = key.args
+        made = self.values.make("attr", self.record(t), "blocks", "never forgotten")
+        return self.computed(made), i
 
     def constant(self, node: ast.expr, frame: Frame) -> Any:
         """What an expression is known to be. Raises Unsupported."""

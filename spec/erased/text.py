@@ -118,6 +118,14 @@ def always_returns(block: list[ast.stmt]) -> bool:
             return False
 
 
+def is_super(node: ast.expr) -> bool:
+    """Whether an expression is `super()`."""
+    match node:
+        case ast.Call(func=ast.Name(id="super"), args=[], keywords=[]):
+            return True
+    return False
+
+
 @cache
 def decides(d: ast.FunctionDef) -> bool:
     """Whether a function returns on every path, and only constants."""
@@ -173,7 +181,9 @@ def reads_of(f: Callable[..., Any], owner: type) -> frozenset[str]:
         seen.add(one)
         for code in _codes(one.__code__):
             names.update(name for name in code.co_names if name in FIELDS)
-            methods = (getattr(owner, name, None) for name in code.co_names)
+            methods = [getattr(owner, name, None) for name in code.co_names]
+            if "super" in code.co_names:
+                methods += [vars(c).get(name) for c in owner.__mro__ for name in code.co_names]
             left += [g for g in methods if isinstance(g, FunctionType)]
         readings = named(one.__code__, one.__globals__)
         left += [g for g in readings if isinstance(g, FunctionType) and _is_ours(g)]

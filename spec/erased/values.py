@@ -81,6 +81,13 @@ class Values:
             return a
         if op == "+" and a.constant and a.args[0] == 0:
             return b
+        if op in ("*", "//") and b is self.const(1):
+            return a
+        if op == "%" and b is self.const(1):
+            return self.const(0)
+        if op == "//" and a.op == "*" and a.args[1] is b and b.constant and b.args[0]:
+            inner: Value = a.args[0]
+            return inner
         return self.make(op, a, b)
 
     def negated(self, a: Value) -> Value:

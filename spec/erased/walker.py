@@ -12,6 +12,7 @@ from nullblock.spec.erased.calls import Calls, bound
 from nullblock.spec.erased.code import Break, Do, If, Loop, Set
 from nullblock.spec.erased.evaluator import CLEARED, Frame, Known
 from nullblock.spec.erased.paths import FRESH, RETURN, Dead, Path, join
+from nullblock.spec.erased.records import Blocks
 from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.erased.values import Value
 from nullblock.spec.fields import GHOSTS
@@ -74,7 +75,8 @@ class Walker(Calls):
         inner = target.value if isinstance(target, ast.Subscript) else target
         field = self.field_of(inner, frame)
         if field is None:
-            raise Unsupported(f"line {target.lineno}: writes {ast.unparse(target)}")
+            self.put(target, value, frame)
+            return
         if not isinstance(value, Value):
             raise Unsupported(f"line {target.lineno}: {ast.unparse(target)} is no value")
         if isinstance(target, ast.Subscript):
@@ -83,6 +85,16 @@ class Walker(Calls):
             self.path.fields[field] = value
             if field in self.path.versions:
                 self.path.stored(field, {})
+
+    def put(self, target: ast.expr, value: Any, frame: Frame) -> None:
+        """To a dictionary of the environment, at a key."""
+        base = self.evaluate(target.value, frame) if isinstance(target, ast.Subscript) else None
+        if not isinstance(target, ast.Subscript) or not isinstance(base, Value):
+            raise Unsupported(f"line {target.lineno}: writes {ast.unparse(target)}")
+        self.reads[-1].add("never")
+        parts = (base, self.value(target.slice, frame), value)
+        self.path.block.append(Do("{}[{}] = {}", tuple(map(self.path.atom, parts))))
+        self.changed(base)
 
     def store(self, field: str, key: Value, value: Value) -> None:
         """A field that is a map, at a key."""
@@ -97,6 +109,8 @@ class Walker(Calls):
         elif self.windowed(field):
             base, place = self.cell(field, key)
             self.makes_room = True
+        elif carrier is Blocks:
+            base, place = self.blocks(key)
         elif carrier in CLEARED and value is self.values.const(CLEARED[carrier][0]):
             form = CLEARED[carrier][1]
         atoms = tuple(map(self.path.atom, (base, place, value)))

@@ -125,6 +125,17 @@ RULES_REMOTE = Scope(
     lossy=True,
     every_rule=True,
 )
+RULES_REMOTE_TOKEN = Scope(
+    "rules-remote-token",
+    "a prompt of one token that is loaded as a whole, a lossy store: the invariants after every "
+    "rule",
+    _config(4),
+    (Template("a", (A,), 2, remote=1, loads_over_steps=True, delays_free=True),),
+    frozenset("load-ended loaded-whole loses-all abort-loading kept-for-both".split()),
+    halves=True,
+    lossy=True,
+    every_rule=True,
+)
 REMOTE_DRAFTS = Scope(
     "remote-drafts",
     "drafts of an EAGLE-like method beside a lossy store: the invariants after every rule",
@@ -196,5 +207,5 @@ REMOTE_SCOPES = (
     *(TWO_LOADS, LOADS_BEFORE_ONE),
     *(REMOTE_DRAFTS, REMOTE_ITEMS, REMOTE_CLIENTS),
     *(LOADS, SENDS, SENDS_AHEAD, LOSSY, LOSSY_NOW, LOSSY_AHEAD, LOSSY_NOW_ENDS),
-    *(LOADS_PRIORITY, RULES_REMOTE),
+    *(LOADS_PRIORITY, RULES_REMOTE, RULES_REMOTE_TOKEN),
 )

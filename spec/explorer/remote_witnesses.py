@@ -7,7 +7,7 @@ from nullblock.spec.fields import BOTH_WAYS, REMOTE, RUN_PHASE, WHOLLY
 from nullblock.spec.groups import passed
 from nullblock.spec.hybrid import hit_table
 from nullblock.spec.kernel import State
-from nullblock.spec.loaded import lacks_window
+from nullblock.spec.loaded import lacks_window, was_loaded_whole
 from nullblock.spec.sizes import full_of, hit_tokens
 
 REMOTE_WITNESSES: dict[str, str] = {
@@ -15,6 +15,7 @@ REMOTE_WITNESSES: dict[str, str] = {
     "load-awaited": "a request is passed over because its load has not ended",
     "load-within-a-step": "a request is admitted whose blocks are loaded within the step",
     "load-ended": "a request goes on whose load has ended",
+    "loaded-whole": "one goes on whose only token was loaded, and is computed again",
     "remote-unsure": "a request is passed over because the remote side has to look first",
     "abort-loading": "a request ends while it is loaded",
     "kept": "blocks of a request that has ended are kept",
@@ -67,6 +68,8 @@ class RemoteWatch:
     def went_on_loaded(self, s: State) -> None:
         """REMOTE-15: a request goes on whose load has ended."""
         self.reached.add("load-ended")
+        if any(was_loaded_whole(s, r) and s.tlen[s.k.table(r, 0)] > 0 for r in s.k.requests):
+            self.reached.add("loaded-whole")
 
     def gave_load_back(self, s: State) -> None:
         """REMOTE-16: a request gives back what was loaded."""
@@ -88,6 +91,8 @@ class RemoteWatch:
         if any(s.failed[r] not in (0, WHOLLY) for r in s.k.requests):
             self.reached.add("loses-part")
 
+        if s.k.several:
+            return  # where nothing is kept anyhow
         if any(s.failed[r] == WHOLLY and lacks_window(s, r) for r in s.k.requests):
             self.reached.add("loses-window")
 

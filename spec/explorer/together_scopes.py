@@ -1,7 +1,7 @@
 """The scopes in which loads meet drafts, layers that see a part of the past and steps in flight.
 
-Which blocks of several groups were not loaded no rule says, and vLLM raises for such a report. So
-beside two groups nothing is lost that is loaded, and a lossy store stands beside one, a window.
+Two groups stand beside a store that loses nothing, and beside a lossy one, as one group does that
+is a window.
 """
 
 from dataclasses import replace
@@ -89,4 +89,50 @@ LOSSY_WINDOW_ENDS = Scope(
     aborts=False,
     lossy=True,
 )
-TOGETHER_SCOPES = (REMOTE_AHEAD, RULES_REMOTE_AHEAD, LOSSY_WINDOW, LOSSY_WINDOW_ENDS)
+LOSSY_GROUPS = Scope(
+    "lossy-groups",
+    "two groups, a lossy store, drafts, scheduling ahead: who lacks blocks of one starts over",
+    _config(8, 1, FULL, WINDOW),
+    _TWO,
+    frozenset(
+        "loses-beside-drafts lacks-one-group starts-over-with-drafts loses-all freed-beside-load "
+        "loads-apart null-for-load load-within-a-step load-ended left-behind "
+        "rejected-behind-window token-dropped drafts-dropped runs-ahead "
+        "preempted-in-flight".split()
+    ),
+    halves=True,
+    depth=2,
+    aborts=False,
+    lossy=True,
+)
+LOSSY_GROUPS_ENDS = replace(
+    LOSSY_GROUPS,
+    name="lossy-groups-ends",
+    purpose="the same where who lacks blocks ends",
+    config=_config(8, 1, FULL, WINDOW, fail_failed_loads=True),
+    witnesses=frozenset(
+        "loses-beside-drafts lacks-one-group lacks-with-drafts ends-lacking freed-beside-load "
+        "loads-apart null-for-load left-behind rejected-behind-window abort-in-flight "
+        "id-reused-in-flight runs-ahead preempted-in-flight".split()
+    ),
+)
+RULES_LOSSY_GROUPS = replace(
+    LOSSY_GROUPS,
+    name="rules-lossy-groups",
+    purpose="shorter requests, one step in flight: the invariants after every rule",
+    templates=(
+        Template("a", (A, A, A), 1, remote=2, loads_over_steps=True),
+        Template("b", (A, A, B), 2, remote=2, misses=1),
+    ),
+    witnesses=frozenset(
+        "loses-beside-drafts lacks-one-group starts-over loses-all loads-apart load-within-a-step "
+        "load-ended token-dropped".split()
+    ),
+    depth=1,
+    every_rule=True,
+)
+TOGETHER_SCOPES = (
+    *(REMOTE_AHEAD, RULES_REMOTE_AHEAD),
+    *(LOSSY_WINDOW, LOSSY_WINDOW_ENDS),
+    *(LOSSY_GROUPS, LOSSY_GROUPS_ENDS, RULES_LOSSY_GROUPS),
+)

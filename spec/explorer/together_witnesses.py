@@ -9,8 +9,10 @@ from nullblock.spec.explorer.remote_witnesses import RemoteWatch
 from nullblock.spec.fields import REMOTE
 from nullblock.spec.flight import answers, in_flight
 from nullblock.spec.groups import is_null
-from nullblock.spec.kernel import State, both
+from nullblock.spec.hybrid import of_all
+from nullblock.spec.kernel import State, both, neg
 from nullblock.spec.loaded import is_written_to
+from nullblock.spec.lost import is_short_in
 
 TOGETHER_WITNESSES: dict[str, str] = {
     "load-beside-drafts": "every group of a request is loaded, two steps with drafts in flight",
@@ -21,6 +23,7 @@ TOGETHER_WITNESSES: dict[str, str] = {
     "loses-beside-drafts": "a request that waits lacks blocks while a draft is in flight",
     "starts-over-with-drafts": "a running request with a draft in flight starts over",
     "lacks-with-drafts": "a running request with a draft in flight is to end for want of blocks",
+    "lacks-one-group": "a request lacks a block of one group, and has all those of another",
 }
 
 
@@ -58,6 +61,12 @@ def has_null(s: State, r: Any) -> Any:
     return s.k.exists("G", lambda g: has(s.k.table(r, g))) if s.k.several else has(r)
 
 
+def lacks_of_one(s: State, r: Any) -> Any:
+    """Whether r lacks a block of one of its tables, and none of another."""
+    whole = of_all(s, r, lambda t: neg(is_short_in(s, t)))
+    return both(neg(whole), neg(of_all(s, r, lambda t: is_short_in(s, t))))
+
+
 class TogetherWatch(DraftWatch, GroupWatch, RemoteWatch):
     """Notes them, and what each of the features has to reach."""
 
@@ -71,6 +80,7 @@ class TogetherWatch(DraftWatch, GroupWatch, RemoteWatch):
             **self.group_handlers(),
             "DRAFT-8": self.rejected_together,
             "GROUP-6": self.let_go_together,
+            "REMOTE-24": self.found_together,
             "REMOTE-26": self.lost_together,
             "REMOTE-27": self.lacked_together,
             "REMOTE-28": self.started_over_together,
@@ -98,6 +108,11 @@ class TogetherWatch(DraftWatch, GroupWatch, RemoteWatch):
         self.let_go(s)
         if drafts_fly_of(s, s.actor) and any(waits_for_load(s, r) for r in s.k.requests):
             self.reached.add("freed-beside-load")
+
+    def found_together(self, s: State) -> None:
+        """REMOTE-24: somebody lacks blocks."""
+        if any(s.k.mem(s.seen, r) and lacks_of_one(s, r) for r in s.k.requests):
+            self.reached.add("lacks-one-group")
 
     def lost_together(self, s: State) -> None:
         """REMOTE-26: a request that waits lacks blocks."""

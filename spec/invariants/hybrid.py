@@ -8,7 +8,7 @@ from nullblock.spec.in_turn import ASKING, hit_by
 from nullblock.spec.invariants.ledger import invariant
 from nullblock.spec.kernel import State, Value, both, either, implies
 from nullblock.spec.mamba import for_tokens
-from nullblock.spec.sizes import tokens_of
+from nullblock.spec.sizes import full_of, tokens_of
 from nullblock.spec.state import is_tried, turn
 
 
@@ -79,8 +79,13 @@ def more_is_cached_of_nulls(s: State) -> Value:
     if not (s.k.several and s.k.connector):
         return True
 
+    def is_taken_back(t: Value) -> Value:
+        r = s.k.owner(t)
+        return both(s.k.mem(s.seen, r), s.ncached[t] > full_of(s, t, s.comp[r]))
+
     def moves(r: Value) -> Value:
-        return either(is_busy(s, r), both(is_tried(s, r), s.awaits[r] == REMOTE))
+        goes_back = s.k.exists("G", lambda g: is_taken_back(s.k.table(r, g)))
+        return either(is_busy(s, r), both(is_tried(s, r), s.awaits[r] == REMOTE), goes_back)
 
     def alike(t: Value, u: Value) -> Value:
         fewer = cached_tokens(s, t) <= cached_tokens(s, u)

@@ -17,10 +17,11 @@ from nullblock.spec.groups import is_null
 from nullblock.spec.hybrid import has_blocks, holds_nothing
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
-from nullblock.spec.loaded import loaded_to
-from nullblock.spec.remote import is_received
+from nullblock.spec.loaded import loaded_to, was_loaded_whole
+from nullblock.spec.lost import is_missing
+from nullblock.spec.remote import computes_no_more, is_received
 from nullblock.spec.sessions import may_hold
-from nullblock.spec.sizes import full_of
+from nullblock.spec.sizes import full_of, tokens_of
 from nullblock.spec.waiting import is_skipped
 
 
@@ -58,7 +59,8 @@ def unloaded_is_not_hit(s: State) -> Value:
 def loaded_waits(s: State) -> Value:
     """Of those that wait only sessions, and whoever is loaded, or was, have computed tokens and
     hold blocks, as many as their tokens fill or more; who is no session stands in the skipped
-    queue then.
+    queue then. Of a prompt of one token, loaded as a whole, it is computed again, so that none
+    counts as computed.
     """
     if not s.k.connector:
         return True
@@ -80,7 +82,8 @@ def loaded_waits(s: State) -> Value:
             within(0, s.failed[r], WHOLLY + 1),
             implies(s.failed[r] != 0, s.awaits[r] == REMOTE),
             implies(
-                both(waiting, away, s.comp[r] == 0, s.awaits[r] != REMOTE), holds_nothing(s, r)
+                both(waiting, away, s.comp[r] == 0, s.awaits[r] != REMOTE),
+                either(holds_nothing(s, r), was_loaded_whole(s, r)),
             ),
         )
 
@@ -123,3 +126,55 @@ def nobody_is_left_lost(s: State) -> Value:
         both(s.phase != UPDATE, s.phase != IDLE),
         both(s.k.card(s.missing) == 0, s.k.card(s.seen) == 0),
     )
+
+
+@invariant("REMOTE-55")
+def nobody_counts_on_lost(s: State) -> Value:
+    """While an output is applied nobody counts on a block that was reported with it as not loaded,
+    in any table, but who gives all back before it computes. Upstream: 49250.
+
+    Where somebody computes it again where it is, as in vllm-0.22.1, others who share it count on
+    that.
+    """
+    if not (s.k.connector and s.k.sem.failed_loads_start_over):
+        return True
+    return s.k.forall(
+        "TI",
+        lambda t, i: implies(
+            both(s.phase == UPDATE, is_missing(s, t, i)), computes_no_more(s, s.k.owner(t))
+        ),
+        span=lambda t: (0, s.tlen[t]),
+    )
+
+
+@invariant("REMOTE-56")
+def behind_lost_is_uncached(s: State) -> Value:
+    """Of who was found to lack a block nothing is cached, of any table, from that block on, once
+    it is on its way out or the output is applied: it was computed from what is not there. Unless
+    it is being taken back at this moment.
+    """
+    if not (s.k.connector and s.k.sem.failed_loads_start_over):
+        return True
+
+    def is_taken_back(t: Value) -> Value:
+        return s.ncached[t] > full_of(s, t, s.comp[s.k.owner(t)])
+
+    def uncached(t: Value, i: Value, u: Value) -> Value:
+        b = s.tab[t, i]
+        return s.k.forall(
+            "I",
+            lambda j: implies(
+                both(s.invalid[s.tab[u, j]] != 0, tokens_of(s, t, i + 1) > tokens_of(s, u, j)),
+                s.hsh[b] == s.k.NOHASH,
+            ),
+            span=lambda: (0, s.tlen[u]),
+        )
+
+    def wholly(t: Value, u: Value) -> Value:
+        r = s.k.owner(t)
+        went = either(s.phase == UPDATE, both(s.leaving != 0, r == s.leaver))
+        of_lost = both(s.k.mem(s.seen, r), r == s.k.owner(u), went, neg(is_taken_back(t)))
+        places = s.k.forall("I", lambda i: uncached(t, i, u), span=lambda: (0, s.tlen[t]))
+        return implies(of_lost, places)
+
+    return s.k.forall("TT", wholly)

@@ -24,6 +24,7 @@ from nullblock.spec.hybrid import (
 )
 from nullblock.spec.invariants.ledger import invariant, within
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
+from nullblock.spec.loaded import was_loaded_whole
 from nullblock.spec.remote import computes_no_more, keeps_what_it_has, loads_later, was_loaded
 from nullblock.spec.sessions import chain, continues, may_hold
 from nullblock.spec.sizes import is_hashless
@@ -111,6 +112,7 @@ def holders_run(s: State) -> Value:
                 both(s.looking == 2, s.k.owner(t) == s.lr),
                 may_hold(s, s.k.owner(t)),
                 was_loaded(s, s.k.owner(t)),
+                was_loaded_whole(s, s.k.owner(t)),
             ),
         ),
     )
@@ -236,7 +238,7 @@ def counted_hits_are_scanned(s: State) -> Value:
 @invariant("ALLOC-2")
 def looked_up_is_head(s: State) -> Value:
     """The request looked up is the one the waiting queue is served for, and holds just the hits
-    it has adopted.
+    it has adopted, or what was loaded.
     """
     r = s.lr
     return implies(
@@ -264,6 +266,7 @@ def looked_up_is_head(s: State) -> Value:
                     lambda t: either(
                         both(s.tlen[t] == adopted(s, t), s.ncached[t] == adopted(s, t)),
                         keeps_what_it_has(s, r),
+                        was_loaded_whole(s, r),
                     ),
                 ),
             ),

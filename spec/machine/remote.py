@@ -4,6 +4,7 @@ from nullblock.spec.cache_events import stored
 from nullblock.spec.deferred import is_due
 from nullblock.spec.fields import HANDED, KEPT, LOAD, MOVED, REMOTE, SEND, UNBORN
 from nullblock.spec.kernel import State, Value, both, loop, neg
+from nullblock.spec.lost import first_own, has_own, is_own
 from nullblock.spec.machine.blocks import free
 from nullblock.spec.machine.encoder import ENCODER_LOOP, let_inputs_go
 from nullblock.spec.machine.loaded import let_all_left_behind_go
@@ -13,9 +14,6 @@ from nullblock.spec.remote import (
     anything_to_evict,
     cached_when_loaded,
     ends_all,
-    first_own,
-    has_own,
-    is_own,
     loads_later,
     next_evicted,
     next_running,
@@ -51,6 +49,7 @@ from nullblock.spec.rules.remote import (
     uncache_lacking,
     wait_anew,
 )
+from nullblock.spec.sizes import full_of
 
 REPORT_LOOP = (
     HANDED
@@ -215,16 +214,23 @@ def fall_back_running(s: State, i: Value) -> None:
         mark_what_lacks(s, r)
 
 
-def uncache_what_lacks(s: State, t: Value) -> None:
+def uncache_what_lacks(s: State, r: Value) -> None:
     """Take the hashes back of what was computed from blocks that were not loaded."""
     if s.k.sem.failed_loads_start_over:
-        for _ in loop(
-            s,
-            until=lambda: s.ncached[t] <= s.k.full(s.comp[s.k.owner(t)]),
-            decreases=lambda: s.ncached[t] - s.k.full(s.comp[s.k.owner(t)]),
-            changes=frozenset({"hsh", "hstamp", "ncached"}),
-        ):
-            uncache_lacking(s, t)
+        for t in s.k.tables(r):
+            uncache_table(s, t)
+
+
+def uncache_table(s: State, t: Value) -> None:
+    """The same of one table (REMOTE-35)."""
+    computed = full_of(s, t, s.comp[s.k.owner(t)])
+    for _ in loop(
+        s,
+        until=lambda: s.ncached[t] <= computed,
+        decreases=lambda: s.ncached[t] - computed,
+        changes=frozenset({"hsh", "hstamp", "ncached"}),
+    ):
+        uncache_lacking(s, t)
 
 
 def mark_what_lacks(s: State, r: Value) -> None:

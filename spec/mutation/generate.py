@@ -33,7 +33,7 @@ SPEC = Path(nullblock.spec.__file__).parent
 DECISIONS = (
     *(f"rules/{name}.py" for name in ("pool", "lookup", "queues", "steps", "drafts", "later")),
     *(f"rules/{name}.py" for name in ("groups", "waiting", "encoder", "pooling", "sessions")),
-    *("rules/loads.py", "rules/remote.py", "machine/remote.py", "remote.py"),
+    *("rules/loads.py", "rules/remote.py", "machine/remote.py", "remote.py", "lost.py"),
     *("loaded.py", "rules/loaded.py", "machine/loaded.py"),
     *("deferred.py", "rules/deferred.py"),
     *("reclaim.py", "rules/reclaim.py", "rules/silence.py", "machine/silence.py"),

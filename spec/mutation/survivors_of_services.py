@@ -77,8 +77,8 @@ SERVICES: dict[str, Reason] = {
     "rules.loads.forgive.*": ENDS_ANYHOW,
     "rules.drafts.forgive_drafts.*": ENDS_ANYHOW,
     "rules.steps.pass_over.skip-1": ENDS_ANYHOW,
-    "remote.is_missing.conjunct-[12]": IN_THE_LIST,
-    "remote.is_missing.boundary-2": IN_THE_LIST,
+    "lost.is_missing.conjunct-[12]": IN_THE_LIST,
+    "lost.is_missing.boundary-2": IN_THE_LIST,
     "remote.is_found_running.*": IN_THE_LIST,
     # who is gone, or kept -----
     "rules.remote.keep.skip-[56]": SETTLED,

@@ -337,10 +337,10 @@ SWITCHES: dict[str, Reason] = {
     "remote.awaits_load.condition-1": NO_LOADS,
     "remote.lacks_blocks.condition-1": NO_LOADS,
     "later.set_aside.condition-4": NO_LOADS,
-    "remote.is_short.constant-2": NONE_BEFORE,
+    "lost.is_short.constant-2": NONE_BEFORE,
     "remote.anybody_running_short.constant-2": NONE_BEFORE,
-    "remote.has_own.constant-2": NONE_BEFORE,
-    "remote.claim_of.constant-1": EACH_CLAIM,
+    "lost.has_own.constant-2": NONE_BEFORE,
+    "lost.claim_of.constant-1": EACH_CLAIM,
     "rules.loads.doubt.*": LOOKING,
     # blocks that are put off, and who waits with blocks -----
     "deferred.defers.condition-1": EACH_PUT_OFF,

@@ -8,15 +8,9 @@ and an update ends. Rules that move requests are in `nullblock.spec.rules.remote
 from nullblock.spec.fields import IDLE, KEPT, PARTLY, REMOTE, RUNNING, TOKEN, WHOLLY
 from nullblock.spec.hybrid import may_be_miscounted, surplus
 from nullblock.spec.kernel import State, Value, both, either, ite, neg, require, rule
-from nullblock.spec.loaded import lacks_window
-from nullblock.spec.remote import (
-    claim_of,
-    first_cutoff,
-    is_own,
-    is_short,
-    left_of,
-    offered,
-)
+from nullblock.spec.loaded import keeps_nothing
+from nullblock.spec.lost import claim_of, first_cutoff, is_own, is_short, left_of
+from nullblock.spec.remote import offered
 from nullblock.spec.rules.drafts import forgive_drafts
 from nullblock.spec.rules.later import end_filling
 from nullblock.spec.sizes import hit_tokens
@@ -163,7 +157,7 @@ def find_short(s: State, r: Value) -> None:
     require(is_short(s, r), "it counts on a block that was not loaded")
     s.seen = s.k.add(s.seen, r)
     s.left = left_of(s, r)
-    s.cutoff = first_cutoff(s, r)
+    s.cutoff = 0 if s.k.several else first_cutoff(s, r)
 
 
 @rule("REMOTE-25", "RI")
@@ -182,7 +176,8 @@ def claim(s: State, r: Value, i: Value) -> None:
 @rule("REMOTE-26", "R")
 def lose_load(s: State, r: Value) -> None:
     """Of a request that waits for a load what lies before the first block that it lacks stays,
-    unless that block is not its own; of one that was loaded, nothing.
+    unless that block is not its own; of one that was loaded, nothing, nor where there are several
+    groups: what one of them has left need not be what the others can go on from.
 
     Source: Scheduler._update_requests_with_invalid_blocks, _handle_invalid_blocks. In vllm-0.22.1
     a block that others hold is kept too, to be computed again; and one that was loaded is not
@@ -191,8 +186,7 @@ def lose_load(s: State, r: Value) -> None:
     require(s.phase == IDLE, "between steps")
     require(s.k.mem(s.seen, r), "it was found")
     require(s.stage[r] != RUNNING, "it does not run")
-    lacks_all = either(s.cutoff < s.ncached[r], s.left == 0, lacks_window(s, r))
-    whole = both(s.k.sem.failed_loads_start_over, lacks_all)
+    whole = both(s.k.sem.failed_loads_start_over, keeps_nothing(s, r))
     s.comp[r] = s.left
     if s.stage[r] != KEPT:
         s.failed[r] = ite(either(whole, s.awaits[r] != REMOTE), WHOLLY, PARTLY)

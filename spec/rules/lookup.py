@@ -304,7 +304,6 @@ def admit(s: State, r: Value) -> None:
     require(neg(loads_later(s, r)), "it need not wait for a load")
     s.fresh[r] = RESUMED if s.stage[r] == PREEMPTED else NEW
     s.stage[r] = RUNNING
-    leave_head(s, r)
     if has_more_places(s, r):
         leave_first_place(s, r)
     else:
@@ -312,6 +311,7 @@ def admit(s: State, r: Value) -> None:
         s.nwait -= 1
         s.waitset = s.k.remove(s.waitset, r)
         leave_line(s, r)
+    leave_head(s, r)
     s.run[s.nr] = r
     s.ix[r] = s.nr
     s.nr += 1

@@ -49,7 +49,7 @@ from nullblock.spec.rules.pooling import give_vector_up
 from nullblock.spec.rules.queues import _erase, leave_running, quit_queue
 from nullblock.spec.rules.waiting import pass_places, stand_apart, stay_ended
 from nullblock.spec.sessions import is_lost
-from nullblock.spec.sizes import hit_tokens, is_in_place
+from nullblock.spec.sizes import full_of, hit_tokens, is_in_place
 from nullblock.spec.slots import slots
 from nullblock.spec.state import check_stop, is_tried, is_waiting, turn
 from nullblock.spec.waiting import is_skipped
@@ -268,11 +268,14 @@ def report_unloaded(s: State, b: Value) -> None:
     applied; they leave the prefix cache, whoever holds them.
 
     Source: Scheduler._handle_invalid_blocks. In vllm-0.22.1 those stay in it that somebody is to
-    compute again, and those that nobody runs with.
+    compute again, and those that nobody runs with. Of several groups neither it nor vllm-0.32.0
+    takes such a report: they raise.
     """
     require(s.phase == IDLE, "between steps")
     require(s.leaving == 0, "nobody is half-way out")
     require(in_flight(s) > 0, "an output is about to be applied")
+    if s.k.several:
+        require(s.k.sem.failed_loads_start_over, "of several groups a report is taken")
     s.invalid[b] = 1
     if s.k.sem.failed_loads_start_over:
         _unhash(s, b)
@@ -318,7 +321,7 @@ def uncache_lacking(s: State, t: Value) -> None:
     require(s.phase == IDLE, "between steps")
     require(s.k.mem(s.seen, r), "it was found")
     require(s.k.sem.failed_loads_start_over, "hashes are taken back")
-    require(i >= s.k.full(s.comp[r]), "the block is not computed")
+    require(i >= full_of(s, t, s.comp[r]), "the block is not computed")
     _unhash(s, s.tab[t, i])
     s.ncached[t] = i
 

@@ -78,7 +78,10 @@ def _stay_skipped(s: State, r: Value) -> None:
 
 
 def _next_turn(s: State, r: Value) -> None:
-    """r stands at the back of the queue with its next chunk, or of the skipped one without."""
+    """r stands at the back of the queue with its next chunk, or of the skipped one without; where
+    it stands in the skipped one already, it stays there, too.
+    """
+    stays = stays_skipped(s, r)
     s.open = 0
     s.stage[r] = WAITING
     if not s.k.several:
@@ -93,7 +96,8 @@ def _next_turn(s: State, r: Value) -> None:
         s.awaits[r] = INPUT
         s.came[r] = 0
         enter_skipped(s, r)
-    join_heap(s, r)
+    if neg(stays):
+        join_heap(s, r)
 
 
 @rule("SESS-11", "R")

@@ -163,8 +163,12 @@ def join_both(s: State, r: Value) -> None:
 
 
 def leave_first_place(s: State, r: Value) -> None:
-    """r, whose turn it is, leaves the first of its places, and keeps the others."""
-    if num_further(s, r) > 0:
+    """r, whose turn it is, leaves the first of its places, and keeps the others: where the skipped
+    queue is a heap that in the waiting queue, unless it is at the head of the skipped one.
+    """
+    if both(is_heap(s), s.heap[0] != r):
+        s.also[r] = 0
+    elif num_further(s, r) > 0:
         s.skip[r] = s.again[r, s.againfrom[r]]
         s.againfrom[r] += 1
     else:

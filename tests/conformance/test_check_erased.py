@@ -93,6 +93,22 @@ def test_a_check_leaves_the_collector_of_cycles_as_it_was(recorded: Lines) -> No
         gc.set_threshold(*before)
 
 
+def test_a_form_that_an_earlier_run_kept_is_taken_sooner(
+    recorded: Lines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a few requests, with the same verdict; where there is none it is not made for them."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(fast, "LOOKS", 1 - 1e-8)
+    verdicts = []
+    for after, erases in ((10**9, False), (0, True), (10**9, True)):
+        monkeypatch.setattr(fast, "AFTER", after)
+        stream = io.BytesIO(unsealed(copy.deepcopy(recorded[:150])))
+        verdicts.append(check(Path("trace"), stream=stream))
+        assert verdicts[-1].replay is not None
+        assert verdicts[-1].replay.machine.erased == erases
+    assert said(verdicts[0]) == said(verdicts[1]) == said(verdicts[2])
+
+
 def test_the_erased_form_is_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long trace is not judged by the text as it is: the switch happens, and is noticed here."""
     made: list[fast.Machine] = []

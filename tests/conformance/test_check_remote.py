@@ -241,7 +241,9 @@ def test_the_erased_form_is_asked_too(monkeypatch: pytest.MonkeyPatch) -> None:
         return schedule(s)
 
     monkeypatch.setattr(fast, "schedule", spied)
-    monkeypatch.setattr(fast, "kept", lambda f, k: kept(schedule if f is spied else f, k))
+    monkeypatch.setattr(
+        fast, "kept", lambda f, k, *made, **how: kept(schedule if f is spied else f, k, **how)
+    )
     assert judge(unsealed("remote-fails")).verdict == "CONFORMS"
     assert not plain
     lines = unsealed("remote")

@@ -18,6 +18,8 @@ from record_again import record_all
 from nullblock.conformance.checker.check import check
 from nullblock.conformance.cli import main
 from nullblock.conformance.engine import CORE_FEATURES, Feature
+from nullblock.conformance.engines import make_engine
+from nullblock.conformance.errors import ScenarioError
 from nullblock.conformance.lines.example import SECOND, VECTORS
 from nullblock.conformance.lines.examples import EXAMPLES
 from nullblock.conformance.lines.page import PAGE, between, document, markdown, value
@@ -133,6 +135,15 @@ def test_recordings_of_the_later_release_conform_to_its_line(
         assert difference(left, right, bytewise=True) == "", name
     others = {check(tmp_path / f"{name}.jsonl", VLLM_0_22_1).verdict for name in SCENARIOS}
     assert "VIOLATION" in others
+
+
+@pytest.mark.parametrize("name", ["spec", "reference"])
+def test_no_watermark_is_below_0_where_there_is_one(name: str) -> None:
+    """vLLM 0.32.0 asserts it when it is built; 0.22.1 has no watermark and takes any."""
+    config = from_dict({"config": {"watermark": -0.5}, "events": []}).config
+    make_engine(name, config, PROFILES["vllm-0.22.1"])
+    with pytest.raises(ScenarioError, match=r"a watermark of -0\.5"):
+        make_engine(name, config, PROFILES["vllm-0.32.0"])
 
 
 def test_the_page_is_current() -> None:

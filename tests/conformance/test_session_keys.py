@@ -335,15 +335,20 @@ def test_a_session_that_runs_and_stands_in_both_queues_may_not_stop() -> None:
     assert last["waiting"] == ["a"] and "a" in last["skipped_waiting"]
 
 
-def test_nor_under_priority_with_a_chunk() -> None:
-    """The skipped queue is a heap then, which the rules would have it join a second time."""
+def test_under_priority_one_that_runs_and_is_queued_stays_where_it_stands() -> None:
+    """It stops with a chunk, and joins the waiting queue: in the skipped one, which is a heap, it
+    stands once.
+    """
     chunk = {**SESSION, "id": "a", "prompt": [1000], "max_tokens": 1}
     events = [{**chunk, "max_tokens": 2}, {"op": "step", "n": 3}, {"op": "drain"}]
     events += [chunk, {"op": "schedule"}, chunk, {"op": "schedule"}, {"op": "drain"}]
     config = {"max_num_seqs": 1, "policy": "priority", "async_scheduling": True, "queue_depth": 3}
-    theirs = refused(config, events, "'a' stops while it runs and is queued")
+    scenario = from_dict({"config": config, "events": events})
+    engines = [make(scenario.config, VLLM_0_22_1) for make in (create, reference.create)]
+    ours, theirs = (list(driver.run(scenario, engine)) for engine in engines)
     last = json.loads(theirs[-2])["state"]
     assert last["waiting"] == last["skipped_waiting"] == ["a"]
+    assert first_difference(ours, theirs) is None
 
 
 def test_nor_is_it_preempted_there() -> None:

@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 from fuzz import lockstep
+from fuzz.families import FAMILIES
+from fuzz.waits import Waits
 
+from nullblock.conformance.engine import ALL_FEATURES
+from nullblock.conformance.errors import InputError
+from nullblock.spec.fields import RUNNING, WAITING
+from nullblock.spec.machine import remote
 from nullblock.spec.profiles import NORMATIVE
 
 STEP = {"op": "step"}
@@ -119,3 +125,34 @@ def test_a_step_without_a_token_owes_none_where_its_blocks_fail() -> None:
         ],
     }  # fmt: skip
     assert not parted(document)
+
+
+@pytest.mark.parametrize("family", ["remote", "models-waits"])
+def test_blocks_of_several_groups_that_were_not_loaded(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """REMOTE-23 to REMOTE-28: which vLLM takes no report of. Some who lack them run, some wait for
+    their load, some have ended, under both policies.
+    """
+    found, find = set(), remote.find
+
+    def noted(s: Any, r: Any) -> None:
+        find(s, r)
+        found.add((s.stage[r], s.k.fails_loads))
+
+    monkeypatch.setattr(remote, "find", noted)
+    monkeypatch.setattr(Waits, "lossy_groups", 60)
+    played = 0
+    for seed in range(160):
+        document = FAMILIES[family].make(f"lossy:{seed}", 30, ALL_FEATURES)
+        if len(document["config"].get("groups", ())) < 2:
+            continue
+        try:
+            spec = lockstep.lines_of("spec", document, NORMATIVE)
+        except InputError:
+            continue
+        played += 1
+        reference = lockstep.lines_of("reference", document, NORMATIVE)
+        assert not lockstep.difference(spec, reference, bytewise=False)
+    assert played > 20
+    assert {(stage, ends) for stage in (WAITING, RUNNING) for ends in (False, True)} <= found

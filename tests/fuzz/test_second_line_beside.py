@@ -333,3 +333,25 @@ def test_no_block_of_several_groups_is_reported(oracle_0_32: Oracle) -> None:
     raised = [oracle_0_32.lines(document)[-2]]
     raised += [lines_of(engine, document, VLLM_0_32_0)[-2] for engine in ENGINES]
     assert {json.loads(line)["type"] for line in raised} == {"RuntimeError"}
+
+
+@pytest.mark.oracle
+def test_a_load_is_not_minded_where_an_output_ends_its_request(oracle_0_32: Oracle) -> None:
+    """REMOTE-4: it comes for who had the id before; what the load writes to is free at once."""
+    document = {
+        "config": {"num_blocks": 4, "connector": {"async": True}},
+        "events": [
+            add("a", 1, 1),
+            {"op": "schedule"},
+            {"op": "abort", "ids": ["a"]},
+            {"op": "kv_match", "matched": {"a": 1}},
+            add("a", 1, 1),
+            {"op": "schedule"},
+            {"op": "update"},
+        ],
+    }
+    theirs = oracle_0_32.lines(document)
+    assert json.loads(theirs[-2])["state"]["num_free"] == 3
+    for engine in ENGINES:
+        ours = lines_of(engine, document, VLLM_0_32_0)
+        assert not difference(ours, theirs, bytewise=False)

@@ -61,10 +61,14 @@ class Surroundings:
         return StructuredOutputsParams(regex="played") if has_grammar else None
 
     def add_grammar(self, request: Any, event: Event) -> None:
-        """Note an arrival's grammar; the scheduler sees it once it is compiled."""
+        """Note an arrival's grammar; the scheduler sees it once it is compiled. A session keeps
+        the one that it came with: nobody looks at those of its chunks.
+        """
         if event.get("grammar") is None:
             return
-        self.grammars[request.request_id] = grammar = PlayedGrammar(event["grammar"])
+        grammar = PlayedGrammar(event["grammar"])
+        if request.request_id not in self.scheduler.requests:
+            self.grammars[request.request_id] = grammar
         if grammar.is_ready:
             request.structured_output_request.grammar = grammar
 

@@ -6,8 +6,8 @@ REMOTE = {
     "REMOTE-3": "remote.loads_later",
     "REMOTE-4": "remote.stays",
     "REMOTE-5": "remote.ends_all",
-    "REMOTE-6": "remote.trusted",
-    "REMOTE-7": "remote.is_own",
+    "REMOTE-6": "lost.trusted",
+    "REMOTE-7": "lost.is_own",
     "REMOTE-8": "remote.counted_on",
     "REMOTE-10": "rules.loads.learn",
     "REMOTE-11": "rules.loads.doubt",
@@ -45,5 +45,7 @@ REMOTE = {
     "REMOTE-44": "rules.deferred.take_back",
     "REMOTE-45": "reclaim.last_loaded",
     "REMOTE-46": "rules.reclaim.reclaim",
+    "REMOTE-55": "invariants.remote.nobody_counts_on_lost",
+    "REMOTE-56": "invariants.remote.behind_lost_is_uncached",
 }
 """ID to definition."""

@@ -112,8 +112,8 @@ def test_every_switch_has_an_erased_form(base: Semantics, switch: str) -> None:
 OVER_MANY = {"head", "is_head", "victim", "is_victim", "index_of", "anybody_ready"}
 OVER_MANY |= {"is_open", "num_skipped"}
 """Readings that look for one among many: indexes answer them, their text is not inlined."""
-OF_NEW = {"agreed", "common_prefix", "taken_alone"}
-"""Of several groups also what is asked once for a request, or a step."""
+OF_NEW = {"agreed", "taken_alone"}
+"""Of several groups also what is asked once for a request."""
 EVENTS = {"removed", "stored"}
 """Readings that make an event, where somebody listens."""
 
@@ -133,8 +133,7 @@ def test_what_is_decided_for_each_running_request_is_inlined(
         assert _called(replace(config, policy=policy)) <= OVER_MANY | EVENTS
     groups = (Group(), Group(sliding_window=5), Group(sliding_window=5))
     called = _called(replace(config, groups=groups))
-    assert called <= OVER_MANY | EVENTS | OF_NEW | {"last_outlived"}
-    assert "last_outlived" in called  # asked where something goes back, which not each step does
+    assert called <= OVER_MANY | EVENTS | OF_NEW
 
 
 def _called(config: Config) -> set[str]:

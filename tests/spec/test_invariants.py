@@ -24,11 +24,11 @@ from nullblock.spec.fields import (
 )
 from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.machine import events
-from nullblock.spec.machine.remote import remote_holds
 from nullblock.spec.machine.schedule import decide, schedule
 from nullblock.spec.rules.drafts import propose
 
 sys.path.insert(0, str(Path(__file__).parent))
+from remote_scenes import kept, loadable, loaded_step, loading, lose, put, shared_load  # noqa: E402
 from world import CONFIG, arrive, new_state, step  # noqa: E402  (a module beside this one)
 
 
@@ -127,46 +127,6 @@ def between_turns() -> Any:
     return s
 
 
-def loading() -> Any:
-    """A request waits for a load of several steps into two of its blocks; another runs."""
-    s = new_state(replace(CONFIG, num_blocks=10, connector=True))
-    arrive(s, "a0", 6, 4, loads_over_steps=True, delays_free=True)
-    remote_holds(s, "a0", 4)
-    arrive(s, "b1", 4, 4)
-    step(s)
-    return s
-
-
-def loadable() -> Any:
-    """A request runs on two groups beside a KV connector; two blocks of each are cached."""
-    settings = {"connector": True, "groups": (Group(), Group(sliding_window=9))}
-    s = new_state(replace(CONFIG, num_blocks=12, **settings))  # type: ignore[arg-type]
-    arrive(s, "a0", 5, 4)
-    step(s)
-    assert s.ncached[("a0", 0)] == s.ncached[("a0", 1)] == 2
-    return s
-
-
-def kept() -> Any:
-    """The same load of several steps after an abort: blocks are kept for it, and to be sent."""
-    s = loading()
-    events.abort(s, "a0")
-    return s
-
-
-def loaded_step() -> Any:
-    """The same as `loading`, with the next step decided."""
-    s = loading()
-    decide(s)
-    return s
-
-
-def shared_load(s: Any) -> None:
-    """Another one holds a block that is loaded into."""
-    b = s.tab["a0", 1]
-    put(own={b: s.own[b] | {"b1"}})(s)
-
-
 def seen_again() -> Any:
     """Another one like it waits, and its prefix was looked up: a hit behind a null block."""
     s = windowed()
@@ -215,19 +175,6 @@ def idle() -> Any:
     while s.nr or s.nwait:
         step(s)
     return s
-
-
-def put(**fields: Any) -> Callable[[Any], None]:
-    """Set fields: a plain value, or a dict of entries for a map."""
-
-    def change(s: Any) -> None:
-        for name, value in fields.items():
-            if isinstance(value, dict):
-                getattr(s, name).update(value)
-            else:
-                setattr(s, name, value)
-
-    return change
 
 
 def looking(s: Any) -> None:
@@ -367,11 +314,13 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "SESS-25": (between_turns, put(ntok={"a0": 6})),
     "GROUP-37": (windowed, put(phase=WAIT_PHASE, fresh={"a0": 1}, ntok={"a0": 12}, nfree=0)),
     "REMOTE-30": (loading, shared_load),
-    "REMOTE-31": (loading, lambda s: put(invalid={s.tab["b1", 0]: 1})(s)),
+    "REMOTE-31": (loading, lose),
     "REMOTE-39": (loading, put(tlen={"a0": 1})),
     "REMOTE-33": (kept, put(kept_for={"a0": 0})),
     "REMOTE-53": (loadable, lambda s: s.ncached.update({("a0", 1): 1})),
     "REMOTE-37": (loaded_step, put(missing=frozenset({"b1"}))),
+    "REMOTE-55": (loading, lambda s: lose(s, phase=UPDATE)),
+    "REMOTE-56": (loading, lambda s: lose(s, phase=UPDATE, seen=frozenset({"b1"}))),
 }
 
 

@@ -1,5 +1,5 @@
 """A KV connector beside layers that see a part of the past, and several groups: REMOTE-50 to
-REMOTE-53.
+REMOTE-53, REMOTE-23 to REMOTE-28 of these.
 """
 
 import sys
@@ -11,12 +11,13 @@ import pytest
 
 from nullblock.spec.facts import Group
 from nullblock.spec.fields import KEPT, PARTLY, REMOTE, WHOLLY
+from nullblock.spec.invariants import INVARIANTS
 from nullblock.spec.invariants.hybrid import more_is_cached_of_nulls
 from nullblock.spec.kernel import Disabled
 from nullblock.spec.machine.remote import received, remote_holds, report_failed
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
-from nullblock.spec.profiles import NORMATIVE
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
 from nullblock.spec.rules.loaded import let_left_behind_go, take_to_load
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -158,3 +159,41 @@ def test_what_a_load_of_several_groups_brought_is_cached_of_each() -> None:
     out = schedule(s)
     assert [(q.id, q.computed) for q in out.new] == [("a0", 5)]
     assert s.ncached[full] == s.ncached[part] == 3
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_who_lacks_a_block_of_one_of_several_groups_starts_over_or_ends(ends: bool) -> None:
+    """REMOTE-24, REMOTE-28, REMOTE-35, REMOTE-55, REMOTE-56: what lies before the first block that
+    one of the tables lacks stays in the cache, of each.
+    """
+    s = holding(replace(HYBRID, fail_failed_loads=ends), 9, 8)
+    schedule(s)
+    full, part = table(s, ("a0", 0)), table(s, ("a0", 1))
+    assert s.hsh[full[1]] is not None and s.hsh[part[3]] is not None and part[:3] == [0, 0, 0]
+    report_failed(s, [full[2], part[3]])
+    if ends:
+        assert s.comp["a0"] == 4 and s.k.mem(s.missing, "a0")
+    else:
+        assert (s.nr, s.comp["a0"], s.tlen["a0", 0]) == (0, 0, 0)
+    cached = [b for b in (*full, *part[3:]) if s.hsh[b] is not None]
+    assert cached == full[:2], "and no more"
+    update_from_output(s)
+    assert [id for id, holds in INVARIANTS.items() if not holds(s)] == []
+
+
+def test_of_several_groups_nothing_is_kept_of_a_load_that_failed() -> None:
+    """REMOTE-26, REMOTE-16: what one of them has left need not be what the other can go on from,
+    though the full attention has a block left. In vllm-0.22.1 a report is not taken (REMOTE-23).
+    """
+    s = holding(HYBRID, 9, 8, loads_over_steps=True)
+    schedule(s)
+    report_failed(s, [table(s, ("a0", 0))[1]])
+    assert (s.comp["a0"], s.failed["a0"]) == (2, WHOLLY)
+    update_from_output(s)
+    received(s, "a0")
+    out = schedule(s)
+    assert [(q.id, q.computed) for q in out.new] == [("a0", 0)]
+    s = holding(replace(HYBRID, semantics=VLLM_0_22_1), 9, 8)
+    schedule(s)
+    with pytest.raises(Disabled, match="of several groups a report is taken"):
+        report_failed(s, [table(s, ("a0", 0))[1]])

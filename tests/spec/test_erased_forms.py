@@ -1,0 +1,124 @@
+"""What makes an erased form quick, and what it may not change."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from erased_lockstep import Objects
+from test_erased import SMALL
+
+from nullblock.spec.erased.code import Break, Do, If, Let, Loop, Set, counted, fold, lines
+from nullblock.spec.erased.invariants import hoist
+from nullblock.spec.erased.program import erased, residual
+from nullblock.spec.erased.records import Records
+from nullblock.spec.facts import Request
+from nullblock.spec.kernel import Disabled
+from nullblock.spec.machine.events import add
+
+
+class Counting(Objects):
+    """An environment that counts what it is told, behind a method of its own."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.many: dict[Any, int] = {}
+
+    def on_token(self, s: Any, r: Any) -> None:
+        many = self.many.get(r, 0) + 1
+        if many > 2:
+            raise LookupError(f"{many} of {r}")
+        self.many[r] = many
+
+
+class Twice(Counting):
+    """One that passes it on twice."""
+
+    def on_token(self, s: Any, r: Any) -> None:
+        super().on_token(s, r)
+        super().on_token(s, r)
+
+
+def test_methods_that_are_overridden_are_inlined() -> None:
+    """What `super()` names is followed like any text, and a dictionary is written where it is;
+    where that raises, the method that was called does.
+    """
+
+    def told(s: Any, r: Any) -> None:
+        s.k.on_token(s, r)
+
+    k = Twice(SMALL)
+    s: Any = k.start()
+    text = residual(told, k)[1]
+    assert text.count("k_many[given_1] = ") == 2
+    form = erased(told, k)
+    form(s, Counter(), "a")
+    assert k.many == {"a": 2}
+    with pytest.raises(LookupError, match="3 of a"):
+        form(s, Counter(), "a")
+    assert k.many == {"a": 2}
+
+
+def program(block: list[Any], **names: Any) -> dict[str, Any]:
+    """What names hold after the statements."""
+    fold(block, counted(block))
+    exec("\n".join(["if True:", *(line for line, _ in lines(block))]), names)
+    return names
+
+
+def test_what_is_at_hand_is_asked_for_first() -> None:
+    """Of a conjunction in a conjunction, too; what reads a map comes behind, each in its order."""
+    block = [
+        Let("a", "m['a']", (), total=True, memory=True),
+        Let("b", "x < 1", (), total=True, memory=False),
+        Let("both", "{} and {}", ("a", "b"), total=True, memory=False),
+        Let("c", "m['c']", (), total=True, memory=True),
+        Let("all", "{} and {} and {}", ("c", "both", "y"), total=True, memory=False),
+        Do("out.append({})", ("all",)),
+    ]
+    fold(block, counted(block))  # type: ignore[arg-type]
+    [(line, _)] = lines(block)  # type: ignore[arg-type]
+    assert line.strip() == "out.append(((x < 1) and y and (m['c']) and (m['a'])))"
+
+
+def test_what_no_turn_changes_is_computed_before_the_loop() -> None:
+    """And what follows from it; what a turn gives a value to, or a map says, is not."""
+    turn: list[Any] = [
+        Let("fixed", "{} + 1", ("x",), total=True, memory=False),
+        Let("moving", "{} + {}", ("i", "fixed"), total=True, memory=False),
+        Let("told", "m[{}]", ("x",), total=True, memory=True),
+        Let("risky", "1 // {}", ("x",), total=False, memory=False),
+        Let("end", "{} >= {}", ("i", "fixed"), total=True, memory=False),
+        If("end", [Break()]),
+        Do("out.append(({}, {}, {}))", ("moving", "told", "risky")),
+        Let("next", "{} + 1", ("i",), total=True, memory=False),
+        Set([("i", "next")]),
+    ]
+    block: list[Any] = [Set([("i", "0")]), Loop(turn)]
+    hoist(block)
+    assert [s.name for s in block if isinstance(s, Let)] == ["fixed"]
+    assert program(block, x=1, m={1: 7}, out=[])["out"] == [(2, 7, 1), (3, 7, 1)]
+
+
+def test_a_form_takes_many_rows() -> None:
+    """One after the other, each from the state that the one before has left, up to an error."""
+    k = Objects(SMALL)
+    s: Any = k.start()
+    for r in "abc":
+        k.requests[r] = Request((0.0, 0), 4, 4)
+        k.records.make(r)
+    fired: Counter[str] = Counter()
+    form = erased(add, k, each=True)
+    with pytest.raises(Disabled, match="in use"):
+        form(s, fired, iter([("a",), ("b",), ("a",), ("c",)]))
+    assert (s.nwait, list(s.rank), fired["LIFE-1"]) == (2, ["a", "b"], 2)
+
+
+def test_objects_of_tables_are_found_both_ways() -> None:
+    """By their names, and by group in that of their request: whichever is asked for first."""
+    for first in ("a", ("a", 1)):
+        records = Records(2)
+        records.make(first)
+        assert [records["a", g] for g in (0, 1)] == records["a"].tables
+        assert records["a", 0] is not records["a", 1]
+        assert records["b"].tables and "b" not in records
+    assert not Records(1)["a"].tables
