@@ -47,9 +47,9 @@ def kept(f: Callable[..., Any], k: Any, made: str = "", *, each: bool = False) -
     return compiled(name, code, names)
 
 
-def is_kept(f: Callable[..., Any], k: Any, made: str, *, each: bool = False) -> bool:
-    """Whether an earlier run has kept it."""
-    path = _path(f, k, made, each)
+def is_kept(f: Callable[..., Any], k: Any, made: str) -> bool:
+    """Whether an earlier run has kept `erased(f, k)`; `made` as of `kept`."""
+    path = _path(f, k, made, each=False)
     return path is not None and path.exists()
 
 

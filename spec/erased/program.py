@@ -42,7 +42,8 @@ def erased(f: Callable[..., Any], k: Any, *, each: bool = False) -> Erased:
 
     `each`: of a function that answers nothing, done for one row of arguments after another.
     """
-    return compiled(*residual(f, k, each=each))
+    name, source, names = residual(f, k, each=each)
+    return compiled(name, code_of(name, source), names)
 
 
 def code_of(name: str, source: str) -> CodeType:
@@ -50,9 +51,9 @@ def code_of(name: str, source: str) -> CodeType:
     return compile(source, f"<erased {name}>", "exec")
 
 
-def compiled(name: str, source: str | CodeType, names: dict[str, Any]) -> Erased:
+def compiled(name: str, code: CodeType, names: dict[str, Any]) -> Erased:
     """The function of that name in a residual program."""
-    exec(code_of(name, source) if isinstance(source, str) else source, names)
+    exec(code, names)
     function: Erased = names[name]
     return function
 

@@ -75,35 +75,30 @@ LOSSY_WINDOW = Scope(
     lossy=True,
     every_rule=True,
 )
-LOSSY_WINDOW_ENDS = Scope(
-    "lossy-window-ends",
-    "the same where who lacks blocks ends",
-    _config(5, 2, WINDOW, fail_failed_loads=True),
-    _TWO,
-    frozenset(
+LOSSY_WINDOW_ENDS = replace(
+    LOSSY_WINDOW,
+    name="lossy-window-ends",
+    purpose="the same where who lacks blocks ends",
+    config=_config(5, 2, WINDOW, fail_failed_loads=True),
+    witnesses=frozenset(
         "loses-beside-drafts lacks-with-drafts ends-lacking freed-beside-load "
         "rejected-behind-window abort-in-flight id-reused-in-flight runs-ahead".split()
     ),
-    halves=True,
-    depth=2,
-    aborts=False,
-    lossy=True,
+    every_rule=False,
 )
-LOSSY_GROUPS = Scope(
-    "lossy-groups",
-    "two groups, a lossy store, drafts, scheduling ahead: who lacks blocks of one starts over",
-    _config(8, 1, FULL, WINDOW),
-    _TWO,
-    frozenset(
+LOSSY_GROUPS = replace(
+    LOSSY_WINDOW,
+    name="lossy-groups",
+    purpose="two groups, a lossy store, drafts, scheduling ahead: who lacks blocks of one starts "
+    "over",
+    config=_config(8, 1, FULL, WINDOW),
+    witnesses=frozenset(
         "loses-beside-drafts lacks-one-group starts-over-with-drafts loses-all freed-beside-load "
         "loads-apart null-for-load load-within-a-step load-ended left-behind "
         "rejected-behind-window token-dropped drafts-dropped runs-ahead "
         "preempted-in-flight".split()
     ),
-    halves=True,
-    depth=2,
-    aborts=False,
-    lossy=True,
+    every_rule=False,
 )
 LOSSY_GROUPS_ENDS = replace(
     LOSSY_GROUPS,

@@ -127,6 +127,28 @@ def test_a_step_without_a_token_owes_none_where_its_blocks_fail() -> None:
     assert not parted(document)
 
 
+def test_of_who_lacks_the_first_block_of_a_group_it_stays_noted_how_many_are_cached() -> None:
+    """REMOTE-35: none, of each of its tables."""
+    document = {
+        "config": {
+            "block_size": 1,
+            "groups": [{"type": "full"}, {"type": "sliding_window", "sliding_window": 1}],
+            "connector": {"matched": {}, "delay_free": True, "failure_policy": "fail",
+                          "all_groups": True},
+        },
+        "events": [
+            {"op": "add", "id": "b2", "prompt": [3], "max_tokens": 2},
+            STEP,
+            {"op": "kv_done", "invalid": [1]},
+            STEP,
+        ],
+    }  # fmt: skip
+    assert not parted(document)
+    lines = map(json.loads, lockstep.lines_of("spec", document, NORMATIVE))
+    last = [line["state"] for line in lines if line["ev"] == "update"][-1]
+    assert last["requests"]["b2"]["num_cached_block"] == [0, 0]
+
+
 @pytest.mark.parametrize("family", ["remote", "models-waits"])
 def test_blocks_of_several_groups_that_were_not_loaded(
     family: str, monkeypatch: pytest.MonkeyPatch

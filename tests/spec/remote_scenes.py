@@ -1,7 +1,6 @@
 """Scenes with a KV connector, and damage to them, for the tests of invariants."""
 
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,20 +11,7 @@ from nullblock.spec.machine.remote import remote_holds
 from nullblock.spec.machine.schedule import decide
 
 sys.path.insert(0, str(Path(__file__).parent))
-from world import CONFIG, arrive, new_state, step  # noqa: E402  (a module beside this one)
-
-
-def put(**fields: Any) -> Callable[[Any], None]:
-    """Set fields: a plain value, or a dict of entries for a map."""
-
-    def change(s: Any) -> None:
-        for name, value in fields.items():
-            if isinstance(value, dict):
-                getattr(s, name).update(value)
-            else:
-                setattr(s, name, value)
-
-    return change
+from world import CONFIG, arrive, new_state, put, step  # noqa: E402  (a module beside this one)
 
 
 def loading() -> Any:

@@ -1,5 +1,6 @@
 """A kept form is the form that the text has now, or it is not taken."""
 
+import marshal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -110,6 +111,16 @@ def test_a_damaged_file_is_written_anew(
     file.write_text(content)
     assert same(kept.kept(schedule, environment()), first)
     monkeypatch.setattr(kept, "residual", None)
+    assert same(kept.kept(schedule, environment()), first)
+
+
+def test_a_file_that_was_changed_is_not_run(folder: Path) -> None:
+    """Though it can be read: it is not what was kept."""
+    first = kept.kept(schedule, environment())
+    [file] = folder.iterdir()
+    name, _, outside, rules = marshal.loads(file.read_bytes()[32:])
+    other = compile(f"def {name}(s, fired): raise AssertionError", "<other>", "exec")
+    file.write_bytes(file.read_bytes()[:32] + marshal.dumps((name, other, outside, rules)))
     assert same(kept.kept(schedule, environment()), first)
 
 

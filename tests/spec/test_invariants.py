@@ -28,8 +28,8 @@ from nullblock.spec.machine.schedule import decide, schedule
 from nullblock.spec.rules.drafts import propose
 
 sys.path.insert(0, str(Path(__file__).parent))
-from remote_scenes import kept, loadable, loaded_step, loading, lose, put, shared_load  # noqa: E402
-from world import CONFIG, arrive, new_state, step  # noqa: E402  (a module beside this one)
+from remote_scenes import kept, loadable, loaded_step, loading, lose, shared_load  # noqa: E402
+from world import CONFIG, arrive, new_state, put, step  # noqa: E402  (a module beside this one)
 
 
 def busy() -> Any:

@@ -2,7 +2,9 @@
 damaged where it looks.
 """
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,9 @@ from nullblock.spec.explorer.transitions import CLAIMS, TRANSITIONS
 from nullblock.spec.fields import PAUSED_ALL, PAUSED_NEW, TOKEN, UNBORN, WAITING
 from nullblock.spec.flight import begins
 from nullblock.spec.profiles import NORMATIVE
+
+sys.path.insert(0, str(Path(__file__).parent))
+from world import put  # noqa: E402  (a module beside this one)
 
 Scene = tuple[Any, Any, Action]
 Damage = Callable[[Any], None]
@@ -91,19 +96,6 @@ def crowded() -> Scene:
     was = s.copy()
     perform(s, Schedule())
     return was, s, Schedule()
-
-
-def put(**fields: Any) -> Damage:
-    """Set fields: a plain value, or a dict of entries for a map."""
-
-    def change(s: Any) -> None:
-        for name, value in fields.items():
-            if isinstance(value, dict):
-                getattr(s, name).update(value)
-            else:
-                setattr(s, name, value)
-
-    return change
 
 
 def orphan(s: Any) -> None:

@@ -193,3 +193,16 @@ def disturb(s: Any, r: random.Random, n: int) -> None:
         events.compiled(s, r.choice(live))
     elif 0.75 <= kind < 0.78 and s.k.encodes:
         events.reset_encoder_cache(s)
+
+
+def put(**fields: Any) -> Callable[[Any], None]:
+    """Set fields: a plain value, or a dict of entries for a map."""
+
+    def change(s: Any) -> None:
+        for name, value in fields.items():
+            if isinstance(value, dict):
+                getattr(s, name).update(value)
+            else:
+                setattr(s, name, value)
+
+    return change
