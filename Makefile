@@ -11,7 +11,7 @@ SOURCES := spec reference impl kernels conformance tests benchmarks hatch_build.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help check ledger test lint format types pytest oracle fuzz bench bench-gpu clean
+.PHONY: help check ledger test lint format types pytest oracle fuzz pages bench bench-gpu clean
 
 help: ## this list
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,15 @@ oracle: .venv/dev
 
 fuzz: .venv/dev oracle ## spec, reference and the real vLLM in lockstep; ARGS="--steps 100000"
 	@$(BIN)/python tests/fuzz/bulk.py $(ARGS)
+
+pages: .venv/dev ## the pages that are made of the rules and of what is recorded of them
+	@$(BIN)/python -m nullblock.spec.theorems > spec/THEOREMS.md.new
+	@$(BIN)/nullblock defects --markdown > conformance/defects/README.md.new
+	@$(BIN)/nullblock lines --markdown > conformance/lines/LINES.md.new
+	@for page in spec/THEOREMS conformance/defects/README conformance/lines/LINES; do \
+	  mv $$page.md.new $$page.md; done
+	@$(BIN)/python tests/mutants/systematic.py --under-way
+	@$(BIN)/python tests/mutants/systematic.py --pages
 
 bench: .venv/dev oracle ## reference, fast engine, checker and recorder beside the real vLLM, the explorer beside SPIN
 	@$(BIN)/python benchmarks/bench_reference.py $(ARGS)

@@ -244,7 +244,8 @@ class Player:
             pooling=event.pooling,
             client_index=event.client_index,
         )
-        (self.pooling.add if event.pooling else self.pooling.discard)(event.id)
+        if event.resumable or not is_alive:  # of the end of a session workers never hear
+            (self.pooling.add if event.pooling else self.pooling.discard)(event.id)
         self.surroundings.added(event, is_alive)
         if event.eos_at is not UNSET and event.eos is not None:
             self.eos_at[event.id] = (len(request.prompt) + event.eos_at, event.eos)

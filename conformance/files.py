@@ -24,8 +24,7 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
         with path.open("wb") as direct:
             yield direct
         return
-    target = path.resolve()
-    temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}.tmp"
+    target, temporary = _names(path)
     try:
         # Named before it exists: a signal that arrives while it is made finds it, too.
         with _create(temporary, path) as stream:
@@ -37,6 +36,23 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def check_writable(path: Path) -> None:
+    """Raise now the OSError that :func:`atomic_writer` would raise once the work is done."""
+    if path.exists() and not path.is_file():
+        return
+    _, temporary = _names(path)
+    try:
+        _create(temporary, path).close()
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _names(path: Path) -> tuple[Path, Path]:
+    """The file that is meant, and one beside it that nobody has."""
+    target = path.resolve()
+    return target, target.parent / f".{target.name}.{secrets.token_hex(8)}.tmp"
 
 
 def _create(temporary: Path, path: Path) -> BinaryIO:

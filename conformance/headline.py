@@ -79,6 +79,8 @@ def main() -> int:
     if explore.document and prove.document:
         console.print(_invariants(explore.document, prove.document, console.width))
         console.print(_engines(explore, prove))
+        for line in _readable(explore.document):
+            console.print(Text(line))
     if departures.document:
         console.print(_departures(departures.document))
     if check.document:
@@ -145,6 +147,18 @@ def _engines(explore: Job, prove: Job) -> Table:
         f"{prove.seconds:.1f}",
     )
     return table
+
+
+def _readable(explore: Any) -> list[str]:
+    """Why scopes were searched slowly, if some were, a line each reason."""
+    scopes: dict[str, list[str]] = {}
+    for scope in explore["scopes"]:
+        if scope["readable_because"]:
+            scopes.setdefault(scope["readable_because"], []).append(scope["name"])
+    return [
+        f"searched by the readable form: {', '.join(names)}: {why}"
+        for why, names in scopes.items()
+    ]
 
 
 def _departures(document: Any) -> Table:

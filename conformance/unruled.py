@@ -65,7 +65,7 @@ def asserted(s: Any, out: SchedulerOutput, held: Collection[Any]) -> str | None:
     if sum(n for _, n in out.num_scheduled_tokens) > s.k.budget:
         return f"more tokens than the {s.k.budget} of a step are scheduled"
     told: list[Any] = [*out.new, *out.cached]
-    if any(one.computed and one.id in held for one in told):
+    if any(one.computed > 0 and one.id in held for one in told):
         return "a session that holds blocks is hit"
     return None
 

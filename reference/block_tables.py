@@ -124,16 +124,22 @@ class SingleTypeKVCacheManager(ABC):
         self.num_cached_block[request_id] = len(table)
         return True
 
-    def take_to_load(self, request_id: str, num_tokens: int, num_known: int) -> None:
+    def take_to_load(
+        self, request_id: str, num_tokens: int, num_known: int, loads_late: bool
+    ) -> None:
         """Take blocks for the tokens that a connector loads, up to the last of ``num_tokens``, if
         any of them is seen. vLLM 0.22.1 does too where no whole block is unseen.
+
+        Blocks of a load that takes longer than the step are not to be zeroed, or what has come
+        into them would be wiped: not so in vLLM 0.22.1 (upstream 48481).
         """
         num_skipped = self.get_num_skipped_tokens(num_known)
         if not self.block_pool.semantics.hits_precede_loads and num_skipped < self.block_size:
             num_skipped = 0
         if num_tokens > num_skipped:
             table = self.req_to_blocks[request_id]
-            self._extend(table, cdiv(num_tokens, self.block_size) - len(table))
+            stays = loads_late and self.block_pool.semantics.loads_not_zeroed
+            self._extend(table, cdiv(num_tokens, self.block_size) - len(table), zeroed=not stays)
 
     def allocate_new_blocks(
         self, request_id: str, num_tokens: int, num_tokens_main_model: int
@@ -143,11 +149,13 @@ class SingleTypeKVCacheManager(ABC):
         num_new_blocks = cdiv(num_tokens, self.block_size) - len(table)
         return self._extend(table, num_new_blocks) if num_new_blocks > 0 else []
 
-    def _extend(self, table: list[KVCacheBlock], num_new_blocks: int) -> list[KVCacheBlock]:
+    def _extend(
+        self, table: list[KVCacheBlock], num_new_blocks: int, zeroed: bool = True
+    ) -> list[KVCacheBlock]:
         """Take blocks for the end of a table."""
         new_blocks = self.block_pool.get_new_blocks(num_new_blocks)
         table.extend(new_blocks)
-        if self.tells_new_blocks:
+        if zeroed and self.tells_new_blocks:
             self.new_block_ids.extend([block.block_id for block in new_blocks])
         return new_blocks
 

@@ -103,6 +103,7 @@ class KVCacheCoordinator(ABC):
         num_local_computed_tokens: int,
         num_external_computed_tokens: int,
         num_known: int,
+        loads_late: bool,
     ) -> None:
         """Start the request's tables with the blocks that were hit, and those to load into.
 
@@ -111,6 +112,7 @@ class KVCacheCoordinator(ABC):
 
         Args:
             num_known: tokens before the one that is computed next.
+            loads_late: the load takes longer than the step.
         """
         num_tokens = num_local_computed_tokens + num_external_computed_tokens
         apart = self.block_pool.semantics.hits_precede_loads
@@ -120,9 +122,9 @@ class KVCacheCoordinator(ABC):
                 if apart:
                     fresh.append(manager)
                 else:
-                    manager.take_to_load(request_id, num_tokens, num_known)
+                    manager.take_to_load(request_id, num_tokens, num_known, loads_late)
         for manager in fresh:
-            manager.take_to_load(request_id, num_tokens, num_known)
+            manager.take_to_load(request_id, num_tokens, num_known, loads_late)
 
     def allocate_new_blocks(
         self,

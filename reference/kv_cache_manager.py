@@ -213,7 +213,7 @@ class KVCacheManager:
 
         if hits is not self.empty_kv_cache_blocks.blocks or num_external_computed_tokens > 0:
             coordinator.allocate_new_computed_blocks(
-                request_id, hits, local, num_external_computed_tokens, known
+                request_id, hits, local, num_external_computed_tokens, known, delay_cache_blocks
             )
         taken = coordinator.allocate_new_blocks(request_id, slots, scheduled, num_encoder_tokens)
         if self.enable_caching and not delay_cache_blocks:

@@ -206,8 +206,8 @@ class Env(Collections, Grouped, Heaps, Prompts):
         return self.requests[r].min_tokens
 
     def skip_read(self, r: Any) -> bool:
-        """Whether r refuses prefix hits."""
-        return self.requests[r].skip_reading_prefix_cache
+        """Whether r refuses prefix hits; invariants ask of nobody too."""
+        return r is not None and self.requests[r].skip_reading_prefix_cache
 
     def adapter(self, r: Any) -> int:
         """The number of r's adapter, 0 for none, and where invariants ask for nobody's."""

@@ -25,7 +25,7 @@ def fits_whole(s: State, r: Value) -> Value:
 
 def free_unforeseen(s: State, r: Value) -> Value:
     """Free blocks that are hit and left out behind a load, where the gate does not foresee it."""
-    if not (s.k.spans and s.k.connector):
+    if not (s.k.spans and s.k.connector and s.k.caching):
         return 0
     if next_token(s) <= s.k.max_len:
         return 0

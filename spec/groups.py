@@ -52,12 +52,17 @@ def finds_less(s: State, r: Value) -> Value:
     return both(s.ntok[r] == 0, every)
 
 
+def has_prefix(s: State, r: Value) -> Value:
+    """Whether a lookup of r comes to an end, and leaves it something to compute."""
+    return either(s.ntok[r] != 0, finds_less(s, r) if s.k.several else False)
+
+
 def raises_when_looked_up(s: State, r: Value) -> Value:
     """Whether vLLM raises where it looks up the prefix of r: an empty one in layers that see all
     of the past, or chunks that nobody can look up (WAIT-6).
     """
-    stumbles = neg(s.k.skip_read(r)) if s.k.stumbles else False
-    return both(s.k.caching, either(both(s.ntok[r] == 0, neg(finds_less(s, r))), stumbles))
+    stumbles = either(both(s.ntok[r] == 0, neg(finds_less(s, r))), s.k.stumbles)
+    return both(s.k.caching, neg(s.k.skip_read(r)), stumbles)
 
 
 @clause("GROUP-1")

@@ -377,13 +377,12 @@ def has_its_states(s: State, t: Value) -> Value:
 def held_at_most(s: State, r: Value, tokens: Value) -> Value:
     """How many of the blocks that so many tokens need a request ever holds at once."""
     if not s.k.several:
-        return most_held(s, r, needed(s, r, tokens))
-
+        return table_at_most(s, r, tokens)
     return s.k.sum_over("G", lambda g: table_at_most(s, s.k.table(r, g), tokens))
 
 
 def table_at_most(s: State, t: Value, tokens: Value) -> Value:
-    """The same of one table, where there are several."""
+    """The same of one table."""
     if is_cross(s, t):
         return blocks_of(s, t, s.k.encoder_tokens(s.k.owner(t)))
     return most_held(s, t, needed(s, t, tokens))

@@ -82,14 +82,14 @@ def find_items(
 
 
 @clause("HASH-23")
-def embeds_in(embeds: Sequence[bytes], start: int, end: int) -> tuple[bytes, ...]:
+def embeds_in(embeds: Sequence[bytes] | None, start: int, end: int) -> tuple[bytes, ...]:
     """Where the prompt is embeddings, a block is identified by those in it as well, behind all
     else; a block of outputs alone by that there are none.
 
-    Source: _gen_prompt_embeds_extra_hash_keys. `embeds` has the bytes of each; where there are
-    none, nothing identifies a block besides.
+    Source: _gen_prompt_embeds_extra_hash_keys. `embeds` has the bytes of each; where the prompt is
+    no embeddings (None), nothing identifies a block besides.
     """
-    return (sha256(b"".join(embeds[start:end])).digest(),) if embeds else ()
+    return () if embeds is None else (sha256(b"".join(embeds[start:end])).digest(),)
 
 
 @clause("GROUP-40")

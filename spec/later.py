@@ -8,9 +8,10 @@ in `nullblock.spec.rules.later`.
 from nullblock.spec import remote
 from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import INPUT, PAUSED_ALL, PAUSED_NEW, UNPAUSED, WAIT_PHASE
-from nullblock.spec.groups import cap, in_all
+from nullblock.spec.groups import cap, in_all, sees_part
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
-from nullblock.spec.sizes import blocks_of
+from nullblock.spec.mamba import is_mamba
+from nullblock.spec.sizes import blocks_of, needed
 
 
 @clause("WAIT-30")
@@ -197,8 +198,9 @@ def still_lacks(s: State, r: Value) -> Value:
     tokens = whole + _step_with_drafts(s)
 
     def lacking(t: Value) -> Value:
-        n = blocks_of(s, t, tokens)
-        n = (least(n, cap(s, t)) if s.k.windowed else n) - s.tlen[t]
+        n = needed(s, t, tokens)
+        is_capped = both(sees_part(s, t), neg(is_mamba(s, t)))
+        n = (ite(is_capped, least(n, cap(s, t)), n) if s.k.windowed else n) - s.tlen[t]
         return ite(n > 0, n, 0)
 
     return ite(s.filling[r] != 0, in_all(s, r, lacking), 0)
@@ -211,7 +213,8 @@ def _step_with_drafts(s: State) -> Value:
 @clause("REMOTE-40")
 def set_aside(s: State, r: Value) -> Value:
     """A load over several steps begins only if beside its blocks those stay free that everybody
-    lacks who is loaded or computes its prompt, and those of one step with drafts.
+    lacks who is loaded or computes its prompt, and those of one step with drafts, which have no
+    states.
 
     Source: Scheduler.schedule, waiting phase: reserved_blocks. Only in vllm-0.32.0.
     """
@@ -219,6 +222,7 @@ def set_aside(s: State, r: Value) -> Value:
         return 0
     if not s.k.connector:
         return 0
-    drafts = in_all(s, r, lambda t: blocks_of(s, t, _step_with_drafts(s)))
+    step = _step_with_drafts(s)
+    drafts = in_all(s, r, lambda t: ite(is_mamba(s, t), 0, blocks_of(s, t, step)))
     others = s.k.sum_over("R", lambda q: still_lacks(s, q))
     return ite(remote.loads_later(s, r), others + drafts, 0)

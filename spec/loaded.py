@@ -5,12 +5,13 @@ With a window what a load brings begins with what the next token sees (`next_tok
 says of one group of full attention what `nullblock.spec.remote` says.
 """
 
+from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.groups import in_table, is_null, passed, tokens_passed
 from nullblock.spec.hybrid import comes_next, next_token, pending
 from nullblock.spec.kernel import State, Value, both, either, ite
 from nullblock.spec.mamba import settled_states
-from nullblock.spec.remote import is_received
+from nullblock.spec.remote import is_received, loads_later
 from nullblock.spec.sizes import blocks_of, full_of, hit_tokens
 
 
@@ -72,6 +73,19 @@ def to_load(s: State, t: Value) -> Value:
     if not s.k.sem.hits_precede_loads:
         unseen = both(unseen, passed(s, t, next_token(s)) > 0)
     return ite(unseen, 0, blocks_of(s, t, n))
+
+
+@clause("REMOTE-57")
+def stays_unzeroed(s: State, t: Value) -> Value:
+    """Whether the next block of table t of the actor is one that a load over several steps writes
+    to: workers do not zero it, since the load may be there first.
+
+    Source: KVCacheManager.allocate_slots, skip_zeroing_group_ids. In vllm-0.22.1 they zero it, and
+    may wipe what was loaded (upstream 48481).
+    """
+    if not (s.k.connector and s.k.sem.loads_not_zeroed):
+        return False
+    return both(loads_later(s, s.k.owner(t)), s.tlen[t] < to_load(s, t))
 
 
 def lacks_to_load(s: State, t: Value) -> Value:

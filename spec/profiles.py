@@ -147,9 +147,8 @@ class Semantics:
     in place, the first of those that share them, and their hashes stay.
     """
     last_block_cached_last: bool = True
-    """REMOTE-12: where all tokens were loaded the block of the last one, which is computed again,
-    is cached when that is done; if False, as soon as it is loaded.
-    """
+    """REMOTE-12: the block of the last token of a prompt that was loaded as a whole is cached when
+    it is computed again; if False, as soon as it is loaded."""
     failed_loads_leave_a_token: bool = True
     """REMOTE-8: the last token is computed again, whatever came of the load; if False, of a load
     that failed all that is left counts as computed.
@@ -163,6 +162,8 @@ class Semantics:
     none does of whose load no token is seen; if False, it is done group by group, so that a hit of
     a later group may be taken, and for a block of which a part would be seen all the same.
     """
+    loads_not_zeroed: bool = True
+    """REMOTE-57: workers zero no block that a load over several steps writes to; if False, any."""
     transfers_end_apart: bool = True
     """REMOTE-18: blocks that are kept for a load and to be sent go when both have ended; if False,
     when the first has, and the other report raises. Those of a request that stops by an output
@@ -181,9 +182,7 @@ class Semantics:
     tells_common_prefix: bool = True
     """OUT-4: workers are told how many leading blocks everybody shares."""
     loads_leave_room: bool = False
-    """REMOTE-40: a load over several steps begins only if those who load or compute their prompts
-    find room for all of these beside it.
-    """
+    """REMOTE-40: a load over several steps leaves room for the prompts that others bring in."""
     unread_unloaded: bool = False
     """REMOTE-41: for whoever refuses prefix hits nothing is loaded."""
     freed_blocks_await_steps: bool = False
@@ -313,6 +312,7 @@ VLLM_0_22_1 = Semantics(
     failed_loads_leave_a_token=False,
     last_token_sees_back=False,
     hits_precede_loads=False,
+    loads_not_zeroed=False,
     transfers_end_apart=False,
     loaded_blocks_come_back=False,
     silence_starts_over=False,

@@ -101,6 +101,23 @@ REMOTE_DEFECTS: tuple[DraftDefect, ...] = (
         "load-within-a-step loads-apart free-hit",
     ),
     DraftDefect(
+        "zeroed-while-loaded",
+        "loads_not_zeroed",
+        "48481",
+        "REMOTE-58",
+        "beside Mamba layers workers are told to zero blocks into which a load writes meanwhile: "
+        "what has come is wiped, and the request goes on from zeros",
+        Config(
+            *(6, 2, 4, 3, 8),
+            scheduler_reserve_full_isl=False,
+            connector=True,
+            groups=(Group(), Group(mamba=True)),
+        ),
+        (Template("a", (A, A, A), 1, remote=2, loads_over_steps=True),),
+        "load-begins load-ended zeroed",
+        {"every_rule": True},
+    ),
+    DraftDefect(
         "loads-hold-the-pool",
         "loaded_blocks_come_back",
         "45387",

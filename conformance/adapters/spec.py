@@ -97,8 +97,7 @@ class _Spec:
             self.add_chunk(request)
             return
         check_id(self.s, request.id)
-        if request.resumable:
-            check_session(request)
+        check_session(request)
         if request.pooling:
             check_vector(request)
         self.k.introduce(request)

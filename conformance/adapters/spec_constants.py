@@ -19,7 +19,11 @@ from nullblock.spec import facts
 from nullblock.spec.kernel import Disabled
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.rules.encoder import AT_THE_BEGINNING
-from nullblock.spec.rules.lookup import CHUNKS_ARE_LOOKED_UP, STATES_ARE_COMPUTED
+from nullblock.spec.rules.lookup import (
+    CHUNKS_ARE_LOOKED_UP,
+    STATES_ARE_COMPUTED,
+    TOKENS_ARE_LOOKED_UP,
+)
 from nullblock.spec.rules.pool import EVERY_BLOCK_HAS_A_PLACE, EVERY_STATE_HAS_A_PLACE
 
 FEATURES = CORE_FEATURES | {
@@ -46,11 +50,14 @@ def check_groups(config: Config, semantics: Semantics) -> None:
 
 
 RAISES = frozenset(
-    {AT_THE_BEGINNING, CHUNKS_ARE_LOOKED_UP, STATES_ARE_COMPUTED, EVERY_BLOCK_HAS_A_PLACE}
+    {
+        *(AT_THE_BEGINNING, CHUNKS_ARE_LOOKED_UP, TOKENS_ARE_LOOKED_UP),
+        *(STATES_ARE_COMPUTED, EVERY_BLOCK_HAS_A_PLACE),
+    }
 )
 """Guards of what vLLM raises at: an item that does not stand at the beginning, a lookup of chunks
-that there is none for, a load of states that cannot be loaded, and blocks that are cached of a
-prompt longer than max_model_len.
+that there is none for, one of an empty prompt, a load of states that cannot be loaded, and blocks
+that are cached of a prompt longer than max_model_len.
 """
 
 
@@ -79,9 +86,14 @@ def check_vector(request: NewRequest) -> None:
 
 def check_length(config: facts.Config, prompt_len: int) -> None:
     """Raise OutOfScope for a prompt that no rule has: where a hit is less than nothing, states at
-    ends of steps go astray, and in vllm-0.32.0 those for drafts to come are the only blocks.
+    ends of steps go astray, and in vllm-0.32.0 those for drafts to come are the only blocks. And
+    one longer than max_model_len may be loaded into them only if no prefill is cut to whole blocks
+    (then nothing is loaded), which no model is: its mamba_cache_mode is one.
     """
     apart = config.semantics.freed_unhashed_first
+    unlike = not config.mamba_split and any(group.aligned for group in config.groups)
+    if unlike and config.connector and prompt_len > config.max_model_len:
+        raise refused("a prompt longer than max_model_len, and some states at ends of steps,")
     if unruled_prompt(config, prompt_len) and any(
         group.aligned or (apart and group.num_speculative_blocks) for group in config.groups
     ):

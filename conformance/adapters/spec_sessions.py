@@ -16,8 +16,10 @@ from nullblock.spec.waiting import is_heap, is_skipped
 
 
 def check_session(request: NewRequest) -> None:
-    """Raise OutOfScope for a session, or a chunk of one, that there are no rules for."""
-    if request.pooling:
+    """Raise OutOfScope for a session, or a chunk of one, that there are no rules for. Of what ends
+    one nothing else counts.
+    """
+    if request.pooling and request.resumable:
         what = "a session beside a vector instead of tokens is out of scope"
         raise OutOfScope(what, "vLLM's front end refuses it")
 

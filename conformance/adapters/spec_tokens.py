@@ -77,7 +77,7 @@ class Tokens(IndexedEnv):
         self.taken: dict[str, int] = {}
         self.added: dict[str, NewRequest] = {}
         self.content: dict[str, list[int]] = {}
-        self.embeds: dict[str, list[bytes]] = {}
+        self.embeds: dict[str, list[bytes] | None] = {}
         """The embeddings that a prompt is; none for one of tokens alone."""
         self.without_tokens: set[str] = set()
         """Whose prompts are embeddings and nothing else."""
@@ -142,7 +142,7 @@ class Tokens(IndexedEnv):
         are 0.
         """
         self.without_tokens.discard(r.id)
-        self.content[r.id], self.embeds[r.id] = list(r.prompt), []
+        self.content[r.id], self.embeds[r.id] = list(r.prompt), None
         if r.prompt_embeds is not None:
             self.embeds[r.id] = Embeds.of(r.prompt_embeds.seed, len(r.prompt)).rows
         if _lacks_tokens(r):

@@ -114,12 +114,11 @@ def minding_tried(s: Any) -> Iterator[None]:
     where it is. One that is about to run makes vLLM raise, and so does one that has nothing to
     compute.
 
-    Where no rule is enabled for it that is raised instead; nor do several groups agree on a prefix
-    of one without tokens, which is a TypeError.
+    Where no rule is enabled for it that is raised instead.
     """
     try:
         yield
-    except (Disabled, TypeError):
+    except Disabled:
         _check_tried(s)
         raise
     _check_tried(s)

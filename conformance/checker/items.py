@@ -112,22 +112,22 @@ def _hold(s: Any, r: int, n: int) -> None:
 
 
 def contradictions(s: Any, told: EncoderCache) -> Iterator[Mismatch]:
-    """What a recorded state says that no encoder cache can be."""
+    """What a recorded state says that no encoder cache can be. Raises NotRecorded where its slots
+    do not add up: inputs that have two sizes, of which nothing is judged, come to that.
+    """
     used = sum(size for n, size in s.kept.items() if s.users[n])
     unused = sum(size for n, size in s.kept.items() if not s.users[n])
     slots = s.k.encoder_slots
-    for rule, what, ours, theirs in (
-        ("ENC-22", "the free slots of the encoder cache", slots - used - unused, s.eroom),
-        ("ENC-22", "what could be freed of it", slots - used, s.efree),
-        (
-            "ENC-21",
-            "the items that nobody refers to",
-            sorted(n for n in s.kept if not s.users[n]),
-            sorted(n for n, _ in told.freeable),
-        ),
-    ):
-        if ours != theirs:
-            yield Mismatch(rule, what, ours, theirs)
+    ours, theirs = (slots - used - unused, slots - used), (s.eroom, s.efree)
+    if ours != theirs:
+        raise NotRecorded(
+            f"whether an encoder input had two sizes before: of {slots} slots {theirs[0]} are "
+            f"counted as free, {theirs[1]} with those that could be; by its items {ours[0]} and "
+            f"{ours[1]} are (ENC-22)"
+        )
+    idle = sorted(n for n in s.kept if not s.users[n])
+    if idle != (counted := sorted(n for n, _ in told.freeable)):
+        yield Mismatch("ENC-21", "the items that nobody refers to", idle, counted)
 
 
 def forget(s: Any, evicted: Sequence[int]) -> None:

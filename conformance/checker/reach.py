@@ -91,11 +91,8 @@ def _together(config: TraceConfig) -> Iterator[str]:
 
 def _later(config: TraceConfig) -> Iterator[str]:
     """The same in lines after vllm-0.22.1."""
-    has_states = any(group.mamba is not UNSET for group in config.groups)
     if any(group.mamba == "align" for group in config.groups):
         yield "Mamba layers in the mode align, in a line after vllm-0.22.1"
-    if has_states and config.connector is not UNSET:
-        yield "a KV connector beside Mamba layers, in a line after vllm-0.22.1"
     sized = any(group.block_size for group in config.groups)
     if config.enable_prefix_caching and sized:
         what = "prefix caching with blocks, or hashes, of several sizes"

@@ -49,15 +49,19 @@ def _facts(k: Recorded, q: RequestState) -> list[tuple[str, Any, Any]]:
     known = k.requests[q.id]
     # What a session has for a prompt, and may do with it, follows from decisions.
     facts = {n: f for n, f in FACTS.items() if n not in OF_TURNS} if known.resumable else FACTS
-    rows = [(name, getattr(known, fact), getattr(q, name)) for name, fact in facts.items()]
+    rows = [(name, getattr(known, fact), _told(getattr(q, name))) for name, fact in facts.items()]
     # A chunk of a session may have brought it encoder inputs.
     told = {*k.features[q.id]} | ({ITEMS} if known.items else set())
     rows.append(("features", sorted(told), sorted({*q.features} - {NOT_TOLD})))
     rows.append(("items", known.items, items(q.items)))
     if k.priority:
-        tie = 0.0 if q.tie is UNSET else q.tie
-        rows += [("arrival", known.arrival, q.arrival), ("tie", known.id[0], tie)]
+        rows += [("arrival", known.arrival, _told(q.arrival)), ("tie", known.id[0], _told(q.tie))]
     return rows
+
+
+def _told(value: Any) -> Any:
+    """What a field says: where it is left out it is 0."""
+    return 0 if value is UNSET else value
 
 
 def _chain(k: Recorded, q: RequestState, told: Chain) -> None:

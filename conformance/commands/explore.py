@@ -9,21 +9,19 @@ import typer
 
 from nullblock.conformance import exploration, liveness, options
 from nullblock.conformance.console import Screen, check_output, usage_error
-from nullblock.conformance.exploration import progress
+from nullblock.conformance.exploration import Searcher, progress
 from nullblock.conformance.options import NORMATIVE, ProfileName, Settings
-from nullblock.spec.compiled.build import NoCompiler
-from nullblock.spec.compiled.search import explore as explore_compiled
-from nullblock.spec.compiled.values import Untranslatable
 from nullblock.spec.departures import DEPARTURES, Defect, clear, find
-from nullblock.spec.explorer.model import Scope
-from nullblock.spec.explorer.result import Counterexample, Progress, Result
+from nullblock.spec.explorer.model import Scope, beginning
+from nullblock.spec.explorer.result import Counterexample, Result
 from nullblock.spec.explorer.scopes import STANDARD
-from nullblock.spec.explorer.search import explore
 from nullblock.spec.explorer.story import Story, tell
 from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 Json = dict[str, Any]
 T = TypeVar("T")
+NOT_ASKED = "without --compiled, which searches a hundred times as fast, nothing is compiled"
+"""Why the readable form searches by default."""
 
 
 def command(
@@ -82,7 +80,7 @@ def command(
         elif preconditions:
             code = liveness.conditions(_chosen(liveness.CONDITIONS, names), asked)
         else:
-            code = liveness.scopes(_chosen(liveness.SCOPES, names), asked)
+            code = liveness.scopes(_known(liveness.SCOPES, names, asked.semantics()), asked)
     elif without or preconditions or ranking:
         raise usage_error("needs --liveness", "--without, --preconditions, --ranking")
     elif departing:
@@ -92,7 +90,7 @@ def command(
             raise usage_error("departures are found by the readable form", "--compiled")
         code = _departures(_chosen({d.name: d for d in DEPARTURES}, names), listed, save, as_json)
     else:
-        scopes = _chosen(STANDARD, names)
+        scopes = _known(STANDARD, names, options.semantics(profile_name, settings or []))
         code = _scopes(scopes, profile_name, settings or [], listed, save, as_json, compiled)
     raise typer.Exit(code)
 
@@ -103,6 +101,23 @@ def _chosen(known: dict[str, T], names: list[str] | None) -> list[T]:
         if name not in known:
             raise usage_error(f"no {name!r}: choose from {', '.join(known)}", "[SCOPE]...")
     return [known[name] for name in dict.fromkeys(names or known)]
+
+
+def _known(known: dict[str, Scope], names: list[str] | None, semantics: Semantics) -> list[Scope]:
+    """The scopes that are asked for. Of all of them, those that there are in a profile: one line
+    says which there is not.
+    """
+    found = []
+    for scope in _chosen(known, names):
+        try:
+            beginning(scope, semantics)
+        except ValueError as error:
+            if names:
+                raise usage_error(f"{error}: name other scopes", "[SCOPE]...") from None
+            _say(f"left out: {error}")
+        else:
+            found.append(scope)
+    return found
 
 
 def _scopes(
@@ -120,7 +135,7 @@ def _scopes(
     if listed:
         exploration.listing([(s.name, s.purpose) for s in scopes], as_json)
         return 0
-    search = Searcher(compiled)
+    search = Searcher(_say, "" if compiled else NOT_ASKED)
     results: list[tuple[Scope, Result]] = []
     story: Story | None = None
     for scope in scopes:
@@ -136,35 +151,16 @@ def _scopes(
     if as_json:
         print(json.dumps(_document(name, results, search.read, story), indent=2))
     else:
-        _table(name, results, story)
+        _table(name, results, search.read, story)
     return 0 if all(result.passed for _, result in results) else 1
 
 
-class Searcher:
-    """Searches with the text compiled, where that is asked for and can be done, and says where
-    it cannot.
-    """
-
-    def __init__(self, compiled: bool) -> None:
-        self.compiled = compiled
-        self.read: set[str] = set()
-        """Names of the scopes that the readable form searched."""
-
-    def __call__(self, scope: Scope, semantics: Semantics, progress: Progress | None) -> Result:
-        if self.compiled:
-            try:
-                return explore_compiled(scope, semantics, progress=progress)
-            except NoCompiler as error:
-                self.compiled = False
-                print(f"searched by the readable form: {error}", file=sys.stderr)
-            except Untranslatable as error:
-                print(f"{scope.name} is searched by the readable form: {error}", file=sys.stderr)
-        self.read.add(scope.name)
-        return explore(scope, semantics, progress=progress)
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 def _document(
-    name: str, results: list[tuple[Scope, Result]], read: set[str], story: Story | None
+    name: str, results: list[tuple[Scope, Result]], read: dict[str, str], story: Story | None
 ) -> Json:
     scope, last = results[-1]
     found = last.counterexample
@@ -175,6 +171,7 @@ def _document(
                 "name": scope.name,
                 "purpose": scope.purpose,
                 "form": "readable" if scope.name in read else "compiled",
+                "readable_because": read.get(scope.name),
                 "states": r.states,
                 "transitions": r.transitions,
                 "seconds": round(r.seconds, 2),
@@ -204,7 +201,9 @@ def _rate(r: Result) -> int:
     return round(r.states / max(r.seconds, 1e-5))
 
 
-def _table(name: str, results: list[tuple[Scope, Result]], story: Story | None) -> None:
+def _table(
+    name: str, results: list[tuple[Scope, Result]], read: dict[str, str], story: Story | None
+) -> None:
     from rich.table import Table
 
     out = Screen()
@@ -220,6 +219,8 @@ def _table(name: str, results: list[tuple[Scope, Result]], story: Story | None) 
             *(f"{r.seconds:.1f}", str(len(r.witnesses)), _result(r)),
         )
     out.print(table)
+    for why in dict.fromkeys(read.values()):
+        print(f"readable: {', '.join(name for name in read if read[name] == why)}: {why}")
     for scope, r in results:
         if r.missing:
             print(f"vacuous: {scope.name} never reached {', '.join(sorted(r.missing))}")

@@ -100,7 +100,8 @@ def _refreshed(only: list[str]) -> "Ledger":
         with _progress() as say:
             return refresh(only, say)
     except Damaged as error:
-        raise usage_error(f"{error}; without --only everything is written anew") from None
+        whole = "without --only everything is written anew"
+        raise usage_error(f"nothing is run: {error}; {whole}", "--only") from None
     except Failed as error:
         raise OSError(f"nothing is written: {error}") from None
 

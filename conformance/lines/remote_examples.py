@@ -40,6 +40,13 @@ REMOTE_EXAMPLES: dict[str, Example] = {
         "A hit is what it was when it was looked up: nobody is given it before it is adopted.",
         Feature.kv_connector,
     ),
+    "loads_not_zeroed": Example(
+        "defect-zeroed-while-loaded",
+        "SingleTypeKVCacheManager.allocate_new_computed_blocks; pull request 48481, merged",
+        "What a load writes to a block is there when it has ended. When the load writes it, and "
+        "when workers zero what is told with the step, nobody says.",
+        Feature.kv_connector,
+    ),
     "transfers_end_apart": Example(
         "defect-aborted-load-is-sent-too",
         "Scheduler._update_from_kv_xfer_finished; issues 46240, 56089",

@@ -3,6 +3,9 @@
 from collections.abc import Collection
 from typing import Any
 
+MOST_GROUPS = 64
+"""More than a model here has."""
+
 
 class PlayedConnector:
     """The scheduler's side of a KV connector.
@@ -69,7 +72,7 @@ class PlayedConnector:
         return False
 
     def get_loaded_kv_cache_group_ids(self, request: Any) -> tuple[int, ...]:
-        """Whose blocks are loaded, and so need no zeroing."""
+        """The groups whose blocks a load writes to, so that they are not to be zeroed."""
         return (0,)
 
     def get_external_cache_hit_sources(self, request: Any, num_tokens: int) -> None:
@@ -85,6 +88,10 @@ class AllGroupsConnector(PlayedConnector):
     def request_finished_all_groups(self, request: Any, block_ids: Any) -> tuple[bool, None]:
         """Whether the blocks have to stay until they are sent."""
         return self.request_finished(request, block_ids)
+
+    def get_loaded_kv_cache_group_ids(self, request: Any) -> tuple[int, ...]:
+        """All of them."""
+        return tuple(range(MOST_GROUPS))
 
 
 def make_connector(scripted: dict[str, Any]) -> PlayedConnector:

@@ -90,6 +90,9 @@ class StepInFlight(Piece, frozen=True, kw_only=True):
             raise ValueError("`tokens` and `ids` differ in length")
         if not set(self.ids).issuperset(self.owed + self.gone):
             raise ValueError("`owed` and `gone` are some of `ids`")
+        drafting = [r for r, _ in self.drafts]
+        if not set(self.ids).issuperset(drafting) or len(set(drafting)) < len(drafting):
+            raise ValueError("`drafts` are of some of `ids`, told once of each")
 
 
 class State(Line, frozen=True, kw_only=True, tag="state"):

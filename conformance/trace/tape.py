@@ -66,7 +66,7 @@ class Tape(PassedOn):
         self.write, self.names = write, names
         self.size = groups.size_of_chains(scenario.config)
         self.caching = scenario.config.enable_prefix_caching
-        self.capped, self.adapters = bool(scenario.config.max_loras), dict[int, int]()
+        self.capped, self.adapters = bool(scenario.config.max_loras), dict[int | None, int]()
         self.items, self.sessions = TapedItems(semantics), TapedSessions(self, semantics)
         self.embeds = TapedEmbeds()
         self.remote = TapedRemote.of(scenario, engine)
@@ -129,9 +129,9 @@ class Tape(PassedOn):
         features, adapter = [], 0
         if request.grammar is not None:
             features.append("structured_output")
-        if self.capped and request.lora is not None and request.lora_id is not None:
+        if self.capped and request.lora is not None:
             adapter = self.adapters.setdefault(request.lora_id, len(self.adapters) + 1)
-            if request.lora_id < 1:
+            if request.lora_id is None or request.lora_id < 1:
                 features.append("adapter_below_1")  # which no front end lets pass
         if request.mm_features:
             features.append("multimodal")

@@ -22,5 +22,5 @@ class TapedEmbeds:
 
     def keys(self, id: str, start: int, size: int) -> tuple[str, ...]:
         """What tells a block that begins there from another one with the same tokens."""
-        found = embeds_in(self.rows.get(id, ()), start, start + size)
+        found = embeds_in(self.rows.get(id), start, start + size)
         return tuple(digest.hex() for digest in found)

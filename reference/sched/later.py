@@ -7,6 +7,7 @@ resumed; or, after a reset, it is dropped and the request may be resumed at once
 
 from typing import TYPE_CHECKING, Any
 
+from nullblock.reference.mamba import MambaManager
 from nullblock.reference.request import Request
 from nullblock.reference.utils import cdiv
 from nullblock.spec.profiles import Semantics
@@ -95,7 +96,11 @@ def num_set_aside(scheduler: "SchedulerState") -> int:
     if scheduler.num_spec_tokens:
         num_drafts = 1 + scheduler.num_spec_tokens + scheduler.num_lookahead_tokens
     managers = scheduler.kv_cache_manager.coordinator.single_type_managers
-    num_blocks = sum(cdiv(num_drafts, manager.block_size) for manager in managers)
+    num_blocks = sum(
+        cdiv(num_drafts, manager.block_size)
+        for manager in managers
+        if not isinstance(manager, MambaManager)
+    )
     for request in scheduler._filling:
         whole = min(request.num_tokens, scheduler.max_model_len) + num_drafts
         num_blocks += sum(

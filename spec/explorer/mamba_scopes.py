@@ -99,8 +99,22 @@ LOADS_MAMBA = Scope(
     frozenset("load-begins load-within-a-step state-awaited".split()),
     halves=True,
 )
+RULES_LOADS_MAMBA = Scope(
+    "rules-loads-mamba",
+    "the invariants after every single rule, Mamba layers beside a connector: what is zeroed and "
+    "what is loaded",
+    _config(6, 5, FULL, STATES, connector=True),
+    (
+        Template("a", (A, A, A, A), 1, remote=3, loads_over_steps=True),
+        Template("b", (B, B, B), 1),
+    ),
+    frozenset("load-begins load-ended zeroed free-hit left-behind".split()),
+    halves=True,
+    every_rule=True,
+    aborts=False,
+)
 MAMBA_SCOPES = (
     *(MAMBA, MAMBA_HYBRID, MAMBA_AHEAD, RULES_MAMBA),
     *(MAMBA_ALIGN, RULES_MAMBA_ALIGN),
-    *(SESSIONS_ALIGN, LOADS_MAMBA),
+    *(SESSIONS_ALIGN, LOADS_MAMBA, RULES_LOADS_MAMBA),
 )

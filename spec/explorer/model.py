@@ -78,10 +78,10 @@ class Template:
     """The seed of the embeddings that its prompt is; None: it is tokens, and nothing else."""
 
     @property
-    def rows(self) -> tuple[bytes, ...]:
-        """The embeddings, which follow from the seed and their positions."""
+    def rows(self) -> tuple[bytes, ...] | None:
+        """The embeddings, which follow from the seed and their positions; None: there are none."""
         if self.embeds is None:
-            return ()
+            return None
         return tuple(f"{self.embeds}:{i}".encode() for i in range(len(self.prompt)))
 
 
@@ -132,7 +132,7 @@ def _keys(q: Template, start: int, end: int) -> Keys:
         *((f"lora {q.lora}",) if q.lora else ()),
         *items_in(q.items, start, end),
         *((f"salt {q.salt}",) if q.salt and start == 0 else ()),
-        *q.rows[start:end],
+        *(q.rows or ())[start:end],
     )
 
 

@@ -45,6 +45,24 @@ def loaded_into_is_owned(s: State) -> Value:
     )
 
 
+@invariant("REMOTE-58")
+def loaded_into_is_not_zeroed(s: State) -> Value:
+    """No block that a load of several steps writes to is among those that workers are told to
+    zero: what comes first would be wiped, and the request go on from zeros. Upstream: 48481.
+    """
+    if not (s.k.connector and s.k.mamba):
+        return True
+
+    def stays(t: Value, i: Value) -> Value:
+        return s.k.forall("I", lambda j: s.zero[j] != s.tab[t, i], span=lambda: (0, s.nzero))
+
+    return s.k.forall(
+        "TI",
+        lambda t, i: implies(is_received(s, s.k.owner(t)), either(is_null(s, t, i), stays(t, i))),
+        span=lambda t: (full_of(s, t, s.loadfrom[s.k.owner(t)]), loaded_to(s, t)),
+    )
+
+
 @invariant("REMOTE-31")
 def unloaded_is_not_hit(s: State) -> Value:
     """A block that is reported as not loaded is not in the prefix cache while the output is

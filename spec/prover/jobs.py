@@ -194,7 +194,7 @@ UNPROVED: dict[str, str] = {
             *("start_over", "give_up_on", "mark_lacking", "uncache_lacking", "evict_lacking"),
             *("take_to_load", "let_left_behind_go", "put_off", "take_back", "hold_off"),
             "reclaim",
-            *(f"REMOTE-{n}" for n in (30, 31, 33, 37, 39, 53, 55, 56)),
+            *(f"REMOTE-{n}" for n in (30, 31, 33, 37, 39, 53, 55, 56, 58)),
         ),
         "the proofs are of engines without a KV connector; of those with one the explorer speaks",
     ),

@@ -4,6 +4,7 @@ from nullblock.spec.aligned import would_shrink
 from nullblock.spec.encoder import is_planned, is_taken, refers_to_any
 from nullblock.spec.fields import NEW, PREEMPTED, RESUMED, RUN_PHASE, RUNNING, WAIT_PHASE
 from nullblock.spec.gate import fits_whole
+from nullblock.spec.groups import has_prefix
 from nullblock.spec.hybrid import (
     agreed,
     has_blocks,
@@ -35,7 +36,7 @@ from nullblock.spec.rules.in_turn import begin_round, forget_rounds
 from nullblock.spec.rules.later import fill_on, meet, pad_drafts, take_slot
 from nullblock.spec.rules.loads import ask_remote, forget_offer, take_loaded
 from nullblock.spec.rules.waiting import leave_first_place, leave_head, leave_line
-from nullblock.spec.sessions import continues, has_more_places, may_stand_twice, runs_already
+from nullblock.spec.sessions import has_more_places, may_hold, may_stand_twice, runs_already
 from nullblock.spec.slots import filled, slots
 from nullblock.spec.state import (
     fits,
@@ -56,6 +57,8 @@ from nullblock.spec.waiting import has_to_wait
 
 CHUNKS_ARE_LOOKED_UP = "no lookup drops a hit of chunks, or ends within one of their blocks"
 """The guard of a lookup that raises."""
+TOKENS_ARE_LOOKED_UP = "whoever is looked up has tokens, or is hit by less than nothing"
+"""That of a lookup which raises for an empty prompt."""
 STATES_ARE_COMPUTED = "no states are loaded of which only those at ends of steps are kept"
 """The guard of a load that raises."""
 
@@ -95,6 +98,8 @@ def begin_lookup(s: State, r: Value) -> None:
     require(neg(either(has_to_wait(s, r), s.awaits[r] != 0)), "it waits for nothing but its turn")
     if s.k.stumbles:
         require(hits_nothing(s, r), CHUNKS_ARE_LOOKED_UP)
+    if not s.k.sem.reject_unservable:
+        require(either(hits_nothing(s, r), has_prefix(s, r)), TOKENS_ARE_LOOKED_UP)
     if may_stand_twice(s):
         done = both(s.comp[r] != 0, s.ntok[r] <= s.comp[r])
         require(neg(both(runs_already(s, r), done)), "there is something to do")
@@ -252,7 +257,7 @@ def give_up(s: State, r: Value) -> None:
     require(s.na == 0, "no hit is adopted")
     holds = neg(holds_nothing(s, r))
     loaded = was_loaded_whole(s, r)
-    keeps = either(continues(s, r), runs_already(s, r), keeps_what_it_has(s, r), loaded)
+    keeps = either(may_hold(s, r), runs_already(s, r), keeps_what_it_has(s, r), loaded)
     require(either(neg(holds), keeps), "it holds nothing")
     require(neg(fits(s, r)), "its slots are not free")
     if s.k.encodes:

@@ -2,6 +2,7 @@
 
 from nullblock.spec.groups import is_null
 from nullblock.spec.kernel import State, Value, both, neg
+from nullblock.spec.loaded import stays_unzeroed
 from nullblock.spec.mamba import is_mamba
 
 
@@ -21,7 +22,7 @@ def forget_states(s: State) -> None:
 def note_taken(s: State, t: Value, b: Value) -> None:
     """Block b is taken for table t: workers may have to zero it (GROUP-26)."""
     if s.k.mamba:
-        if s.k.zeroed_of(t):
+        if both(s.k.zeroed_of(t), neg(stays_unzeroed(s, t))):
             s.zero[s.nzero] = b
             s.zerofor[s.nzero] = s.k.group(t)
             s.nzero += 1

@@ -143,11 +143,11 @@ BEYOND: tuple[Entry, ...] = (
         "47574, 48481",
         "worker",
         "a page that is used again is read before it is written, or zeroed while it is loaded",
-        mutant="rules.pool._take.skip-3",
-        changes="GROUP-26",
+        departure="zeroed-while-loaded",
+        changes="REMOTE-57",
+        falls="REMOTE-58",
         missing=WORKER,
-        note="beside Mamba layers it is told which blocks are zeroed, and the slip "
-        "tells of none; when they are read is the worker's",
+        note="which blocks are zeroed is decided here; when they are read is the worker's",
     ),
     Entry(
         "B42",

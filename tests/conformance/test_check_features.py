@@ -282,10 +282,6 @@ TOGETHER: dict[str, tuple[Lines, str]] = {
         of_line("sizes", "vllm-0.32.0"),
         "prefix caching with blocks, or hashes, of several sizes, in a line after vllm-0.22.1",
     ),
-    "a connector beside states, later": (
-        of_states("remote", "vllm-0.32.0"),
-        "a KV connector beside Mamba layers, in a line after vllm-0.22.1",
-    ),
     "equal groups": (changed("hybrid", groups=[{}, {}]), "several KV cache groups of one kind"),
     "a grammar and drafts": (of_request("drafted", **GRAMMAR), "the feature structured_output"),
     "items without an encoder": (

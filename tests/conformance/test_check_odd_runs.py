@@ -11,19 +11,20 @@ import pytest
 from record_again import record_all
 from traces import documents, trace_of
 
+from nullblock.conformance.adapters.vllm.numbering import AdapterNumbers
 from nullblock.conformance.checker.check import check
 from nullblock.conformance.errors import OutOfScope
 
+VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"
 FOUND = Path(__file__).parents[1] / "fuzz" / "data" / "found.json"
 OWES_LESS: dict[str, Any] = {
-    "config": {"async_scheduling": True, "num_spec_tokens": 8},
+    "config": {"async_scheduling": True, "num_spec_tokens": 8, "max_num_batched_tokens": 16},
     "events": [
         {"op": "add", "id": "a", "prompt": [2], "max_tokens": 30},
         {"op": "step", "n": 2},
         {"op": "reset_prefix_cache", "reset_running": True},
-        {"op": "step", "n": 2},
-        {"op": "add", "id": "b", "prompt": [1, 2], "max_tokens": 9},
-        {"op": "step", "n": 12},
+        {"op": "add", "id": "b", "prompt": {"range": [1, 21]}, "max_tokens": 9},
+        {"op": "step", "n": 14},
     ],
 }
 """In vllm-0.22.1 drafts rejected after a reset are taken off what is owed since (UPD-19)."""
@@ -65,9 +66,9 @@ def test_what_was_looked_up_for_an_earlier_owner_is_forgotten(engine: str, tmp_p
 @pytest.mark.oracle
 def test_fewer_outputs_than_none_are_told(oracle_python: Path, tmp_path: Path) -> None:
     """`num_output` counts what is in flight: vLLM's recorder tells it as it is, as we do, and it
-    is judged.
+    is judged; a state knows by it whom a step in flight owes a token.
     """
-    record_all(oracle_python, {"recorded": OWES_LESS}, tmp_path)
+    record_all(oracle_python, {"recorded": OWES_LESS}, tmp_path, "1")
     (tmp_path / "ours.jsonl").write_bytes(trace_of(OWES_LESS, "reference", "vllm-0.22.1"))
     for name in ("recorded", "ours"):
         path = tmp_path / f"{name}.jsonl"
@@ -76,6 +77,84 @@ def test_fewer_outputs_than_none_are_told(oracle_python: Path, tmp_path: Path) -
         assert min(told) < 0
         verdict = check(path, deep=False)
         assert (verdict.verdict, verdict.missing) == ("CONFORMS", []), verdict.first
+
+
+ENDED_BEFORE: dict[str, Any] = {
+    "recorded_from": 3,
+    "events": [
+        {"op": "add", "id": "a", "prompt": [1, 2], "max_tokens": 9},
+        {"op": "step"},
+        {"op": "abort", "ids": ["a"]},
+        {"op": "add", "id": "a", "prompt": [1], "max_tokens": 3},
+        {"op": "step", "n": 3},
+    ],
+}
+"""Who ended before recording began is reported in the first step that is recorded, in which who
+has the id now is new.
+"""
+
+
+@pytest.mark.oracle
+def test_who_ended_before_recording_began_has_a_number(
+    oracle_python: Path, tmp_path: Path
+) -> None:
+    """The state says who is to be reported, whether anybody has the id again or not."""
+    record_all(oracle_python, {"recorded": ENDED_BEFORE}, tmp_path)
+    _, state, *lines = documents((tmp_path / "recorded.jsonl").read_bytes())
+    step = next(line for line in lines if line["ev"] == "schedule")
+    assert (state["finished"], step["finished"], step["new"][0]["id"]) == ([0], [0], 0)
+    verdict = check(tmp_path / "recorded.jsonl", deep=False)
+    assert (verdict.verdict, verdict.missing) == ("CONFORMS", []), verdict.first
+
+
+@pytest.mark.oracle
+def test_nothing_is_judged_from_where_free_blocks_are_miscounted(
+    oracle_python: Path, tmp_path: Path
+) -> None:
+    """Of a state in which vLLM counts more free blocks than are in its queue (GROUP-65) the queue
+    is left out: its length would be taken for the count.
+    """
+    name = "defect-free-blocks-are-miscounted"
+    document = json.loads((VECTORS / f"{name}.json").read_text())
+    c = {"op": "add", "id": "c", "prompt": [7], "max_tokens": 1}
+    document["events"] += [c, {"op": "step", "n": 2}]
+    begins = {f"from {at}": {**document, "recorded_from": at} for at in range(6)}
+    record_all(oracle_python, {name: document, **begins}, tmp_path, "1")
+    assert check(tmp_path / f"{name}.jsonl", deep=False).verdict == "CONFORMS"
+    missing = []
+    for begun in begins:
+        verdict = check(tmp_path / f"{begun}.jsonl", deep=False)
+        assert verdict.verdict != "VIOLATION", (begun, verdict.first)
+        missing += verdict.missing
+    assert missing and set(missing) == {"`free_queue` of the state at step 0"}
+
+
+@pytest.mark.oracle
+def test_an_encoder_cache_that_does_not_add_up_is_nobodys_fault(
+    oracle_python: Path, tmp_path: Path
+) -> None:
+    """An input came in two sizes, of which nothing is judged: vLLM counts other slots of its cache
+    than its items have from then on. A recording that begins later does not tell why.
+    """
+    add = {"op": "add", "prompt": {"range": [1, 9]}, "max_tokens": 9}
+    document = {
+        "config": {"encoder": {"max_num_encoder_input_tokens": 8, "encoder_cache_size": 8}},
+        "events": [
+            {**add, "id": "a", "mm_features": [{"hash": "m", "offset": 0, "length": 4}]},
+            {"op": "step"},
+            {**add, "id": "b", "mm_features": [{"hash": "m", "offset": 0, "length": 6}]},
+            {"op": "step", "n": 2},
+            {"op": "abort", "ids": ["a", "b"]},
+            {"op": "step"},
+        ],
+    }
+    begins = {"late": document | {"recorded_from": 5}, "before": document}
+    record_all(oracle_python, begins, tmp_path)
+    (told,) = check(tmp_path / "late.jsonl", deep=False).missing
+    assert told.startswith("whether an encoder input had two sizes before: of 8 slots ")
+    assert told.endswith("(ENC-22)")
+    (told,) = check(tmp_path / "before.jsonl", deep=False).missing
+    assert told.startswith("an encoder input of two sizes")
 
 
 def test_no_trace_tells_of_no_room_for_a_step_in_flight() -> None:
@@ -132,6 +211,62 @@ def test_a_number_is_used_again_whose_owner_has_ended_in_the_queue(tmp_path: Pat
     }
     (missing,) = judged(document, tmp_path / "third.jsonl")
     assert missing == "what a queue makes of request number 0, whose owner has ended there"
+
+
+UNNUMBERED: dict[str, Any] = {
+    "config": {"max_loras": 1},
+    "events": [
+        {"op": "add", "id": "a", "prompt": [1], "max_tokens": 3, "lora": "x", "lora_id": None},
+        {"op": "step", "n": 2},
+    ],
+}
+"""With a cap vLLM compares the numbers of who runs with 0, and so raises from the second step on
+(Scheduler.schedule: scheduled_loras); no front end lets such an adapter pass.
+"""
+
+
+@pytest.mark.oracle
+def test_an_adapter_without_a_number_is_out_of_scope_by_name(
+    oracle_python: Path, tmp_path: Path
+) -> None:
+    """The rules have no such exception, and a trace of it no fault: the recorder goes on and says
+    what it met, and so does a trace of ours.
+    """
+    record_all(oracle_python, {"recorded": UNNUMBERED}, tmp_path)
+    (tmp_path / "ours.jsonl").write_bytes(trace_of(UNNUMBERED, "reference", "vllm-0.22.1"))
+    for name in ("recorded", "ours"):
+        path = tmp_path / f"{name}.jsonl"
+        verdict = check(path, deep=False)
+        assert (verdict.verdict, verdict.missing) == (
+            *("INCONCLUSIVE", ["the feature adapter_below_1 of request 0"]),
+        )
+        assert verdict.raised is not None and verdict.raised.type == "TypeError"
+        assert b'"ev":"lost"' not in path.read_bytes()
+
+
+def test_adapters_without_a_number_are_one() -> None:
+    """Who has one is counted as of an adapter that is forgotten with the last who has it."""
+    adapters = AdapterNumbers()
+    assert [adapters.add(id, adapter) for id, adapter in (("a", None), ("b", 7), ("c", None))] == [
+        *(1, 2, 1)
+    ]
+    for id in ("a", "nobody", "c"):
+        adapters.remove(id)
+    assert [adapters.add("d", 7), adapters.add("e", None)] == [2, 3]
+
+
+@pytest.mark.oracle
+def test_the_end_of_a_session_brings_nothing(oracle_python: Path, tmp_path: Path) -> None:
+    """What ends a session wants a vector: vLLM drops all but that it is the end, so that workers
+    go on sampling for the session, and the run is an ordinary one.
+    """
+    document = json.loads(FOUND.read_text())["end-of-a-session-wants-a-vector"]
+    record_all(oracle_python, {"recorded": document}, tmp_path)
+    for engine in ("spec", "reference"):
+        (tmp_path / f"{engine}.jsonl").write_bytes(trace_of(document, engine, "vllm-0.22.1"))
+    for name in ("recorded", "spec", "reference"):
+        verdict = check(tmp_path / f"{name}.jsonl", deep=False)
+        assert (verdict.verdict, verdict.missing) == ("CONFORMS", []), verdict.first
 
 
 def test_a_connector_is_asked_with_a_hit_of_less_than_nothing(tmp_path: Path) -> None:

@@ -124,6 +124,29 @@ def test_the_list_says_what_scopes_are_for(capsys: pytest.CaptureFixture[str]) -
     assert [row["name"] for row in listed] == [d.name for d in DEPARTURES]
 
 
+def test_a_scope_that_a_profile_does_not_have_is_left_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all scopes are searched one line names it, and why; where it is asked for, that is a
+    mistake on the command line.
+    """
+    name = "lossy-groups"
+    monkeypatch.setattr(explore_command, "STANDARD", SCOPES | {name: STANDARD[name]})
+    asked = ["explore", "--profile", "vllm-0.22.1", "--json"]
+    assert main(asked) == 1
+    said = capsys.readouterr()
+    assert name not in [s["name"] for s in json.loads(said.out)["scopes"]]
+    assert said.err == (
+        f"left out: scope {name} is lossy: of several groups no report of blocks that were not "
+        "loaded is taken in this profile\n"
+    )
+    for more in ([], ["--liveness"]):
+        assert main([*asked, name, *more]) == 2
+        said = capsys.readouterr()
+        assert said.out == "" and said.err.count("\n") == 1
+        assert "in this profile: name other scopes" in said.err
+
+
 def test_standard_scopes_are_what_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command searches the standard scopes: each has a purpose and witnesses."""
     monkeypatch.undo()
@@ -216,7 +239,7 @@ def test_an_interrupted_search_ends_quietly(
     def interrupted(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(explore_command, "explore", interrupted)
+    monkeypatch.setattr(exploration, "explore", interrupted)
     assert main(["explore", "--save", str(tmp_path / "x.json")]) == 130
     said = capsys.readouterr()
     assert said.out == said.err == "" and list(tmp_path.iterdir()) == []

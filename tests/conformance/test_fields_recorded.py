@@ -218,3 +218,39 @@ def test_nobody_is_gone_twice(kind: str, words: str) -> None:
                 assert (verdict.verdict, verdict.first.line) == ("MALFORMED", at + 1)
                 return
     raise AssertionError(f"no {kind} has it")
+
+
+@pytest.mark.parametrize("more", [[[999, 1]], [[0, 1], [0, 1]]])
+def test_drafts_in_flight_are_of_who_is_in_the_step(more: list[list[int]]) -> None:
+    """Of somebody else, or told twice of one, they are damage, whatever else tells of them."""
+    for lines in as_recorded().values():
+        for at, line in enumerate(lines):
+            if line["ev"] == "state" and any(0 in f["ids"] for f in line["in_flight"]):
+                told = copy.deepcopy(lines)
+                step = next(f for f in told[at]["in_flight"] if 0 in f["ids"])
+                step["drafts"] = more
+                verdict = judge(told)
+                assert verdict.first is not None and "`drafts` are of some" in verdict.first.what
+                assert (verdict.verdict, verdict.first.line) == ("MALFORMED", at + 1)
+                return
+    raise AssertionError("no state has it")
+
+
+def test_what_a_state_leaves_out_of_a_request_is_0() -> None:
+    """So an arrival at 0 may be left out, and another one contradicts what was told."""
+    found = set()
+    for lines in as_recorded().values():
+        if lines[0]["config"]["policy"] == "fcfs":
+            continue
+        for at, line in enumerate(lines):
+            for place, request in enumerate(line.get("requests", ())):
+                told = copy.deepcopy(lines)
+                arrival = told[at]["requests"][place].pop("arrival", None)
+                if "session" in request or arrival is None or bool(arrival) in found:
+                    continue
+                verdict = judge(told)
+                found.add(bool(arrival))
+                assert verdict.verdict == ("MALFORMED" if arrival else "CONFORMS"), verdict.first
+                what = f"arrival of request {request['id']}: 0, which was {arrival} before"
+                assert verdict.first is None or verdict.first.what == what
+    assert found == {False, True}

@@ -1,7 +1,9 @@
 """The ledger is current and says what the engines say."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ledger_evidence import LEDGER, RECORDED, altered
@@ -207,9 +209,71 @@ def test_refreshing_writes_both_files_or_none(
     assert written.records == LEDGER.records
     assert judge(load(new)).records == LEDGER.records
     assert page.read_text() == markdown(written)
-    with pytest.raises(OSError, match="nowhere"):
-        refresh.refresh(file=tmp_path / "other.json", page=tmp_path / "nowhere" / "x.md")
+    monkeypatch.setattr(refresh, "gathered", ran)
+    for data, text in (("other.json", "nowhere/x.md"), ("nowhere/x.json", "other.md")):
+        with pytest.raises(OSError, match="nowhere"):
+            refresh.refresh(file=tmp_path / data, page=tmp_path / text)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["LEDGER.md", "evidence.json"]
+
+
+def ran(names: Collection[str], say: Any) -> Any:
+    """Engines that nobody is to run."""
+    raise AssertionError(f"{names} ran")
+
+
+def unreadable(records: dict[str, Any]) -> None:
+    """Records in which something is not there that now has to be."""
+    del records["liveness"]["conditions"], records["scopes"]["scopes"]
+
+
+def test_what_cannot_stay_is_said_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Records that are to stay and cannot be read end the command at once, in one line that names
+    them and what to refresh first. Those that are refreshed may be as they like.
+    """
+    path = tmp_path / "evidence.json"
+    path.write_bytes(dump(altered(unreadable)))
+    monkeypatch.setattr(file, "FILE", path)
+    monkeypatch.setattr(refresh, "gathered", ran)
+    assert main(["ledger", "--refresh", "--only", "departures"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "nothing is run: evidence of liveness: " in said
+    assert "evidence of scopes: " in said
+    assert "refresh first, or with it: --only liveness --only scopes; " in said
+    again = {name: LEDGER.records[name] for name in ("liveness", "scopes")}
+    monkeypatch.setattr(refresh, "gathered", lambda names, say: again)
+    page = tmp_path / "LEDGER.md"
+    written = refresh.refresh(["liveness", "scopes"], file=path, page=page)
+    assert written.records == LEDGER.records
+    assert list(load(path).sources) == list(SOURCES)
+
+
+def test_what_stays_and_falls_short_is_said_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """New scopes that have no record, evidence of an earlier text and what was never recorded are
+    named first, in one line with what to refresh too; then the engines run.
+    """
+    path, page = tmp_path / "evidence.json", tmp_path / "LEDGER.md"
+    kept = dict(altered(lambda r: r["liveness"]["scopes"].pop()).sources)
+    kept["lockstep"] = Kept("0" * 64, kept["lockstep"].record)
+    del kept["streams"]
+    path.write_bytes(dump(Evidence("nullblock-ledger", 1, kept)))
+    monkeypatch.setattr(file, "FILE", path)
+    monkeypatch.setattr(refresh, "gathered", ran)
+    with pytest.raises(AssertionError, match="ran"):
+        refresh.refresh(["scopes"], file=path, page=page)
+    last = list(SCOPES)[-1]
+    assert capsys.readouterr().err == (
+        "what stays falls short, and the ledger will say so: "
+        f"liveness: no search of {last} is recorded; streams: nothing is recorded; "
+        "lockstep: of an earlier text, for which python tests/fuzz/record.py runs first. "
+        "Refresh too: --only liveness --only streams --only lockstep\n"
+    )
+    with pytest.raises(AssertionError, match="ran"):
+        refresh.refresh(["liveness", "streams", "lockstep"], file=path, page=page)
+    assert capsys.readouterr().err == ""
 
 
 def test_an_engine_that_fails_writes_nothing(
@@ -220,5 +284,5 @@ def test_an_engine_that_fails_writes_nothing(
     monkeypatch.setattr(refresh, "WORKER", "nullblock.no_such_module")
     assert main(["ledger", "--refresh"]) == 74
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "nothing is written: proofs: " in said
+    assert said.count("\n") == 1 and "nothing is written: lockstep: " in said
     assert file.FILE.read_bytes() == before

@@ -98,6 +98,20 @@ def test_a_slow_disk_bounds_the_queue_and_blocks_nobody(tmp_path: Path) -> None:
     assert len(content(disk.path)) == taken + 1
 
 
+def test_a_part_begins_with_its_header_whatever_room_there_is(tmp_path: Path) -> None:
+    """What the queue has no room for is missing from a part, and never its header: without that a
+    part is no trace.
+    """
+    made = Files(str(tmp_path), 0, 0)
+    sink = Sink(made, limit=len(LINE), flush_seconds=60, failed=print)
+    assert sink.put(LINE) and not sink.put(LINE)
+    sink.next_part(LINE * 2)
+    assert sink.waiting == 3 * len(LINE) and not sink.put(LINE)
+    assert sink.close()
+    found = [content(path) for path in sorted(made.path.iterdir())]
+    assert [len(lines) for lines in found] == [1 + 1, 2 + 1]
+
+
 def test_what_goes_wrong_in_the_writer_is_told_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,9 +136,9 @@ def test_what_goes_wrong_in_the_writer_is_told_once(
             if len(sizes) > number or sink.error:
                 break
             time.sleep(0.001)
+    assert sink.close()  # what ended it is told last
     assert isinstance(sink.error, OSError) and told == [sink.error]
     assert made.path.read_bytes() == LINE * 2
-    assert sink.close()
 
 
 def test_a_device_without_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from fuzz import (
+    anywhere,
+    anywhere_reach,
     contract,
     corners,
     cross,
@@ -318,5 +320,17 @@ def _of_two() -> Iterable[Family]:
     )
 
 
-ALL = (*_of_one_kind(), *_of_sessions(), *_of_two(), *_of_settings())
+def _of_everything() -> Iterable[Family]:
+    yield Family(
+        "anywhere",
+        "anything that the format has beside anything else, each key by its own dice",
+        anywhere.seeded,
+        anywhere_reach.reached,
+        CORE_FEATURES,
+        ALL_FEATURES,
+        every=1,
+    )
+
+
+ALL = (*_of_one_kind(), *_of_sessions(), *_of_two(), *_of_settings(), *_of_everything())
 FAMILIES = {family.name: family for family in ALL}

@@ -23,6 +23,12 @@ WATCH_EVERY = 3
 PLENTY = 5
 """Each of the cases that must be reached is met in at least so many watched scenarios."""
 
+BESIDE = (
+    *("waits", "remote", "sessions", "windows", "items", "hybrid", "mamba", "cross"),
+    "anywhere",
+)
+"""Families of what there is beside the core."""
+
 MUST_REACH = (
     "preemption",
     "several victims in a step",
@@ -138,9 +144,7 @@ def test_spec_and_reference_agree_where_there_is_no_real_engine(name: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "family", ["waits", "remote", "sessions", "windows", "items", "hybrid", "mamba", "cross"]
-)
+@pytest.mark.parametrize("family", BESIDE)
 def test_they_agree_on_what_is_right_beside_the_core(family: str) -> None:
     """In the normative profile, where some scenario comes out otherwise than in the release."""
     engines, make, are_corrected = lockstep.ENGINES, FAMILIES[family].make, False
@@ -158,9 +162,7 @@ def test_they_agree_on_what_is_right_beside_the_core(family: str) -> None:
 
 @as_vllm_walks
 @pytest.mark.oracle
-@pytest.mark.parametrize(
-    "family", ["waits", "remote", "sessions", "windows", "items", "hybrid", "mamba", "cross"]
-)
+@pytest.mark.parametrize("family", BESIDE)
 def test_beside_the_core_they_agree_with_the_live_engine(oracle: Oracle, family: str) -> None:
     """No line differs, and less than half of the scenarios are refused."""
     taken = 0

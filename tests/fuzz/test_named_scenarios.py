@@ -58,6 +58,9 @@ def test_what_was_found_once_is_mended(name: str, oracle: Oracle) -> None:
         ("aligned-states-are-loaded", "no states are loaded"),
         ("blocks-left-out-beyond-max-model-len", "each has its place"),
         ("chunk-beyond-max-model-len-beside-blocks-left-out", "each has its place"),
+        ("empty-prompt-in-one-window", "whoever is looked up has tokens"),
+        ("empty-prompt-in-chunks-beside-a-connector", "whoever is looked up has tokens"),
+        ("empty-prompt-in-a-sink-beside-states", "whoever is looked up has tokens"),
     ],
 )
 def test_the_specification_says_at_what_vllm_raises(name: str, says: str) -> None:

@@ -40,6 +40,7 @@ BESIDE = (
     "sessions-remote",
     "encoder-waits",
     "models-waits",
+    "anywhere",
 )
 """Families of several features."""
 LOADS = {"matched": {"a": 1}}
@@ -199,7 +200,10 @@ def test_a_defect_of_the_later_line_is_noticed(
         ),
         ({"groups": [{"type": "sink", "sink_len": 16}]}, "attention sinks"),
         ({"groups": [{"type": "full", "block_size": 8}, {"type": "mamba"}]}, "another size"),
-        ({"connector": LOADS, "groups": [{"type": "mamba"}]}, "a KV connector beside"),
+        (
+            {"connector": LOADS, "groups": [{"type": "full"}, {"type": "mamba"}]},
+            "the blocks of one group, beside Mamba layers",
+        ),
         (
             {
                 "use_v2_model_runner": True,

@@ -36,7 +36,37 @@ TWO = [{"type": "full"}, WINDOW]
 AHEAD = {"async_scheduling": True, "queue_depth": 3}
 ITEM = {"hash": "m", "offset": 2, "length": 4}
 SESSION = {"resumable": True}
+STATES = {"type": "mamba", "num_speculative_blocks": 1}
 SCENARIOS: dict[str, Scenario] = {
+    "a load leaves no room for states of drafts to come": scenario(
+        add("a", 1),
+        STEP,
+        num_blocks=3,
+        groups=[STATES],
+        num_spec_tokens=1,
+        connector=loads({"a": 4}, **{"async": True}, all_groups=True),
+    ),
+    "a load leaves room for drafts behind max_model_len where no window caps that": scenario(
+        add("a", 3),
+        add("b", 1),
+        STEP,
+        num_blocks=9,
+        max_model_len=3,
+        groups=[
+            {"type": "full", "block_size": 2},
+            {"type": "sliding_window", "sliding_window": 1, "block_size": 4},
+        ],
+        num_spec_tokens=1,
+        connector=loads({"a": 9, "b": 1}, **{"async": True}),
+    ),
+    "a load leaves room for what another lacks, states beside among it": scenario(
+        add("a", 5),
+        add("b", 4),
+        STEP,
+        num_blocks=5,
+        groups=[STATES],
+        connector=loads({"a": 4, "b": 4}, **{"async": True}, all_groups=True),
+    ),
     "a load beyond max_model_len leaves room for what others lack": scenario(
         {**add("a", 2, 3), "prompt": {"range": [0, 2]}},
         {**add("b", 6, 3), "prompt": {"range": [0, 6]}},

@@ -184,7 +184,9 @@ class Driver:
         if event.get("cycle"):
             first, period = event["cycle"]
             self.cycles[event["id"]] = (request.num_prompt_tokens + first, period)
-        (self.pooling.add if event.get("pooling") else self.pooling.discard)(event["id"])
+        # Of the end of a session workers never hear.
+        if event.get("resumable") or event["id"] not in self.scheduler.requests:
+            (self.pooling.add if event.get("pooling") else self.pooling.discard)(event["id"])
         self.scheduler.add_request(request)
 
     def abort(self, event: dict[str, Any], index: int) -> None:

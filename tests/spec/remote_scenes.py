@@ -34,6 +34,20 @@ def loadable() -> Any:
     return s
 
 
+def zeroing() -> Any:
+    """A request begins to wait for a load of several steps, beside Mamba layers, while the step
+    that another one runs in is decided.
+    """
+    groups = (Group(), Group(mamba=True))
+    s = new_state(replace(CONFIG, num_blocks=12, connector=True, groups=groups))
+    arrive(s, "a0", 6, 4, loads_over_steps=True)
+    remote_holds(s, "a0", 4)
+    arrive(s, "b1", 4, 4)
+    decide(s)
+    assert s.nzero > 0
+    return s
+
+
 def kept() -> Any:
     """The same load of several steps after an abort: blocks are kept for it, and to be sent."""
     s = loading()

@@ -105,6 +105,7 @@ SHORTEST = {
         "add a; schedule; update, a received; schedule",
     ),
     "hit-given-away": ("GROUP-17", "add a; add b; schedule; update; add a; schedule"),
+    "zeroed-while-loaded": ("REMOTE-58", "add a; schedule"),
     "loads-hold-the-pool": (
         "RUN-20",
         "add a; add b; schedule; update, a received; schedule; update, b received; schedule",

@@ -45,6 +45,8 @@ REMOTE = {
     "REMOTE-44": "rules.deferred.take_back",
     "REMOTE-45": "reclaim.last_loaded",
     "REMOTE-46": "rules.reclaim.reclaim",
+    "REMOTE-57": "loaded.stays_unzeroed",
+    "REMOTE-58": "invariants.remote.loaded_into_is_not_zeroed",
     "REMOTE-55": "invariants.remote.nobody_counts_on_lost",
     "REMOTE-56": "invariants.remote.behind_lost_is_uncached",
 }

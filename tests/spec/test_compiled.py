@@ -1,6 +1,7 @@
 """The compiled explorer finds what the readable one finds: it is never trusted on its own."""
 
 import json
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -9,17 +10,20 @@ from typing import Any
 import pytest
 
 from nullblock.conformance.cli import main
+from nullblock.conformance.ledger import refresh
+from nullblock.conformance.ledger.sources import scopes
 from nullblock.conformance.ledger.sources.scopes import searched
 from nullblock.conformance.strength.mutants import BY_NAME
 from nullblock.conformance.strength.plant import ask, planted
 from nullblock.spec.compiled import build, search
 from nullblock.spec.compiled.context import Sizes
-from nullblock.spec.compiled.translate import Program
+from nullblock.spec.compiled.translate import Program, program
 from nullblock.spec.compiled.values import Const, Untranslatable
 from nullblock.spec.departures import DEPARTURES
 from nullblock.spec.explorer.model import beginning
 from nullblock.spec.explorer.scopes import STANDARD
 from nullblock.spec.explorer.search import Search, explore
+from nullblock.spec.explorer.witnesses import Watch
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -38,6 +42,22 @@ PLANTED = (
     "stale-token-taken",
 )
 """Mutants whose defects show in different ways: a broken promise, invariants, a guard."""
+
+
+@pytest.mark.parametrize("name", STANDARD)
+def test_every_scope_has_a_c_form(name: str) -> None:
+    """Rules, statements and witnesses of every standard scope are translated, in both profiles if
+    both have it, whether or not there is a compiler here: a line that is not would make the scope
+    slow, and nothing else.
+    """
+    for semantics in (NORMATIVE, VLLM_0_22_1):
+        try:
+            first: Any = beginning(STANDARD[name], semantics)
+        except ValueError:
+            assert semantics is not NORMATIVE
+            continue
+        text, _ = program(Search(STANDARD[name], semantics), first, Sizes(len(first.k.indices)))
+        assert "int main(" in text
 
 
 @needs_compiler
@@ -123,10 +143,10 @@ def test_an_unknown_construct_is_refused_with_its_place() -> None:
     """What has no C form is refused, by file and line."""
     scope = STANDARD["nocache"]
     first: Any = beginning(scope, NORMATIVE)
-    program = Program(Search(scope, NORMATIVE), first.k, Sizes(8))
+    p = Program(Search(scope, NORMATIVE), first.k, Sizes(8))
     line = odd.__code__.co_firstlineno + 2
     with pytest.raises(Untranslatable, match=rf"test_compiled\.py:{line}: While has no C form"):
-        program.outer("void f(void)", lambda: str(program.applied(odd, Const(None), Const(1))))
+        p.outer("void f(void)", lambda: str(p.applied(odd, Const(None), Const(1))))
 
 
 def test_without_a_compiler_the_readable_form_searches(
@@ -141,8 +161,76 @@ def test_without_a_compiler_the_readable_form_searches(
     assert main(["explore", "--compiled", "--json"]) == 0
     said = capsys.readouterr()
     assert said.err.count("\n") == 1 and "no-such-compiler" in said.err
-    scopes = json.loads(said.out)["scopes"]
-    assert [(s["states"], s["form"]) for s in scopes] == [(30, "readable")] * 2
+    found = json.loads(said.out)["scopes"]
+    assert [(s["states"], s["form"]) for s in found] == [(30, "readable")] * 2
+    why = "CC names 'no-such-compiler', which is not found: install it, or unset CC"
+    assert [s["readable_because"] for s in found] == [why] * 2
+    assert said.err == f"searched by the readable form: {why}\n"
+    assert main(["explore", "--compiled"]) == 0
+    assert f"readable: next-owner, b: {why}\n" in capsys.readouterr().out
+
+
+def test_by_default_the_form_is_said_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever does not ask for the compiled form is told that there is one."""
+    from nullblock.conformance.commands import explore as command
+
+    scope = next(d.scope for d in DEPARTURES if d.name == "next-owner")
+    monkeypatch.setattr(command, "STANDARD", {scope.name: scope})
+    assert main(["explore"]) == 0
+    said = capsys.readouterr()
+    assert said.err == "" and "readable: next-owner: without --compiled, " in said.out
+
+
+def filtered(watch: Any, s: Any, done: Any) -> None:
+    """A witness in words that have no C form."""
+    if any(filter(None, (s.nr,))):
+        watch.reached.add("three-at-once")
+
+
+def test_a_construct_without_a_c_form_is_named_with_its_place(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`explore` and the ledger say which scope is searched slowly, at which line what has no C
+    form, and what to do; the document says it too.
+    """
+    from nullblock.conformance.commands import explore as command
+
+    scope = next(d.scope for d in DEPARTURES if d.name == "next-owner")
+    monkeypatch.setattr(command, "STANDARD", {scope.name: scope})
+    monkeypatch.setattr(Watch, "event", filtered)
+    line = filtered.__code__.co_firstlineno + 2
+    assert main(["explore", "--compiled", "--json"]) == 0
+    said = capsys.readouterr()
+    (found,) = json.loads(said.out)["scopes"]
+    why = found["readable_because"]
+    assert found["form"] == "readable" and f"test_compiled.py:{line}: " in why
+    assert "filter" in why and "say it there as lines that are translated do" in why
+    assert said.err == f"next-owner is searched by the readable form: {why}\n"
+    assert scopes.search(scope).states == found["states"]
+    assert capsys.readouterr().err == f"note: {said.err}"
+
+
+def test_a_worker_s_notes_are_passed_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """What a source notes while it is gathered reaches whoever refreshes the ledger, in one line
+    with its name, and nothing else of what it prints there does.
+    """
+    lines = (
+        "from nullblock.conformance.ledger.sources.base import note",
+        "from nullblock.conformance.ledger.worker import SOURCES, msgspec, sys",
+        "print('chatter', file=sys.stderr)",
+        "note('x is slow')",
+        "sys.stdout.buffer.write(msgspec.json.encode(SOURCES['mutants'].gather()))",
+    )
+    (tmp_path / "noting.py").write_text("\n".join(lines))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(refresh, "WORKER", "noting")
+    said: list[str] = []
+    assert list(refresh.gathered(["mutants"], said.append)) == said == ["mutants"]
+    assert capsys.readouterr().err == "mutants: x is slow\n"
 
 
 @needs_compiler

@@ -214,7 +214,8 @@ def test_embeddings_identify_the_blocks_that_they_stand_in() -> None:
     assert embeds_in(rows, 0, 2) == (sha256(b"ab").digest(),)
     assert embeds_in(rows, 2, 4) == (sha256(b"c").digest(),)
     assert embeds_in(rows, 4, 6) == (sha256(b"").digest(),)
-    assert embeds_in([], 0, 2) == ()
+    assert embeds_in([], 0, 2) == (sha256(b"").digest(),)
+    assert embeds_in(None, 0, 2) == ()
 
 
 @pytest.mark.parametrize("semantics", [NORMATIVE, VLLM_0_22_1])

@@ -224,7 +224,7 @@ def test_reason_iff_unservable() -> None:
     seen = set()
     for blocks, groups, encoder, items in product(
         range(2, 8),
-        ((FULL, ATTENDED), (Group(cross=True, block_size=3), WINDOW), (FULL,)),
+        ((FULL, ATTENDED), (Group(cross=True, block_size=3), WINDOW), (FULL,), (ATTENDED,)),
         ((4, 9), (9, 4), (9, 9)),
         ((), (SHORT,), (LONG,), (SHORT, LONG), (Item(3, 0, 9),)),
     ):

@@ -117,6 +117,7 @@ PINNED = {
     "rules-mamba-align": (585, 968, 18),
     "sessions-align": (1745, 6435, 19),
     "loads-mamba": (902, 2725, 19),
+    "rules-loads-mamba": (90, 159, 13),
     "cross": (285, 1_140, 12),
     "cross-ahead": (98, 261, 9),
     "cross-less": (23, 115, 5),

@@ -28,7 +28,15 @@ from nullblock.spec.machine.schedule import decide, schedule
 from nullblock.spec.rules.drafts import propose
 
 sys.path.insert(0, str(Path(__file__).parent))
-from remote_scenes import kept, loadable, loaded_step, loading, lose, shared_load  # noqa: E402
+from remote_scenes import (  # noqa: E402
+    kept,
+    loadable,
+    loaded_step,
+    loading,
+    lose,
+    shared_load,
+    zeroing,
+)
 from world import CONFIG, arrive, new_state, put, step  # noqa: E402  (a module beside this one)
 
 
@@ -315,6 +323,7 @@ BREAKS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "GROUP-37": (windowed, put(phase=WAIT_PHASE, fresh={"a0": 1}, ntok={"a0": 12}, nfree=0)),
     "REMOTE-30": (loading, shared_load),
     "REMOTE-31": (loading, lose),
+    "REMOTE-58": (zeroing, lambda s: s.zero.update({0: s.tab[("a0", 0), 1]})),
     "REMOTE-39": (loading, put(tlen={"a0": 1})),
     "REMOTE-33": (kept, put(kept_for={"a0": 0})),
     "REMOTE-53": (loadable, lambda s: s.ncached.update({("a0", 1): 1})),

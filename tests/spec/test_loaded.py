@@ -144,6 +144,24 @@ def test_a_group_takes_no_block_that_a_later_one_hits() -> None:
         assert bool(shared) != ours
 
 
+@pytest.mark.parametrize("over_steps", [False, True])
+@pytest.mark.parametrize("ours", [False, True])
+def test_workers_do_not_zero_what_a_load_writes_to(over_steps: bool, ours: bool) -> None:
+    """REMOTE-57, REMOTE-58: of full attention beside Mamba layers the blocks that a load over
+    several steps writes to are left alone, and those that a step computes are zeroed; in
+    vllm-0.22.1 all are (upstream 48481).
+    """
+    config = replace(otherwise(PLAIN, loads_not_zeroed=ours), groups=(Group(), Group(mamba=True)))
+    s = holding(config, 6, 4, loads_over_steps=over_steps)
+    arrive(s, "b1", 3, 1)
+    zeroed = set(schedule(s).to_zero)
+    loaded, computed = set(table(s, ("a0", 0))[:2]), set(table(s, ("b1", 0)))
+    assert computed <= zeroed and len(loaded) == 2
+    assert loaded <= zeroed or loaded.isdisjoint(zeroed)
+    assert (loaded <= zeroed) == (not over_steps or not ours)
+    assert not zeroed & set(table(s, ("a0", 1)))
+
+
 def test_what_a_load_of_several_groups_brought_is_cached_of_each() -> None:
     """REMOTE-14, REMOTE-15, REMOTE-53: nulls count as cached while the load is under way, and
     nothing else does.

@@ -268,31 +268,19 @@ def test_it_is_taken_beside_a_connector(
     assert compare.first_difference(ours, theirs) is None
 
 
-@pytest.mark.parametrize(
-    ("kinds", "block", "semantics", "said"),
-    [
-        (("sliding_window",), 0, VLLM_0_22_1, "the null block"),
-        (("full", "sliding_window"), 1, NORMATIVE, "of several"),
-    ],
-)
-def test_reports_that_no_rule_takes_are_refused_by_name(
-    kinds: tuple[str, ...], block: int, semantics: Any, said: str
-) -> None:
-    """Of several groups vLLM raises, which says nothing of what ought to be; and nobody loads into
-    the null block.
-    """
-    sizes = {"sliding_window": {"sliding_window": 4}}
+def test_a_report_of_the_null_block_is_refused_by_name() -> None:
+    """Nobody loads into it."""
     config = {
-        "groups": [{"type": kind, **sizes.get(kind, {})} for kind in kinds],
+        "groups": [{"type": "sliding_window", "sliding_window": 4}],
         "connector": {"matched": {"a": 8}, "all_groups": True},
     }
     events_ = [
         {"op": "add", "id": "a", "prompt": list(range(9)), "max_tokens": 2},
-        {"op": "kv_done", "invalid": [block]},
+        {"op": "kv_done", "invalid": [0]},
         {"op": "step"},
     ]
-    with pytest.raises(OutOfScope, match=said):
-        play({"config": config, "events": events_}, semantics)
+    with pytest.raises(OutOfScope, match="the null block"):
+        lines({"config": config, "events": events_}, VLLM_0_22_1, "spec")
 
 
 def lines(document: dict[str, Any], semantics: Any, engine: str) -> list[str]:

@@ -54,13 +54,15 @@ class AdapterNumbers:
     """Adapters are numbered from 1 as they appear, and forgotten once nobody alive has them."""
 
     def __init__(self) -> None:
-        self._of: dict[int, int] = {}
+        self._of: dict[int | None, int] = {}
         self._next = 1
-        self._users: dict[str, int] = {}
+        self._users: dict[str, int | None] = {}
         """The adapter of each live request that has one."""
 
-    def add(self, id: str, adapter: int) -> int:
-        """A request arrives; the number that stands for its adapter."""
+    def add(self, id: str, adapter: int | None) -> int:
+        """A request arrives; the number that stands for its adapter, which may lack one of its
+        own.
+        """
         self._users[id] = adapter
         if adapter not in self._of:
             self._of[adapter] = self._next
@@ -69,8 +71,10 @@ class AdapterNumbers:
 
     def remove(self, id: str) -> None:
         """A request ends."""
-        adapter = self._users.pop(id, None)
-        if adapter is not None and adapter not in self._users.values():
+        if id not in self._users:
+            return
+        adapter = self._users.pop(id)
+        if adapter not in self._users.values():
             del self._of[adapter]
 
 

@@ -147,7 +147,7 @@ class Observer:
         if self.adapters is not None and request.lora_request is not None:
             adapter = request.lora_request.lora_int_id
             facts["adapter"] = self.adapters.add(request.request_id, adapter)
-            if adapter < 1:  # which no front end lets pass
+            if adapter is None or adapter < 1:  # which no front end lets pass
                 features.append("adapter_below_1")
         if self.items is not None and request.mm_features:
             facts["items"] = self.items.add(request)

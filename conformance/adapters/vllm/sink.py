@@ -67,9 +67,11 @@ class Sink:
             self._wake.set()
         return True
 
-    def next_part(self) -> None:
-        """What follows goes into another file."""
+    def next_part(self, header: bytes) -> None:
+        """What follows goes into another file, which begins with its header, room or not."""
         self._queue.append(NEXT_PART)
+        self._queue.append(header)
+        self._put += len(header)
 
     def close(self, wait: float = GOODBYE_SECONDS) -> bool:
         """Write what is left and seal it; whether that was done within ``wait`` seconds."""

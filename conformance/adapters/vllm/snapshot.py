@@ -37,6 +37,8 @@ def snapshot(observer: Observer, steps: Steps) -> bytes:
 def adopt(observer: Observer, look: Look) -> None:
     """Learn what an engine in the middle of its work has: its requests and its caches."""
     arrived, observer.arrived = observer.arrived, {}
+    for id in sorted(observer.scheduler.finished_req_ids):
+        observer.numbers.number(id)  # whoever has the id next may come before that is reported
     for id, request in observer.scheduler.requests.items():
         if request.is_finished():
             observer.numbers.number(id)
@@ -72,7 +74,9 @@ def state(observer: Observer, steps: Steps) -> Fields:
     }
     if observer.tells_blocks:
         queue = observer.pool.free_block_queue.get_all_free_blocks()
-        record["free_queue"] = [block.block_id for block in queue]
+        # Where vLLM counts more than there are, who reads on from here would count fewer.
+        if len(queue) == observer.pool.get_num_free_blocks():
+            record["free_queue"] = [block.block_id for block in queue]
         _, *blocks = observer.pool.blocks  # nobody keeps the count of the null block
         record["ref_cnt"] = [(b.block_id, b.ref_cnt) for b in blocks if b.ref_cnt]
         if observer.caching:
@@ -157,8 +161,7 @@ def _in_flight(observer: Observer, step: Step) -> Fields:
     owed, gone = [], []
     if step.counts is None:
         step.learn()  # it was decided before recording began
-    nothing = [0] * len(step.ids)
-    computed, outputs = (nothing, nothing) if step.counts is None else step.lists()
+    computed, outputs = step.told_counts()
     owing = observer.talk.owing.get(step.number)
     new = {} if step.seen is None else {new.id: new.owed for new in step.seen.others.new}
     rows = zip(step.ids, step.numbers, step.tokens, computed, outputs, strict=True)

@@ -86,6 +86,17 @@ class Step:
         assert self.counts is not None
         return expected.unpacked(self.counts, len(self.ids))
 
+    def told_counts(self) -> tuple[list[int], list[int]]:
+        """The same of everybody as it was decided, counts below 0 included, for which there is no
+        number; of whom nothing is told it is 0.
+        """
+        if self.counts is not None:
+            return self.lists()
+        new = () if self.seen is None else self.seen.others.new
+        known = {} if self.seen is None else dict(self.seen.facts(0, new))
+        each = [known.get(r, (0, 0)) for r in self.ids]
+        return [computed for computed, _ in each], [outputs for _, outputs in each]
+
     def next_counts(self) -> int | None:
         """What is expected of the step after it, if everybody stays; None: that has no number."""
         if self.counts is None:

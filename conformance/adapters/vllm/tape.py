@@ -25,6 +25,8 @@ MOST = 48
 """Calls that wait to be told: 24 steps, mostly, as many as are encoded at once. The code and data
 of telling are in no near cache when it begins; of many more the garbage collector would take
 notice."""
+NEVER = 1 << 63
+"""Bytes of a part behind which none begins: what the engine's state is says nothing any more."""
 SNAPSHOTS = 8
 """A part is at least so many times as long as the state that opens it."""
 _lines = json.Encoder().encode_lines
@@ -286,26 +288,40 @@ class Tape:
     def _next_part(self) -> None:
         """A part is a trace of its own: it begins with a header and the state."""
         assert self._sink is not None
-        self._sink.next_part()
         part = self._header.get("part", 1) + 1
         self._header |= {"start": "unknown", "part": part}
+        header = _lines([self._header])
+        self._sink.next_part(header)
         self._forget()
-        self._part_size = 0
+        self._part_size = len(header)
         state = snapshot(self.observer, self.steps)
         self._part_full = max(self.settings.part_bytes, SNAPSHOTS * len(state))
-        if not (self._put(_lines([self._header])) and self._put(state)):
+        if not self._put(state):
             self._dropped = 1
 
     def raised(self, during: str, error: BaseException, sampled: Any = None) -> None:
         """The engine raised; nothing after it can be explained. ``sampled``: the output that was
         to be taken in.
         """
-        self.catch_up()
-        told = self.observer.with_call(sampled)
-        if during == "schedule" and (found := self._look.compiled()):
-            told = [self.teller.compiled(found), *told]
+        told: list[Any] = []
+        if not self._ends_unbegun():
+            self.catch_up()
+            told = self.observer.with_call(sampled)
+            if during == "schedule" and (found := self._look.compiled()):
+                told = [self.teller.compiled(found), *told]
+        self._part_full = NEVER
         self.write(*told, {"ev": "error", "during": during, "type": type(error).__name__})
         self.stop()
+
+    def _ends_unbegun(self) -> bool:
+        """Whether the recording ends while it waits for its start: then it is a header, and says
+        so.
+        """
+        unbegun = self.waiting_for_start
+        if unbegun:
+            self.waiting_for_start, self._part_full = False, NEVER
+            self._put(_lines([self._header]))
+        return unbegun
 
     def safely(self, method: Callable[..., Any], *args: Any) -> Any:
         """Call a method of this side; if it raises, recording is over and None is returned."""
@@ -326,7 +342,9 @@ class Tape:
             error,
             exc_info=None if isinstance(error, OSError) else error,
         )
+        self._part_full = NEVER
         try:
+            self._ends_unbegun()
             self._flush()
             if not self._dropped:
                 self._put(_lines([{"ev": "lost", "reason": type(error).__name__}]))
@@ -346,7 +364,8 @@ class Tape:
 
     def stop(self) -> None:
         """Seal and close the file. Does nothing the second time."""
-        if self.running and not self.waiting_for_start:
+        if self.running:
+            self.safely(self._ends_unbegun)
             self.safely(self._flush)
         self._end(wait=10.0)
 

@@ -1,5 +1,6 @@
 """What a source is."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -13,6 +14,15 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What is written down of evidence. Damage is noticed when it is read."""
+
+
+NOTE = "note: "
+"""How a line of a worker's standard error begins that whoever refreshes is to read at once."""
+
+
+def note(text: str) -> None:
+    """Say what somebody who waits for a source ought to know, while it is gathered."""
+    print(f"{NOTE}{text}", file=sys.stderr, flush=True)
 
 
 def nothing(record: Any) -> Iterator[Any]:

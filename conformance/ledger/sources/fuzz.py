@@ -14,6 +14,8 @@ from nullblock.spec.catalogue import catalogue
 ENGINE = "lockstep"
 FILES = sums.TEXTS["spec"]
 AGAIN = "python tests/fuzz/record.py"
+SELDOM = 0.01
+"""The share of scenarios below which a situation is one of many."""
 
 
 class Fuzzed(Record, frozen=True):
@@ -74,6 +76,17 @@ def broken(found: Fuzzed) -> Iterator[str]:
         yield f"lockstep: {found.differences:,} {differ} from {found.beside}"
 
 
+def _reached(found: Fuzzed) -> Iterator[Fact]:
+    """In how many scenarios each situation was met; those that are seldom met, many, in one."""
+    shares = {what: n / max(1, found.watched) for what, n in found.reached.items()}
+    for what in sorted(shares, key=lambda what: (-shares[what], what)):
+        if shares[what] >= SELDOM:
+            yield Fact(what, f"{shares[what]:.0%}")
+    seldom = sorted(what for what, share in shares.items() if share < SELDOM)
+    if seldom:
+        yield Fact(", ".join(seldom), f"less than {SELDOM:.0%} each")
+
+
 def cells(found: Fuzzed) -> Iterator[Cell]:
     """A cell for each rule and each reading: the whole text was compared."""
     wrong = list(broken(found))
@@ -89,10 +102,7 @@ def cells(found: Fuzzed) -> Iterator[Cell]:
             f"alike; {found.refused:,} asked for what is out of scope.",
             f"Of {counted(found.watched, 'scenario')} it was watched what was reached:",
         ),
-        tuple(
-            Fact(what, f"{n / max(1, found.watched):.0%}")
-            for what, n in sorted(found.reached.items(), key=lambda x: (-x[1], x[0]))
-        ),
+        tuple(_reached(found)),
         "situation: in how many of them",
     )
     for s in catalogue():

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from nullblock.conformance.ledger.digest import TEXT
 from nullblock.conformance.ledger.rows import Cell, Detail, Fact, few
-from nullblock.conformance.ledger.sources.base import Record, Source
+from nullblock.conformance.ledger.sources.base import Record, Source, note
 from nullblock.conformance.ledger.told import Told, told
 from nullblock.conformance.ledger.words import Word, counted
 from nullblock.spec.catalogue import catalogue
@@ -71,16 +71,10 @@ class Scopes(Record, frozen=True):
 
 
 def search(scope: Scope, semantics: Semantics = NORMATIVE) -> Result:
-    """Search a scope, by the text compiled if that can be done."""
-    from nullblock.spec.compiled.build import NoCompiler
-    from nullblock.spec.compiled.search import explore as explore_compiled
-    from nullblock.spec.compiled.values import Untranslatable
-    from nullblock.spec.explorer.search import explore
+    """Search a scope, by the text compiled if that can be done; if not, a note says why."""
+    from nullblock.conformance.exploration import Searcher
 
-    try:
-        return explore_compiled(scope, semantics)
-    except (NoCompiler, Untranslatable):
-        return explore(scope, semantics)
+    return Searcher(note)(scope, semantics)
 
 
 def searched(scope: Scope, result: Result) -> Searched:
@@ -100,9 +94,12 @@ def searched(scope: Scope, result: Result) -> Searched:
 
 
 def gather() -> Scopes:
-    """Search every standard scope: seconds with a C compiler, a minute without."""
+    """Search every standard scope: a minute or two with a C compiler, hours without."""
+    from nullblock.conformance.exploration import Searcher
+
     every = (*INVARIANTS, *CLAIMS, *TRANSITIONS, SERVED)
-    return Scopes(every, tuple(searched(s, search(s)) for s in STANDARD.values()))
+    search = Searcher(note)
+    return Scopes(every, tuple(searched(s, search(s, NORMATIVE)) for s in STANDARD.values()))
 
 
 def cells(found: Scopes) -> Iterator[Cell]:
