@@ -12,8 +12,9 @@ from nullblock.spec.concrete import State
 from nullblock.spec.fields import REMOTE
 from nullblock.spec.kernel import Disabled
 from nullblock.spec.remote import loads_later
+from nullblock.spec.rules.lookup import TOKENS_ARE_LOOKED_UP
 from nullblock.spec.sessions import awaits_grammar, num_output
-from nullblock.spec.state import check_stop, is_waiting, live
+from nullblock.spec.state import check_stop, head, is_waiting, live
 from nullblock.spec.waiting import has_come_whole, is_masked, masked_later
 
 
@@ -114,11 +115,14 @@ def minding_tried(s: Any) -> Iterator[None]:
     where it is. One that is about to run makes vLLM raise, and so does one that has nothing to
     compute.
 
-    Where no rule is enabled for it that is raised instead.
+    Where no rule is enabled for it that is raised instead; whose tokens are forgotten has no
+    prefix, it seems.
     """
     try:
         yield
-    except Disabled:
+    except Disabled as refusal:
+        if refusal.guard == TOKENS_ARE_LOOKED_UP and not live(s, head(s)):
+            raise _ended(head(s)) from refusal
         _check_tried(s)
         raise
     _check_tried(s)

@@ -42,7 +42,6 @@ SLIPS: dict[str, str] = {
     "rules.pool.pop_block.skip-1": "`s.tlen[t] = n - 1` is left out",
     "rules.pool.pop_block.skip-3": "`s.told[t] = least(s.told[t], n - 1)` is left out",
     "rules.pool._take.skip-2": "`_unhash(s, b)` is left out",
-    "rules.pool._take.skip-3": "`note_taken(s, t, b)` is left out",
     "rules.pool.release.condition-1": "`s.ref[b] == 0` holds always",
     "rules.pool.wipe.skip-2": "`s.hsh = s.k.blank('hsh')` is left out",
     "rules.queues.add_request.guard-3": "the guard 'the id is not in use' is dropped",
