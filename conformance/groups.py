@@ -122,6 +122,12 @@ def mamba_cache_mode(config: Config) -> str:
     return modes[-1] if modes else "none"
 
 
+def of_one_group(config: Config) -> bool:
+    """Whether there are several groups, and a connector that takes the blocks of one."""
+    connector = config.connector
+    return connector is not None and len(config.groups) > 1 and not connector.all_groups
+
+
 def aligns(config: Config) -> bool:
     """Whether any Mamba group keeps only the state that a step ends with."""
     return any(g.type == "mamba" and g.mamba_cache_mode == "align" for g in config.groups)

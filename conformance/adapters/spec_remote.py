@@ -215,7 +215,7 @@ class RemoteKV:
         """r ends. Raises AssertionError, as vLLM does, where the connector takes the blocks of one
         group, and there are several.
         """
-        if of_one_group(self.scenario):
+        if groups.of_one_group(self.scenario):
             raise AssertionError(f"{r!r} has blocks of several groups")
         self.ended[r] = status
 
@@ -304,12 +304,6 @@ def _check_items(s: Any, blocks: set[int]) -> None:
             raise refused(f"a block of {r!r} that was not loaded, behind some of its inputs,")
 
 
-def of_one_group(config: Config) -> bool:
-    """Whether there are several groups, and a connector that takes the blocks of one."""
-    connector = config.connector
-    return connector is not None and len(config.groups) > 1 and not connector.all_groups
-
-
 def check_connector(config: Config, semantics: Semantics) -> None:
     """Raise OutOfScope for what nobody has shown beside a connector, or a profile has no rules
     for.
@@ -319,6 +313,6 @@ def check_connector(config: Config, semantics: Semantics) -> None:
     if groups.has(config, groups.CROSS):
         what = "a KV connector beside cross-attention is out of scope"
         raise OutOfScope(what, "vLLM refuses such a model beside one", "config.groups")
-    if of_one_group(config) and semantics.failed_loads_start_over:
+    if groups.of_one_group(config) and semantics.failed_loads_start_over:
         what = "a KV connector that takes the blocks of one group, beside several, is out of scope"
         raise OutOfScope(what, "vLLM raises at the first end", "config.connector.all_groups")

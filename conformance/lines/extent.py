@@ -52,9 +52,7 @@ def check_followed(config: Config, semantics: Semantics) -> None:
         # A kind that drops its last hit has a block more cached, and its window begins later.
         what = "an EAGLE-like method beside blocks or hashes of several sizes, in a later line"
         raise OutOfScope(f"{what}, is out of scope", "vllm-0.22.1 is followed", "config.groups")
-    connector = config.connector
-    of_one = connector is not None and not connector.all_groups and len(config.groups) > 1
-    if semantics.resumes_await_output and has_states and of_one:
+    if semantics.resumes_await_output and has_states and groups.of_one_group(config):
         # Workers zero what it does not say that it loads.
         what = "a KV connector that takes the blocks of one group, beside Mamba layers in a later"
         raise OutOfScope(

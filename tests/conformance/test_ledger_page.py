@@ -13,6 +13,7 @@ from nullblock.conformance.ledger.judge import judge
 from nullblock.conformance.ledger.page import render
 from nullblock.conformance.ledger.page.panels import anchor
 from nullblock.conformance.ledger.page.story import charted
+from nullblock.conformance.ledger.sources.fuzz import Fuzzed, cells
 from nullblock.conformance.ledger.words import Word
 
 LEDGER = judge(load())
@@ -177,3 +178,12 @@ def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["ledger", "--html", str(tmp_path / "no" / "x.html")]) == 2
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 2 and "--json, --html" in said[0] and "no such folder" in said[1]
+
+
+def test_situations_that_are_seldom_met_stand_in_one_line() -> None:
+    """Under one in a hundred; each of the others has its own, the most frequent first."""
+    met = {"now and then": 10, "often": 500, "twice": 2, "once": 1}
+    run = Fuzzed("0" * 64, ("spec",), "vLLM", 1, 1000, 9000, 0, 0, 0, watched=1000, reached=met)
+    facts = [(fact.name, fact.value) for fact in next(cells(run)).detail.facts]
+    assert facts[:2] == [("often", "50%"), ("now and then", "1%")]
+    assert facts[2:] == [("once, twice", "less than 1% each")]

@@ -37,6 +37,9 @@ AHEAD = {"async_scheduling": True, "queue_depth": 3}
 ITEM = {"hash": "m", "offset": 2, "length": 4}
 SESSION = {"resumable": True}
 STATES = {"type": "mamba", "num_speculative_blocks": 1}
+TWO_LOADS = (add("a", 3), add("b", 1), STEP)
+LIMITED: dict[str, Any] = {"max_model_len": 3, "num_spec_tokens": 1}
+LIMITED |= {"connector": loads({"a": 9, "b": 1}, **{"async": True})}
 SCENARIOS: dict[str, Scenario] = {
     "a load leaves no room for states of drafts to come": scenario(
         add("a", 1),
@@ -46,18 +49,23 @@ SCENARIOS: dict[str, Scenario] = {
         num_spec_tokens=1,
         connector=loads({"a": 4}, **{"async": True}, all_groups=True),
     ),
-    "a load leaves room for drafts behind max_model_len where no window caps that": scenario(
-        add("a", 3),
-        add("b", 1),
+    "a load leaves blocks of full attention alone that stand behind states": scenario(
+        add("a", 6),
         STEP,
+        groups=[STATES, {"type": "full"}],
+        connector=loads({"a": 4}, **{"async": True}, all_groups=True),
+    ),
+    "a load leaves room for drafts behind max_model_len where no window caps that": scenario(
+        *TWO_LOADS,
         num_blocks=9,
-        max_model_len=3,
         groups=[
             {"type": "full", "block_size": 2},
             {"type": "sliding_window", "sliding_window": 1, "block_size": 4},
         ],
-        num_spec_tokens=1,
-        connector=loads({"a": 9, "b": 1}, **{"async": True}),
+        **LIMITED,
+    ),
+    "a load leaves room for states behind max_model_len, which nothing caps": scenario(
+        *TWO_LOADS, block_size=2, num_blocks=3, groups=[{"type": "mamba"}], **LIMITED
     ),
     "a load leaves room for what another lacks, states beside among it": scenario(
         add("a", 5),
