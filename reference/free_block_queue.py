@@ -124,7 +124,13 @@ class FreeKVCacheBlockQueue:
         self.append_n([block])
 
     def append_n(self, blocks: list[KVCacheBlock]) -> None:
-        """Put blocks at the back; the first of them will be reused first."""
+        """Put blocks at the back; the first of them will be reused first.
+
+        Of no blocks nothing is asked, as in vLLM: even where its count went astray, and the mark
+        at the end was given out (:mod:`.hybrid_coordinator`).
+        """
+        if not blocks:
+            return
         tail = self.fake_free_list_tail
         last = tail.prev_free_block
         assert last is not None

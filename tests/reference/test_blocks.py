@@ -101,6 +101,17 @@ def test_fewer_blocks_than_none_are_counted_as_put_back() -> None:
     assert queue.popleft().block_id == -1
 
 
+def test_nothing_can_be_put_behind_an_end_mark_that_is_gone_but_nothing() -> None:
+    """Once the end mark was handed out no block can be put back; of none nobody asks."""
+    queue = FreeKVCacheBlockQueue([])
+    queue.popleft_n(-1)
+    mark = queue.popleft()
+    queue.append_n([])
+    assert queue.num_free_blocks == 0 and mark.next_free_block is None
+    with pytest.raises(AssertionError):
+        queue.append_n([KVCacheBlock(0)])
+
+
 def test_a_block_that_is_not_free_cannot_be_removed() -> None:
     """Removing twice is an error, not a corrupted list."""
     blocks = [KVCacheBlock(i) for i in range(3)]
