@@ -31,11 +31,13 @@ def latent(kind: str) -> str:
     return _LATENT[kind]
 
 
-def told_kind(mamba: bool, window: int, chunk: int) -> tuple[str, int]:
+def told_kind(mamba: bool, sink: bool, window: int, chunk: int) -> tuple[str, int]:
     """The same of any layers that traces have words for, and the window that events tell of: to
     the rules the one state of Mamba layers is a window.
     """
-    return (MAMBA, 0) if mamba else (kind_of_layers(window, chunk), window)
+    if mamba or sink:
+        return MAMBA if mamba else SINK, 0
+    return kind_of_layers(window, chunk), window
 
 
 def are_plain(config: Config) -> bool:

@@ -86,8 +86,8 @@ def counts_on_lost(s: Any, blocks: Collection[int]) -> Any:
 
 
 def unruled_prompt(config: facts.Config, prompt_len: int) -> str | None:
-    """What of a prompt so long a trace has no counts for, where prefixes are cached, and no rule
-    everywhere (`check_length`); None: nothing. An empty one where there are several groups, and
+    """What of a prompt so long a trace has no counts for, where prefixes are cached; None:
+    nothing. An empty one where there are several groups, and
     none is of full attention or, in vllm-0.32.0, full attention drops its last hit: vLLM finds a
     hit of less than nothing, and computes a token that there is not (GROUP-66).
     """

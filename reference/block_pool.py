@@ -115,6 +115,8 @@ class BlockPool:
         self.cached_block_hash_to_block = BlockHashToBlockMap()
         self.further_keys: dict[int, list[BlockHashWithGroupId]] = {}
         """By block, the keys that it has besides its own (see prompt_ends.py)."""
+        self.ended_blocks: dict[int, int] = {}
+        """By block whose own key is the end of a prompt, the tokens before that."""
         self.has_evicted = False
         """Whether blocks that somebody may hold were evicted from outside."""
         self.null_block = self.free_block_queue.popleft()
@@ -165,6 +167,8 @@ class BlockPool:
             if block.is_null or (block_mask is not None and not block_mask[index]):
                 continue
             key = make_block_hash_with_group_id(block_hash, kv_cache_group_id)
+            if block.block_id in self.ended_blocks:
+                self._maybe_evict_cached_block(block)
             block.block_hash = key
             insert(key, block)
         if self.enable_kv_cache_events:
@@ -244,6 +248,7 @@ class BlockPool:
         if key is None or self.cached_block_hash_to_block.pop(key, block.block_id) is None:
             return False
         block.reset_hash()
+        self.ended_blocks.pop(block.block_id, None)
         further = self.further_keys.pop(block.block_id, [])
         for other in further:
             self.cached_block_hash_to_block.pop(other, block.block_id)
@@ -294,6 +299,7 @@ class BlockPool:
             return False
         self.cached_block_hash_to_block = BlockHashToBlockMap()
         self.further_keys.clear()
+        self.ended_blocks.clear()
         for block in self.blocks:
             block.reset_hash()
         if self.enable_kv_cache_events:

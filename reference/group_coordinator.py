@@ -154,18 +154,22 @@ class KVCacheCoordinator(ABC):
 
     def is_covered(self, request: Request, num_computed: int, slots: int, scheduled: int) -> bool:
         """Whether a running request's step changes nothing in any group."""
-        if self.block_pool.has_evicted and self.block_pool.semantics.prompt_ends_cached:
-            # What was evicted is given the key of a prompt's end again.
+        if self.block_pool.semantics.prompt_ends_cached and (
+            self.block_pool.has_evicted or num_computed < request.num_prompt_tokens
+        ):
+            # What was evicted is given the key of a prompt's end again, and with EAGLE a block is
+            # given it that is not full.
             return False
         request_id = request.request_id
-        to_cache = self.num_cacheable_tokens(min(scheduled, request.num_tokens))
+        num_filled = min(scheduled, request.num_tokens)
         for manager in self.single_type_managers:
+            to_cache = self.num_cacheable_tokens(num_filled, manager)
             if not manager.is_covered(request_id, num_computed, slots, scheduled, to_cache):
                 return False
         return True
 
-    def num_cacheable_tokens(self, num_tokens: int) -> int:
-        """How many of the first tokens the prefix cache may be offered."""
+    def num_cacheable_tokens(self, num_tokens: int, manager: SingleTypeKVCacheManager) -> int:
+        """How many of the first tokens the prefix cache may be offered of a group."""
         return num_tokens if self.enable_caching else 0
 
     def free(self, request_id: str) -> None:

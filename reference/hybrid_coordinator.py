@@ -89,13 +89,18 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
 
         A full block after the last multiple waits, in a group of smaller blocks too.
         """
-        num_tokens = self.num_cacheable_tokens(num_computed_tokens)
         for manager in self.single_type_managers:
+            num_tokens = self.num_cacheable_tokens(num_computed_tokens, manager)
             manager.cache_blocks(request, num_tokens, alignment_tokens=self.lcm_block_size)
 
-    def num_cacheable_tokens(self, num_tokens: int) -> int:
-        """The tokens up to the last multiple of all block sizes."""
-        return num_tokens // self.lcm_block_size * self.lcm_block_size
+    def num_cacheable_tokens(self, num_tokens: int, manager: SingleTypeKVCacheManager) -> int:
+        """The tokens up to the last multiple of all block sizes. For EAGLE a block more: it is
+        looked at behind such a hit, and dropped. Not in 0.22.1.
+        """
+        num_hit = num_tokens // self.lcm_block_size * self.lcm_block_size
+        if num_hit and manager.drops_hit and self.block_pool.semantics.dropped_hits_reach_on:
+            return min(num_tokens, num_hit + manager.block_size)
+        return num_hit
 
     def find_longest_cache_hit(
         self, block_hashes: list[BlockHash], max_cache_hit_length: int

@@ -41,11 +41,17 @@ def cache_prompt_end(
         return
     block, block_hash = table[index], request.block_hashes[end // covered - 1]
     key = make_block_hash_with_group_id(block_hash, kv_cache_group_id)
-    further = pool.further_keys.setdefault(block.block_id, [])
-    if block.is_null or key == block.block_hash or key in further:
+    if block.is_null or key == block.block_hash:
         return
+    if key in pool.further_keys.get(block.block_id, ()):
+        return
+    if pool.ended_blocks.get(block.block_id, end) < end:
+        # A session has gone on within the block.
+        pool._maybe_evict_cached_block(block)
+    further = pool.further_keys.setdefault(block.block_id, [])
     if block.block_hash is None:
         block.block_hash = key
+        pool.ended_blocks[block.block_id] = end
     else:
         further.append(key)
     pool.cached_block_hash_to_block.insert(key, block)

@@ -168,6 +168,8 @@ class Request:
     """Of the placeholders, those for drafts."""
     num_earlier_outputs = 0
     """Outputs to come of the time before a preemption, where a profile tells runs apart."""
+    next_sampling_step = 0
+    """Before this step it is passed over, where a pipeline paces the tokens of a request."""
     last_sched_seq = 0
     """The last step that computes it, where frees wait for steps: see sched/deferred_frees.py."""
 

@@ -80,9 +80,9 @@ class SlidingWindowManager(SingleTypeKVCacheManager):
     ) -> list[bool] | None:
         """The blocks of a window that ends at a multiple of the alignment; None: all of them.
 
-        For EAGLE a run ends a block later, and that block is not among them: with unequal block
-        sizes EAGLE groups of this kind are never hit, a defect of 0.22.1. A window of one token
-        needs no block; 0.22.1 caches them all the same where blocks are as large as the alignment.
+        For EAGLE a run ends a block later. 0.22.1 leaves that block out: with unequal block sizes
+        EAGLE groups of this kind are never hit there, a defect. A window of one token needs no
+        block; 0.22.1 caches them all the same where blocks are as large as the alignment.
         """
         narrow = self.sliding_window == 1 and not self.drops_hit
         if self.block_pool.semantics.narrow_windows_uncached and narrow:
@@ -90,11 +90,12 @@ class SlidingWindowManager(SingleTypeKVCacheManager):
         if alignment_tokens <= self.block_size:
             return None
         per_segment = alignment_tokens // self.block_size
-        num_left_out = per_segment - cdiv(self.sliding_window - 1, self.block_size)
+        behind = int(self.drops_hit and self.block_pool.semantics.dropped_hits_reach_on)
+        num_left_out = per_segment - cdiv(self.sliding_window - 1, self.block_size) - behind
         if num_left_out <= 0:
             return None
         return [
-            index % per_segment >= num_left_out
+            index >= behind and (index - behind) % per_segment >= num_left_out
             for index in range(num_cached_blocks, num_full_blocks)
         ]
 

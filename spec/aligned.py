@@ -13,7 +13,7 @@ from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
 from nullblock.spec.mamba import beside
-from nullblock.spec.sessions import continues, prompt
+from nullblock.spec.sessions import continues, may_hold, prompt
 from nullblock.spec.sizes import needed
 
 
@@ -22,29 +22,31 @@ def is_aligned(s: State, t: Value) -> Value:
     return s.k.aligned_of(t) if s.k.aligns else False
 
 
-def runs(s: State, t: Value) -> Value:
-    """Whether table t has had a state of its own: its request runs, or is a session that goes
-    on.
-    """
-    r = s.k.owner(t)
-    return either(s.stage[r] == RUNNING, continues(s, r))
-
-
 def places(s: State, t: Value) -> Value:
     """Places of an aligned table that it had before this step."""
     return ite(s.grows[t] != 0, s.grows[t] - 1, s.tlen[t])
 
 
+def runs(s: State, t: Value) -> Value:
+    """Whether table t has had a state of its own: its request runs, or is a session that goes
+    on, with nothing computed if its prompt was empty.
+    """
+    r = s.k.owner(t)
+    held = both(may_hold(s, r), s.nhit == 0, s.ext == 0, places(s, t) > 0)
+    return either(s.stage[r] == RUNNING, continues(s, r), held)
+
+
 @clause("GROUP-27")
 def lacking_states(s: State, t: Value, tokens: Value, hits: Value) -> Value:
     """However many tokens a step computes, an aligned table that gets longer takes one block, and
-    at its first time those beside.
+    at its first time those beside. So many have to be free, too, for one that takes those beside
+    alone (GROUP-66).
 
     Source: MambaManager.get_num_blocks_to_allocate.
     """
     n = needed(s, t, tokens) - s.tlen[t] - hits
     most = ite(runs(s, t), 1, 1 + beside(s, t))
-    return ite(n > 0, least(n, most), 0)
+    return ite(n > 0, most, 0)
 
 
 def state_before(s: State, t: Value, hits: Value) -> Value:
@@ -52,6 +54,27 @@ def state_before(s: State, t: Value, hits: Value) -> Value:
     none.
     """
     return ite(runs(s, t), places(s, t) - beside(s, t), hits)
+
+
+@clause("GROUP-68")
+def noted_before(s: State, t: Value, hits: Value) -> Value:
+    """What is noted of `state_before` when table t gets longer: where it had states beside and
+    nothing before them, its new length, as if the state were the last of it.
+
+    So it is of an empty prompt whose first step computes a token that there is not (GROUP-66).
+    Source: MambaManager.allocate_new_blocks: last_state_block_idx, -1 there, which Python takes
+    for the last.
+    """
+    first = state_before(s, t, hits)
+    alone = both(runs(s, t), first == 0, beside(s, t) > 0)
+    return ite(alone, needed(s, t, s.goal), first)
+
+
+def goes_back_at_last(s: State, t: Value, i: Value, settled: Value) -> Value:
+    """Whether the last block of an aligned table goes back, for one before the first (GROUP-68):
+    it does once any of its states is settled.
+    """
+    return both(s.before[t] == s.tlen[t], i == s.tlen[t] - 1, settled > 0)
 
 
 def is_gap(s: State, t: Value) -> Value:

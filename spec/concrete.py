@@ -82,6 +82,7 @@ class Env(Collections, Grouped, Heaps, Prompts):
         self.draft_slots = config.draft_slots
         self.max_loras = config.max_loras
         self.second_runner = config.use_v2_model_runner
+        self.stages = config.stages
         self.wants_vectors = config.pooling
         self.tells_ends = config.include_finished_set
         self.connector = config.connector
@@ -262,6 +263,16 @@ class Env(Collections, Grouped, Heaps, Prompts):
         groups each has its own hashes. Supplied by a subclass.
         """
         raise NotImplementedError
+
+    def end_of(self, t: Any, prompt: int) -> int:
+        """Tokens before the hash that ends last in a prompt of so many, if it ends within a block
+        of table t; 0 where one hash covers a block. Supplied by a subclass that has others.
+        """
+        return 0
+
+    def end_hash(self, t: Any, end: int) -> Any:
+        """That hash, of the prompt of a table's request; None if there is none."""
+        return None
 
     def par(self, h: Any) -> Any:
         """The chain hash before h, ROOT if there is none. Supplied by a subclass that checks

@@ -10,7 +10,7 @@ from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import ANEW, UPDATE
 from nullblock.spec.groups import in_all, in_table
 from nullblock.spec.hybrid import comes_next
-from nullblock.spec.kernel import State, Value, both, implies, ite
+from nullblock.spec.kernel import State, Value, both, implies, ite, neg
 
 
 def defers(s: State) -> Value:
@@ -47,6 +47,20 @@ def goes_next(s: State, t: Value) -> Value:
     if awaits_steps(s, r):
         return s.k.forall("G", lambda g: implies(g > group, s.tlen[s.k.table(r, g)] == 0))
     return comes_next(s, t, lambda u: s.tlen[u] == 0)
+
+
+def held_next(s: State, r: Value, first: Value) -> Value:
+    """How many blocks the first table of r has, from that group on, that has any: one of
+    cross-attention has none without inputs, and an empty prompt has none but for states.
+    """
+    if not s.k.several:
+        return s.tlen[s.k.table(r, 0)]
+
+    def held(g: Value) -> Value:
+        between = s.k.exists("G", lambda h: both(first <= h, h < g, s.tlen[s.k.table(r, h)] > 0))
+        return ite(both(first <= g, neg(between)), s.tlen[s.k.table(r, g)], 0)
+
+    return s.k.sum_over("G", held)
 
 
 def num_left(s: State, r: Value) -> Value:

@@ -326,6 +326,8 @@ def is_repeated(s: State, r: Value, i: Value) -> Value:
     """Whether the plan has passed r's i-th item because an earlier one is the same, and this
     place is not held yet.
     """
+    if s.k.encoder_decoder:
+        return False
     return both(
         0 <= i,
         i < s.pitem,

@@ -131,6 +131,8 @@ class Config:
     """
     use_v2_model_runner: bool = False
     """Whether workers run vLLM's second model runner."""
+    pipeline_parallel_size: int = 1
+    """Stages of the pipeline that a step passes through."""
     semantics: Semantics = NORMATIVE
 
     @property
@@ -138,6 +140,12 @@ class Config:
         """Whether a request may wait for something else than its turn."""
         skips = self.max_loras > 0 or self.grammars
         return skips or self.sessions or self.connector
+
+    @property
+    def stages(self) -> int:
+        """Steps from one token of a request to its next, at the least (RUN-43)."""
+        is_ahead = self.async_scheduling and self.use_v2_model_runner
+        return self.pipeline_parallel_size if is_ahead else 1
 
     @property
     def looks_ahead(self) -> bool:

@@ -134,6 +134,7 @@ FLIGHT = {
     # Only lines after 0.22.1 have these, see rules/later.py.
     "aloft": "R>I",  # num_in_flight_tokens: tokens of steps in flight
     "stale": "R>I",  # num_stale_output_tokens: those of them from before a preemption
+    "paced": "R>I",  # the number of the first step that may run it after the last that samples
     "tossed": "R>I",  # drop_stale_output: 1: what is stale will not be taken
 }
 FLIGHT_GHOST = {

@@ -10,7 +10,7 @@ says; whoever cares for full attention need not read on. Of several groups, for 
 
 from collections.abc import Callable
 
-from nullblock.spec.aligned import goes_back, is_aligned
+from nullblock.spec.aligned import goes_back, goes_back_at_last, is_aligned
 from nullblock.spec.catalogue import clause
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 from nullblock.spec.mamba import settled_states
@@ -216,7 +216,12 @@ def outlived(s: State, t: Value) -> Value:
     if s.k.sem.windows_await_outputs:
         settled = least(s.comp[r], s.k.max_len) - s.aloft[r]
         return passed(s, t, ite(settled > 0, settled, 0))
-    return passed(s, t, settled_states(s, t, least(verified(s, r), s.k.max_len)))
+    return passed(s, t, num_settled(s, t))
+
+
+def num_settled(s: State, t: Value) -> Value:
+    """How many tokens of table t count as computed when blocks are given back."""
+    return settled_states(s, t, least(verified(s, s.k.owner(t)), s.k.max_len))
 
 
 def is_behind(s: State, t: Value, i: Value) -> Value:
@@ -224,10 +229,18 @@ def is_behind(s: State, t: Value, i: Value) -> Value:
     return both(in_table(s, t, i), i < outlived(s, t))
 
 
+def may_go(s: State, t: Value, i: Value) -> Value:
+    """Whether table t holds a block at place i that goes back before long, now or after others."""
+    return either(is_behind(s, t, i), is_outlived(s, t, i))
+
+
 def is_outlived(s: State, t: Value, i: Value) -> Value:
     """Whether it is one that goes back now: in an aligned table not each does (GROUP-28)."""
     if is_aligned(s, t):
-        return both(in_table(s, t, i), goes_back(s, t, i, outlived(s, t)))
+        goes = either(
+            goes_back(s, t, i, outlived(s, t)), goes_back_at_last(s, t, i, num_settled(s, t))
+        )
+        return both(in_table(s, t, i), goes)
     return is_behind(s, t, i)
 
 
@@ -252,7 +265,7 @@ def missing(s: State, t: Value, blocks: Value, hits: Value, alone: Value) -> Val
     """
     if not s.k.windowed:
         n = blocks - s.tlen[t] - hits
-        return ite(n > 0, n, 0) if s.k.connector else n
+        return ite(n > 0, n, 0) if s.k.connector or s.k.crosses else n
     if s.k.sem.gate_asks_behind_hits:
         return to_take(s, t, blocks - s.tlen[t] - hits, alone)
     lacks = least(blocks, cap(s, t)) - s.tlen[t] - hits

@@ -266,7 +266,7 @@ class IndexedEnv(HeapsInPlace, Env):
         if by is not None and by[0] == "hsh":
             return next(iter(s.hsh.holders.get(by[1], ())), None)
         if by is not None and by[0] == "run":
-            return next((i for i, r in zip(range(s.nr), s.run, strict=False) if r == by[1]), None)
+            return next((i for i in range(s.nr) if s.run[i] == by[1]), None)
         return super().first(sort, test, key, by)
 
     def _heads(self) -> Iterable[int]:

@@ -105,7 +105,8 @@ def num_hashes(semantics: Semantics, covers: int) -> int:
 @clause("GROUP-41")
 def prompt_end(num_prompt_tokens: int, covered: int, block_size: int) -> int:
     """In vllm-0.32.0 a cached block of full attention in which a prompt ends is known by one key
-    more: the hash that ends last before the last token of the prompt, if it ends within the block.
+    more: the hash that ends last before the last token of the prompt, if it ends within the block;
+    with that token, where a lookup drops its last hit, so that all of the prompt may be looked at.
 
     Nothing that is followed looks a block up by it. Source:
     FullAttentionManager._cache_partial_tail_block, BlockPool.cache_partial_block. Returns the

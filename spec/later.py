@@ -166,6 +166,20 @@ def may_pad(s: State, r: Value, done: Value) -> Value:
     return either(n == 0, 1 + n <= left(s))
 
 
+@clause("RUN-43")
+def sits_out(s: State, r: Value) -> Value:
+    """A request that runs is passed over where it has sampled in one of the steps before, fewer
+    of them ago than the pipeline has stages, if the second model runner is scheduled ahead.
+
+    It keeps to that whatever becomes of it: one that is preempted, and admitted meanwhile, is
+    passed over as well, in the midst of its prompt. An admission does not ask. Source:
+    Scheduler.schedule, running phase: next_decode_eligible_step. Only in vllm-0.32.0.
+    """
+    if s.k.sem.pipeline_paces_tokens:
+        return s.steps < s.paced[r] if s.k.stages > 1 else False
+    return False
+
+
 @clause("RUN-41")
 def granted(s: State, n: Value) -> Value:
     """A running request is never scheduled less than no token.

@@ -5,14 +5,15 @@ With a window what a load brings begins with what the next token sees (`next_tok
 says of one group of full attention what `nullblock.spec.remote` says.
 """
 
+from nullblock.spec.aligned import goes_back, goes_back_at_last, is_aligned
 from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.groups import in_table, is_null, passed, tokens_passed
 from nullblock.spec.hybrid import comes_next, next_token, pending
-from nullblock.spec.kernel import State, Value, both, either, ite
+from nullblock.spec.kernel import State, Value, both, either, ite, least
 from nullblock.spec.mamba import settled_states
 from nullblock.spec.remote import is_received, loads_later
-from nullblock.spec.sizes import blocks_of, full_of, hit_tokens
+from nullblock.spec.sizes import blocks_of, full_of, hit_tokens, needed
 
 
 def loaded_to(s: State, t: Value) -> Value:
@@ -75,6 +76,17 @@ def to_load(s: State, t: Value) -> Value:
     return ite(unseen, 0, blocks_of(s, t, n))
 
 
+def outgrows(s: State, t: Value) -> Value:
+    """Whether an aligned table of the actor would get more places for what is loaded than its
+    tokens need: of a prompt longer than max_model_len. vLLM raises there.
+    """
+    if not s.k.aligns:
+        return False
+    later = loads_later(s, s.k.owner(t))
+    needs = needed(s, t, ite(later, least(s.goal, s.k.max_len), s.goal))
+    return both(is_aligned(s, t), to_load(s, t) > needs)
+
+
 @clause("REMOTE-57")
 def stays_unzeroed(s: State, t: Value) -> Value:
     """Whether the next block of table t of the actor is one that a load over several steps writes
@@ -112,7 +124,13 @@ def left_behind(s: State, t: Value) -> Value:
 
 
 def is_left_behind(s: State, t: Value, i: Value) -> Value:
-    """Whether table t of a request that ends holds a block at place i that no token would see."""
+    """Whether table t of a request that ends holds a block at place i that no token would see: in
+    an aligned table one that goes back now (GROUP-28), or is taken for such (GROUP-68).
+    """
+    if is_aligned(s, t):
+        settled = settled_states(s, t, s.comp[s.k.owner(t)])
+        goes = goes_back(s, t, i, left_behind(s, t))
+        return both(in_table(s, t, i), either(goes, goes_back_at_last(s, t, i, settled)))
     return both(in_table(s, t, i), i < left_behind(s, t))
 
 

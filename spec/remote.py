@@ -280,10 +280,12 @@ def cached_when_loaded(s: State, t: Value) -> Value:
     Source: Scheduler._update_waiting_for_remote_kv. In vllm-0.22.1 the block of the last token is
     among them, though that is computed again.
     """
-    r = s.k.owner(t)
-    if s.k.sem.last_block_cached_last:
-        return cached_of(s, t, counted_on(s, r))
-    return cached_of(s, t, s.comp[r])
+    return cached_of(s, t, tokens_when_loaded(s, s.k.owner(t)))
+
+
+def tokens_when_loaded(s: State, r: Value) -> Value:
+    """Tokens of r whose blocks are cached then."""
+    return counted_on(s, r) if s.k.sem.last_block_cached_last else s.comp[r]
 
 
 def computes_no_more(s: State, r: Value) -> Value:

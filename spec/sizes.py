@@ -8,7 +8,7 @@ at a multiple of all sizes, and so does what is cached.
 
 from nullblock.spec.catalogue import clause
 from nullblock.spec.cross import attended, is_cross
-from nullblock.spec.kernel import State, Value, both, either, ite, neg
+from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 from nullblock.spec.mamba import beside, is_mamba
 
 
@@ -42,20 +42,37 @@ def hit_tokens(s: State) -> Value:
     return s.span if s.k.spans else s.k.tokens(s.nhit)
 
 
+def kept_behind(s: State, t: Value) -> Value:
+    """How many blocks of table t are cached behind where a hit may end, to be looked at there and
+    dropped: one, or none.
+    """
+    if neg(both(s.k.several, s.k.sem.dropped_hits_reach_on)):
+        return 0
+    return s.k.drops_of(t)
+
+
 @clause("GROUP-18")
-def cacheable(s: State, tokens: Value) -> Value:
+def cacheable(s: State, t: Value, tokens: Value) -> Value:
     """Of several groups as many tokens are cached as a prefix hit may cover: a multiple of the
     sizes of all their blocks.
 
-    Source: HybridKVCacheCoordinator.cache_blocks. A full block behind the last such multiple
-    waits, in a group of smaller blocks too.
+    Source: HybridKVCacheCoordinator.cache_blocks, get_num_cacheable_tokens. A full block behind
+    the last such multiple waits, in a group of smaller blocks too. In vllm-0.32.0 it does not
+    where a lookup drops it.
     """
-    return tokens // s.k.span_unit * s.k.span_unit if s.k.several else tokens
+    return in_hits(s, t, tokens) if s.k.several else tokens
+
+
+def in_hits(s: State, t: Value, tokens: Value) -> Value:
+    """Of so many tokens those that lookups of several groups look at in table t."""
+    hit = tokens // s.k.span_unit * s.k.span_unit
+    further = hit + kept_behind(s, t) * s.k.size_of(t)
+    return ite(hit > 0, least(tokens, further), 0)
 
 
 def cached_of(s: State, t: Value, tokens: Value) -> Value:
     """Blocks of table t that are cached once so many tokens are."""
-    return full_of(s, t, cacheable(s, tokens))
+    return full_of(s, t, cacheable(s, t, tokens))
 
 
 @clause("GROUP-19")
@@ -65,11 +82,14 @@ def is_left_out(s: State, t: Value, i: Value) -> Value:
 
     Source: SlidingWindowManager._cache_block_mask. With a window of one token that is every block,
     and such a group is never hit; in vllm-0.32.0 blocks may be as large as the unit, and there may
-    be one group, unless a lookup drops a hit there.
+    be one group, unless a lookup drops a hit there. What it drops lies behind the end, and is
+    cached in that line.
     """
     if not s.k.several:
         return is_too_narrow(s, t)
-    return either(is_too_narrow(s, t), i % in_unit(s, t) < num_left_out(s, t))
+    n, place = num_left_out(s, t), i - kept_behind(s, t)
+    before = both(n > 0, either(place < 0, place % in_unit(s, t) < n))
+    return either(is_too_narrow(s, t), before)
 
 
 def is_too_narrow(s: State, t: Value) -> Value:
@@ -87,10 +107,12 @@ def in_unit(s: State, t: Value) -> Value:
 
 
 def num_left_out(s: State, t: Value) -> Value:
-    """How many blocks of table t are left out of each unit of a hit, the first ones of it."""
+    """How many blocks of table t are left out of each unit of a hit, the first ones of it; where
+    one is kept behind an end, the first ones behind that.
+    """
     if not s.k.several:
         return 0
-    seen = -(-(s.k.window_of(t) - 1) // s.k.size_of(t))
+    seen = -(-(s.k.window_of(t) - 1) // s.k.size_of(t)) + kept_behind(s, t)
     n = in_unit(s, t) - seen
     masked = both(s.k.window_of(t) > 0, neg(is_mamba(s, t)), in_unit(s, t) > 1, n > 0)
     return ite(masked, n, 0)

@@ -2,10 +2,14 @@
 
 from nullblock.spec.aligned import is_aligned
 from nullblock.spec.drafts import lookahead
+from nullblock.spec.fields import REMOTE
+from nullblock.spec.flight import computed_for_sure
 from nullblock.spec.hybrid import comes_next
 from nullblock.spec.kernel import State, Value, both, ite, least
 from nullblock.spec.loaded import to_load
-from nullblock.spec.sizes import cached_of, needed
+from nullblock.spec.remote import tokens_when_loaded
+from nullblock.spec.sessions import prompt
+from nullblock.spec.sizes import cacheable, cached_of, full_of, needed
 
 
 def slots(s: State) -> Value:
@@ -38,3 +42,34 @@ def filled(s: State, r: Value) -> Value:
 def hashable(s: State, t: Value) -> Value:
     """Blocks of the actor's table t that are cached with what this step fills."""
     return cached_of(s, t, filled(s, s.k.owner(t)))
+
+
+def known_now(s: State, r: Value) -> Value:
+    """Tokens of r whose blocks are cached at this moment: those of an output that it takes, of a
+    load that has ended, or of this step.
+    """
+    if both(s.open == 1, r == s.taker):
+        return computed_for_sure(s, r)
+    if both(s.awaits[r] == REMOTE, s.came[r] == 1):
+        return tokens_when_loaded(s, r)
+    return filled(s, r)
+
+
+def prompt_end_of(s: State, t: Value) -> Value:
+    """Tokens before the hash that ends last in the prompt of table t's request, if it ends within
+    a block of t that several hashes cover (GROUP-41); 0: none.
+    """
+    return s.k.end_of(t, prompt(s, s.k.owner(t)))
+
+
+def lacks_end(s: State, t: Value) -> Value:
+    """Whether the block of table t in which its prompt ends is cached as far as that, is not full,
+    and is not known by it (GROUP-67).
+    """
+    if not (s.k.several and s.k.sem.prompt_ends_cached):
+        return False
+    end = prompt_end_of(s, t)
+    i = full_of(s, t, end)
+    reached = both(0 < end, end <= cacheable(s, t, known_now(s, s.k.owner(t))))
+    there = both(s.ncached[t] <= i, i < s.tlen[t])
+    return both(reached, there, s.hsh[s.tab[t, i]] != s.k.end_hash(t, end))

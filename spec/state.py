@@ -204,7 +204,7 @@ def tokens_to_run(s: State, r: Value) -> Value:
 
 def uncut_to_run(s: State, r: Value) -> Value:
     """The same before a prefill is cut to whole blocks: so its encoder inputs are planned."""
-    if last_in_flight(s, r):
+    if either(last_in_flight(s, r), later.sits_out(s, r)):
         return 0
     n = least(chunk(s, behind(s, r)), s.k.max_len - 1 - s.comp[r])
     return encoder.granted(s, r, later.granted(s, n))

@@ -71,9 +71,11 @@ def running_by_the_reference(
         _long_prefill_token_threshold=threshold,
         max_model_len=max_len,
         semantics=NORMATIVE,
+        _num_steps=0,
     )
     request: Any = SimpleNamespace(_all_token_ids=_Sized(tokens), num_computed_tokens=computed)
     request.num_output_placeholders, request.spec_token_ids = 0, ()
+    request.next_sampling_step = 0
     return RunningPhase._num_running_tokens(phase, request, budget)
 
 

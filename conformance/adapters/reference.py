@@ -54,6 +54,10 @@ class Reference(Shaped):
         self.semantics = semantics
         if semantics.freed_blocks_await_steps:
             self.scheduler.defer_block_free = config.loads_beside_steps
+        encoder = config.encoder or None
+        encodes = encoder is not None and not encoder.is_encoder_decoder
+        self.looks_for_items = encodes and semantics.items_held_by_place
+        """Whether the items of a prompt are looked for in their order, as a later line does."""
         self.sizes: dict[str, int] = {}
         """Embeddings of the items that have come, by what they are known by."""
 
@@ -61,7 +65,7 @@ class Reference(Shaped):
         """Queue a request. Raises OutOfScope for items with which a later line goes other ways:
         of two sizes, which end a request, and out of order, which are looked for by halves.
         """
-        items = request.mm_features if self.semantics.items_held_by_place else ()
+        items = request.mm_features if self.looks_for_items else ()
         for item in items:
             size = item.length if item.is_embed is None else sum(item.is_embed)
             if self.sizes.setdefault(item.hash, size) != size:
@@ -87,7 +91,7 @@ class Reference(Shaped):
         """Raise OutOfScope for a session that has items of an earlier turn behind the beginning of
         a later one's: it kept fewer tokens than they were to stand for.
         """
-        if self.has_encoder and self.semantics.items_held_by_place:
+        if self.looks_for_items:
             for request in self.known.values():
                 _check_order("a session", (item.mm_position for item in request.mm_features))
 

@@ -7,7 +7,6 @@ from typing import Any
 from nullblock.conformance.adapters.spec_constants import (
     FEATURES,
     check_groups,
-    check_length,
     check_vector,
     constants,
     raising,
@@ -108,7 +107,6 @@ class _Spec:
             assert reason is not None, "a rejection has a reason"
             self.rejected.append((request.client_index, r, reason))
             return
-        check_length(self.config, self.k.prompt_len(request.id))
         self.remote.arrives(self.s, request.id)
         if request.grammar is not None and request.grammar.is_ready:
             self.compile_grammars([request.id])

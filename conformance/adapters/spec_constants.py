@@ -14,7 +14,6 @@ from nullblock.conformance.engine import CORE_FEATURES, Feature, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.groups import block_size_of
 from nullblock.conformance.scenario_format import Config, Group
-from nullblock.conformance.unruled import unruled_prompt
 from nullblock.spec import facts
 from nullblock.spec.kernel import Disabled
 from nullblock.spec.profiles import Semantics
@@ -84,22 +83,6 @@ def check_vector(request: NewRequest) -> None:
         raise beside(Feature.structured_output, Feature.pooling)
 
 
-def check_length(config: facts.Config, prompt_len: int) -> None:
-    """Raise OutOfScope for a prompt that no rule has: where a hit is less than nothing, states at
-    ends of steps go astray, and in vllm-0.32.0 those for drafts to come are the only blocks. And
-    one longer than max_model_len may be loaded into them only if no prefill is cut to whole blocks
-    (then nothing is loaded), which no model is: its mamba_cache_mode is one.
-    """
-    apart = config.semantics.freed_unhashed_first
-    unlike = not config.mamba_split and any(group.aligned for group in config.groups)
-    if unlike and config.connector and prompt_len > config.max_model_len:
-        raise refused("a prompt longer than max_model_len, and some states at ends of steps,")
-    if unruled_prompt(config, prompt_len) and any(
-        group.aligned or (apart and group.num_speculative_blocks) for group in config.groups
-    ):
-        raise refused("an empty prompt beside states at ends of steps, or for drafts,")
-
-
 def constants(config: Config, semantics: Semantics) -> facts.Config:
     """What the rules need of a scenario's configuration."""
     return facts.Config(
@@ -131,6 +114,7 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
         encoder=_encoder(config, semantics),
         mamba_split=config.block_size if groups.mamba_cache_mode(config) == "align" else 0,
         use_v2_model_runner=config.use_v2_model_runner,
+        pipeline_parallel_size=config.pipeline_parallel_size,
         include_finished_set=config.has_clients,
         semantics=semantics,
     )

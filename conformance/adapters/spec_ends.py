@@ -11,7 +11,7 @@ from nullblock.conformance.engine import Fields
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.groups import kind_of_layers
 from nullblock.spec.cache_events import removed, stored
-from nullblock.spec.keys import prompt_end, told_keys
+from nullblock.spec.keys import told_keys
 from nullblock.spec.sessions import prompt
 
 Key = tuple[int, int]
@@ -24,6 +24,10 @@ class PromptEnds:
     def __init__(self, k: Any) -> None:
         self.k = k
         self.of_block: dict[int, Key] = {}
+        self.own: dict[int, Key] = {}
+        """Those that are the only keys of blocks, which are not full (GROUP-67)."""
+        self.blocks: dict[Key, dict[int, None]] = {}
+        """The blocks that have each."""
 
     def follows(self, s: Any, reading: Any, event: Any, args: tuple[Any, ...]) -> Fields | None:
         """What is told behind an event of the prefix cache, by which reading it was told of."""
@@ -34,22 +38,26 @@ class PromptEnds:
         if reading is removed:
             return self.removed(args[0])
         self.of_block.clear()
+        self.own.clear()
+        self.blocks.clear()
         return None
 
     def cached(self, s: Any, t: Any) -> Fields | None:
         """Some blocks of table t were cached; the event for the end of the prompt that is cached
         with them. Raises OutOfScope where it is not known what becomes of it.
         """
-        k, r, g = self.k, self.k.owner(t), self.k.group(t)
-        size, covered = k.size_of(t), k.hash_size
-        if size == covered or k.groups[g].is_windowed:
+        k, r = self.k, self.k.owner(t)
+        end = k.end_of(t, prompt(s, r))
+        i = end // k.size_of(t)
+        if end == 0 or i >= s.tlen[t]:
             return None
-        end = prompt_end(prompt(s, r), covered, size)
-        i = end // size
-        if end == 0 or i >= min(s.ncached[t], s.tlen[t]):
-            return None
-        b, index = s.tab[t, i], end // covered - 1
-        key = k.chain(r, index), g
+        b, index, key = s.tab[t, i], end // k.hash_size - 1, k.end_hash(t, end)
+        if i >= s.ncached[t]:
+            if s.hsh[b] != key or self.own.get(b) == key:
+                return None
+            self.own[b] = key
+            self.blocks.setdefault(key, {})[b] = None
+            return self.told(r, t, index)
         if self.of_block.get(b, key) != key or s.hsh[b] == k.NOHASH:
             what = f"the end of a prompt in block {b}, which "
             what += "was evicted" if s.hsh[b] == k.NOHASH else "is the end of another"
@@ -57,6 +65,7 @@ class PromptEnds:
         if b in self.of_block:
             return None
         self.of_block[b] = key
+        self.blocks.setdefault(key, {})[b] = None
         return self.told(r, t, index)
 
     def told(self, r: str, t: Any, index: int) -> Fields:
@@ -81,16 +90,23 @@ class PromptEnds:
 
     def removed(self, b: int) -> Fields | None:
         """Block b has lost its hash; the event for its further key."""
-        key = self.of_block.pop(b, None)
+        own, key = self.own.pop(b, None), self.of_block.pop(b, None)
+        if own is not None:
+            self.forget(own, b)
         if key is None:
             return None
+        self.forget(key, b)
         origin = REMOVED_FROM if self.k.sem.events_tell_origin else {}
         named = {"block_hashes": [key[0]], "medium": "GPU", "group_idx": key[1]}
         return {"t": "BlockRemoved", **named, **origin}
 
     def holders(self) -> dict[str, list[int]]:
         """The blocks that have each key, as lines spell it."""
-        found: dict[str, list[int]] = {}
-        for b, (n, g) in self.of_block.items():
-            found.setdefault(f"{n:012x}:{g}", []).append(b)
-        return found
+        return {f"{n:012x}:{g}": list(blocks) for (n, g), blocks in self.blocks.items()}
+
+    def forget(self, key: Key, b: int) -> None:
+        """Block b has that key no more; it goes to the end, as in BlockHashToBlockMap.pop."""
+        blocks = self.blocks.pop(key)
+        del blocks[b]
+        if blocks:
+            self.blocks[key] = blocks

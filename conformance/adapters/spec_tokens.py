@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from nullblock.conformance.adapters.spec_constants import check_length
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import Items, refused
 from nullblock.conformance.adapters.spec_ends import PromptEnds
@@ -33,7 +32,7 @@ from nullblock.spec.fields import (
     STOPPED_BY_ID,
 )
 from nullblock.spec.indexed import IndexedEnv
-from nullblock.spec.keys import Keys, embeds_in, extra_keys, num_hashes
+from nullblock.spec.keys import Keys, embeds_in, extra_keys, num_hashes, prompt_end
 from nullblock.spec.names import FINISH
 from nullblock.spec.rejection import why_refused
 from nullblock.spec.sessions import kept, num_output, prompt
@@ -197,7 +196,6 @@ class Tokens(IndexedEnv):
             del self.chains[r][full:]
         del self.content[r][kept:]
         self.content[r] += chunk.prompt
-        check_length(self.config, len(self.content[r]))
         self.item_keys.extend(r, len(self.chains[r]), len(self.content[r]) // self.hash_size)
         self.added[r] = replace(
             self.added[r], stop=chunk.stop, eos=chunk.eos, repetition=chunk.repetition
@@ -222,6 +220,17 @@ class Tokens(IndexedEnv):
         if not self.several:
             return self.chain(t, i)
         return self.chain(self.owner(t), (i + 1) * self.size_of(t) // self.hash_size - 1)
+
+    def end_of(self, t: Any, prompt: int) -> int:
+        group, size = self.group(t), self.size_of(t)
+        if size == self.hash_size or self.groups[group].is_windowed:
+            return 0
+        return prompt_end(prompt + self.drops_of(t), self.hash_size, size)
+
+    def end_hash(self, t: Any, end: int) -> Any:
+        if end == 0:
+            return None
+        return self.chain(self.owner(t), end // self.hash_size - 1), self.group(t)
 
     def spelled(self, h: Any) -> tuple[int, int]:
         """The number of a hash's chain, and of its group."""

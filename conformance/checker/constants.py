@@ -11,7 +11,7 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
     """What the rules need of a trace's configuration."""
     c = header.config
     return facts.Config(
-        num_blocks=c.num_blocks,
+        num_blocks=c.num_blocks - c.sink_blocks,
         block_size=c.block_size,
         max_num_scheduled_tokens=c.max_num_scheduled_tokens,
         max_num_seqs=c.max_num_seqs,
@@ -32,6 +32,7 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
         mamba_split=c.mamba_split,
         max_loras=c.max_loras,
         use_v2_model_runner=c.use_v2_model_runner,
+        pipeline_parallel_size=c.pipeline_parallel_size,
         encoder=None if c.encoder is UNSET else _encoder(c.encoder),
         connector=c.connector is not UNSET,
         steps_overlap=c.connector is not UNSET and c.connector.loads_beside_steps,
@@ -45,6 +46,7 @@ def _encoder(encoder: Encoder) -> facts.Encoder:
         encoder.max_num_encoder_input_tokens,
         encoder.encoder_cache_size,
         encoder.disable_chunked_mm_input,
+        encoder.is_encoder_decoder,
     )
 
 
@@ -56,6 +58,8 @@ def _group(group: CacheGroup) -> facts.Group:
         group.eagle,
         mamba=group.mamba is not UNSET,
         num_speculative_blocks=group.num_speculative_blocks,
+        sink_len=group.sink_len,
+        cross=group.cross_attention,
         aligned=group.mamba == "align",
         every_state=group.mamba == "all",
     )

@@ -1,6 +1,6 @@
 """The environment of a replay: what a trace tells about requests, in place of their tokens."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -60,6 +60,11 @@ class Recorded(RecordEnv):
 
     def __init__(self, config: facts.Config) -> None:
         super().__init__(config)
+        self.held: set[int] = set()
+        """Items of which an encoder connector has said last that it has them."""
+        beside = self.sink_blocks
+        self.pool = range(beside + 1, beside + self.usable + 1)
+        """The blocks that requests get: as in the engine those of sinks come before all others."""
         self.chains: dict[int, Chain] = {}
         self.features: dict[int, list[str]] = {}
         """What arrived with each request."""
@@ -75,21 +80,33 @@ class Recorded(RecordEnv):
         """Of the update under way: whose token was taken."""
         self.ends: list[tuple[int, int]] = []
         """Of those, who ends, and what the stop check said."""
-        self.tells_blocks = True
-        """Whether block ids are told."""
-        self.listening = False
-        """Whether what the prefix cache tells is to be compared."""
+        self.tells_blocks, self.listening = True, False
+        """Whether block ids are told; whether what the prefix cache tells is to be compared."""
         self.heard: list[Heard] = []
         self.held_back = False
         """Whether the step held the head of the waiting queue back (WAIT-8)."""
         self.owed_unknown: set[int] = set()
-        """Whose entries in steps in flight the state to go on from told of, and not what they are
-        owed: they had ended by then."""
+        """Of whose entries in flight a state did not tell what they are owed: they had ended."""
         self.refused: list[tuple[int, str]] = []
         """Who was rejected at arrival, and why, until an update has reported it."""
         self.refused_next: list[tuple[int, str]] = []
-        """Sessions that were rejected for a chunk in the update under way: the next reports it."""
+        """Sessions rejected for a chunk in the update under way: the next one reports it."""
         self.talk = sessions.Talk()
+
+    def has_item(self, n: int) -> bool:
+        return n in self.held
+
+    def domain(self, sort: str) -> Iterable[Any]:
+        return self.pool if sort == "B" else super().domain(sort)
+
+    def start(self) -> State:
+        s: Any = super().start()
+        if self.sink_blocks:
+            s.stamp = self.blank("stamp")
+            for b in self.pool:
+                s.stamp[b] = b
+            s.back = self.pool.stop
+        return s  # type: ignore[no-any-return]
 
     def tell(self, reading: Any, s: State, *args: Any) -> None:
         if self.listening:
@@ -113,7 +130,9 @@ class Recorded(RecordEnv):
                 told = (i for i in places if not (is_null(s, t, i) or is_left_out(s, t, i)))
                 chain = tuple(self.chain_of(t, i) for i in told)
                 before = self.chain_of(t, first - 1) if first else None
-                kind, window = told_kind(self.mamba_of(t), self.window_of(t), self.chunk_of(t))
+                is_sink = self.groups[self.group(t)].sink_len > 0
+                sees = self.window_of(t), self.chunk_of(t)
+                kind, window = told_kind(self.mamba_of(t), is_sink, *sees)
                 tokens = (last - first) * self.size_of(t)
                 return ("stored", chain, before, tokens, self.group(t), kind, window)
             case BlockRemoved(hash=h):

@@ -59,7 +59,8 @@ class Machine:
         self.k = k
         self.erased = False
         """Whether the erased form is what runs."""
-        self.left: float = math.inf if plain else AFTER
+        # What an encoder connector has is no part of a configuration, from which forms are made.
+        self.left: float = math.inf if plain or k.loads_items else AFTER
         self._looks = self.left * LOOKS
         """At how many requests left to schedule it looks for a form of an earlier run."""
         self._made = ""

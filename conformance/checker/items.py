@@ -3,9 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from msgspec import UNSET
+
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.encoder_format import MOST_ITEMS
+from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Add,
     EncoderCache,
@@ -15,7 +18,9 @@ from nullblock.conformance.trace.records import (
     State,
 )
 from nullblock.spec import facts
+from nullblock.spec.encoder import is_in_cache
 from nullblock.spec.machine.output import SchedulerOutput
+from nullblock.spec.state import live
 
 ITEMS = "multimodal"
 """The feature of a request with encoder inputs."""
@@ -46,7 +51,9 @@ def unknown(s: Any, request: Add | RequestState, sizes: dict[int, int]) -> Itera
         yield f"the order in which it lets go of so many encoder inputs ({len(told)}),"
     end = 0
     for item in items(told):
-        if item.start < end:
+        if s.k.encoder_decoder:
+            yield from _before_prompt(item)
+        elif item.start < end:
             yield "encoder inputs that overlap, or are not in order,"
             return
         end, size = item.end, item.embedded(item.end)
@@ -54,11 +61,40 @@ def unknown(s: Any, request: Add | RequestState, sizes: dict[int, int]) -> Itera
             yield f"an encoder input of two sizes ({item.number}),"
 
 
+def _before_prompt(item: facts.Item) -> Iterator[str]:
+    """Why an item of an encoder-decoder model, of whose tokens the prompt has none, is not one."""
+    if item.start or not item.length or item.is_embed is not None:
+        yield "an encoder-decoder model's input that is not whole, or not at the beginning,"
+
+
+def learn(k: Any, seen: Schedule) -> None:
+    """Know what an encoder connector answers in a step. Raises NotRecorded."""
+    if not (seen.item_answers or seen.connector_items):
+        return
+    if not k.loads_items:
+        raise NotRecorded("an encoder connector that nobody configured")
+    told: dict[int, bool] = {}
+    for n, has in seen.item_answers:
+        if told.setdefault(n, has) != has:
+            raise NotRecorded(
+                f"which of its answers about item {n} an encoder connector gave when"
+            )
+        (k.held.add if has else k.held.discard)(n)
+
+
+def at_connector(s: Any) -> list[int]:
+    """Of what is kept, or a live request has, the items that an encoder connector has."""
+    known = {item.number for r, q in s.k.requests.items() if live(s, r) for item in q.items}
+    known |= {n for n in s.kept if is_in_cache(s, n)} | {s.gone[i] for i in range(s.ngone)}
+    return sorted(s.k.held & known)
+
+
 def schedule(out: SchedulerOutput, seen: Schedule) -> Iterator[Mismatch]:
     """What a step computes, and what workers forget before it."""
     for rule, what, ours, theirs in (
         ("OUT-14", "the encoder inputs to compute", out.encoder_inputs, seen.encoder_inputs),
         ("OUT-15", "the items that are evicted", out.evicted_items, seen.evicted_items),
+        ("OUT-21", "the items that have room", out.connector_items, seen.connector_items),
     ):
         if list(ours) != theirs:
             yield Mismatch(rule, what, list(ours), theirs)
@@ -66,7 +102,8 @@ def schedule(out: SchedulerOutput, seen: Schedule) -> Iterator[Mismatch]:
 
 def alike(out: SchedulerOutput, seen: Schedule) -> bool:
     """Whether these are plainly the rules' own."""
-    if not (seen.encoder_inputs or out.encoder_inputs or seen.evicted_items or out.evicted_items):
+    theirs = seen.encoder_inputs or seen.evicted_items or seen.connector_items
+    if not (theirs or out.encoder_inputs or out.evicted_items or out.connector_items):
         return True
     return not list(schedule(out, seen))
 
@@ -76,6 +113,15 @@ def state(s: Any, seen: State) -> Iterator[Mismatch]:
     told = seen.encoder
     if not isinstance(told, EncoderCache) or not s.k.encodes:
         return
+    if s.k.loads_items and (had := at_connector(s)) != told.at_connector:
+        raise Malformed(
+            f"an encoder connector that has items {told.at_connector}, which had {had} before",
+            "record it again: a recorder writes what happens, in its order",
+        )
+    if s.k.encoder_decoder:
+        yield from _next_to_forget(s, told)
+        return
+    _check_whole(told)
     kept = sorted(n for n, size in s.kept.items() if size)
     for rule, what, ours, theirs in (
         ("ENC-12", "the items that are kept", kept, [n for n, _ in told.cached]),
@@ -88,8 +134,36 @@ def state(s: Any, seen: State) -> Iterator[Mismatch]:
             yield Mismatch(rule, what, ours, theirs)
 
 
+def _check_whole(told: EncoderCache) -> None:
+    """Raise Malformed where an encoder cache that keeps something does not say how much."""
+    if told.num_freeable_slots is UNSET:
+        what = "an encoder cache without `num_freeable_slots`"
+        raise Malformed(what, "leave it out of an encoder-decoder model alone")
+
+
+def _next_to_forget(s: Any, told: EncoderCache) -> Iterator[Mismatch]:
+    """The same of an encoder-decoder model, which keeps nothing."""
+    for rule, what, ours, theirs in (
+        ("ENC-52", "what is to be forgotten", [s.gone[i] for i in range(s.ngone)], told.to_forget),
+        ("ENC-54", "the free slots of the encoder cache", s.eroom, told.num_free_slots),
+        ("ENC-52", "the items that are kept", [], [n for n, _ in told.cached + told.freeable]),
+    ):
+        if ours != theirs:
+            yield Mismatch(rule, what, ours, theirs)
+
+
 def restore(s: Any, told: EncoderCache) -> None:
-    """Put the encoder cache that a state tells of into one that has the requests already."""
+    """Put the encoder cache that a state tells of into one that has the requests already. Raises
+    NotRecorded for what it does not tell.
+    """
+    s.k.held = set(told.at_connector)
+    if s.k.encoder_decoder:
+        s.eroom = s.efree = told.num_free_slots
+        for place, n in enumerate(told.to_forget):
+            s.gone[place] = n
+        s.ngone = len(told.to_forget)
+        return
+    _check_whole(told)
     sizes = sizes_of(s.k.requests.values()) | dict(told.freeable)
     for n, users in told.cached:
         s.kept[n] = sizes.get(n, 0)
@@ -115,6 +189,9 @@ def contradictions(s: Any, told: EncoderCache) -> Iterator[Mismatch]:
     """What a recorded state says that no encoder cache can be. Raises NotRecorded where its slots
     do not add up: inputs that have two sizes, of which nothing is judged, come to that.
     """
+    if s.k.encoder_decoder:
+        yield from _next_to_forget(s, told)
+        return
     used = sum(size for n, size in s.kept.items() if s.users[n])
     unused = sum(size for n, size in s.kept.items() if not s.users[n])
     slots = s.k.encoder_slots
@@ -136,6 +213,8 @@ def forget(s: Any, evicted: Sequence[int]) -> None:
         if not s.kept[n]:
             s.kept.pop(n, None)
             s.users.pop(n, None)
+    if s.k.held:
+        s.k.held.intersection_update(at_connector(s))
 
 
 def known_sizes(s: Any) -> dict[int, int]:

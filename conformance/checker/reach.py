@@ -39,14 +39,15 @@ def out_of_reach(header: Header, semantics: Semantics) -> Iterator[str]:
     if config.num_blocks > MAX_BLOCKS:
         yield f"a pool of more than {MAX_BLOCKS:,} blocks: {config.num_blocks:,}"
     yield from _together(config)
-    ahead = config.async_scheduling and config.pipeline_parallel_size > 1
-    if semantics.resumes_await_output and config.use_v2_model_runner and ahead:
-        yield "the second model runner beside a pipeline that is scheduled ahead"
+    crosses = any(group.cross_attention for group in config.groups)
+    if crosses and config.loads_items and semantics.reject_unservable:
+        yield "cross-attention beside an encoder connector"
     if semantics.resumes_await_output:
         yield from _later(config)
         return
     if semantics.freed_unhashed_first:
         named = {GROUPS: not config.is_plain, CONNECTOR: config.connector is not UNSET}
+        named["sinks"] = config.sink_blocks > 0
         yield from (f"{name} with freed_unhashed_first" for name, used in named.items() if used)
 
 
@@ -72,6 +73,7 @@ def _together(config: TraceConfig) -> Iterator[str]:
     """What no rules are shown to say of features that are on together."""
     groups = config.groups
     yield from _under_eagle(config)
+    yield from _across(config)
     if len(groups) < 2:
         return
     if config.enable_prefix_caching and all(group == groups[0] for group in groups):
@@ -89,8 +91,25 @@ def _together(config: TraceConfig) -> Iterator[str]:
         yield "latent attention beside other layers that see as much, with prefix caching"
 
 
+def _across(config: TraceConfig) -> Iterator[str]:
+    """The same of an encoder-decoder model, and of cross-attention."""
+    crosses = any(group.cross_attention for group in config.groups)
+    if crosses and config.encoder is not UNSET and not config.is_encoder_decoder:
+        yield "cross-attention beside encoder inputs of another model"
+    if crosses and config.enable_prefix_caching:
+        yield "cross-attention with prefix caching, where vLLM raises"
+    if config.is_encoder_decoder and config.connector is not UNSET:
+        yield "an encoder-decoder model with a KV connector, where vLLM raises"
+
+
 def _later(config: TraceConfig) -> Iterator[str]:
     """The same in lines after vllm-0.22.1."""
+    if config.is_encoder_decoder:
+        yield "an encoder-decoder model, in a line after vllm-0.22.1"
+    if config.loads_items:
+        yield "an encoder connector, in a line after vllm-0.22.1"
+    if config.sink_blocks:
+        yield "sinks, in a line after vllm-0.22.1"
     if any(group.mamba == "align" for group in config.groups):
         yield "Mamba layers in the mode align, in a line after vllm-0.22.1"
     sized = any(group.block_size for group in config.groups)

@@ -253,7 +253,7 @@ def begin_update(k: Recorded, s: Any, names: Names) -> None:
     if k.report.invalid:
         # As a set of numbers is iterated, in which they come.
         blocks = [ours for b in set(k.report.invalid) if (ours := names.ours(b))]
-        blocks = [b for b in blocks if 1 <= b <= k.usable]
+        blocks = [b for b in blocks if b in k.pool]
         if k.sessions and (r := counts_on_lost(s, blocks)) is not None:
             what = f"the waiting session {r}, which counts on blocks that were not loaded"
             raise NotRecorded(f"what becomes of {what}")

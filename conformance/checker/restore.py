@@ -82,6 +82,7 @@ def restore(k: Recorded, seen: State, names: Names) -> Any:
     for n, step in enumerate(told(seen.in_flight)):
         _in_flight(s, n, step)
         k.owed_unknown.update(step.gone)
+    _pace(s, seen)
     if k.encodes:
         items.restore(s, told(seen.encoder))
     if k.connector:
@@ -104,7 +105,7 @@ def contradictions(s: Any, seen: State) -> Iterator[Mismatch]:
     if held != counted:
         expected = sorted(held.items())
         yield Mismatch("POOL-2", "the reference counts", expected, sorted(counted.items()))
-    free = [b for b in range(1, s.k.usable + 1) if b not in held]
+    free = [b for b in s.k.pool if b not in held]
     queue = sorted(told(seen.free_queue))
     if queue != free:
         yield Mismatch("POOL-3", "the free queue", free, queue)
@@ -184,6 +185,21 @@ def check_earlier_owner(s: Any, r: int) -> None:
         raise NotRecorded(f"what a queue makes of request number {r}, whose owner has ended there")
 
 
+def _pace(s: Any, seen: State) -> None:
+    """Which step may run a request again follows from the last that sampled a token of it. Where
+    so few are in flight that this one may have come back, nothing tells.
+    """
+    if s.k.stages == 1 or not s.k.sem.pipeline_paces_tokens:
+        return
+    for n, step in enumerate(told(seen.in_flight)):
+        for r in step.owed:
+            s.paced[r] = n + s.k.stages
+    for q in seen.requests if s.steps < s.k.stages - 1 else ():
+        is_new = RESUMABLE not in q.features and not q.preemptions
+        if s.paced[q.id] == 0 and not (is_new and q.computed < q.tokens == q.prompt):
+            raise NotRecorded(f"which step may run request {q.id} again")
+
+
 def _request(s: Any, q: RequestState) -> None:
     k, r = s.k, q.id
     k.requests[r] = facts.Request(
@@ -230,8 +246,9 @@ def _pool(s: Any, seen: State, names: Names) -> None:
     blocks = {b for q in seen.requests for table in q.blocks or () for b in table if b}
     queue, counted = told(seen.free_queue), told(seen.ref_cnt)
     blocks |= {*queue, *(b for b, _ in counted)}
-    if beyond := [b for b in blocks if not 1 <= b <= s.k.usable]:
-        raise NotRecorded(f"block {min(beyond)}, in a pool of {s.k.usable}")
+    if beyond := [b for b in blocks if b not in s.k.pool]:
+        pool = f"a pool of {s.k.usable}" + " beside sinks" * (s.k.sink_blocks > 0)
+        raise NotRecorded(f"block {min(beyond)}, in {pool}")
     names.same(sorted(blocks), sorted(blocks))
     s.stamp = s.k.blank("stamp")
     for place, b in enumerate(queue, start=1):

@@ -20,7 +20,7 @@ from nullblock.conformance.trace.records import (
 )
 from nullblock.conformance.trace.sessions import RESUMABLE, QueuedChunk, SessionState
 from nullblock.conformance.unruled import moves_past_others
-from nullblock.spec.fields import INPUT, STOPPED_BY_ID, WAITING
+from nullblock.spec.fields import INPUT, RUNNING, STOPPED_BY_ID, WAITING
 from nullblock.spec.machine import sessions
 from nullblock.spec.names import BLOCKED
 from nullblock.spec.profiles import Semantics
@@ -120,6 +120,21 @@ def unknown_stop(s: Any, r: int) -> str | None:
     if s.k.sem.stops_leave_every_queue or not s.k.resumable(r) or not is_skipped(s, r):
         return None
     return f"how session {r} goes on, which stops while it stands in the skipped queue"
+
+
+def unsure_of_room(s: Any) -> NotRecorded | None:
+    """What is not known of a step where it comes out otherwise than by the rules: whether there is
+    room for a session that keeps blocks for its encoder inputs while it waits. They take these off
+    what it lacks of others (GROUP-3). None: nothing.
+    """
+    if not (s.k.crosses and s.k.sessions):
+        return None
+    for r in s.k.requests:
+        kept = any(s.tlen[t] for t in s.k.tables(r) if s.k.cross_of(t))
+        if kept and s.stage[r] < RUNNING and s.k.resumable(r):
+            what = "which keeps blocks for items"
+            return NotRecorded(f"whether there is room for session {r}, {what}")
+    return None
 
 
 def refused_next(s: Any, r: int, why: Any) -> str | None:

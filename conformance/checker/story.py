@@ -170,7 +170,7 @@ def _blocks(m: Mismatch, replay: Replay) -> list[int]:
     found: list[Any] = []
     if replay.header.block_ids == "exact":
         found += _parting(m.expected, m.actual)[1:]
-    ids = [b for b in found if isinstance(b, int) and 0 < b <= replay.k.usable]
+    ids = [b for b in found if isinstance(b, int) and b in replay.k.pool]
     return list(dict.fromkeys([*ids, *views.next_free(replay, 2)]))
 
 

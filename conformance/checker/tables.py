@@ -8,8 +8,10 @@ from msgspec import UNSET
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.trace.records import RequestState
 from nullblock.spec.aligned import is_aligned
+from nullblock.spec.cross import is_cross
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.mamba import beside
+from nullblock.spec.sizes import blocks_of
 
 
 def missing(k: Any, seen: RequestState) -> str | None:
@@ -27,7 +29,7 @@ def missing(k: Any, seen: RequestState) -> str | None:
 
 def impossible(s: Any, r: int) -> Iterator[Mismatch]:
     """What a recorded state says that no block tables of a request can be."""
-    first = s.k.table(r, 0)
+    of_tokens = [t for t in s.k.tables(r) if not is_cross(s, t)]
     for t in s.k.tables(r):
         blocks = [s.tab[t, i] for i in range(s.tlen[t])]
         # Of what is longer than max_model_len vLLM counts blocks that there are not.
@@ -35,10 +37,27 @@ def impossible(s: Any, r: int) -> Iterator[Mismatch]:
             what = f"the cached blocks of request {r}"
             yield Mismatch("TABLE-5", what, f"0 to {s.tlen[t]}", s.ncached[t], r)
         yield from _nulls(s, r, t, blocks)
-        if _are_alike(s, t, first):
-            yield from _length(s, r, t, first)
+        if is_cross(s, t):
+            yield from _attended(s, r, t)
+        elif _are_alike(s, t, of_tokens[0]):
+            yield from _length(s, r, t, of_tokens[0])
         else:
-            yield from _tokens(s, r, t, first)
+            yield from _tokens(s, r, t, of_tokens[0])
+
+
+def _attended(s: Any, r: int, t: Any) -> Iterator[Mismatch]:
+    """A table of cross-attention layers has the blocks of all that its request attends to, as long
+    as the request runs, and otherwise none. A session keeps them while it waits, and has none for
+    the items of later chunks; vLLM 0.22.1 has none for what an encoder connector loads.
+    """
+    whole = blocks_of(s, t, s.k.encoder_tokens(r))
+    if s.stage[r] != RUNNING and not s.k.resumable(r):
+        whole = 0
+    elif s.k.resumable(r) or s.k.loads_items:
+        whole = min(whole, s.tlen[t])
+    if s.tlen[t] != whole:
+        what = f"how many blocks request {r} has for what its encoder makes"
+        yield Mismatch("GROUP-50", what, whole, s.tlen[t], r)
 
 
 def _nulls(s: Any, r: int, t: Any, blocks: list[int]) -> Iterator[Mismatch]:

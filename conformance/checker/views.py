@@ -61,7 +61,7 @@ def _chain(s: Any, b: int) -> int | None:
 def blocks(replay: Replay, ids: Iterable[int] | None = None) -> list[BlockView]:
     """Some blocks, or all of them but the null block."""
     s = replay.s
-    wanted = range(1, replay.k.usable + 1) if ids is None else list(ids)
+    wanted = replay.k.pool if ids is None else list(ids)
     chosen = set(wanted)
     holders: dict[int, list[int]] = {}
     for r in s.k.requests:

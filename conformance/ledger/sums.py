@@ -19,7 +19,7 @@ TEXTS = {
     "spec": TEXT,
     "reference": (
         *("reference/*.py", "reference/sched/*.py"),
-        *("spec/profiles.py", "spec/facts.py"),
+        *("spec/profiles.py", "spec/semantics.py", "spec/facts.py"),
     ),
     "impl": ("impl/*.py",),
     "impl:twins": _DEVICE,

@@ -232,6 +232,14 @@ EXAMPLES: dict[str, Example] = {
         "Whoever was not in the step before is told as a whole, whichever runner it is.",
         Feature.v2_model_runner,
     ),
+    "pipeline_paces_tokens": Example(
+        "tokens-paced-by-the-pipeline",
+        "Scheduler.schedule, running phase: next_decode_eligible_step",
+        "A step that finds work does some of it (RUN-20), and passes over nobody who has some "
+        "(RUN-28). When a token is where the next step needs it is for whoever runs the pipeline "
+        "to wait for.",
+        Feature.v2_model_runner,
+    ),
     "freed_unhashed_first": Example(
         "prompt-in-chunks",
         "BlockPool.free_blocks",
@@ -275,9 +283,11 @@ EXAMPLES: dict[str, Example] = {
     ),
     "dropped_hits_reach_on": Example(
         "dropped-hit-ends-before-the-last-token",
-        "HybridKVCacheCoordinator.find_longest_cache_hit",
-        "One limit holds for whatever is looked up, and a single group has the same one. It costs "
-        "a block of a prompt of whole blocks that comes again.",
+        "HybridKVCacheCoordinator.find_longest_cache_hit, get_num_cacheable_tokens; "
+        "SlidingWindowManager.reachable_block_mask",
+        "One limit holds for whatever is looked up and cached, and a single group has the same "
+        "one. It costs a block of a prompt of whole blocks that comes again, and beside larger "
+        "blocks whatever a window of an EAGLE-like method could hit.",
         Feature.hybrid,
     ),
     "lone_prefill_uncut": Example(

@@ -12,6 +12,7 @@ FOLLOWED = CORE_FEATURES | {
     *(Feature.v2_model_runner, Feature.counts, Feature.clients),
     *(Feature.prompt_embeds, Feature.pooling, Feature.streaming, Feature.kv_connector),
     *(Feature.mamba, Feature.decode_ranks, Feature.repetition),
+    *(Feature.cross_attention, Feature.encoder_decoder),
 }
 """What is written down of a line after vllm-0.22.1. Of ranks of prefill it is not: its scheduler
 leaves blocks as they are.
@@ -33,11 +34,6 @@ def check_followed(config: Config, semantics: Semantics) -> None:
     if semantics.admission_watermark and (config.watermark or 0) < 0:
         what = f"a watermark of {config.watermark}"
         raise ScenarioError(what, "0.32.0 has none below 0", "config.watermark")
-    ahead = config.async_scheduling and config.pipeline_parallel_size > 1
-    if semantics.resumes_await_output and config.use_v2_model_runner and ahead:
-        # A request then decodes in one of so many steps: next_decode_eligible_step.
-        what = "the v2 model runner beside a pipeline that is scheduled ahead is out of scope"
-        raise OutOfScope(what, "vllm-0.22.1 is followed in it", "config.use_v2_model_runner")
     if semantics.resumes_await_output and config.encoder and config.encoder.external is not None:
         # It then asks the connector whether it can be had before it admits anybody.
         what = "an encoder connector in a later line is out of scope"
@@ -48,10 +44,6 @@ def check_followed(config: Config, semantics: Semantics) -> None:
         # It hashes by the common multiple of all sizes, which divides none of them.
         what = "prefix caching of Mamba layers beside blocks or hashes of another size, in a later"
         raise OutOfScope(f"{what} line, is out of scope", "0.32.0 raises", "config.groups")
-    if semantics.resumes_await_output and caches_mixed and groups.drop_hits(config):
-        # A kind that drops its last hit has a block more cached, and its window begins later.
-        what = "an EAGLE-like method beside blocks or hashes of several sizes, in a later line"
-        raise OutOfScope(f"{what}, is out of scope", "vllm-0.22.1 is followed", "config.groups")
     if semantics.resumes_await_output and has_states and groups.of_one_group(config):
         # Workers zero what it does not say that it loads.
         what = "a KV connector that takes the blocks of one group, beside Mamba layers in a later"

@@ -7,6 +7,7 @@ from typing import Any, assert_never, get_args
 
 from msgspec import UNSET
 
+from nullblock.conformance.groups import CROSS
 from nullblock.conformance.minimal import drafts, remote
 from nullblock.conformance.minimal.content import EOS, Content
 from nullblock.conformance.minimal.history import Arrival, Event, Half, History, Life
@@ -219,7 +220,9 @@ def _group(group: CacheGroup, c: TraceConfig) -> Document:
         own |= {"type": "mamba", "mamba_cache_mode": group.mamba}
         states = group.num_speculative_blocks
         return own | ({"num_speculative_blocks": states} if states else {})
-    return own | {"type": "full"}
+    if group.sink_len:
+        return own | {"type": "sink", "sink_len": group.sink_len}
+    return own | {"type": CROSS if group.cross_attention else "full"}
 
 
 def _reset(event: Reset) -> Document:

@@ -40,7 +40,7 @@ def header(
         spec=profile,
         engine=records.EngineInfo(name=f"nullblock.{engine}", version=version),
         config=constants,
-        features=features_of(constants) + _untold(config),
+        features=features_of(constants),
         observed=records.Observed(
             add="complete",
             output="complete",
@@ -61,12 +61,6 @@ def header(
         start="empty",
         writer=f"nullblock {version}",
     )
-
-
-def _untold(config: Config) -> list[str]:
-    """What decisions depend on and constants do not say."""
-    external = config.encoder and config.encoder.external is not None
-    return ["ec_connector"] if external else []
 
 
 def has_grammars(scenario: Scenario) -> bool:
@@ -93,6 +87,8 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
     groups = [_group(group, config) for group in config.groups]
     see_part = any(group.is_windowed for group in groups)
     has_states = any(group.mamba is not UNSET for group in groups)
+    others = any(group.cross_attention or group.sink_len for group in groups)
+    is_told = several or see_part or has_states or others
     batches = config.max_concurrent_batches if see_part and semantics.caps_count_flight else 1
     if batches < 1:
         what = "a trace of layers that see a part of the past, with no step in flight, is out of"
@@ -114,7 +110,7 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
         num_spec_tokens=config.num_spec_tokens,
         spec_method=config.spec_method if config.num_spec_tokens else "ngram",
         eagle_group=not several and config.groups[0].eagle,
-        groups=groups if several or see_part or has_states else [],
+        groups=groups if is_told else [],
         max_loras=config.max_loras or 0,
         use_v2_model_runner=config.use_v2_model_runner,
         encoder=_encoder(config),
@@ -144,6 +140,8 @@ def _encoder(config: Config) -> Encoder | UnsetType:
         max_num_encoder_input_tokens=compute,
         encoder_cache_size=kept,
         disable_chunked_mm_input=encoder.disable_chunked_mm_input,
+        is_encoder_decoder=encoder.is_encoder_decoder,
+        ec_connector=encoder.external is not None,
     )
 
 
@@ -167,4 +165,6 @@ def _group(group: Group, config: Config) -> CacheGroup:
         block_size=0 if size == of_cache.size_of_chains(config) else size,
         mamba=group.mamba_cache_mode if mamba else UNSET,
         num_speculative_blocks=group.num_speculative_blocks if mamba else 0,
+        cross_attention=group.type == of_cache.CROSS,
+        sink_len=group.sink_len if group.type == "sink" else 0,  # type: ignore[arg-type]
     )

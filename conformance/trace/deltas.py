@@ -17,7 +17,7 @@ from nullblock.conformance.trace.base import (
     RequestNumber,
 )
 from nullblock.conformance.trace.drafts import DraftDelta, Drafted
-from nullblock.conformance.trace.encoder import Inputs
+from nullblock.conformance.trace.encoder import Answers, Inputs
 from nullblock.conformance.trace.records import Event, Finish, NewRequest, PostState
 from nullblock.conformance.trace.sessions import Turn
 
@@ -62,6 +62,8 @@ class ScheduleDelta(Line, frozen=True, kw_only=True, tag="schedule+"):
     common_prefix: list[Count] | UnsetType = UNSET
     encoder_inputs: Inputs = msgspec.field(default_factory=list)
     evicted_items: list[Positive] = msgspec.field(default_factory=list)
+    item_answers: Answers = msgspec.field(default_factory=list)
+    connector_items: Inputs = msgspec.field(default_factory=list)
     zeroed: list[BlockId] = msgspec.field(default_factory=list)
     state: PostState | UnsetType = UNSET
 

@@ -4,11 +4,15 @@ Items have numbers, from 1: equal numbers, equal embeddings. Sizes are embedding
 """
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.trace.base import Chain, Count, Line, Piece, Positive, RequestNumber
 
 Inputs = list[tuple[RequestNumber, Count]]
 """Items to compute: whose, and their places in the prompts, from 0."""
+Answers = list[tuple[Positive, bool]]
+"""Items that an encoder connector was asked for, and whether it has them, where that is not what
+it said of them before; to begin with it has none."""
 
 
 class Encoder(Piece, frozen=True, kw_only=True):
@@ -20,6 +24,11 @@ class Encoder(Piece, frozen=True, kw_only=True):
     """Embeddings that may be kept."""
     disable_chunked_mm_input: bool = False
     """No step ends within an item that it enters."""
+    is_encoder_decoder: bool = False
+    """Items stand before the prompt, and are computed with its first token: nothing is kept of
+    them but what the next step tells workers to forget."""
+    ec_connector: bool = False
+    """There is an encoder connector: items that it has are loaded, and not computed."""
 
 
 class Item(Piece, frozen=True, kw_only=True):
@@ -28,7 +37,7 @@ class Item(Piece, frozen=True, kw_only=True):
     item: Positive
     """Its number."""
     offset: Count
-    """Its first token."""
+    """Its first token; 0 of an encoder-decoder model's."""
     length: Count
     """Tokens that stand for it."""
     is_embed: list[Chain] | None = None
@@ -40,12 +49,17 @@ class EncoderCache(Piece, frozen=True, kw_only=True):
 
     num_free_slots: Count
     """Embeddings that fit without an eviction."""
-    num_freeable_slots: Count
-    """That fit once all that nobody refers to are evicted."""
+    num_freeable_slots: Count | UnsetType = UNSET
+    """That fit once all that nobody refers to are evicted. An encoder-decoder model has none."""
     cached: list[tuple[Positive, list[RequestNumber]]] = msgspec.field(default_factory=list)
     """Items that are kept and who refers to them, both in order of number."""
     freeable: list[tuple[Positive, Count]] = msgspec.field(default_factory=list)
     """Items that nobody refers to, and their sizes, the one that is evicted next first."""
+    to_forget: list[Positive] = msgspec.field(default_factory=list)
+    """Of an encoder-decoder model: items that workers forget before the next step."""
+    at_connector: list[Positive] = msgspec.field(default_factory=list)
+    """Of those that are kept, or a live request has: the ones of which the encoder connector has
+    said last that it has them, in order of number."""
 
 
 class ResetEncoderCache(Line, frozen=True, kw_only=True, tag="reset_encoder_cache"):

@@ -183,6 +183,8 @@ class Expander:
             else line.common_prefix,
             encoder_inputs=line.encoder_inputs,
             evicted_items=line.evicted_items,
+            item_answers=line.item_answers,
+            connector_items=line.connector_items,
             zeroed=line.zeroed,
             state=self._state_after(line.state),
         )

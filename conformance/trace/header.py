@@ -41,6 +41,12 @@ class CacheGroup(Piece, frozen=True, kw_only=True):
     """They are Mamba layers, and which of their states are kept to be hit."""
     num_speculative_blocks: Count = 0
     """Of Mamba layers: states beside the one at hand, for drafts."""
+    cross_attention: bool = False
+    """They see what an encoder makes of a request's items, and no token: a request has blocks for
+    all of that from its first step on."""
+    sink_len: Count = 0
+    """They see all before a token and, besides, so many tokens of nobody's, which are in blocks of
+    their own that no request gets: the first ones of the pool, group by group."""
 
     @property
     def is_windowed(self) -> bool:
@@ -55,6 +61,10 @@ class CacheGroup(Piece, frozen=True, kw_only=True):
             raise ValueError("states for drafts of layers that are no Mamba layers")
         if self.mla and (self.attention_chunk_size or self.mamba is not UNSET):
             raise ValueError("latent attention in chunks, or of Mamba: there are no such layers")
+        if self.cross_attention and (self.mla or any(kinds)):
+            raise ValueError("cross-attention sees no tokens: there are no such layers")
+        if self.sink_len and (self.mla or self.cross_attention or any(kinds)):
+            raise ValueError("sinks beside anything but full attention: there are no such layers")
 
 
 class TraceConfig(Piece, frozen=True, kw_only=True):
@@ -79,7 +89,9 @@ class TraceConfig(Piece, frozen=True, kw_only=True):
     watermark_blocks: Count = 0
     """Kept free when somebody is admitted while others run: lines after vllm-0.22.1."""
     pipeline_parallel_size: Positive = 1
-    """More than one: several steps are in flight, whichever way they are scheduled."""
+    """More than one: several steps are in flight, whichever way they are scheduled. In lines after
+    vllm-0.22.1 so many are from one token of a request to its next, where the second model runner
+    is scheduled ahead."""
     num_spec_tokens: Count = 0
     """Drafts that a step may verify of one request; 0: no speculative decoding."""
     spec_method: Literal["ngram", "eagle", "draft_model"] = "ngram"
@@ -115,19 +127,43 @@ class TraceConfig(Piece, frozen=True, kw_only=True):
             raise ValueError("a block size of the only group: it has the configuration's")
         if self.enable_prefix_caching and any(size % self.block_size for size in own):
             raise ValueError("blocks that end within what a chain number is for")
+        if any(group.sink_len % self.size_of(group) for group in self.groups):
+            raise ValueError("a sink that ends within a block")
+        if self.sink_blocks >= self.num_blocks:
+            raise ValueError("sinks of more blocks than the pool has")
+
+    def size_of(self, group: CacheGroup) -> int:
+        """Tokens in a block of a group."""
+        return group.block_size or self.block_size
+
+    @property
+    def sink_blocks(self) -> int:
+        """Blocks that no request ever gets."""
+        return sum(group.sink_len // self.size_of(group) for group in self.groups)
 
     @property
     def hit_unit(self) -> int:
         """Tokens in a prefix hit: it is a multiple of the sizes of all groups' blocks."""
-        sizes = (group.block_size or self.block_size for group in self.groups)
+        sizes = map(self.size_of, self.groups)
         return lcm(*sizes) if self.groups else self.block_size
 
     @property
     def is_plain(self) -> bool:
         """Whether there is one group of layers alone, which see all before a token."""
         return len(self.groups) < 2 and not any(
-            group.is_windowed or group.mamba is not UNSET for group in self.groups
+            group.is_windowed or group.mamba is not UNSET or group.cross_attention
+            for group in self.groups
         )
+
+    @property
+    def is_encoder_decoder(self) -> bool:
+        """Whether the model is an encoder-decoder model."""
+        return self.encoder is not UNSET and self.encoder.is_encoder_decoder
+
+    @property
+    def loads_items(self) -> bool:
+        """Whether there is an encoder connector."""
+        return self.encoder is not UNSET and self.encoder.ec_connector
 
     @property
     def has_eagle_groups(self) -> bool:
@@ -152,8 +188,10 @@ GRAMMARS_SINCE, SESSIONS_SINCE = "1.3", "1.4"
 OF_GROUPS_SINCE = {
     "eagle": "1.4",
     **dict.fromkeys(("mla", "block_size", "mamba", "num_speculative_blocks"), "1.5"),
+    **dict.fromkeys(("cross_attention", "sink_len"), "1.6"),
 }
-"""The same of what is told of a group."""
+OF_ENCODER_SINCE = dict.fromkeys(("is_encoder_decoder", "ec_connector"), "1.6")
+"""The same of what is told of a group, and of the encoder."""
 
 
 def least_version(config: TraceConfig) -> str:
@@ -162,6 +200,8 @@ def least_version(config: TraceConfig) -> str:
     of_groups = {name for group in told.get("groups", ()) for name in group}
     found = {since for name, since in SINCE.items() if name in told}
     found |= {since for name, since in OF_GROUPS_SINCE.items() if name in of_groups}
+    of_encoder = told.get("encoder", ())
+    found |= {since for name, since in OF_ENCODER_SINCE.items() if name in of_encoder}
     return max(found, default="1.1")
 
 
@@ -173,6 +213,10 @@ def kind_of(group: CacheGroup) -> str | None:
         return "kv_cache_spec:ChunkedLocalAttentionSpec"
     if group.sliding_window:
         return f"kv_cache_spec:SlidingWindow{'MLA' * group.mla}Spec"
+    if group.cross_attention:
+        return "kv_cache_spec:CrossAttentionSpec"
+    if group.sink_len:
+        return "kv_cache_spec:SinkFullAttentionSpec"
     return "kv_cache_spec:MLAAttentionSpec" if group.mla else None
 
 
@@ -189,6 +233,8 @@ def features_of(config: TraceConfig) -> list[str]:
     found += ["eagle_group"] if config.has_eagle_groups else []
     found += ["max_loras"] if config.max_loras else []
     found += ["v2_model_runner"] if config.use_v2_model_runner else []
+    found += ["encoder_decoder"] if config.is_encoder_decoder else []
+    found += ["ec_connector"] if config.loads_items else []
     return found + ([] if config.connector is UNSET else ["kv_connector"])
 
 

@@ -32,13 +32,8 @@ from nullblock.conformance.trace.base import (
     RequestNumber,
 )
 from nullblock.conformance.trace.drafts import Draft, Drafted
-from nullblock.conformance.trace.encoder import (
-    Encoder,
-    EncoderCache,
-    Inputs,
-    Item,
-    ResetEncoderCache,
-)
+from nullblock.conformance.trace.encoder import Answers, Encoder, EncoderCache, Inputs, Item
+from nullblock.conformance.trace.encoder import ResetEncoderCache as ResetEncoderCache
 from nullblock.conformance.trace.header import (
     CacheGroup,
     EngineInfo,
@@ -58,7 +53,7 @@ from nullblock.conformance.trace.sessions import Chunk, SessionEnd, Taken, Turn
 from nullblock.conformance.trace.snapshot import RequestState, State, StepInFlight
 
 FORMAT = "nullblock-trace"
-MAJOR, MINOR = 1, 5
+MAJOR, MINOR = 1, 6
 VERSION = f"{MAJOR}.{MINOR}"
 
 __all__ = [
@@ -240,6 +235,10 @@ class Schedule(Line, frozen=True, kw_only=True, tag="schedule"):
     """Items that it computes, in schedule order."""
     evicted_items: list[Positive] = msgspec.field(default_factory=list)
     """Items that workers forget before it (``free_encoder_mm_hashes``)."""
+    item_answers: Answers = msgspec.field(default_factory=list)
+    """Input: what the encoder connector answers in it."""
+    connector_items: Inputs = msgspec.field(default_factory=list)
+    """Items of which the encoder connector is told that they have room, in that order."""
     zeroed: list[BlockId] = msgspec.field(default_factory=list)
     """Beside Mamba layers: blocks that workers zero before it (``new_block_ids_to_zero``)."""
     state: PostState | UnsetType = UNSET

@@ -40,6 +40,7 @@ WORDS = CORE_FEATURES | {
     *(Feature.encoder_inputs, Feature.streaming, Feature.kv_connector, Feature.silence),
     *(Feature.pooling, Feature.prompt_embeds, Feature.v2_model_runner, Feature.repetition),
     *(Feature.decode_ranks, Feature.prefill_ranks),
+    *(Feature.encoder_decoder, Feature.cross_attention, Feature.sinks),
 }
 """What a trace can tell of, drafts aside."""
 
@@ -67,7 +68,8 @@ class Tape(PassedOn):
         self.size = groups.size_of_chains(scenario.config)
         self.caching = scenario.config.enable_prefix_caching
         self.capped, self.adapters = bool(scenario.config.max_loras), dict[int | None, int]()
-        self.items, self.sessions = TapedItems(semantics), TapedSessions(self, semantics)
+        self.items = TapedItems(semantics, scenario.config.encoder)
+        self.sessions = TapedSessions(self, semantics)
         self.embeds = TapedEmbeds()
         self.remote = TapedRemote.of(scenario, engine)
         self.by_priority = scenario.config.policy == "priority"
@@ -211,7 +213,6 @@ class Tape(PassedOn):
         self.remote.scheduled(self.write, self.numbers)
         self.steps += 1
         cached, spec = decided["cached"], decided.get("spec", {})
-        inputs, evicted = self.items.step(decided, self.numbers)
         self.write(
             records.Schedule(
                 step=self.steps,
@@ -227,8 +228,7 @@ class Tape(PassedOn):
                 preempted=sorted(self.all(decided["preempted"])),
                 finished=sorted(self.all(decided["finished"])),
                 common_prefix=decided["num_common_prefix_blocks"],
-                encoder_inputs=inputs,
-                evicted_items=evicted,
+                **self.items.step(decided, self.numbers),
                 zeroed=decided.get("new_block_ids_to_zero") or [],
                 state=self.post_state(),
             )

@@ -1,10 +1,12 @@
 """Encoder inputs of an engine of ours, as a trace tells them: in numbers."""
 
+from msgspec import UnsetType
+
 from nullblock.conformance.consecutive import runs
+from nullblock.conformance.encoder_format import Encoder
 from nullblock.conformance.encoder_format import Item as Added
 from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.item_keys import ItemKeys
-from nullblock.conformance.trace.encoder import Inputs
 from nullblock.conformance.trace.records import Chain, Item
 from nullblock.spec.facts import Item as Fact
 from nullblock.spec.keys import ItemKey
@@ -14,8 +16,12 @@ from nullblock.spec.profiles import Semantics
 class TapedItems:
     """Numbers items as they appear, from 1."""
 
-    def __init__(self, semantics: Semantics) -> None:
+    def __init__(self, semantics: Semantics, encoder: Encoder | UnsetType | None) -> None:
         self.numbers: dict[str, int] = {}
+        self.external = frozenset((encoder.external if encoder else None) or ())
+        """Items that an encoder connector has."""
+        self.said = 0
+        """The last item of which it is told whether it has it."""
         self.found = ItemKeys(semantics)
 
     def told(self, request: NewRequest) -> list[Item]:
@@ -39,12 +45,24 @@ class TapedItems:
         found = self.found.of_hash(request.id, facts, n, size)
         return tuple((items[int(number)].hash, at) for number, at in found)
 
-    def step(self, decided: Fields, numbers: dict[str, int]) -> tuple[Inputs, list[int]]:
-        """What a step computes and what it forgets; ``numbers``: of requests."""
+    def step(self, decided: Fields, numbers: dict[str, int]) -> Fields:
+        """What a step computes and what it forgets, in words of a ``schedule`` record;
+        ``numbers``: of requests. Of whatever came since the step before it is told at once what
+        the connector would answer.
+        """
         inputs = decided.get("scheduled_encoder_inputs", {})
         evicted = decided.get("free_encoder_mm_hashes", ())
         computed = [(numbers[id], place) for id, places in inputs.items() for place in places]
-        return computed, [self.numbers[hash] for hash in evicted]
+        asked = list(self.numbers.items())[self.said :]
+        self.said = len(self.numbers)
+        return {
+            "encoder_inputs": computed,
+            "evicted_items": [self.numbers[hash] for hash in evicted],
+            "item_answers": [(number, True) for hash, number in asked if hash in self.external],
+            "connector_items": [
+                (numbers[id], place) for id, place in decided.get("encoder_connector", ())
+            ],
+        }
 
 
 def _runs(item: Added) -> list[Chain] | None:

@@ -67,7 +67,6 @@ def make_encoder_cache(
     if not is_encoder_decoder:
         cache = EncoderCacheManager(budget.encoder_cache_size, semantics)
         return cache, budget.encoder_compute_budget
-    refuse("encoder-decoder models in this line", semantics.items_held_by_place)
     assert len(budget.mm_max_toks_per_item) <= 1, "an encoder-decoder model has one modality"
     room = EncoderDecoderCacheManager(budget.encoder_cache_size, semantics)
     return room, budget.encoder_compute_budget

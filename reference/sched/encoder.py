@@ -225,7 +225,7 @@ class EncoderInputs(SchedulerState):
             num_computed_tokens -= request.num_output_placeholders + int(self.use_eagle)
         for index in list(manager.get_cached_input_ids(request)):
             position = request.mm_features[index].mm_position
-            done = self.is_encoder_decoder and num_computed_tokens > 0
+            done = self.is_encoder_decoder and request.num_computed_tokens > 0
             if done or position.offset + position.length <= num_computed_tokens:
                 manager.free_encoder_input(request, index)
 

@@ -52,6 +52,16 @@ def is_owed_output(request: Request) -> bool:
     return request.num_stale_output_tokens != 0 and not request.drop_stale_output
 
 
+def stages(vllm_config: Any, async_scheduling: bool, semantics: Semantics) -> int:
+    """Steps from one token of a request to its next: as many as a pipeline has stages, where the
+    second model runner is scheduled ahead, which passes sampled tokens on in a ring.
+    """
+    is_ahead = async_scheduling and vllm_config.use_v2_model_runner
+    if not (is_ahead and semantics.pipeline_paces_tokens):
+        return 1
+    return int(vllm_config.parallel_config.pipeline_parallel_size)
+
+
 def num_reckoned_with(vllm_config: Any, semantics: Semantics) -> int:
     """Tokens that a request may have in flight, as the gate for whole sequences takes it: those of
     a step, or of all steps that may be in flight at once.

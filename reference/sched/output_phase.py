@@ -145,6 +145,8 @@ class OutputPhase(StructuredOutput, Drafts):
                 self._note_structured_output(request, scheduler_output)
             if counts_placeholders:
                 request.num_output_placeholders += 1
+            if self._stages > 1:
+                request.next_sampling_step = self._num_steps + self._stages
             if request.pooling_params is not None:
                 scheduler_output.runs[request_id] = request.owed_run = request.num_preemptions
         if self.defer_block_free:

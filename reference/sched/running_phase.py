@@ -62,6 +62,8 @@ class RunningPhase(Reclaim, Drafts, EncoderInputs, MambaSplit):
         The last clamp keeps positions below ``max_model_len - 1``. For a prompt that is longer
         than the model allows it is negative, and vLLM schedules that; only 0 means "nothing".
         """
+        if self._num_steps < request.next_sampling_step:
+            return 0  # its last token is on its way through a pipeline
         num_new_tokens = len(request._all_token_ids) - request.num_computed_tokens
         if request.spec_token_ids:
             num_new_tokens += len(request.spec_token_ids)

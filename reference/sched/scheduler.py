@@ -29,6 +29,7 @@ class Scheduler(
 
     def schedule(self) -> SchedulerOutput:
         """Decide one step: running requests first, then admissions."""
+        self._num_steps += 1
         paused = self._pause_state == PauseState.PAUSED_ALL
         if self.semantics.lone_prefill_uncut:
             # The threshold is there so that others get their share: alone there are none.

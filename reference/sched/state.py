@@ -191,6 +191,10 @@ class SchedulerState:
         """Requests that load, or compute their prompts, where loads leave room for them."""
         self._preempted_by_reset: set[str] = set()
         """Since the last step."""
+        self._stages = later.stages(self.vllm_config, self.async_scheduling, self.semantics)
+        """Steps from one token of a request to its next, at the least."""
+        self._num_steps = 0
+        """Decided so far, the one that is being decided among them."""
         self._draft_slots = later.draft_slots(self.vllm_config.speculative_config, self.semantics)
 
     def _make_queues(self) -> None:

@@ -67,6 +67,7 @@ static void flights(void) {
     st.flown[r] -= st.landed[r];
     st.landed[r] = 0;
     if (st.stage[r] == RUNNING && was.since[r] > first) st.since[r] = was.since[r] - first;
+    st.paced[r] = was.paced[r] > was.steps ? was.paced[r] - was.oldest : 0;
   }
   blank_frame(&st), blank_born(&st), blank_grant(&st), blank_due(&st), blank_fend(&st);
   blank_ndraft(&st);

@@ -176,6 +176,7 @@ def _flights(s: Any) -> None:
     s.ndraft = Zero((i - first, s.ndraft[i]) for i in live if s.ndraft[i])
     steps = range(s.oldest, s.steps)
     s.fend = Zero((n - s.oldest, s.fend[n] - first) for n in steps)
+    s.paced = Zero((r, n - s.oldest) for r in s.k.requests if (n := s.paced[r]) > s.steps)
     s.cur, s.nframe, s.upto = 0, s.nframe - first, s.upto - first
     s.oldest, s.steps = 0, s.steps - s.oldest
 

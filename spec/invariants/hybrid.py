@@ -6,9 +6,9 @@ from nullblock.spec.groups import is_null
 from nullblock.spec.hybrid import all_hits, of_all
 from nullblock.spec.in_turn import ASKING, hit_by
 from nullblock.spec.invariants.ledger import invariant
-from nullblock.spec.kernel import State, Value, both, either, implies
+from nullblock.spec.kernel import State, Value, both, either, implies, ite
 from nullblock.spec.mamba import for_tokens
-from nullblock.spec.sizes import full_of, tokens_of
+from nullblock.spec.sizes import full_of, kept_behind, tokens_of
 from nullblock.spec.state import is_tried, turn
 
 
@@ -66,8 +66,13 @@ def is_busy(s: State, r: Value) -> Value:
 
 
 def cached_tokens(s: State, t: Value) -> Value:
-    """Tokens in the blocks that count as cached of table t."""
-    return tokens_of(s, t, s.ncached[t])
+    """Tokens in the blocks that count as cached of table t, but for one that is cached behind
+    where a hit may end (GROUP-18).
+    """
+    tokens = tokens_of(s, t, s.ncached[t])
+    further = tokens % s.k.span_unit
+    is_behind = both(kept_behind(s, t) == 1, further == s.k.size_of(t))
+    return ite(is_behind, tokens - further, tokens)
 
 
 @invariant("REMOTE-53")

@@ -13,9 +13,16 @@ from nullblock.spec.machine.loaded import adopt_and_load, take_to_be_loaded
 from nullblock.spec.remote import caches_at_once
 from nullblock.spec.rules.deferred import put_off
 from nullblock.spec.rules.groups import drop_null, pad
-from nullblock.spec.rules.pool import adopt, pop_block, publish, push_new, uncache
+from nullblock.spec.rules.pool import (
+    adopt,
+    pop_block,
+    publish,
+    publish_end,
+    push_new,
+    uncache,
+)
 from nullblock.spec.sizes import full_of
-from nullblock.spec.slots import hashable, room
+from nullblock.spec.slots import hashable, lacks_end, room
 from nullblock.spec.state import fits, lru
 
 
@@ -78,7 +85,16 @@ def publish_filled(s: State, t: Value) -> None:
         changes=frozenset({"hsh", "hstamp", "hclock", "ncached", "anew"}),
     ):
         publish(s, t)
+    know_end(s, t)
     s.k.tell(stored, s, t, first)
+
+
+def know_end(s: State, t: Value) -> None:
+    """The block of table t in which its prompt ends is known by that before it is full
+    (GROUP-67).
+    """
+    if lacks_end(s, t):
+        publish_end(s, t)
 
 
 def free(s: State, r: Value) -> None:

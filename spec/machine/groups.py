@@ -1,7 +1,7 @@
 """Loops over the rules of tables whose layers see only a part of the past."""
 
 from nullblock.spec.fields import HANDED
-from nullblock.spec.groups import holds_outlived, is_behind, last_outlived, sees_part
+from nullblock.spec.groups import holds_outlived, last_outlived, may_go, sees_part
 from nullblock.spec.kernel import State, Value, loop
 from nullblock.spec.rules.groups import let_go, tell_table
 
@@ -12,7 +12,7 @@ def let_outlived_go(s: State, t: Value) -> None:
         for _ in loop(
             s,
             until=lambda: not holds_outlived(s, t),
-            decreases=lambda: s.k.count("I", lambda i: is_behind(s, t, i), by="outlived"),
+            decreases=lambda: s.k.count("I", lambda i: may_go(s, t, i), by="outlived"),
             changes=HANDED,
         ):
             let_go(s, t, s.tab[t, last_outlived(s, t)])

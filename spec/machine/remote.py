@@ -5,7 +5,7 @@ from nullblock.spec.deferred import is_due
 from nullblock.spec.fields import HANDED, KEPT, LOAD, MOVED, REMOTE, SEND, UNBORN
 from nullblock.spec.kernel import State, Value, both, loop, neg
 from nullblock.spec.lost import first_own, has_own, is_own
-from nullblock.spec.machine.blocks import free
+from nullblock.spec.machine.blocks import free, know_end
 from nullblock.spec.machine.encoder import ENCODER_LOOP, let_inputs_go
 from nullblock.spec.machine.loaded import let_all_left_behind_go
 from nullblock.spec.remote import (
@@ -90,6 +90,7 @@ def publish_what_came(s: State, t: Value) -> None:
         changes=frozenset({"hsh", "hstamp", "hclock", "ncached"}),
     ):
         publish_loaded(s, t)
+    know_end(s, t)
     s.k.tell(stored, s, t, first)
 
 

@@ -6,7 +6,7 @@ from nullblock.spec.aligned import (
     moves_along,
     next_swept,
     next_to_move,
-    state_before,
+    noted_before,
 )
 from nullblock.spec.hybrid import adopted
 from nullblock.spec.kernel import State, Value, both, neg, require, rule
@@ -24,7 +24,7 @@ def note_before(s: State, t: Value) -> None:
     require(turn(s, s.k.owner(t)), "the request is being given slots")
     require(both(is_aligned(s, t), lacks_place(s, t)), "the aligned table lacks a place")
     require(s.grows[t] == 0, "it is not noted yet")
-    s.before[t] = state_before(s, t, adopted(s, t))
+    s.before[t] = noted_before(s, t, adopted(s, t))
     s.grows[t] = s.tlen[t] + 1
 
 

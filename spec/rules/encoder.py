@@ -90,8 +90,8 @@ def _ask(s: State, r: Value, i: Value) -> None:
 
 
 def hold_place(s: State, r: Value, i: Value) -> None:
-    """r refers to its i-th item for the sake of this place."""
-    if s.k.sem.items_held_by_place:
+    """r refers to its i-th item for the sake of this place: not of an encoder-decoder model."""
+    if s.k.sem.items_held_by_place and not s.k.encoder_decoder:
         s.holds[r, i] = 1
 
 

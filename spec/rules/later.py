@@ -20,6 +20,16 @@ def take_off(s: State, r: Value, n: Value) -> None:
         s.lastfull = s.steps + 1
 
 
+def keep_pace(s: State, r: Value) -> None:
+    """The step samples a token of r: the next may not before the pipeline has passed it on.
+
+    Source: AsyncScheduler._update_after_schedule: decode_stagger.
+    """
+    if s.k.sem.pipeline_paces_tokens:
+        if s.k.stages > 1:
+            s.paced[r] = s.steps + s.k.stages
+
+
 def land(s: State) -> None:
     """The tokens of the entry at hand are in flight no longer: whoever has the id now counts.
 
@@ -81,6 +91,8 @@ def leave_flight(s: State, r: Value) -> None:
         s.tossed[r] = 0
     if s.k.sem.freed_blocks_await_steps:
         s.lastin[r] = 0
+    if s.k.sem.pipeline_paces_tokens:
+        s.paced[r] = 0
 
 
 def report_reset(s: State, r: Value) -> None:

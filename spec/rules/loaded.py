@@ -10,8 +10,10 @@ from nullblock.spec.loaded import (
     lacks_to_load,
     last_left_behind,
     left_behind,
+    outgrows,
 )
-from nullblock.spec.rules.pool import _take, open_front, release
+from nullblock.spec.rules.aligned import sweep
+from nullblock.spec.rules.pool import _take, open_front, open_tables, release
 from nullblock.spec.state import is_lru, turn
 
 
@@ -25,6 +27,7 @@ def take_to_load(s: State, t: Value, b: Value) -> None:
     """
     require(turn(s, s.k.owner(t)), "the request is being given slots")
     require(lacks_to_load(s, t), "the next block that is loaded into is for this table")
+    require(neg(outgrows(s, t)), "no table gets places too many")
     require(is_lru(s, b), "the block is at the front of the free queue")
     _take(s, t, b)
 
@@ -45,7 +48,8 @@ def let_left_behind_go(s: State, t: Value, b: Value) -> None:
     if i == least(left_behind(s, t), s.tlen[t]) - 1:
         open_front(s, i + 1)
     s.tab[t, i] = s.k.NULL
+    sweep(s, t, i, left_behind(s, t))
     release(s, t, b, i)
     if neg(holds_left_behind(s, t)):
         # What the tables still hold is freed behind it.
-        open_front(s, s.tlen[s.k.table(s.k.owner(t), 0)])
+        open_tables(s, s.k.owner(t), 0)

@@ -2,7 +2,8 @@
 
 from nullblock.spec.aligned import grows_otherwise
 from nullblock.spec.cache_events import cleared, removed
-from nullblock.spec.fields import IDLE, LEAVING, RESETTING, RUNNING
+from nullblock.spec.deferred import held_next
+from nullblock.spec.fields import IDLE, LEAVING, REMOTE, RESETTING, RUNNING
 from nullblock.spec.flight import computed_for_sure
 from nullblock.spec.groups import is_null
 from nullblock.spec.hybrid import are_held, comes_next, covered, has_blocks, is_for
@@ -23,8 +24,8 @@ from nullblock.spec.rules.aligned import forget_before
 from nullblock.spec.rules.mamba import note_state, note_taken
 from nullblock.spec.sessions import chain
 from nullblock.spec.sizes import cached_of, full_of, is_in_place, is_left_out
-from nullblock.spec.slots import hashable, room, slots
-from nullblock.spec.state import is_lru, turn
+from nullblock.spec.slots import hashable, known_now, lacks_end, prompt_end_of, room, slots
+from nullblock.spec.state import is_lru, is_tried, turn
 
 EVERY_BLOCK_HAS_A_PLACE = "of which only some blocks are cached, each has its place"
 EVERY_STATE_HAS_A_PLACE = "a state that is noted has its place"
@@ -56,11 +57,27 @@ def open_front(s: State, n: Value) -> None:
         s.front = s.gate - 1
 
 
+def open_tables(s: State, r: Value, first: Value) -> None:
+    """The same for the blocks of the first table of r, from that group on, that has any."""
+    if s.k.sem.freed_unhashed_first:
+        open_front(s, held_next(s, r, first))
+
+
+def set_out(s: State, r: Value, whither: Value) -> None:
+    """r is on its way out, its blocks still its own, of which none has gone back."""
+    s.stage[r] = LEAVING
+    open_tables(s, r, 0)
+    s.leaving = whither
+    s.leaver = r
+    if s.k.aligns:
+        s.swept = s.k.blank("swept")
+
+
 def open_next(s: State, t: Value) -> None:
     """Tables are released one after the other: a later one's blocks go before an earlier one's."""
     if s.k.several:
         if both(s.tlen[t] == 0, s.k.group(t) < s.k.last_group):
-            open_front(s, s.tlen[s.k.table(s.k.owner(t), s.k.group(t) + 1)])
+            open_tables(s, s.k.owner(t), s.k.group(t) + 1)
 
 
 def _append(s: State, t: Value, b: Value) -> None:
@@ -103,6 +120,8 @@ def _publish(s: State, t: Value) -> None:
     if i < s.tlen[t]:
         if neg(either(is_null(s, t, i), is_left_out(s, t, i))):
             b = s.tab[t, i]
+            if s.k.several and s.k.sem.prompt_ends_cached:
+                _unhash(s, b)
             s.hsh[b] = chain(s, t, i)
             s.hstamp[b] = s.hclock
             s.hclock += 1
@@ -193,6 +212,31 @@ def publish_known(s: State, t: Value) -> None:
         "tables before it are done",
     )
     _publish(s, t)
+
+
+@rule("GROUP-67", "T")
+def publish_end(s: State, t: Value) -> None:
+    """A block that is not full is known by the end of a prompt in it (GROUP-41), where a block
+    behind a hit's unit is cached to be dropped: until it is full, or a session's prompt ends later
+    in it.
+
+    Nothing looks it up by that, but it is not reused before others once it is free (POOL-12).
+    Source: FullAttentionManager._cache_partial_tail_block, BlockPool.cache_partial_block. Only in
+    vllm-0.32.0.
+    """
+    r = s.k.owner(t)
+    takes = both(s.open == 1, r == s.taker)
+    came = both(is_tried(s, r), s.awaits[r] == REMOTE, s.came[r] == 1)
+    require(either(turn(s, r), takes, came), "blocks of the request are being cached")
+    require(s.leaving == 0, "nobody is half-way out")
+    require(s.ncached[t] >= cached_of(s, t, known_now(s, r)), "the full ones are cached")
+    require(lacks_end(s, t), "the block of the prompt's end is not known by it")
+    end = prompt_end_of(s, t)
+    b = s.tab[t, full_of(s, t, end)]
+    _unhash(s, b)
+    s.hsh[b] = s.k.end_hash(t, end)
+    s.hstamp[b] = s.hclock
+    s.hclock += 1
 
 
 @rule("PREEMPT-3", "T")

@@ -7,7 +7,6 @@ from nullblock.spec.fields import (
     BACK,
     CONTINUE,
     IDLE,
-    LEAVING,
     PREEMPTED,
     RESETTING,
     RUN_PHASE,
@@ -28,7 +27,7 @@ from nullblock.spec.rules.later import (
     report_reset,
 )
 from nullblock.spec.rules.loads import forget_load, stop_loading
-from nullblock.spec.rules.pool import open_front
+from nullblock.spec.rules.pool import set_out
 from nullblock.spec.rules.waiting import (
     await_grammar,
     forget_waits,
@@ -67,10 +66,7 @@ def quit_queue(s: State, r: Value) -> None:
 def leave_running(s: State, i: Value, whither: Value) -> None:
     """The request at index i is on its way out, its blocks still its own."""
     r = s.run[i]
-    s.stage[r] = LEAVING
-    open_front(s, s.tlen[s.k.table(r, 0)])
-    s.leaving = whither
-    s.leaver = r
+    set_out(s, r, whither)
     quit_running(s, i)
 
 

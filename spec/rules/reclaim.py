@@ -1,10 +1,10 @@
 """Remote KV: loaded blocks are given back for somebody who lacks them."""
 
-from nullblock.spec.fields import ANEW, LEAVING
+from nullblock.spec.fields import ANEW
 from nullblock.spec.kernel import State, Value, require, rule
 from nullblock.spec.reclaim import last_loaded, may_reclaim
 from nullblock.spec.rules.loads import stop_loading
-from nullblock.spec.rules.pool import open_front
+from nullblock.spec.rules.pool import set_out
 
 
 @rule("REMOTE-46", "R")
@@ -21,9 +21,6 @@ def reclaim(s: State, r: Value) -> None:
     require(may_reclaim(s), "somebody lacks slots, and nobody else can be preempted")
     require(r == last_loaded(s), "it is the last of those who wait with loaded blocks")
     s.blocked = 0
-    s.stage[r] = LEAVING
-    open_front(s, s.tlen[s.k.table(r, 0)])
-    s.leaving = ANEW
-    s.leaver = r
+    set_out(s, r, ANEW)
     stop_loading(s, r)
     s.k.note_reclaimed(s, r)

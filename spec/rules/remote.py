@@ -9,7 +9,6 @@ from nullblock.spec.fields import (
     CONTINUE,
     IDLE,
     KEPT,
-    LEAVING,
     LOAD,
     PREEMPTED,
     REMOTE,
@@ -43,7 +42,7 @@ from nullblock.spec.rules.pool import (
     EVERY_STATE_HAS_A_PLACE,
     _publish,
     _unhash,
-    open_front,
+    set_out,
 )
 from nullblock.spec.rules.pooling import give_vector_up
 from nullblock.spec.rules.queues import _erase, leave_running, quit_queue
@@ -138,10 +137,7 @@ def give_back(s: State, r: Value) -> None:
     require(is_tried(s, r), "it is the request that the waiting phase tries next")
     require(both(s.awaits[r] == REMOTE, s.came[r] == 1), "its load has ended")
     require(starts_over(s, r), "and brought nothing")
-    s.stage[r] = LEAVING
-    open_front(s, s.tlen[s.k.table(r, 0)])
-    s.leaving = ANEW
-    s.leaver = r
+    set_out(s, r, ANEW)
 
 
 @rule("REMOTE-17", "R")
@@ -184,10 +180,7 @@ def quit_for_good(s: State, r: Value) -> None:
     if s.awaits[r] != REMOTE:
         s.awaits[r] = 0
         s.came[r] = 0
-    s.stage[r] = LEAVING
-    open_front(s, s.tlen[s.k.table(r, 0)])
-    s.leaving = AWAY
-    s.leaver = r
+    set_out(s, r, AWAY)
 
 
 @rule("REMOTE-19", "R")
@@ -243,10 +236,7 @@ def let_kept_go(s: State, r: Value, way: Value) -> None:
     require(s.stage[r] == KEPT, "its blocks are kept")
     require(ends_all(s, r, way), "for nothing else")
     s.loadto[r] = 0
-    s.stage[r] = LEAVING
-    open_front(s, s.tlen[s.k.table(r, 0)])
-    s.leaving = AWAY
-    s.leaver = r
+    set_out(s, r, AWAY)
 
 
 @rule("REMOTE-22", "R")

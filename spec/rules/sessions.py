@@ -4,11 +4,11 @@ The rules of the core call `forget_waits` where a request is gone, which forgets
 all else is here and in `nullblock.spec.sessions`.
 """
 
-from nullblock.spec.fields import AWAY, CONTINUE, IDLE, INPUT, LEAVING, UPDATE, WAITING
+from nullblock.spec.fields import AWAY, CONTINUE, IDLE, INPUT, UPDATE, WAITING
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg, require, rule
 from nullblock.spec.rules.drafts import drop_drafts
 from nullblock.spec.rules.later import outdate_turn
-from nullblock.spec.rules.pool import open_front
+from nullblock.spec.rules.pool import set_out
 from nullblock.spec.rules.queues import enter_queue, quit_queue, quit_running
 from nullblock.spec.rules.waiting import (
     enter_skipped,
@@ -231,10 +231,7 @@ def leave_queue(s: State, r: Value) -> None:
         quit_queue(s, r)
     s.awaits[r] = 0
     s.came[r] = 0
-    s.stage[r] = LEAVING
-    open_front(s, s.tlen[s.k.table(r, 0)])
-    s.leaving = AWAY
-    s.leaver = r
+    set_out(s, r, AWAY)
 
 
 @rule("SESS-15", "R")

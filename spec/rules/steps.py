@@ -31,6 +31,7 @@ from nullblock.spec.rules.encoder import forget_inputs, forget_plan, open_encode
 from nullblock.spec.rules.later import (
     end_filling,
     forget_reported,
+    keep_pace,
     land,
     open_slots,
     report_anew,
@@ -162,6 +163,7 @@ def advance(s: State, r: Value) -> None:
             s.due[i] = TOKEN
             mark_chunk(s, r, 0)
             end_filling(s, r)
+            keep_pace(s, r)
             place = s.base[r] + s.drop[r] + s.ph[r]
             if counts_outputs(s):
                 s.nth[i] = place

@@ -27,7 +27,7 @@ SLIPS: dict[str, str] = {
     "machine.schedule.schedule_or_preempt.condition-4": (
         "`awaits_steps(s, s.run[victim(s)])` never holds"
     ),
-    "machine.update.publish_known_of.skip-2": "`s.k.tell(stored, s, t, first)` is left out",
+    "machine.update.publish_known_of.skip-3": "`s.k.tell(stored, s, t, first)` is left out",
     "machine.update.settle.condition-2": "`neg(owes_token(s, s.cur))` never holds",
     "remote.counted_on.reverse-1": "`least(s.comp[r], s.ntok[r] - 1)` takes the greater",
     "remote.keeps_what_it_has.condition-2": "`s.k.connector` never holds",
@@ -36,7 +36,7 @@ SLIPS: dict[str, str] = {
     "rules.pool._enqueue.constant-3": "a 1 becomes 2",
     "rules.pool._enqueue.skip-4": "`s.back += 1` is left out",
     "rules.pool._enqueue.skip-5": "`s.nfree += 1` is left out",
-    "rules.pool._publish.skip-1": "`s.hsh[b] = chain(s, t, i)` is left out",
+    "rules.pool._publish.skip-2": "`s.hsh[b] = chain(s, t, i)` is left out",
     "rules.pool._unhash.skip-1": "`s.k.tell(removed, s, b)` is left out",
     "rules.pool.adopt.skip-5": "`_append(s, t, b)` is left out",
     "rules.pool.pop_block.skip-1": "`s.tlen[t] = n - 1` is left out",

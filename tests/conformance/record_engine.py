@@ -26,6 +26,7 @@ import torchless  # noqa: E402  (found from here on)
 torchless.install()
 
 import drive  # noqa: E402
+from played import EncoderConnector  # noqa: E402
 from setup_engine import DEFAULTS  # noqa: E402
 from surroundings import connect  # noqa: E402
 from vllm.v1.core.sched import async_scheduler, scheduler  # noqa: E402
@@ -37,14 +38,23 @@ RECORDED = recorder.RecordingScheduler, recorder.RecordingAsyncScheduler
 
 
 def connected(kind: Any, config: dict[str, Any]) -> Any:
-    """A scheduler of that kind, recorded, which makes itself a scenario's connector."""
+    """A scheduler of that kind, recorded, which makes itself a scenario's connectors."""
 
     def make(self: Any, *args: Any, **kwargs: Any) -> None:
         kind.__init__(self, *args, **kwargs)
-        connect(self, config)
+        if config["connector"] is not None:
+            connect(self, config)
+        if external(config) is not None:
+            self.ec_connector = EncoderConnector(external(config))
 
     body = {"__init__": make, "__module__": kind.__module__}
     return recorder.recording(type(kind.__name__, (kind,), body))
+
+
+def external(config: dict[str, Any]) -> list[str] | None:
+    """What an encoder connector has; None: there is none."""
+    found: list[str] | None = (config.get("encoder") or {}).get("external")
+    return found
 
 
 def begin_later(driver: Any, begins: int, where: str) -> None:
@@ -70,7 +80,7 @@ def main() -> None:
         called = hashlib.sha256(name.encode()).hexdigest()
         secrets.token_hex = lambda many, called=called: called[: 2 * many]
         config = {**DEFAULTS, **scenario.get("config", {})}
-        connects = config["connector"] is not None
+        connects = config["connector"] is not None or external(config) is not None
         kinds_recorded = tuple(connected(k, config) for k in PLAIN) if connects else RECORDED
         for suffix, kinds in (("plain", PLAIN), ("recorded", kinds_recorded)):
             scheduler.Scheduler, async_scheduler.AsyncScheduler = kinds

@@ -30,7 +30,7 @@ from nullblock.spec.profiles import NORMATIVE
 
 VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"
 DRAWN = ("windows", "hybrid", "mamba", "waits", "items", "sessions", "remote", "contract")
-TRACED = OF_SPEC - {Feature.streaming, Feature.sinks}
+TRACED = OF_SPEC - {Feature.streaming}
 """Features that traces have beside one another. Of the others a scenario may have, a trace is
 refused by name; sessions have a family of their own.
 """
@@ -205,10 +205,11 @@ def golden(name: str, engine: str) -> Verdict:
     return check(Path("t"), stream=io.BytesIO(data), deep=False)
 
 
-def test_a_trace_says_that_an_encoder_has_a_connector() -> None:
-    """No rules speak of it."""
-    verdict = golden("encoder-connector-loads", "reference")
-    assert (verdict.verdict, verdict.missing) == ("INCONCLUSIVE", ["the feature ec_connector"])
+@pytest.mark.parametrize("engine", ["spec", "reference"])
+def test_a_trace_says_what_an_encoder_connector_loads(engine: str) -> None:
+    """And the rules explain it."""
+    verdict = golden("encoder-connector-loads", engine)
+    assert verdict.verdict == "CONFORMS" and verdict.rules["ENC-19"] > 0
 
 
 @pytest.mark.parametrize("engine", ["spec", "reference"])
@@ -348,9 +349,11 @@ def test_a_reader_of_an_earlier_version_is_not_wrong(name: str) -> None:
     """
     lines = as_recorded()[name]
     named = [*lines[0].get("features", ()), *(f for x in lines for f in x.get("features", ()))]
-    words = set(lines[0]["config"]).union(*lines[0]["config"].get("groups", ()))
+    config = lines[0]["config"]
+    words = set(config).union(config.get("encoder", ()), *config.get("groups", ()))
     new = {"use_v2_model_runner", "mamba_split", "mla", "mamba"} & words
-    assert named and lines[0]["version"] == ("1.5" if new else "1.4")
+    latest = {"is_encoder_decoder", "cross_attention", "sink_len", "ec_connector"} & words
+    assert named and lines[0]["version"] == ("1.6" if latest else "1.5" if new else "1.4")
 
 
 def test_an_event_that_leaves_something_out_is_told_as_far_as_it_goes() -> None:

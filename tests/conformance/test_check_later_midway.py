@@ -26,6 +26,10 @@ STEP: dict[str, Any] = {"op": "step"}
 SESSION = {"resumable": True}
 ITEM = {"hash": "m", "offset": 0, "length": 2}
 AHEAD = {"async_scheduling": True, "queue_depth": 3}
+PACED = {
+    **AHEAD,
+    **{"use_v2_model_runner": True, "pipeline_parallel_size": 3, "max_num_batched_tokens": 8},
+}
 
 
 def add(r: str, n: int, limit: int = 1, **more: Any) -> dict[str, Any]:
@@ -122,6 +126,16 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         pipeline_parallel_size=3,
         queue_depth=3,
     ),
+    "paced by steps in flight": scenario(
+        add("a", 8, 9),
+        {**STEP, "n": 2},
+        add("b", 20, 9),
+        {**STEP, "n": 12},
+        **PACED,
+    ),
+    "paced by steps that came back": scenario(
+        add("a", 8, 9), {**STEP, "n": 12}, **{**PACED, "queue_depth": 1}
+    ),
     "an id comes back": scenario(
         add("a", 8, 9),
         {**STEP, "n": 4},
@@ -174,6 +188,7 @@ NAMED = {
     "room for one that lost its load": (
         "whether a load leaves room for the rest of request N, where judging began"
     ),
+    "paced by steps that came back": "which step may run request N again",
     "put off": PUT_OFF,
     "kept while it is computed": PUT_OFF,
     "at two places": "at which of its places request N refers to item N",

@@ -15,6 +15,7 @@ from bases import whole as sealed
 from record_again import record_all
 from traces import documents, trace_of
 
+from nullblock.conformance.adapters.vllm import groups
 from nullblock.conformance.adapters.vllm.groups import Taken
 from nullblock.conformance.checker.check import check
 from nullblock.conformance.checker.drafts import may_be_ahead
@@ -74,14 +75,28 @@ def test_a_hybrid_model_without_prefix_caching_is_judged(
 
 
 @pytest.mark.oracle
-def test_what_a_trace_has_no_words_for_is_named(oracle_python: Path, tmp_path: Path) -> None:
-    """Sinks: no group is told then, and the features say why."""
+def test_sinks_beside_full_attention_are_judged(oracle_python: Path, tmp_path: Path) -> None:
+    """The header says how long they are."""
     config = UNCACHED["config"] | {"groups": [{"type": "full"}, SINK]}  # type: ignore[operator]
     record_all(oracle_python, {"sink": UNCACHED | {"config": config}}, tmp_path)
-    verdict = check(tmp_path / "sink.jsonl", deep=False)
-    assert verdict.verdict == "INCONCLUSIVE"
-    assert "the feature kv_cache_spec:SinkFullAttentionSpec" in verdict.missing
-    assert header(tmp_path / "sink.jsonl").config.groups == []
+    assert check(tmp_path / "sink.jsonl", deep=False).verdict == "CONFORMS"
+    assert [g.sink_len for g in header(tmp_path / "sink.jsonl").config.groups] == [0, 4]
+
+
+class HiddenStateCacheSpec:
+    """Layers of a kind that a trace has no words for."""
+
+
+def test_what_a_trace_has_no_words_for_is_named() -> None:
+    """No group is told then; a reader names the feature that says why."""
+    made = [SimpleNamespace(kv_cache_spec=HiddenStateCacheSpec())]
+    scheduler = SimpleNamespace(kv_cache_config=SimpleNamespace(kv_cache_groups=made))
+    assert groups.constants(scheduler) is None
+    lines = sealed(KEPT / "sinks.jsonl")
+    lines[0]["features"] = ["kv_cache_spec:HiddenStateCacheSpec"]
+    del lines[0]["config_sha256"]
+    missing = judge(lines).missing
+    assert missing == ["the feature kv_cache_spec:HiddenStateCacheSpec"]
 
 
 SIZES = {

@@ -72,6 +72,8 @@ TABLE: dict[str, Expected] = {
     "header.config.groups.mla": Unsaid(),
     "header.config.use_v2_model_runner": Unsaid(),
     **{f"header.config.groups.{n}": INPUT for n in ("block_size", "mamba")},
+    "header.config.groups.cross_attention": Unsaid(),
+    "header.config.groups.sink_len": Damage(),
     "header.config.groups.num_speculative_blocks": INPUT,
     "header.config.mamba_split": INPUT,
     "header.config.max_num_batched_tokens": INPUT,
@@ -80,6 +82,7 @@ TABLE: dict[str, Expected] = {
     "header.config.encoder.max_num_encoder_input_tokens": INPUT,
     "header.config.encoder.encoder_cache_size": INPUT,
     "header.config.encoder.disable_chunked_mm_input": INPUT,
+    **{f"header.config.encoder.{n}": Unsaid() for n in ("is_encoder_decoder", "ec_connector")},
     "header.config.connector.failure_policy": INPUT,
     "header.config.connector.loads_beside_steps": INPUT,
     "header.config.pipeline_parallel_size": Unobserved("steps in flight show by themselves"),
@@ -153,6 +156,8 @@ TABLE: dict[str, Expected] = {
     "schedule.common_prefix": caught("OUT-4"),
     "schedule.encoder_inputs": caught("OUT-14"),
     "schedule.evicted_items": caught("OUT-15"),
+    "schedule.item_answers": INPUT,
+    "schedule.connector_items": caught("OUT-21"),
     "schedule.zeroed": caught("GROUP-26"),
     **post("schedule", "RUN-19"),
     **dict.fromkeys(("output.step", "output.ids"), Damage()),
@@ -191,10 +196,12 @@ TABLE: dict[str, Expected] = {
     "state.ref_cnt": caught("POOL-2"),
     "state.chains": caught("HASH-12"),
     "state.chain_groups": caught("HASH-12"),
-    "state.encoder.num_free_slots": caught("ENC-12"),
+    "state.encoder.num_free_slots": caught("ENC-12", "ENC-54"),
     "state.encoder.num_freeable_slots": caught("ENC-14"),
     "state.encoder.cached": caught("ENC-12", "ENC-14"),
     "state.encoder.freeable": caught("ENC-9"),
+    "state.encoder.to_forget": caught("ENC-52"),
+    "state.encoder.at_connector": Damage(),
     "state.remote.received": caught("REMOTE-13"),
     "state.remote.failed": caught("REMOTE-26"),
     "state.remote.kept.id": caught("REMOTE-4"),
@@ -235,7 +242,10 @@ MIDDLE: dict[str, Expected] = {
 """What a recording that begins in the middle of a run says of it, and the rules go on from."""
 NUMBERED = ("chunk.taken.chain", "update.turns.taken.chain")
 """Content that is new to a trace: another number for it skips one, or stands for too much."""
-FITS_ANOTHER_SIZE = ("turns by priority", "uncached", "recorded uncached")
+FITS_ANOTHER_SIZE = (
+    *("turns by priority", "uncached", "recorded uncached"),
+    *("encoder-decoder", "recorded encoder-decoder"),
+)
 """The prompts of the first have as many full blocks of one token more; of the others nobody has
 numbers.
 """

@@ -1,7 +1,7 @@
 """The lines of rules: each switch has an example, and the later release prints what is recorded.
 
-RUN-40, RUN-41, RUN-42, WAIT-30, WAIT-31 and UPD-40 are what a later line does besides; their
-examples are among these.
+RUN-40, RUN-41, RUN-42, RUN-43, WAIT-30, WAIT-31 and UPD-40 are what a later line does besides;
+their examples are among these.
 """
 
 import json

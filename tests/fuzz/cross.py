@@ -48,8 +48,10 @@ MUST_REACH = (
 )
 
 
-def with_cross(key: str, size: int) -> dict[str, Any]:
-    """The scenario of that key: its own events, on an encoder-decoder model."""
+def with_cross(key: str, size: int, features: frozenset[Feature] = CROSS) -> dict[str, Any]:
+    """The scenario of that key: its own events, on an encoder-decoder model. It asks for no other
+    features.
+    """
 
     def draw(attempt: str) -> dict[str, Any]:
         scenario = seeded(attempt, size, CORE_FEATURES)
@@ -75,15 +77,15 @@ def with_cross(key: str, size: int) -> dict[str, Any]:
             config["groups"] = groups
             if r.random() < 0.5:
                 _give_blocks(config, slots)
-        config["encoder"] = _encoder(r)
+        config["encoder"] = encoder(r)
         _give_items(scenario, r)
         made: dict[str, Any] = json.loads(json.dumps(scenario))
         return made
 
-    return first_built(key, draw, CROSS)
+    return first_built(key, draw, CROSS & features)
 
 
-def _encoder(r: random.Random) -> dict[str, Any]:
+def encoder(r: random.Random) -> dict[str, Any]:
     """An encoder with little room."""
     return {
         "is_encoder_decoder": True,
@@ -107,14 +109,14 @@ def _give_items(scenario: dict[str, Any], r: random.Random) -> None:
     for event in scenario["events"]:
         if event["op"] == "add":
             count = r.choice((0, 1, 1, 2, 3) if many else (0, 1, 1, 1, 1, 2))
-            event = {**event, "mm_features": [_item(r) for _ in range(count)]}
+            event = {**event, "mm_features": [item(r) for _ in range(count)]}
         events.append(event)
         if r.random() < 0.03:
             events.append({"op": "reset_encoder_cache"})
     scenario["events"] = events
 
 
-def _item(r: random.Random) -> dict[str, Any]:
+def item(r: random.Random) -> dict[str, Any]:
     number = r.choices(range(len(SIZES)), (2, 3, 3, 3, 1, 1))[0]
     return {"hash": f"m{number}", "offset": 0, "length": SIZES[number]}
 

@@ -136,6 +136,15 @@ def _of_layers() -> Iterable[Family]:
         watching=reach_groups.watching,
     )
     yield Family(
+        "sizes",
+        "blocks of several sizes, of which a lookup drops the last hit",
+        waits.with_dropped,
+        reach_groups.told,
+        CORE_FEATURES | {Feature.drafts, Feature.hybrid, Feature.block_sizes},
+        ALL_FEATURES,
+        watching=reach_groups.watching,
+    )
+    yield Family(
         "mamba",
         "Mamba layers or sinks, alone or beside other layers",
         with_mamba,
@@ -148,8 +157,9 @@ def _of_layers() -> Iterable[Family]:
     yield Family(
         "cross",
         "encoder-decoder models, mostly with cross-attention",
-        lambda key, size, features: with_cross(key, size),
+        with_cross,
         cross.reached,
+        cross.CROSS - {Feature.aligned_mamba, Feature.sinks},
         cross.CROSS,
         every=1,
     )

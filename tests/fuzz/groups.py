@@ -5,12 +5,14 @@ Takes the product's own random scenarios and gives their engines other groups.
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from fuzz.encoder_scenarios import encoder_scenario
 
 from nullblock.conformance.engine import ALL_FEATURES, CORE_FEATURES, Feature
 from nullblock.conformance.errors import InputError
+from nullblock.conformance.groups import are_mixed, drop_hits
 from nullblock.conformance.lockstep.generator import seeded
 from nullblock.conformance.scenario import from_dict
 from nullblock.conformance.scope import used
@@ -35,6 +37,14 @@ HYBRIDS = (
     ("full", "full"),
 )
 """Without prefix caching several groups may be of one kind."""
+SIZED = (
+    *(("full", "sliding_window"),) * 5,
+    ("full", "sliding_window", "sliding_window"),
+    ("full", "full", "sliding_window"),
+    ("sliding_window", "sliding_window"),
+    ("full", "full"),
+)
+"""Kinds of attention that have blocks of any sizes."""
 MAMBA = CORE_FEATURES | {
     *(Feature.drafts, Feature.windows, Feature.hybrid, Feature.block_sizes, Feature.mamba),
     *(Feature.aligned_mamba, Feature.sinks),
@@ -233,6 +243,39 @@ def with_hybrid(key: str, size: int, *, eagle: float = 0.4) -> dict[str, Any]:
         return _with_groups(scenario, drawn, groups, slots)
 
     return first_built(key, draw)
+
+
+def with_sizes(key: str, size: int) -> dict[str, Any]:
+    """The scenario of that key: its own events, and groups of attention with blocks of several
+    sizes, or that several hashes cover, of which some drop the last block that they hit.
+    """
+
+    def draw(attempt: str) -> dict[str, Any]:
+        scenario, drawn, slots = _begun(attempt, size)
+        config, r = scenario["config"], drawn.r
+        drawn.caches = config["enable_prefix_caching"] = True
+        drawn.mixes = drawn.eagle = True
+        groups = [drawn.group(kind) for kind in r.choice(SIZED)]
+        if r.random() < 0.3:
+            config["hash_block_size"] = r.choice((1, drawn.size))
+        if r.random() < 0.3:
+            for group in groups:
+                group.pop("eagle", None)
+            config |= {"num_spec_tokens": r.randrange(1, 4), "spec_method": "eagle"}
+            config["accept"] = r.choice(("hash", "all", "none", [0, 2, 1]))
+        return _with_groups(scenario, drawn, groups, slots)
+
+    def unlike(attempt: str) -> dict[str, Any]:
+        """The first that an EAGLE-like method tells from others."""
+        for n in range(ATTEMPTS):
+            scenario = draw(f"{attempt}:{n}")
+            with suppress(InputError):
+                config = from_dict(scenario).config
+                if are_mixed(config) and drop_hits(config):
+                    return scenario
+        raise AssertionError(f"no blocks of several sizes for {key}")
+
+    return first_built(key, unlike)
 
 
 def with_mamba(key: str, size: int, features: frozenset[Feature] = ALL_FEATURES) -> dict[str, Any]:

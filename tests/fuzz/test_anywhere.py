@@ -126,9 +126,9 @@ def test_what_makes_an_engine_raise_is_taken_back() -> None:
 
 def test_configurations_that_no_engine_takes_are_drawn_again() -> None:
     """Those that cannot be, and those that an engine of ours refuses in a line."""
-    ahead = {"use_v2_model_runner": True, "async_scheduling": True, "pipeline_parallel_size": 2}
-    assert is_possible(ahead, line_of(ALL_FEATURES))
-    assert not is_possible(ahead, VLLM_0_32_0)
+    external = {"encoder": {"external": []}}
+    assert is_possible(external, line_of(ALL_FEATURES))
+    assert not is_possible(external, VLLM_0_32_0)
     assert not is_possible({"groups": [{"type": "sliding_window"}]}, VLLM_0_22_1)
 
 

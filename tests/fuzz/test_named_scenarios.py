@@ -21,10 +21,7 @@ FOUND: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parent / "data" / "found.json").read_text()
 )
 """What was mended since: each is the smallest scenario that showed it."""
-OUT_OF_SCOPE = {
-    ("token-for-who-wants-a-vector", "spec"),
-    ("load-beyond-max-model-len-beside-states-of-two-modes", "spec"),
-}
+OUT_OF_SCOPE = {("token-for-who-wants-a-vector", "spec")}
 
 
 def covered(engine: str) -> list[str]:

@@ -28,7 +28,6 @@ REFUSED = {
     "0.22.1": {},
     "0.32.0": {
         "hybrid_full_mamba_align": "the Mamba mode align",
-        "hybrid_block_sizes_eagle": "an EAGLE-like method beside blocks or hashes of several",
         "bug_sink_reset": "attention sinks",
     },
 }

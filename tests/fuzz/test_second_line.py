@@ -1,7 +1,8 @@
 """Spec and reference beside the real vLLM 0.32.0, for scenarios that nobody chose."""
 
 import json
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from fuzz.families import FAMILIES
 from fuzz.lockstep import ENGINES, difference, features, lines_of
-from fuzz.second_line import made
+from fuzz.second_line import made, paced
 from oracle.client import Oracle
 
 from nullblock.conformance.engine import Feature
@@ -29,9 +30,11 @@ OF = {
     "items": Feature.encoder_inputs,
     "windows": Feature.windows,
     "hybrid": Feature.hybrid,
+    "sizes": Feature.block_sizes,
     "contract": Feature.v2_model_runner,
     "sessions": Feature.streaming,
     "remote": Feature.kv_connector,
+    "cross": Feature.cross_attention,
 }
 """The families beside the line's own, and the feature that each is about."""
 BESIDE = (
@@ -57,13 +60,17 @@ def drawn(family: str, seed: str) -> dict[str, Any]:
     return FAMILIES[family].make(seed, 30, extent(features(ENGINES), VLLM_0_32_0))
 
 
-def played(family: str, seed: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The first scenario that a seed leads to and that both take, and what they make of it."""
-    for n in range(6):
-        document = drawn(family, f"{seed}.{n}")
+def check_alike(documents: Iterable[dict[str, Any]], real: Oracle) -> None:
+    """Of the first of some scenarios that both engines take, they print what vLLM does."""
+    for document in documents:
         with suppress(OutOfScope):
-            return document, {e: lines_of(e, document, VLLM_0_32_0) for e in ENGINES}
-    raise AssertionError("all of them are refused")
+            ours = {e: lines_of(e, document, VLLM_0_32_0) for e in ENGINES}
+            break
+    else:
+        raise AssertionError("all of them are refused")
+    theirs = real.lines(document)
+    parts = {e: difference(theirs, lines, bytewise=False) for e, lines in ours.items()}
+    assert parts == dict.fromkeys(ENGINES, "")
 
 
 @pytest.mark.oracle
@@ -72,11 +79,17 @@ def test_no_random_scenario_shows_a_difference(
     family: str, seed: str, oracle_0_32: Oracle
 ) -> None:
     """Decision for decision, with the whole state after each, up to the spelling of hashes."""
-    document, ours = played(family, seed)
-    real = oracle_0_32.lines(document)
-    assert {
-        e: difference(real, lines, bytewise=False) for e, lines in ours.items()
-    } == dict.fromkeys(ENGINES, "")
+    check_alike((drawn(family, f"{seed}.{n}") for n in range(6)), oracle_0_32)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("family", [*OF, *BESIDE])
+def test_nor_does_one_whose_tokens_a_pipeline_paces(family: str, oracle_0_32: Oracle) -> None:
+    """Whatever else a scenario has (RUN-43)."""
+    for number in range(3):
+        dice = random.Random(f"paced {family} {number}")
+        seeds = (f"paced {number}.{n}" for n in range(6))
+        check_alike((paced(drawn(family, seed), dice) for seed in seeds), oracle_0_32)
 
 
 RARE = {"withdraw_uncaches", "rejections_keep_to_their_run", "encoder_budget_comes_back"}
@@ -192,7 +205,6 @@ def test_a_defect_of_the_later_line_is_noticed(
 @pytest.mark.parametrize(
     ("config", "feature"),
     [
-        ({"encoder": {"is_encoder_decoder": True}}, "encoder-decoder"),
         ({"encoder": {"external": []}}, "an encoder connector"),
         (
             {"groups": [{"type": "full"}, {"type": "mamba", "mamba_cache_mode": "align"}]},
@@ -203,14 +215,6 @@ def test_a_defect_of_the_later_line_is_noticed(
         (
             {"connector": LOADS, "groups": [{"type": "full"}, {"type": "mamba"}]},
             "the blocks of one group, beside Mamba layers",
-        ),
-        (
-            {
-                "use_v2_model_runner": True,
-                "async_scheduling": True,
-                "pipeline_parallel_size": 2,
-            },
-            "beside a pipeline",
         ),
     ],
 )

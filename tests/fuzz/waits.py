@@ -10,7 +10,14 @@ from typing import Any
 
 from fuzz import drafts
 from fuzz.encoder_scenarios import LENGTHS, encoder_scenario, items_scenario
-from fuzz.groups import with_groups, with_hybrid, with_mamba, with_unlike, with_window
+from fuzz.groups import (
+    with_groups,
+    with_hybrid,
+    with_mamba,
+    with_sizes,
+    with_unlike,
+    with_window,
+)
 from fuzz.waits_play import Play
 
 from nullblock.conformance.engine import ALL_FEATURES, CORE_FEATURES, Feature
@@ -322,6 +329,22 @@ def with_kinds(seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEA
         return base
     made = _kind_of(base)(ask, base, CORE_FEATURES | {Feature.kv_connector})
     made.kinds.add("connector")
+    return made.scenario()
+
+
+def with_dropped(
+    seed: str, size: int = 30, features: frozenset[Feature] = ALL_FEATURES
+) -> Scenario:
+    """The scenario of a seed in which a lookup drops what it hits last, of blocks of several
+    sizes, beside a connector, sessions or neither.
+    """
+    ask = Seeded(f"dropped:{seed}")
+    base = with_sizes(seed, size)
+    kind = ask.pick(("connector", "streaming", "", ""))
+    if not kind or KINDS[kind] not in features:
+        return base
+    made = _kind_of(base)(ask, base, CORE_FEATURES | {KINDS[kind]})
+    made.kinds.add(kind)
     return made.scenario()
 
 

@@ -80,7 +80,8 @@ def build(config: Config) -> tuple[Any, Any]:
         log_stats=config["log_stats"],
     )
     if encoder is not None and encoder.get("external") is not None:
-        scheduler.ec_connector = EncoderConnector(encoder["external"])
+        # Whoever records it has it made with the scheduler, as vLLM does.
+        scheduler.ec_connector = scheduler.ec_connector or EncoderConnector(encoder["external"])
     hash_function = get_hash_fn_by_name(config["hash_algo"])
     init_none_hash(hash_function)
     return scheduler, get_request_block_hasher(hash_block_size, hash_function)

@@ -102,6 +102,7 @@ STATEMENTS = {
     "DRAFT-41": "later.padding",
     "DRAFT-42": "later.left",
     "RUN-42": "facts.token_budget",
+    "RUN-43": "later.sits_out",
     "WAIT-30": "later.may_resume",
     "WAIT-31": "later.headroom",
     "WAIT-60": "later.is_open",
@@ -368,6 +369,8 @@ STATEMENTS = {
     "GROUP-64": "in_turn.cut_twice",
     "GROUP-65": "in_turn.reaches_on",
     "GROUP-66": "groups.finds_less",
+    "GROUP-67": "rules.pool.publish_end",
+    "GROUP-68": "aligned.noted_before",
     **REMOTE,
 }
 """ID to definition. The ID of one that goes stays in `RETIRED`; a new one gets a new number."""

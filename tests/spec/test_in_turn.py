@@ -181,6 +181,48 @@ def test_what_is_dropped_ends_before_the_last_token_or_with_it(
     assert hit(groups, 8, semantics=semantics) == computed
 
 
+@pytest.mark.parametrize(
+    ("prompt", "gone", "computed"),
+    [(18, (), 16), (17, (), 8), (18, ((1, 8),), 8), (18, ((1, 7),), 8), (18, ((1, 4), (1, 7)), 0)],
+)
+def test_what_is_dropped_is_cached_behind_an_end_or_not(
+    prompt: int, gone: tuple[tuple[int, int], ...], computed: int
+) -> None:
+    """GROUP-18, GROUP-19: of a window of three tokens in blocks of two, beside blocks of eight, a
+    hit needs the block before its end and the one behind it. In vllm-0.32.0 these are cached, the
+    latter if it is full; elsewhere the latter is not, and nothing is hit.
+    """
+    groups = (Group(block_size=8), window(3))
+    reaches = replace(NORMATIVE, dropped_hits_reach_on=True)
+    assert hit(groups, prompt, gone, semantics=reaches) == computed
+    assert hit(groups, prompt, gone) == 0
+
+
+@pytest.mark.parametrize(
+    ("groups", "prompt", "cached"),
+    [
+        ((Group(block_size=8), window(3)), 19, [3, 4, 7, 8]),
+        ((Group(block_size=8), window(1)), 19, [4, 8]),
+        ((Group(block_size=8), window(6)), 17, list(range(8))),
+        ((Group(block_size=8), window(3, eagle=False)), 19, [3, 7]),
+        ((window(3, eagle=False, block_size=8), MARKED), 19, list(range(9))),
+        ((window(3, eagle=False, block_size=8), MARKED), 7, []),
+    ],
+)
+def test_a_block_behind_each_end_is_cached(
+    groups: tuple[Group, ...], prompt: int, cached: list[int]
+) -> None:
+    """GROUP-18, GROUP-19: one is where a lookup drops it and tokens fill it, none in front of the
+    first end; of full attention it is the one behind the last end.
+    """
+    semantics = replace(NORMATIVE, dropped_hits_reach_on=True)
+    s = new_state(replace(CONFIG, groups=groups, **ROOM, semantics=semantics))  # type: ignore[arg-type]
+    arrive(s, "a0", prompt, 1)
+    schedule(s)
+    t = s.k.table("a0", 1)
+    assert [i for i in range(s.tlen[t]) if s.hsh[s.tab[t, i]] != s.k.NOHASH] == cached
+
+
 def test_a_short_run_of_small_blocks_is_cut_twice() -> None:
     """GROUP-64: a window of nine tokens in blocks of two, beside blocks of four. Of six blocks the
     first five are a run, and four are hit; of the first four, a beginning, none are, where one

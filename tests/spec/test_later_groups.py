@@ -1,7 +1,10 @@
-"""What a later line does with windows and groups: GROUP-40, GROUP-41, and what breaks nothing."""
+"""What a later line does with windows and groups: GROUP-40, GROUP-41, GROUP-67, and what breaks
+nothing.
+"""
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,6 +20,7 @@ from nullblock.spec.explorer.hybrid_scopes import (
     HYBRID_AHEAD,
     HYBRID_CHUNKS,
     HYBRID_EAGLE,
+    HYBRID_EAGLE_SIZES,
     RULES_HYBRID,
     RULES_HYBRID_SIZES,
 )
@@ -32,7 +36,7 @@ from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0, Semanti
         *(("freed_unhashed_first", s) for s in (RULES_HYBRID, HYBRID_EAGLE, RULES_HYBRID_SIZES)),
         *(("windows_await_outputs", s) for s in (WINDOW_AHEAD, HYBRID_AHEAD)),
         ("narrow_windows_uncached", WINDOW),
-        ("dropped_hits_reach_on", HYBRID_EAGLE),
+        *(("dropped_hits_reach_on", s) for s in (HYBRID_EAGLE, HYBRID_EAGLE_SIZES)),
     ],
     ids=lambda x: getattr(x, "name", x),
 )
@@ -75,6 +79,56 @@ def test_the_end_of_a_prompt_in_an_evicted_block_is_refused_by_name() -> None:
     taken = from_dict({"config": SIZES, "events": events})
     with pytest.raises(OutOfScope, match="the end of a prompt in block"):
         list(run(taken, create(taken.config, VLLM_0_32_0)))
+
+
+MARKED: dict[str, Any] = {
+    "block_size": 2,
+    "num_blocks": 30,
+    "groups": [
+        {"type": "full", "block_size": 4, "eagle": True},
+        {"type": "sliding_window", "sliding_window": 3},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "outputs", "keys"),
+    [(6, 0, 2), (7, 0, 2), (5, 0, 1), (4, 0, 1), (3, 0, 0), (6, 3, 3), (10, 0, 3), (8, 4, 3)],
+)
+def test_the_end_of_a_prompt_makes_a_block_known_before_it_is_full(
+    prompt: int, outputs: int, keys: int
+) -> None:
+    """GROUP-67: of blocks of four tokens and hashes of two, the one behind the last unit gets a
+    key where a hash of the prompt ends within it; once it is full its own is another (and that of
+    the prompt's end is known besides, GROUP-41). Whoever goes back finds it behind those of none.
+    """
+    events = [
+        {"op": "add", "id": "a", "prompt": {"range": [0, prompt]}, "max_tokens": 1 + outputs},
+        {"op": "step", "n": 1 + outputs},
+        {"op": "reset_prefix_cache"},
+    ]
+    taken = from_dict({"config": MARKED, "events": events})
+    played = [list(run(taken, f(taken.config, VLLM_0_32_0))) for f in (create, reference)]
+    assert first_difference(*played) is None
+    states = [json.loads(line).get("state") for line in played[0]]
+    *_, last = (state for state in states[:-2] if state)
+    assert sum(key.endswith(":0") for key in last["cached_map"]) == keys
+
+
+def test_a_block_that_is_known_by_a_prompts_end_alone_is_reused_late() -> None:
+    """GROUP-67, POOL-12: not before what was never taken, as one is that is known by nothing."""
+    full, window = MARKED["groups"]
+    for eagle in (True, False):
+        groups = [{**full, "eagle": eagle}, window]
+        events = [
+            {"op": "add", "id": "a", "prompt": {"range": [0, 6]}, "max_tokens": 1},
+            {"op": "step"},
+        ]
+        taken = from_dict({"config": {**MARKED, "groups": groups}, "events": events})
+        lines = list(run(taken, create(taken.config, VLLM_0_32_0)))
+        state = next(s for s in (json.loads(line).get("state") for line in lines[::-1]) if s)
+        queue = state["free_queue"]
+        assert (queue.index(2) > queue.index(9)) == eagle
 
 
 @pytest.mark.parametrize(("window", "length"), [(1, 5), (2, 5), (1, 3)])

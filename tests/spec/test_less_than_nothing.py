@@ -11,7 +11,6 @@ from nullblock.conformance.adapters.reference import create as reference
 from nullblock.conformance.adapters.spec import create
 from nullblock.conformance.compare import first_difference
 from nullblock.conformance.driver import run
-from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario import from_dict
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0, Semantics
 
@@ -118,19 +117,59 @@ def test_whoever_has_the_id_next_has_had_nothing_loaded() -> None:
     assert [0, 0] in noted and noted[-1] == [None, None]
 
 
-@pytest.mark.parametrize(
-    ("semantics", "group"),
-    [
-        (VLLM_0_22_1, STATES),
-        (VLLM_0_32_0, {**MAMBA, "num_speculative_blocks": 1}),
-    ],
-)
-def test_beside_states_at_ends_of_steps_or_for_drafts_it_is_refused(
-    semantics: Semantics, group: dict[str, Any]
-) -> None:
-    """Of such states one goes astray that is at no place, in vLLM."""
-    with pytest.raises(OutOfScope, match="an empty prompt beside states"):
-        played(semantics, [group, WINDOW], EMPTY, STEP)
+@pytest.mark.parametrize("beside", [1, 3])
+def test_blocks_behind_an_empty_table_go_to_the_front_in_their_order(beside: int) -> None:
+    """QUEUE-10: in vllm-0.32.0 who ends has the states for drafts alone, in its last table."""
+    groups = [WINDOW, {**MAMBA, "num_speculative_blocks": beside}]
+    last = played(VLLM_0_32_0, groups, {**EMPTY, "max_tokens": 1}, {"op": "step"}, num_blocks=9)[
+        -2
+    ]
+    assert last["state"]["free_queue"] == [*range(beside, 0, -1), *range(beside + 1, 9)]
+
+
+def tables(lines: list[dict[str, Any]]) -> list[Any]:
+    """The blocks of request a after each decision, where it has any."""
+    states = [line["state"]["requests"] for line in lines if line.get("state")]
+    return [state["a"]["blocks"] for state in states if "a" in state]
+
+
+def test_a_state_before_the_first_is_taken_for_the_last() -> None:
+    """GROUP-68: who began with the states beside alone gives the last of all back, once a token
+    counts as settled, and is left without it.
+    """
+    lines = played(VLLM_0_22_1, [WINDOW, STATES], {**EMPTY, "max_tokens": 5}, {**STEP, "n": 5})
+    assert [table[1] for table in tables(lines)[::2]] == [[1], [1, 3], [1, 3], [1, 0], [1, 0]]
+
+
+def test_a_session_goes_on_from_the_states_beside_alone() -> None:
+    """GROUP-27: with nothing computed it has had a state, and takes one block more."""
+    session = {**EMPTY, "max_tokens": 1, "resumable": True}
+    chunk = {**session, "prompt": [7, 8]}
+    step = {"op": "step"}
+    lines = played(VLLM_0_22_1, [NARROW, STATES], session, step, chunk, step, block_size=1)
+    assert tables(lines)[0][1] == [1] and tables(lines)[-1][1] == [0, 1, 4]
+
+
+@pytest.mark.parametrize("num_blocks", [3, 4])
+def test_states_beside_alone_need_room_for_one_more(num_blocks: int) -> None:
+    """GROUP-27: one block is counted that is not taken."""
+    states = {**STATES, "num_speculative_blocks": 2}
+    lines = played(VLLM_0_22_1, [WINDOW, states], EMPTY, {"op": "step"}, num_blocks=num_blocks)
+    new = next(line for line in lines if line["ev"] == "schedule")["new"]
+    assert [request["blocks"] for request in new] == [[[], [1, 2]]] * (num_blocks - 3)
+
+
+@pytest.mark.parametrize("many", [1, 2])
+def test_more_is_loaded_than_states_have_places(many: int) -> None:
+    """REMOTE-51: a prompt longer than max_model_len; vLLM raises where its load needs more places
+    of states at ends of steps than its tokens do.
+    """
+    groups = [{**STATES, "num_speculative_blocks": 0}, MAMBA]
+    connector = {"matched": {"a": 35}, "async": True, "all_groups": True}
+    prompt = {**EMPTY, "prompt": list(range(many))}
+    config: dict[str, Any] = {"block_size": 1, "max_model_len": 1, "connector": connector}
+    lines = played(VLLM_0_22_1, groups, prompt, {"op": "schedule"}, **config)
+    assert (lines[-2]["ev"] == "EXCEPTION") == (many > 1)
 
 
 def test_who_has_nothing_to_compute_is_not_held_back() -> None:

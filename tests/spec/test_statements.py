@@ -52,6 +52,7 @@ RARE = {
     "withdraw_input": "vllm-0.22.1 has it, where ENC-31 does not hold: a test of the erased form",
     "hold_again": "vllm-0.32.0 has it: its recordings in tests/oracle",
     **dict.fromkeys(("put_off", "take_back", "hold_off"), "vllm-0.32.0 has it: its recordings"),
+    "publish_end": "vllm-0.32.0 has it: tests/conformance/test_second_line.py",
     "give_room_again": "vllm-0.22.1 has it: tests/spec/test_cross.py",
     **dict.fromkeys(("order_heap", "pass_again"), "vllm-0.22.1 has it: tests/spec/test_heap.py"),
     "claim": "vllm-0.22.1 has it: below",

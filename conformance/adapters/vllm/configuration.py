@@ -9,12 +9,17 @@ from nullblock.conformance.adapters.vllm import drafts, groups, items, remote
 from nullblock.conformance.adapters.vllm.settings import Settings
 
 FORMAT = "nullblock-trace"
-WITHOUT, VERSION, LATEST = "1.3", "1.4", "1.5"
+WITHOUT, VERSION = "1.3", "1.4"
 """Of the format: what a recording says that has words for neither sessions nor a connector, nor
-drafts, of which it tells in short; one that has; and one with the words that are new in the last.
+drafts, of which it tells in short; and one that has.
 """
-NEW, NEW_OF_GROUPS = {"use_v2_model_runner", "mamba_split"}, {"mla", "mamba", "block_size"}
-"""Those, of a configuration and of a group."""
+SINCE = {
+    **dict.fromkeys(("use_v2_model_runner", "mamba_split"), "1.5"),
+    **dict.fromkeys(("mla", "mamba", "block_size"), "1.5"),
+    **dict.fromkeys(("is_encoder_decoder", "ec_connector"), "1.6"),
+    **dict.fromkeys(("cross_attention", "sink_len"), "1.6"),
+}
+"""The version in which words are new of a configuration, its groups and its encoder."""
 OBSERVED = ("add", "output", "abort", "pause", "reset", "evict", "schedule", "update", "compiled")
 
 
@@ -25,12 +30,13 @@ def header(
     config = constants(scheduler)
     sessions = hasattr(scheduler, "_update_request_as_session")
     later = sessions or "connector" in config or "num_spec_tokens" in config
-    of_groups: set[str] = set().union(*config.get("groups", ()))
-    latest = not (NEW.isdisjoint(config) and NEW_OF_GROUPS.isdisjoint(of_groups))
+    words = set(config) - {"block_size"}  # of a group it is new
+    words = words.union(config.get("encoder", ()), *config.get("groups", ()))
+    since = [VERSION if later else WITHOUT, *(SINCE[word] for word in words if word in SINCE)]
     record: dict[str, Any] = {
         "ev": "header",
         "format": FORMAT,
-        "version": LATEST if latest else VERSION if later else WITHOUT,
+        "version": max(since),
         "spec": f"{engine['name']}-{engine['version'].partition('+')[0]}",
         "engine": engine,
         "config": config,

@@ -11,8 +11,12 @@ SIZES = {
     "ChunkedLocalAttentionSpec": ("attention_chunk_size",),
     "MLAAttentionSpec": (),
     "SlidingWindowMLASpec": ("sliding_window",),
+    "CrossAttentionSpec": (),
+    "SinkFullAttentionSpec": ("sink_len",),
 }
 """The kinds of layers that a trace has words for, and what it says of them; and beside them"""
+PARTS = ("sliding_window", "attention_chunk_size")
+"""What it says of layers that see a part of the past."""
 STATES = "MambaSpec"
 SPARSE = frozenset(("SlidingWindowSpec", "SlidingWindowMLASpec", STATES))
 """Those of which 0.32.0 may keep fewer hits than there are, as a server is configured."""
@@ -36,7 +40,7 @@ def constants(scheduler: Any) -> Fields | None:
     elif not is_strange:
         return {}
     found: Fields = {"groups": told}
-    see_part = any(name in fields for names in SIZES.values() for name in names for fields in told)
+    see_part = any(name in fields for name in PARTS for fields in told)
     batched = scheduler.scheduler_config.max_num_batched_tokens
     if see_part and batched != scheduler.max_num_scheduled_tokens:
         found["max_num_batched_tokens"] = batched
@@ -81,6 +85,8 @@ def _are_apart(specs: list[Any]) -> bool:
 
 def _told(spec: Any) -> Fields:
     kind = type(spec).__name__
+    if kind == "CrossAttentionSpec":
+        return {"cross_attention": True}
     if kind != STATES:
         sizes: Fields = {name: getattr(spec, name) for name in SIZES[kind]}
         return sizes | ({"mla": True} if kind in LATENT else {})

@@ -106,7 +106,7 @@ class Look:
         if observer.awaiting:
             seen.compiled = self.compiled()
         if observer.items is not None:
-            seen.encoder = items.step(decided)
+            seen.encoder = items.step(decided, observer.asked)
             seen.alike &= seen.encoder is None
         if observer.zeroes and decided.new_block_ids_to_zero:
             seen.zeroed, seen.alike = list(decided.new_block_ids_to_zero), False

@@ -83,6 +83,8 @@ class Observer:
         encodes = items.constants(scheduler) is not None
         self.items = ItemNumbers(scheduler.encoder_cache_manager) if encodes else None
         """Where the model has an encoder."""
+        self.asked: items.Asked | None = getattr(scheduler, "_nullblock_items", None)
+        """Where it has an encoder connector."""
         self.answers: remote.Answers | None = getattr(scheduler, "_nullblock_connector", None)
         """Where the engine has a KV connector."""
         self.kept = remote.KeptNumbers(scheduler, self._let_go)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
-from nullblock.conformance.adapters.vllm import remote, settings
+from nullblock.conformance.adapters.vllm import items, remote, settings
 from nullblock.conformance.adapters.vllm.tape import Tape
 from nullblock.conformance.adapters.vllm.words import logger
 
@@ -37,6 +37,8 @@ class Recording:
         self._watch_evictions()
         self._nullblock_connector = self._tape.safely(remote.watch, self, self._noted)
         """What a KV connector answers, where there is one."""
+        self._nullblock_items = self._tape.safely(items.watch, self, self._noted)
+        """The same of an encoder connector."""
         self._emptied: Any = None
         """What the manager last said of emptying the prefix cache."""
         self._watch_resets()
@@ -121,6 +123,8 @@ class Recording:
             return super().schedule()  # type: ignore[misc]
         if self._nullblock_connector is not None:
             self._nullblock_connector.clear()
+        if self._nullblock_items is not None:
+            self._nullblock_items.clear()
         tape.inside = True
         try:
             decided = super().schedule()  # type: ignore[misc]

@@ -126,21 +126,23 @@ def watch(scheduler: Any, safely: Callable[..., Any]) -> Answers | None:
     try:
         for name, note in noted.items():
             if hasattr(connector, name):
-                setattr(connector, name, _watched(getattr(connector, name), note, safely))
+                setattr(connector, name, watched(getattr(connector, name), note, safely))
     except Exception:
         return None
     return answers
 
 
-def _watched(
+def watched(
     call: Callable[..., Any], note: Callable[..., None], safely: Callable[..., Any]
 ) -> Callable[..., Any]:
-    def watched(*args: Any, **kwargs: Any) -> Any:
+    """A method that passes every call on and notes it with its answer."""
+
+    def passed_on(*args: Any, **kwargs: Any) -> Any:
         answer = call(*args, **kwargs)
         safely(note, answer, *args, **kwargs)
         return answer
 
-    return watched
+    return passed_on
 
 
 def matched(asked: list[Fields], of: dict[str, int], *, blocks: bool) -> Fields:

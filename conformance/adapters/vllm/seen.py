@@ -22,6 +22,11 @@ Many = bytes | list[int]
 than a byte."""
 
 
+OfStep = tuple[list[tuple[str, int]], list[str], list[tuple[str, bool]], list[tuple[str, int]]]
+"""Items that a step computes, whose and where, and what is evicted; what an encoder connector
+answers, and of which items it is told, whose and where."""
+
+
 def lengths(of: Collection[Any]) -> Many:
     """How long each is."""
     try:
@@ -115,8 +120,8 @@ class Seen(Struct, gc=False, eq=False):
     """Whether it is like the one before: the same requests, a token each, nothing else."""
     odd: bool = False
     """Whether it is like the one before but for the counts."""
-    encoder: tuple[list[tuple[str, int]], list[str]] | None = None
-    """Items that it computes, whose and where, and what is evicted; None: nothing."""
+    encoder: OfStep | None = None
+    """What there is of encoder inputs; None: nothing."""
     zeroed: list[int] | None = None
     """Blocks that workers zero before it; None: there are none."""
     compiled: list[str] | None = None

@@ -202,11 +202,16 @@ class Steps:
         if others.finished:
             record["finished"] = sorted(of[r] for r in others.finished if r in of)
         if seen.encoder is not None and self.observer.items is not None:
-            inputs, evicted = seen.encoder
+            inputs, evicted, asked, room = seen.encoder
+            answers = self.observer.items.answers(asked)
             if inputs:
                 record["encoder_inputs"] = [(of[r], place) for r, place in inputs]
             if evicted:
                 record["evicted_items"] = self.observer.items.evicted(evicted)
+            if answers:
+                record["item_answers"] = answers
+            if room:
+                record["connector_items"] = [(of[r], place) for r, place in room]
         if seen.zeroed:
             record["zeroed"] = seen.zeroed
         if not short or seen.prefix != self.prefix:

@@ -21,7 +21,7 @@ def blocks(found: Iterable[BlockView]) -> list[Block]:
 def draw(replay: Replay, about: set[int]) -> Element:
     """The strip as a figure."""
     usable = replay.k.usable
-    ids = range(1, usable + 1) if usable <= MOST_BLOCKS else sorted(about)
+    ids = replay.k.pool if usable <= MOST_BLOCKS else sorted(about)
     found = list(runs(blocks(views.blocks(replay, ids)), about))
     shown = found[:MOST_ITEMS] + [run for run in found[MOST_ITEMS:] if run.about]
     note = f"{usable:,} blocks by the rules, {replay.s.nfree:,} of them free; {EXPLAINED}"

@@ -1,0 +1,39 @@
+"""What a recorder has no words for, of the groups of layers that vLLM 0.32.0 has."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace as Fake
+from typing import Any
+
+from nullblock.conformance.adapters.vllm import groups
+
+
+class SlidingWindowSpec(Fake):
+    """A group's layers, as 0.32.0 describes them."""
+
+
+def of_groups(layers: list[Any], caching: bool = True, **others: Any) -> Iterator[str]:
+    """What the recorder has no words for, of groups of these layers."""
+    role = others.pop("role", "default")
+    made = [Fake(kv_cache_spec=spec, role=role) for spec in layers]
+    cache = Fake(kv_cache_groups=made, **others)
+    manager = Fake(enable_caching=caching)
+    return groups.unsaid(Fake(kv_cache_config=cache, kv_cache_manager=manager))
+
+
+def window(**fields: Any) -> SlidingWindowSpec:
+    """A group of windows."""
+    return SlidingWindowSpec(**{"sliding_window": 6, "block_size": 4} | fields)
+
+
+def test_what_later_groups_have_is_named() -> None:
+    """0.32.0 may keep fewer hits than there are, or more blocks than a window sees."""
+    assert list(of_groups([window(), window()], prefix_cache_retention_interval=None)) == []
+    sparse = {"prefix_cache_retention_interval": 0}
+    assert list(of_groups([window()], **sparse)) == ["prefix_cache_retention_interval"]
+    assert list(of_groups([window()], caching=False, **sparse)) == []
+    assert list(of_groups([Fake(block_size=4)], **sparse)) == []
+    assert list(of_groups([window(extra_retained_tokens=2)])) == ["extra_retained_tokens"]
+    assert list(of_groups([window(prefix_cacheable=False)])) == ["bounded_replay"]
+    assert list(of_groups([window()], role="hisparse_source")) == ["kv_cache_role"]
+    assert list(of_groups([window(), window(head_size=2)])) == ["equal_groups_apart"]
+    assert list(of_groups([window(), window(sliding_window=7)])) == []
