@@ -107,6 +107,7 @@ def test_every_switch_is_reached(switch: str) -> None:
     mutant = replace(VLLM_0_32_0, **{switch: getattr(NORMATIVE, switch)})
     about = {feature: family for family, feature in OF.items()}
     about |= {Feature.block_sizes: "hybrid", Feature.silence: "drafts"}
+    about[Feature.encoder_decoder] = "cross"
     family = UNDER_PRIORITY.get(switch) or about.get(EXAMPLES[switch].feature, "later")
     assert any(_parts(drawn(family, f"reach {n}"), mutant) for n in range(130))
 
