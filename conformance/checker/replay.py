@@ -259,18 +259,14 @@ class Replay:
             self.untold.setdefault(field, record.step)
         remote.begin_step(self.k)
         items.learn(self.k, record)
-        unsure = sessions.unsure_of_room(self.s)
         try:
             out = self.machine.schedule(self.s, self.fired)
         except (Disabled, Broken, *CONFUSED) as error:
-            raise unsure or Unexplained(contradiction(error, "schedule", record.ids)) from None
+            raise Unexplained(contradiction(error, "schedule", record.ids)) from None
         asked = remote.departure(self.k, self.names.same)
         alike = not asked and items.alike(out, record)
         alike = alike and fast.alike(out, record, self.names.same, self.k)
-        wrong = None if alike else next(self._departures(out, record, asked), None)
-        if wrong and unsure:
-            raise unsure
-        self.compare([wrong] if wrong else ())
+        self.compare(() if alike else self._departures(out, record, asked))
         self._left(record.state, "schedule")
         self.k.forget(self.s, out.finished)
         if record.evicted_items:

@@ -1,7 +1,7 @@
 """Streaming sessions in a replay: what a trace tells of them, compared with what the rules say."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -20,7 +20,7 @@ from nullblock.conformance.trace.records import (
 )
 from nullblock.conformance.trace.sessions import RESUMABLE, QueuedChunk, SessionState
 from nullblock.conformance.unruled import moves_past_others
-from nullblock.spec.fields import INPUT, RUNNING, STOPPED_BY_ID, WAITING
+from nullblock.spec.fields import INPUT, STOPPED_BY_ID, WAITING
 from nullblock.spec.machine import sessions
 from nullblock.spec.names import BLOCKED
 from nullblock.spec.profiles import Semantics
@@ -120,21 +120,6 @@ def unknown_stop(s: Any, r: int) -> str | None:
     if s.k.sem.stops_leave_every_queue or not s.k.resumable(r) or not is_skipped(s, r):
         return None
     return f"how session {r} goes on, which stops while it stands in the skipped queue"
-
-
-def unsure_of_room(s: Any) -> NotRecorded | None:
-    """What is not known of a step where it comes out otherwise than by the rules: whether there is
-    room for a session that keeps blocks for its encoder inputs while it waits. They take these off
-    what it lacks of others (GROUP-3). None: nothing.
-    """
-    if not (s.k.crosses and s.k.sessions):
-        return None
-    for r in s.k.requests:
-        kept = any(s.tlen[t] for t in s.k.tables(r) if s.k.cross_of(t))
-        if kept and s.stage[r] < RUNNING and s.k.resumable(r):
-            what = "which keeps blocks for items"
-            return NotRecorded(f"whether there is room for session {r}, {what}")
-    return None
 
 
 def refused_next(s: Any, r: int, why: Any) -> str | None:
@@ -255,7 +240,7 @@ def of_request(s: Any, seen: RequestState) -> Iterator[tuple[str, str, Any, Any]
     if isinstance(told, UnsetType):
         return
     waiting = [s.k.talk.sent[r][n] for n in range(s.turns[r] + 1, s.sent[r] + 1)]
-    yield "SESS-11", "waiting chunks", waiting, _queue(told)
+    yield "SESS-11", "waiting chunks", _shown(waiting), _shown(map(_sent, told.chunks))
     features = [feature for chunk in told.chunks for feature in _others(chunk)]
     yield "SESS-11", "features of waiting chunks", [], features
     yield "SESS-12", "end", bool(s.ended[r]), told.ended
@@ -263,8 +248,9 @@ def of_request(s: Any, seen: RequestState) -> Iterator[tuple[str, str, Any, Any]
     yield "UPD-4", "stop id of an earlier turn", r in s.k.talk.by_stop_id, told.by_stop_id
 
 
-def _queue(told: SessionState) -> list[Sent]:
-    return [_sent(chunk) for chunk in told.chunks]
+def _shown(chunks: Iterable[Sent]) -> list[dict[str, Any]]:
+    """Chunks as a verdict shows them, in whatever form."""
+    return [asdict(chunk) for chunk in chunks]
 
 
 def restore(s: Any, requests: Sequence[RequestState]) -> None:

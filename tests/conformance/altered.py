@@ -11,6 +11,7 @@ from bases import Lines
 from fields import alterations
 
 from nullblock.conformance.checker import Verdict, check
+from nullblock.conformance.checker.report import document
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,11 @@ def caught(*rules: str) -> Caught:
 
 
 def judge(lines: Lines) -> Verdict:
-    """The verdict on these very lines."""
+    """The verdict on these very lines, which can be told as JSON."""
     data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    return check(Path("trace"), stream=io.BytesIO(data), deep=False)
+    verdict = check(Path("trace"), stream=io.BytesIO(data), deep=False)
+    json.dumps(document(verdict))
+    return verdict
 
 
 def meets(verdict: Verdict, at: int, expected: Expected) -> None:
