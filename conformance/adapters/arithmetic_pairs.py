@@ -67,15 +67,12 @@ def running_by_the_reference(
 ) -> int:
     """The same."""
     phase: Any = SimpleNamespace(
-        async_scheduling=False,
-        _long_prefill_token_threshold=threshold,
-        max_model_len=max_len,
-        semantics=NORMATIVE,
-        _num_steps=0,
+        _long_prefill_token_threshold=threshold, max_model_len=max_len, semantics=NORMATIVE
     )
+    phase.async_scheduling, phase._num_steps = False, 0
     request: Any = SimpleNamespace(_all_token_ids=_Sized(tokens), num_computed_tokens=computed)
-    request.num_output_placeholders, request.spec_token_ids = 0, ()
-    request.next_sampling_step = 0
+    request.num_output_placeholders = request.next_sampling_step = 0
+    request.spec_token_ids = ()
     return RunningPhase._num_running_tokens(phase, request, budget)
 
 

@@ -66,7 +66,7 @@ def panel(name: str, title: str, *content: Child) -> Element:
 
 def command(text: str) -> Element:
     """A command line, selected as a whole with one click."""
-    return el("p", "Again: ", el("code", text, class_="command"))
+    return el("p", "Again: ", el("code", text, class_="run"))
 
 
 def _cell(cell: Cell, about: str) -> Iterator[Child]:

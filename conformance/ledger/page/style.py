@@ -49,7 +49,7 @@ a.word:hover { outline: 2px solid var(--fg); } a { color: inherit; }
 .ticks .yes { background: var(--held); font-weight: 700; color: inherit; }
 .upright { vertical-align: bottom; } .upright span { writing-mode: vertical-rl;
   transform: rotate(180deg); white-space: nowrap; font-weight: 500; }
-.command { user-select: all; background: var(--card); border: 1px solid var(--line);
+.run { user-select: all; background: var(--card); border: 1px solid var(--line);
   border-radius: 4px; padding: .1rem .4rem; overflow-wrap: anywhere; }
 .panel { display: none; position: fixed; top: 0; right: 0; bottom: 0; z-index: 2;
   width: min(48rem, 100vw); overflow: auto; padding: 0 1.5rem 3rem; background: var(--bg);
