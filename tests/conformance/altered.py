@@ -1,13 +1,15 @@
 """What has to become of a trace in which one field is altered, and whether it did."""
 
+import copy
 import io
 import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from bases import Lines
+from bases import Lines, as_recorded
 from fields import alterations
 
 from nullblock.conformance.checker import Verdict, check
@@ -73,6 +75,21 @@ def judge(lines: Lines) -> Verdict:
     verdict = check(Path("trace"), stream=io.BytesIO(data), deep=False)
     json.dumps(document(verdict))
     return verdict
+
+
+def changed(name: str, **config: Any) -> Lines:
+    """A kept recording whose constants are others, and whose features are all known."""
+    lines = copy.deepcopy(as_recorded()[name])
+    lines[0]["config"] |= config
+    lines[0].pop("features", None)
+    lines[0].pop("config_sha256")
+    return lines
+
+
+def is_known(verdict: Verdict, named: Iterable[str]) -> bool:
+    """Whether a verdict is CONFORMS, or one of these words says why it cannot be told."""
+    says = any(words in missing for words in named for missing in verdict.missing)
+    return verdict.verdict == "CONFORMS" or (verdict.verdict == "INCONCLUSIVE" and says)
 
 
 def meets(verdict: Verdict, at: int, expected: Expected) -> None:

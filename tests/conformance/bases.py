@@ -14,6 +14,8 @@ from nullblock.conformance import bundled
 from nullblock.conformance.trace.reader import TraceReader
 
 Lines = list[dict[str, Any]]
+FOUND = Path(__file__).parents[1] / "fuzz" / "data" / "found.json"
+"""Scenarios, by name, in which random steps found a difference once."""
 
 PRIORITY: dict[str, Any] = {
     "config": {

@@ -43,6 +43,23 @@ def record_all(python: Path, documents: dict[str, Any], folder: Path, *every: st
     record(python, asked, folder, *every)
 
 
+def decided_otherwise(folder: Path) -> list[str]:
+    """The recordings of a folder beside whose decisions, but for where an exception came from,
+    those of the plain engine are others. Raises ValueError where there is no recording.
+    """
+    every = sorted(folder.glob("*.jsonl"))
+    if not every:
+        raise ValueError(f"no recording in {folder}")
+    return [path.name for path in every if _decided(path, "plain") != _decided(path, "recorded")]
+
+
+def _decided(path: Path, how: str) -> list[Any]:
+    lines = [json.loads(one) for one in path.with_suffix(f".{how}").read_text().splitlines()]
+    lines.pop()
+    lines[-1].pop("where", None)
+    return lines
+
+
 def digests(folder: Path) -> dict[str, str]:
     """Of each recording of a folder, all its bytes."""
     found = sorted(folder.glob("*.jsonl"))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bases import FOUND
 from record_again import record_all
 from traces import documents, trace_of
 
@@ -16,7 +17,6 @@ from nullblock.conformance.checker.check import check
 from nullblock.conformance.errors import OutOfScope
 
 VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"
-FOUND = Path(__file__).parents[1] / "fuzz" / "data" / "found.json"
 OWES_LESS: dict[str, Any] = {
     "config": {"async_scheduling": True, "num_spec_tokens": 8, "max_num_batched_tokens": 16},
     "events": [

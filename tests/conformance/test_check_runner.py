@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import math
+import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,16 +15,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from altered import judge
+from altered import changed, is_known, judge
 from bases import KEPT, Lines, as_recorded, begun_later, scenarios, whole
+from fuzz import second_line
 from fuzz.families import FAMILIES
 from fuzz.lockstep import features
 from fuzz.traced import from_a_front_end
-from record_again import record_all
+from record_again import decided_otherwise, record_all
 from traces import trace_of
 
 from nullblock.conformance import groups as kinds
-from nullblock.conformance.checker import Verdict, check, fast
+from nullblock.conformance.checker import check, fast
 from nullblock.conformance.checker.page.steps import chart
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.lines.extent import extent
@@ -78,10 +80,8 @@ def latent(document: Document, number: int) -> bool:
 
 
 def paced(document: Document, number: int) -> bool:
-    """They do, scheduled ahead beside a pipeline, whose stages take so many steps at least."""
-    stages = 2 + number % 3
-    document["config"] |= {"use_v2_model_runner": True, "async_scheduling": True}
-    document["config"] |= {"pipeline_parallel_size": stages, "queue_depth": stages + number % 2}
+    """They do, scheduled ahead beside a pipeline."""
+    document |= second_line.paced(document, random.Random(number))
     return True
 
 
@@ -133,12 +133,6 @@ def recorded(pythons: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
     return folder
 
 
-def is_known(verdict: Verdict) -> bool:
-    """Whether a verdict is CONFORMS, or names what nobody has shown."""
-    named = any(words in missing for words in NAMED for missing in verdict.missing)
-    return verdict.verdict == "CONFORMS" or (verdict.verdict == "INCONCLUSIVE" and named)
-
-
 @pytest.mark.oracle
 @pytest.mark.parametrize("mark", MARKS)
 @pytest.mark.parametrize("line", LINES)
@@ -150,7 +144,7 @@ def test_what_the_real_engine_does_conforms(recorded: Path, line: str, mark: str
     text = ""
     for name in (name for family in DRAWN for name in drawn(line, mark, family)):
         verdict = check(recorded / f"{name}.jsonl", deep=False)
-        assert is_known(verdict) and verdict.profile == line, (name, verdict)
+        assert is_known(verdict, NAMED) and verdict.profile == line, (name, verdict)
         said[verdict.verdict] += 1
         text += (recorded / f"{name}.jsonl").read_text()
     assert said["CONFORMS"] > 3 * MANY * len(DRAWN) // 4
@@ -176,7 +170,7 @@ def test_judging_begins_at_any_state(recorded: Path, line: str, mark: str) -> No
         for number in range(0, len(states), 6):
             verdict = judge(begun_later(path, number))
             missing = verdict.missing[0] if verdict.missing else ""
-            assert is_known(verdict) or any(w in missing for w in LEFT_OUT), (
+            assert is_known(verdict, NAMED) or any(w in missing for w in LEFT_OUT), (
                 name,
                 number,
                 verdict,
@@ -188,24 +182,7 @@ def test_judging_begins_at_any_state(recorded: Path, line: str, mark: str) -> No
 @pytest.mark.oracle
 def test_recording_changes_no_decision(recorded: Path) -> None:
     """The lines of the driver are those of the plain engine."""
-    for path in recorded.glob("*.jsonl"):
-        plain, taped = (
-            [json.loads(one) for one in path.with_suffix(kind).read_text().splitlines()]
-            for kind in (".plain", ".recorded")
-        )
-        for lines in (plain, taped):
-            lines.pop()
-            lines[-1].pop("where", None)
-        assert plain == taped, path.name
-
-
-def changed(name: str, **config: Any) -> Lines:
-    """A kept recording whose constants are others, and whose features are all known."""
-    lines = copy.deepcopy(as_recorded()[name])
-    lines[0]["config"] |= config
-    lines[0].pop("features", None)
-    lines[0].pop("config_sha256")
-    return lines
+    assert decided_otherwise(recorded) == []
 
 
 def test_who_hides_the_runner_is_caught() -> None:
