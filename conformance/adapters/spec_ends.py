@@ -105,8 +105,8 @@ class PromptEnds:
         return {f"{n:012x}:{g}": list(blocks) for (n, g), blocks in self.blocks.items()}
 
     def forget(self, key: Key, b: int) -> None:
-        """Block b has that key no more; it goes to the end, as in BlockHashToBlockMap.pop."""
-        blocks = self.blocks.pop(key)
+        """Block b has that key no more."""
+        blocks = self.blocks[key]
         del blocks[b]
-        if blocks:
-            self.blocks[key] = blocks
+        if not blocks:
+            del self.blocks[key]

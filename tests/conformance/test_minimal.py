@@ -296,6 +296,11 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
         "vllm-0.22.1",
         {"groups": [FULL, MAMBA | {"block_size": 64}], "enable_prefix_caching": False},
     ),
+    "sinks": ("vllm-0.22.1", {"groups": [FULL, {"type": "sink", "sink_len": 8}]}),
+    "cross-attention without inputs": (
+        "vllm-0.22.1",
+        {"groups": [{"type": "cross_attention"}, FULL], "enable_prefix_caching": False},
+    ),
 }
 
 
