@@ -236,7 +236,8 @@ def of_request(s: Any, seen: RequestState) -> Iterator[tuple[str, str, Any, Any]
     if not s.k.sessions or not s.k.resumable(r):
         return
     yield "SESS-1", "prompt", prompt(s, r), seen.prompt
-    yield "SESS-2", "limit", max_tokens(s, r), seen.max_tokens
+    limit = 0 if isinstance(seen.max_tokens, UnsetType) else seen.max_tokens  # 0 is none
+    yield "SESS-2", "limit", max_tokens(s, r), limit
     if isinstance(told, UnsetType):
         return
     waiting = [s.k.talk.sent[r][n] for n in range(s.turns[r] + 1, s.sent[r] + 1)]
