@@ -10,6 +10,7 @@ from nullblock.spec import facts
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.machine.output import SchedulerOutput
 from nullblock.spec.remote import awaits_load
+from nullblock.spec.sessions import awaits_input
 from nullblock.spec.waiting import is_heap, is_skipped
 
 
@@ -45,6 +46,15 @@ def has_no_order(s: Any) -> bool:
 def stands_in_both(s: Any) -> bool:
     """Whether somebody stands in both queues."""
     return any(s.also[r] for r in s.rank)
+
+
+def stops_again(s: Any, r: Any) -> bool:
+    """Whether a session that stops waits for its turn already, in vllm-0.32.0: for an id used
+    again outputs of its predecessor are its own.
+    """
+    if not s.k.sem.holders_wait_apart or s.k.sem.sessions_stay_queued:
+        return False
+    return bool(awaits_input(s, r) or is_skipped(s, r))
 
 
 def holders(s: Any) -> set[Any]:

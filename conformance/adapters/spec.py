@@ -385,7 +385,7 @@ class _Spec:
             "ref_cnt": {str(self.name(b)): n for b, n in sorted(refs.items()) if n},
             "block_hash": {str(self.name(b)): names[h] for b, h in sorted(s.hsh.items())},
             "cached_map": {names[h]: self.named(blocks) for h, blocks in s.hsh.holders.items()}
-            | (self.k.ends.holders() if self.k.ends else {}),
+            | (self.k.prompt_ends.holders() if self.k.prompt_ends else {}),
         }
 
     def name(self, b: int) -> int:

@@ -7,10 +7,10 @@ from typing import Any
 
 from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.errors import OutOfScope
-from nullblock.conformance.unruled import asserted, moves_past_others
+from nullblock.conformance.unruled import asserted, moves_past_others, stops_again
 from nullblock.spec.fields import CONTINUE, PREEMPTED, RUNNING
 from nullblock.spec.machine.output import SchedulerOutput
-from nullblock.spec.sessions import awaits_input, has_chunk, may_stand_twice
+from nullblock.spec.sessions import has_chunk, may_stand_twice
 from nullblock.spec.turns import goes_on
 from nullblock.spec.waiting import is_heap, is_skipped
 
@@ -49,8 +49,7 @@ def check_stop_of_session(s: Any, r: str, why: Any) -> None:
     """Raise OutOfScope where vLLM is about to queue a session in ways that no rule has."""
     if why == CONTINUE or not s.k.resumable(r):
         return
-    again = awaits_input(s, r) or is_skipped(s, r)
-    if s.k.sem.holders_wait_apart and not s.k.sem.sessions_stay_queued and again:
+    if stops_again(s, r):
         raise _refused(r, "stops again while it waits for its turn")
     if not goes_on(s, r, why):
         return

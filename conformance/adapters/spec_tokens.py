@@ -6,7 +6,7 @@ from typing import Any
 
 from nullblock.conformance.adapters.spec_drafts import Drafts
 from nullblock.conformance.adapters.spec_encoder import Items, refused
-from nullblock.conformance.adapters.spec_ends import PromptEnds
+from nullblock.conformance.adapters.spec_ends import ToldEnds
 from nullblock.conformance.adapters.spec_events import told
 from nullblock.conformance.adapters.spec_remote import RemoteKV
 from nullblock.conformance.adapters.spec_sessions import check_stop_of_session
@@ -16,6 +16,7 @@ from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.groups import num_sink_blocks
 from nullblock.conformance.item_keys import Found, ItemKeys
 from nullblock.conformance.played.encoder import Embeds
+from nullblock.conformance.prompt_ends import ByLastHash
 from nullblock.conformance.repetition import DETECTED, repeats
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
@@ -32,7 +33,7 @@ from nullblock.spec.fields import (
     STOPPED_BY_ID,
 )
 from nullblock.spec.indexed import IndexedEnv
-from nullblock.spec.keys import Keys, embeds_in, extra_keys, num_hashes, prompt_end
+from nullblock.spec.keys import Keys, embeds_in, extra_keys, num_hashes
 from nullblock.spec.names import FINISH
 from nullblock.spec.rejection import why_refused
 from nullblock.spec.sessions import kept, num_output, prompt
@@ -49,7 +50,7 @@ def _lacks_tokens(r: NewRequest) -> bool:
     return r.prompt_embeds is not None and not r.prompt_embeds.with_tokens
 
 
-class Tokens(IndexedEnv):
+class Tokens(ByLastHash, IndexedEnv):
     """An environment that knows every request's tokens and gives each distinct chain of blocks
     a number: an ideal hash.
     """
@@ -96,7 +97,7 @@ class Tokens(IndexedEnv):
         self.listening = listening
         self.events: list[Fields] = []
         has_ends = self.several and self.sem.prompt_ends_cached
-        self.ends = PromptEnds(self) if has_ends else None
+        self.prompt_ends = ToldEnds(self) if has_ends else None
         """What is known of blocks besides their hashes."""
         self.null_refs = 0
         """What vLLM makes of the null block's reference count: it only ever changes it."""
@@ -215,22 +216,8 @@ class Tokens(IndexedEnv):
         n = self.chain_of(t, i)
         return (n, self.group(t)) if self.several else n
 
-    def chain_of(self, t: Any, i: int) -> int:
-        """The number of the chain of the first i + 1 blocks of a table."""
-        if not self.several:
-            return self.chain(t, i)
-        return self.chain(self.owner(t), (i + 1) * self.size_of(t) // self.hash_size - 1)
-
-    def end_of(self, t: Any, prompt: int) -> int:
-        group, size = self.group(t), self.size_of(t)
-        if size == self.hash_size or self.groups[group].is_windowed:
-            return 0
-        return prompt_end(prompt + self.drops_of(t), self.hash_size, size)
-
-    def end_hash(self, t: Any, end: int) -> Any:
-        if end == 0:
-            return None
-        return self.chain(self.owner(t), end // self.hash_size - 1), self.group(t)
+    def covered(self) -> int:
+        return self.hash_size
 
     def spelled(self, h: Any) -> tuple[int, int]:
         """The number of a hash's chain, and of its group."""
@@ -314,8 +301,8 @@ class Tokens(IndexedEnv):
         event = reading(s, *args)
         if self.listening and event is not None:
             self.events.append(told(self, s, event))
-        if self.ends is not None:
-            further = self.ends.follows(s, reading, event, args)
+        if self.prompt_ends is not None:
+            further = self.prompt_ends.follows(s, reading, event, args)
             if self.listening and further is not None:
                 self.events.append(further)
 

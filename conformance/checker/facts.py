@@ -8,19 +8,18 @@ from msgspec import UNSET
 
 from nullblock.conformance.checker import repetition, sessions
 from nullblock.conformance.checker.chains import Chain
+from nullblock.conformance.checker.heard import Hearing
 from nullblock.conformance.checker.items import items
 from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.encoder_format import MOST_ITEMS
-from nullblock.conformance.groups import told_kind
 from nullblock.conformance.repetition import FEATURE
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import Add, Output, Update
 from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.conformance.unruled import raising_prompt, unruled_prompt
 from nullblock.spec import facts
-from nullblock.spec.cache_events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvent
 from nullblock.spec.concrete import MAPS, State
-from nullblock.spec.erased.records import RecordEnv, View
+from nullblock.spec.erased.records import View
 from nullblock.spec.erased.windows import Window
 from nullblock.spec.fields import (
     CONTINUE,
@@ -34,8 +33,6 @@ from nullblock.spec.fields import (
     STOPPED_BY_ID,
     UNBORN,
 )
-from nullblock.spec.groups import is_null
-from nullblock.spec.sizes import is_left_out
 from nullblock.spec.state import check_stop
 
 GRAMMARS = "structured_output"
@@ -49,11 +46,7 @@ NO_CHAIN = -1
 OF_REQUESTS = tuple(f for f in MAPS if FIELDS[f].startswith(("R>", "T>")))
 
 
-Heard = tuple[Any, ...]
-"""A KV event: its kind, and what it tells, in chain numbers."""
-
-
-class Recorded(RecordEnv):
+class Recorded(Hearing):
     """Chains and token kinds as recorded. Memory: the pool, and the requests alive."""
 
     silences = True
@@ -80,9 +73,8 @@ class Recorded(RecordEnv):
         """Of the update under way: whose token was taken."""
         self.ends: list[tuple[int, int]] = []
         """Of those, who ends, and what the stop check said."""
-        self.tells_blocks, self.listening = True, False
-        """Whether block ids are told; whether what the prefix cache tells is to be compared."""
-        self.heard: list[Heard] = []
+        self.tells_blocks = True
+        """Whether block ids are told."""
         self.held_back = False
         """Whether the step held the head of the waiting queue back (WAIT-8)."""
         self.owed_unknown: set[int] = set()
@@ -107,44 +99,6 @@ class Recorded(RecordEnv):
                 s.stamp[b] = b
             s.back = self.pool.stop
         return s  # type: ignore[no-any-return]
-
-    def tell(self, reading: Any, s: State, *args: Any) -> None:
-        if self.listening:
-            event = reading(s, *args)
-            if event is not None:
-                self.heard.append(self.numbered(s, event))
-
-    def numbered(self, s: State, event: CacheEvent) -> Heard:
-        """An event in chain numbers. Of a range the null blocks, and those that are left out, have
-        none, but tokens.
-
-        Raises IndexError for a block that the table has not, as vLLM does where it tells events of
-        a request that is longer than max_model_len.
-        """
-        match event:
-            case BlockStored(table=t, first=first, last=last):
-                r, held = self.owner(t), s.tlen[t]  # type: ignore[attr-defined]
-                if last > held:
-                    raise IndexError(f"request {r} has {held} blocks")
-                places = range(first, last)
-                told = (i for i in places if not (is_null(s, t, i) or is_left_out(s, t, i)))
-                chain = tuple(self.chain_of(t, i) for i in told)
-                before = self.chain_of(t, first - 1) if first else None
-                is_sink = self.groups[self.group(t)].sink_len > 0
-                sees = self.window_of(t), self.chunk_of(t)
-                kind, window = told_kind(self.mamba_of(t), is_sink, *sees)
-                tokens = (last - first) * self.size_of(t)
-                return ("stored", chain, before, tokens, self.group(t), kind, window)
-            case BlockRemoved(hash=h):
-                number, group = self.content(h)
-                return ("removed", (number,), group)
-            case AllBlocksCleared():
-                return ("cleared",)
-
-    def take_events(self) -> list[Heard]:
-        """The events since the last call."""
-        heard, self.heard = self.heard, []
-        return heard
 
     def introduce(self, add: Add) -> None:
         """Learn what an arrival tells. Raises NotRecorded."""
@@ -253,21 +207,9 @@ class Recorded(RecordEnv):
             return self.hash(self.chain_of(t, i), self.group(t))
         return self.chain(t, i)
 
-    def chain_of(self, t: Any, i: int) -> int:
-        """The chain number of the i-th block of a table: that of the last tokens in it that have
-        one to themselves.
-        """
-        if not self.several:
-            return self.chain(t, i)
-        return self.chain(self.owner(t), (i + 1) * self.size_of(t) // self.block_size - 1)
-
     def hash(self, chain: int, group: int) -> Any:
         """What a block carries: of several groups each has its own hashes."""
         return (chain, group) if self.several else chain
-
-    def content(self, h: Any) -> tuple[int, int]:
-        """The chain number of a hash, and the group that it is for."""
-        return h if self.several else (h, 0)
 
     def chain(self, r: Any, i: int) -> int:
         """The chain number of the i-th block of a request, of as many tokens as a chain number is

@@ -8,7 +8,8 @@ from msgspec import UNSET, UnsetType
 
 from nullblock.conformance.checker import drafts, items, remote, sessions
 from nullblock.conformance.checker.decisions import Mismatch, alike, nulls, shown
-from nullblock.conformance.checker.facts import ERROR_BY_ID, Heard
+from nullblock.conformance.checker.facts import ERROR_BY_ID
+from nullblock.conformance.checker.heard import Heard
 from nullblock.conformance.checker.names import Names
 from nullblock.conformance.groups import latent
 from nullblock.conformance.trace.records import (
@@ -350,7 +351,7 @@ def _pool(s: Any, seen: State, names: Names) -> Iterator[Mismatch]:
         held = [(b, n) for b, n in s.ref.items() if n]
         yield from _by_block(held, seen.ref_cnt, names, "POOL-2", "the reference counts")
     if seen.chains is not UNSET:
-        hashed = [(b, s.k.content(h)) for b, h in s.hsh.items()]
+        hashed = [(b, s.k.content(h)) for b, h in s.hsh.items()] + s.k.further_keys()
         ours = [(b, chain) for b, (chain, _) in hashed]
         yield from _by_block(ours, seen.chains, names, "HASH-12", "the cached blocks")
         in_group = [(b, group) for b, (_, group) in hashed if group]

@@ -98,24 +98,22 @@ def _across(config: TraceConfig) -> Iterator[str]:
         yield "cross-attention beside encoder inputs of another model"
     if crosses and config.enable_prefix_caching:
         yield "cross-attention with prefix caching, where vLLM raises"
-    if config.is_encoder_decoder and config.connector is not UNSET:
+    if config.connector is UNSET:
+        return
+    if config.is_encoder_decoder:
         yield "an encoder-decoder model with a KV connector, where vLLM raises"
+    elif crosses:
+        yield "cross-attention with a KV connector, which vLLM refuses"
 
 
 def _later(config: TraceConfig) -> Iterator[str]:
     """The same in lines after vllm-0.22.1."""
-    if config.is_encoder_decoder:
-        yield "an encoder-decoder model, in a line after vllm-0.22.1"
     if config.loads_items:
         yield "an encoder connector, in a line after vllm-0.22.1"
     if config.sink_blocks:
         yield "sinks, in a line after vllm-0.22.1"
     if any(group.mamba == "align" for group in config.groups):
         yield "Mamba layers in the mode align, in a line after vllm-0.22.1"
-    sized = any(group.block_size for group in config.groups)
-    if config.enable_prefix_caching and sized:
-        what = "prefix caching with blocks, or hashes, of several sizes"
-        yield f"{what}, in a line after vllm-0.22.1"
 
 
 def _under_eagle(config: TraceConfig) -> Iterator[str]:

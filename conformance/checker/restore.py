@@ -33,6 +33,7 @@ from nullblock.spec.fields import (
 )
 from nullblock.spec.names import BLOCKED, PAUSE, STAGE
 from nullblock.spec.rules.waiting import forget_passed, stand_apart
+from nullblock.spec.sessions import prompt
 from nullblock.spec.state import is_waiting
 
 T = TypeVar("T")
@@ -58,6 +59,8 @@ def restore(k: Recorded, seen: State, names: Names) -> Any:
     k.chains.clear()
     k.refused, k.refused_next = [], []
     k.talk.clear()
+    if k.prompt_ends is not None:
+        k.prompt_ends.clear()
     s: Any = k.start()
     arrivals = sorted(seen.requests, key=lambda q: q.id) if k.priority else seen.requests
     for q in arrivals:
@@ -258,8 +261,32 @@ def _pool(s: Any, seen: State, names: Names) -> None:
         s.ref[b] = n
     group = dict(seen.chain_groups)
     for b, chain in () if seen.chains is UNSET else seen.chains:
-        s.hsh[b] = s.k.hash(chain, group.get(b, 0))
+        hash = s.k.hash(chain, group.get(b, 0))
+        if s.hsh[b] != s.k.NOHASH:
+            _further_key(s, b, hash)
+            continue
+        s.hsh[b] = hash
         s.hclock += 1
+    _ends_alone(s, seen)
+
+
+def _further_key(s: Any, b: int, key: Any) -> None:
+    """Block b, which has a hash, is known by another key besides."""
+    if s.k.prompt_ends is None:
+        raise NotRecorded(f"by what block {b} is known, which has two chain numbers")
+    s.k.prompt_ends.keep(b, key)
+
+
+def _ends_alone(s: Any, seen: State) -> None:
+    """Blocks that are not full, and known by the end of a prompt in them alone (GROUP-67)."""
+    ends = s.k.prompt_ends
+    if ends is None:
+        return
+    for t in (t for q in seen.requests for t in s.k.tables(q.id)):
+        key = s.k.end_hash(t, end := s.k.end_of(t, prompt(s, s.k.owner(t))))
+        i = end // s.k.size_of(t)
+        if key is not None and s.ncached[t] <= i < s.tlen[t] and s.hsh[s.tab[t, i]] == key:
+            ends.keep_own(s.tab[t, i], key)
 
 
 def _in_flight(s: Any, number: int, step: StepInFlight) -> None:

@@ -19,7 +19,7 @@ from nullblock.conformance.trace.records import (
     Turn,
 )
 from nullblock.conformance.trace.sessions import RESUMABLE, QueuedChunk, SessionState
-from nullblock.conformance.unruled import moves_past_others
+from nullblock.conformance.unruled import moves_past_others, stops_again
 from nullblock.spec.fields import INPUT, STOPPED_BY_ID, WAITING
 from nullblock.spec.machine import sessions
 from nullblock.spec.names import BLOCKED
@@ -117,6 +117,8 @@ def unknown_stop(s: Any, r: int) -> str | None:
     """What is not known where a request stops: vLLM would queue a session twice that stops while
     it stands in the skipped queue, or leave one that has ended there. None: nothing.
     """
+    if s.k.resumable(r) and stops_again(s, r):
+        return f"how session {r} goes on, which stops again while it waits for its turn"
     if s.k.sem.stops_leave_every_queue or not s.k.resumable(r) or not is_skipped(s, r):
         return None
     return f"how session {r} goes on, which stops while it stands in the skipped queue"

@@ -230,9 +230,9 @@ REFUSED: dict[str, tuple[Lines, str]] = {
         changed("remote", encoder=DECODER),
         "an encoder-decoder model with a KV connector, where vLLM raises",
     ),
-    "a later line": (
-        changed("encoder-decoder"),
-        "an encoder-decoder model, in a line after vllm-0.22.1",
+    "a connector beside cross-attention": (
+        changed("remote", groups=[{}, {"cross_attention": True}]),
+        "cross-attention with a KV connector, which vLLM refuses",
     ),
     "an encoder connector in a later line": (
         changed("external"),

@@ -279,10 +279,6 @@ TOGETHER: dict[str, tuple[Lines, str]] = {
         of_line("states", "vllm-0.32.0"),
         "Mamba layers in the mode align, in a line after vllm-0.22.1",
     ),
-    "blocks of several sizes, later": (
-        of_line("sizes", "vllm-0.32.0"),
-        "prefix caching with blocks, or hashes, of several sizes, in a line after vllm-0.22.1",
-    ),
     "equal groups": (changed("hybrid", groups=[{}, {}]), "several KV cache groups of one kind"),
     "a grammar and drafts": (of_request("drafted", **GRAMMAR), "the feature structured_output"),
     "items without an encoder": (

@@ -20,7 +20,7 @@ from nullblock.conformance.trace.records import State
 
 pytestmark = pytest.mark.oracle
 
-DRAWN = ("sessions", "sessions-priority", "sessions-remote", "remote", "items")
+DRAWN = ("sessions", "sessions-priority", "sessions-remote", "remote", "items", "sizes", "cross")
 EVERY_STEP = "1"
 STEP: dict[str, Any] = {"op": "step"}
 SESSION = {"resumable": True}

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import json
 
@@ -49,8 +49,8 @@ def adopt(observer: Observer, look: Look) -> None:
         observer.arrived[id] = arrived.get(id, -1)
         if request.resumable:
             sessions.adopt(observer, request)
-    for _, hash, _ in _cached(observer):
-        observer.chains.cached(hash)
+    for cached in _cached(observer):
+        observer.chains.cached(cached.hash)
     if observer.items is not None:
         observer.items.adopt()
 
@@ -197,21 +197,31 @@ def _skipped(observer: Observer) -> Fields:
 
 
 def _chains(observer: Observer) -> Fields:
-    """What the prefix cache has: the chain number of each block, and its group."""
-    cached = list(_cached(observer))
-    fields: Fields = {"chains": [(b, observer.chains.cached(hash)) for b, hash, _ in cached]}
-    groups = [(b, group) for b, _, group in cached if group]
+    """What the prefix cache has: the chain number of each block, and its group. What a block is
+    known by besides comes last.
+    """
+    cached = sorted(_cached(observer), key=lambda one: one.is_further)
+    fields: Fields = {"chains": [(c.block, observer.chains.cached(c.hash)) for c in cached]}
+    groups = [(c.block, c.group) for c in cached if c.group]
     return fields | ({"chain_groups": groups} if groups else {})
 
 
-def _cached(observer: Observer) -> Iterator[tuple[int, bytes, int]]:
-    """Block, hash and KV cache group of all that is cached; blocks of one hash and group in the
-    order of caching.
-    """
+class Cached(NamedTuple):
+    """A block in the prefix cache, by a key that it is known by."""
+
+    block: int
+    hash: bytes
+    group: int
+    is_further: bool
+    """Whether the block has a key of its own besides."""
+
+
+def _cached(observer: Observer) -> Iterator[Cached]:
+    """All that is cached; blocks of one hash and group in the order of caching."""
     if not observer.caching:
         return
     for key, found in observer.pool.cached_block_hash_to_block._cache.items():
         hash, group = bytes(key[:-GROUP_BYTES]), int.from_bytes(key[-GROUP_BYTES:], "big")
         hash = last_hash(hash, observer.hashes[group])
         for block in found.values() if isinstance(found, dict) else (found,):
-            yield block.block_id, hash, group
+            yield Cached(block.block_id, hash, group, key != block.block_hash)
