@@ -9,6 +9,7 @@ from typing import Any
 from nullblock.spec import facts
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.machine.output import SchedulerOutput
+from nullblock.spec.profiles import Semantics
 from nullblock.spec.remote import awaits_load
 from nullblock.spec.sessions import awaits_input
 from nullblock.spec.waiting import is_heap, is_skipped
@@ -55,6 +56,21 @@ def stops_again(s: Any, r: Any) -> bool:
     if not s.k.sem.holders_wait_apart or s.k.sem.sessions_stay_queued:
         return False
     return bool(awaits_input(s, r) or is_skipped(s, r))
+
+
+def follows_odd_items(semantics: Semantics) -> bool:
+    """Whether encoder inputs are followed that no front end makes: that overlap, have two sizes,
+    or stand where an encoder-decoder model has none. In other lines no rule says what ought to be,
+    or it was not established what a line does.
+    """
+    return not (semantics.reject_unservable or semantics.items_held_by_place)
+
+
+def follows_many_items(semantics: Semantics) -> bool:
+    """Whether so many of one request are followed that a set of their places need not be in order,
+    where that may be the order in which vLLM lets go of them.
+    """
+    return not (semantics.inputs_taken_back or semantics.items_held_by_place)
 
 
 def holders(s: Any) -> set[Any]:

@@ -7,6 +7,7 @@ from nullblock.conformance.encoder_format import MOST_ITEMS, Item
 from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario_format import Config
+from nullblock.conformance.unruled import follows_many_items, follows_odd_items
 from nullblock.spec import facts
 from nullblock.spec.encoder import is_in_cache
 from nullblock.spec.machine.output import SchedulerOutput
@@ -95,14 +96,14 @@ class Items:
         is not the order in which vLLM 0.22.1 lets go of them.
         """
         sem = self.semantics
-        if count > MOST_ITEMS and (sem.inputs_taken_back or sem.items_held_by_place):
+        if count > MOST_ITEMS and not follows_many_items(sem):
             raise refused(f"{whose} with more than {MOST_ITEMS} encoder inputs")
 
     def _check_made(self, what: str) -> None:
         """Raise OutOfScope for what no front end makes, where no rule says what ought to be, or
         where it was not established what a line does.
         """
-        if self.semantics.reject_unservable or self.semantics.items_held_by_place:
+        if not follows_odd_items(self.semantics):
             raise refused(what)
 
     def named(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -6,10 +6,9 @@ from typing import Any
 
 from msgspec import UNSET
 
-from nullblock.conformance.checker import repetition, sessions
+from nullblock.conformance.checker import items, repetition, sessions
 from nullblock.conformance.checker.chains import Chain
 from nullblock.conformance.checker.heard import Hearing
-from nullblock.conformance.checker.items import items
 from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.encoder_format import MOST_ITEMS
 from nullblock.conformance.repetition import FEATURE
@@ -19,6 +18,7 @@ from nullblock.conformance.trace.sessions import RESUMABLE
 from nullblock.conformance.unruled import raising_prompt, unruled_prompt
 from nullblock.spec import facts
 from nullblock.spec.concrete import MAPS, State
+from nullblock.spec.encoder import encodable
 from nullblock.spec.erased.records import View
 from nullblock.spec.erased.windows import Window
 from nullblock.spec.fields import (
@@ -73,6 +73,8 @@ class Recorded(Hearing):
         """Of the update under way: whose token was taken."""
         self.ends: list[tuple[int, int]] = []
         """Of those, who ends, and what the stop check said."""
+        self.most = MOST_ITEMS
+        """Encoder inputs that no request has more of."""
         self.tells_blocks = True
         """Whether block ids are told."""
         self.held_back = False
@@ -122,7 +124,7 @@ class Recorded(Hearing):
             skip_reading_prefix_cache=add.skip_reading_prefix_cache,
             adapter=add.adapter,
             grammar=GRAMMARS in add.features,
-            items=items(add.items),
+            items=self.counted(items.items(add.items)),
             resumable=RESUMABLE in add.features,
             pooling=POOLING in add.features,
         )
@@ -270,7 +272,10 @@ class Recorded(Hearing):
             # Under PRIORITY it stands where its last chunk's arrival puts it.
             arrival=chunk.arrival,
             id=(chunk.tie, r),
+            items=self.counted(items.extended(self, r, chunk.items, kept)),
         )
+        if self.sem.reject_unservable and not encodable(self.state, r):
+            raise NotRecorded(f"an encoder input of request {r} that can never be computed")
         repetition.wanted(self, r, chunk.detects)
         if self.sem.chunks_rehash:
             self.chains[r].cut(known // self.block_size)
@@ -307,7 +312,12 @@ class Recorded(Hearing):
             self.refused_next.append((r, refused))
 
     def most_items(self) -> int:
-        return MOST_ITEMS
+        return self.most
+
+    def counted(self, found: tuple[facts.Item, ...]) -> tuple[facts.Item, ...]:
+        """The encoder inputs of a request, which may be more than any had before."""
+        self.most = max(self.most, len(found))
+        return found
 
     def let_wait(self) -> bool:
         """From now on requests may wait for a grammar. Whether they could not before."""

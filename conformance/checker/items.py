@@ -1,6 +1,7 @@
 """Encoder inputs in a replay: what a trace tells of them, compared with what the rules say."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from msgspec import UNSET
@@ -11,12 +12,15 @@ from nullblock.conformance.encoder_format import MOST_ITEMS
 from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.records import (
     Add,
+    Chunk,
     EncoderCache,
     Item,
     RequestState,
     Schedule,
     State,
 )
+from nullblock.conformance.trace.sessions import QueuedChunk
+from nullblock.conformance.unruled import follows_many_items, follows_odd_items
 from nullblock.spec import facts
 from nullblock.spec.encoder import is_in_cache
 from nullblock.spec.machine.output import SchedulerOutput
@@ -47,11 +51,19 @@ def unknown(s: Any, request: Add | RequestState, sizes: dict[int, int]) -> Itera
         yield "the encoder inputs"
     if not told:
         return
-    if len(told) > MOST_ITEMS:
+    if len(told) > MOST_ITEMS and not follows_many_items(s.k.sem):
         yield f"the order in which it lets go of so many encoder inputs ({len(told)}),"
+    if not follows_odd_items(s.k.sem):
+        yield from _odd(s.k, items(told), sizes)
+
+
+def _odd(k: Any, told: Sequence[facts.Item], sizes: dict[int, int]) -> Iterator[str]:
+    """What of encoder inputs no front end makes. ``sizes``: of items that are known, which this
+    adds to.
+    """
     end = 0
-    for item in items(told):
-        if s.k.encoder_decoder:
+    for item in told:
+        if k.encoder_decoder:
             yield from _before_prompt(item)
         elif item.start < end:
             yield "encoder inputs that overlap, or are not in order,"
@@ -59,6 +71,30 @@ def unknown(s: Any, request: Add | RequestState, sizes: dict[int, int]) -> Itera
         end, size = item.end, item.embedded(item.end)
         if sizes.setdefault(item.number, size) != size:
             yield f"an encoder input of two sizes ({item.number}),"
+
+
+def unknown_of_chunk(k: Any, chunk: Chunk | QueuedChunk, sizes: dict[int, int]) -> Iterator[str]:
+    """The same of a later chunk of a session."""
+    told = chunk.items
+    if bool(told) != (ITEMS in chunk.features) or (told and not k.encodes):
+        yield "the encoder inputs of a later chunk"
+    elif told and k.encoder_decoder:
+        yield "a later chunk with encoder inputs of an encoder-decoder model"
+    elif not follows_odd_items(k.sem):
+        yield from _odd(k, items(told), sizes)
+
+
+def extended(k: Any, r: int, later: tuple[facts.Item, ...], kept: int) -> tuple[facts.Item, ...]:
+    """The items of a session once a chunk stands behind the tokens that it keeps. Raises
+    NotRecorded where there are more than a request may have, or some stand where the chunk does.
+    """
+    before: tuple[facts.Item, ...] = k.requests[r].items
+    if len(before) + len(later) > MOST_ITEMS and not follows_many_items(k.sem):
+        what = f"so many encoder inputs ({len(before) + len(later)}), of request {r}"
+        raise NotRecorded(f"the order in which it lets go of {what}")
+    if later and before and before[-1].end > kept and not follows_odd_items(k.sem):
+        raise NotRecorded(f"encoder inputs that overlap, or are not in order, of request {r}")
+    return before + tuple(replace(item, start=item.start + kept) for item in later)
 
 
 def _before_prompt(item: facts.Item) -> Iterator[str]:
@@ -218,10 +254,18 @@ def forget(s: Any, evicted: Sequence[int]) -> None:
 
 
 def known_sizes(s: Any) -> dict[int, int]:
-    """The embeddings of each item that a live request has, or that is kept."""
-    return sizes_of(s.k.requests.values()) | {n: size for n, size in s.kept.items() if size}
+    """The embeddings of each item that a live request has, a chunk that is not taken, or that is
+    kept.
+    """
+    kept = {n: size for n, size in s.kept.items() if size}
+    return sizes_of(s.k.requests.values()) | sizes_of(s.k.talk.waiting()) | kept
+
+
+def told_sizes(seen: State) -> dict[int, int]:
+    """The embeddings of each item that a request in a state has."""
+    return {i.number: i.embedded(i.end) for q in seen.requests for i in items(q.items)}
 
 
 def sizes_of(requests: Any) -> dict[int, int]:
-    """The embeddings of each item that some requests have."""
+    """The embeddings of each item that some requests, or chunks, have."""
     return {i.number: i.embedded(i.end) for q in requests for i in q.items}

@@ -140,8 +140,9 @@ def _complete(k: Recorded, seen: State) -> None:
         missing = [name for name in missing if name != "previous"]
     if missing:
         raise NotRecorded(*(f"`{name}` of the state at step {seen.step}" for name in missing))
+    sizes = items.told_sizes(seen)
     for q in seen.requests:
-        if unknown_chunks := tuple(sessions.missing(k, q)):
+        if unknown_chunks := tuple(sessions.missing(k, q, sizes)):
             raise NotRecorded(*unknown_chunks)
         blocked = q.status == BLOCKED[GRAMMAR] and GRAMMARS in q.features
         blocked |= q.status == BLOCKED[INPUT] and RESUMABLE in q.features
@@ -215,7 +216,7 @@ def _request(s: Any, q: RequestState) -> None:
         skip_reading_prefix_cache=q.skip_reading_prefix_cache,
         adapter=q.adapter,
         grammar=GRAMMARS in q.features,
-        items=items.items(q.items),
+        items=k.counted(items.items(q.items)),
         pooling=POOLING in q.features,
     )
     k.features[r] = q.features

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from nullblock.conformance.checker import items
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.repetition import FEATURE
@@ -20,6 +21,7 @@ from nullblock.conformance.trace.records import (
 )
 from nullblock.conformance.trace.sessions import RESUMABLE, QueuedChunk, SessionState
 from nullblock.conformance.unruled import moves_past_others, stops_again
+from nullblock.spec import facts
 from nullblock.spec.fields import INPUT, STOPPED_BY_ID, WAITING
 from nullblock.spec.machine import sessions
 from nullblock.spec.names import BLOCKED
@@ -47,6 +49,8 @@ class Sent:
     tie: float = 0.0
     detects: bool = False
     """Whether it wants repetitions detected."""
+    items: tuple[facts.Item, ...] = ()
+    """Its encoder inputs, by their places in it."""
 
 
 class Talk:
@@ -78,6 +82,10 @@ class Talk:
         """A chunk arrives."""
         self.sent.setdefault(r, {})[place] = _sent(chunk)
 
+    def waiting(self) -> Iterator[Sent]:
+        """All chunks that are not taken, and some that are."""
+        return (chunk for sent in self.sent.values() for chunk in sent.values())
+
     def take(self, r: int, n: int) -> tuple[Taken | None, Sent]:
         """Session r takes its n-th chunk: what the trace tells of that, and the chunk."""
         self.sent[r].pop(n - 1, None)
@@ -87,13 +95,13 @@ class Talk:
 def _sent(chunk: Chunk | QueuedChunk) -> Sent:
     arrival = 0.0 if chunk.arrival is UNSET else float(chunk.arrival)
     tie = 0.0 if chunk.tie is UNSET else chunk.tie
-    detects = FEATURE in chunk.features
-    return Sent(chunk.prompt, chunk.max_tokens, chunk.min_tokens, arrival, tie, detects)
+    told = chunk.prompt, chunk.max_tokens, chunk.min_tokens, arrival, tie
+    return Sent(*told, FEATURE in chunk.features, items.items(chunk.items))
 
 
 def _others(chunk: Chunk | QueuedChunk) -> list[str]:
     """The features of a later chunk with which it is not judged."""
-    return [feature for feature in chunk.features if feature != FEATURE]
+    return [feature for feature in chunk.features if feature not in (FEATURE, items.ITEMS)]
 
 
 def why_not(config: TraceConfig, semantics: Semantics) -> str | None:
@@ -105,8 +113,9 @@ def why_not(config: TraceConfig, semantics: Semantics) -> str | None:
     return None
 
 
-def unknown(k: Any, chunk: Chunk | QueuedChunk) -> Iterator[str]:
-    """Why a later chunk cannot be judged."""
+def unknown(k: Any, chunk: Chunk | QueuedChunk, sizes: dict[int, int]) -> Iterator[str]:
+    """Why a later chunk cannot be judged. ``sizes``: of known items; this adds to them."""
+    yield from items.unknown_of_chunk(k, chunk, sizes)
     for feature in _others(chunk):
         yield f"the feature {feature} of a later chunk"
     if k.priority and chunk.arrival is UNSET:
@@ -141,7 +150,8 @@ def take(k: Any, s: Any, record: Chunk | SessionEnd) -> Iterator[Mismatch]:
     """A chunk, or the end, arrives. Raises NotRecorded for one that cannot be judged."""
     if isinstance(record, SessionEnd):
         return take_end(k, s, record)
-    if missing := tuple(unknown(k, record)):
+    sizes = items.known_sizes(s) if record.items else {}
+    if missing := tuple(unknown(k, record, sizes)):
         raise NotRecorded(*(f"{why} of request {record.id}" for why in missing))
     return take_chunk(k, s, record)
 
@@ -244,8 +254,9 @@ def of_request(s: Any, seen: RequestState) -> Iterator[tuple[str, str, Any, Any]
         return
     waiting = [s.k.talk.sent[r][n] for n in range(s.turns[r] + 1, s.sent[r] + 1)]
     yield "SESS-11", "waiting chunks", _shown(waiting), _shown(map(_sent, told.chunks))
-    features = [feature for chunk in told.chunks for feature in _others(chunk)]
-    yield "SESS-11", "features of waiting chunks", [], features
+    brought = [items.ITEMS for chunk in waiting if chunk.items]
+    features = [name for chunk in told.chunks for name in chunk.features if name != FEATURE]
+    yield "SESS-11", "features of waiting chunks", brought, features
     yield "SESS-12", "end", bool(s.ended[r]), told.ended
     yield "SESS-1", "lost tokens", prompt(s, r) + num_output(s, r) - s.ntok[r], told.lost
     yield "UPD-4", "stop id of an earlier turn", r in s.k.talk.by_stop_id, told.by_stop_id
@@ -308,14 +319,16 @@ def heap(s: Any, told: Sequence[int] | UnsetType) -> Iterator[Mismatch]:
         yield Mismatch("WAIT-53", "where those stand in the heap who wait", ours, list(told))
 
 
-def missing(k: Any, q: RequestState) -> Iterator[str]:
-    """What a state leaves out of a session, so that judging cannot begin there."""
+def missing(k: Any, q: RequestState, sizes: dict[int, int]) -> Iterator[str]:
+    """What a state leaves out of a session, so that judging cannot begin there. ``sizes``: as of
+    `unknown`.
+    """
     told = q.session
     if (RESUMABLE in q.features) != (told is not UNSET):
         yield f"the chunks of session {q.id}"
     if isinstance(told, SessionState):
         for chunk in told.chunks:
-            yield from (f"{why} of session {q.id}" for why in unknown(k, chunk))
+            yield from (f"{why} of session {q.id}" for why in unknown(k, chunk, sizes))
 
 
 def cut_drafts(s: Any, r: int) -> int:

@@ -230,8 +230,9 @@ def summary(record: Any) -> str:
         case Pause():
             return f"pause {record.pause_state}"
         case Chunk(id=r, prompt=n):
+            brings = f" and {len(record.items)} encoder inputs" if record.items else ""
             taken = " at once" if record.taken is not None else ", which it takes later"
-            return f"a chunk of {n} tokens for session {r}{taken}"
+            return f"a chunk of {n} tokens{brings} for session {r}{taken}"
         case SessionEnd(id=r):
             return f"the end of session {r}" + ("" if record.ended else ", behind its chunks")
         case Matched():

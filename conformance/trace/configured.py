@@ -9,9 +9,9 @@ from nullblock.conformance.scenario_format import Add, Config, Group, Scenario
 from nullblock.conformance.trace import records
 from nullblock.conformance.trace.header import (
     GRAMMARS_SINCE,
-    SESSIONS_SINCE,
     features_of,
     least_version,
+    sessions_since,
 )
 from nullblock.conformance.trace.records import CacheGroup, Connector, Encoder, TraceConfig
 from nullblock.spec.facts import blocks_of_watermark, token_budget
@@ -33,7 +33,7 @@ def header(
     ``sessions``: some are sessions.
     """
     constants = configured(config, semantics)
-    since = GRAMMARS_SINCE if grammars else "", SESSIONS_SINCE if sessions else ""
+    since = GRAMMARS_SINCE if grammars else "", sessions_since(constants) if sessions else ""
     return records.Header(
         format="nullblock-trace",
         version=max(least_version(constants), *since),

@@ -184,7 +184,7 @@ SINCE = {
     **dict.fromkeys(("use_v2_model_runner", "mamba_split"), "1.5"),
 }
 """The version of the format in which a constant is new, of those that 1.1 does not have."""
-GRAMMARS_SINCE, SESSIONS_SINCE = "1.3", "1.4"
+GRAMMARS_SINCE, SESSIONS_SINCE, CHUNKS_SINCE = "1.3", "1.4", "1.7"
 OF_GROUPS_SINCE = {
     "eagle": "1.4",
     **dict.fromkeys(("mla", "block_size", "mamba", "num_speculative_blocks"), "1.5"),
@@ -192,6 +192,11 @@ OF_GROUPS_SINCE = {
 }
 OF_ENCODER_SINCE = dict.fromkeys(("is_encoder_decoder", "ec_connector"), "1.6")
 """The same of what is told of a group, and of the encoder."""
+
+
+def sessions_since(config: TraceConfig) -> str:
+    """The version that has words for sessions of an engine: chunks may have encoder inputs."""
+    return SESSIONS_SINCE if config.encoder is UNSET else CHUNKS_SINCE
 
 
 def least_version(config: TraceConfig) -> str:

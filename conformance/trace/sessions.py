@@ -17,6 +17,7 @@ from nullblock.conformance.trace.base import (
     Piece,
     RequestNumber,
 )
+from nullblock.conformance.trace.encoder import Item
 
 RESUMABLE = "resumable"
 """The feature of a request that is a session."""
@@ -54,6 +55,8 @@ class Chunk(Line, frozen=True, kw_only=True, tag="chunk"):
     """Likewise."""
     features: list[str] = msgspec.field(default_factory=list)
     """What decisions about its turn depend on besides."""
+    items: list[Item] = msgspec.field(default_factory=list)
+    """Its encoder inputs, in order; their places are counted from its first token."""
     taken: Taken | None = None
     """Decision: the session waits for it, and takes it at once; none: it takes it later."""
 
@@ -75,6 +78,7 @@ class QueuedChunk(Piece, frozen=True, kw_only=True):
     arrival: float | UnsetType = UNSET
     tie: float | UnsetType = UNSET
     features: list[str] = msgspec.field(default_factory=list)
+    items: list[Item] = msgspec.field(default_factory=list)
 
 
 class SessionState(Piece, frozen=True, kw_only=True):

@@ -69,6 +69,7 @@ class TapedSessions:
             min_tokens=sent.min_tokens,
             **self.tape.place(sent),
             features=[name for name, yes in brings.items() if yes],
+            items=self.tape.items.told(sent),
             taken=self.take(sent) if waited and self.is_alive(id) else None,
         )
 
@@ -91,6 +92,10 @@ class TapedSessions:
             min_tokens=sent.min_tokens,
             arrival=sent.arrival,
             max_tokens=sent.max_tokens if limits else before.max_tokens,
+            mm_features=(
+                *before.mm_features,
+                *(replace(item, offset=item.offset + kept) for item in sent.mm_features),
+            ),
         )
         tape.items.found.extend(id, len(tape.chain[id]), len(tape.content[id]) // tape.size)
         filled = tape.fill(id)

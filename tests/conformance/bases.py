@@ -241,7 +241,7 @@ def seeing_a_part(group: dict[str, Any]) -> dict[str, Any]:
 FEATURES = (
     *("windows", "hybrid", "states", "sizes", "uncached"),
     *("waits", "items", "sessions", "remote", "remote-fails"),
-    *("encoder-decoder", "sinks", "external"),
+    *("encoder-decoder", "sinks", "external", "items-of-sessions"),
 )
 """Kept recordings of what a trace has had words for since 1.3 or 1.4, each of one feature."""
 

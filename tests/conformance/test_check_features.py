@@ -37,9 +37,6 @@ refused by name; sessions have a family of their own.
 MANY, SIZE = 12, 14
 NOT_FROM_A_FRONT_END = (
     "adapter_below_1",
-    "of two sizes",
-    "lets go of",
-    "overlap",
     "raised",
     "where vLLM raises",
     "beside a cap on adapters",
@@ -349,7 +346,9 @@ def test_a_reader_of_an_earlier_version_is_not_wrong(name: str) -> None:
     words = set(config).union(config.get("encoder", ()), *config.get("groups", ()))
     new = {"use_v2_model_runner", "mamba_split", "mla", "mamba"} & words
     latest = {"is_encoder_decoder", "cross_attention", "sink_len", "ec_connector"} & words
-    assert named and lines[0]["version"] == ("1.6" if latest else "1.5" if new else "1.4")
+    of_words = "1.6" if latest else "1.5" if new else "1.4"
+    # Sessions may come any time, and chunks with encoder inputs where there is an encoder.
+    assert named and lines[0]["version"] == ("1.7" if "encoder" in config else of_words)
 
 
 def test_an_event_that_leaves_something_out_is_told_as_far_as_it_goes() -> None:

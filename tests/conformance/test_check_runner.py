@@ -47,7 +47,6 @@ UNTOLD = {
 MANY, SIZE = 5, 14
 NAMED = (
     "raised",
-    "of two sizes",
     "of a later chunk",
     "stands in the skipped queue",
     "decisions: there are none",

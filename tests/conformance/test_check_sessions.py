@@ -176,7 +176,7 @@ def test_a_chunk_numbers_content_in_its_order() -> None:
 
 
 def of_chunk(lines: Lines) -> Lines:
-    next(line for line in lines if line["ev"] == "chunk")["features"] = ["multimodal"]
+    next(line for line in lines if line["ev"] == "chunk")["features"] = ["prompt_embeds"]
     return lines
 
 
@@ -210,7 +210,7 @@ def without_its_chunks(lines: Lines) -> Lines:
 
 
 UNKNOWN: dict[str, tuple[Callable[[Lines], Lines], str]] = {
-    "a chunk with more than tokens": (of_chunk, "the feature multimodal of a later chunk"),
+    "a chunk with more than tokens": (of_chunk, "the feature prompt_embeds of a later chunk"),
     "chunks that were not seen": (unobserved, "the feature resumable"),
     "the PRIORITY policy": (by_priority, "the arrival time of a later chunk"),
     "a KV connector and a window": (connected, "a session with layers of which some see a part"),

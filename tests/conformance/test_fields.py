@@ -129,6 +129,7 @@ TABLE: dict[str, Expected] = {
     **{f"chunk.{name}": INPUT for name in ("prompt", "max_tokens", "min_tokens")},
     **{f"chunk.{name}": INPUT for name in ("arrival", "tie")},
     "chunk.features": Unsaid(),
+    **{f"chunk.items.{name}": INPUT for name in ("item", "offset", "length", "is_embed")},
     "chunk.taken.tokens": caught("SESS-3"),
     "chunk.taken.chain": INPUT,
     "session_end.id": INPUT,
@@ -234,6 +235,10 @@ MIDDLE: dict[str, Expected] = {
     "state.requests.session.chunks.arrival": INPUT,
     "state.requests.session.chunks.tie": Unobserved("no two arrived at one time here"),
     "state.requests.session.chunks.features": Unsaid(),
+    **{
+        f"state.requests.session.chunks.items.{name}": INPUT
+        for name in ("item", "offset", "length", "is_embed")
+    },
     **{f"state.in_flight.{name}": INPUT for name in ("step", "ids", "owed", "drafts")},
     "state.in_flight.tokens": Unobserved("computed counts them already"),
     "state.in_flight.gone": Unsaid(),

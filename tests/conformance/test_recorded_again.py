@@ -16,7 +16,6 @@ from nullblock.conformance.trace.records import State
 
 NOT_KNOWN = {
     "again": "what a step in flight owes to an earlier owner of request number 0",
-    "items-of-chunks": "the feature multimodal of a later chunk of request 0",
 }
 
 

@@ -24,7 +24,7 @@ NOWHERE = {
     *("state.finished", "state.heap"),
     *(f"state.requests.{name}" for name in ("discard", "drafts", "name", "tie")),
     "state.requests.skip_reading_prefix_cache",
-    *(f"state.requests.session.chunks.{name}" for name in ("arrival", "features", "tie")),
+    *(f"state.requests.session.chunks.{name}" for name in ("arrival", "tie")),
 }
 """Fields that say nothing in any of these traces."""
 

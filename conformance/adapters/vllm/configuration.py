@@ -20,6 +20,8 @@ SINCE = {
     **dict.fromkeys(("cross_attention", "sink_len"), "1.6"),
 }
 """The version in which words are new of a configuration, its groups and its encoder."""
+CHUNKS_SINCE = "1.7"
+"""That in which sessions have words for encoder inputs of later chunks."""
 OBSERVED = ("add", "output", "abort", "pause", "reset", "evict", "schedule", "update", "compiled")
 
 
@@ -32,7 +34,9 @@ def header(
     later = sessions or "connector" in config or "num_spec_tokens" in config
     words = set(config) - {"block_size"}  # of a group it is new
     words = words.union(config.get("encoder", ()), *config.get("groups", ()))
-    since = [VERSION if later else WITHOUT, *(SINCE[word] for word in words if word in SINCE)]
+    of_sessions = CHUNKS_SINCE if sessions and "encoder" in config else WITHOUT
+    since = [VERSION if later else WITHOUT, of_sessions]
+    since += [SINCE[word] for word in words if word in SINCE]
     record: dict[str, Any] = {
         "ev": "header",
         "format": FORMAT,

@@ -83,8 +83,8 @@ class ItemNumbers:
         self._manager = manager
         self._of: dict[str, int] = {}
         self._next = 1
-        self._live: dict[str, list[str]] = {}
-        """The items of each live request."""
+        self._live: dict[str, dict[str, None]] = {}
+        """The items of each live request, and of chunks that it has not taken."""
         self._had: set[str] = set()
         """Those of which an encoder connector has said last that it has them."""
         self._keeps = hasattr(manager, "cached")
@@ -100,8 +100,15 @@ class ItemNumbers:
 
     def add(self, request: Any) -> list[Fields]:
         """A request arrives, or has more items than it had; what is told of all of them."""
-        self._live[request.request_id] = [item.identifier for item in request.mm_features]
-        return [self._told(item) for item in request.mm_features]
+        return self._of_request(request.request_id, request.mm_features, 0)
+
+    def of_chunk(self, id: str, features: Any, before: int) -> list[Fields]:
+        """What is told of the items of a chunk, where they stand behind so many tokens already."""
+        return self._of_request(id, features, before)
+
+    def _of_request(self, id: str, features: Any, before: int) -> list[Fields]:
+        self._live.setdefault(id, {}).update((item.identifier, None) for item in features)
+        return [self._told(item, before) for item in features]
 
     def adopt(self) -> None:
         """Items that are kept when recording begins; mostly of requests that are gone."""
@@ -114,10 +121,10 @@ class ItemNumbers:
             self._next += 1
         return self._of[name]
 
-    def _told(self, item: Any) -> Fields:
+    def _told(self, item: Any, before: int) -> Fields:
         where = item.mm_position
         number = self._number(item.identifier)
-        told = {"item": number, "offset": where.offset, "length": where.length}
+        told = {"item": number, "offset": where.offset - before, "length": where.length}
         if where.is_embed is not None:
             told["is_embed"] = runs(i for i, yes in enumerate(where.is_embed.tolist()) if yes)
         return told

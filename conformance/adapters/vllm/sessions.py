@@ -26,7 +26,17 @@ def sent(observer: Observer, chunk: Any, session: Any) -> Fields:
         return {"ev": "session_end", "id": number} | ({"ended": True} if ended else {})
     record: Fields = {"ev": "chunk", "id": number, **_arrived(observer, chunk)}
     now = taken(observer, id)
+    # With what it takes a session has the items where they stand in all that it has.
+    before = 0 if now is None else now["tokens"] - record["prompt"]
+    record |= _items(observer, id, chunk.mm_features, before)
     return record | ({} if now is None else {"taken": now})
+
+
+def _items(observer: Observer, id: str, features: Any, before: int) -> Fields:
+    """The encoder inputs of a chunk, which stand behind so many tokens already."""
+    if observer.items is None or not features:
+        return {}
+    return {"items": observer.items.of_chunk(id, features, before)}
 
 
 def _arrived(observer: Observer, chunk: Any) -> Fields:
@@ -47,7 +57,7 @@ def _placed(observer: Observer, id: str, chunk: Any) -> Place:
     return place
 
 
-def _queued(update: Any, place: Place) -> Fields:
+def _queued(observer: Observer, id: str, update: Any, place: Place) -> Fields:
     """The same of one in the queue of its session."""
     parameters = update.sampling_params
     facts: Fields = {
@@ -62,7 +72,8 @@ def _queued(update: Any, place: Place) -> Fields:
         update.prompt_token_ids is None,
         getattr(parameters, "repetition_detection", None) is not None,
     )
-    return _with(facts, [n for n, yes in zip(OF_A_CHUNK, brings, strict=True) if yes], place)
+    told = _with(facts, [n for n, yes in zip(OF_A_CHUNK, brings, strict=True) if yes], place)
+    return told | _items(observer, id, update.mm_features, 0)
 
 
 def _with(facts: Fields, features: list[str], place: Place) -> Fields:
@@ -144,8 +155,11 @@ def state(observer: Observer, request: Any) -> Fields:
     ended = None in queue
     chunks = queue[: queue.index(None)] if ended else queue
     if chunks:
-        places: Any = observer.talk.places.get(request.request_id) or [NOWHERE] * len(chunks)
-        fields["chunks"] = [_queued(*one) for one in zip(chunks, places, strict=False)]
+        id = request.request_id
+        places: Any = observer.talk.places.get(id) or [NOWHERE] * len(chunks)
+        fields["chunks"] = [
+            _queued(observer, id, *one) for one in zip(chunks, places, strict=False)
+        ]
     if ended:
         fields["ended"] = True
     lost = request.num_prompt_tokens + request.num_output_tokens - request.num_tokens
