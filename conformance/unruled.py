@@ -11,7 +11,7 @@ from nullblock.spec.fields import RUNNING
 from nullblock.spec.machine.output import SchedulerOutput
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.remote import awaits_load
-from nullblock.spec.sessions import awaits_input
+from nullblock.spec.sessions import awaits_input, may_stand_twice
 from nullblock.spec.waiting import is_heap, is_skipped
 
 
@@ -21,8 +21,8 @@ def moves_past_others(s: Any, r: Any, after: Any, heap_is_known: bool = True) ->
 
     vLLM changes the arrival of a request inside a heap, and leaves the heap as it is (WAIT-53).
     While the order of those that stand there is the same, so is whatever a heap does. The rules
-    follow the skipped queue, or that of those who wait with blocks, unless somebody stands in the
-    other one too.
+    follow the skipped queue, or that of those who wait with blocks; and in vllm-0.22.1 the other
+    one as well.
 
     Args:
         after: its place from then on, as `order` has it: priority, arrival, id.
@@ -30,23 +30,11 @@ def moves_past_others(s: Any, r: Any, after: Any, heap_is_known: bool = True) ->
     """
     if not s.k.priority or s.k.sem.chunks_reorder:
         return False
-    if is_heap(s) and is_skipped(s, r) and heap_is_known and not stands_in_both(s):
+    if is_heap(s) and heap_is_known and (is_skipped(s, r) or may_stand_twice(s)):
         return False
     before, apart = s.k.order(r), is_skipped(s, r)
     beside = (q for q in s.rank if q != r and is_skipped(s, q) == apart)
     return any((other < before) != (other < after) for other in map(s.k.order, beside))
-
-
-def has_no_order(s: Any) -> bool:
-    """Whether the skipped queue is a heap that is out of order: whom a report of lost blocks finds
-    first there no rule says.
-    """
-    return bool(is_heap(s) and s.k.is_out_of_order(s))
-
-
-def stands_in_both(s: Any) -> bool:
-    """Whether somebody stands in both queues."""
-    return any(s.also[r] for r in s.rank)
 
 
 def stops_again(s: Any, r: Any) -> bool:

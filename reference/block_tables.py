@@ -220,8 +220,12 @@ class SingleTypeKVCacheManager(ABC):
 
     def free(self, request_id: str) -> None:
         """Give the request's blocks back, last first: a chain is reused from its tail."""
-        self.block_pool.free_blocks(reversed(self.req_to_blocks.pop(request_id, [])))
+        self.block_pool.free_blocks(reversed(self.pop_blocks_for_free(request_id)))
+
+    def pop_blocks_for_free(self, request_id: str) -> list[KVCacheBlock]:
+        """Forget the request; its table, which the caller gives back."""
         self.num_cached_block.pop(request_id, None)
+        return self.req_to_blocks.pop(request_id, [])
 
     def remove_skipped_blocks(self, request_id: str, total_computed_tokens: int) -> None:
         """Give back the blocks that no later token needs, the last of them first.

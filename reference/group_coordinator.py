@@ -7,6 +7,7 @@ from nullblock.reference.block_pool import BlockPool
 from nullblock.reference.cross_attention import CrossAttentionManager
 from nullblock.reference.kv_cache_interface import KVCacheConfig
 from nullblock.reference.kv_cache_utils import BlockHash, KVCacheBlock
+from nullblock.reference.mamba import MambaManager
 from nullblock.reference.request import Request
 from nullblock.reference.single_type_kv_cache_manager import (
     SingleTypeKVCacheManager,
@@ -67,6 +68,11 @@ class KVCacheCoordinator(ABC):
             )
             for group_id, group in enumerate(groups)
         )
+
+        for group_id, manager in enumerate(self.single_type_managers):
+            if isinstance(manager, MambaManager):
+                manager.loses_last_block = use_eagle
+                manager.is_marked = group_id in self.eagle_group_ids
 
     def get_num_blocks_to_allocate(
         self,
@@ -194,6 +200,12 @@ class KVCacheCoordinator(ABC):
             manager.get_num_common_prefix_blocks(running_request_id)
             for manager in self.single_type_managers
         ]
+
+    def junction(self, num_hits: int) -> int:
+        """How far the hits of the last look-up reached before all kinds of layers agreed on so
+        many tokens; 0: no further. One group is of one kind.
+        """
+        return 0
 
     def new_step_starts(self) -> None:
         """A step begins."""

@@ -18,6 +18,7 @@ from nullblock.reference.kv_cache_utils import (
     BlockHashListWithBlockSize,
     KVCacheBlock,
 )
+from nullblock.reference.mamba import MambaManager
 from nullblock.reference.request import Request
 
 
@@ -51,6 +52,8 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
         assert len(self.attention_groups) > 1, "several groups, and all of one kind"
         self.lcm_block_size = lcm(*sizes)
         self.asks_once = self._one_round_suffices()
+        self._longest = 0
+        """What the first kind said in the last look-up, before any other was asked."""
 
     def _attention_groups(self) -> list[AttentionGroup]:
         """The kinds of layers, full attention first: its look-up is the cheapest."""
@@ -98,7 +101,8 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
         looked at behind such a hit, and dropped. Not in 0.22.1.
         """
         num_hit = num_tokens // self.lcm_block_size * self.lcm_block_size
-        if num_hit and manager.drops_hit and self.block_pool.semantics.dropped_hits_reach_on:
+        looks_on = manager.drops_hit or (isinstance(manager, MambaManager) and manager.is_marked)
+        if num_hit and looks_on and self.block_pool.semantics.dropped_hits_reach_on:
             return min(num_tokens, num_hit + manager.block_size)
         return num_hit
 
@@ -116,6 +120,7 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
         one_round = self.asks_once
         hit_length = max_cache_hit_length
         verified: set[int] = set()
+        self._longest = 0
         # What is dropped may be the block of the last token; 0.22.1 does not look there.
         reach = max_cache_hit_length
         if self.block_pool.semantics.dropped_hits_reach_on:
@@ -138,6 +143,7 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
                 # With EAGLE a Mamba hit may be longer than what was asked for: vLLM takes its
                 # word, and hands out a length that full attention has no blocks for (issue 43559).
                 length = found_length
+                self._longest = max(self._longest, length)
                 for group_id, blocks in zip(kind.group_ids, found, strict=True):
                     hits[group_id] = blocks
             if length >= hit_length:
@@ -149,6 +155,10 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
             for group_id in kind.group_ids if kind.is_full else ():
                 del (hits[group_id] or [])[hit_length // kind.spec.block_size :]
         return tuple([blocks or [] for blocks in hits]), hit_length
+
+    def junction(self, num_hits: int) -> int:
+        """How far some kind was hit beyond what all agree on; 0: no further."""
+        return self._longest if self._longest > num_hits else 0
 
     def _look_up(
         self, kind: AttentionGroup, block_hashes: list[BlockHash], most: int, use_eagle: bool

@@ -140,12 +140,14 @@ class KVCacheManager:
         At most all tokens but the last, which must be computed to sample from: a prompt that is
         cached to its end, and ends with a block, loses that whole block.
         """
+        request.shared_prefix_boundary = 0  # how far one kind of layers is hit, and not all
         if not self.enable_caching or request.skip_reading_prefix_cache:
             return self.empty_kv_cache_blocks, 0
         num_tokens = request.num_tokens
         blocks, num_hits = self.coordinator.find_longest_cache_hit(
             request.block_hashes, num_tokens - 1
         )
+        request.shared_prefix_boundary = self.coordinator.junction(num_hits)
         if self.prefix_cache_stats is not None:
             self.prefix_cache_stats.record(num_tokens, num_hits, request.num_preemptions > 0)
         return self.create_kv_cache_blocks(blocks), num_hits
@@ -285,9 +287,7 @@ class KVCacheManager:
     def pop_blocks_for_free(self, request: Request) -> list[KVCacheBlock]:
         """Take the request's tables, which the caller gives back, last block first."""
         managers, request_id = self.coordinator.single_type_managers, request.request_id
-        for tables in managers:
-            tables.num_cached_block.pop(request_id, None)
-        return [b for tables in managers for b in tables.req_to_blocks.pop(request_id, [])]
+        return [b for tables in managers for b in tables.pop_blocks_for_free(request_id)]
 
     def withdraw(self, request: Request) -> None:
         """Uncache what this step would have filled for a request that is taken out of it.

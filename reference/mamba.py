@@ -32,6 +32,11 @@ class MambaManager(SingleTypeKVCacheManager):
         """Keys of states that this step will compute: no other request can start from them yet."""
         self.last_state_block_idx: dict[str, int] = {}
         """In the mode ``align``: where the state stood before the table last grew."""
+        self.loses_last_block = False
+        """Whether a hit loses its last block, of whichever kind: its coordinator knows."""
+        self.is_marked = False
+        """Whether its group counts as one of an EAGLE-like method: its coordinator knows."""
+        self._tables_stay = block_pool.semantics.long_tables_stay
         self._allocated_block_reqs: set[str] = set()
         """Requests that have had a state of their own, not only one that was hit."""
 
@@ -95,7 +100,8 @@ class MambaManager(SingleTypeKVCacheManager):
         num_new = num_required - num_owned - len(new_computed_blocks)
         if num_new > 0:
             has_state = request_id in self._allocated_block_reqs
-            num_new = 1 if has_state else 1 + self.num_speculative_blocks
+            most = 1 if has_state else 1 + self.num_speculative_blocks
+            num_new = min(num_new, most) if self._tables_stay else most
         free_hits = sum(b.ref_cnt == 0 and not b.is_null for b in new_computed_blocks)
         return num_new + free_hits
 
@@ -110,6 +116,12 @@ class MambaManager(SingleTypeKVCacheManager):
         table = self.req_to_blocks[request_id]
         num_required, num_before = self._num_aligned_blocks(num_tokens_main_model), len(table)
         if num_required == num_before:
+            if self._tables_stay:
+                self._allocated_block_reqs.add(request_id)
+            return []
+        if num_required < num_before and self._tables_stay:
+            # Drafts that were rejected had needed more.
+            self._allocated_block_reqs.add(request_id)
             return []
         assert num_required > num_before, f"{num_before} blocks, {num_required} needed"
         num_speculative = self.num_speculative_blocks
@@ -159,6 +171,14 @@ class MambaManager(SingleTypeKVCacheManager):
             table = self.req_to_blocks.get(request_id, ())
             if self._num_aligned_blocks(scheduled) != len(table):
                 return False
+            if self._tables_stay and request_id not in self._allocated_block_reqs:
+                return False
+            if self.block_pool.semantics.prompt_states_awaited and self._has_state(
+                table, to_cache
+            ):
+                return False  # Perhaps it is the one that a prompt can be hit by.
+            if self.block_pool.semantics.gaps_swept and not self._is_swept(table, num_computed):
+                return False
             index = self.last_state_block_idx.get(request_id)
             if index is not None and not table[index].is_null:
                 return False  # Perhaps it is outlived, perhaps not yet.
@@ -173,12 +193,41 @@ class MambaManager(SingleTypeKVCacheManager):
         Drafts that were counted as computed may be rejected yet: as many tokens are taken off.
         """
         num_computed = self._settled(total_computed_tokens)
-        super().remove_skipped_blocks(request_id, num_computed)
+        if self.aligns and self.block_pool.semantics.gaps_swept:
+            self._sweep(request_id, num_computed)
+        else:
+            super().remove_skipped_blocks(request_id, num_computed)
         index = self._outlived_state(request_id, num_computed)
         if index is not None:
             table = self.req_to_blocks[request_id]
             self.block_pool.free_blocks([table[index]])
             table[index] = self._null_block
+
+    def _sweep(self, request_id: str, num_computed: int) -> None:
+        """Give back the states before the last settled one, the last of them first; between them
+        there are nulls.
+        """
+        table = self.req_to_blocks.get(request_id, [])
+        removed: list[KVCacheBlock] = []
+        for index in reversed(range(self._num_outlived(table, num_computed))):
+            if not table[index].is_null:
+                removed.append(table[index])
+                table[index] = self._null_block
+        self.block_pool.free_blocks(removed)
+
+    def _has_state(self, table: Sequence[KVCacheBlock], num_tokens: int) -> bool:
+        """Whether the state after so many tokens is in a table."""
+        index, rest = divmod(num_tokens, self.block_size)
+        return not rest and 0 < index <= len(table) and not table[index - 1].is_null
+
+    def _is_swept(self, table: Sequence[KVCacheBlock], num_computed: int) -> bool:
+        """Whether there is nothing to give back."""
+        return all(b.is_null for b in table[: self._num_outlived(table, num_computed)])
+
+    def _num_outlived(self, table: Sequence[KVCacheBlock], num_computed: int) -> int:
+        """How many places of a table are before that of the last settled state."""
+        num_skipped = self.get_num_skipped_tokens(num_computed) // self.block_size
+        return max(min(num_skipped, len(table)), 0)
 
     def _outlived_state(self, request_id: str, num_computed: int) -> int | None:
         """Where the state of two steps ago stands, which the previous step was computed from.
@@ -190,11 +239,11 @@ class MambaManager(SingleTypeKVCacheManager):
             return None
         return None if self.req_to_blocks[request_id][index].is_null else index
 
-    def free(self, request_id: str) -> None:
-        """Give the request's blocks back, last first."""
+    def pop_blocks_for_free(self, request_id: str) -> list[KVCacheBlock]:
+        """Forget the request; its table, which the caller gives back."""
         self._allocated_block_reqs.discard(request_id)
         self.last_state_block_idx.pop(request_id, None)
-        super().free(request_id)
+        return super().pop_blocks_for_free(request_id)
 
     def get_num_skipped_tokens(self, num_computed_tokens: int) -> int:
         """All but the last: its state says everything. -1 where nothing is computed."""
@@ -218,6 +267,37 @@ class MambaManager(SingleTypeKVCacheManager):
             if not block.is_null:
                 assert block.block_hash is not None
                 self.cached_blocks_this_step.add(block.block_hash)
+        if self.aligns and self.block_pool.semantics.prompt_states_awaited:
+            self._await_prompt_state(request, num_tokens)
+
+    def _await_prompt_state(self, request: Request, num_tokens: int) -> None:
+        """The state that a prompt can be hit by counts as computed in this step while no further
+        block is, if the request has it still.
+        """
+        if num_tokens <= 0 or num_tokens != self._prompt_state(request.num_prompt_tokens):
+            return
+        index, table = num_tokens // self.block_size - 1, self.req_to_blocks[request.request_id]
+        if index >= len(table) or table[index].is_null:
+            return
+        if table[index].block_hash is None:
+            # It was evicted from outside, and is cached again.
+            self.block_pool.cache_full_blocks(
+                request=request,
+                blocks=table,
+                num_cached_blocks=index,
+                num_full_blocks=index + 1,
+                block_size=self.block_size,
+                kv_cache_group_id=self.kv_cache_group_id,
+            )
+        block_hash = table[index].block_hash
+        assert block_hash is not None
+        self.cached_blocks_this_step.add(block_hash)
+
+    def _prompt_state(self, num_tokens: int) -> int:
+        """The tokens before the last state of a prompt that can be hit: with EAGLE one before."""
+        if self.loses_last_block:
+            return (num_tokens // self.block_size - 1) * self.block_size
+        return (num_tokens - 1) // self.block_size * self.block_size
 
     def new_step_starts(self) -> None:
         """A step begins: what the one before has cached can be hit."""

@@ -221,7 +221,7 @@ class Request:
         self.stop_reason: int | str | None = None
         self.events: list[EngineCoreEvent] = []
         self.prefill_stats: PrefillStats | None = PrefillStats()
-        self.num_preemptions = self.num_nans_in_logits = 0
+        self.num_preemptions = self.num_nans_in_logits = self.shared_prefix_boundary = 0
         self.owed_run, self.void_runs = 0, set[int]()  # runs by the preemptions before: vectors
 
         self.prompt_token_ids = prompt_token_ids

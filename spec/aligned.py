@@ -33,7 +33,17 @@ def runs(s: State, t: Value) -> Value:
     """
     r = s.k.owner(t)
     held = both(may_hold(s, r), s.nhit == 0, s.ext == 0, places(s, t) > 0)
-    return either(s.stage[r] == RUNNING, continues(s, r), held)
+    return either(s.stage[r] == RUNNING, continues(s, r), held, was_given(s, t))
+
+
+def was_given(s: State, t: Value) -> Value:
+    """Whether table t has places from a load: those count as a state of its own, in lines that
+    load states.
+    """
+    if not (s.k.connector and s.k.sem.long_tables_stay):
+        return False
+    is_looked_up = both(s.looking != 0, s.lr == s.k.owner(t))
+    return both(places(s, t) > 0, either(neg(is_looked_up), s.holds_some == 1))
 
 
 @clause("GROUP-27")
@@ -42,10 +52,13 @@ def lacking_states(s: State, t: Value, tokens: Value, hits: Value) -> Value:
     at its first time those beside. So many have to be free, too, for one that takes those beside
     alone (GROUP-66).
 
-    Source: MambaManager.get_num_blocks_to_allocate.
+    Source: MambaManager.get_num_blocks_to_allocate. In vllm-0.32.0 no more than it gets longer by;
+    and one that is longer than it needs to be makes up for what other tables lack.
     """
     n = needed(s, t, tokens) - s.tlen[t] - hits
     most = ite(runs(s, t), 1, 1 + beside(s, t))
+    if s.k.sem.long_tables_stay:
+        return least(n, most)
     return ite(n > 0, most, 0)
 
 
@@ -66,7 +79,8 @@ def noted_before(s: State, t: Value, hits: Value) -> Value:
     for the last.
     """
     first = state_before(s, t, hits)
-    alone = both(runs(s, t), first == 0, beside(s, t) > 0)
+    begun = either(beside(s, t) > 0, s.k.sem.long_tables_stay)
+    alone = both(runs(s, t), first == 0, begun)
     return ite(alone, needed(s, t, s.goal), first)
 
 
@@ -114,8 +128,11 @@ def goes_back(s: State, t: Value, i: Value, passed: Value) -> Value:
     one, as far as no null block comes between, and then the one that its last growth began with.
 
     Source: MambaManager.remove_skipped_blocks. Another one stays until its request leaves: that
-    takes steps of more than one block, and more states beside than a block has tokens.
+    takes steps of more than one block, and more states beside than a block has tokens. In
+    vllm-0.32.0 all of them go back, whatever nulls there are between them.
     """
+    if s.k.sem.gaps_swept:
+        return i < passed
     nearest = next_swept(s, t, passed)
     sweeps = both(nearest >= 0, s.tab[t, nearest] != s.k.NULL)
     return ite(sweeps, i == nearest, both(i == s.before[t] - 1, i < passed))
@@ -124,9 +141,9 @@ def goes_back(s: State, t: Value, i: Value, passed: Value) -> Value:
 def would_shrink(s: State, r: Value, n: Value) -> Value:
     """Whether an aligned table of r has more places than n more tokens need: where drafts that
     spanned a block's end were rejected, and fewer are scheduled; a session may enter so. vLLM
-    raises there.
+    raises there, up to 0.32.0, where the table stays as it is.
     """
-    if not s.k.aligns:
+    if not s.k.aligns or s.k.sem.long_tables_stay:
         return False
     tokens = least(s.comp[r], s.k.max_len) + n
     return neg(
@@ -145,11 +162,31 @@ def blocks_within(s: State, done: Value, n: Value) -> Value:
     size = s.k.split
     if not s.k.sem.short_chunks_go_on:
         return n // size * size
-    most = s.k.budget
+    most = s.k.most_granted
     if s.k.threshold > 0:
         most = least(most, s.k.threshold)
     whole = (done + n) // size * size - done
     return ite(whole > 0, whole, ite(size <= most, 0, n))
+
+
+def last_state(s: State, r: Value) -> Value:
+    """Tokens before the last state of r that may be hit.
+
+    Source: Scheduler._mamba_block_aligned_split, last_cache_position.
+    """
+    size = s.k.split
+    if s.k.looks_ahead:
+        last = s.ntok[r] // size * size
+        return ite(last > size, last - size, 0)
+    n = s.ntok[r]
+    if s.k.sem.prefills_end_in_blocks:
+        n = ite(n > 0, n - 1, 0)
+    return n // size * size
+
+
+def stopped(done: Value, end: Value, stop: Value) -> Value:
+    """The end of a step that begins with so many tokens, if it may not run past a stop."""
+    return ite(both(done < stop, stop < end), stop, end)
 
 
 @clause("GROUP-29")
@@ -159,15 +196,43 @@ def whole_blocks(s: State, r: Value, done: Value, n: Value) -> Value:
 
     What is behind that block is computed as it comes, and so is a decode. Under an EAGLE-like
     method it is the block before. Source: Scheduler._mamba_block_aligned_split. In vllm-0.22.1 it
-    waits in any case (upstream 45414).
+    waits in any case (upstream 45414). In vllm-0.32.0 the last token is computed behind it, and
+    steps before the last token end with blocks.
     """
     if not s.k.split:
         return n
-    ntok, size = s.ntok[r], s.k.split
-    last = ntok // size * size
-    if s.k.looks_ahead:
-        last = ite(last > size, last - size, 0)
-    end = done + n
-    cut = ite(both(done < last, last < end), last - done, n)
-    whole = ite(end < last, blocks_within(s, done, n), cut)
-    return ite(either(done < prompt(s, r), done < ntok - 1), whole, n)
+    size, last = s.k.split, last_state(s, r)
+    goal = prefill_end(s, r)
+    bound = goal if s.k.sem.prefills_end_in_blocks else last
+    end = done + ite(done + n < bound, blocks_within(s, done, n), n)
+    whole = stopped(done, stopped(done, end, last), junction(s, r))
+    if s.k.sem.prefills_end_in_blocks:
+        whole = ite(done % size != 0, stopped(done, whole, (done // size + 1) * size), whole)
+    return ite(done < goal, whole - done, n)
+
+
+def prefill_end(s: State, r: Value) -> Value:
+    """How far r is computed before it decodes: its outputs again, if it was preempted."""
+    return ite(prompt(s, r) < s.ntok[r] - 1, s.ntok[r] - 1, prompt(s, r))
+
+
+@clause("GROUP-69")
+def junction(s: State, r: Value) -> Value:
+    """A prefill ends a step, too, where the kind of layers that is looked up first was hit up to,
+    if that is more than what all kinds agree on: others have the same tokens, so that the state
+    there may be hit. 0: nowhere.
+
+    Source: HybridKVCacheCoordinator.find_longest_cache_hit, num_uncached_common_prefix_tokens;
+    Request.shared_prefix_boundary. Only in vllm-0.32.0.
+    """
+    return s.junct[r] if s.k.sem.chunks_end_at_junctions else 0
+
+
+def cut_first(s: State, r: Value, done: Value, n: Value) -> Value:
+    """A step is cut to whole blocks before its encoder inputs are planned, in lines that do."""
+    return whole_blocks(s, r, done, n) if s.k.sem.blocks_before_items else n
+
+
+def cut_last(s: State, r: Value, done: Value, n: Value) -> Value:
+    """And in others after that."""
+    return n if s.k.sem.blocks_before_items else whole_blocks(s, r, done, n)

@@ -46,6 +46,11 @@ def stored(s: State, t: Value, first: Value) -> BlockStored | None:
     return BlockStored(t, first, s.ncached[t]) if s.ncached[t] > first else None
 
 
+def stored_again(s: State, t: Value, i: Value) -> BlockStored:
+    """So is one that is cached again (GROUP-71)."""
+    return BlockStored(t, i, i + 1)
+
+
 @clause("OUT-9")
 def removed(s: State, b: Value) -> BlockRemoved | None:
     """Every block that loses its hash is told, whether another one still carries it or not.

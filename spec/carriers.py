@@ -41,7 +41,7 @@ CARRIERS: dict[str, type[dict[Any, Any]]] = {
     "ends": Empty,
     "pw": Nothing,
     **dict.fromkeys(("tab", "run", "frame", "hit", "rej", "inputof", "asksof", "zero"), Nothing),
-    "heap": Nothing,
+    **dict.fromkeys(("heap", "queue"), Nothing),
     "entry": Minus,
 }
 

@@ -113,6 +113,7 @@ MODULES = (
     "nullblock.spec.groups",
     "nullblock.spec.mamba",
     "nullblock.spec.aligned",
+    "nullblock.spec.prompt_states",
     "nullblock.spec.encoder",
     "nullblock.spec.cross",
     "nullblock.spec.sessions",

@@ -246,8 +246,12 @@ def is_planned(s: State, r: Value) -> Value:
 
 def is_taken(s: State, r: Value) -> Value:
     """Whether every input that is planned for r has its room."""
-    loaded = s.nloaded == s.nload if s.k.loads_items else True
-    return both(is_planned(s, r), s.ntaken == s.nplan, loaded, neg(has_repeated(s, r)))
+    return both(is_planned(s, r), s.ntaken == s.nplan, are_loaded(s), neg(has_repeated(s, r)))
+
+
+def are_loaded(s: State) -> Value:
+    """Whether every item that is loaded for who is planned has its room."""
+    return s.nloaded == s.nload if s.k.loads_items else True
 
 
 def granted(s: State, r: Value, n: Value) -> Value:
@@ -326,25 +330,29 @@ def is_repeated(s: State, r: Value, i: Value) -> Value:
     """Whether the plan has passed r's i-th item because an earlier one is the same, and this
     place is not held yet.
     """
-    if s.k.encoder_decoder:
-        return False
     return both(
         0 <= i,
         i < s.pitem,
         s.holds[r, i] == 0,
-        s.k.exists(
-            "I",
-            lambda j: both(
-                0 <= j, j < s.nplan, s.plan[j] < i, s.k.item(r, s.plan[j]) == s.k.item(r, i)
-            ),
-            by="items",
+        either(
+            _is_before(s, r, i, s.plan, s.nplan),
+            _is_before(s, r, i, s.loads, s.nload) if s.k.loads_items else False,
         ),
     )
 
 
+def _is_before(s: State, r: Value, i: Value, places: Value, many: Value) -> Value:
+    """Whether an item before r's i-th, at one of so many places, is the same."""
+    return s.k.exists(
+        "I",
+        lambda j: both(0 <= j, j < many, places[j] < i, s.k.item(r, places[j]) == s.k.item(r, i)),
+        by="items",
+    )
+
+
 def has_repeated(s: State, r: Value) -> Value:
-    """Whether there is such an item."""
-    if not s.k.sem.items_held_by_place:
+    """Whether there is such an item: an encoder-decoder model refers to none."""
+    if s.k.encoder_decoder or not s.k.sem.items_held_by_place:
         return False
     return s.k.exists("I", lambda i: is_repeated(s, r, i), by="items")
 

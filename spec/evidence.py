@@ -12,7 +12,7 @@ from nullblock.spec.prover.claims import proved_invariants, proved_rules
 from nullblock.spec.theorems import THEOREMS, linked_list
 
 RELEASED = frozenset({"ENC-13", "ENC-40", "ENC-54", "REMOTE-25", "REMOTE-34", "REMOTE-36"})
-RELEASED |= {"PREEMPT-8", "REMOTE-54", "REMOTE-44", "WAIT-54", "WAIT-55", "GROUP-67"}
+RELEASED |= {"PREEMPT-8", "REMOTE-54", "REMOTE-44", "WAIT-54", "WAIT-55", "GROUP-67", "GROUP-71"}
 """Rules that only a released line has: no scope of the normative profile comes to them."""
 
 

@@ -129,6 +129,10 @@ class Config:
     """Tokens in a block at whose ends the steps of a prefill end, where Mamba layers keep only the
     states at ends of steps; 0: they end anywhere.
     """
+    most_granted: int | None = None
+    """max_num_scheduled_tokens as it is set, where a step may have less (RUN-42); None: it may
+    not.
+    """
     use_v2_model_runner: bool = False
     """Whether workers run vLLM's second model runner."""
     pipeline_parallel_size: int = 1

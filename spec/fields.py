@@ -49,6 +49,7 @@ LOOKUP = {
     "kind": "I",  # the kind of layers that is asked next
     "calm": "I",  # kinds asked since one that drops no hit shortened the length: so many at most
     "reach": "I>I",  # tokens of a hit, as each kind has said last
+    "junct": "R>I",  # tokens that one kind was hit by and not all, as lines after 0.22.1 note
     "holds_some": "I",  # 1: whoever is looked up holds blocks already; beside loads alone
     "na": "I",  # hits already adopted
     "nevict": "I",  # pending hits that stand in the free queue
@@ -72,15 +73,19 @@ QUEUES = {
 WAITS = {
     "skip": "R>I",  # place in the skipped queue, least first; 0: not in it
     "sback": "I",  # the next place at its back
-    # Only vllm-0.22.1 has these five, see SESS-7.
+    # Only vllm-0.22.1 has these nine, see SESS-7.
     "again": "RI>I",  # further places there of a session that stands there more than once
     "againfrom": "R>I",  # the first of those that it still has
     "againto": "R>I",  # one after the last
     "also": "R>I",  # 1: who stands there stands in the waiting queue as well
+    "more": "RI>I",  # further places in that of a session that stands there more than once
+    "morefrom": "R>I",  # the first of those that it still has
+    "moreto": "R>I",  # one after the last
+    "queue": "I>R",  # the waiting queue, as a heap, where the skipped one is kept as one
     "extra": "I",  # sessions counted once more as waiting for a chunk than there are
     # Only released lines, under PRIORITY with sessions, have these two, see WAIT-53.
     "heap": "I>R",  # the skipped queue, as a heap
-    "loose": "I",  # 1: somebody was taken out of it from outside, or of the other queue
+    "loose": "I",  # 1: both were left from outside, and are out of order; 2: the waiting one was
     "passed": "{R}",  # passed over in this step
     "nline": "I",  # of those that wait, how many have not been
     "lineset": "{R}",  # ghost: those

@@ -15,7 +15,7 @@ class OneGroup:
     several = spans = in_turn = False
     mamba = aligns = crosses = stumbles = False
     """Mamba layers are searched, not proved."""
-    split = sink_blocks = 0
+    split = sink_blocks = most_granted = 0
 
     def tables(self, r: Any) -> tuple[Table, ...]:
         """The tables of a request, in the order of the groups."""
@@ -50,6 +50,7 @@ class Grouped:
         self.mamba = any(group.mamba for group in self.groups)
         self.aligns = any(group.aligned for group in self.groups)
         self.split = config.mamba_split
+        self.most_granted = config.most_granted or config.max_num_scheduled_tokens
         self.zeroes_windows = config.semantics.windows_zeroed
         self.sink_blocks = config.sink_blocks
         self.crosses = any(group.cross for group in self.groups)

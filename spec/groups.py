@@ -212,15 +212,15 @@ def outlived(s: State, t: Value) -> Value:
     Source: KVCacheManager.allocate_slots. vllm-0.32.0 waits for the outputs of whatever is in
     flight.
     """
-    r = s.k.owner(t)
-    if s.k.sem.windows_await_outputs:
-        settled = least(s.comp[r], s.k.max_len) - s.aloft[r]
-        return passed(s, t, ite(settled > 0, settled, 0))
     return passed(s, t, num_settled(s, t))
 
 
 def num_settled(s: State, t: Value) -> Value:
     """How many tokens of table t count as computed when blocks are given back."""
+    if s.k.sem.windows_await_outputs:
+        r = s.k.owner(t)
+        settled = least(s.comp[r], s.k.max_len) - s.aloft[r]
+        return ite(settled > 0, settled, 0)
     return settled_states(s, t, least(verified(s, s.k.owner(t)), s.k.max_len))
 
 
@@ -247,6 +247,15 @@ def is_outlived(s: State, t: Value, i: Value) -> Value:
 def holds_outlived(s: State, t: Value) -> Value:
     """Whether table t holds a block that no later token of its request sees."""
     return s.k.exists("I", lambda i: is_outlived(s, t, i), by=("outlived", t))
+
+
+def goes_first(s: State, t: Value, i: Value, behind: Value) -> Value:
+    """Whether the block at place i is the first that table t gives back at once, of so many
+    leading ones: those that follow keep to it in the free queue (POOL-12).
+    """
+    if both(is_aligned(s, t), s.k.sem.gaps_swept):
+        return either(s.swept[t] == 0, i >= behind)
+    return i == least(behind, s.tlen[t]) - 1
 
 
 def last_outlived(s: State, t: Value) -> Value:

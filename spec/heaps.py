@@ -108,21 +108,28 @@ class Heaps:
         """What is left without r, in its order. Source: PriorityRequestQueue.remove_requests."""
         return self.kept(m, [place for place in self.entries(m, s) if place.r != r])
 
+    def still_waiting(self, m: Any, s: Any) -> Any:
+        """What is left of the waiting queue without those who stand there no more, in its order.
+        Source: PriorityRequestQueue.remove_requests.
+        """
+        left = (r for place in self.entries(m, s) if s.rank[r := place.r])
+        stays = {r for r in left if not s.skip[r] or s.also[r]}
+        return self.kept(m, [place for place in self.entries(m, s) if place.r in stays])
+
     def heapified(self, m: Any, s: Any) -> Any:
         """A heap of those. Source: PriorityRequestQueue.remove_requests."""
         places = self.entries(m, s)
         heapq.heapify(places)
         return self.kept(m, places)
 
-    def in_heap_order(self, s: Any) -> list[Any]:
-        """Whom vLLM finds there one after the other. Source: PriorityRequestQueue.__iter__."""
-        places = self.entries(s.heap, s).copy()
+    def given_out(self, m: Any, s: Any) -> list[Any]:
+        """Whom vLLM finds in a heap one after the other. Source: PriorityRequestQueue.__iter__."""
+        places = self.entries(m, s).copy()
         return [heapq.heappop(places).r for _ in range(len(places))]
 
-    def is_out_of_order(self, s: Any) -> bool:
-        """Whether somebody stands in the heap before whoever should come first."""
-        places = self.entries(s.heap, s)
-        return any(places[i] < places[(i - 1) // 2] for i in range(1, len(places)))
+    def found_at(self, m: Any, s: Any, r: Any) -> int:
+        """How many vLLM finds in a heap before r."""
+        return self.given_out(m, s).index(r)
 
 
 class PlacedHeap:

@@ -27,6 +27,7 @@ from nullblock.spec.groups import (
 from nullblock.spec.in_turn import hit_by, hits_nothing, looked_from, reaches_on
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
 from nullblock.spec.mamba import is_made_now
+from nullblock.spec.prompt_states import is_awaited
 from nullblock.spec.sessions import chain
 from nullblock.spec.sizes import blocks_of, cached_of, full_of, hit_tokens, needed
 
@@ -357,9 +358,12 @@ def awaits_state(s: State) -> Value:
         return False
     if s.looking == 0:
         return False
-    hit = s.k.exists(
-        "I", lambda i: both(is_pending(s, i), is_made_now(s, s.hsh[s.hit[i]])), by="pending"
-    )
+
+    def awaits(i: Value) -> Value:
+        h = s.hsh[s.hit[i]]
+        return both(is_pending(s, i), either(is_made_now(s, h), is_awaited(s, h)))
+
+    hit = s.k.exists("I", awaits, by="pending")
     if not (s.k.spans and s.k.connector):
         return hit
     return either(hit, neg(of_all(s, s.lr, lambda t: has_its_states(s, t))))

@@ -59,6 +59,23 @@ def hits_nothing(s: State, r: Value) -> Value:
     return either(neg(s.k.caching), s.k.skip_read(r), continues(s, r), was_loaded(s, r))
 
 
+def first_hit(s: State, r: Value) -> Value:
+    """Tokens that the first kind of layers is hit by alone."""
+
+    def is_hit(g: Value, tokens: Value) -> Value:
+        t = s.k.table(r, g)
+        return either(s.k.kind_of(t) != 0, accepts(s, t, tokens, 0))
+
+    unit, last = s.k.span_unit, ite(s.ntok[r] > 0, s.ntok[r] - 1, 0)
+    n = s.k.first(
+        "I",
+        lambda n: both(n * unit <= last, s.k.forall("G", lambda g: is_hit(g, n * unit))),
+        lambda n: -n,
+        by="said",
+    )
+    return n * unit
+
+
 def asked(s: State, r: Value) -> Value:
     """The table by which the kind goes that is asked next: that of its first group."""
     return s.k.table(r, s.k.lead(s.kind))

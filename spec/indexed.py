@@ -13,7 +13,7 @@ from nullblock.spec.carriers import CARRIERS, Zero
 from nullblock.spec.concrete import Env, Key, State, Test, initial
 from nullblock.spec.facts import Config
 from nullblock.spec.heaps import HeapsInPlace, PlacedHeap
-from nullblock.spec.sessions import order
+from nullblock.spec.sessions import may_stand_twice, order
 from nullblock.spec.waiting import is_heap
 
 
@@ -144,11 +144,11 @@ class IndexedEnv(HeapsInPlace, Env):
 
     def blank(self, field: str) -> Any:
         match field:
-            case "stamp" | "rank" | "unused":
+            case "stamp" | "unused":
                 return Stamps()
-            case "skip":
+            case "rank" | "skip":
                 return Places()
-            case "heap":
+            case "heap" | "queue":
                 return PlacedHeap()
             case "hsh":
                 return Hashes()
@@ -270,15 +270,15 @@ class IndexedEnv(HeapsInPlace, Env):
         return super().first(sort, test, key, by)
 
     def _heads(self) -> Iterable[int]:
-        """Whoever waits and may be the next to be tried: where one queue is kept as a heap, the
+        """Whoever waits and may be the next to be tried: where a queue is kept as a heap, the
         heads of both.
         """
         s: Any = self.state
         if not is_heap(s):
             return s.rank  # type: ignore[no-any-return]
+        if may_stand_twice(s):
+            return {queue[0] for queue in (s.heap, s.queue) if len(queue)}
         waiting = s.rank.keys() - s.skip.keys() - s.passed
-        if s.nwait > len(s.rank):  # somebody has more places than one
-            waiting |= {r for r in s.rank if s.also[r]} - s.passed
         heads = {min(waiting, key=lambda r: order(s, r))} if waiting else set()
         return heads | {s.heap[0]} if len(s.heap) else heads
 

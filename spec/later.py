@@ -6,6 +6,7 @@ in `nullblock.spec.rules.later`.
 """
 
 from nullblock.spec import remote
+from nullblock.spec.aligned import is_aligned, lacking_states, whole_blocks
 from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import INPUT, PAUSED_ALL, PAUSED_NEW, UNPAUSED, WAIT_PHASE
 from nullblock.spec.groups import cap, in_all, sees_part
@@ -145,9 +146,20 @@ def padding(s: State, r: Value, done: Value) -> Value:
     equally many tokens.
 
     A hit has to leave it one token, or another request has to decode in the step; and
-    max_model_len has to leave room for them and the token that is sampled. Source:
-    Scheduler.schedule, waiting phase: pad_spec_decode. Only in vllm-0.32.0.
+    max_model_len has to leave room for them and the token that is sampled. Where steps are cut to
+    whole blocks none of them may be cut (GROUP-29). Source: Scheduler.schedule, waiting phase:
+    pad_spec_decode. Only in vllm-0.32.0.
     """
+    n = uncut_padding(s, r, done)
+    if not s.k.split:
+        return n
+    most = threshold(s)
+    asked = ite(both(0 < most, most < 1 + n), most, 1 + n)
+    return ite(whole_blocks(s, r, done, asked) == 1 + n, n, 0)
+
+
+def uncut_padding(s: State, r: Value, done: Value) -> Value:
+    """The same before the step is cut."""
     if not s.k.sem.admissions_padded:
         return 0
     alike = either(s.mates == 1, both(s.mates == 0, done > 0))
@@ -162,7 +174,7 @@ def may_pad(s: State, r: Value, done: Value) -> Value:
     """
     if not s.k.sem.admissions_padded:
         return True
-    n = padding(s, r, done)
+    n = uncut_padding(s, r, done)
     return either(n == 0, 1 + n <= left(s))
 
 
@@ -210,14 +222,16 @@ def still_lacks(s: State, r: Value) -> Value:
     """
     whole = least(s.ntok[r], s.k.max_len)
     tokens = whole + _step_with_drafts(s)
+    return ite(s.filling[r] != 0, in_all(s, r, lambda t: _still_lacked(s, t, whole, tokens)), 0)
 
-    def lacking(t: Value) -> Value:
-        n = needed(s, t, tokens)
-        is_capped = both(sees_part(s, t), neg(is_mamba(s, t)))
-        n = (ite(is_capped, least(n, cap(s, t)), n) if s.k.windowed else n) - s.tlen[t]
-        return ite(n > 0, n, 0)
 
-    return ite(s.filling[r] != 0, in_all(s, r, lacking), 0)
+def _still_lacked(s: State, t: Value, whole: Value, tokens: Value) -> Value:
+    if is_aligned(s, t):
+        return lacking_states(s, t, whole, 0)
+    n = needed(s, t, tokens)
+    is_capped = both(sees_part(s, t), neg(is_mamba(s, t)))
+    n = (ite(is_capped, least(n, cap(s, t)), n) if s.k.windowed else n) - s.tlen[t]
+    return ite(n > 0, n, 0)
 
 
 def _step_with_drafts(s: State) -> Value:

@@ -63,6 +63,7 @@ RULES = (
     "rules/loaded.py",
     "rules/deferred.py",
     *("rules/reclaim.py", "rules/silence.py", "rules/in_turn.py"),
+    "rules/junctions.py",
 )
 PARTS = (
     "rules/queues.py",
@@ -78,7 +79,7 @@ PARTS = (
     "rules/loads.py",
     "rules/mamba.py",
     "rules/aligned.py",
-    *("rules/cross.py", "rules/in_turn.py"),
+    *("rules/cross.py", "rules/in_turn.py", "rules/junctions.py"),
 )
 READINGS = (
     *("state.py", "flight.py", "later.py", "drafts.py", "waiting.py"),
@@ -86,7 +87,7 @@ READINGS = (
     *("encoder.py", "planning.py", "sessions.py", "turns.py"),
     *("pooling.py", "remote.py", "lost.py", "loaded.py"),
     *("sizes.py", "slots.py", "mamba.py", "aligned.py"),
-    *("cross.py", "gate.py"),
+    *("cross.py", "gate.py", "prompt_states.py"),
     "deferred.py",
     "reclaim.py",
     *("machine/output.py", "cache_events.py"),

@@ -80,7 +80,7 @@ def outgrows(s: State, t: Value) -> Value:
     """Whether an aligned table of the actor would get more places for what is loaded than its
     tokens need: of a prompt longer than max_model_len. vLLM raises there.
     """
-    if not s.k.aligns:
+    if not s.k.aligns or s.k.sem.long_tables_stay:
         return False
     later = loads_later(s, s.k.owner(t))
     needs = needed(s, t, ite(later, least(s.goal, s.k.max_len), s.goal))
@@ -116,11 +116,16 @@ def left_behind(s: State, t: Value) -> Value:
 
     Source: Scheduler._connector_finished. vllm-0.32.0 counts nothing that is in flight.
     """
+    return passed(s, t, settled_at_end(s, t))
+
+
+def settled_at_end(s: State, t: Value) -> Value:
+    """How many tokens of table t count as computed then."""
     r = s.k.owner(t)
     if s.k.sem.windows_await_outputs:
         settled = s.comp[r] - s.aloft[r]
-        return passed(s, t, ite(settled > 0, settled, 0))
-    return passed(s, t, settled_states(s, t, s.comp[r]))
+        return ite(settled > 0, settled, 0)
+    return settled_states(s, t, s.comp[r])
 
 
 def is_left_behind(s: State, t: Value, i: Value) -> Value:
@@ -128,9 +133,9 @@ def is_left_behind(s: State, t: Value, i: Value) -> Value:
     an aligned table one that goes back now (GROUP-28), or is taken for such (GROUP-68).
     """
     if is_aligned(s, t):
-        settled = settled_states(s, t, s.comp[s.k.owner(t)])
         goes = goes_back(s, t, i, left_behind(s, t))
-        return both(in_table(s, t, i), either(goes, goes_back_at_last(s, t, i, settled)))
+        last = goes_back_at_last(s, t, i, settled_at_end(s, t))
+        return both(in_table(s, t, i), either(goes, last))
     return both(in_table(s, t, i), i < left_behind(s, t))
 
 

@@ -2,11 +2,21 @@
 inputs that ask what the core is about to do.
 """
 
+from nullblock.spec.aligned import cut_first
 from nullblock.spec.fields import IDLE, RUN_PHASE, UPDATE, WAIT_PHASE
 from nullblock.spec.flight import concerns
 from nullblock.spec.gate import fits_whole
 from nullblock.spec.kernel import State, Value, both, either, neg
-from nullblock.spec.state import fits, has_no_tokens, is_waiting, may_chunk, turn
+from nullblock.spec.state import (
+    chunk,
+    fits,
+    has_no_tokens,
+    is_waiting,
+    may_chunk,
+    start,
+    to_enter,
+    turn,
+)
 
 
 def runs_next(s: State, r: Value) -> Value:
@@ -17,6 +27,15 @@ def runs_next(s: State, r: Value) -> Value:
 def enters_next(s: State, r: Value) -> Value:
     """Whether r is the waiting request whose prefix is looked up."""
     return both(s.phase == WAIT_PHASE, s.looking == 2, r == s.lr, s.na == 0, may_chunk(s, r))
+
+
+def plans_nothing(s: State, r: Value) -> Value:
+    """Whether no inputs are planned for r, who would enter: no block fits into the step, in lines
+    that look at this first (GROUP-29).
+    """
+    if not (s.k.split and s.k.sem.blocks_before_items):
+        return False
+    return cut_first(s, r, start(s, r), chunk(s, to_enter(s, r))) == 0
 
 
 def is_turned_away(s: State, r: Value) -> Value:

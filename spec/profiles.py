@@ -1,8 +1,8 @@
 """What ought to be, and what is: semantics as a value.
 
 A profile is a frozen set of named decision switches. `normative` is what every invariant holds
-for; `vllm-0.22.1` does what that release does, decision for decision. A switch whose value differs
-is a *departure*.
+for; `vllm-0.22.1` and `vllm-0.32.0` do what those releases do, decision for decision. A switch
+that has another value there than in `normative` is a *departure*.
 """
 
 from nullblock.spec.semantics import Semantics
@@ -76,16 +76,14 @@ VLLM_0_32_0 = Semantics(
     adapters_keep_places=False,
     skipped_wait_apart=False,
     gate_asks_behind_hits=False,
-    # Sinks and the Mamba mode align are not followed in this line.
+    # Sinks are not followed in this line.
     sinks_are_nobodys=False,
-    short_chunks_go_on=False,
     sessions_keep_tokens=False,
     chunks_reorder=False,
     sessions_stay_queued=False,
     inputs_taken_back=False,
     encoder_budget_comes_back=False,
     chunks_end_at_items=False,
-    # Encoder-decoder models are not followed in this line.
     item_room_returns_once=False,
     failed_loads_start_over=False,
     last_block_cached_last=False,
@@ -100,6 +98,12 @@ VLLM_0_32_0 = Semantics(
     freed_blocks_await_steps=True,
     windows_zeroed=True,
     states_noted_by_place=True,
+    chunks_end_at_junctions=True,
+    prefills_end_in_blocks=True,
+    blocks_before_items=True,
+    prompt_states_awaited=True,
+    gaps_swept=True,
+    long_tables_stay=True,
     events_tell_origin=True,
     holders_wait_apart=True,
     pausing_sessions_keep_seats=True,

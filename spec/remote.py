@@ -30,7 +30,6 @@ from nullblock.spec.fields import (
 from nullblock.spec.groups import raises_when_looked_up
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 from nullblock.spec.lost import is_short
-from nullblock.spec.sessions import order
 from nullblock.spec.sizes import cached_of, hit_tokens
 
 
@@ -208,17 +207,6 @@ def is_found_waiting(s: State, r: Value) -> Value:
 def anybody_waiting_short(s: State) -> Value:
     """Whether there is such a request."""
     return s.k.exists("R", lambda r: is_found_waiting(s, r), by="short")
-
-
-def next_waiting(s: State) -> Value:
-    """Who of those is dealt with next: in the order of the queue."""
-    return s.k.first("R", lambda r: is_found_waiting(s, r), lambda r: turn_of(s, r), by="short")
-
-
-def turn_of(s: State, r: Value) -> Value:
-    """What orders those: their places in the queue; before them those that have ended."""
-    at = ite(s.stage[r] == KEPT, s.arr[r] - s.aclk, s.skip[r])
-    return order(s, r) if s.k.priority else at
 
 
 def is_found_running(s: State, i: Value) -> Value:

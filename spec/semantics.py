@@ -193,6 +193,30 @@ class Semantics:
     """
     states_noted_by_place: bool = False
     """GROUP-25: states are noted by their places: blocks of a prompt beyond them raise."""
+    chunks_end_at_junctions: bool = False
+    """GROUP-69: a prefill of Mamba layers in the mode `align` ends a step where the layers that
+    were asked first hit more than all agree on, so that the state there can be hit.
+    """
+    prefills_end_in_blocks: bool = False
+    """GROUP-29: of that mode the last state that a prefill stops for is before its last token, and
+    up to that steps end with blocks; if False, it is that of the last full block.
+    """
+    blocks_before_items: bool = False
+    """GROUP-29: a step is cut to whole blocks before its encoder inputs are planned; if False,
+    after.
+    """
+    prompt_states_awaited: bool = False
+    """GROUP-70: the state that a prompt can be hit by is not hit in a step that computes nothing
+    but a part of a block behind it, if its request has it still.
+    """
+    gaps_swept: bool = False
+    """GROUP-28: whichever state is behind the last settled one goes back; if False, those before
+    a null block stay.
+    """
+    long_tables_stay: bool = False
+    """GROUP-27: a table that has more places than its tokens need keeps them; if False, the step
+    raises.
+    """
     events_tell_origin: bool = False
     """OUT-8: events have fields for where a block lies, who owns it and whose session stored it;
     without a connector they are empty.

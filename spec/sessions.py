@@ -8,7 +8,7 @@ whoever cares for that alone need not read on. What is written is in
 """
 
 from nullblock.spec.catalogue import clause
-from nullblock.spec.fields import GRAMMAR, INPUT, RUNNING, WAITING
+from nullblock.spec.fields import GRAMMAR, INPUT, KEPT, RUNNING, UNBORN, WAITING
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 
 
@@ -114,7 +114,7 @@ def continues(s: State, r: Value) -> Value:
     """
     if not s.k.sessions:
         return False
-    waits = either(s.stage[r] == WAITING, runs_already(s, r))
+    waits = either(s.stage[r] == WAITING, runs_already(s, r), has_ended(s, r))
     return both(waits, s.nhit == 0, s.comp[r] != 0)
 
 
@@ -140,19 +140,40 @@ def may_stand_twice(s: State) -> Value:
     return both(s.k.sessions, stays)
 
 
+def is_left(s: State, r: Value) -> Value:
+    """Whether r, which ends or has ended, still stands in a queue, as in vllm-0.22.1 it may
+    (UPD-6): there it is tried as it was.
+    """
+    return False if s.k.sem.stops_leave_every_queue else s.rank[r] != 0
+
+
 def num_further(s: State, r: Value) -> Value:
     """How many places r has in the skipped queue besides its first."""
     return s.againto[r] - s.againfrom[r] if may_stand_twice(s) else 0
 
 
+def num_behind(s: State, r: Value) -> Value:
+    """How many places r has in the waiting queue besides its first."""
+    return s.moreto[r] - s.morefrom[r] if may_stand_twice(s) else 0
+
+
 def num_more_places(s: State, r: Value) -> Value:
     """How many places r has in the queues besides its first."""
-    return num_further(s, r) + s.also[r] if may_stand_twice(s) else 0
+    return num_further(s, r) + s.also[r] + num_behind(s, r) if may_stand_twice(s) else 0
 
 
 def has_more_places(s: State, r: Value) -> Value:
     """Whether it has any."""
     return num_more_places(s, r) > 0 if may_stand_twice(s) else False
+
+
+def stays_queued(s: State, r: Value) -> Value:
+    """Whether r, which joins the waiting queue, stands there already: it ran, and does not leave
+    it.
+    """
+    if not may_stand_twice(s):
+        return False
+    return both(s.rank[r] != 0, either(s.skip[r] == 0, s.also[r] != 0))
 
 
 def stays_skipped(s: State, r: Value) -> Value:
@@ -163,6 +184,13 @@ def stays_skipped(s: State, r: Value) -> Value:
 def runs_already(s: State, r: Value) -> Value:
     """Whether r runs, should it stand in a queue all the same: it stood there twice."""
     return s.stage[r] == RUNNING if may_stand_twice(s) else False
+
+
+def has_ended(s: State, r: Value) -> Value:
+    """Whether r has ended, should it stand in a queue all the same."""
+    if s.k.sem.stops_leave_every_queue:
+        return False
+    return either(s.stage[r] == UNBORN, s.stage[r] == KEPT)
 
 
 def holds_while_waiting(s: State, r: Value) -> Value:

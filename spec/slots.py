@@ -7,6 +7,7 @@ from nullblock.spec.flight import computed_for_sure
 from nullblock.spec.hybrid import comes_next
 from nullblock.spec.kernel import State, Value, both, ite, least
 from nullblock.spec.loaded import to_load
+from nullblock.spec.prompt_states import awaits_prompts, has_prompt_state, place_of_state
 from nullblock.spec.remote import tokens_when_loaded
 from nullblock.spec.sessions import prompt
 from nullblock.spec.sizes import cacheable, cached_of, full_of, needed
@@ -73,3 +74,13 @@ def lacks_end(s: State, t: Value) -> Value:
     reached = both(0 < end, end <= cacheable(s, t, known_now(s, s.k.owner(t))))
     there = both(s.ncached[t] <= i, i < s.tlen[t])
     return both(reached, there, s.hsh[s.tab[t, i]] != s.k.end_hash(t, end))
+
+
+def lacks_state(s: State, t: Value) -> Value:
+    """Whether table t has the state that its prompt can be hit by, and it was evicted: it is
+    cached again (GROUP-71).
+    """
+    if not awaits_prompts(s):
+        return False
+    has = has_prompt_state(s, t, known_now(s, s.k.owner(t)))
+    return both(s.k.caching, has, s.hsh[s.tab[t, place_of_state(s, t)]] == s.k.NOHASH)

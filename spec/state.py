@@ -1,7 +1,7 @@
 """Readings of a state that rules and machine share; `s.k` has constants, facts, quantifiers."""
 
 from nullblock.spec import encoder, later, repetition, sessions, waiting
-from nullblock.spec.aligned import whole_blocks
+from nullblock.spec.aligned import cut_first, cut_last
 from nullblock.spec.catalogue import clause
 from nullblock.spec.drafts import behind, placeholders, reach
 from nullblock.spec.fields import (
@@ -199,15 +199,15 @@ def tokens_to_run(s: State, r: Value) -> Value:
     Source: Scheduler.schedule, running phase. In vllm-0.22.1 the number may be negative for a
     prompt longer than max_model_len.
     """
-    return whole_blocks(s, r, s.comp[r], uncut_to_run(s, r))
+    return cut_last(s, r, s.comp[r], uncut_to_run(s, r))
 
 
 def uncut_to_run(s: State, r: Value) -> Value:
-    """The same before a prefill is cut to whole blocks: so its encoder inputs are planned."""
+    """The same as its encoder inputs are planned for it."""
     if either(last_in_flight(s, r), later.sits_out(s, r)):
         return 0
     n = least(chunk(s, behind(s, r)), s.k.max_len - 1 - s.comp[r])
-    return encoder.granted(s, r, later.granted(s, n))
+    return encoder.granted(s, r, cut_first(s, r, s.comp[r], later.granted(s, n)))
 
 
 def to_enter(s: State, r: Value) -> Value:
@@ -224,12 +224,12 @@ def tokens_to_admit(s: State, r: Value) -> Value:
     """
     if loads_later(s, r):
         return s.ext
-    return whole_blocks(s, r, start(s, r), uncut_to_admit(s, r))
+    return cut_last(s, r, start(s, r), uncut_to_admit(s, r))
 
 
 def uncut_to_admit(s: State, r: Value) -> Value:
-    """The same before a prefill is cut to whole blocks."""
-    return encoder.granted(s, r, chunk(s, to_enter(s, r)))
+    """The same as its encoder inputs are planned for it."""
+    return encoder.granted(s, r, cut_first(s, r, start(s, r), chunk(s, to_enter(s, r))))
 
 
 def has_no_tokens(s: State, r: Value) -> Value:
@@ -246,7 +246,7 @@ def loads_states(s: State, r: Value) -> Value:
     Source: Scheduler.schedule, waiting phase, which asserts that none are where a prefill is cut
     to whole blocks, for whoever gets as far as that.
     """
-    if not s.k.split:
+    if not s.k.split or s.k.sem.long_tables_stay:
         return False
     return both(s.ext > 0, may_chunk(s, r), neg(encoder.gets_nothing(s, r)))
 

@@ -11,11 +11,11 @@ besides the one it has among all that wait (`rank`).
 
 from nullblock.spec.catalogue import clause
 from nullblock.spec.drafts import placeholders
-from nullblock.spec.fields import GRAMMAR, REJECTED, RUNNING, TOKEN
+from nullblock.spec.fields import GRAMMAR, KEPT, REJECTED, RUNNING, TOKEN
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, neg
 from nullblock.spec.later import may_resume
-from nullblock.spec.remote import is_unsure
-from nullblock.spec.sessions import order
+from nullblock.spec.remote import is_found_waiting, is_unsure
+from nullblock.spec.sessions import may_stand_twice, order
 
 
 def is_skipped(s: State, r: Value) -> Value:
@@ -59,14 +59,28 @@ def is_a_head(s: State, r: Value) -> Value:
     """
     if s.k.sem.holders_wait_apart:
         return ite(anybody_skipped(s), s.heap[0] == r, in_line(s, r))
-    return either(
-        s.heap[0] == r, both(in_line(s, r), either(neg(is_skipped(s, r)), s.also[r] != 0))
-    )
+    if may_stand_twice(s):
+        return either(s.heap[0] == r, s.queue[0] == r)
+    return either(s.heap[0] == r, both(in_line(s, r), neg(is_skipped(s, r))))
 
 
 def in_line(s: State, r: Value) -> Value:
-    """Whether r waits and has not been passed over in this step."""
-    return both(s.rank[r] != 0, neg(s.k.mem(s.passed, r)))
+    """Whether r waits and has not been passed over in this step: who stands in both queues, not in
+    the waiting one.
+    """
+    passed = s.k.mem(s.passed, r)
+    if may_stand_twice(s):
+        passed = both(passed, s.also[r] == 0)
+    return both(s.rank[r] != 0, neg(passed))
+
+
+def is_apart(s: State, r: Value) -> Value:
+    """Whether r, whose turn it is, is tried for its place in the skipped queue."""
+    if both(is_heap(s), may_stand_twice(s)):
+        return s.heap[0] == r
+    if may_stand_twice(s):
+        return skipped_in_line(s, r)
+    return is_skipped(s, r)
 
 
 def skipped_in_line(s: State, r: Value) -> Value:
@@ -195,6 +209,23 @@ def has_to_wait(s: State, r: Value) -> Value:
     """Whether r waits for something else than its turn."""
     waits = either(lacks(s, r), neg(may_resume(s, r)), is_unsure(s, r))
     return either(waits, has_no_place(s, r))
+
+
+def next_waiting(s: State) -> Value:
+    """Whom a report of blocks that were not loaded concerns, of those who do not run, and who is
+    dealt with next: in the order of the queue.
+    """
+    return s.k.first("R", lambda r: is_found_waiting(s, r), lambda r: turn_of(s, r), by="short")
+
+
+def turn_of(s: State, r: Value) -> Value:
+    """What orders those: their places in the queue, of a heap as they are found there one after
+    the other; before them those that have ended.
+    """
+    if both(is_heap(s), neg(s.k.sem.failed_loads_start_over)):
+        return s.k.found_at(s.heap, s, r)
+    at = ite(s.stage[r] == KEPT, s.arr[r] - s.aclk, s.skip[r])
+    return order(s, r) if s.k.priority else at
 
 
 def nobody_to_serve(s: State) -> Value:

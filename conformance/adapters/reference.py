@@ -1,11 +1,12 @@
 """The reference engine as the driver sees it: a scheduler of vLLM's shape."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import pairwise
 from typing import Any
 
 from nullblock.conformance.adapters.shape import REFERENCE
 from nullblock.conformance.adapters.shaped import Shaped
+from nullblock.conformance.encoder_format import Item
 from nullblock.conformance.engine import ALL_FEATURES, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.lines.extent import check_followed, extent
@@ -23,6 +24,19 @@ def _check_order(whose: str, places: Iterable[Any]) -> None:
     if any(after.offset < before.offset + before.length for before, after in pairwise(places)):
         what = f"{whose} whose encoder inputs overlap, or are not in order, is out of scope"
         raise OutOfScope(what, "vLLM 0.22.1 takes it")
+
+
+def _check_inputs(items: Collection[Item], caches: bool) -> None:
+    """Raise OutOfScope for what no encoder-decoder model has for inputs, which are whole and stand
+    at the beginning; and for several of them where prefixes are cached.
+    """
+    if any(item.offset or not item.length or item.is_embed is not None for item in items):
+        what = "an encoder-decoder model's input that is not whole, or not at the beginning,"
+    elif caches and len(items) > 1:
+        what = "several inputs of an encoder-decoder model, with prefix caching,"
+    else:
+        return
+    raise OutOfScope(f"{what} is out of scope", "vLLM 0.22.1 takes it")
 
 
 def create(config: Config, semantics: Semantics) -> Engine:
@@ -43,12 +57,6 @@ class Reference(Shaped):
     scheduler: Scheduler
 
     def __init__(self, config: Config, semantics: Semantics) -> None:
-        if (
-            config.encoder
-            and config.encoder.external is not None
-            and semantics.items_held_by_place
-        ):
-            raise UnsupportedFeature("an encoder connector in this line")
         kind = AsyncScheduler if config.async_scheduling else Scheduler
         super().__init__(kind, config, semantics, REFERENCE)
         self.semantics = semantics
@@ -58,13 +66,19 @@ class Reference(Shaped):
         encodes = encoder is not None and not encoder.is_encoder_decoder
         self.looks_for_items = encodes and semantics.items_held_by_place
         """Whether the items of a prompt are looked for in their order, as a later line does."""
+        self.reads_before = bool(encoder) and not encodes and semantics.items_held_by_place
+        """Whether the model is an encoder-decoder model, as a later line has it."""
+        self.caches = config.enable_prefix_caching
         self.sizes: dict[str, int] = {}
         """Embeddings of the items that have come, by what they are known by."""
 
     def add(self, request: NewRequest) -> None:
         """Queue a request. Raises OutOfScope for items with which a later line goes other ways:
-        of two sizes, which end a request, and out of order, which are looked for by halves.
+        of two sizes, which end a request, and out of order, which are looked for by halves; and
+        for those that no encoder-decoder model has.
         """
+        if self.reads_before:
+            _check_inputs(request.mm_features, self.caches)
         items = request.mm_features if self.looks_for_items else ()
         for item in items:
             size = item.length if item.is_embed is None else sum(item.is_embed)

@@ -20,11 +20,10 @@ from nullblock.conformance.adapters.spec_sessions import (
     check_place,
     check_session,
     check_turns,
-    minding_queued,
     queues,
 )
 from nullblock.conformance.adapters.spec_tokens import Refusal, Tokens
-from nullblock.conformance.adapters.spec_waits import Grammars, check_id, minding_tried
+from nullblock.conformance.adapters.spec_waits import Grammars, check_id
 from nullblock.conformance.drafting import Drafted
 from nullblock.conformance.engine import Dump, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.groups import block_sizes, by_group
@@ -142,7 +141,7 @@ class _Spec:
         """Decide one step."""
         s, held = self.s, holders(self.s)
         self.remote.before_step(s)
-        with raising(s), minding_tried(s), minding_queued(s):
+        with raising(s):
             out = schedule(s)
         check_decided(s, out, held)
         self.remote.after_step(s)
@@ -285,8 +284,7 @@ class _Spec:
         """Forget every hash if no block is held. Raises RuntimeError, as vLLM does, where one
         still is after whoever ran was preempted: a session's, or one that is loaded or kept.
         """
-        with minding_queued(self.s):
-            done = bool(events.reset_prefix_cache(self.s, reset_running))
+        done = bool(events.reset_prefix_cache(self.s, reset_running))
         if reset_running and not done:
             raise RuntimeError("blocks are still held after preempting every running request")
         return done

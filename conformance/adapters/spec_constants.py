@@ -112,6 +112,7 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
         fail_failed_loads=fails_loads(config),
         steps_overlap=config.loads_beside_steps,
         encoder=_encoder(config, semantics),
+        most_granted=config.max_num_scheduled_tokens,
         mamba_split=config.block_size if groups.mamba_cache_mode(config) == "align" else 0,
         use_v2_model_runner=config.use_v2_model_runner,
         pipeline_parallel_size=config.pipeline_parallel_size,

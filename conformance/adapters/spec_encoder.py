@@ -38,6 +38,7 @@ class Items:
 
     has_encoder: bool
     is_encoder_decoder: bool
+    caches: bool
     semantics: Semantics
     numbers: dict[str, int] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
@@ -51,6 +52,10 @@ class Items:
         """
         self._check_many(len(request.mm_features), "a request")
         if self.is_encoder_decoder:
+            several = self.caches and len(request.mm_features) > 1
+            if several and self.semantics.items_held_by_place:
+                # All stand at the beginning: it is to be known which of them tell blocks apart.
+                raise refused("several inputs of an encoder-decoder model, with prefix caching,")
             return tuple(map(self._before_prompt, request.mm_features))
         end, found = 0, []
         for item in request.mm_features:

@@ -9,7 +9,7 @@ from nullblock.conformance.adapters.spec_encoder import refused
 from nullblock.conformance.engine import Fields
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario_format import Config
-from nullblock.conformance.unruled import counts_on_lost, has_no_order
+from nullblock.conformance.unruled import counts_on_lost
 from nullblock.spec.drafts import placeholders
 from nullblock.spec.fields import (
     CONTINUE,
@@ -34,6 +34,7 @@ from nullblock.spec.profiles import Semantics
 from nullblock.spec.remote import awaits_load, starts_over
 from nullblock.spec.state import is_waiting, live
 from nullblock.spec.turns import goes_on
+from nullblock.spec.waiting import is_heap
 
 ENDED = {
     STOPPED: "FINISHED_STOPPED",
@@ -57,10 +58,8 @@ def is_known(s: Any, r: str) -> bool:
 
 
 def asks_again(s: Any, r: str) -> bool:
-    """Whether r has ended and is asked for nevertheless: it still waits, and nothing of it is
-    forgotten, or it was not known when it was how much the remote side holds.
-    """
-    return bool(is_waiting(s, r)) and bool(s.ntok[r] or s.unsure[r])
+    """Whether r is asked for: it waits, should it have ended."""
+    return bool(is_waiting(s, r))
 
 
 @dataclass(slots=True)
@@ -170,7 +169,9 @@ class RemoteKV:
         _check_lost(s, set(self.report[2]))
         _check_items(s, set(self.report[2]))
         queued = [r for r in s.skip if s.skip[r]]
-        if s.k.priority:
+        if is_heap(s):
+            queued = s.k.given_out(s.heap, s)
+        elif s.k.priority:
             queued.sort(key=s.k.order)
         running = s.run[: s.nr]
         cached = {s.k.owner(t) for t, n in s.ncached.items() if n}
@@ -269,7 +270,7 @@ def _check_reported(s: Any, blocks: set[int]) -> None:
         raise RuntimeError("blocks of several groups were not loaded")
     if _looks_at_nobody(s) and (s.nr or any(awaits_load(s, r) for r in s.k.requests)):
         raise ValueError("blocks of several groups were not loaded")
-    if s.k.windowed and s.k.NULL in blocks:
+    if s.k.windowed and s.k.NULL in blocks and s.k.sem.failed_loads_start_over:
         raise refused("the null block among those that were not loaded")
 
 
@@ -282,10 +283,8 @@ def _looks_at_nobody(s: Any) -> bool:
 
 def _check_lost(s: Any, blocks: set[int]) -> None:
     """Raise OutOfScope where a session that waits for its turn or a chunk counts on blocks that
-    were not loaded, and has to be looked at for that, or who is looked at first no rule says.
+    were not loaded, and has to be looked at for that.
     """
-    if has_no_order(s):
-        raise refused("a block that was not loaded, while a chunk has left a queue out of order,")
     r = counts_on_lost(s, blocks)
     if r is not None:
         raise refused(f"a block that was not loaded, on which the waiting session {r!r} counts,")

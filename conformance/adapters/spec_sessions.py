@@ -1,16 +1,15 @@
 """Streaming sessions for the specification: which of them it has rules for."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import Any
 
 from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.unruled import asserted, moves_past_others, stops_again
-from nullblock.spec.fields import CONTINUE, PREEMPTED, RUNNING
+from nullblock.spec.fields import CONTINUE
 from nullblock.spec.machine.output import SchedulerOutput
-from nullblock.spec.sessions import has_chunk, may_stand_twice
+from nullblock.spec.sessions import may_stand_twice
 from nullblock.spec.turns import goes_on
 from nullblock.spec.waiting import is_heap, is_skipped
 
@@ -51,43 +50,13 @@ def check_stop_of_session(s: Any, r: str, why: Any) -> None:
         return
     if stops_again(s, r):
         raise _refused(r, "stops again while it waits for its turn")
-    if not goes_on(s, r, why):
-        return
-    if is_skipped(s, r) and not (may_stand_twice(s) or s.k.sem.stops_leave_every_queue):
+    is_left = is_skipped(s, r) and not (may_stand_twice(s) or s.k.sem.stops_leave_every_queue)
+    if is_left and goes_on(s, r, why):
         raise _refused(r, "stops while it stands in the skipped queue")
-    in_both = s.also[r] or has_chunk(s, r) and _may_skip(s)
-    if r in _run_queued(s) and (in_both or not is_skipped(s, r)):
-        raise _refused(r, "stops while it runs and is queued")
 
 
 def _refused(r: str, what: str) -> OutOfScope:
     return OutOfScope(f"the session {r!r} {what}: that is out of scope", "the reference has it")
-
-
-def _may_skip(s: Any) -> bool:
-    """Whether a request may be passed over whose grammar is compiled."""
-    return bool(s.k.max_loras > 0 or s.k.connector)
-
-
-def _run_queued(s: Any) -> set[str]:
-    """Who runs and stands in a queue, as in vllm-0.22.1 a session may."""
-    if not may_stand_twice(s):
-        return set()
-    return {r for r in s.rank if s.rank[r] and s.stage[r] == RUNNING}
-
-
-@contextmanager
-def minding_queued(s: Any) -> Iterator[None]:
-    """Raises OutOfScope where one of those is preempted and may be passed over then, or stands
-    in the waiting queue twice; what is raised meanwhile is raised instead.
-    """
-    queued = _run_queued(s)
-    in_both = {r for r in queued if s.also[r]}
-    yield
-    for r in sorted(queued):
-        alone = r not in in_both and is_skipped(s, r) and not _may_skip(s)
-        if s.stage[r] == PREEMPTED and not alone:
-            raise _refused(r, "is preempted while it is queued")
 
 
 def check_decided(s: Any, out: SchedulerOutput, held: set[str]) -> None:
@@ -101,12 +70,24 @@ def check_decided(s: Any, out: SchedulerOutput, held: set[str]) -> None:
 
 def queues(s: Any) -> dict[str, list[str]]:
     """Who waits in either queue, in its order."""
-    waiting = [r for r in s.rank if not is_skipped(s, r) or s.also[r]]
-    further = ((r, s.again[r, i]) for r in s.skip for i in range(s.againfrom[r], s.againto[r]))
-    skipped = [r for r, _ in sorted((*s.skip.items(), *further), key=itemgetter(1))]
+    waits = ((r, s.rank[r]) for r in s.rank if not is_skipped(s, r) or s.also[r])
+    waiting = _in_turn((*waits, *_further(s, s.more, s.morefrom, s.moreto)))
+    skipped = _in_turn((*s.skip.items(), *_further(s, s.again, s.againfrom, s.againto)))
     if s.k.priority:
         waiting.sort(key=s.k.order)
         skipped.sort(key=s.k.order)
     if is_heap(s):
-        skipped = s.k.in_heap_order(s)
+        skipped = s.k.given_out(s.heap, s)
+    if is_heap(s) and may_stand_twice(s):
+        waiting = s.k.given_out(s.queue, s)
     return {"waiting": waiting, "skipped_waiting": skipped}
+
+
+def _further(s: Any, places: Any, first: Any, end: Any) -> Iterator[tuple[str, int]]:
+    """The places in a queue that requests have there besides one."""
+    return ((r, places[r, i]) for r in s.rank for i in range(first[r], end[r]))
+
+
+def _in_turn(places: Iterable[tuple[str, int]]) -> list[str]:
+    """Who has those, in their order."""
+    return [r for r, _ in sorted(places, key=itemgetter(1))]

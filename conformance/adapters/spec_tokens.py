@@ -72,7 +72,7 @@ class Tokens(ByLastHash, IndexedEnv):
         self.told_drafts, self.played, self.remote_kv = drafts, grammars, remote
         self.apart = num_sink_blocks(remote.scenario)
         """Blocks that no request ever gets: their numbers come before all others."""
-        self.items = Items(self.encodes, self.encoder_decoder, self.sem)
+        self.items = Items(self.encodes, self.encoder_decoder, self.caching, self.sem)
         self.item_keys = ItemKeys(self.sem)
         self.taken: dict[str, int] = {}
         self.added: dict[str, NewRequest] = {}

@@ -1,7 +1,6 @@
 """Grammars and adapters' numbers for the specification: what it asks of them, played here."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,12 +8,8 @@ from nullblock.conformance.engine import Feature, Fields, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.played.grammar import PlayedGrammar
 from nullblock.spec.concrete import State
-from nullblock.spec.fields import REMOTE
-from nullblock.spec.kernel import Disabled
-from nullblock.spec.remote import loads_later
-from nullblock.spec.rules.lookup import TOKENS_ARE_LOOKED_UP
 from nullblock.spec.sessions import awaits_grammar, num_output
-from nullblock.spec.state import check_stop, head, is_waiting, live
+from nullblock.spec.state import check_stop, is_waiting
 from nullblock.spec.waiting import has_come_whole, is_masked, masked_later
 
 
@@ -105,48 +100,6 @@ class Grammars:
 def beside(feature: Feature, this: Feature) -> OutOfScope:
     """The refusal of one feature beside another, which no front end lets through."""
     return OutOfScope(f"{this} beside {feature} is out of scope", "leave one of them out")
-
-
-@contextmanager
-def minding_tried(s: Any) -> Iterator[None]:
-    """Raises OutOfScope where a request that has ended, and still stands in the skipped queue as
-    in vllm-0.22.1 it may, begins a load, or is tried though its tokens are forgotten here, or how
-    many were computed, of a session or where drafts have slots: then it may lack blocks, or stay
-    where it is. One that is about to run makes vLLM raise, and so does one that has nothing to
-    compute.
-
-    Where no rule is enabled for it that is raised instead; whose tokens are forgotten has no
-    prefix, it seems.
-    """
-    try:
-        yield
-    except Disabled as refusal:
-        if refusal.guard == TOKENS_ARE_LOOKED_UP and not live(s, head(s)):
-            raise _ended(head(s)) from refusal
-        _check_tried(s)
-        raise
-    _check_tried(s)
-
-
-def _check_tried(s: Any) -> None:
-    for r in s.awaits if s.k.connector else ():
-        if s.awaits[r] == REMOTE and not live(s, r):
-            raise _ended(r)
-    r, stays = s.lr, s.looking == 0 and s.blocked == 1
-    if not (stays or s.looking != 0) or live(s, r):
-        return
-    # Whoever has computed something has slots for drafts, too (DRAFT-5).
-    ahead = s.k.config.num_lookahead_tokens
-    lacks = stays or s.nfree < len(s.k.tables(r)) * s.k.blocks(s.ntok[r] + ahead)
-    if (lacks and (s.k.resumable(r) or ahead)) or loads_later(s, r) or s.ntok[r] == 0:
-        raise _ended(r)
-
-
-def _ended(r: str) -> OutOfScope:
-    return OutOfScope(
-        f"the request {r!r} has ended and would be scheduled again: that is out of scope",
-        "the reference has it",
-    )
 
 
 def check_id(s: State, r: str) -> None:

@@ -39,22 +39,29 @@ class Hearing(ByLastHash, RecordEnv):
         self.listening = False
         """Whether what the prefix cache tells is to be compared."""
         self.heard: list[Heard] = []
-        has_ends = self.several and self.sem.prompt_ends_cached
+        has_ends = self.sem.prompt_ends_cached and self.span_unit > self.block_size
         self.prompt_ends = HeardEnds(self) if has_ends else None
 
     def covered(self) -> int:
         return self.block_size
 
     def tell(self, reading: Any, s: State, *args: Any) -> None:
-        if not (self.listening or self.prompt_ends):
-            return
+        # An erased form is made for constants: these are, and an attribute of its own is not.
+        if self.sem.prompt_ends_cached and self.span_unit > self.block_size:
+            self.tell_with_ends(reading, s, *args)
+        elif self.listening:
+            event = reading(s, *args)
+            if event is not None:
+                self.heard.append(self.numbered(s, event))
+
+    def tell_with_ends(self, reading: Any, s: State, *args: Any) -> None:
+        """The same where blocks are known by the ends of prompts besides, listening or not."""
         event = reading(s, *args)
+        further = self.prompt_ends.follows(s, reading, event, args)  # type: ignore[union-attr]
         if self.listening and event is not None:
             self.heard.append(self.numbered(s, event))
-        if self.prompt_ends is not None:
-            further = self.prompt_ends.follows(s, reading, event, args)
-            if self.listening and further is not None:
-                self.heard.append(further)
+        if self.listening and further is not None:
+            self.heard.append(further)
 
     def further_keys(self) -> list[tuple[int, Key]]:
         """The blocks that are known by a key besides their own, and that key."""

@@ -192,7 +192,7 @@ def waiting(s: Any) -> list[int]:
     if s.k.priority:
         queues = [sorted(queue, key=s.k.order) for queue in queues]
     if is_heap(s):
-        queues[0] = s.k.in_heap_order(s)
+        queues[0] = s.k.given_out(s.heap, s)
     return [r for queue in queues for r in queue]
 
 
@@ -338,7 +338,7 @@ def _cached(s: Any, r: int, seen: RequestState) -> tuple[tuple[str, str, Any, An
 
 
 def _states(s: Any, r: int, seen: RequestState) -> tuple[tuple[str, str, Any, Any], ...]:
-    if seen.states_before is UNSET:
+    if seen.states_before is UNSET or s.k.sem.gaps_swept:  # which goes by no such place
         return ()
     ours = [s.before[t] for t in s.k.tables(r)]
     return (("GROUP-30", "states before the last growth", ours, seen.states_before),)

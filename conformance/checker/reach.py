@@ -108,12 +108,8 @@ def _across(config: TraceConfig) -> Iterator[str]:
 
 def _later(config: TraceConfig) -> Iterator[str]:
     """The same in lines after vllm-0.22.1."""
-    if config.loads_items:
-        yield "an encoder connector, in a line after vllm-0.22.1"
     if config.sink_blocks:
         yield "sinks, in a line after vllm-0.22.1"
-    if any(group.mamba == "align" for group in config.groups):
-        yield "Mamba layers in the mode align, in a line after vllm-0.22.1"
 
 
 def _under_eagle(config: TraceConfig) -> Iterator[str]:

@@ -27,7 +27,7 @@ from nullblock.conformance.trace.records import (
     Schedule,
     Transfers,
 )
-from nullblock.conformance.unruled import counts_on_lost, has_no_order
+from nullblock.conformance.unruled import counts_on_lost
 from nullblock.spec import facts
 from nullblock.spec.concrete import State
 from nullblock.spec.deferred import defers
@@ -257,9 +257,6 @@ def begin_update(k: Recorded, s: Any, names: Names) -> None:
         if k.sessions and (r := counts_on_lost(s, blocks)) is not None:
             what = f"the waiting session {r}, which counts on blocks that were not loaded"
             raise NotRecorded(f"what becomes of {what}")
-        if has_no_order(s):
-            what = "blocks that were not loaded, while a chunk has left a queue out of order"
-            raise NotRecorded(f"who is found first to count on {what}")
         report_failed(s, blocks)
 
 

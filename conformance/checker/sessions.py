@@ -27,7 +27,15 @@ from nullblock.spec.machine import sessions
 from nullblock.spec.names import BLOCKED
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_refused
-from nullblock.spec.sessions import awaits_input, is_lost, kept, max_tokens, num_output, prompt
+from nullblock.spec.sessions import (
+    awaits_input,
+    is_lost,
+    kept,
+    max_tokens,
+    may_stand_twice,
+    num_output,
+    prompt,
+)
 from nullblock.spec.state import live
 from nullblock.spec.turns import can_take, is_refused
 from nullblock.spec.waiting import is_heap, is_skipped
@@ -297,6 +305,10 @@ def restore_heap(s: Any, skipped: Sequence[int], told: Sequence[int] | UnsetType
     """
     if not is_heap(s):
         return
+    if may_stand_twice(s):
+        s.queue = s.k.blank("queue")
+        for r in sorted((r for r in s.rank if not is_skipped(s, r)), key=s.k.order):
+            s.k.put_last(s.queue, s, r)
     s.k.talk.heap_is_known = told is not UNSET or len(skipped) <= 2
     places = skipped if isinstance(told, UnsetType) else told
     if not s.k.talk.heap_is_known and list(places) != sorted(places, key=s.k.order):

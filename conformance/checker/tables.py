@@ -24,7 +24,18 @@ def missing(k: Any, seen: RequestState) -> str | None:
         return f"the block tables of request {seen.id}, one for each KV cache group"
     if k.aligns and seen.blocks and seen.states_before is UNSET:
         return f"`states_before` of request {seen.id}"
+    if _may_end_at_junction(k, seen):
+        return f"at which ends of blocks the steps of request {seen.id} stop (GROUP-69)"
     return None
+
+
+def _may_end_at_junction(k: Any, seen: RequestState) -> bool:
+    """Whether a request that computes its prompt may have been hit by one kind of layers further
+    than by all of them, which no state tells.
+    """
+    computes = any(seen.blocks or ()) and seen.computed < seen.tokens - 1
+    notes = k.aligns and k.caching and k.sem.chunks_end_at_junctions
+    return bool(notes and k.several and computes)
 
 
 def impossible(s: Any, r: int) -> Iterator[Mismatch]:

@@ -16,6 +16,7 @@ TEXT = (
     *(f"spec/{name}.py" for name in ("mamba", "aligned", "cross", "concrete", "carriers")),
     *(f"spec/{name}.py" for name in ("rejection", "repetition", "cache_events", "loaded")),
     *(f"spec/{name}.py" for name in ("deferred", "reclaim", "in_turn", "gate", "heaps", "lost")),
+    "spec/prompt_states.py",
     "spec/semantics.py",
 )
 """The rule text, and what it is written in."""

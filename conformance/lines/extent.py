@@ -11,7 +11,7 @@ FOLLOWED = CORE_FEATURES | {
     *(Feature.encoder_inputs, Feature.windows, Feature.hybrid, Feature.block_sizes),
     *(Feature.v2_model_runner, Feature.counts, Feature.clients),
     *(Feature.prompt_embeds, Feature.pooling, Feature.streaming, Feature.kv_connector),
-    *(Feature.mamba, Feature.decode_ranks, Feature.repetition),
+    *(Feature.mamba, Feature.aligned_mamba, Feature.decode_ranks, Feature.repetition),
     *(Feature.cross_attention, Feature.encoder_decoder),
 }
 """What is written down of a line after vllm-0.22.1. Of ranks of prefill it is not: its scheduler
@@ -34,17 +34,23 @@ def check_followed(config: Config, semantics: Semantics) -> None:
     if semantics.admission_watermark and (config.watermark or 0) < 0:
         what = f"a watermark of {config.watermark}"
         raise ScenarioError(what, "0.32.0 has none below 0", "config.watermark")
-    if semantics.resumes_await_output and config.encoder and config.encoder.external is not None:
-        # It then asks the connector whether it can be had before it admits anybody.
-        what = "an encoder connector in a later line is out of scope"
-        raise OutOfScope(what, "vllm-0.22.1 is followed in it", "config.encoder.external")
     has_states = groups.has(config, "mamba")
     caches_mixed = config.enable_prefix_caching and groups.are_mixed(config)
     if semantics.resumes_await_output and has_states and caches_mixed:
         # It hashes by the common multiple of all sizes, which divides none of them.
         what = "prefix caching of Mamba layers beside blocks or hashes of another size, in a later"
         raise OutOfScope(f"{what} line, is out of scope", "0.32.0 raises", "config.groups")
-    if semantics.resumes_await_output and has_states and groups.of_one_group(config):
+    modes = {group.mamba_cache_mode for group in config.groups if group.type == "mamba"}
+    if semantics.resumes_await_output and "align" in modes and len(modes) > 1:
+        what = "the Mamba mode align beside another, in a later line, is out of scope"
+        raise OutOfScope(what, "vLLM has one for all Mamba layers", "config.groups")
+    if semantics.resumes_await_output and config.connector is not None:
+        _check_connector(config)
+
+
+def _check_connector(config: Config) -> None:
+    """Raise OutOfScope for what lines after vllm-0.22.1 have no connector beside."""
+    if groups.has(config, "mamba") and groups.of_one_group(config):
         # Workers zero what it does not say that it loads.
         what = "a KV connector that takes the blocks of one group, beside Mamba layers in a later"
         raise OutOfScope(
@@ -52,3 +58,9 @@ def check_followed(config: Config, semantics: Semantics) -> None:
             "0.32.0 raises at the first end",
             "config.connector.all_groups",
         )
+    encoder = config.encoder or None
+    reads_before = encoder is not None and encoder.is_encoder_decoder
+    if reads_before or groups.has(config, groups.CROSS):
+        what = "a KV connector beside an encoder-decoder model, or cross-attention,"
+        remedy = "vLLM refuses such a model beside one"
+        raise OutOfScope(f"{what} is out of scope", remedy, "config.connector")

@@ -62,5 +62,42 @@ LATER_STATE_EXAMPLES: dict[str, Example] = {
         "has no state to note.",
         Feature.mamba,
     ),
+    "chunks_end_at_junctions": Example(
+        "aligned-chunk-ends-at-a-junction",
+        "HybridKVCacheCoordinator.find_longest_cache_hit: num_uncached_common_prefix_tokens",
+        "One more step of each request that shares a beginning is paid for a hit that nobody may "
+        "ask for.",
+        Feature.aligned_mamba,
+    ),
+    "prefills_end_in_blocks": Example(
+        "aligned-last-state-before-the-last-token",
+        "Scheduler._mamba_block_aligned_split: last_cache_position",
+        "Only the repetition of a prompt that ends with a block gains by it.",
+        Feature.aligned_mamba,
+    ),
+    "blocks_before_items": Example(
+        "aligned-cut-before-items",
+        "Scheduler.schedule: the order of _mamba_block_aligned_split and encoder inputs",
+        "A step may end within a block for want of an item, and the cut be lost.",
+        Feature.aligned_mamba,
+    ),
+    "prompt_states_awaited": Example(
+        "aligned-prompt-state-awaited",
+        "MambaManager._cache_partial_tail_block",
+        "A state of a step before is computed: nobody has to wait for it.",
+        Feature.aligned_mamba,
+    ),
+    "gaps_swept": Example(
+        "aligned-states-behind-a-gap-go-back",
+        "MambaManager._remove_blocks_in_range",
+        "The state that a step began with goes back with the next one.",
+        Feature.aligned_mamba,
+    ),
+    "long_tables_stay": Example(
+        "aligned-table-longer-than-its-tokens",
+        "MambaManager.allocate_new_blocks",
+        "Not settled: normative has no step there, as vLLM 0.22.1 has none.",
+        Feature.aligned_mamba,
+    ),
 }
 """Of the switches that no line before vllm-0.32.0 has."""

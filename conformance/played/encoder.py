@@ -54,7 +54,10 @@ class Embeds:
 
 
 class EncoderConnector:
-    """An encoder connector with nothing behind it: it has what a scenario says, for ever."""
+    """An encoder connector with nothing behind it: it has what a scenario says, for ever.
+
+    What vllm-0.32.0 asks besides, it answers as vLLM's own base class does.
+    """
 
     def __init__(self, held: list[str]) -> None:
         self.held, self.asked = frozenset(held), list[list[Any]]()
@@ -69,6 +72,31 @@ class EncoderConnector:
 
     def build_connector_meta(self, scheduler_output: Any) -> None:
         """Nothing to tell the workers."""
+
+    def ensure_cache_available(self, request: Any, num_computed_tokens: int) -> bool:
+        """Nothing is under way that a step had to wait for."""
+        return True
+
+    def take_unavailable_requests(self) -> set[str]:
+        """Nothing is lost that it had."""
+        return set()
+
+    def update_state_after_free(self, request: Any, index: int) -> None:
+        """A request has no more use for an item."""
+
+    def request_finished(self, request: Any) -> tuple[bool, None]:
+        """A request that ends need not keep its blocks, and has nothing to tell."""
+        return False, None
+
+    def has_pending_push_work(self) -> bool:
+        """Nothing is sent that an engine had to go on for."""
+        return False
+
+    def get_ec_connector_stats(self) -> None:
+        """Nothing is counted."""
+
+    def shutdown(self) -> None:
+        """Nothing is to be ended."""
 
     def take_asked(self) -> list[list[Any]]:
         """What was asked since the last call: request id and index of each item."""

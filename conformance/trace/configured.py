@@ -89,6 +89,11 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
     has_states = any(group.mamba is not UNSET for group in groups)
     others = any(group.cross_attention or group.sink_len for group in groups)
     is_told = several or see_part or has_states or others
+    beyond = (config.max_num_scheduled_tokens or 0) > config.max_num_batched_tokens
+    if beyond and semantics.chunks_end_at_junctions and of_cache.aligns(config):
+        what = "a trace of more tokens set for a step than it may have, beside Mamba layers in the"
+        remedy = "leave max_num_scheduled_tokens out"
+        raise OutOfScope(f"{what} mode align", remedy, "config.max_num_scheduled_tokens")
     batches = config.max_concurrent_batches if see_part and semantics.caps_count_flight else 1
     if batches < 1:
         what = "a trace of layers that see a part of the past, with no step in flight, is out of"

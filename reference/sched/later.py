@@ -112,9 +112,10 @@ def num_set_aside(scheduler: "SchedulerState") -> int:
         if not isinstance(manager, MambaManager)
     )
     for request in scheduler._filling:
-        whole = min(request.num_tokens, scheduler.max_model_len) + num_drafts
+        whole, request_id = min(request.num_tokens, scheduler.max_model_len), request.request_id
+        slots = whole + num_drafts
         num_blocks += sum(
-            manager.get_num_blocks_to_allocate(request.request_id, whole, (), 0, whole, True)
+            manager.get_num_blocks_to_allocate(request_id, slots, (), 0, whole, True)
             for manager in managers
         )
     return num_blocks

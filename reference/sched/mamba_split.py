@@ -18,7 +18,8 @@ class MambaSplit(SchedulerState):
         end = num_computed_tokens + num_new_tokens
         whole = end // size * size - num_computed_tokens
         threshold = self.scheduler_config.long_prefill_token_threshold
-        most = self.max_num_scheduled_tokens
+        # As it is set: a step may have less, in lines where max_num_batched_tokens bounds it too.
+        most = self.scheduler_config.max_num_scheduled_tokens or self.max_num_scheduled_tokens
         if threshold > 0:
             most = min(most, threshold)
         return whole if whole > 0 else 0 if size <= most else num_new_tokens
@@ -33,16 +34,32 @@ class MambaSplit(SchedulerState):
         since a hit loses its last block. What is behind it is computed as it comes, and so is a
         decode.
         """
-        num_tokens = request.num_tokens
-        if num_computed_tokens >= max(request.num_prompt_tokens, num_tokens - 1):
+        prefill_end = max(request.num_prompt_tokens, request.num_tokens - 1)
+        if num_computed_tokens >= prefill_end:
             return num_new_tokens
-        block_size: int = self.cache_config.block_size
-        last_end = num_tokens // block_size * block_size
-        if self.use_eagle:
-            last_end = max(last_end - block_size, 0)
         end = num_computed_tokens + num_new_tokens
-        if end < last_end:
-            return self._whole_blocks(num_computed_tokens, num_new_tokens, block_size)
-        if num_computed_tokens < last_end < end:
-            return last_end - num_computed_tokens
-        return num_new_tokens
+        last_end = self._last_state(request)
+        block_size: int = self.cache_config.block_size
+        is_cut = end < (prefill_end if self.semantics.prefills_end_in_blocks else last_end)
+        if is_cut:
+            num_new_tokens = self._whole_blocks(num_computed_tokens, num_new_tokens, block_size)
+            end = num_computed_tokens + num_new_tokens
+        stops = [last_end]
+        if self.semantics.prefills_end_in_blocks and num_computed_tokens % block_size:
+            stops.append((num_computed_tokens // block_size + 1) * block_size)
+        if self.semantics.chunks_end_at_junctions:
+            stops.append(request.shared_prefix_boundary)
+        end = min([stop for stop in stops if num_computed_tokens < stop < end], default=end)
+        return end - num_computed_tokens
+
+    def _last_state(self, request: Request) -> int:
+        """Where the last state is that can be hit: vLLM 0.22.1 counts that behind the last full
+        block, though the last token is always computed.
+        """
+        block_size: int = self.cache_config.block_size
+        num_tokens = request.num_tokens
+        if self.use_eagle:
+            return max(num_tokens // block_size * block_size - block_size, 0)
+        if self.semantics.prefills_end_in_blocks:
+            num_tokens = max(num_tokens - 1, 0)
+        return num_tokens // block_size * block_size

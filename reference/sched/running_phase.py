@@ -23,11 +23,15 @@ class RunningPhase(Reclaim, Drafts, EncoderInputs, MambaSplit):
         while step.req_index < len(self.running) and step.left > 0:
             request = self.running[step.req_index]
             num_new_tokens = self._num_running_tokens(request, step.left)
+            if self._cuts_first:
+                num_new_tokens = self._mamba_block_aligned_split(
+                    request, request.num_computed_tokens, num_new_tokens
+                )
             if request.mm_features:
                 num_new_tokens = self._plan_encoder_inputs(
                     request, request.num_computed_tokens, num_new_tokens, step
                 )
-            if self.need_mamba_block_aligned_split:
+            if self._cuts_last:
                 num_new_tokens = self._mamba_block_aligned_split(
                     request, request.num_computed_tokens, num_new_tokens
                 )

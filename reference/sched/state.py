@@ -245,6 +245,11 @@ class SchedulerState:
         self.need_mamba_block_aligned_split = (
             self.has_mamba_layers and self.cache_config.mamba_cache_mode == "align"
         )
+        self._cuts_first = (
+            self.need_mamba_block_aligned_split and self.semantics.blocks_before_items
+        )
+        """Whether a step is cut to whole blocks before its encoder inputs are planned, or after"""
+        self._cuts_last = self.need_mamba_block_aligned_split and not self._cuts_first
         events = self.kv_events_config
         self.enable_kv_cache_events = bool(events and events.enable_kv_cache_events)
         self.kv_event_publisher = EventPublisherFactory.create(

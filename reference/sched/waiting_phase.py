@@ -49,6 +49,10 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
             if num_new_tokens is None:
                 break
             num_encoder_tokens = 0
+            if self._cuts_first and not prefix.load_async:
+                num_new_tokens = self._cut_admission(request, prefix, num_new_tokens)
+                if num_new_tokens == 0:
+                    break
             if request.mm_features and not prefix.load_async:
                 num_new_tokens = self._plan_encoder_inputs(
                     request, num_computed_tokens, num_new_tokens, step
@@ -56,7 +60,7 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
                 if num_new_tokens == 0:
                     break
                 num_encoder_tokens = self._num_encoder_tokens(request, step)
-            if self.need_mamba_block_aligned_split:
+            if self._cuts_last:
                 assert not prefix.num_external, "Mamba states are not loaded"
                 num_new_tokens = self._mamba_block_aligned_split(
                     request, num_computed_tokens, num_new_tokens
@@ -140,6 +144,18 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
         return self._num_waiting_tokens(
             request, num_computed_tokens, step.left, prefix.num_padding
         )
+
+    def _cut_admission(self, request: Request, prefix: Prefix, num_new_tokens: int) -> int:
+        """The tokens of an admission, cut to whole blocks; none of them are placeholders for
+        drafts then.
+        """
+        num_cut = self._mamba_block_aligned_split(
+            request, prefix.num_computed_tokens, num_new_tokens
+        )
+        if prefix.num_padding and num_cut not in (0, 1 + prefix.num_padding):
+            prefix.num_padding = 0
+            return 1
+        return num_cut
 
     def _num_waiting_tokens(
         self, request: Request, num_computed_tokens: int, token_budget: int, num_padding: int = 0

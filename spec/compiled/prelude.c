@@ -108,7 +108,7 @@ static inline V slice(V v, int low, int high) {
 
 /* Heaps as Python's heapq has them: of requests, compared by their places; NONE is behind the last.
  * Given by request: what it is compared by; of those that come `back`, in which order they do, and
- * how often each stood there besides once.
+ * how often each stood there besides once; and who `waits` in the waiting queue.
  */
 static inline int heap_size(const int *heap, int room) {
   int n = 0;
@@ -137,16 +137,17 @@ static inline void heap_sink(int *heap, const int *place, int n, int top) {
   heap[i] = r;
   heap_rise(heap, place, top, i);
 }
-#define HEAP int *heap, int room, const int *place, const int *turn, const int *more, bits back, int r
+#define HEAP int *heap, int room, const int *place, const int *turn, const int *more, bits back, \
+             bits waits, int r
 static inline void heap_pushed(HEAP) {
-  (void)turn, (void)more, (void)back;
+  (void)turn, (void)more, (void)back, (void)waits;
   int n = heap_size(heap, room);
   if (n >= room) no_room("a heap");
   heap[n] = r;
   heap_rise(heap, place, 0, n);
 }
 static inline void heap_popped(HEAP) {
-  (void)turn, (void)more, (void)back, (void)r;
+  (void)turn, (void)more, (void)back, (void)r, (void)waits;
   int n = heap_size(heap, room) - 1;
   if (n < 0) confused();
   int last = heap[n];
@@ -163,20 +164,36 @@ static inline void heap_joined(HEAP) {
       if (turn[lowest(rest)] < turn[next]) next = lowest(rest);
     left = without(left, next);
     int times = 1 + more[next] - heap_holds(heap, heap_size(heap, room), next);
-    while (times-- > 0) heap_pushed(heap, room, place, turn, more, back, next);
+    while (times-- > 0) heap_pushed(heap, room, place, turn, more, back, waits, next);
   }
 }
 static inline void heap_taken_out(HEAP) {
-  (void)place, (void)turn, (void)more, (void)back;
+  (void)place, (void)turn, (void)more, (void)back, (void)waits;
   int n = heap_size(heap, room), kept = 0;
   for (int i = 0; i < n; i++)
     if (heap[i] != r) heap[kept++] = heap[i];
   while (kept < n) heap[kept++] = NONE;
 }
+static inline void heap_still_waiting(HEAP) {
+  (void)place, (void)turn, (void)more, (void)back, (void)r;
+  int n = heap_size(heap, room), kept = 0;
+  for (int i = 0; i < n; i++)
+    if (waits & one(heap[i])) heap[kept++] = heap[i];
+  while (kept < n) heap[kept++] = NONE;
+}
 static inline void heap_heapified(HEAP) {
-  (void)turn, (void)more, (void)back, (void)r;
+  (void)turn, (void)more, (void)back, (void)r, (void)waits;
   int n = heap_size(heap, room);
   for (int i = n / 2; i-- > 0;) heap_sink(heap, place, n, i);
+}
+/* How many come out of the heap before r does. */
+static inline int heap_found_at(HEAP) {
+  int left[NI];
+  memcpy(left, heap, sizeof left);
+  for (int n = 0;; n++) {
+    if (left[0] == r) return n;
+    heap_popped(left, room, place, turn, more, back, waits, r);
+  }
 }
 
 /* Places in tables: the first is for None, or for what is before the first. */

@@ -224,10 +224,15 @@ def _clocks(s: Any) -> None:
         s.hstamp = _dense(s.hstamp)
         s.hclock = max(s.hstamp.values(), default=0) + 1
     if _within(s.rank, s.lo, s.hi):
-        s.rank = _queue(s.rank, k)
-        s.lo, s.hi = -1, max(s.rank.values(), default=0) + 1
+        s.rank, s.more = _with_further(s.rank, s.more, s.morefrom, s.moreto, k)
+        s.moreto = _num_further(s.morefrom, s.moreto, k)
+        s.morefrom = Zero()
+        s.lo, s.hi = -1, max((*s.rank.values(), *s.more.values()), default=0) + 1
     if _within(s.skip, -1, s.sback):
-        _skipped(s)
+        s.skip, s.again = _with_further(s.skip, s.again, s.againfrom, s.againto, k)
+        s.againto = _num_further(s.againfrom, s.againto, k)
+        s.againfrom = Zero()
+        s.sback = max((*s.skip.values(), *s.again.values()), default=0) + 1
     if _within(s.unused, -1, s.uback):
         s.unused = _dense(s.unused)
         s.uback = max(s.unused.values(), default=0) + 1
@@ -237,20 +242,20 @@ def _clocks(s: Any) -> None:
         s.born = Zero((i, s.arr[r] if i in owned else GONE) for i, r in s.frame.items())
 
 
-def _skipped(s: Any) -> None:
-    """The places in the skipped queue, of which a session may have several."""
-    first = s.againfrom
-    again = {
-        (r, i - first[r]): s.again[r, i]
-        for r in s.k.requests
-        for i in range(first[r], s.againto[r])
+def _with_further(places: Any, further: Any, first: Any, end: Any, k: Any) -> tuple[Any, Any]:
+    """The places in a queue, and those that a session has there besides: in vllm-0.22.1 it may
+    have several.
+    """
+    others = {
+        (r, i - first[r]): further[r, i] for r in k.requests for i in range(first[r], end[r])
     }
-    s.againto = Zero((r, n - first[r]) for r, n in s.againto.items() if n > first[r])
-    s.againfrom = Zero()
-    places = sorted((*(v for v in s.skip.values() if v), *again.values()))
-    s.skip = _dense(s.skip, places) if again else _queue(s.skip, s.k)
-    s.again = _dense(again, places)
-    s.sback = max((*s.skip.values(), *s.again.values()), default=0) + 1
+    values = sorted((*(v for v in places.values() if v), *others.values()))
+    return _dense(places, values) if others else _queue(places, k), _dense(others, values)
+
+
+def _num_further(first: Any, end: Any, k: Any) -> Any:
+    """How many those are."""
+    return Zero((r, end[r] - first[r]) for r in k.requests if end[r] > first[r])
 
 
 def census(s: Any) -> tuple[int, int]:

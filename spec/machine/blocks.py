@@ -1,7 +1,7 @@
 """Taking and releasing blocks: `allocate_slots` and `free`."""
 
 from nullblock.spec.aligned import is_aligned
-from nullblock.spec.cache_events import stored
+from nullblock.spec.cache_events import stored, stored_again
 from nullblock.spec.deferred import awaits_steps
 from nullblock.spec.fields import HANDED
 from nullblock.spec.groups import is_null, is_padding
@@ -10,6 +10,7 @@ from nullblock.spec.kernel import State, Value, both, loop
 from nullblock.spec.machine.aligned import grow
 from nullblock.spec.machine.groups import let_outlived_go
 from nullblock.spec.machine.loaded import adopt_and_load, take_to_be_loaded
+from nullblock.spec.prompt_states import place_of_state
 from nullblock.spec.remote import caches_at_once
 from nullblock.spec.rules.deferred import put_off
 from nullblock.spec.rules.groups import drop_null, pad
@@ -17,12 +18,13 @@ from nullblock.spec.rules.pool import (
     adopt,
     pop_block,
     publish,
+    publish_again,
     publish_end,
     push_new,
     uncache,
 )
 from nullblock.spec.sizes import full_of
-from nullblock.spec.slots import hashable, lacks_end, room
+from nullblock.spec.slots import hashable, lacks_end, lacks_state, room
 from nullblock.spec.state import fits, lru
 
 
@@ -87,6 +89,7 @@ def publish_filled(s: State, t: Value) -> None:
         publish(s, t)
     know_end(s, t)
     s.k.tell(stored, s, t, first)
+    cache_again(s, t)
 
 
 def know_end(s: State, t: Value) -> None:
@@ -95,6 +98,15 @@ def know_end(s: State, t: Value) -> None:
     """
     if lacks_end(s, t):
         publish_end(s, t)
+
+
+def cache_again(s: State, t: Value) -> None:
+    """The state of table t that its prompt can be hit by is cached though it was evicted
+    (GROUP-71).
+    """
+    if lacks_state(s, t):
+        publish_again(s, t)
+        s.k.tell(stored_again, s, t, place_of_state(s, t))
 
 
 def free(s: State, r: Value) -> None:

@@ -23,8 +23,9 @@ from nullblock.spec.encoder import (
 )
 from nullblock.spec.fields import ENCODER, ENCODER_GHOST, PLAN
 from nullblock.spec.gate import fits_whole
-from nullblock.spec.kernel import State, Value, both, loop, neg
+from nullblock.spec.kernel import State, Value, both, either, loop, neg
 from nullblock.spec.machine.cross import give_room_back, give_room_with_output
+from nullblock.spec.planning import plans_nothing
 from nullblock.spec.remote import loads_later
 from nullblock.spec.rules.encoder import (
     begin_plan,
@@ -155,7 +156,7 @@ def plan_to_enter(s: State, r: Value, n: Value) -> None:
     """
     if s.k.encodes:
         if may_chunk(s, r):
-            if neg(loads_later(s, r)):
+            if neg(either(loads_later(s, r), plans_nothing(s, r))):
                 plan_inputs(s, r, n)
             if both(neg(has_no_tokens(s, r)), neg(fits_whole(s, r))):
                 let_inputs_go(s, r)

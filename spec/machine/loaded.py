@@ -18,8 +18,10 @@ from nullblock.spec.state import lru
 
 
 def takes_to_load(s: State) -> Value:
-    """Whether blocks to load into are taken apart from the others."""
-    return s.ext > 0 if s.k.several and s.k.connector else False
+    """Whether blocks to load into are taken apart from the others: of several groups, and of
+    states, which are not taken one behind the other (GROUP-31).
+    """
+    return s.ext > 0 if s.k.connector and (s.k.several or s.k.aligns) else False
 
 
 def adopt_and_load(s: State, t: Value) -> None:
@@ -43,7 +45,7 @@ def adopt_and_load(s: State, t: Value) -> None:
 
 def take_to_be_loaded(s: State, t: Value) -> None:
     """Take the blocks that are loaded into of the actor's table t (REMOTE-51)."""
-    if s.k.several:
+    if s.k.several or s.k.aligns:
         if takes_to_load(s):
             for _ in loop(
                 s,

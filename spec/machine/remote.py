@@ -3,7 +3,7 @@
 from nullblock.spec.cache_events import stored
 from nullblock.spec.deferred import is_due
 from nullblock.spec.fields import HANDED, KEPT, LOAD, MOVED, REMOTE, SEND, UNBORN
-from nullblock.spec.kernel import State, Value, both, loop, neg
+from nullblock.spec.kernel import State, Value, both, either, loop, neg
 from nullblock.spec.lost import first_own, has_own, is_own
 from nullblock.spec.machine.blocks import free, know_end
 from nullblock.spec.machine.encoder import ENCODER_LOOP, let_inputs_go
@@ -17,7 +17,6 @@ from nullblock.spec.remote import (
     loads_later,
     next_evicted,
     next_running,
-    next_waiting,
     starts_over,
     stays,
 )
@@ -50,6 +49,7 @@ from nullblock.spec.rules.remote import (
     wait_anew,
 )
 from nullblock.spec.sizes import full_of
+from nullblock.spec.waiting import next_waiting
 
 REPORT_LOOP = (
     HANDED
@@ -120,7 +120,7 @@ def received(s: State, r: Value) -> Value:
     if s.stage[r] == KEPT:
         transferred(s, r, LOAD)
         return True
-    if s.awaits[r] != REMOTE:
+    if either(s.awaits[r] != REMOTE, s.stage[r] == UNBORN):
         return False
     end_load(s, r)
     return True

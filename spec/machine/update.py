@@ -4,7 +4,7 @@ from nullblock.spec.cache_events import stored
 from nullblock.spec.fields import CONTINUE, HANDED, MOVED, RUNNING
 from nullblock.spec.flight import caches_what_is_known, computed_for_sure, owes_token
 from nullblock.spec.kernel import State, Value, both, loop, neg
-from nullblock.spec.machine.blocks import know_end
+from nullblock.spec.machine.blocks import cache_again, know_end
 from nullblock.spec.machine.drafts import DRAFTS_LOOP, hear, take_drafts, verify, verify_anyhow
 from nullblock.spec.machine.encoder import let_inputs_go, let_passed_go
 from nullblock.spec.machine.events import abort
@@ -65,6 +65,7 @@ def publish_known_of(s: State, t: Value) -> None:
         publish_known(s, t)
     know_end(s, t)
     s.k.tell(stored, s, t, first)
+    cache_again(s, t)
 
 
 def settle(s: State, r: Value) -> None:

@@ -4,6 +4,7 @@ from nullblock.spec.kernel import State, Value, both
 from nullblock.spec.machine.remote import let_loaded_go_on
 from nullblock.spec.remote import awaits_load
 from nullblock.spec.rules.waiting import order_heap, pass_again, pass_by, promote
+from nullblock.spec.sessions import may_stand_twice
 from nullblock.spec.waiting import has_come, has_to_wait, is_heap
 
 
@@ -13,7 +14,7 @@ def passed_over(s: State, r: Value) -> Value:
     """
     if not s.k.skips:
         return False
-    if both(is_heap(s), s.k.mem(s.passed, r)):
+    if both(may_stand_twice(s), s.k.mem(s.passed, r)):
         pass_again(s, r)
         return True
     if has_come(s, r):
@@ -29,5 +30,5 @@ def passed_over(s: State, r: Value) -> Value:
 
 def order_queues(s: State) -> None:
     """All who are aborted at once have left: the queues are in order again (WAIT-54)."""
-    if both(is_heap(s), s.loose == 1):
+    if both(is_heap(s), s.loose != 0):
         order_heap(s)

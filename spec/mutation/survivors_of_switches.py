@@ -106,10 +106,6 @@ ASKED_TO_GROW = Reason(
     "less",
 )
 EACH_CLAIM = Reason("equivalent", "claims are only compared with one another")
-PAST_THE_END = Reason(
-    "equivalent",
-    "no outlived place is behind the last one, which is where the first block goes back",
-)
 WITH_OTHERS = Reason(
     "unreached",
     "every profile in which whoever resumes awaits its outputs drops a session's late ones",
@@ -131,9 +127,6 @@ BOTH_OR_NEITHER = Reason(
     "it could differ only where one of both is on alone: every profile has both or neither",
 )
 NONE_BEHIND = Reason("equivalent", "there is no group behind the last one")
-NOTHING_BEFORE = Reason(
-    "equivalent", "of less than nothing that is settled, as of nothing, no block is outlived"
-)
 TOLD_ANEW = Reason(
     "equivalent",
     "whoever is put in anew has told the worker nothing: `told` is 0 of a table that was released "
@@ -242,8 +235,6 @@ SWITCHES: dict[str, Reason] = {
     "machine.sessions.send.condition-2": ASKED_BEFORE,
     # several groups -----
     "groups.ends_run.boundary-1": NOUGHT,
-    "groups.outlived.condition-3": NOTHING_BEFORE,
-    "groups.outlived.constant-2": NOTHING_BEFORE,
     "hybrid.all_hits.constant-1": NONE_BEHIND,
     "machine.output.blocks.condition-[35]": TOLD_ANEW,
     "rules.lookup.admit.order-4": APART,
@@ -273,7 +264,6 @@ SWITCHES: dict[str, Reason] = {
     "hybrid.is_passed_over.off-by-one-1": WHILE_OPEN,
     "hybrid.is_passed_over.result-1": WHILE_OPEN,
     "groups.passes_over.conjunct-3": WHILE_OPEN,
-    "rules.groups.let_go.weaken-2": PAST_THE_END,
     "rules.groups.let_go.constant-3": PLACES,
     "rules.groups.let_go.order-1": APART,
     "rules.groups.drop_null.order-1": APART,

@@ -156,7 +156,7 @@ UNPROVED: dict[str, str] = {
             *("pass_over_block", "pad", "let_go", "drop_null", "tell_table"),
             *(f"GROUP-{n}" for n in range(8, 13)),
             *("GROUP-15", "GROUP-16", "GROUP-17"),
-            *("ask_kind", "end_round", "publish_end"),
+            *("ask_kind", "end_round", "publish_end", "publish_again"),
             *("note_before", "leave_gap", "move_state", "GROUP-33", "GROUP-37", "GROUP-51"),
         ),
         _SEARCHED,

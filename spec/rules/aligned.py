@@ -9,7 +9,7 @@ from nullblock.spec.aligned import (
     noted_before,
 )
 from nullblock.spec.hybrid import adopted
-from nullblock.spec.kernel import State, Value, both, neg, require, rule
+from nullblock.spec.kernel import State, Value, both, either, neg, require, rule
 from nullblock.spec.slots import lacks_place
 from nullblock.spec.state import turn
 
@@ -83,5 +83,5 @@ def sweep(s: State, t: Value, i: Value, passed: Value) -> None:
     it the one that the last growth began with or not.
     """
     if is_aligned(s, t):
-        if i == next_swept(s, t, passed):
+        if either(s.k.sem.gaps_swept, i == next_swept(s, t, passed)):
             s.swept[t] += 1

@@ -6,6 +6,7 @@ here, in `nullblock.spec.encoder` and in `nullblock.spec.planning`.
 """
 
 from nullblock.spec.encoder import (
+    are_loaded,
     first_passed,
     first_referred,
     has_inputs,
@@ -90,8 +91,8 @@ def _ask(s: State, r: Value, i: Value) -> None:
 
 
 def hold_place(s: State, r: Value, i: Value) -> None:
-    """r refers to its i-th item for the sake of this place: not of an encoder-decoder model."""
-    if s.k.sem.items_held_by_place and not s.k.encoder_decoder:
+    """r refers to its i-th item for the sake of this place."""
+    if s.k.sem.items_held_by_place:
         s.holds[r, i] = 1
 
 
@@ -297,19 +298,20 @@ def take_load(s: State, r: Value) -> None:
         s.kept[n] = embeds
         s.users[n] = s.k.add(s.k.empty("R"), r)
         s.made[n] = 1
+        hold_place(s, r, i)
     _ask(s, r, i)
     s.nloaded += 1
 
 
 @rule("ENC-40", "RI")
 def hold_again(s: State, r: Value, i: Value) -> None:
-    """With an item that the step computes, a request refers to it at all other places that the
-    plan has passed for its sake.
+    """With an item that the step computes, or that is loaded, a request refers to it at all other
+    places that the plan has passed for its sake.
 
     Source: Scheduler._allocate_encoder_inputs. Only in vllm-0.32.0.
     """
     require(both(turn(s, r), is_planned(s, r)), "the request is being given slots")
-    require(s.ntaken == s.nplan, "every input is taken")
+    require(both(s.ntaken == s.nplan, are_loaded(s)), "every input is taken")
     require(is_repeated(s, r, i), "an earlier one of them is the same")
     hold_place(s, r, i)
 

@@ -7,6 +7,7 @@ are of such a kind; all else about them is here and in `nullblock.spec.groups`.
 from nullblock.spec.deferred import goes_next
 from nullblock.spec.fields import ADVANCE, LEAVING
 from nullblock.spec.groups import (
+    goes_first,
     holds_outlived,
     is_null,
     is_padding,
@@ -79,7 +80,7 @@ def let_go(s: State, t: Value, b: Value) -> None:
     require(comes_next(s, t, lambda u: neg(holds_outlived(s, u))), "tables before it hold none")
     i = last_outlived(s, t)
     require(b == s.tab[t, i], "the last such block goes first")
-    if i == least(outlived(s, t), s.tlen[t]) - 1:
+    if goes_first(s, t, i, outlived(s, t)):
         open_front(s, i + 1)
     s.tab[t, i] = s.k.NULL
     sweep(s, t, i, outlived(s, t))

@@ -4,6 +4,7 @@ vLLM 0.22.1 does not see to it that all agree. Elsewhere there is nothing here.
 
 from nullblock.spec.in_turn import ASKING, all_have_said, asked, has_said, is_last, looks_on, said
 from nullblock.spec.kernel import State, Value, both, ite, least, neg, require, rule
+from nullblock.spec.rules.junctions import forget_agreed, note_said
 from nullblock.spec.rules.loads import ask_remote
 
 
@@ -24,6 +25,7 @@ def _note(s: State, r: Value, t: Value) -> None:
     n = said(s, r, t)
     if neg(has_said(s, r, t)):
         s.reach[s.kind] = n
+    note_said(s, r, n)
     shortens = both(n < s.span, neg(looks_on(s, t)))
     s.calm = ite(shortens, 0, least(s.calm, s.k.last_kind) + 1)
     s.span = n
@@ -64,4 +66,5 @@ def end_round(s: State, r: Value) -> None:
     s.kind = 0
     if over:
         s.looking = 1
+        forget_agreed(s, r)
         ask_remote(s, r)

@@ -3,8 +3,9 @@ before a table is handed to the connector.
 """
 
 from nullblock.spec.fields import AWAY
+from nullblock.spec.groups import goes_first
 from nullblock.spec.hybrid import comes_next
-from nullblock.spec.kernel import State, Value, least, neg, require, rule
+from nullblock.spec.kernel import State, Value, neg, require, rule
 from nullblock.spec.loaded import (
     holds_left_behind,
     lacks_to_load,
@@ -45,7 +46,7 @@ def let_left_behind_go(s: State, t: Value, b: Value) -> None:
     require(comes_next(s, t, lambda u: neg(holds_left_behind(s, u))), "tables before it hold none")
     i = last_left_behind(s, t)
     require(b == s.tab[t, i], "the last such block goes first")
-    if i == least(left_behind(s, t), s.tlen[t]) - 1:
+    if goes_first(s, t, i, left_behind(s, t)):
         open_front(s, i + 1)
     s.tab[t, i] = s.k.NULL
     sweep(s, t, i, left_behind(s, t))

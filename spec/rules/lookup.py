@@ -28,11 +28,13 @@ from nullblock.spec.kernel import (
 )
 from nullblock.spec.later import left
 from nullblock.spec.loaded import was_loaded_whole
+from nullblock.spec.planning import plans_nothing
 from nullblock.spec.remote import goes_on, keeps_what_it_has, loads_later
 from nullblock.spec.rules.aligned import begin_turn
 from nullblock.spec.rules.drafts import grant_drafts
 from nullblock.spec.rules.encoder import forget_plan
 from nullblock.spec.rules.in_turn import begin_round, forget_rounds
+from nullblock.spec.rules.junctions import note_junction
 from nullblock.spec.rules.later import fill_on, meet, pad_drafts, take_slot
 from nullblock.spec.rules.loads import ask_remote, forget_offer, take_loaded
 from nullblock.spec.rules.waiting import leave_first_place, leave_head, leave_line
@@ -112,6 +114,7 @@ def begin_lookup(s: State, r: Value) -> None:
             begin_round(s, r)
         else:
             s.span = agreed(s, r)
+            note_junction(s, r)
             ask_remote(s, r)
 
 
@@ -237,7 +240,8 @@ def hold_back(s: State, r: Value) -> None:
         neg(both(may_chunk(s, r), fits_whole(s, r), neg(has_no_tokens(s, r)))), "it may not enter"
     )
     if s.k.encodes:
-        require(either(neg(may_chunk(s, r)), is_planned(s, r)), "its encoder inputs are planned")
+        planned = either(neg(may_chunk(s, r)), is_planned(s, r), plans_nothing(s, r))
+        require(planned, "its encoder inputs are planned")
         turned_away = both(may_chunk(s, r), neg(has_no_tokens(s, r)))
         require(either(neg(turned_away), neg(refers_to_any(s, r))), "it refers to no embeddings")
     if both(may_chunk(s, r), neg(has_no_tokens(s, r))):

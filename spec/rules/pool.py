@@ -20,11 +20,20 @@ from nullblock.spec.kernel import (
     rule,
 )
 from nullblock.spec.mamba import has_a_place
+from nullblock.spec.prompt_states import place_of_state
 from nullblock.spec.rules.aligned import forget_before
 from nullblock.spec.rules.mamba import note_state, note_taken
 from nullblock.spec.sessions import chain
 from nullblock.spec.sizes import cached_of, full_of, is_in_place, is_left_out
-from nullblock.spec.slots import hashable, known_now, lacks_end, prompt_end_of, room, slots
+from nullblock.spec.slots import (
+    hashable,
+    known_now,
+    lacks_end,
+    lacks_state,
+    prompt_end_of,
+    room,
+    slots,
+)
 from nullblock.spec.state import is_lru, is_tried, turn
 
 EVERY_BLOCK_HAS_A_PLACE = "of which only some blocks are cached, each has its place"
@@ -235,6 +244,27 @@ def publish_end(s: State, t: Value) -> None:
     b = s.tab[t, full_of(s, t, end)]
     _unhash(s, b)
     s.hsh[b] = s.k.end_hash(t, end)
+    s.hstamp[b] = s.hclock
+    s.hclock += 1
+
+
+@rule("GROUP-71", "T")
+def publish_again(s: State, t: Value) -> None:
+    """The state that a prompt can be hit by is cached again, if it was evicted from outside, as
+    long as its request computes no further block.
+
+    Source: MambaManager._cache_partial_tail_block, BlockPool.cache_partial_block. Only in
+    vllm-0.32.0.
+    """
+    r = s.k.owner(t)
+    takes = both(s.open == 1, r == s.taker)
+    require(either(turn(s, r), takes), "blocks of the request are being cached")
+    require(s.leaving == 0, "nobody is half-way out")
+    require(s.ncached[t] >= cached_of(s, t, known_now(s, r)), "the full ones are cached")
+    require(lacks_state(s, t), "the state is there, and known by nothing")
+    i = place_of_state(s, t)
+    b = s.tab[t, i]
+    s.hsh[b] = chain(s, t, i)
     s.hstamp[b] = s.hclock
     s.hclock += 1
 

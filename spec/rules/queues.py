@@ -19,6 +19,7 @@ from nullblock.spec.kernel import State, Value, both, either, ite, neg, require,
 from nullblock.spec.rules.clients import note_end
 from nullblock.spec.rules.drafts import drop_drafts, forget_drafts, lose_drafts
 from nullblock.spec.rules.encoder import forget_plan
+from nullblock.spec.rules.junctions import leave_junction
 from nullblock.spec.rules.later import (
     give_slot_back,
     leave_flight,
@@ -33,12 +34,14 @@ from nullblock.spec.rules.waiting import (
     forget_waits,
     join_both,
     join_line,
+    join_queue,
     leave_heap,
     leave_line,
     leave_more_places,
+    stand_before,
     stay_ended,
 )
-from nullblock.spec.sessions import holds_while_waiting, is_lost, may_stand_twice
+from nullblock.spec.sessions import holds_while_waiting, is_left, is_lost
 from nullblock.spec.state import check_stop, fits, is_victim, is_waiting, servable
 from nullblock.spec.turns import goes_on
 from nullblock.spec.waiting import is_skipped
@@ -82,8 +85,8 @@ def _erase(s: State, r: Value) -> None:
     forget_load(s, r)
     s.stage[r] = UNBORN
     s.arr[r] = 0
-    s.ntok[r] = 0
-    s.comp[r] = 0
+    s.ntok[r] = ite(is_left(s, r), s.ntok[r], 0)
+    s.comp[r] = ite(is_left(s, r), s.comp[r], 0)
     s.fresh[r] = 0
     s.npre[r] = 0
     s.ph[r] = 0
@@ -91,6 +94,7 @@ def _erase(s: State, r: Value) -> None:
     forget_drafts(s, r)
     forget_waits(s, r)
     leave_flight(s, r)
+    leave_junction(s, r)
 
 
 def _forget(s: State, r: Value) -> None:
@@ -210,9 +214,11 @@ def requeue(s: State, v: Value) -> None:
     stop_loading(s, v)
     s.npre[v] += 1
     lose_drafts(s, v)
+    stand_before(s, v)
     s.rank[v] = s.lo
     s.lo -= 1
     enter_queue(s, v)
+    join_queue(s, v)
 
 
 @rule("LIFE-4", "I")
@@ -280,12 +286,9 @@ def finish_waiting(s: State, r: Value) -> None:
     s.open = 0
     if either(s.k.sem.stops_leave_every_queue, neg(is_skipped(s, r))):
         quit_queue(s, r)
-        _forget(s, r)
     else:
-        tokens = s.ntok[r]
         stay_ended(s, r)
-        _forget(s, r)
-        s.ntok[r] = tokens
+    _forget(s, r)
 
 
 @rule("LIFE-6", "R")
@@ -300,11 +303,7 @@ def forget(s: State, r: Value) -> None:
     if s.k.encodes:
         require(neg(refers_to_any(s, r)), "it refers to no embeddings")
     s.leaving = 0
-    tokens = s.ntok[r]
     _forget(s, r)
-    if either(s.k.connector, may_stand_twice(s)):
-        # In vllm-0.22.1 it may still stand in the skipped queue.
-        s.ntok[r] = ite(is_waiting(s, r), tokens, 0)
 
 
 @rule("LIFE-7", "I")

@@ -47,7 +47,7 @@ from nullblock.spec.rules.pool import (
 from nullblock.spec.rules.pooling import give_vector_up
 from nullblock.spec.rules.queues import _erase, leave_running, quit_queue
 from nullblock.spec.rules.waiting import pass_places, stand_apart, stay_ended
-from nullblock.spec.sessions import is_lost
+from nullblock.spec.sessions import is_left, is_lost
 from nullblock.spec.sizes import full_of, hit_tokens, is_in_place
 from nullblock.spec.slots import slots
 from nullblock.spec.state import check_stop, is_tried, is_waiting, turn
@@ -70,6 +70,7 @@ def await_load(s: State, r: Value) -> None:
     require(s.na == s.nhit, "every hit is adopted")
     require(has_blocks(s, r, slots(s)), "it has room")
     s.comp[r] = hit_tokens(s) + s.ext
+    _live_again(s, r)
     begin_load(s, r)
     s.asked = 0
     s.awaits[r] = REMOTE
@@ -80,6 +81,14 @@ def await_load(s: State, r: Value) -> None:
     s.passed = s.k.add(s.passed, r)
     pass_places(s, r)
     s.lineset = s.k.remove(s.lineset, r)
+
+
+def _live_again(s: State, r: Value) -> None:
+    """r, which is to be loaded and has ended, has not where it is known for what is kept of it."""
+    if neg(s.k.sem.stops_leave_every_queue):
+        if s.stage[r] == KEPT:
+            s.stage[r] = ite(s.npre[r] > 0, PREEMPTED, WAITING)
+            s.kept_for[r] = 0
 
 
 @rule("REMOTE-14", "T")
@@ -198,9 +207,10 @@ def keep(s: State, r: Value) -> None:
     s.stage[r] = KEPT
     s.leaving = 0
     forget_answer(s, r)
-    s.ph[r] = 0
-    s.drop[r] = 0
-    drop_drafts(s, r)
+    if neg(is_left(s, r)):
+        s.ph[r] = 0
+        s.drop[r] = 0
+        drop_drafts(s, r)
     if neg(is_loading(s, r)):
         s.loadto[r] = 0
     s.awaits[r] = 0

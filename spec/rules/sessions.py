@@ -13,8 +13,10 @@ from nullblock.spec.rules.queues import enter_queue, quit_queue, quit_running
 from nullblock.spec.rules.waiting import (
     enter_skipped,
     join_heap,
+    join_queue,
     leave_waiting,
     stand_again,
+    stand_behind,
     stay_ended,
     wait_apart,
 )
@@ -25,7 +27,9 @@ from nullblock.spec.sessions import (
     is_lost,
     kept,
     late_outputs,
+    may_stand_twice,
     prompt,
+    stays_queued,
     stays_skipped,
 )
 from nullblock.spec.state import check_stop, is_waiting, live
@@ -65,7 +69,6 @@ def _let_late_outputs_go(s: State, r: Value) -> None:
 def _stay_skipped(s: State, r: Value) -> None:
     """r stays where it stands in the skipped queue, and stands there once more without a chunk."""
     s.open = 0
-    leave_waiting(s, r)
     s.stage[r] = WAITING
     if not s.k.several:
         s.told[r] = 0
@@ -77,26 +80,40 @@ def _stay_skipped(s: State, r: Value) -> None:
         s.came[r] = 0
 
 
+def _join_back(s: State, r: Value) -> None:
+    """r stands at the back of the queue; the places that it has there already it keeps, too."""
+    if neg(stays_queued(s, r)):
+        s.rank[r] = s.hi
+        s.hi += 1
+        enter_queue(s, r)
+    elif has_chunk(s, r):
+        stand_behind(s, r)
+    else:
+        s.also[r] = 1
+        s.nwait += 1
+        s.nline += 1
+
+
 def _next_turn(s: State, r: Value) -> None:
     """r stands at the back of the queue with its next chunk, or of the skipped one without; where
-    it stands in the skipped one already, it stays there, too.
+    it stands in one of them already, it stays there, too.
     """
-    stays = stays_skipped(s, r)
     s.open = 0
     s.stage[r] = WAITING
     if not s.k.several:
         s.told[r] = 0
-    s.rank[r] = s.hi
-    s.hi += 1
-    enter_queue(s, r)
+    _join_back(s, r)
     wait_apart(s, r)
-    if has_chunk(s, r):
+    if both(has_chunk(s, r), may_stand_twice(s)):
         _take_next(s, r)
+        join_queue(s, r)
+    elif has_chunk(s, r):
+        _take_next(s, r)
+        join_heap(s, r)
     else:
         s.awaits[r] = INPUT
         s.came[r] = 0
         enter_skipped(s, r)
-    if neg(stays):
         join_heap(s, r)
 
 
@@ -183,6 +200,7 @@ def end_waiting_turn(s: State, r: Value) -> None:
     require(goes_on(s, r, check_stop(s, r)), "and goes on")
     if stays_skipped(s, r):
         _let_late_outputs_go(s, r)
+        leave_waiting(s, r)
         _stay_skipped(s, r)
     else:
         quit_queue(s, r)

@@ -21,15 +21,19 @@ from nullblock.spec.sessions import (
     awaits_grammar,
     awaits_input,
     has_more_places,
+    is_left,
     may_stand_twice,
+    num_behind,
     num_further,
     num_more_places,
+    stays_queued,
     stays_skipped,
 )
 from nullblock.spec.state import is_tried
 from nullblock.spec.waiting import (
     has_come,
     has_to_wait,
+    is_apart,
     is_heap,
     is_skipped,
     num_adapters,
@@ -52,11 +56,21 @@ def join_heap(s: State, r: Value) -> None:
             s.heap = s.k.pushed(s.heap, s, r)
 
 
+def join_queue(s: State, r: Value) -> None:
+    """r, which joins the waiting queue, joins the heap that it is where sessions may stand in both
+    queues: they may take chunks there, too.
+    """
+    if both(is_heap(s), may_stand_twice(s)):
+        s.queue = s.k.pushed(s.queue, s, r)
+
+
 def leave_head(s: State, r: Value) -> None:
-    """r, whose turn it is, is at the head of the skipped queue no more, if it was."""
+    """r, whose turn it is, is at the head of its queue no more, where that is a heap."""
     if is_heap(s):
         if s.heap[0] == r:
             s.heap = s.k.popped(s.heap, s)
+        elif may_stand_twice(s):
+            s.queue = s.k.popped(s.queue, s)
 
 
 def leave_heap(s: State, r: Value) -> None:
@@ -67,6 +81,15 @@ def leave_heap(s: State, r: Value) -> None:
         s.heap = s.k.taken_out(s.heap, s, r)
         if either(s.phase == IDLE, s.k.sem.holders_wait_apart):
             s.loose = 1
+        leave_queue_late(s)
+
+
+def leave_queue_late(s: State) -> None:
+    """Whoever stops while it waits leaves the waiting queue when all who do have stopped: where
+    that is a heap, it stands there until then.
+    """
+    if both(is_heap(s), may_stand_twice(s), s.loose == 0):
+        s.loose = 2
 
 
 def pass_places(s: State, r: Value) -> None:
@@ -92,16 +115,36 @@ def wait_apart(s: State, r: Value) -> None:
             s.sback += 1
 
 
+def move_apart(s: State, r: Value) -> None:
+    """The place of r whose turn it is, in the waiting queue, becomes one at the back of the queue
+    of those who wait with blocks, or of the skipped one. What places it has besides it keeps.
+    """
+    if stays_skipped(s, r):
+        s.again[r, s.againto[r]] = s.sback
+        s.againto[r] += 1
+    else:
+        s.skip[r] = s.sback
+    s.sback += 1
+    leave_waiting_place(s, r)
+
+
+def leave_waiting_place(s: State, r: Value) -> None:
+    """r leaves the first of its places in the waiting queue, and has another in one of both."""
+    if may_stand_twice(s):
+        s.also[r] = ite(both(is_skipped(s, r), num_behind(s, r) > 0), 1, 0)
+        if num_behind(s, r) > 0:
+            s.rank[r] = s.more[r, s.morefrom[r]]
+            s.morefrom[r] += 1
+
+
 def stand_apart(s: State, r: Value) -> None:
     """r, which is to be loaded, goes to the back of the queue of those who wait with blocks, or of
     the skipped one, unless it stands there.
 
     Source: Scheduler.schedule, waiting phase: skip_request.
     """
-    if neg(is_skipped(s, r)):
-        if two_queues(s):
-            s.skip[r] = s.sback
-            s.sback += 1
+    if both(two_queues(s), neg(is_apart(s, r))):
+        move_apart(s, r)
 
 
 def leave_holders(s: State, r: Value) -> None:
@@ -130,6 +173,8 @@ def await_grammar(s: State, r: Value) -> None:
         s.awaits[r] = GRAMMAR
         enter_skipped(s, r)
         join_heap(s, r)
+    else:
+        join_queue(s, r)
 
 
 def join_line(s: State, r: Value) -> None:
@@ -162,12 +207,28 @@ def join_both(s: State, r: Value) -> None:
         s.also[r] = ite(stays_skipped(s, r), 1, 0)
 
 
+def stand_before(s: State, r: Value) -> None:
+    """r is about to join the waiting queue at its front: a place that it has there is behind."""
+    if stays_queued(s, r):
+        s.morefrom[r] -= 1
+        s.more[r, s.morefrom[r]] = s.rank[r]
+
+
+def stand_behind(s: State, r: Value) -> None:
+    """r, which stands in the waiting queue, stands there once more, at its back."""
+    s.more[r, s.moreto[r]] = s.hi
+    s.moreto[r] += 1
+    s.hi += 1
+    s.nwait += 1
+    s.nline += 1
+
+
 def leave_first_place(s: State, r: Value) -> None:
-    """r, whose turn it is, leaves the first of its places, and keeps the others: where the skipped
-    queue is a heap that in the waiting queue, unless it is at the head of the skipped one.
+    """r, whose turn it is, leaves the first of its places in the queue that it is tried in, and
+    keeps the others.
     """
-    if both(is_heap(s), s.heap[0] != r):
-        s.also[r] = 0
+    if neg(is_apart(s, r)):
+        leave_waiting_place(s, r)
     elif num_further(s, r) > 0:
         s.skip[r] = s.again[r, s.againfrom[r]]
         s.againfrom[r] += 1
@@ -184,15 +245,18 @@ def leave_more_places(s: State, r: Value) -> None:
         s.nwait -= num_more_places(s, r)
         s.nline -= num_more_places(s, r)
         s.againfrom[r] = s.againto[r]
+        s.morefrom[r] = s.moreto[r]
         s.also[r] = 0
 
 
 def leave_waiting(s: State, r: Value) -> None:
     """r, which stops, stands in the waiting queue no more, should it stand in both."""
     if may_stand_twice(s):
-        s.nwait -= s.also[r]
-        s.nline -= s.also[r]
+        s.nwait -= s.also[r] + num_behind(s, r)
+        s.nline -= s.also[r] + num_behind(s, r)
         s.also[r] = 0
+        s.morefrom[r] = s.moreto[r]
+        leave_queue_late(s)
 
 
 def stay_ended(s: State, r: Value) -> None:
@@ -210,8 +274,8 @@ def forget_waits(s: State, r: Value) -> None:
 
 
 def forget_chunks(s: State, r: Value) -> None:
-    """What a session that is gone was sent is gone with it."""
-    if s.k.sessions:
+    """What a session that is gone was sent is gone with it, unless it is left in a queue."""
+    if both(s.k.sessions, neg(is_left(s, r))):
         s.turns[r] = 0
         s.sent[r] = 0
         s.ended[r] = 0
@@ -266,15 +330,19 @@ def promote(s: State, r: Value) -> None:
 
 @rule("WAIT-55", "R")
 def pass_again(s: State, r: Value) -> None:
-    """Who stands in the heap more than once is passed over at each of its places.
+    """Who stands in both queues, or in the heap more than once, is passed over at each of its
+    places, and then has all of them in the skipped queue.
 
     Source: Scheduler.schedule, waiting phase: step_skipped_waiting. Only in vllm-0.22.1: see
     SESS-7 and WAIT-53.
     """
-    require(is_heap(s), "the skipped queue is kept as a heap")
+    require(may_stand_twice(s), "sessions may stand in a queue more than once")
     require(is_tried(s, r), "it is the request that the waiting phase tries next")
     require(s.k.mem(s.passed, r), "it was passed over in this step")
-    pass_places(s, r)
+    if neg(is_apart(s, r)):
+        move_apart(s, r)
+    leave_head(s, r)
+    s.nline -= 1
 
 
 @rule("WAIT-54")
@@ -287,8 +355,12 @@ def order_heap(s: State) -> None:
     """
     require(is_heap(s), "the skipped queue is kept as a heap")
     require(s.phase == IDLE, "between steps")
-    require(s.loose == 1, "somebody was taken out of a queue")
-    s.heap = s.k.heapified(s.heap, s)
+    require(s.loose != 0, "somebody was taken out of a queue")
+    if s.loose == 1:
+        s.heap = s.k.heapified(s.heap, s)
+    if may_stand_twice(s):
+        s.queue = s.k.still_waiting(s.queue, s)
+        s.queue = s.k.heapified(s.queue, s)
     s.loose = 0
 
 
@@ -303,8 +375,8 @@ def pass_by(s: State, r: Value) -> None:
     require(is_tried(s, r), "it is the request that the waiting phase tries next")
     require(has_to_wait(s, r), "it waits for something else than its turn")
     require(neg(has_come(s, r)), "and what it awaits is not there")
-    if neg(is_skipped(s, r)):
-        enter_skipped(s, r)
+    if both(s.k.sem.skipped_wait_apart, neg(is_apart(s, r))):
+        move_apart(s, r)
     leave_holders(s, r)
     s.passed = s.k.add(s.passed, r)
     pass_places(s, r)

@@ -234,10 +234,6 @@ REFUSED: dict[str, tuple[Lines, str]] = {
         changed("remote", groups=[{}, {"cross_attention": True}]),
         "cross-attention with a KV connector, which vLLM refuses",
     ),
-    "an encoder connector in a later line": (
-        changed("external"),
-        "an encoder connector, in a line after vllm-0.22.1",
-    ),
     "an encoder connector and cross-attention": (
         changed("encoder-decoder", encoder=DECODER | {"ec_connector": True}),
         "cross-attention beside an encoder connector",

@@ -272,10 +272,6 @@ TOGETHER: dict[str, tuple[Lines, str]] = {
         of_line("states", "vllm-0.22.1, freed_unhashed_first=true"),
         "several KV cache groups, or one of layers that see a part of the past",
     ),
-    "states at ends of steps, later": (
-        of_line("states", "vllm-0.32.0"),
-        "Mamba layers in the mode align, in a line after vllm-0.22.1",
-    ),
     "equal groups": (changed("hybrid", groups=[{}, {}]), "several KV cache groups of one kind"),
     "a grammar and drafts": (of_request("drafted", **GRAMMAR), "the feature structured_output"),
     "items without an encoder": (

@@ -2,10 +2,12 @@
 
 import itertools
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fuzz import models
 from fuzz.families import FAMILIES
 from fuzz.lockstep import features
 from fuzz.traced import from_a_front_end
@@ -25,7 +27,10 @@ pytestmark = pytest.mark.oracle
 DRAWN = (
     *("core", "drafts", "windows", "hybrid", "mamba", "waits", "items", "drafts-groups"),
     *("sessions", "sessions-priority", "sessions-remote", "remote", "contract", "sizes", "cross"),
+    *("loaded items", "loaded items of sessions"),
 )
+LOADED = {"loaded items": "items", "loaded items of sessions": "sessions"}
+"""The families whose items an encoder connector may have."""
 UNTOLD = {
     Feature.sinks,
     Feature.unchecked_input,
@@ -44,16 +49,27 @@ UNKNOWN = (
 
 def drawn(family: str) -> dict[str, dict[str, Any]]:
     """Random scenarios of a family that the real engine takes, by name."""
-    made = (FAMILIES[family].make(f"later {n}", SIZE, TOLD) for n in itertools.count())
+    made = (_made(family, n) for n in itertools.count())
     taken = filter(is_taken, map(from_a_front_end, made))
     return {f"{family} {n}": one for n, one in enumerate(itertools.islice(taken, MANY))}
 
 
+def _made(family: str, n: int) -> dict[str, Any]:
+    """The n-th scenario of a family, or of one whose items a connector has some of."""
+    document = FAMILIES[LOADED.get(family, family)].make(f"later {n}", SIZE, TOLD)
+    if family in LOADED:
+        models.external(document, random.Random(f"later {n}"))
+    return document
+
+
 def is_taken(document: dict[str, Any]) -> bool:
-    """Whether traces have words for it, and the line is shown in it; a step may compute anything,
-    and drafts that are told are configured.
+    """Whether it can be played, traces have words for it, and the line is shown in it; a step may
+    compute anything, and drafts that are told are configured.
     """
-    scenario = from_dict(document)
+    try:
+        scenario = from_dict(document)
+    except InputError:
+        return False
     if not {feature for feature, _ in used(scenario)} <= TOLD:
         return False
     try:

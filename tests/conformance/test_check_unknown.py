@@ -13,6 +13,7 @@ from traces import BUSY, documents, gzipped, trace_of, unsealed, written, zstd
 from nullblock.conformance import bundled
 from nullblock.conformance.checker import Verdict, check
 from nullblock.conformance.trace import seal
+from nullblock.conformance.trace.records import MINOR
 
 Lines = list[dict[str, Any]]
 
@@ -143,7 +144,7 @@ def test_what_is_not_known_is_named(lines: Lines, name: str) -> None:
 
 def test_a_kind_of_a_later_version_is_not_passed_over(lines: Lines) -> None:
     """A record that a later format has may have decided something."""
-    lines[0]["version"] = "1.7"
+    lines[0]["version"] = f"1.{MINOR + 1}"
     lines.insert(3, {"ev": "telepathy", "to": 1})
     verdict = judge(unsealed(lines))
     assert verdict.verdict == "INCONCLUSIVE"

@@ -219,11 +219,3 @@ def test_what_one_line_takes_is_refused_by_name_in_the_others(what: str) -> None
             list(driver.run(taken, make_engine("spec", taken.config, semantics)))
         assert "\n" not in str(caught.value)
         assert semantics is VLLM_0_32_0 or what in str(caught.value)
-
-
-def test_an_encoder_connector_is_not_followed_in_the_later_line() -> None:
-    """It asks otherwise what the cache has room for."""
-    taken = scenario.from_dict({"config": {"encoder": {"external": ["x"]}}, "events": [ADD]})
-    list(driver.run(taken, make_engine("spec", taken.config, NORMATIVE)))
-    with pytest.raises(OutOfScope, match="an encoder connector"):
-        make_engine("spec", taken.config, VLLM_0_32_0)

@@ -106,6 +106,10 @@ KNOWN: dict[str, Expected] = {
         for name in ("prompt", "max_tokens", "min_tokens")
     },
     "state.requests.session.chunks.features": caught("SESS-11"),
+    **{
+        f"state.requests.session.chunks.items.{name}": caught("SESS-11")
+        for name in ("item", "offset", "length", "is_embed")
+    },
     "state.requests.session.ended": caught("SESS-12"),
     "state.requests.session.lost": caught("SESS-1"),
     "state.requests.session.by_stop_id": caught("UPD-4"),

@@ -11,7 +11,7 @@ from nullblock.conformance.cli import main
 from nullblock.conformance.ledger.evidence import load
 from nullblock.conformance.ledger.judge import judge
 from nullblock.conformance.ledger.page import render
-from nullblock.conformance.ledger.page.panels import anchor
+from nullblock.conformance.ledger.page.panels import anchor, in_a_row
 from nullblock.conformance.ledger.page.story import charted
 from nullblock.conformance.ledger.sources.fuzz import Fuzzed, cells
 from nullblock.conformance.ledger.words import Word
@@ -187,3 +187,11 @@ def test_situations_that_are_seldom_met_stand_in_one_line() -> None:
     facts = [(fact.name, fact.value) for fact in next(cells(run)).detail.facts]
     assert facts[:2] == [("often", "50%"), ("now and then", "1%")]
     assert facts[2:] == [("once, twice", "less than 1% each")]
+
+
+def test_what_names_begin_with_is_said_once() -> None:
+    """Up to a colon, and what stands behind it, too; a name without one stands alone."""
+    some = [f"{rule}: {what}" for rule in ("push", "pop") for what in ("it ran", "it waits")]
+    told = in_a_row(["core", *some, "end: it ran", "twins"])
+    assert told == "core, twins; push, pop: it ran, it waits; end: it ran"
+    assert in_a_row(["a", "b"]) == "a, b" and in_a_row([]) == ""

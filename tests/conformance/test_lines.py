@@ -41,7 +41,8 @@ JUDGED = CORE_FEATURES | {
     *(Feature.drafts, Feature.silence, Feature.windows, Feature.hybrid, Feature.encoder_inputs),
     *(Feature.lora_cap, Feature.structured_output, Feature.clients, Feature.counts),
     *(Feature.kv_connector, Feature.streaming, Feature.pooling, Feature.prompt_embeds),
-    *(Feature.v2_model_runner, Feature.mamba, Feature.repetition),
+    *(Feature.v2_model_runner, Feature.mamba, Feature.aligned_mamba, Feature.repetition),
+    *(Feature.block_sizes, Feature.cross_attention, Feature.encoder_decoder),
 }
 """What traces of a later line are judged with; who is told, and how many, they leave out."""
 NOT_JUDGED = {"adapter-zero-takes-a-place", "drafts-counted-by-place"}

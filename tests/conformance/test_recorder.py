@@ -1,10 +1,11 @@
 """The recorder around a scheduler of vLLM's shape: the reference's."""
 
-import gc
+import random
+import weakref
+from itertools import chain
 from pathlib import Path
 
 import pytest
-from msgspec.structs import astuple
 from recorded_engine import Recorded, engine, records, request
 
 from nullblock.conformance.adapters import reference as adapter
@@ -63,39 +64,58 @@ class TestChainNumbers:
     def test_a_hash_is_forgotten_only_once_every_block_was_given_out_again(self) -> None:
         """As long as a block may still be cached, and for live requests, numbers stay."""
         chains = ChainNumbers(num_blocks=8, sweep_above=3)
-        chains.add("gone", [b"1", b"2"])
+        chains.add("gone", [b"1", b"2", b"4"])
         chains.add("live", [b"1", b"3"])
         chains.remove("gone")
+        chains.sweep()
         chains.given_out = 7
-        assert chains.add("next", [b"4", b"5"]) == [[3, 2]]
         assert chains.add("same", [b"2"]) == [[1, 1]]
+        assert chains.add("next", [b"5"]) == [[4, 1]]
         chains.remove("same")
-        chains.given_out += 8
-        chains._sweep()
-        assert chains.add("late", [b"1", b"2"]) == [[0, 1], [5, 1]]
-        assert len(chains._of) == 5
-
-    def test_hashes_of_several_lengths_are_remembered(self) -> None:
-        """Each is found again where it begins and ends."""
-        chains = ChainNumbers(num_blocks=8)
-        chains.add("gone", [b"1", b"22", b"333", b"4"])
-        chains.add("same", [b"55", b"66"])
-        chains.remove("gone")
-        chains.remove("same")
-        chains._sweep()
-        assert sorted(chains._of.values()) == [0, 1, 2, 3, 4, 5]
+        chains.remove("next")
+        chains.sweep()
+        assert chains._of.keys() == {b"1", b"2", b"3", b"4", b"5"}
         chains.given_out = 8
-        chains._sweep()
-        assert not chains._of
+        chains.sweep()
+        assert chains.add("late", [b"4", b"1", b"2", b"5"]) == [[5, 1], [0, 2], [4, 1]]
 
-    def test_who_has_ended_is_nothing_to_the_garbage_collector(self) -> None:
-        """It looks through all that is young whenever there are more of those that it counts."""
-        chains = ChainNumbers(num_blocks=8)
-        for name in "abc":
-            chains.add(name, [name.encode(), b"x"])
-            chains.remove(name)
-        assert chains._gone and not any(map(gc.is_tracked, chains._gone))
-        assert not any(gc.is_tracked(held) for gone in chains._gone for held in astuple(gone))
+    def test_a_number_stays_as_long_as_a_block_may_have_it(self) -> None:
+        """Whoever comes and ends, and whenever it is looked what may be forgotten."""
+        draw, many = random.Random(5), 20
+        chains, told = ChainNumbers(many, sweep_above=9), dict[bytes, int]()
+        had, live = dict[bytes, int](), dict[str, list[bytes]]()
+        returned = forgotten = 0
+        for name in map(str, range(3000)):
+            hashes = [b"%d" % n for n in draw.sample(range(150), draw.randrange(4))]
+            new = list(chain.from_iterable(range(a, a + n) for a, n in chains.add(name, hashes)))
+            for hash, number in zip(hashes, new, strict=True):
+                may = hash in told and had[hash] + many > chains.given_out
+                assert not may or told[hash] == number
+                returned += may
+                forgotten += told.get(hash, number) != number
+                told[hash] = number
+            live[name] = hashes
+            for hash in chain.from_iterable(live.values()):
+                had[hash] = chains.given_out
+            while len(live) > draw.randrange(1, 6):
+                one = draw.choice(list(live))
+                chains.remove(one)
+                del live[one]
+            chains.given_out += draw.randrange(3)
+        assert returned > 300 and forgotten > 300, (returned, forgotten)
+
+    def test_nothing_is_held_of_who_has_ended(self) -> None:
+        """Its list of hashes would be one object more for the garbage collector to look at."""
+
+        class Hashes(list[bytes]):
+            """To which there may be a weak reference."""
+
+        chains, hashes = ChainNumbers(num_blocks=8), Hashes([b"1", b"2"])
+        held = weakref.ref(hashes)
+        chains.add("a", hashes)
+        chains.remove("a")
+        del hashes
+        assert held() is None
 
     def test_memory_is_that_of_the_pool_and_the_living(self) -> None:
         """A thousand requests leave no more numbers than blocks can carry, twice."""
@@ -106,7 +126,6 @@ class TestChainNumbers:
             chains.given_out += 5
             chains.remove(name)
             assert len(chains._of) <= 2 * (50 + 10)
-            assert len(chains._gone) <= 2 * 50 // 5 + 2
 
 
 class TestTies:

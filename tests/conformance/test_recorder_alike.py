@@ -1,7 +1,9 @@
 """Calls that wait to be told are told as if each had been told at once."""
 
 import json
+import random
 from collections import Counter, deque
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from nullblock.conformance import driver, scenario
 from nullblock.conformance.adapters import reference as adapter
 from nullblock.conformance.adapters.vllm import tape, turns
 from nullblock.conformance.adapters.vllm.alike import Alike
-from nullblock.conformance.adapters.vllm.filling import Edges, Ring, tokens_on
+from nullblock.conformance.adapters.vllm.filling import Edges, Filling, Ring, tokens_on
 from nullblock.conformance.adapters.vllm.recording import Recording
 from nullblock.conformance.adapters.vllm.telling import Teller
 from nullblock.conformance.errors import OutOfScope
@@ -124,6 +126,39 @@ def test_what_waits_is_told_as_if_at_once(
     assert alike.total() == 70 and alike[True] > 40
 
 
+class Silent(Scheduler):
+    """In every third step it does not say what somebody got."""
+
+    def update_from_output(self, *decided_and_sampled: Any) -> Any:
+        """See ``SchedulerInterface``."""
+        result = super().update_from_output(*decided_and_sampled)
+        self.updated = getattr(self, "updated", 0) + 1
+        if self.updated % 3 == 0:
+            for of_client in result.values():
+                del of_client.outputs[0]
+        return result
+
+
+class RecordedSilent(Recording, Silent):
+    """It, recorded."""
+
+
+def test_who_got_nothing_fills_no_block_in_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though later steps have filled more by the time that it is told."""
+    monkeypatch.setattr(adapter, "Scheduler", RecordedSilent)
+    monkeypatch.setenv("NULLBLOCK_TRACE_FLUSH_SECONDS", "3600")
+    lines = []
+    for way in ("in a run", "one by one"):
+        monkeypatch.setenv("NULLBLOCK_TRACE", str(tmp_path / f"{way}.jsonl"))
+        if way == "one by one":
+            monkeypatch.setattr(Alike, "schedule", lambda *_: None)
+        lines.append(play(tmp_path / f"{way}.jsonl", 4))
+    assert lines[0] == lines[1]
+    assert sum('"gone"' in line for line in lines[0]) > 20
+
+
 class RecordedAhead(Recording, AsyncScheduler):
     """The reference's asynchronous scheduler, recorded."""
 
@@ -204,21 +239,23 @@ def test_who_ends_and_who_comes_is_told_as_whatever_else_happens(
     """
     monkeypatch.setattr(adapter, "Scheduler", RecordedOdd)
     monkeypatch.setattr(adapter, "AsyncScheduler", RecordedAhead)
-    turned, kinds = turns.turned, Counter[tuple[bool, bool]]()
+    schedule, kinds = Alike.schedule, Counter[tuple[bool, bool]]()
 
-    def counted(*seen_and_before: Any) -> Any:
-        step = turned(*seen_and_before)
-        if step is not None:
-            kinds[bool(step.gone), len(step.ids) > len(seen_and_before[0].known)] += 1
-        return step
+    def counted(self: Alike, seen: Any) -> Any:
+        record = schedule(self, seen)
+        if record is not None:
+            kinds["gone" in record, "ids" in record] += 1
+        return record
 
     lines = []
-    for way in ("turns", "a look"):
+    for way in ("in a run", "one by one", "a look"):
         path = tmp_path / f"{way}.jsonl"
         monkeypatch.setenv("NULLBLOCK_TRACE", str(path))
-        monkeypatch.setattr(turns, "turned", counted if way == "turns" else lambda *_: None)
+        monkeypatch.setattr(Alike, "schedule", counted if way == "in a run" else lambda *_: None)
+        if way == "a look":
+            monkeypatch.setattr(turns, "turned", lambda *_: None)
         lines.append(turnover(path, ahead))
-    assert lines[0] == lines[1]
+    assert lines[0] == lines[1] == lines[2]
     assert kinds[True, True] > 10 and kinds.total() > 20, kinds
 
 
@@ -231,20 +268,30 @@ def test_whatever_is_played_is_told_as_by_a_look_at_each_request(
     """
     monkeypatch.setattr(adapter, "Scheduler", kind)
     monkeypatch.setattr(adapter, "AsyncScheduler", RecordedAhead)
-    turned, quick = turns.turned, Counter[bool]()
+    turned, schedule, quick = turns.turned, Alike.schedule, Counter[str]()
 
     def counted(*seen_and_before: Any) -> Any:
         step = turned(*seen_and_before)
-        quick[seen_and_before[0].drafts is not None] += step is not None
+        quick["drafts" if seen_and_before[0].drafts else "turned"] += step is not None
         return step
+
+    def in_a_run(self: Alike, seen: Any) -> Any:
+        record = schedule(self, seen)
+        quick["in a run"] += record is not None and not seen.alike
+        return record
 
     for name in SCENARIOS:
         lines = []
-        for way in ("turns", "a look"):
-            monkeypatch.setattr(turns, "turned", counted if way == "turns" else lambda *_: None)
+        for way, turn, run in (
+            ("in a run", counted, in_a_run),
+            ("one by one", counted, lambda *_: None),
+            ("a look", lambda *_: None, lambda *_: None),
+        ):
+            monkeypatch.setattr(turns, "turned", turn)
+            monkeypatch.setattr(Alike, "schedule", run)
             lines.append(taped(name, tmp_path / f"{name}-{way}.jsonl", monkeypatch))
-        assert lines[0] == lines[1], name
-    assert quick[False] > 50 and quick[True] > 5, quick
+        assert lines[0] == lines[1] == lines[2], name
+    assert quick["in a run"] > 50 and quick["turned"] > 50 and quick["drafts"] > 5, quick
 
 
 def test_what_waits_is_told_before_an_exception(
@@ -273,11 +320,41 @@ def test_what_waits_is_told_before_an_exception(
 def test_a_ring_tells_what_positions_tell(size: int) -> None:
     """Who opens and fills a block so many steps later, looked up or computed."""
     at, edges = bytes(range(3, 250, 7)), Edges(size)
-    ring = Ring(at, size)
+    ids, fillings = list(map(str, at)), [Filling(n, None, (), 0) for n in at]
+    ring = Ring(at, size, ids, fillings)
     for many in (0, 1, 5, 255, 256, 300):
         later = tokens_on(at, many)
         for told, computed in (
             (ring.opening(many), edges.opening(later)),
             (ring.filling(many), edges.filling(later)),
         ):
-            assert told == [place for place, one in enumerate(computed) if one]
+            assert told == (list(compress(ids, computed)), list(compress(fillings, computed)))
+
+
+@pytest.mark.parametrize("size", [1, 4, 16, 256])
+def test_a_ring_knows_who_comes_and_ends(size: int) -> None:
+    """As one that is made anew of those who are there then; rows given out stay as they are."""
+    draw = random.Random(size)
+    there = [(n, draw.randrange(600)) for n in range(12)]
+    each = {n: Filling(n, None, (), 0) for n in range(200)}
+
+    def made(many: int) -> Ring:
+        """Of those who are there, so many steps later."""
+        at = bytes((place + many) & 255 for _, place in there)
+        return Ring(at, size, [str(n) for n, _ in there], [each[n] for n, _ in there])
+
+    ring = made(0)
+    for many in range(1, 150):
+        before = ring.opening(many), ring.filling(many)
+        copies = [(row.ids.copy(), row.fillings.copy()) for row in before]
+        for _ in range(draw.randrange(min(3, len(there)))):
+            n, place = there.pop(draw.randrange(len(there)))
+            ring.end(str(n), place + many, many)
+        if draw.random() < 0.8:
+            position = draw.randrange(600)
+            there.append((12 + many, position - many))
+            ring.come(str(12 + many), each[12 + many], position, many)
+        assert list(before) == copies
+        for later in range(3):
+            assert ring.opening(many + later) == made(many).opening(later)
+            assert ring.filling(many + later) == made(many).filling(later)

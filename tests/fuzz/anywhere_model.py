@@ -66,7 +66,7 @@ def _switches(dice: Choices, made: Fields, mixed: int, features: frozenset[Featu
         made["async_scheduling"] = True
         if dice.chance(50):
             # A later line reckons with so many steps: of less than one it has none.
-            odd = (0, -1) if Feature.aligned_mamba in features else ()
+            odd = (0, -1) if Feature.sinks in features else ()
             made["queue_depth"] = dice.pick((1, 2, 3, 3, 4, *odd))
     if _some(dice, features, mixed / 2, Feature.pipeline):
         made["pipeline_parallel_size"] = dice.pick((2, 2, 3))

@@ -19,7 +19,7 @@ REMOTE = "WAITING_FOR_REMOTE_KVS"
 
 def line_of(features: frozenset[Feature]) -> Semantics:
     """The line that an engine with those features follows: only the first has them all."""
-    return VLLM_0_22_1 if Feature.aligned_mamba in features else VLLM_0_32_0
+    return VLLM_0_22_1 if Feature.sinks in features else VLLM_0_32_0
 
 
 def is_possible(config: Fields, semantics: Semantics) -> bool:

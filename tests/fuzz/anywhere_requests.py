@@ -21,7 +21,7 @@ class Requests:
         self.alphabet = dice.pick((1, 2, 5, 1000))
         self.has_grammars = dice.chance(30) and Feature.structured_output in features
         self.has_salts = dice.chance(30)
-        self.has_wild_items = dice.chance(12) and Feature.aligned_mamba in features
+        self.has_wild_items = dice.chance(12) and Feature.sinks in features
         self.is_odd = dice.chance(40)
         """Whether prompts may be empty or too long, and limits strange."""
         self.oddities = dice.pick((10, 20, 50))

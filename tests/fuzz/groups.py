@@ -287,7 +287,7 @@ def with_mamba(key: str, size: int, features: frozenset[Feature] = ALL_FEATURES)
         drawn.eagle = r.random() < 0.25
         kinds = r.choice(WITH_MAMBA)
         drawn.mixes = len(kinds) > 1 and "chunked_local" not in kinds and r.random() < 0.3
-        if drawn.caches and Feature.aligned_mamba not in features:
+        if drawn.caches and Feature.sinks not in features:
             drawn.mixes = False  # vLLM 0.32.0 cannot be built so.
         groups = [drawn.group(kind) for kind in kinds]
         for group in groups:

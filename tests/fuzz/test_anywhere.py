@@ -126,9 +126,9 @@ def test_what_makes_an_engine_raise_is_taken_back() -> None:
 
 def test_configurations_that_no_engine_takes_are_drawn_again() -> None:
     """Those that cannot be, and those that an engine of ours refuses in a line."""
-    external = {"encoder": {"external": []}}
-    assert is_possible(external, line_of(ALL_FEATURES))
-    assert not is_possible(external, VLLM_0_32_0)
+    sinks = {"groups": [{"type": "sink", "sink_len": 16}]}
+    assert is_possible(sinks, line_of(ALL_FEATURES))
+    assert not is_possible(sinks, VLLM_0_32_0)
     assert not is_possible({"groups": [{"type": "sliding_window"}]}, VLLM_0_22_1)
 
 

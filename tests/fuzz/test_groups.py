@@ -363,18 +363,18 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
     "the last block's end is stepped over": (
         MambaSplit,
         "_mamba_block_aligned_split",
-        "return last_end - num_computed_tokens",
-        "pass",
+        "stops = [last_end]",
+        "stops = [num_computed_tokens]",
     ),
     "a decode is cut too": (
         MambaSplit,
         "_mamba_block_aligned_split",
-        "num_computed_tokens >= max(",
-        "num_computed_tokens > 99 + max(",
+        "num_computed_tokens >= prefill_end",
+        "num_computed_tokens > 99 + prefill_end",
     ),
     "EAGLE's prefill ends where others do": (
         MambaSplit,
-        "_mamba_block_aligned_split",
+        "_last_state",
         "if self.use_eagle:",
         "if False:",
     ),

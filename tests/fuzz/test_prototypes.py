@@ -27,7 +27,6 @@ RELEASES = ("0.22.1", "0.32.0")
 REFUSED = {
     "0.22.1": {},
     "0.32.0": {
-        "hybrid_full_mamba_align": "the Mamba mode align",
         "bug_sink_reset": "attention sinks",
     },
 }

@@ -35,6 +35,7 @@ OF = {
     "sessions": Feature.streaming,
     "remote": Feature.kv_connector,
     "cross": Feature.cross_attention,
+    "mamba": Feature.aligned_mamba,
 }
 """The families beside the line's own, and the feature that each is about."""
 BESIDE = (
@@ -46,6 +47,7 @@ BESIDE = (
     "anywhere",
 )
 """Families of several features."""
+ALIGNED = {"type": "mamba", "mamba_cache_mode": "align"}
 LOADS = {"matched": {"a": 1}}
 """A connector."""
 SEEDS = [
@@ -96,6 +98,7 @@ RARE = {"withdraw_uncaches", "rejections_keep_to_their_run", "encoder_budget_com
 RARE |= {"caps_count_flight", "narrow_windows_uncached", "prompt_ends_cached"}
 RARE |= {"loaded_blocks_come_back", "windows_zeroed", "gate_asks_behind_hits"}
 RARE |= {"chunks_asked_again", "states_noted_by_place"}
+RARE |= {"blocks_before_items", "long_tables_stay"}
 """Too rare by chance: golden scenarios show them."""
 UNDER_PRIORITY = {"chunks_reorder": "sessions-priority"}
 """Switches that a policy is needed for, beside their feature; and the family that has both."""
@@ -206,12 +209,12 @@ def test_a_defect_of_the_later_line_is_noticed(
 @pytest.mark.parametrize(
     ("config", "feature"),
     [
-        ({"encoder": {"external": []}}, "an encoder connector"),
-        (
-            {"groups": [{"type": "full"}, {"type": "mamba", "mamba_cache_mode": "align"}]},
-            "the Mamba mode align",
-        ),
         ({"groups": [{"type": "sink", "sink_len": 16}]}, "attention sinks"),
+        (
+            {"connector": LOADS, "encoder": {"is_encoder_decoder": True}},
+            "an encoder-decoder model",
+        ),
+        ({"groups": [ALIGNED, {"type": "mamba"}]}, "the Mamba mode align beside another"),
         ({"groups": [{"type": "full", "block_size": 8}, {"type": "mamba"}]}, "another size"),
         (
             {"connector": LOADS, "groups": [{"type": "full"}, {"type": "mamba"}]},

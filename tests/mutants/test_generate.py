@@ -51,7 +51,7 @@ def test_no_rule_is_without_a_mutant() -> None:
     bare |= {"scheduler_output", "table", "size", "loaded_to", "passed", "left_out_from"}
     bare |= {"asked", "is_kept", "looked_at", "tokens_to_run", "uncut_to_admit"}
     bare |= {"are_cached", "in_unit", "nulls_before_load", "order", "may_be_miscounted"}
-    bare |= {"cached_when_loaded", "prompt_end_of"}
+    bare |= {"cached_when_loaded", "prompt_end_of", "left_behind", "outlived"}
     assert {f.name for f in some} - have == bare
 
 

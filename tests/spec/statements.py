@@ -371,6 +371,9 @@ STATEMENTS = {
     "GROUP-66": "groups.finds_less",
     "GROUP-67": "rules.pool.publish_end",
     "GROUP-68": "aligned.noted_before",
+    "GROUP-69": "aligned.junction",
+    "GROUP-70": "prompt_states.is_awaited",
+    "GROUP-71": "rules.pool.publish_again",
     **REMOTE,
 }
 """ID to definition. The ID of one that goes stays in `RETIRED`; a new one gets a new number."""

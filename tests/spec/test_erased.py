@@ -36,6 +36,7 @@ ELSEWHERE = {"LIFE-1", "LIFE-2", "LIFE-3", "LIFE-4", "LIFE-5", "LIFE-7", "LIFE-8
 ELSEWHERE |= {"HASH-13", "HASH-14", "WAIT-43", "ENC-15"}
 ELSEWHERE |= {"GROUP-32"}  # of sinks and cross-attention there is none
 ELSEWHERE |= {"ENC-52", "ENC-54"}  # of encoder-decoder models: recordings have them
+ELSEWHERE |= {"GROUP-71"}  # of the mode align, with which no trace of that line is judged
 ELSEWHERE |= {"GROUP-67"}  # of several sizes, with which no trace of that line is judged
 ELSEWHERE |= {"ENC-17", "ENC-19"}  # and of encoder connectors
 ELSEWHERE |= {

@@ -1,7 +1,9 @@
 """KV that other engines have computed: REMOTE-1 to REMOTE-39."""
 
+import json
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from nullblock.spec.machine import events
 from nullblock.spec.machine.remote import received, remote_holds, remote_looks, report_failed, sent
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
-from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0
 from nullblock.spec.rules.loads import end_load
 from nullblock.spec.rules.remote import await_load, give_back, start_over
 from nullblock.spec.state import live
@@ -268,19 +270,29 @@ def test_it_is_taken_beside_a_connector(
     assert compare.first_difference(ours, theirs) is None
 
 
-def test_a_report_of_the_null_block_is_refused_by_name() -> None:
-    """Nobody loads into it."""
+@pytest.mark.parametrize("semantics", [VLLM_0_22_1, VLLM_0_32_0], ids=["0.22.1", "0.32.0"])
+def test_a_report_of_the_null_block_concerns_whoever_has_it(semantics: Any) -> None:
+    """Nobody loads into it: in normative it is refused by name, and vLLM computes the tokens again
+    that nobody sees any more.
+    """
     config = {
         "groups": [{"type": "sliding_window", "sliding_window": 4}],
         "connector": {"matched": {"a": 8}, "all_groups": True},
     }
     events_ = [
-        {"op": "add", "id": "a", "prompt": list(range(9)), "max_tokens": 2},
+        {"op": "add", "id": "a", "prompt": list(range(40)), "max_tokens": 3},
+        {"op": "step"},
         {"op": "kv_done", "invalid": [0]},
         {"op": "step"},
     ]
+    document = {"config": config | {"block_size": 4}, "events": events_}
+    ours, theirs = (lines(document, semantics, engine) for engine in ("spec", "reference"))
+    assert compare.first_difference(ours, theirs) is None
+    states = [json.loads(line)["state"]["requests"] for line in ours if '"state"' in line]
+    computed = [state["a"]["computed"] for state in states if "a" in state]
+    assert any(later < sooner for sooner, later in pairwise(computed))
     with pytest.raises(OutOfScope, match="the null block"):
-        lines({"config": config, "events": events_}, VLLM_0_22_1, "spec")
+        lines(document, NORMATIVE, "spec")
 
 
 def lines(document: dict[str, Any], semantics: Any, engine: str) -> list[str]:

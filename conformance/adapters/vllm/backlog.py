@@ -15,13 +15,16 @@ from typing import Any
 
 from msgspec import Struct, json
 
-from nullblock.conformance.adapters.vllm.numbering import ChainNumbers
+from nullblock.conformance.adapters.vllm.filling import Filling
+from nullblock.conformance.adapters.vllm.numbering import ChainNumbers, Live
 
 BATCH = 72
 """Records: of 24 steps, mostly."""
 Fields = dict[str, Any]
-Filled = tuple[Fields, list[int], list[bytes], bool]
-"""A record, who filled a block, each block's hash, and whether ``fresh`` may tell them."""
+Filled = tuple[Fields, list[Filling] | Live, list[bytes], bool]
+"""A record, who filled a block, each block's hash, and whether ``fresh`` may tell them; of an
+arrival whose first blocks these are.
+"""
 _lines = json.Encoder().encode_lines
 
 
@@ -58,30 +61,53 @@ class Backlog:
         return len(self._records) >= BATCH
 
     def fill(
-        self, record: Fields, numbers: list[int], hashes: list[bytes], *, fresh: bool
+        self, record: Fields, whose: list[Filling], hashes: list[bytes], *, fresh: bool
     ) -> None:
-        """A record that is to tell the chain numbers of blocks. ``numbers``: of the requests that
-        filled them; ``fresh``: whether these are those that the step says.
+        """A record that is to tell the chain numbers of blocks. ``whose``: who filled them;
+        ``fresh``: whether these are those that the step says.
         """
-        self._filled.append((record, numbers, hashes, fresh))
+        self._filled.append((record, whose, hashes, fresh))
+
+    def arrive(self, record: Fields, live: Live) -> None:
+        """A record that is to tell the chain numbers of somebody's first blocks."""
+        self._filled.append((record, live, list(live.hashes[: live.many]), False))
 
     def settle(self) -> None:
         """Number what is to be numbered. The lock is held."""
         fills = [self._filled.popleft() for _ in range(len(self._filled))]
         hashes = list(chain.from_iterable([filled for _, _, filled, _ in fills]))
         first = self._chains.all_new(hashes)
-        for record, numbers, filled, fresh in fills:
-            start = self._chains.all_new(filled) if first is None else first
-            if fresh and start is not None:
-                record["fresh"] = start
-            elif start is not None and numbers and self._says_who:
-                record["fills"], record["fresh"] = numbers, start
-            elif start is not None:
-                record["chain"] = list(map(Pair, numbers, count(start)))
+        for record, whose, filled, fresh in fills:
+            if isinstance(whose, Live):
+                record["chain"] = self._chains.arrived(whose, first)
             else:
-                record["chain"] = list(map(Pair, numbers, self._chains.each(filled)))
+                self._tell(record, whose, filled, fresh, first)
             if first is not None:
                 first += len(filled)
+        self._chains.sweep()
+
+    def _tell(
+        self,
+        record: Fields,
+        whose: list[Filling],
+        hashes: list[bytes],
+        fresh: bool,
+        first: int | None,
+    ) -> None:
+        """Who fills which blocks. ``first``: all are new, have got numbers, and this is the first
+        one.
+        """
+        start = self._chains.all_new(hashes) if first is None else first
+        if fresh and start is not None:
+            record["fresh"] = start
+            return
+        numbers = [filling.number for filling in whose]
+        if start is None:
+            record["chain"] = list(map(Pair, numbers, self._chains.each(hashes)))
+        elif numbers and self._says_who:
+            record["fills"], record["fresh"] = numbers, start
+        else:
+            record["chain"] = list(map(Pair, numbers, count(start)))
 
     def take(self) -> tuple[bytes, int]:
         """All that waits, as lines, and how many they are. The lock is held."""

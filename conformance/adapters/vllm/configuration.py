@@ -145,6 +145,7 @@ def features(scheduler: Any) -> list[str]:
         "long_prefill_token_threshold_adaptive": bool(
             getattr(configured, "long_prefill_token_threshold_adaptive", False)
         ),
+        "max_num_scheduled_tokens_above_batched": groups.grants_beyond_a_step(scheduler),
         "hash_block_size": pool.hash_block_size != scheduler.block_size,
         "block_sizes": any("block_size" in group for group in told),
     }

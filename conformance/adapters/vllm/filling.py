@@ -4,11 +4,11 @@ A request's tokens have positions from 0. The last byte of the position of the l
 step computes tells where in its block that is, if block sizes divide 256, as nearly all do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 _BYTES = bytes(range(256))
 _ON = _BYTES + _BYTES
@@ -42,7 +42,7 @@ NOBODY = Filling(-1, None, (), 0)
 """Stands for a request of which nothing is known."""
 
 
-def positions(computed: list[int], tokens: list[int]) -> bytes:
+def positions(computed: Iterable[int], tokens: list[int]) -> bytes:
     """Of the last token that each computes in a step: the last byte."""
     return bytes([(c + n - 1) & 255 for c, n in zip(computed, tokens, strict=True)])
 
@@ -64,25 +64,68 @@ def _rest(n: int, block_size: int) -> bytes:
     return bytes(at % block_size == n for at in range(256))
 
 
-class Ring:
-    """Whose block begins and is full how many steps later, of requests that get a token a step."""
+class Row(NamedTuple):
+    """Some of the requests of a step, in its order. Never changed: steps share it."""
 
-    def __init__(self, at: bytes, block_size: int) -> None:
+    ids: list[str]
+    fillings: list[Filling]
+
+
+class Ring:
+    """Whose block begins and is full how many steps later, of requests that get a token a step.
+
+    Those of whom that is so at the same time are a row. When somebody comes or ends it costs a
+    new row, and no look at all others.
+    """
+
+    def __init__(
+        self, at: bytes, block_size: int, ids: list[str], fillings: list[Filling]
+    ) -> None:
         """``at``: the positions now; ``block_size``: tokens, a divisor of 256."""
         self._at, self._size = at, block_size
-        self._places: dict[int, list[int]] = {}
+        self._all = Row(ids, fillings)
+        self._rows: dict[int, Row] = {}
+        self._whole = False
+        """Whether there are all rows."""
 
-    def opening(self, many: int) -> list[int]:
-        """The places of those that compute the first token of a block so many steps later."""
+    def opening(self, many: int) -> Row:
+        """Those that compute the first token of a block so many steps later."""
         n = -many % self._size
-        if n not in self._places:
+        if n not in self._rows:
             mask = self._at.translate(_rest(n, self._size))
-            self._places[n] = list(compress(range(len(mask)), mask))
-        return self._places[n]
+            ids, fillings = self._all
+            self._rows[n] = Row(list(compress(ids, mask)), list(compress(fillings, mask)))
+        return self._rows[n]
 
-    def filling(self, many: int) -> list[int]:
-        """The places of those whose block is full with the token that is sampled then."""
+    def filling(self, many: int) -> Row:
+        """Those whose block is full with the token that is sampled then."""
         return self.opening(many + 2)
+
+    def come(self, id: str, filling: Filling, position: int, many: int) -> None:
+        """Behind all others one more, whose last token computed so many steps later has that
+        position.
+        """
+        n, row = self._row(position, many)
+        self._rows[n] = Row([*row.ids, id], [*row.fillings, filling])
+
+    def end(self, id: str, position: int, many: int) -> None:
+        """One has ended; it had that position so many steps later."""
+        n, row = self._row(position, many)
+        place = row.ids.index(id)
+        ids, fillings = row.ids.copy(), row.fillings.copy()
+        del ids[place], fillings[place]
+        self._rows[n] = Row(ids, fillings)
+
+    def _row(self, position: int, many: int) -> tuple[int, Row]:
+        if not self._whole:  # a row that is made later would not know
+            self._rows = {n: Row([], []) for n in range(self._size)}
+            for id, filling, at in zip(*self._all, self._at, strict=True):
+                row = self._rows[at % self._size]
+                row.ids.append(id)
+                row.fillings.append(filling)
+            self._all, self._whole = Row([], []), True
+        n = (position - many) % self._size
+        return n, self._rows[n]
 
 
 class Edges:

@@ -52,6 +52,16 @@ def constants(scheduler: Any) -> Fields | None:
     return found
 
 
+def grants_beyond_a_step(scheduler: Any) -> bool:
+    """Whether more is set for a step than it may have, as since 0.32.0 it may be: beside Mamba
+    layers in the mode align prefills are cut by what is set.
+    """
+    is_later = hasattr(scheduler, "kv_holding_waiting")
+    splits = getattr(scheduler, "need_mamba_block_aligned_split", False)
+    batched = scheduler.scheduler_config.max_num_batched_tokens
+    return bool(is_later and splits and scheduler.max_num_scheduled_tokens > batched)
+
+
 def unsaid(scheduler: Any) -> Iterator[str]:
     """Names of what is on in some group that decisions depend on and no words are for."""
     cache = scheduler.kv_cache_config

@@ -27,7 +27,7 @@ from nullblock.conformance.adapters.vllm.seen import (
 )
 from nullblock.conformance.adapters.vllm.talk import owing
 
-NOTHING = Seen(0, None, [], [], [], None, (), (), NO_OTHERS, [], None, hashes=[])
+NOTHING = Seen(0, None, [], [], [], None, [], (), NO_OTHERS, [], None, hashes=[])
 """Before the first step."""
 AWAITS_GRAMMAR = "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR"
 MAX_IN_FLIGHT = 1024
@@ -78,8 +78,8 @@ class Look:
         except OverflowError:
             strange = True
         groups, others = cached.new_block_ids, NO_OTHERS
-        gets = list(compress(range(len(groups)), groups))
-        given = map(groups.__getitem__, gets)
+        gets = list(compress(known, groups))
+        given = filter(None, groups)
         blocks = [b[0][0] if len(b) == 1 and len(b[0]) == 1 else b for b in given]
         if decided.finished_req_ids or decided.scheduled_new_reqs or decided.preempted_req_ids:
             others = _others(decided, observer.scheduler.requests)

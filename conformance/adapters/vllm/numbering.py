@@ -6,8 +6,8 @@ memory does not grow with the length of a recording.
 
 from bisect import bisect
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -78,23 +78,25 @@ class AdapterNumbers:
             del self._of[adapter]
 
 
-class Gone(Struct, gc=False, eq=False):
-    """The hashes of a request that has ended, as one text.
+class Mark(NamedTuple):
+    """A moment. When it is as many blocks ago as there are, what nobody has had since is gone."""
 
-    A list of them would be an object more for Python's garbage collector, as long as they are
-    remembered: the collector looks through all young ones whenever there are 700 more.
-    """
+    given_out: int
+    """Blocks that were given out before it."""
+    first: int
+    """The first number given since."""
+    held: set[bytes]
+    """Hashes with lower numbers that somebody had then, or has had since."""
 
-    before: int
-    """Blocks that were given out before it ended."""
-    size: int
-    """Bytes of a hash."""
-    text: bytes
 
-    def each(self) -> Iterator[bytes]:
-        """One after another."""
-        size, text = self.size, self.text
-        return (text[at : at + size] for at in range(0, len(text), size))
+class Live(Struct, gc=False, eq=False):
+    """The hashes of a live request."""
+
+    hashes: Sequence[bytes]
+    """All of them: they grow by themselves."""
+    many: int
+    """Those of its first blocks, whose numbers are ``runs``."""
+    runs: list[Run]
 
 
 class ChainNumbers:
@@ -102,7 +104,9 @@ class ChainNumbers:
 
     A block that nobody holds leaves the cache at the latest when as many blocks as there are have
     been given out since. Only that is relied on, and nothing that the engine says about its cache,
-    which may be wrong.
+    which may be wrong. When there are many numbers, the moment is marked; when it is that long
+    ago, numbers are kept that are younger, or that somebody has had since. So nothing needs to be
+    kept of those who have ended.
     """
 
     def __init__(self, num_blocks: int, sweep_above: int = 2**18, *, events: bool = False) -> None:
@@ -115,26 +119,36 @@ class ChainNumbers:
         self._next = 0
         self._num_blocks = num_blocks
         self._least_sweep = self._sweep_above = sweep_above
-        self._live: dict[str, tuple[list[Run], int, Sequence[bytes]]] = {}
-        """Of each request: the runs of its prompt, of how many blocks, and all its hashes."""
-        self._gone: deque[Gone] = deque()
-        """The hashes of those that ended."""
+        self._live: dict[str, Live] = {}
+        self._mark: Mark | None = None
         self.given_out = 0
         """Blocks taken from the free queue so far: at least that many."""
 
     def add(self, id: str, hashes: Sequence[bytes], many: int | None = None) -> list[Run]:
         """A request arrives; the numbers of its first so many blocks, of all if None, as runs."""
-        many = len(hashes) if many is None else many
-        if len(self._of) > self._sweep_above:
-            self._sweep()
-        runs = self._runs(hashes[:many])
-        self._live[id] = (runs, many, hashes)
-        return runs
+        self.sweep()
+        return self.arrived(self.expect(id, hashes, len(hashes) if many is None else many))
+
+    def expect(self, id: str, hashes: Sequence[bytes], many: int) -> Live:
+        """A request arrives; its first so many blocks are to be numbered yet."""
+        live = self._live[id] = Live(hashes, many, [])
+        return live
+
+    def arrived(self, live: Live, first: int | None = None) -> list[Run]:
+        """The numbers of the first blocks of somebody expected, as runs. ``first``: all of them
+        are new, have got numbers, and this is the first one.
+        """
+        if first is None:
+            live.runs = self._runs(live.hashes[: live.many])
+        elif live.many:
+            live.runs = [[first, live.many]]
+        return live.runs
 
     def _runs(self, hashes: Sequence[bytes]) -> list[Run]:
         """The numbers of hashes, as runs. Mostly all behind the first new one are new, too."""
         numbers = list(map(self._of.get, hashes))
         known = numbers.index(None) if None in numbers else len(numbers)
+        self._seen_again(hashes[:known])
         runs: list[Run] = []
         start = numbers[0] if known else None
         if start is not None and numbers[:known] == list(range(start, start + known)):
@@ -152,31 +166,27 @@ class ChainNumbers:
 
     def remove(self, id: str) -> None:
         """A request ends."""
-        live = self._live.pop(id, None)
-        if live is not None and live[2]:
-            self._let_go(live[2])
+        self._live.pop(id, None)
 
-    def _let_go(self, hashes: Sequence[bytes]) -> None:
-        """Hashes that nobody has any more, and that some block may have."""
-        sizes = set(map(len, hashes))
-        if len(sizes) == 1:  # they are of one kind
-            self._gone.append(Gone(self.given_out, sizes.pop(), b"".join(hashes)))
-        else:
-            self._gone.extend([Gone(self.given_out, len(h), h) for h in hashes])
+    def _seen_again(self, hashes: Iterable[bytes]) -> None:
+        """Somebody has these, which have numbers."""
+        if self._mark is not None:
+            self._mark.held.update(hashes)
 
     def runs(self, id: str) -> list[Run]:
         """The numbers of a live request's blocks so far."""
         if id not in self._live:
             return []
-        of_prompt, many, hashes = self._live[id]
-        runs = [list(run) for run in of_prompt]
-        self._extend(runs, hashes[many:])
+        live = self._live[id]
+        runs = [list(run) for run in live.runs]
+        self._extend(runs, live.hashes[live.many :])
         return runs
 
     def changed(self, id: str, first: int) -> None:
         """From that block on a live request has other hashes than it had."""
-        if id in self._live and first < self._live[id][1]:
-            self._live[id] = ([], 0, self._live[id][2])
+        live = self._live.get(id)
+        if live is not None and first < live.many:
+            live.many, live.runs = 0, []
 
     def _extend(self, runs: list[Run], hashes: Iterable[bytes]) -> None:
         for number in self.each(hashes):
@@ -190,11 +200,7 @@ class ChainNumbers:
 
     def cached(self, hash: bytes) -> int:
         """The number of a hash that a block carries now, a new one if it has none."""
-        number = self._of.get(hash)
-        if number is None:
-            number = self.number(hash)
-            self._let_go((hash,))
-        return number
+        return self.number(hash)
 
     def number(self, hash: bytes) -> int:
         """The number of a hash, a new one if it has none."""
@@ -210,6 +216,8 @@ class ChainNumbers:
                 fresh += 1
                 if self._short is not None:
                     self._short[int.from_bytes(hash[-8:], "big")] = number
+            else:
+                self._seen_again((hash,))
             told.append(number)
         self._next = fresh
         return told
@@ -233,19 +241,24 @@ class ChainNumbers:
                 self._short[int.from_bytes(hash[-8:], "big")] = number
         return first
 
-    def _sweep(self) -> None:
-        while self._gone and self._gone[0].before + self._num_blocks <= self.given_out:
-            self._gone.popleft()
-        kept: set[bytes] = set()
-        for _, _, hashes in self._live.values():
-            kept.update(hashes)
-        for gone in self._gone:
-            kept.update(gone.each())
-        self._of = {hash: number for hash, number in self._of.items() if hash in kept}
-        if self._short is not None:
-            numbers = set(self._of.values())
-            self._short = {h: number for h, number in self._short.items() if number in numbers}
-        self._sweep_above = max(self._least_sweep, 2 * len(self._of))
+    def sweep(self) -> None:
+        """Forget what no block can have, if there are many numbers."""
+        if len(self._of) <= self._sweep_above:
+            return
+        mark, self._mark = self._mark, None
+        if mark is None:
+            held = set[bytes]()
+            for live in self._live.values():
+                held.update(live.hashes)
+            self._mark = Mark(self.given_out, self._next, held)
+        elif mark.given_out + self._num_blocks > self.given_out:
+            self._mark = mark
+        else:
+            self._of = {h: n for h, n in self._of.items() if n >= mark.first or h in mark.held}
+            if self._short is not None:
+                numbers = set(self._of.values())
+                self._short = {h: n for h, n in self._short.items() if n in numbers}
+            self._sweep_above = max(self._least_sweep, len(self._of))
 
 
 class Ties:

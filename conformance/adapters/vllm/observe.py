@@ -134,8 +134,7 @@ class Observer:
         record = {"ev": "add", "id": number, **record}
         if self.caching:
             hashes = request.block_hashes
-            self.backlog.settle()
-            record["chain"] = self.chains.add(id, hashes, blocks)
+            self.backlog.arrive(record, self.chains.expect(id, hashes, blocks))
             rest = arrival.tokens % self.pool.hash_block_size
             self.filling[id] = Filling(number, request, hashes, blocks, rest)
         return record
@@ -213,7 +212,7 @@ class Observer:
             self.items.remove(id)
         if self.answers is None or not self.kept.ended(id):
             self.chains.remove(id)
-        if facts is not None:
+        if facts is not None and self.by_priority:
             chunks = self.talk.places.get(id, ())
             self.leave(id, facts, [facts, *(chunk.told for chunk in chunks)])
         self.talk.forget(id)

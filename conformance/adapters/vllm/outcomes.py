@@ -6,9 +6,9 @@ from operator import ne
 from typing import Any
 
 from nullblock.conformance.adapters.vllm import drafts, sessions
-from nullblock.conformance.adapters.vllm.filling import Edges, Filling
+from nullblock.conformance.adapters.vllm.filling import Edges, Filling, Row
 from nullblock.conformance.adapters.vllm.observe import Fields, Observer
-from nullblock.conformance.adapters.vllm.seen import Many, Proposal, Taken
+from nullblock.conformance.adapters.vllm.seen import Many, Proposal, Seen, Taken
 from nullblock.conformance.adapters.vllm.step import Step, absent, without
 from nullblock.conformance.adapters.vllm.steps import ODD_SHARE
 from nullblock.conformance.adapters.vllm.tally import Tally, fits
@@ -55,14 +55,21 @@ class Outcomes:
         if self.observer.drafts:
             rejected.output(step, counts)
             self.last = step
+        self._ends(record, step.ids, taken)
+        if self.observer.caching:
+            self._filled(record, step, taken)
+        return record
+
+    def _ends(self, record: Fields, ids: list[str], taken: Taken) -> None:
+        """What was sampled that ends somebody."""
+        of = self.observer.numbers.of
         if taken.frames is not None:
-            eos, stop = self._ends(step, taken.frames)
+            eos, stop = self._end_tokens(ids, taken.frames)
             if eos:
                 record["eos"] = eos
             if stop:
                 record["stop"] = stop
         if taken.ended:
-            of = self.observer.numbers.of
             # A grammar has rejected what was sampled; whose load failed has no tokens.
             ends = (o for o in taken.ended if o.new_token_ids)
             errors = [o for o in ends if self._reason(o) == "error"]
@@ -70,17 +77,18 @@ class Outcomes:
                 # The grammar saw what was taken: nothing behind an end.
                 last = ((of[o.request_id], len(o.new_token_ids) - 1) for o in errors)
                 record["rejected"] = list(last)
-        if self.observer.caching:
-            self._filled(record, step, taken)
-        return record
 
-    def _ends(self, step: Step, frames: Any) -> tuple[list[Any], list[Any]]:
-        eos, stop = [], []
-        requests = map(self.observer.requests.get, step.ids)
-        for request, number, tokens in zip(requests, step.numbers, frames, strict=True):
-            parameters = self.observer.talk.parameters(request)
+    def _end_tokens(self, ids: list[str], frames: Any) -> tuple[list[Any], list[Any]]:
+        """Whose tokens have one that ends it, and where: its eos, one of its stop ids."""
+        eos, stop, observer = [], [], self.observer
+        plain = observer.end_tokens.isdisjoint
+        for id, tokens in zip(ids, frames, strict=True):
+            if plain(tokens):
+                continue
+            parameters = observer.talk.parameters(observer.requests.get(id))
             if parameters is None:
                 continue
+            number = observer.numbers.of[id]
             for place, token in enumerate(tokens):
                 if token == parameters.eos_token_id:
                     eos.append((number, place))
@@ -106,34 +114,45 @@ class Outcomes:
             assert step.at is not None
             mask = self._edges.filling(step.at)
             places = list(compress(range(len(mask)), mask))
-            got = None if taken.passed_on is None else _some(*taken.passed_on)
-            self._by_place(record, step, places, got)
+            if taken.passed_on is not None:
+                got, ids = _some(*taken.passed_on), step.ids
+                due = [place for place in places if ids[place] in got]
+            else:
+                due = places
+            fresh = len(due) == len(places) and step.told and record["ev"] == "output+"
+            self._fill(record, list(map(step.fillings.__getitem__, due)), fresh=fresh)
 
-    def as_expected(self, number: int, step: Step, full: list[int]) -> Fields:
-        """The ``output`` record of a step like ``step`` where everybody got one token, which ended
-        nobody. ``full``: the places of those whose block it fills.
+    def of_each(self, taken: Taken, full: Row) -> Fields | None:
+        """The ``output`` record of a step where everybody got one token. ``full``: those whose
+        block it fills. None: it does not explain who was passed on what.
         """
-        record: Fields = {"ev": "output+", "step": number}
+        seen = taken.step
+        record: Fields = {"ev": "output+", "step": seen.number}
+        fillings = full.fillings
+        if not taken.plain:
+            if taken.passed_on is not None:
+                gone = not_passed_on(seen.ids, *taken.passed_on)
+                if gone is None:
+                    return None
+                pairs = zip(*full, strict=True)
+                fillings = [filling for id, filling in pairs if id not in gone]
+            self._ends(record, seen.ids, taken)
         if self.observer.caching:
-            self._by_place(record, step, full)
+            self._fill(record, fillings, fresh=len(fillings) == len(full.ids))
         return record
 
-    def _by_place(
-        self, record: Fields, step: Step, places: list[int], got: set[str] | None = None
-    ) -> None:
-        """Those at some places fill a block each; later steps may have filled more by now.
+    def _fill(self, record: Fields, due: list[Filling], *, fresh: bool) -> None:
+        """These fill a block each; later steps may have filled more by now.
 
-        ``got``: to whom tokens were passed on; None: one to everybody.
+        ``fresh``: whether these are all of whom a reader would think so.
         """
-        fillings, ids = step.fillings, step.ids
-        due = places if got is None else [place for place in places if ids[place] in got]
-        filled = [f for f in map(fillings.__getitem__, due) if len(f.hashes) > f.known]
-        hashes = [filling.hashes[filling.known] for filling in filled]
-        for filling in filled:
+        hashes = _next_of_each(due)
+        if hashes is None:
+            due, fresh = [f for f in due if len(f.hashes) > f.known], False
+            hashes = [filling.hashes[filling.known] for filling in due]
+        for filling in due:
             filling.known += 1
-        fresh = bool(places) and len(filled) == len(places) and record["ev"] == "output+"
-        numbers = [filling.number for filling in filled]
-        self.observer.backlog.fill(record, numbers, hashes, fresh=fresh and step.told)
+        self.observer.backlog.fill(record, due, hashes, fresh=fresh and bool(due))
 
     def _by_tally(self, record: Fields, step: Step, taken: Taken, tally: Tally) -> None:
         """Those who fill blocks with the tokens that are passed on."""
@@ -149,16 +168,15 @@ class Outcomes:
         hashes = _next_of_each(filled) if many.count(1) == len(places) else None
         if hashes is None:
             filled = [step.fillings[place] for place in places for _ in range(many[place])]
-            numbers, hashes = _one_after_another(filled)
+            filled, hashes = _one_after_another(filled)
         else:
-            numbers = list(map(step.numbers.__getitem__, places))
             for filling in filled:
                 filling.known += 1
-        self.observer.backlog.fill(record, numbers, hashes, fresh=False)
+        self.observer.backlog.fill(record, filled, hashes, fresh=False)
 
     def _by_length(self, record: Fields, step: Step, full: list[int]) -> None:
         """Those with more hashes than are known have filled a block for each."""
-        numbers: list[int] = []
+        whose: list[Filling] = []
         hashes: list[bytes] = []
         fillings, known = step.fillings, self._full
         if fillings is not self._fillings:
@@ -167,13 +185,13 @@ class Outcomes:
             filling = fillings[place]
             new = filling.hashes[filling.known : full[place]]
             if len(new) == 1:  # mostly
-                numbers.append(filling.number)
+                whose.append(filling)
             else:
-                numbers += [filling.number] * len(new)
+                whose += [filling] * len(new)
             filling.known += len(new)
             hashes += new
         self._fillings, self._full = fillings, full
-        self.observer.backlog.fill(record, numbers, hashes, fresh=False)
+        self.observer.backlog.fill(record, whose, hashes, fresh=False)
 
     def _one_by_one(
         self, fillings: Collection[Filling], step: Step, counts: Many | None
@@ -194,8 +212,10 @@ class Outcomes:
                 told += zip(repeat(filling.number), chains.each(new))
         return told
 
-    def update(self, step: Step, taken: Taken) -> Fields:
-        """An ``update`` record: what the engine made of the output just recorded."""
+    def update(self, step: Step | Seen, taken: Taken) -> Fields:
+        """An ``update`` record: what the engine made of the output just recorded. ``step``: only
+        where everybody got one token it may be what was decided.
+        """
         record: Fields = {"ev": "update+", "step": step.number}
         if taken.passed_on is not None:
             lost = taken.remote is not None and "failed" in taken.remote
@@ -216,12 +236,16 @@ class Outcomes:
         return record
 
     def _passed_on(
-        self, step: Step, counts: Many | None, ids: list[str], tokens: Many
+        self, step: Step | Seen, counts: Many | None, ids: list[str], tokens: Many
     ) -> Fields | None:
         """Who got no tokens, or fewer, than were sampled; None where that does not explain it."""
+        gone: list[int] | None
+        cut: list[tuple[int, int]] | None
         if counts is None:
-            gone, cut = self._not_passed_on(step, ids, tokens), None
+            lost, cut = not_passed_on(step.ids, ids, tokens), None
+            gone = None if lost is None else self.observer.numbers.each(lost)
         else:
+            assert isinstance(step, Step)
             gone, cut = drafts.passed_on(step, counts, ids, tokens) or (None, None)
         if gone is None or (cut and not self.observer.drafts):
             return None
@@ -239,14 +263,6 @@ class Outcomes:
             proposal, None if observer.ids_return else self.last, observer.numbers
         )
 
-    def _not_passed_on(self, step: Step, ids: list[str], tokens: Many) -> list[int] | None:
-        """Who sampled a token, as everybody did, and gets nothing; None if that does not explain
-        the outputs.
-        """
-        places = absent(step.ids, ids)
-        same = without(step.ids, places) == ids and tokens.count(1) == len(ids)
-        return [step.numbers[place] for place in places] if same else None
-
     def _reason(self, output: Any) -> str:
         reason = output.finish_reason
         told = self._reasons.get(reason)
@@ -260,6 +276,15 @@ class Outcomes:
         if isinstance(output.stop_reason, int):
             fields["by_stop_id"] = True
         return fields
+
+
+def not_passed_on(each: list[str], ids: list[str], tokens: Many) -> list[str] | None:
+    """Who of each, who sampled a token, gets nothing, if these get so many; None if that does not
+    explain it.
+    """
+    places = absent(each, ids)
+    same = without(each, places) == ids and tokens.count(1) == len(ids)
+    return [each[place] for place in places] if same else None
 
 
 def _some(ids: list[str], tokens: Many) -> set[str]:
@@ -287,13 +312,13 @@ def _next_of_each(filled: list[Filling]) -> list[bytes] | None:
         return None
 
 
-def _one_after_another(filled: list[Filling]) -> tuple[list[int], list[bytes]]:
+def _one_after_another(filled: list[Filling]) -> tuple[list[Filling], list[bytes]]:
     """Who fills a block, once for each block, and the hashes, as far as there are any."""
-    numbers: list[int] = []
+    whose: list[Filling] = []
     hashes: list[bytes] = []
     for filling in filled:
         if filling.known < len(filling.hashes):
-            numbers.append(filling.number)
+            whose.append(filling)
             hashes.append(filling.hashes[filling.known])
             filling.known += 1
-    return numbers, hashes
+    return whose, hashes

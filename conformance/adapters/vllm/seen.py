@@ -101,8 +101,8 @@ class Seen(Struct, gc=False, eq=False):
     """Those that the worker has seen; ``ids``, where that is everybody."""
     words: "array[int] | None"
     """Of those: their computed tokens, then their outputs; None where a count has no word."""
-    gets: Sequence[int]
-    """Of those: the places of the ones that got blocks."""
+    gets: list[str]
+    """Those of them that got blocks."""
     blocks: Sequence[Any]
     """What each of these got: a number where it is one block of the only group, else what the
     engine says, by group."""

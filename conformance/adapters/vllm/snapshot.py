@@ -25,6 +25,7 @@ GROUP_BYTES = 4
 
 def snapshot(observer: Observer, steps: Steps) -> bytes:
     """The line; without the pool where that makes it too long."""
+    _settle(observer)
     line = json.encode(state(observer, steps)) + b"\n"
     if len(line) > MAX_LINE:
         small = state(observer, steps)
@@ -32,6 +33,12 @@ def snapshot(observer: Observer, steps: Steps) -> bytes:
             small.pop(name, None)
         line = json.encode(small) + b"\n"
     return line
+
+
+def _settle(observer: Observer) -> None:
+    """Number what waits to be numbered: what comes after it has later numbers."""
+    with observer.backlog.lock:
+        observer.backlog.settle()
 
 
 def adopt(observer: Observer, look: Look) -> None:
@@ -46,6 +53,7 @@ def adopt(observer: Observer, look: Look) -> None:
             observer.kept.ids.append(id)
             continue
         observer.add(look.add(request))
+        _settle(observer)
         observer.arrived[id] = arrived.get(id, -1)
         if request.resumable:
             sessions.adopt(observer, request)

@@ -185,12 +185,12 @@ class Steps:
         """
         of, others = self.observer.numbers.of, seen.others
         if others.new:
-            record["new"] = [self._new(new) for new in others.new]
+            record["new"] = [self.new(new) for new in others.new]
         short = opening is not None
         if short or seen.known:
             lists = record if short else self._lists(step, seen)
-            leads = seen.known is seen.ids or seen.ids[: len(seen.known)] == seen.known
-            self._grown(lists, seen, opening, step.numbers if leads else None)
+            due = None if opening is None else list(compress(step.ids, opening))
+            self._grown(lists, seen, due)
             if others.resumed:
                 lists["resumed"] = [of[r] for r in others.resumed]
             if others.sent or not short:
@@ -199,8 +199,7 @@ class Steps:
                 record["cached"] = lists
         if others.preempted:
             record["preempted"] = sorted(of[r] for r in others.preempted)
-        if others.finished:
-            record["finished"] = sorted(of[r] for r in others.finished if r in of)
+        self.finished(record, seen)
         if seen.encoder is not None and self.observer.items is not None:
             inputs, evicted, asked, room = seen.encoder
             answers = self.observer.items.answers(asked)
@@ -227,8 +226,14 @@ class Steps:
             "num_output": outputs,
         }
 
-    def grown(self, lists: Fields, seen: Seen, opening: list[int]) -> None:
-        """The blocks of a step in which everybody goes on alike. ``opening``: the places of those
+    def finished(self, record: Fields, seen: Seen) -> None:
+        """Who is told to have ended."""
+        of, finished = self.observer.numbers.of, seen.others.finished
+        if finished:
+            record["finished"] = sorted(of[r] for r in finished if r in of)
+
+    def grown(self, lists: Fields, seen: Seen, opening: list[str]) -> None:
+        """The blocks of a step in which everybody who stays goes on alike. ``opening``: those
         expected to get one.
         """
         if self._gives and seen.gets == opening:
@@ -238,45 +243,32 @@ class Steps:
                 if given:
                     lists["given"] = given
                 return
-        mask = bytearray(len(seen.known))
-        for place in opening:
-            mask[place] = 1
-        self._grown(lists, seen, bytes(mask), None)
+        self._grown(lists, seen, opening)
 
-    def _grown(
-        self,
-        lists: Fields,
-        seen: Seen,
-        opening: bytes | bytearray | None,
-        numbers: list[int] | None,
-    ) -> None:
-        """Who gets blocks, and which. Counts what is given out. ``numbers``: of those that the
-        worker has seen, and others behind them; None: these are to be looked up.
-        """
+    def _grown(self, lists: Fields, seen: Seen, opening: list[str] | None) -> None:
+        """Who gets blocks, and which. Counts what is given out."""
         gets, blocks, chains, ids = seen.gets, seen.blocks, self.observer.chains, seen.known
         if opening is not None and self._gives:
-            due = list(compress(range(len(opening)), opening))
-            got = dict(zip(gets, blocks, strict=True))
-            given = _one_each(map(got.get, due))
+            due, got = opening, dict(zip(gets, blocks, strict=True))
+            given = _one_each(map(got.get, due)) if len(got) == len(gets) else None
             if given is not None:
                 chains.given_out += len(given)
                 if given:
                     lists["given"] = given
-                for place in due:
-                    del got[place]
+                for id in due:
+                    del got[id]
                 if not got:
                     return
                 gets, blocks = list(got), list(got.values())
         elif opening is not None and self._says_who and not seen.others.resumed:
             if set(map(type, blocks)) - {int}:  # somebody has several
                 one = [isinstance(block, int) for block in blocks]
-                each = list(compress(gets, one)), list(compress(blocks, one))
-                lists |= self._gets(ids, *each, numbers)
+                lists |= self._gets(list(compress(gets, one)), list(compress(blocks, one)))
                 several = list(map(not_, one))
                 gets, blocks = list(compress(gets, several)), list(compress(blocks, several))
             else:
-                lists |= self._gets(ids, gets, blocks, numbers)
-                gets = blocks = ()
+                lists |= self._gets(gets, blocks)
+                gets, blocks = [], ()
         blocks = list(map(spread, blocks))
         if self._taken.counts_all:
             chains.given_out += sum(map(len, chain.from_iterable(blocks)))
@@ -287,23 +279,15 @@ class Steps:
             for r in seen.others.resumed:
                 chains.given_out -= self._taken.hits(computed[ids.index(r)])
         if self.observer.tells_blocks and (blocks or opening is None):
-            whose = self._at(ids, gets, numbers)
-            lists["blocks"] = list(zip(whose, blocks, strict=True))
+            lists["blocks"] = list(zip(self.observer.numbers.each(gets), blocks, strict=True))
 
-    def _gets(
-        self, ids: list[str], whose: Sequence[int], given: Sequence[int], numbers: list[int] | None
-    ) -> Fields:
-        """One block each, and whose: those at some places."""
+    def _gets(self, whose: list[str], given: Sequence[int]) -> Fields:
+        """One block each, and whose."""
         self.observer.chains.given_out += len(given)
-        return {"gets": self._at(ids, whose, numbers), "given": given} if given else {}
+        return {"gets": self.observer.numbers.each(whose), "given": given} if given else {}
 
-    def _at(self, ids: list[str], places: Sequence[int], numbers: list[int] | None) -> list[int]:
-        """The numbers of those at some places."""
-        if numbers is not None:
-            return list(map(numbers.__getitem__, places))
-        return self.observer.numbers.each(list(map(ids.__getitem__, places)))
-
-    def _new(self, new: New) -> Fields:
+    def new(self, new: New) -> Fields:
+        """What is told of a request that the worker has not seen. Counts what it is given."""
         given = self._taken.of_growth(new.blocks) - self._taken.hits(new.computed)
         if self.observer.sessions:
             held = self.observer.talk.held.pop(new.id, 0)

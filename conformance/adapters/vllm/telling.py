@@ -84,6 +84,8 @@ class Teller:
         output = self._alike.output(taken)
         if output is not None:
             update: dict[str, Any] = {"ev": "update+", "step": number}
+            if not taken.plain:
+                update = self.outcomes.update(taken.step, taken)
             return output, self.observer.tell(update, taken.counted, short=True)
         step = self._alike.take(taken.step) or self.steps.before_update(taken.step)
         output = self.outcomes.output(step, taken, self.steps.rejected)

@@ -18,21 +18,11 @@ def turned(seen: Seen, before: Step, rejected: drafts.Rejected | None) -> Step |
     """The step, with the numbers and fillings of those who stay; None: not all is as expected.
     ``rejected``: where there may be drafts.
     """
-    others, known, tokens, at = seen.others, seen.known, seen.tokens, before.at
-    words, many, gone = seen.words, len(known), list[int]()
-    if at is None or words is None or not many:
+    others, tokens, at = seen.others, seen.tokens, before.at
+    words, many, gone = seen.words, len(seen.known), gone_between(before.ids, seen)
+    if at is None or words is None or not many or gone is None:
         return None
-    if others is not NO_OTHERS and (others.preempted or others.resumed or others.sent):
-        return None
-    if known is not before.ids and known != before.ids:
-        gone = _gone(before.ids, others.finished, known)
-        if known != without(before.ids, gone):
-            return None
     further = tokens[many:]
-    if seen.ids is not known:
-        came = [request.id for request in others.new]
-        if seen.ids != known + came or any(before.ids[place] in came for place in gone):
-            return None
     due = tokens if rejected is None else drafts.due(seen.drafts, tokens, before)
     if seen.drafts is None:
         if tokens.count(1) - further.count(1) != many:
@@ -63,6 +53,24 @@ def turned(seen: Seen, before: Step, rejected: drafts.Rejected | None) -> Step |
     if not further:
         step.packed = counts
     return step
+
+
+def gone_between(before: list[str], seen: Seen) -> list[int] | None:
+    """The places of those who were in the step before and are not in this one, in which the others
+    stand before new ones, if there are any. None: somebody does something else.
+    """
+    others, known, gone = seen.others, seen.known, list[int]()
+    if others is not NO_OTHERS and (others.preempted or others.resumed or others.sent):
+        return None
+    if known is not before and known != before:
+        gone = _gone(before, others.finished, known)
+        if known != without(before, gone):
+            return None
+    if seen.ids is not known:
+        came = [request.id for request in others.new]
+        if seen.ids != known + came or any(before[place] in came for place in gone):
+            return None
+    return gone
 
 
 def _as_expected(

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from nullblock.conformance.ledger.page import story
 from nullblock.conformance.ledger.rows import Cell, Detail, Exhibit, Fact, Row
@@ -103,7 +103,22 @@ def _facts(detail: Detail) -> Iterator[Child]:
     if apart:
         yield el("ul", *map(_fact, apart), class_="facts")
     if plain:
-        yield el("p", ", ".join(plain), ": ", el("b", usual), " each" if len(plain) > 1 else None)
+        yield el("p", in_a_row(plain), ": ", el("b", usual), " each" if len(plain) > 1 else None)
+
+
+def in_a_row(names: Iterable[str]) -> str:
+    """Names one after the other. What some begin with, up to a colon, is said once, and so is what
+    stands behind several such beginnings.
+    """
+    behind: dict[str, list[str]] = {}
+    for name in names:
+        first, _, rest = name.rpartition(": ")
+        behind.setdefault(first, []).append(rest)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for first, rests in behind.items():
+        alike.setdefault((first and ": ", *rests), []).append(first)
+    rows = (", ".join(some) + colon + ", ".join(rests) for (colon, *rests), some in alike.items())
+    return "; ".join(rows)
 
 
 def _fact(fact: Fact) -> Element:
